@@ -1,0 +1,108 @@
+# Rooms, tests and benchmarks. src/rooms.txt decides who may link whom.
+
+set(TRIB_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
+                  -Wold-style-cast -Wno-sign-conversion -Werror)
+
+# Sets <out_torch> (yes or no) and <out_rooms> (rooms it may include) from its line in rooms.txt.
+function(trib_read_room room out_torch out_rooms)
+  file(STRINGS "${CMAKE_SOURCE_DIR}/src/rooms.txt" lines REGEX "^${room} ")
+  if(NOT lines)
+    message(FATAL_ERROR "room ${room} has no line in src/rooms.txt")
+  endif()
+  string(REGEX REPLACE " +" ";" words "${lines}")
+  list(GET words 1 torch)
+  list(REMOVE_AT words 0 1)
+  set(${out_torch} "${torch}" PARENT_SCOPE)
+  set(${out_rooms} "${words}" PARENT_SCOPE)
+endfunction()
+
+# Gives a torch target the one precompiled header.
+function(trib_use_torch target)
+  target_link_libraries(${target} PUBLIC torch::cpu)
+  if(TRIB_CUDA)
+    target_link_libraries(${target} PUBLIC torch::cuda)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM trib_torch_pch)
+  target_compile_options(${target} PRIVATE -fpch-preprocess -Winvalid-pch)
+endfunction()
+
+# trib_room(NAME SOURCES a.cpp ... [LINK library ...]): the static library trib_NAME.
+function(trib_room room)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  trib_read_room(${room} torch rooms)
+  add_library(trib_${room} STATIC ${ARG_SOURCES})
+  target_include_directories(trib_${room} PUBLIC "${CMAKE_SOURCE_DIR}/src")
+  target_compile_options(trib_${room} PRIVATE ${TRIB_WARNINGS})
+  foreach(other ${rooms})
+    if(TARGET trib_${other})
+      target_link_libraries(trib_${room} PUBLIC trib_${other})
+    endif()
+  endforeach()
+  target_link_libraries(trib_${room} PUBLIC ${ARG_LINK})
+  if(torch STREQUAL "yes")
+    trib_use_torch(trib_${room})
+  endif()
+endfunction()
+
+# trib_test(NAME ROOM room [LABEL fast|ranks|slow|gpu] SOURCES a_test.cpp ... [LINK library ...])
+# One executable test_NAME; every case becomes a CTest test with the label `room.class`.
+function(trib_test name)
+  cmake_parse_arguments(ARG "" "ROOM;LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL fast)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  trib_read_room(${ARG_ROOM} torch rooms)
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_include_directories(test_${name} PRIVATE "${CMAKE_SOURCE_DIR}")
+  target_compile_options(test_${name} PRIVATE ${TRIB_WARNINGS})
+  target_compile_definitions(test_${name} PRIVATE
+    TRIB_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TRIB_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  target_link_libraries(test_${name} PRIVATE trib_${ARG_ROOM} ${ARG_LINK} GTest::gmock GTest::gtest
+                                             GTest::gtest_main)
+  if(torch STREQUAL "yes")
+    trib_use_torch_test(test_${name})
+  endif()
+  gtest_discover_tests(test_${name} TEST_PREFIX "${ARG_ROOM}." DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${ARG_ROOM}.${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+function(trib_use_torch_test target)
+  target_link_libraries(${target} PRIVATE torch::cpu)
+  target_precompile_headers(${target} REUSE_FROM trib_torch_pch)
+  target_compile_options(${target} PRIVATE -fpch-preprocess -Winvalid-pch)
+endfunction()
+
+# trib_bench(NAME ROOM room SOURCES a_bench.cpp ...): the executable bench_NAME.
+function(trib_bench name)
+  if(NOT TRIB_BENCH)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "ROOM" "SOURCES;LINK" ${ARGN})
+  find_package(benchmark REQUIRED)
+  trib_read_room(${ARG_ROOM} torch rooms)
+  add_executable(bench_${name} ${ARG_SOURCES})
+  target_compile_options(bench_${name} PRIVATE ${TRIB_WARNINGS})
+  target_link_libraries(bench_${name} PRIVATE trib_${ARG_ROOM} ${ARG_LINK}
+                                              benchmark::benchmark_main)
+  if(torch STREQUAL "yes")
+    trib_use_torch_test(bench_${name})
+  endif()
+endfunction()
+
+# Adds src/, tests/ and bench/ of every room that has sources, in the order of rooms.txt.
+function(trib_add_rooms)
+  file(STRINGS "${CMAKE_SOURCE_DIR}/src/rooms.txt" lines REGEX "^[a-z]")
+  foreach(tree src tests bench)
+    foreach(line ${lines})
+      string(REGEX MATCH "^[a-z]+" room "${line}")
+      trib_read_room(${room} torch rooms)
+      if((torch STREQUAL "no" OR TRIB_TORCH)
+         AND EXISTS "${CMAKE_SOURCE_DIR}/${tree}/${room}/CMakeLists.txt")
+        add_subdirectory(${tree}/${room})
+      endif()
+    endforeach()
+  endforeach()
+endfunction()

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tributary::config {
+
+enum class ModelFamily { kQwen2, kQwen3, kQwen2_5Vl };
+
+/// A decoder-only language model with grouped-query attention, rotary positions and SwiGLU.
+struct BackboneConfig {
+  std::int64_t layers = 0;
+  std::int64_t width = 0;  // hidden size
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_width = 0;
+  std::int64_t mlp_width = 0;
+  std::int64_t vocab = 0;
+  std::int64_t max_positions = 0;
+  double rope_theta = 0;
+  double norm_epsilon = 0;
+  bool qkv_bias = false;  // Qwen2 class
+  bool qk_norm = false;   // Qwen3 class
+  bool tied_head = false;
+  std::vector<std::int64_t>
+      mrope_section;  // halves of head_width by (time, row, column); empty: 1-D
+  double initializer_range = 0.02;
+};
+
+/// The vision tower of Qwen2.5-VL.
+struct VisionConfig {
+  std::int64_t layers = 0;
+  std::int64_t width = 0;
+  std::int64_t heads = 0;
+  std::int64_t mlp_width = 0;
+  std::int64_t output_width = 0;  // the backbone's width
+  std::int64_t channels = 3;
+  std::int64_t patch = 14;          // pixels a side
+  std::int64_t temporal_patch = 2;  // frames
+  std::int64_t merge = 2;           // patches a side of one merged token
+  std::int64_t window = 112;        // pixels a side
+  std::vector<std::int64_t> full_attention_layers;
+  double tokens_per_second = 2;
+  double norm_epsilon = 1e-6;
+  double initializer_range = 0.02;
+
+  [[nodiscard]] std::int64_t patch_width() const {
+    return channels * temporal_patch * patch * patch;
+  }
+};
+
+struct TokenIds {
+  std::int64_t image_pad = -1;
+  std::int64_t video_pad = -1;
+  std::int64_t vision_start = -1;
+  std::int64_t vision_end = -1;
+};
+
+/// A model as its Hugging Face config.json describes it.
+struct ModelConfig {
+  ModelFamily family = ModelFamily::kQwen2;
+  BackboneConfig backbone;
+  std::optional<VisionConfig> vision;
+  TokenIds tokens;
+};
+
+/// Reads DIRECTORY/config.json; accepts the flat layout of released checkpoints and the nested one
+/// that transformers 5.x writes, old `rope_scaling` and new `rope_parameters`.
+///
+/// errors: Fault::kInput naming the file and the key: unknown family, missing or impossible value
+/// source: models.md section 1.12 lists the class defaults that a missing field takes
+[[nodiscard]] ModelConfig read_model_config(const std::string& directory);
+
+/// Number of parameters; tied embeddings counted once.
+[[nodiscard]] std::int64_t count_parameters(const ModelConfig& config);
+
+}  // namespace tributary::config

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/units.h"
+
+namespace tributary::config {
+
+enum class Weights { kRandom, kPretrained };
+enum class Dtype { kFloat32, kBfloat16 };
+enum class Recompute { kNone, kFull };
+enum class MropeMode { kOfficial, kHf5 };
+enum class Packing { kNone, kOnlineBestFit, kBestFitDecreasing };
+enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
+enum class OnNonFinite { kSkip, kStop };
+
+/// What happens where and how long.
+struct RunSection {
+  std::string name = "run";
+  std::string dir;  // empty: runs/<name>
+  std::int64_t steps = 1000;
+  std::uint64_t seed = 0;
+  int threads = 0;  // compute threads; 0: one per core
+  std::string device = "cpu";
+};
+
+struct ModelSection {
+  std::string path;  // directory with config.json, tokenizer.json and, if pretrained, safetensors
+  Weights weights = Weights::kRandom;
+  Dtype dtype = Dtype::kFloat32;
+  std::vector<std::string> freeze;     // module names: vision, projector, backbone
+  std::vector<std::string> recompute;  // module names whose layers run forward again in backward
+  MropeMode mrope = MropeMode::kOfficial;
+};
+
+/// One member of the mixture.
+struct SourceSection {
+  std::string name;
+  std::string path;      // JSONL file
+  std::string held_out;  // JSONL file; empty: data.held_out_fraction of `path`
+  std::string images;    // root folder of relative image paths; empty: the folder of `path`
+  double weight = 1.0;
+};
+
+struct DataSection {
+  std::vector<SourceSection> sources;
+  double held_out_fraction = 0.0;
+  std::int64_t min_pixels = 56 * 56;
+  std::int64_t max_pixels = 1280 * 28 * 28;
+  std::int64_t max_tokens = 0;  // longest sample; 0: batch.capacity_tokens
+  std::string system_prompt = "You are a helpful assistant.";
+  bool train_on_newline = true;  // the "\n" after <|im_end|> counts in the loss
+  int workers = 2;               // decoding threads; never changes content or order
+  int prefetch_batches = 2;
+  double bad_fraction = 0.001;  // of the samples read; above it the run stops
+  std::int64_t bad_at_least = 10;
+};
+
+struct BatchSection {
+  std::int64_t global_samples = 32;
+  Tokens capacity_tokens = {4096};  // of one microbatch
+  Packing packing = Packing::kBestFitDecreasing;
+};
+
+/// Overrides for the parameters whose name matches; the first matching group counts.
+struct ParameterGroupSection {
+  std::string match;  // a module (vision, projector, backbone) or a name pattern with * and ?
+  double learning_rate_scale = 1.0;
+  double weight_decay = -1.0;  // below 0: optimizer.weight_decay
+};
+
+struct OptimizerSection {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  // never on biases and norms unless a group says so
+  double clip_norm = 1.0;     // 0: no clipping
+  std::vector<ParameterGroupSection> groups;
+};
+
+struct ScheduleSection {
+  Decay decay = Decay::kCosine;
+  std::int64_t warmup_steps = 0;
+  std::int64_t decay_steps = 0;  // of warmup_stable_decay
+  double final_ratio = 0.0;      // last learning rate / peak
+};
+
+struct ValidationSection {
+  std::int64_t every = 0;  // steps; 0: at the end alone
+  std::int64_t samples_per_source = 64;
+  std::int64_t final_samples_per_source = 0;  // at the end; 0: all that is held out
+  std::int64_t max_new_tokens = 16;
+  bool blind = false;  // also answer with the pixels zeroed, at the end
+};
+
+struct CheckpointSection {
+  std::int64_t every = 0;  // steps; 0: at the end alone
+  int keep_latest = 2;
+  bool keep_best = true;
+  bool async = true;
+};
+
+struct MetricsSection {
+  std::int64_t console_every = 10;
+  bool tensorboard = true;
+  double peak_flops = 0;  // FLOP/s of the device, for MFU; 0: measured at start
+};
+
+struct StabilitySection {
+  OnNonFinite on_non_finite = OnNonFinite::kSkip;
+  int most_skips = 3;  // in a row
+};
+
+/// One run, as its YAML file describes it; checked whole before anything is loaded.
+struct RunConfig {
+  RunSection run;
+  ModelSection model;
+  DataSection data;
+  BatchSection batch;
+  OptimizerSection optimizer;
+  ScheduleSection schedule;
+  ValidationSection validation;
+  CheckpointSection checkpoint;
+  MetricsSection metrics;
+  StabilitySection stability;
+};
+
+}  // namespace tributary::config

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/units.h"
+
+namespace tributary {
+
+/// The patches of one image or clip as a grid: steps in time, rows, columns.
+struct Grid {
+  std::int64_t time = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+
+  [[nodiscard]] std::int64_t patches() const { return time * rows * columns; }
+  friend bool operator==(const Grid&, const Grid&) = default;
+};
+
+enum class Modality { kText, kImage, kVideo, kAudio };
+
+/// The torch-free size of a sample: all that packing, balancing and simulation may know of it.
+struct SampleShape {
+  Tokens tokens;         // backbone positions: text and merged media tokens
+  Tokens target_tokens;  // those that count in the loss
+  std::vector<Grid> images;
+  std::vector<Grid> videos;
+
+  friend bool operator==(const SampleShape&, const SampleShape&) = default;
+};
+
+}  // namespace tributary

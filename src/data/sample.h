@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/sample_shape.h"
+
+namespace tributary::data {
+
+inline constexpr std::int64_t kIgnoredTarget = -100;
+
+/// One image or clip, cut into patches: all that the vision tower takes.
+struct PatchedItem {
+  Modality modality = Modality::kImage;
+  Grid grid;
+  double seconds_per_step = 0;  // of a clip: time between two grid steps
+  std::vector<float> rows;      // [grid.patches(), patch_width], order of models.md section 5.1.2
+};
+
+/// One training example, tokenised and decoded.
+struct EncodedSample {
+  std::int64_t id = 0;                // position in the run's data order
+  int source = 0;                     // index in data.sources
+  std::string key;                    // file:line of the record
+  std::vector<std::int32_t> tokens;   // media placeholders expanded
+  std::vector<std::int64_t> targets;  // per token: the NEXT token where it counts, else -100
+  std::vector<PatchedItem> items;     // in order of appearance
+
+  [[nodiscard]] SampleShape shape() const;
+};
+
+/// An 8-bit picture, rows from the top, red green blue.
+struct Picture {
+  int width = 0;
+  int height = 0;
+  std::vector<std::uint8_t> rgb;  // [height, width, 3]
+};
+
+}  // namespace tributary::data

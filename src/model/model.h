@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/model_config.h"
+#include "config/run_config.h"
+#include "core/sample_shape.h"
+#include "parallel/parameter.h"
+
+namespace tributary::model {
+
+/// Samples back to back, as every model takes them. Undefined tensors mean "none of these".
+struct PackedBatch {
+  at::Tensor input_ids;                  // [tokens] i64; media placeholders already expanded
+  std::vector<std::int32_t> cu_seqlens;  // [samples + 1]: first token of each sample, then the end
+  at::Tensor position_ids;         // [3, tokens] i64 (time, row, column); text models use row 0
+  at::Tensor pixel_values;         // [patches of all images, patch_width] f32
+  std::vector<Grid> image_grids;   // in order of appearance over the whole pack
+  at::Tensor pixel_values_videos;  // [patches of all clips, patch_width] f32
+  std::vector<Grid> video_grids;
+};
+
+/// Keys and values of the tokens seen so far, for decoding.
+class KvCache;
+
+/// One model of a family. Built from config.json; parameters live in units.
+///
+/// Construction declares parameters only; materialize the units, then load or initialise them.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  [[nodiscard]] const config::ModelConfig& config() const { return config_; }
+  /// In order of the forward pass; the tied head is the embedding's parameter.
+  [[nodiscard]] std::span<const std::unique_ptr<parallel::Unit>> units() const { return units_; }
+
+  /// shape: returns the final hidden states [tokens, width], normalised, before the head
+  /// errors: Fault::kInput when media rows and placeholders do not match
+  [[nodiscard]] virtual at::Tensor forward(const PackedBatch& batch) = 0;
+  /// shape: hidden [rows, width] -> [rows, vocab]
+  [[nodiscard]] virtual at::Tensor head(const at::Tensor& hidden) = 0;
+
+  /// Runs the prompts of all samples and fills a fresh cache.
+  /// shape: returns the final hidden state of each sample's last token [samples, width]
+  [[nodiscard]] virtual at::Tensor prefill(const PackedBatch& batch, KvCache& cache) = 0;
+  /// One more token for every sample in the cache.
+  /// shape: token_ids [samples] i64 -> returns [samples, width]
+  [[nodiscard]] virtual at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) = 0;
+
+  /// Runs the layers of these modules again in backward instead of keeping their activations.
+  virtual void set_recompute(std::span<const std::string> modules) = 0;
+
+ protected:
+  explicit Model(config::ModelConfig config) : config_(std::move(config)) {}
+  config::ModelConfig config_;
+  std::vector<std::unique_ptr<parallel::Unit>> units_;
+};
+
+/// Makes the model of the configuration's family, without storage for its parameters.
+[[nodiscard]] std::unique_ptr<Model> make_model(const config::ModelConfig& config);
+
+/// Sets every parameter as its initializer says, from (seed, parameter name) alone.
+void initialize(Model& model, std::uint64_t seed);
+
+/// Fills every parameter from the safetensors of a Hugging Face directory (single or sharded).
+///
+/// Accepts the layout of released checkpoints and the one of transformers 5.x.
+/// errors: Fault::kInput listing all missing, unexpected and mis-shaped tensors by name
+void load_weights(Model& model, const std::string& directory);
+
+/// Writes config.json and safetensors in the layout of released checkpoints.
+/// `source_directory` gives config.json and, where present, the tokenizer's files.
+void export_weights(const Model& model, const std::string& source_directory,
+                    const std::string& directory);
+
+/// Sum over target positions of the cross entropy, in f32, and how many there are.
+struct LossSum {
+  at::Tensor sum;  // scalar f32, differentiable
+  std::int64_t targets = 0;
+};
+
+/// shape: hidden [tokens, width], targets [tokens] i64, -100 where nothing is predicted
+/// cost:  the head runs on target rows alone
+[[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets);
+
+}  // namespace tributary::model

@@ -1,0 +1,54 @@
+#include "core/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/result.h"
+
+namespace tributary {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Error, PrintsItsPartsInTheFixedOrder) {
+  const Error error(Fault::kInput,
+                    {.what = "config: heads do not divide",
+                     .where = "plan.json:31",
+                     .found = "28",
+                     .expected = "a multiple of 8",
+                     .fix = "set tp to 4"},
+                    std::source_location::current());
+  EXPECT_THAT(error.what(),
+              HasSubstr("input error: config: heads do not divide; where: plan.json:31; "
+                        "found: 28; expected: a multiple of 8; fix: set tp to 4 ["));
+}
+
+TEST(Error, LeavesOutEmptyPartsAndTakesTheExitCodeOfItsFault) {
+  try {
+    TRIB_RAISE(Fault::kResource, .what = "train: disk is full");
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("resource error: train: disk is full ["));
+    EXPECT_EQ(error.exit_code(), ExitCode::kResource);
+  }
+  try {
+    TRIB_REQUIRE(false, .what = "checkpoint: damaged", .exit = ExitCode::kCheckpointRefused);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kCheckpointRefused);
+  }
+}
+
+TEST(Escaped, EscapesUnprintableBytesAndCutsLongText) {
+  EXPECT_EQ(escaped("a\nb"), "\"a\\x0ab\"");
+  EXPECT_EQ(escaped(std::string(300, 'x')).size(), 205U);
+}
+
+TEST(Result, GivesItsValueOrItsRefusal) {
+  const Result<int> good = 3;
+  const Result<int> bad = Refusal{"too_long", "9 tokens, capacity 8"};
+  EXPECT_EQ(good.value(), 3);
+  EXPECT_EQ(bad.refusal().code, "too_long");
+  EXPECT_THAT([&] { (void)bad.value(); }, testing::ThrowsMessage<Error>(HasSubstr("capacity 8")));
+}
+
+}  // namespace
+}  // namespace tributary
