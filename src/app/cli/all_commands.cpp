@@ -1,0 +1,12 @@
+#include "app/cli/commands.h"
+
+namespace tributary::app {
+
+const std::vector<Command>& all_commands() {
+  static const std::vector<Command> commands{
+      {"doctor", "Say what this build and machine can do, and what would not work", declare_doctor},
+  };
+  return commands;
+}
+
+}  // namespace tributary::app

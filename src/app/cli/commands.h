@@ -1,0 +1,10 @@
+#pragma once
+
+#include "app/cli/verb.h"
+
+namespace tributary::app {
+
+// One function a verb, each in `<verb>_command.cpp`; all_commands.cpp is the list.
+Run declare_doctor(Verb& verb);
+
+}  // namespace tributary::app

@@ -1,0 +1,3 @@
+#include "app/cli/verb.h"
+
+int main(int argc, char** argv) { return tributary::app::run_command_line(argc, argv); }

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/exit_code.h"
+
+namespace tributary::app {
+
+/// What a verb does once its arguments are read.
+using Run = std::function<ExitCode()>;
+
+/// The arguments of one verb. A value keeps its default when the user does not give it; each value
+/// must live until the verb has run (share it with the Run).
+class Verb {
+ public:
+  struct State;  // wraps the parser library
+  explicit Verb(State& state) : state_(state) {}
+
+  void positional(const std::string& name, std::string& value, const std::string& help);
+  /// All words that are left.
+  void rest(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  /// `names` as in "-o,--output".
+  void option(const std::string& names, std::string& value, const std::string& help);
+  void option(const std::string& names, std::int64_t& value, const std::string& help);
+  void option(const std::string& names, double& value, const std::string& help);
+  void required(const std::string& names, std::string& value, const std::string& help);
+  void flag(const std::string& names, bool& value, const std::string& help);
+  /// A command line that --help shows; every verb has one.
+  void example(const std::string& line);
+
+ private:
+  State& state_;
+};
+
+/// One line of the list of verbs. A name of two words is a verb of a group: "data make-demo".
+struct Command {
+  std::string name;
+  std::string summary;
+  Run (*declare)(Verb& verb);
+};
+
+/// The visible list, in the order of --help.
+[[nodiscard]] const std::vector<Command>& all_commands();
+
+/// Parses the command line, runs the verb, prints an error as one line; returns the exit code.
+[[nodiscard]] int run_command_line(int argc, char** argv);
+
+}  // namespace tributary::app

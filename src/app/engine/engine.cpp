@@ -1,0 +1,32 @@
+#include "app/engine/engine.h"
+
+#include <torch/torch.h>
+
+#include "app/engine/engine_verbs.h"
+
+namespace tributary::app {
+namespace {
+
+EngineFacts collect_facts() {
+  return {.torch_version = TORCH_VERSION,
+          .parallel_info = at::get_parallel_info(),
+          .threads = at::get_num_threads(),
+          .devices = {},
+          .cuda = "built without CUDA"};
+}
+
+}  // namespace
+}  // namespace tributary::app
+
+/// The one symbol that the executable looks for.
+extern "C" const tributary::app::Engine* tributary_engine() {
+  using namespace tributary::app;
+  static const Engine engine{.train = nullptr,
+                             .forward = nullptr,
+                             .generate = nullptr,
+                             .inspect_checkpoint = nullptr,
+                             .verify_checkpoint = nullptr,
+                             .export_checkpoint = nullptr,
+                             .facts = collect_facts};
+  return &engine;
+}

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/exit_code.h"
+
+namespace tributary::app {
+
+struct TrainOptions {
+  std::string config;                  // YAML file
+  std::vector<std::string> overrides;  // key.path=value
+  std::string resume;                  // empty, `auto` or a checkpoint directory
+};
+
+struct ForwardOptions {
+  std::string model;   // Hugging Face directory
+  std::string inputs;  // safetensors
+  std::string output;  // safetensors
+  bool gradients = false;
+  std::string mrope = "hf5";  // position mode where positions are derived: hf5, official
+};
+
+struct GenerateOptions {
+  std::string model;  // Hugging Face directory or run directory
+  std::vector<std::string> images;
+  std::string prompt;
+  std::int64_t max_new_tokens = 64;
+  double temperature = 0;  // 0: greedy
+  double top_p = 1;
+  std::int64_t seed = 0;
+};
+
+struct CheckpointOptions {
+  std::string checkpoint;  // step directory, or a run: its newest
+  std::string output;      // of export
+  bool json = false;
+};
+
+/// What the engine library can say about the machine.
+struct EngineFacts {
+  std::string torch_version;
+  std::string parallel_info;  // BLAS and vector instructions
+  int threads = 0;
+  std::vector<std::string> devices;  // `cuda:0 NVIDIA H200, 139 GiB`; empty on a CPU machine
+  std::string cuda;                  // what the CUDA build found, or that there is none
+};
+
+/// The verbs that need libtorch. The executable itself is torch-free and loads this when needed.
+struct Engine {
+  ExitCode (*train)(const TrainOptions&);
+  ExitCode (*forward)(const ForwardOptions&);
+  ExitCode (*generate)(const GenerateOptions&);
+  ExitCode (*inspect_checkpoint)(const CheckpointOptions&);
+  ExitCode (*verify_checkpoint)(const CheckpointOptions&);
+  ExitCode (*export_checkpoint)(const CheckpointOptions&);
+  EngineFacts (*facts)();
+};
+
+/// Loads the engine library that lies beside the executable; once.
+///
+/// errors: Fault::kResource naming the library and why it does not load
+[[nodiscard]] const Engine& load_engine();
+
+}  // namespace tributary::app

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "app/engine/engine.h"
+
+namespace tributary::app {
+
+// One function a verb, each in a file of its name; engine.cpp puts them into the table.
+ExitCode run_train(const TrainOptions& options);
+ExitCode run_forward(const ForwardOptions& options);
+ExitCode run_generate(const GenerateOptions& options);
+ExitCode inspect_checkpoint(const CheckpointOptions& options);
+ExitCode verify_checkpoint(const CheckpointOptions& options);
+ExitCode export_checkpoint(const CheckpointOptions& options);
+
+}  // namespace tributary::app
