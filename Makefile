@@ -1,0 +1,58 @@
+# Two commands do everything: `make demo` and `make test`. Both set the machine up first, and both
+# may be repeated: what is done is not done again.
+
+TRIB_ENV ?= $(CURDIR)/build/env
+export TRIB_ENV
+export PATH := $(PATH):$(TRIB_ENV)/bin
+export CCACHE_SLOPPINESS := pch_defines,time_macros
+PRESET ?= release
+JOBS ?= $(shell nproc)
+# Ubuntu 22.04 keeps g++ 12 beside its default compiler.
+CXX_12 := $(shell command -v g++-12 2>/dev/null)
+export CXX := $(if $(filter-out 1%,$(shell g++ -dumpversion 2>/dev/null | cut -d. -f1)),$(or $(CXX_12),g++),g++)
+BUILD := build/$(PRESET)
+
+.PHONY: help setup build demo test test-setup configure configure-test format clean cuda
+
+help:
+	@echo "make demo    set up, build, train a small vision-language model, write its report"
+	@echo "make test    set up, build, run every test"
+	@echo "make build   leaves build/release/tributary"
+	@echo "make cuda    the CUDA build (toolkit 13.0; needs no GPU to compile)"
+	@echo "make format  clang-format over the tree"
+
+setup:
+	@setup/setup.sh runtime
+
+test-setup:
+	@setup/setup.sh test
+
+configure: setup
+	@cmake --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=OFF >build/configure.log \
+	  || { cat build/configure.log; exit 1; }
+
+build: configure
+	@echo "build: the first one takes 5 to 10 minutes on 2 cores, later ones seconds"
+	@cmake --build $(BUILD) -j$(JOBS) --target tributary
+
+demo: build
+	@scripts/demo.sh $(BUILD)/tributary
+
+configure-test: test-setup
+	@cmake --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=ON >build/configure.log \
+	  || { cat build/configure.log; exit 1; }
+
+test: configure-test
+	@echo "build: the first one takes 10 to 15 minutes on 2 cores, later ones seconds"
+	@cmake --build $(BUILD) -j$(JOBS)
+	@cd $(BUILD) && OMP_NUM_THREADS=1 ctest -j$(JOBS) --output-on-failure
+
+cuda: test-setup
+	@cmake --preset cuda -DTRIB_PYTHON=$(TRIB_ENV)/bin/python
+	@cmake --build build/cuda -j$(JOBS) --target tributary
+
+format:
+	@find src tests bench -name '*.cpp' -o -name '*.h' -o -name '*.cu' | xargs clang-format -i
+
+clean:
+	rm -rf build/$(PRESET)

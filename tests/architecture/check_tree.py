@@ -1,0 +1,119 @@
+"""Holds the source tree against its rules: rooms, torch, cycles, sizes, names.
+
+Usage: check_tree.py ROOT prints one line a violation and exits 1 when there is any.
+The rules: src/rooms.txt says what each room may include; a torch-free room includes no torch
+header; the table has no cycle; a file has at most 400 lines, a folder at most 16 units; names are
+snake_case and say what is inside.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+MOST_LINES = 400
+MOST_UNITS = 16
+CODE = {".cpp", ".h", ".cu", ".cuh"}
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+STEM = re.compile(r"^[a-z][a-z0-9_]*$")
+
+
+def read_rooms(root):
+    """Returns {room: (torch, rooms it may include)} in the order of src/rooms.txt."""
+    rooms = {}
+    for line in (root / "src/rooms.txt").read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words:
+            rooms[words[0]] = (words[1] == "yes", set(words[2:]) | {words[0]})
+    return rooms
+
+
+def check_cycles(rooms):
+    done = []
+
+    def visit(room, path):
+        if room in path:
+            yield f"src/rooms.txt: cycle {' -> '.join([*path[path.index(room):], room])}"
+        elif room not in done:
+            for other in sorted(rooms[room][1] - {room}):
+                if other in rooms:
+                    yield from visit(other, [*path, room])
+                else:
+                    yield f"src/rooms.txt: {room} may include {other}, which is no room"
+            done.append(room)
+
+    for room in rooms:
+        yield from visit(room, [])
+
+
+def code_files(root, tree):
+    return sorted(p for p in (root / tree).rglob("*") if p.suffix in CODE)
+
+
+def check_includes(root, rooms):
+    for path in code_files(root, "src"):
+        room = path.relative_to(root / "src").parts[0]
+        name = path.relative_to(root)
+        if room not in rooms:
+            yield f"{name}: folder src/{room} has no line in src/rooms.txt"
+            continue
+        torch, allowed = rooms[room]
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            found = INCLUDE.match(line)
+            if not found:
+                continue
+            header = found[2]
+            if TORCH_HEADER.match(header) and not torch:
+                yield f"{name}:{number}: torch header {header} in the torch-free room {room}"
+            other = header.split("/")[0]
+            if other in rooms and found[1] == '"' and other not in allowed:
+                yield f"{name}:{number}: room {room} may not include {header}"
+            if found[1] == '"' and not (root / "src" / header).is_file():
+                yield f"{name}:{number}: {header} is not a path from src/"
+
+
+def check_executable_is_torch_free(root):
+    """The command line answers in milliseconds because torch lives in the engine library alone."""
+    for folder in ("src/app/cli", "src/app/report"):
+        for path in code_files(root, folder):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                found = INCLUDE.match(line)
+                if found and TORCH_HEADER.match(found[2]):
+                    yield f"{path.relative_to(root)}:{number}: torch header outside app/engine"
+
+
+def check_names_and_sizes(root):
+    for tree in ("src", "tests", "bench"):
+        if not (root / tree).is_dir():
+            continue
+        for path in code_files(root, tree):
+            name = path.relative_to(root)
+            if not STEM.match(path.stem):
+                yield f"{name}: name is not snake_case"
+            if EMPTY_NAMES & {*name.parts[:-1], *path.stem.split("_")}:
+                yield f"{name}: name says nothing about what is inside"
+            lines = len(path.read_text().splitlines())
+            if lines > MOST_LINES:
+                yield f"{name}: {lines} lines, at most {MOST_LINES}"
+        folders = {p.parent for p in code_files(root, tree)}
+        for folder in sorted(folders):
+            units = {p.stem for p in folder.iterdir() if p.suffix in CODE}
+            if len(units) > MOST_UNITS and tree == "src":
+                yield f"{folder.relative_to(root)}: {len(units)} units, at most {MOST_UNITS}"
+
+
+def check_tree(root):
+    rooms = read_rooms(root)
+    return [
+        *check_cycles(rooms),
+        *check_includes(root, rooms),
+        *check_executable_is_torch_free(root),
+        *check_names_and_sizes(root),
+    ]
+
+
+if __name__ == "__main__":
+    violations = check_tree(Path(sys.argv[1]))
+    print("\n".join(violations) or "the tree keeps its rules")
+    sys.exit(1 if violations else 0)

@@ -1,0 +1,76 @@
+"""The real tree keeps the rules, and each rule catches a planted violation."""
+
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+from check_tree import check_tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class PlantedViolations(unittest.TestCase):
+    def setUp(self):
+        self.root = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        self.plant("src/rooms.txt", "core no\ndata no core\nops yes core\n")
+        self.plant("src/core/error.h", "#pragma once\n")
+
+    def plant(self, path, text):
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def assert_only(self, words):
+        violations = check_tree(self.root)
+        self.assertEqual(len(violations), 1, violations)
+        self.assertIn(words, violations[0])
+
+    def test_a_clean_tree_has_none(self):
+        self.plant("src/data/sample.cpp", '#include "core/error.h"\n')
+        self.assertEqual(check_tree(self.root), [])
+
+    def test_a_wrong_include_is_named(self):
+        self.plant("src/data/sample.h", "")
+        self.plant("src/core/error.cpp", '#include "data/sample.h"\n')
+        self.assert_only("src/core/error.cpp:1: room core may not include data/sample.h")
+
+    def test_torch_in_a_torch_free_room_is_named(self):
+        self.plant("src/data/sample.cpp", "#include <ATen/ATen.h>\n")
+        self.assert_only("torch header ATen/ATen.h in the torch-free room data")
+
+    def test_a_cycle_of_the_table_is_named(self):
+        self.plant("src/rooms.txt", "core no data\ndata no core\n")
+        self.assert_only("cycle core -> data -> core")
+
+    def test_a_folder_without_a_line_is_named(self):
+        self.plant("src/extra/thing.cpp", "")
+        self.assert_only("folder src/extra has no line")
+
+    def test_a_long_file_is_named(self):
+        self.plant("src/data/sample.cpp", "\n" * 401)
+        self.assert_only("401 lines, at most 400")
+
+    def test_an_empty_name_is_named(self):
+        self.plant("src/data/image_utils.cpp", "")
+        self.assert_only("name says nothing")
+
+    def test_a_folder_of_many_units_is_named(self):
+        for number in range(17):
+            self.plant(f"src/data/unit_{number}.cpp", "")
+        self.assert_only("17 units, at most 16")
+
+    def test_torch_in_the_command_line_is_named(self):
+        self.plant("src/rooms.txt", "core no\napp yes core\n")
+        self.plant("src/app/cli/main.cpp", "#include <torch/torch.h>\n")
+        self.assert_only("torch header outside app/engine")
+
+
+class RealTree(unittest.TestCase):
+    def test_it_keeps_the_rules(self):
+        self.assertEqual(check_tree(ROOT), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
