@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+#include "core/json.h"
+#include "data/loader/sample_encoder.h"
+#include "data/sample.h"
+
+namespace tributary::data {
+
+/// Names one record of the training or held-out files, for ever.
+struct RecordId {
+  std::int64_t source = 0;  // index in data.sources
+  std::int64_t record = 0;  // from 0, in the order of the file
+
+  friend auto operator<=>(const RecordId&, const RecordId&) = default;
+};
+
+/// What a data set was when the run began; a resumed run must find the same.
+struct SourceDigest {
+  std::string name;
+  std::int64_t bytes = 0;    // of the JSONL file
+  std::int64_t records = 0;  // all, before the held-out part is taken away
+  std::string content;       // XXH3 of the JSONL file, 16 hex digits
+
+  friend bool operator==(const SourceDigest&, const SourceDigest&) = default;
+};
+
+/// Where the data order stands after the samples handed out so far, not those read ahead. Names
+/// neither ranks nor threads, so both may change between save and restore.
+///
+/// units: everything before `next_index` has been handed out; cursors sum up to it
+struct LoaderState {
+  std::uint64_t seed = 0;
+  double held_out_fraction = 0;
+  std::vector<SourceDigest> sources;
+  std::vector<double> weights;
+  std::int64_t next_index = 0;
+  std::vector<std::int64_t> cursors;        // samples drawn from each source, over all epochs
+  std::vector<RecordId> quarantined;        // in the order found
+  std::map<std::string, std::int64_t> bad;  // reason code -> records
+  std::vector<std::int64_t> carried;        // ids handed out that the caller has yet to train on
+
+  friend bool operator==(const LoaderState&, const LoaderState&) = default;
+};
+
+[[nodiscard]] Json to_json(const LoaderState& state);
+/// errors: Fault::kInput naming `where` and the key
+[[nodiscard]] LoaderState loader_state_from_json(const Json& json, const std::string& where);
+
+struct LoaderOptions {
+  config::DataSection data;
+  std::uint64_t seed = 0;
+  std::int64_t batch_samples = 1;  // of one global batch
+  std::string quarantine_path;     // JSONL, appended; empty: bad records are counted alone
+};
+
+/// An endless, reproducible stream of samples from a weighted mixture of JSONL files.
+///
+/// Sample `i` is a pure function of (seed, i): the source by a draw keyed by i, the record by a
+/// permutation keyed by (source, epoch), and for a bad record a replacement drawn from the same
+/// source by a stream keyed by i. Worker threads only fill slots ahead of time.
+///
+/// owns:   its worker threads, which stop at destruction; the encoder must outlive the loader
+/// errors: Fault::kInput at construction for a missing file or image folder, an empty source, or
+///         fewer samples than one batch
+class Loader {
+ public:
+  Loader(const LoaderOptions& options, const SampleEncoder& encoder);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// Hands out the next batch_samples samples, ids ascending; waits for the workers.
+  ///
+  /// errors: Fault::kInput with ExitCode::kDataLimit when more records are bad than
+  /// data.bad_fraction
+  ///         of those read and more than data.bad_at_least
+  [[nodiscard]] std::vector<EncodedSample> next_batch();
+  /// Makes the sample with this id again, as it was handed out. For carried ids after a restore.
+  ///
+  /// units: id in [0, state().next_index)
+  /// cost:  O(next_index - id) draws and one decode, in the calling thread
+  [[nodiscard]] EncodedSample load(std::int64_t id) const;
+
+  /// State after the batches handed out; `carried` is empty, the caller fills it.
+  [[nodiscard]] LoaderState state() const;
+  /// Continues after `state`; drops what was read ahead.
+  ///
+  /// errors: Fault::kInput with ExitCode::kCheckpointRefused when seed, mixture or files differ
+  void restore(const LoaderState& state);
+
+  /// Training records of all sources, one epoch of each.
+  [[nodiscard]] std::int64_t records() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The held-out records of every source, in the order of their file. Reads on demand, in the
+/// calling thread.
+class HeldOut {
+ public:
+  /// errors: as Loader; a source without held-out records is legal and has size 0
+  HeldOut(const config::DataSection& data, const SampleEncoder& encoder);
+  ~HeldOut();
+  HeldOut(const HeldOut&) = delete;
+  HeldOut& operator=(const HeldOut&) = delete;
+
+  [[nodiscard]] std::int64_t size(int source) const;
+  /// Loads one record; refuses a bad one with its reason.
+  [[nodiscard]] Result<HeldOutSample> load(int source, std::int64_t position) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tributary::data

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "core/sample_shape.h"
+#include "data/sample.h"
+
+namespace tributary::data {
+
+struct Record;
+
+/// A held-out record, ready to be scored and to be answered by generation.
+struct HeldOutSample {
+  EncodedSample sample;              // the whole conversation with its targets: for the loss
+  std::vector<std::int32_t> prompt;  // without the last assistant turn, generation prompt added;
+                                     // its media are `sample.items`
+  std::string question;              // text of the last user turn
+  std::string answer;                // text of the last assistant turn
+  std::vector<Picture> pictures;     // as decoded, before resizing: images, then frames of clips
+};
+
+/// What makes tokens and patches of a record. One per model family; safe to call from any thread.
+///
+/// errors: a Refusal says why this record cannot be used (`jpeg_warning`, `too_long`, ...)
+class SampleEncoder {
+ public:
+  virtual ~SampleEncoder() = default;
+
+  /// Sizes a record from text and image headers alone; equals encode(record).shape() whenever
+  /// encode gives a value.
+  [[nodiscard]] virtual Result<SampleShape> describe(const Record& record) const = 0;
+  /// Decodes and encodes; leaves `id` and `source` to the caller.
+  [[nodiscard]] virtual Result<EncodedSample> encode(const Record& record) const = 0;
+  [[nodiscard]] virtual Result<HeldOutSample> encode_held_out(const Record& record) const = 0;
+};
+
+}  // namespace tributary::data
