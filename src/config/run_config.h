@@ -24,6 +24,8 @@ struct RunSection {
   std::uint64_t seed = 0;
   int threads = 0;  // compute threads; 0: one per core
   std::string device = "cpu";
+
+  friend bool operator==(const RunSection&, const RunSection&) = default;
 };
 
 struct ModelSection {
@@ -33,6 +35,8 @@ struct ModelSection {
   std::vector<std::string> freeze;     // module names: vision, projector, backbone
   std::vector<std::string> recompute;  // module names whose layers run forward again in backward
   MropeMode mrope = MropeMode::kOfficial;
+
+  friend bool operator==(const ModelSection&, const ModelSection&) = default;
 };
 
 /// One member of the mixture.
@@ -42,6 +46,8 @@ struct SourceSection {
   std::string held_out;  // JSONL file; empty: data.held_out_fraction of `path`
   std::string images;    // root folder of relative image paths; empty: the folder of `path`
   double weight = 1.0;
+
+  friend bool operator==(const SourceSection&, const SourceSection&) = default;
 };
 
 struct DataSection {
@@ -56,12 +62,16 @@ struct DataSection {
   int prefetch_batches = 2;
   double bad_fraction = 0.001;  // of the samples read; above it the run stops
   std::int64_t bad_at_least = 10;
+
+  friend bool operator==(const DataSection&, const DataSection&) = default;
 };
 
 struct BatchSection {
   std::int64_t global_samples = 32;
   Tokens capacity_tokens = {4096};  // of one microbatch
   Packing packing = Packing::kBestFitDecreasing;
+
+  friend bool operator==(const BatchSection&, const BatchSection&) = default;
 };
 
 /// Overrides for the parameters whose name matches; the first matching group counts.
@@ -69,6 +79,8 @@ struct ParameterGroupSection {
   std::string match;  // a module (vision, projector, backbone) or a name pattern with * and ?
   double learning_rate_scale = 1.0;
   double weight_decay = -1.0;  // below 0: optimizer.weight_decay
+
+  friend bool operator==(const ParameterGroupSection&, const ParameterGroupSection&) = default;
 };
 
 struct OptimizerSection {
@@ -79,6 +91,8 @@ struct OptimizerSection {
   double weight_decay = 0.1;  // never on biases and norms unless a group says so
   double clip_norm = 1.0;     // 0: no clipping
   std::vector<ParameterGroupSection> groups;
+
+  friend bool operator==(const OptimizerSection&, const OptimizerSection&) = default;
 };
 
 struct ScheduleSection {
@@ -86,6 +100,8 @@ struct ScheduleSection {
   std::int64_t warmup_steps = 0;
   std::int64_t decay_steps = 0;  // of warmup_stable_decay
   double final_ratio = 0.0;      // last learning rate / peak
+
+  friend bool operator==(const ScheduleSection&, const ScheduleSection&) = default;
 };
 
 struct ValidationSection {
@@ -94,6 +110,8 @@ struct ValidationSection {
   std::int64_t final_samples_per_source = 0;  // at the end; 0: all that is held out
   std::int64_t max_new_tokens = 16;
   bool blind = false;  // also answer with the pixels zeroed, at the end
+
+  friend bool operator==(const ValidationSection&, const ValidationSection&) = default;
 };
 
 struct CheckpointSection {
@@ -101,17 +119,23 @@ struct CheckpointSection {
   int keep_latest = 2;
   bool keep_best = true;
   bool async = true;
+
+  friend bool operator==(const CheckpointSection&, const CheckpointSection&) = default;
 };
 
 struct MetricsSection {
   std::int64_t console_every = 10;
   bool tensorboard = true;
   double peak_flops = 0;  // FLOP/s of the device, for MFU; 0: measured at start
+
+  friend bool operator==(const MetricsSection&, const MetricsSection&) = default;
 };
 
 struct StabilitySection {
   OnNonFinite on_non_finite = OnNonFinite::kSkip;
   int most_skips = 3;  // in a row
+
+  friend bool operator==(const StabilitySection&, const StabilitySection&) = default;
 };
 
 /// One run, as its YAML file describes it; checked whole before anything is loaded.
@@ -126,6 +150,8 @@ struct RunConfig {
   CheckpointSection checkpoint;
   MetricsSection metrics;
   StabilitySection stability;
+
+  friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
 }  // namespace tributary::config
