@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/sample_shape.h"
+
+namespace tributary::data {
+
+enum class Role { kSystem, kUser, kAssistant };
+
+/// One image or clip of a record, by its place in the record's list of that modality.
+struct MediaReference {
+  Modality modality = Modality::kImage;
+  int index = 0;  // from 0, within the record's images or within its clips
+
+  friend bool operator==(const MediaReference&, const MediaReference&) = default;
+};
+
+/// Text, or a picture in the middle of it.
+using Part = std::variant<std::string, MediaReference>;
+
+/// What one speaker says at a time, in order.
+struct Turn {
+  Role role = Role::kUser;
+  std::vector<Part> parts;
+
+  friend bool operator==(const Turn&, const Turn&) = default;
+};
+
+}  // namespace tributary::data

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/record/conversation.h"
+#include "data/text/tokenizer.h"
+
+namespace tributary::data {
+
+struct ChatOptions {
+  std::string system_prompt;     // in front of a chat that has no system turn; empty: none
+  bool train_on_newline = true;  // the "\n" after the <|im_end|> of an answer counts in the loss
+};
+
+/// Where a rendered chat ends: after its last turn, or where the assistant is to go on.
+enum class ChatEnd { kLastTurn, kGenerationPrompt };
+
+/// A chat as ids, with what is to be learned from it.
+struct EncodedChat {
+  std::vector<TokenId> tokens;
+  std::vector<std::int64_t> targets;  // per token: the NEXT token where it counts, else -100
+  std::vector<MediaReference> media;  // in order of appearance; each has one pad token
+};
+
+/// The ChatML of the Qwen families, built from turns and not from text, so that what a user writes
+/// cannot become a control token.
+///
+/// Text: what the template of Qwen2.5-VL renders (models.md section 5.1.4); with an empty
+/// system_prompt, what plain ChatML (Qwen3 without tools and thinking) renders.
+/// Ids: those of the rendered text, but for one case: the answer is tokenised apart from the
+/// "assistant\n" before it, as it is when it is generated. This shows only when an answer begins
+/// with white space that holds a newline.
+/// owns: borrows the tokenizer, which must outlive it
+class ChatTemplate {
+ public:
+  /// errors: Fault::kInput when the tokenizer has no <|im_start|> or <|im_end|>
+  ChatTemplate(const Tokenizer& tokenizer, ChatOptions options);
+
+  [[nodiscard]] std::string render(std::span<const Turn> turns, ChatEnd end) const;
+
+  /// Loss is on the text of assistant turns, their <|im_end|> and the newline after it.
+  ///
+  /// errors: Fault::kInput when a turn holds an image or clip and the tokenizer has no token for it
+  [[nodiscard]] EncodedChat encode(std::span<const Turn> turns, ChatEnd end) const;
+
+  /// The token that stands for a piece of an image or clip; none in a text tokenizer.
+  [[nodiscard]] std::optional<TokenId> image_pad() const { return image_pad_; }
+  [[nodiscard]] std::optional<TokenId> video_pad() const { return video_pad_; }
+  /// The token that ends a turn: generation stops there.
+  [[nodiscard]] TokenId end_of_turn() const { return im_end_; }
+
+  /// Repeats the pad of each item until it stands once for every merged token of the item.
+  ///
+  /// shape:  merged_tokens [chat.media.size()], in order of appearance, each above 0
+  /// errors: Fault::kInput when the numbers do not belong to the pads of the chat
+  [[nodiscard]] EncodedChat expand_media(const EncodedChat& chat,
+                                         std::span<const std::int64_t> merged_tokens) const;
+
+ private:
+  struct Segment;
+  [[nodiscard]] std::vector<Segment> list_segments(std::span<const Turn> turns, ChatEnd end) const;
+
+  const Tokenizer* tokenizer_;
+  ChatOptions options_;
+  TokenId im_start_;
+  TokenId im_end_;
+  std::optional<TokenId> vision_start_;
+  std::optional<TokenId> vision_end_;
+  std::optional<TokenId> image_pad_;
+  std::optional<TokenId> video_pad_;
+};
+
+}  // namespace tributary::data
