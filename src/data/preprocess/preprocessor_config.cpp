@@ -1,0 +1,126 @@
+#include "data/preprocess/preprocessor_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/json.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 40;
+
+/// One file of settings; an absent one answers every question with the given default.
+class Settings {
+ public:
+  explicit Settings(std::string path) : path_(std::move(path)) {
+    if (!std::filesystem::exists(path_)) return;
+    std::ifstream file(path_, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    TRIB_REQUIRE(!file.bad(), .what = "data: cannot read the image processor's file",
+                 .where = path_);
+    json_ = parse_json(text, path_);
+    TRIB_REQUIRE(json_.is_object(), .what = "data: image processor's file is no JSON object",
+                 .where = path_, .found = json_.type_name());
+  }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const Json* find(const std::string& key) const {
+    const auto found = json_.find(key);
+    return json_.is_object() && found != json_.end() && !found->is_null() ? &*found : nullptr;
+  }
+
+  [[nodiscard]] std::int64_t whole(const Json* value, const std::string& key,
+                                   std::int64_t otherwise) const {
+    if (value == nullptr || value->is_null()) return otherwise;
+    TRIB_REQUIRE(value->is_number_integer() && *value >= 1 && *value <= kMostPixels,
+                 .what = "data: impossible number in the image processor's file",
+                 .where = str(path_, " ", key), .found = value->dump(),
+                 .expected = "a positive whole number");
+    return value->get<std::int64_t>();
+  }
+
+  [[nodiscard]] std::array<float, 3> colour(const std::string& key,
+                                            std::array<float, 3> otherwise) const {
+    const Json* value = find(key);
+    if (value == nullptr) return otherwise;
+    const bool usable =
+        value->is_array() && value->size() == 3 &&
+        std::ranges::all_of(*value, [](const Json& part) { return part.is_number(); });
+    TRIB_REQUIRE(usable, .what = "data: impossible colour in the image processor's file",
+                 .where = str(path_, " ", key), .found = value->dump(),
+                 .expected = "three numbers: red, green, blue");
+    return value->get<std::array<float, 3>>();
+  }
+
+  /// The older pair min_pixels and max_pixels wins over `size`, as in transformers 5.17.
+  [[nodiscard]] PixelLimits limits(PixelLimits otherwise) const {
+    const Json* size = find("size");
+    const auto edge = [&](const char* name) -> const Json* {
+      return size != nullptr && size->is_object() && size->contains(name) ? &(*size)[name] : nullptr;
+    };
+    const auto of = [&](const char* old_name, const char* name, std::int64_t value) {
+      value = whole(edge(name), str("size.", name), value);
+      return whole(find(old_name), old_name, value);
+    };
+    return {.least = of("min_pixels", "shortest_edge", otherwise.least),
+            .most = of("max_pixels", "longest_edge", otherwise.most)};
+  }
+
+ private:
+  std::string path_;
+  Json json_;
+};
+
+std::int64_t agreed(const Settings& settings, const std::string& key, std::int64_t model) {
+  const std::int64_t found = settings.whole(settings.find(key), key, model);
+  TRIB_REQUIRE(found == model, .what = "data: image processor and model differ",
+               .where = str(settings.path(), " ", key), .found = str(found),
+               .expected = str(model, ", as in config.json"));
+  return found;
+}
+
+PixelLimits narrowed(PixelLimits file, const std::optional<PixelLimits>& run,
+                     const std::string& where) {
+  if (run) file = {std::max(file.least, run->least), std::min(file.most, run->most)};
+  TRIB_REQUIRE(file.least <= file.most, .what = "data: pixel limits leave no size", .where = where,
+               .found = str("at least ", file.least, " and at most ", file.most, " pixels"),
+               .expected = "the least not above the most",
+               .fix = "change data.min_pixels or data.max_pixels");
+  return file;
+}
+
+/// A standard deviation divides, so it must not be zero.
+void check_deviation(const Settings& settings, const std::array<float, 3>& deviation) {
+  for (const float part : deviation)
+    TRIB_REQUIRE(std::isfinite(part) && part > 0,
+                 .what = "data: impossible colour in the image processor's file",
+                 .where = str(settings.path(), " image_std"), .found = str(part),
+                 .expected = "numbers above 0");
+}
+
+}  // namespace
+
+PreprocessorConfig read_preprocessor_config(const std::string& directory,
+                                            const config::VisionConfig& vision,
+                                            std::optional<PixelLimits> limits) {
+  const Settings image(directory + "/preprocessor_config.json");
+  const Settings clip(directory + "/video_preprocessor_config.json");
+  PreprocessorConfig config;
+  config.patch = agreed(image, "patch_size", vision.patch);
+  config.temporal_patch = agreed(image, "temporal_patch_size", vision.temporal_patch);
+  config.merge = agreed(image, "merge_size", vision.merge);
+  config.mean = image.colour("image_mean", config.mean);
+  config.deviation = image.colour("image_std", config.deviation);
+  check_deviation(image, config.deviation);
+  const PixelLimits of_file = image.limits(config.image);
+  config.image = narrowed(of_file, limits, image.path());
+  config.clip = narrowed(clip.limits(of_file), limits, clip.path());
+  return config;
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/model_config.h"
+
+namespace tributary::data {
+
+/// Bounds of the pixels of one resized picture.
+struct PixelLimits {
+  std::int64_t least = 56 * 56;
+  std::int64_t most = 1280 * 28 * 28;
+
+  friend bool operator==(const PixelLimits&, const PixelLimits&) = default;
+};
+
+/// What the image processor of a Qwen-VL model needs to know.
+struct PreprocessorConfig {
+  std::int64_t patch = 14;          // pixels a side
+  std::int64_t temporal_patch = 2;  // frames
+  std::int64_t merge = 2;           // patches a side of one merged token
+  PixelLimits image;
+  PixelLimits clip;  // of each frame
+  std::array<float, 3> mean = {0.48145466F, 0.4578275F, 0.40821073F};
+  std::array<float, 3> deviation = {0.26862954F, 0.26130258F, 0.27577711F};
+
+  /// Both sides of a resized picture are multiples of it [pixels].
+  [[nodiscard]] std::int64_t factor() const { return patch * merge; }
+  [[nodiscard]] std::int64_t patch_width() const { return 3 * temporal_patch * patch * patch; }
+};
+
+/// Reads DIRECTORY/preprocessor_config.json (and video_preprocessor_config.json for clips); where
+/// a file or a field is absent, patch sizes come from `vision` and the rest from the struct above.
+///
+/// units:  `limits` are those of the run (data.min_pixels, data.max_pixels); they narrow the
+///         file's, so that both hold
+/// errors: Fault::kInput naming file and field: wrong type, out of range, sizes that differ from
+///         config.json, limits that leave no size
+[[nodiscard]] PreprocessorConfig read_preprocessor_config(const std::string& directory,
+                                                          const config::VisionConfig& vision,
+                                                          std::optional<PixelLimits> limits);
+
+}  // namespace tributary::data

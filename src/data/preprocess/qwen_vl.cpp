@@ -1,0 +1,183 @@
+#include "data/preprocess/qwen_vl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+
+namespace tributary::data {
+namespace {
+
+/// [channel][level] of the normalised value of every 8-bit level.
+using LevelTable = std::array<std::array<float, 256>, 3>;
+
+LevelTable normalised_levels(const PreprocessorConfig& config) {
+  LevelTable table;
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    // The reference folds the division by 255 into mean and deviation, in f32.
+    const float mean = config.mean[channel] * 255.0F;
+    const float deviation = config.deviation[channel] * 255.0F;
+    for (std::size_t level = 0; level < 256; ++level)
+      table[channel][level] = (static_cast<float>(level) - mean) / deviation;
+  }
+  return table;
+}
+
+/// Writes one frame's share of every row of one grid step.
+class FrameCutter {
+ public:
+  FrameCutter(const Grid& grid, const PreprocessorConfig& config)
+      : grid_(grid), config_(config), levels_(normalised_levels(config)) {}
+
+  /// `step_rows` is the first row of the grid step, `slot` the place of the frame in the step.
+  void cut(const Picture& frame, std::int64_t slot, float* step_rows) const {
+    const std::int64_t merge = config_.merge;
+    float* row = step_rows;
+    for (std::int64_t block_row = 0; block_row < grid_.rows; block_row += merge)
+      for (std::int64_t block_column = 0; block_column < grid_.columns; block_column += merge)
+        for (std::int64_t y = block_row; y < block_row + merge; ++y)
+          for (std::int64_t x = block_column; x < block_column + merge; ++x) {
+            cut_patch(frame, y, x, slot, row);
+            row += config_.patch_width();
+          }
+  }
+
+ private:
+  void cut_patch(const Picture& frame, std::int64_t grid_y, std::int64_t grid_x, std::int64_t slot,
+                 float* row) const {
+    const std::int64_t side = config_.patch;
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const std::array<float, 256>& level = levels_[channel];
+      float* out = row + (channel * config_.temporal_patch + slot) * side * side;
+      for (std::int64_t y = 0; y < side; ++y) {
+        const std::uint8_t* in =
+            frame.rgb.data() + 3 * ((grid_y * side + y) * frame.width + grid_x * side) + channel;
+        for (std::int64_t x = 0; x < side; ++x) *out++ = level[in[3 * x]];
+      }
+    }
+  }
+
+  Grid grid_;
+  const PreprocessorConfig& config_;
+  LevelTable levels_;
+};
+
+Picture resized(const Picture& picture, const Grid& grid, const PreprocessorConfig& config,
+                const Resize& resize) {
+  const int height = static_cast<int>(grid.rows * config.patch);
+  const int width = static_cast<int>(grid.columns * config.patch);
+  if (picture.height == height && picture.width == width) return picture;
+  Picture result = resize(picture, height, width);
+  TRIB_CHECK(result.height == height && result.width == width &&
+                 result.rgb.size() == std::size_t{3} * height * width,
+             .what = "data: resize gave another size",
+             .found = str(result.height, "x", result.width), .expected = str(height, "x", width));
+  return result;
+}
+
+PatchedItem cut_frames(std::span<const Picture* const> frames, const Grid& grid,
+                       const PreprocessorConfig& config, const Resize& resize) {
+  PatchedItem item{.grid = grid, .rows = {}};
+  item.rows.resize(grid.patches() * config.patch_width());
+  const FrameCutter cutter(grid, config);
+  const std::int64_t step_values = grid.rows * grid.columns * config.patch_width();
+  Picture frame;
+  for (std::int64_t slot = 0; slot < grid.time * config.temporal_patch; ++slot) {
+    if (slot < std::ssize(frames)) frame = resized(*frames[slot], grid, config, resize);
+    float* step_rows = item.rows.data() + slot / config.temporal_patch * step_values;
+    cutter.cut(frame, slot % config.temporal_patch, step_rows);
+  }
+  return item;
+}
+
+PictureSize size_of(const Picture& picture) { return {picture.height, picture.width}; }
+
+/// Python's round: halves go to the even neighbour, as nearbyint does in the default mode.
+std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
+
+}  // namespace
+
+Result<PictureSize> smart_resize(PictureSize size, std::int64_t factor, PixelLimits limits) {
+  if (size.height < 1 || size.width < 1)
+    return Refusal{"no_pixels", str("a picture of ", size.width, "x", size.height, " pixels")};
+  const double height = static_cast<double>(size.height);
+  const double width = static_cast<double>(size.width);
+  const double unit = static_cast<double>(factor);
+  if (std::max(height, width) / std::min(height, width) > 200)
+    return Refusal{"extreme_aspect", str("a picture of ", size.width, "x", size.height,
+                                         " pixels: one side is more than 200 times the other")};
+  PictureSize result{rounded(height / unit) * factor, rounded(width / unit) * factor};
+  const std::int64_t pixels = result.height * result.width;
+  // In units of the factor, in the reference's order of operations.
+  const auto floored = [&](double side, double shrink) {
+    return std::max(factor, static_cast<std::int64_t>(std::floor(side / shrink / unit)) * factor);
+  };
+  const auto ceiled = [&](double side, double grow) {
+    return static_cast<std::int64_t>(std::ceil(side * grow / unit)) * factor;
+  };
+  if (pixels > limits.most) {
+    const double shrink = std::sqrt(height * width / static_cast<double>(limits.most));
+    result = {floored(height, shrink), floored(width, shrink)};
+  } else if (pixels < limits.least) {
+    const double grow = std::sqrt(static_cast<double>(limits.least) / (height * width));
+    result = {ceiled(height, grow), ceiled(width, grow)};
+  }
+  return result;
+}
+
+Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config) {
+  const Result<PictureSize> resized_size = smart_resize(size, config.factor(), config.image);
+  if (!resized_size) return resized_size.refusal();
+  return Grid{1, resized_size.value().height / config.patch,
+              resized_size.value().width / config.patch};
+}
+
+Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames, const PreprocessorConfig& config) {
+  if (frames < 1) return Refusal{"no_frames", "a clip without frames"};
+  const Result<PictureSize> resized_size = smart_resize(size, config.factor(), config.clip);
+  if (!resized_size) return resized_size.refusal();
+  return Grid{(frames + config.temporal_patch - 1) / config.temporal_patch,
+              resized_size.value().height / config.patch,
+              resized_size.value().width / config.patch};
+}
+
+std::int64_t merged_tokens(const Grid& grid, const PreprocessorConfig& config) {
+  return grid.patches() / (config.merge * config.merge);
+}
+
+Result<PatchedItem> patch_image(const Picture& picture, const PreprocessorConfig& config,
+                                const Resize& resize) {
+  const Result<Grid> grid = grid_of_image(size_of(picture), config);
+  if (!grid) return grid.refusal();
+  // The frames of an image are all the same one; cut_frames repeats the last.
+  const Picture* only[] = {&picture};
+  PatchedItem item = cut_frames(only, grid.value(), config, resize);
+  item.modality = Modality::kImage;
+  return item;
+}
+
+Result<PatchedItem> patch_clip(std::span<const Picture> frames, double fps,
+                               const PreprocessorConfig& config, const Resize& resize) {
+  TRIB_REQUIRE(fps > 0, .what = "data: frames per second of a clip must be positive",
+               .found = str(fps));
+  std::vector<const Picture*> list;
+  for (const Picture& frame : frames) {
+    if (size_of(frame) != size_of(frames.front()))
+      return Refusal{"frame_sizes",
+                     str("frame ", list.size(), " has ", frame.width, "x", frame.height,
+                         " pixels, the first ", frames[0].width, "x", frames[0].height)};
+    list.push_back(&frame);
+  }
+  const Result<Grid> grid =
+      grid_of_clip(frames.empty() ? PictureSize{} : size_of(frames.front()), std::ssize(frames),
+                   config);
+  if (!grid) return grid.refusal();
+  PatchedItem item = cut_frames(list, grid.value(), config, resize);
+  item.modality = Modality::kVideo;
+  item.seconds_per_step = static_cast<double>(config.temporal_patch) / fps;
+  return item;
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "core/result.h"
+#include "data/preprocess/preprocessor_config.h"
+#include "data/sample.h"
+
+namespace tributary::data {
+
+/// Resizes a picture to (height, width). `ops/resize_bicubic.h` is the one that agrees with
+/// transformers to the last bit; it needs torch, so it is handed in.
+using Resize = std::function<Picture(const Picture&, int height, int width)>;
+
+struct PictureSize {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  friend bool operator==(const PictureSize&, const PictureSize&) = default;
+};
+
+/// The size nearest to `size` whose sides are multiples of `factor` and whose area lies in `limits`.
+///
+/// units:  pixels; halves round to even
+/// errors: Refusal `extreme_aspect` when one side is more than 200 times the other, `no_pixels`
+///         when a side is below 1
+/// source: models.md section 5.1.1, policy `hf` (transformers 5.17)
+[[nodiscard]] Result<PictureSize> smart_resize(PictureSize size, std::int64_t factor,
+                                               PixelLimits limits);
+
+/// Patches of a picture, from its size alone.
+[[nodiscard]] Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config);
+
+/// Patches of a clip of `frames` frames; an odd count repeats the last frame.
+[[nodiscard]] Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames,
+                                        const PreprocessorConfig& config);
+
+/// Backbone positions that an item takes.
+[[nodiscard]] std::int64_t merged_tokens(const Grid& grid, const PreprocessorConfig& config);
+
+/// Resizes, normalises and cuts a picture into the rows that the vision tower takes.
+///
+/// shape:  rows [grid.patches(), patch_width], columns (channel, frame, y, x); the patches of one
+///         merged token are consecutive
+/// errors: those of smart_resize
+/// cost:   one resize, one pass over the resized pixels
+/// source: models.md sections 4.1 and 5.1.2
+[[nodiscard]] Result<PatchedItem> patch_image(const Picture& picture,
+                                              const PreprocessorConfig& config,
+                                              const Resize& resize);
+
+/// The same for a clip; consecutive frames share a row.
+///
+/// units:  `fps` are the frames per second of `frames` as given
+/// errors: also Refusal `no_frames`, `frame_sizes` when the frames differ in size
+[[nodiscard]] Result<PatchedItem> patch_clip(std::span<const Picture> frames, double fps,
+                                             const PreprocessorConfig& config,
+                                             const Resize& resize);
+
+}  // namespace tributary::data
