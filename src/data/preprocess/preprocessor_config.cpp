@@ -61,7 +61,8 @@ class Settings {
   [[nodiscard]] PixelLimits limits(PixelLimits otherwise) const {
     const Json* size = find("size");
     const auto edge = [&](const char* name) -> const Json* {
-      return size != nullptr && size->is_object() && size->contains(name) ? &(*size)[name] : nullptr;
+      return size != nullptr && size->is_object() && size->contains(name) ? &(*size)[name]
+                                                                          : nullptr;
     };
     const auto of = [&](const char* old_name, const char* name, std::int64_t value) {
       value = whole(edge(name), str("size.", name), value);

@@ -170,9 +170,8 @@ Result<PatchedItem> patch_clip(std::span<const Picture> frames, double fps,
                          " pixels, the first ", frames[0].width, "x", frames[0].height)};
     list.push_back(&frame);
   }
-  const Result<Grid> grid =
-      grid_of_clip(frames.empty() ? PictureSize{} : size_of(frames.front()), std::ssize(frames),
-                   config);
+  const Result<Grid> grid = grid_of_clip(frames.empty() ? PictureSize{} : size_of(frames.front()),
+                                         std::ssize(frames), config);
   if (!grid) return grid.refusal();
   PatchedItem item = cut_frames(list, grid.value(), config, resize);
   item.modality = Modality::kVideo;

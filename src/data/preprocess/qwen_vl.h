@@ -21,7 +21,8 @@ struct PictureSize {
   friend bool operator==(const PictureSize&, const PictureSize&) = default;
 };
 
-/// The size nearest to `size` whose sides are multiples of `factor` and whose area lies in `limits`.
+/// The size nearest to `size` whose sides are multiples of `factor` and whose area lies in
+/// `limits`.
 ///
 /// units:  pixels; halves round to even
 /// errors: Refusal `extreme_aspect` when one side is more than 200 times the other, `no_pixels`
