@@ -7,9 +7,6 @@ export PATH := $(PATH):$(TRIB_ENV)/bin
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 PRESET ?= release
 JOBS ?= $(shell nproc)
-# Ubuntu 22.04 keeps g++ 12 beside its default compiler.
-CXX_12 := $(shell command -v g++-12 2>/dev/null)
-export CXX := $(if $(filter-out 1%,$(shell g++ -dumpversion 2>/dev/null | cut -d. -f1)),$(or $(CXX_12),g++),g++)
 BUILD := build/$(PRESET)
 
 .PHONY: help setup build demo test test-setup configure configure-test format clean cuda
@@ -28,7 +25,7 @@ test-setup:
 	@setup/setup.sh test
 
 configure: setup
-	@cmake --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=OFF >build/configure.log \
+	@CXX=$$(setup/setup.sh compiler) cmake --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=OFF >build/configure.log \
 	  || { cat build/configure.log; exit 1; }
 
 build: configure
@@ -39,7 +36,7 @@ demo: build
 	@scripts/demo.sh $(BUILD)/tributary
 
 configure-test: test-setup
-	@cmake --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=ON >build/configure.log \
+	@CXX=$$(setup/setup.sh compiler) cmake --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=ON >build/configure.log \
 	  || { cat build/configure.log; exit 1; }
 
 test: configure-test
@@ -48,7 +45,7 @@ test: configure-test
 	@cd $(BUILD) && OMP_NUM_THREADS=1 ctest -j$(JOBS) --output-on-failure
 
 cuda: test-setup
-	@cmake --preset cuda -DTRIB_PYTHON=$(TRIB_ENV)/bin/python
+	@CXX=$$(setup/setup.sh compiler) cmake --preset cuda -DTRIB_PYTHON=$(TRIB_ENV)/bin/python
 	@cmake --build build/cuda -j$(JOBS) --target tributary
 
 format:

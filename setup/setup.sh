@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Tributary needs: setup.sh runtime|test
+# Installs what Tributary needs: setup.sh runtime|test. `setup.sh compiler` names the compiler.
 #
 # Repeats nothing that is done: packages are asked for, wheels carry a stamp. TRIB_ENV names the
 # Python environment when it should not be build/env.
@@ -70,6 +70,13 @@ install_cmake_wheel() {  # only where the system's is older than 3.25
   [ -x "$env/bin/cmake" ] || "$env/bin/python" -m pip install --quiet cmake==3.25.2
 }
 
+name_compiler() {
+  local major
+  major=$(g++ -dumpversion 2>/dev/null | cut -d. -f1 || true)
+  if [ -n "${CXX:-}" ]; then echo "$CXX"; elif [ "${major:-0}" -ge 12 ]; then echo g++; else echo g++-12; fi
+}
+
+if [ "$purpose" = compiler ]; then name_compiler; exit; fi
 install_system_packages
 mkdir -p build
 if cmp -s setup/requirements_test.txt "$env/.test"; then
