@@ -3,16 +3,18 @@
 #include <torch/torch.h>
 
 #include "app/engine/engine_verbs.h"
+#include "mesh/device.h"
 
 namespace tributary::app {
 namespace {
 
 EngineFacts collect_facts() {
+  const mesh::Devices devices = mesh::list_devices();
   return {.torch_version = TORCH_VERSION,
           .parallel_info = at::get_parallel_info(),
           .threads = at::get_num_threads(),
-          .devices = {},
-          .cuda = "built without CUDA"};
+          .devices = devices.accelerators,
+          .device_state = devices.state};
 }
 
 }  // namespace

@@ -41,10 +41,10 @@ struct CheckpointOptions {
 /// What the engine library can say about the machine.
 struct EngineFacts {
   std::string torch_version;
-  std::string parallel_info;  // BLAS and vector instructions
-  int threads = 0;
-  std::vector<std::string> devices;  // `cuda:0 NVIDIA H200, 139 GiB`; empty on a CPU machine
-  std::string cuda;                  // what the CUDA build found, or that there is none
+  std::string parallel_info;         // BLAS and vector instructions
+  int threads = 0;                   // compute threads by default
+  std::vector<std::string> devices;  // `cuda:0 NVIDIA H200, 139 GiB, sm_90`; empty without one
+  std::string device_state;          // libraries found, or why there is no device
 };
 
 /// The verbs that need libtorch. The executable itself is torch-free and loads this when needed.
@@ -58,9 +58,14 @@ struct Engine {
   EngineFacts (*facts)();
 };
 
-/// Loads the engine library that lies beside the executable; once.
+enum class EngineKind { kCpu, kCuda };
+
+/// Whether the CUDA engine was built; it is a library of its own, never loaded on a CPU machine.
+[[nodiscard]] bool has_cuda_engine();
+
+/// Loads an engine library from beside the executable; one a process.
 ///
 /// errors: Fault::kResource naming the library and why it does not load
-[[nodiscard]] const Engine& load_engine();
+[[nodiscard]] const Engine& load_engine(EngineKind kind = EngineKind::kCpu);
 
 }  // namespace tributary::app

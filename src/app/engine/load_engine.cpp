@@ -1,4 +1,5 @@
 #include <dlfcn.h>
+
 #include <filesystem>
 
 #include "app/engine/engine.h"
@@ -7,26 +8,35 @@
 namespace tributary::app {
 namespace {
 
-std::string engine_path() {
+std::filesystem::path engine_path(EngineKind kind) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  return self.parent_path() / "libtributary_engine.so";
+  return self.parent_path() / (kind == EngineKind::kCuda ? "libtributary_engine_cuda.so"
+                                                         : "libtributary_engine.so");
+}
+
+const Engine* open_engine(EngineKind kind) {
+  const std::string path = engine_path(kind);
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    TRIB_RAISE(Fault::kResource, .what = "app: the engine library does not load", .where = path,
+               .found = dlerror(),
+               .fix = kind == EngineKind::kCuda
+                          ? "build it with `make cuda`, or set run.device to cpu"
+                          : "run `make build`, then `tributary doctor`");
+  using Give = const Engine* (*)();
+  const auto give = reinterpret_cast<Give>(dlsym(library, "tributary_engine"));
+  TRIB_CHECK(give != nullptr, .what = "app: the engine library lacks its table", .where = path);
+  return give();
 }
 
 }  // namespace
 
-const Engine& load_engine() {
-  static const Engine* engine = [] {
-    const std::string path = engine_path();
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr)
-      TRIB_RAISE(Fault::kResource, .what = "app: the engine library does not load", .where = path,
-                 .found = dlerror(), .fix = "run `make build`, then `tributary doctor`");
-    using Give = const Engine* (*)();
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): what dlsym gives
-    const auto give = reinterpret_cast<Give>(dlsym(library, "tributary_engine"));
-    TRIB_CHECK(give != nullptr, .what = "app: the engine library lacks its table", .where = path);
-    return give();
-  }();
+bool has_cuda_engine() { return std::filesystem::exists(engine_path(EngineKind::kCuda)); }
+
+const Engine& load_engine(EngineKind kind) {
+  static const EngineKind first = kind;
+  static const Engine* engine = open_engine(first);
+  TRIB_CHECK(kind == first, .what = "app: two engines in one process");
   return *engine;
 }
 

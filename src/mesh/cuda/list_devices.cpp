@@ -1,0 +1,45 @@
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include "core/text.h"
+#include "mesh/cuda/device_check.h"
+#include "mesh/device.h"
+
+namespace tributary::mesh {
+namespace {
+
+std::string describe_device(int index) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, index) != cudaSuccess)
+    return str("cuda:", index, " (no properties)");
+  return str("cuda:", index, " ", properties.name, ", ", properties.totalGlobalMem >> 30,
+             " GiB, sm_", properties.major, properties.minor,
+             check_device(index) ? "" : ", OUR KERNELS DO NOT RUN ON IT");
+}
+
+std::string describe_libraries() {
+  int runtime = 0;
+  int nccl = 0;
+  (void)cudaRuntimeGetVersion(&runtime);
+  (void)ncclGetVersion(&nccl);
+  return str("CUDA runtime ", runtime / 1000, ".", runtime % 1000 / 10, ", NCCL ", nccl / 10000,
+             ".", nccl % 10000 / 100, ".", nccl % 100);
+}
+
+}  // namespace
+
+Devices list_devices() {
+  Devices devices{.accelerators = {}, .state = describe_libraries()};
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    devices.state += str("; no device is present (",
+                         status == cudaSuccess ? "0 devices" : cudaGetErrorString(status), ")");
+    return devices;
+  }
+  for (int index = 0; index < count; ++index)
+    devices.accelerators.push_back(describe_device(index));
+  return devices;
+}
+
+}  // namespace tributary::mesh

@@ -1,0 +1,9 @@
+#include "mesh/device.h"
+
+namespace tributary::mesh {
+
+Devices list_devices() {
+  return {.accelerators = {}, .state = "this engine is built without CUDA (preset `cuda` has it)"};
+}
+
+}  // namespace tributary::mesh
