@@ -16,8 +16,8 @@ function(trib_read_room room out_torch out_rooms)
   set(${out_rooms} "${words}" PARENT_SCOPE)
 endfunction()
 
-# Gives a torch target the one precompiled header.
-function(trib_use_torch target)
+# Gives a target libtorch and the one precompiled header.
+function(trib_link_torch target)
   target_link_libraries(${target} PUBLIC torch::cpu)
   target_precompile_headers(${target} REUSE_FROM trib_torch_pch)
   target_compile_options(${target} PRIVATE -fpch-preprocess -Winvalid-pch)
@@ -37,7 +37,7 @@ function(trib_room room)
   endforeach()
   target_link_libraries(trib_${room} PUBLIC ${ARG_LINK})
   if(torch STREQUAL "yes")
-    trib_link_torch_public(trib_${room})
+    trib_link_torch(trib_${room})
   endif()
 endfunction()
 
@@ -64,12 +64,6 @@ function(trib_test name)
   endif()
   gtest_discover_tests(test_${name} TEST_PREFIX "${ARG_ROOM}." DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS "${ARG_ROOM}.${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
-endfunction()
-
-function(trib_link_torch target)
-  target_link_libraries(${target} PRIVATE torch::cpu)
-  target_precompile_headers(${target} REUSE_FROM trib_torch_pch)
-  target_compile_options(${target} PRIVATE -fpch-preprocess -Winvalid-pch)
 endfunction()
 
 # trib_bench(NAME ROOM room SOURCES a_bench.cpp ...): the executable bench_NAME.

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <string>
 #include <vector>
+
+#include <c10/core/Device.h>
 
 namespace tributary::mesh {
 

@@ -1,5 +1,4 @@
 #include <dlfcn.h>
-
 #include <filesystem>
 
 #include "app/engine/engine.h"
@@ -10,8 +9,8 @@ namespace {
 
 std::filesystem::path engine_path(EngineKind kind) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  return self.parent_path() / (kind == EngineKind::kCuda ? "libtributary_engine_cuda.so"
-                                                         : "libtributary_engine.so");
+  return self.parent_path() /
+         (kind == EngineKind::kCuda ? "libtributary_engine_cuda.so" : "libtributary_engine.so");
 }
 
 const Engine* open_engine(EngineKind kind) {
