@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/json_object.h"
+#include "config/model_config.h"
+
+namespace tributary::config {
+
+/// One family of published models: how its config.json is read.
+struct Family {
+  ModelFamily family;
+  std::string model_type;  // in config.json
+  ModelConfig (*read)(const JsonObject& config);
+};
+
+/// The visible list.
+[[nodiscard]] const std::vector<Family>& all_families();
+
+// One function a family, each in `<family>.cpp`.
+[[nodiscard]] ModelConfig read_qwen2(const JsonObject& config);
+[[nodiscard]] ModelConfig read_qwen3(const JsonObject& config);
+[[nodiscard]] ModelConfig read_qwen2_5_vl(const JsonObject& config);
+
+}  // namespace tributary::config

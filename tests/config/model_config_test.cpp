@@ -1,0 +1,345 @@
+#include "config/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "tests/config/temporary_folder.h"
+
+namespace tributary::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ModelConfig read(const Json& json) {
+  const TemporaryFolder folder;
+  folder.write("config.json", json.dump());
+  return read_model_config(folder.path());
+}
+
+std::string refusal_of_text(const std::string& text) {
+  const TemporaryFolder folder;
+  folder.write("config.json", text);
+  try {
+    (void)read_model_config(folder.path());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::kInput);
+    return error.what();
+  }
+  return "accepted";
+}
+std::string refusal_of(const Json& json) { return refusal_of_text(json.dump()); }
+
+/// Published sizes, models.md section 1.2.
+struct Published {
+  std::string name;
+  std::string model_type;
+  int layers, width, heads, kv_heads, mlp_width, vocab;
+  bool tied;
+  int vision_mlp_width;  // 0: text model
+  std::int64_t parameters;
+};
+
+Json decoder_json(const Published& model) {
+  return {{"num_hidden_layers", model.layers},
+          {"hidden_size", model.width},
+          {"num_attention_heads", model.heads},
+          {"num_key_value_heads", model.kv_heads},
+          {"intermediate_size", model.mlp_width},
+          {"vocab_size", model.vocab},
+          {"hidden_act", "silu"},
+          {"max_position_embeddings", 32768},
+          {"max_window_layers", model.layers},
+          {"sliding_window", 32768},
+          {"use_sliding_window", false},
+          {"initializer_range", 0.02},
+          {"attention_dropout", 0.0},
+          {"rms_norm_eps", 1e-6},
+          {"rope_theta", 1000000.0},
+          {"tie_word_embeddings", model.tied}};
+}
+
+/// The layout of the released checkpoints: flat.
+Json published_json(const Published& model) {
+  Json json = decoder_json(model);
+  json["model_type"] = model.model_type;
+  if (model.model_type == "qwen3") json["head_dim"] = 128;
+  if (model.vision_mlp_width == 0) return json;
+  json["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", {16, 24, 24}}};
+  json["image_token_id"] = 151655;
+  json["video_token_id"] = 151656;
+  json["vision_start_token_id"] = 151652;
+  json["vision_end_token_id"] = 151653;
+  json["vision_config"] = {{"depth", 32},
+                           {"hidden_act", "silu"},
+                           {"hidden_size", 1280},
+                           {"intermediate_size", model.vision_mlp_width},
+                           {"num_heads", 16},
+                           {"in_chans", 3},
+                           {"out_hidden_size", model.width},
+                           {"patch_size", 14},
+                           {"spatial_merge_size", 2},
+                           {"spatial_patch_size", 14},
+                           {"temporal_patch_size", 2},
+                           {"window_size", 112},
+                           {"fullatt_block_indexes", {7, 15, 23, 31}},
+                           {"tokens_per_second", 2}};
+  return json;
+}
+
+/// The layout that transformers 5.x writes: nested, rope in one dictionary.
+Json nested(Json flat) {
+  const auto move_keys = [&flat](Json& into) {
+    for (const char* key :
+         {"num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
+          "intermediate_size", "vocab_size", "hidden_act", "max_position_embeddings",
+          "rms_norm_eps", "use_sliding_window", "sliding_window", "max_window_layers"})
+      into[key] = flat[key], flat.erase(key);
+  };
+  Json text;
+  move_keys(text);
+  text["model_type"] = "qwen2_5_vl_text";
+  text["rope_parameters"] = {{"rope_type", "default"},
+                             {"rope_theta", flat["rope_theta"]},
+                             {"mrope_section", flat["rope_scaling"]["mrope_section"]}};
+  flat.erase("rope_theta");
+  flat.erase("rope_scaling");
+  flat["text_config"] = text;
+  flat["vision_config"]["in_channels"] = flat["vision_config"]["in_chans"];
+  flat["vision_config"].erase("in_chans");
+  flat["vision_config"]["rope_parameters"] = {{"rope_type", "axial"}, {"rope_theta", 10000.0}};
+  return flat;
+}
+
+const std::vector<Published>& published_models() {
+  static const std::vector<Published> models{
+      {"Qwen2.5-0.5B", "qwen2", 24, 896, 14, 2, 4864, 151936, true, 0, 494'032'768},
+      {"Qwen2.5-1.5B", "qwen2", 28, 1536, 12, 2, 8960, 151936, true, 0, 1'543'714'304},
+      {"Qwen2.5-3B", "qwen2", 36, 2048, 16, 2, 11008, 151936, true, 0, 3'085'938'688},
+      {"Qwen2.5-7B", "qwen2", 28, 3584, 28, 4, 18944, 152064, false, 0, 7'615'616'512},
+      {"Qwen2.5-14B", "qwen2", 48, 5120, 40, 8, 13824, 152064, false, 0, 14'770'033'664},
+      {"Qwen2.5-32B", "qwen2", 64, 5120, 40, 8, 27648, 152064, false, 0, 32'763'876'352},
+      {"Qwen2.5-72B", "qwen2", 80, 8192, 64, 8, 29568, 152064, false, 0, 72'706'203'648},
+      {"Qwen3-0.6B", "qwen3", 28, 1024, 16, 8, 3072, 151936, true, 0, 596'049'920},
+      {"Qwen3-1.7B", "qwen3", 28, 2048, 16, 8, 6144, 151936, true, 0, 1'720'574'976},
+      {"Qwen3-4B", "qwen3", 36, 2560, 32, 8, 9728, 151936, true, 0, 4'022'468'096},
+      {"Qwen3-8B", "qwen3", 36, 4096, 32, 8, 12288, 151936, false, 0, 8'190'735'360},
+      {"Qwen3-14B", "qwen3", 40, 5120, 40, 8, 17408, 151936, false, 0, 14'768'307'200},
+      {"Qwen3-32B", "qwen3", 64, 5120, 64, 8, 25600, 151936, false, 0, 32'762'123'264},
+      {"Qwen2.5-VL-3B", "qwen2_5_vl", 36, 2048, 16, 2, 11008, 151936, true, 3420, 3'754'622'976},
+      {"Qwen2.5-VL-7B", "qwen2_5_vl", 28, 3584, 28, 4, 18944, 152064, false, 3420, 8'292'166'656},
+      {"Qwen2.5-VL-32B", "qwen2_5_vl", 64, 5120, 40, 8, 27648, 152064, false, 3456, 33'452'718'336},
+      {"Qwen2.5-VL-72B", "qwen2_5_vl", 80, 8192, 64, 8, 29568, 152064, false, 3456, 73'410'777'344},
+  };
+  return models;
+}
+
+Json vl_json() { return published_json(published_models()[14]); }    // 7B
+Json text_json() { return published_json(published_models()[0]); }   // Qwen2.5-0.5B
+Json qwen3_json() { return published_json(published_models()[7]); }  // Qwen3-0.6B
+
+TEST(CountParameters, EqualsThePublishedSizes) {
+  for (const Published& model : published_models()) {
+    SCOPED_TRACE(model.name);
+    EXPECT_EQ(count_parameters(read(published_json(model))), model.parameters);
+  }
+}
+
+TEST(ReadModelConfig, ReadsEveryFieldOfAFlatFile) {
+  const ModelConfig model = read(vl_json());
+  EXPECT_EQ(model.family, ModelFamily::kQwen2_5Vl);
+  EXPECT_EQ(model.backbone.head_width, 128);
+  EXPECT_EQ(model.backbone.max_positions, 32768);
+  EXPECT_EQ(model.backbone.rope_theta, 1e6);
+  EXPECT_EQ(model.backbone.norm_epsilon, 1e-6);
+  EXPECT_TRUE(model.backbone.qkv_bias);
+  EXPECT_FALSE(model.backbone.qk_norm);
+  EXPECT_FALSE(model.backbone.tied_head);
+  EXPECT_THAT(model.backbone.mrope_section, ElementsAre(16, 24, 24));
+  ASSERT_TRUE(model.vision.has_value());
+  EXPECT_EQ(model.vision->layers, 32);
+  EXPECT_EQ(model.vision->width, 1280);
+  EXPECT_EQ(model.vision->heads, 16);
+  EXPECT_EQ(model.vision->mlp_width, 3420);
+  EXPECT_EQ(model.vision->output_width, 3584);
+  EXPECT_EQ(model.vision->patch_width(), 1176);
+  EXPECT_EQ(model.vision->merge, 2);
+  EXPECT_EQ(model.vision->window, 112);
+  EXPECT_EQ(model.vision->tokens_per_second, 2);
+  EXPECT_THAT(model.vision->full_attention_layers, ElementsAre(7, 15, 23, 31));
+  EXPECT_EQ(model.tokens.image_pad, 151655);
+  EXPECT_EQ(model.tokens.video_pad, 151656);
+  EXPECT_EQ(model.tokens.vision_start, 151652);
+  EXPECT_EQ(model.tokens.vision_end, 151653);
+}
+
+TEST(ReadModelConfig, ReadsTheNestedLayoutAsTheFlatOne) {
+  for (const std::size_t index : {13, 14, 15, 16}) {
+    const Json flat = published_json(published_models()[index]);
+    const ModelConfig from_flat = read(flat);
+    const ModelConfig from_nested = read(nested(flat));
+    EXPECT_EQ(count_parameters(from_flat), count_parameters(from_nested));
+    EXPECT_EQ(from_flat.backbone.tied_head, from_nested.backbone.tied_head);
+    EXPECT_EQ(from_flat.backbone.rope_theta, from_nested.backbone.rope_theta);
+    EXPECT_EQ(from_flat.backbone.mrope_section, from_nested.backbone.mrope_section);
+    EXPECT_EQ(from_flat.backbone.norm_epsilon, from_nested.backbone.norm_epsilon);
+    EXPECT_EQ(from_flat.vision->channels, from_nested.vision->channels);
+  }
+}
+
+TEST(ReadModelConfig, TakesTheDefaultsOfTheClassForMissingFields) {
+  const ModelConfig qwen2 = read({{"model_type", "qwen2"}});
+  EXPECT_EQ(qwen2.backbone.layers, 32);
+  EXPECT_EQ(qwen2.backbone.mlp_width, 22016);
+  EXPECT_EQ(qwen2.backbone.rope_theta, 1e4);
+  EXPECT_EQ(qwen2.backbone.norm_epsilon, 1e-6);
+  EXPECT_THAT(qwen2.backbone.mrope_section, IsEmpty());
+  EXPECT_FALSE(qwen2.vision.has_value());
+  EXPECT_EQ(read({{"model_type", "qwen3"}}).backbone.head_width, 128);
+
+  Json vl = vl_json();
+  for (const char* key : {"rms_norm_eps", "rope_theta"}) vl.erase(key);
+  vl["vision_config"].erase("tokens_per_second");
+  EXPECT_EQ(read(vl).backbone.norm_epsilon, 1e-5);
+  EXPECT_EQ(read(vl).backbone.rope_theta, 1e6);
+  EXPECT_EQ(read(vl).vision->tokens_per_second, 4);
+}
+
+TEST(ReadModelConfig, FindsTiesAndTokensInEitherPlace) {
+  Json json = nested(vl_json());
+  json.erase("tie_word_embeddings");
+  json["text_config"]["tie_word_embeddings"] = true;
+  json["text_config"]["image_token_id"] = 7;
+  json.erase("image_token_id");
+  EXPECT_TRUE(read(json).backbone.tied_head);
+  EXPECT_EQ(read(json).tokens.image_pad, 7);
+  json["image_token_id"] = 9;  // the top level goes first
+  EXPECT_EQ(read(json).tokens.image_pad, 9);
+}
+
+TEST(ReadModelConfig, TakesHeadDimFromTheFile) {
+  Json json = text_json();
+  json["head_dim"] = 32;
+  EXPECT_EQ(read(json).backbone.head_width, 32);
+  json["head_dim"] = nullptr;
+  EXPECT_EQ(read(json).backbone.head_width, 64);
+  json["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(read(json).backbone.kv_heads, 14);
+}
+
+TEST(ReadModelConfig, NamesAMissingFile) {
+  const TemporaryFolder folder;
+  try {
+    (void)read_model_config(folder.path("nowhere"));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("nowhere/config.json"), HasSubstr("No such file"),
+                                    HasSubstr("model.path")));
+  }
+}
+
+TEST(ReadModelConfig, ListsTheKnownFamilies) {
+  EXPECT_THAT(refusal_of({{"model_type", "llama"}}),
+              AllOf(HasSubstr("model family is not known"), HasSubstr("config.json model_type"),
+                    HasSubstr("\"llama\""), HasSubstr("qwen2, qwen3, qwen2_5_vl")));
+  EXPECT_THAT(refusal_of({{"hidden_size", 4}}), HasSubstr("no such key"));
+}
+
+TEST(ReadModelConfig, RefusesWhatIsNotJson) {
+  EXPECT_THAT(refusal_of_text(""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(refusal_of_text("[1]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal_of_text(R"({"model_type": "qwen2", "model_type": "qwen3"})"),
+              HasSubstr("duplicate key"));
+  EXPECT_THAT(refusal_of_text(std::string(1 << 21, ' ')), HasSubstr("larger than the limit"));
+}
+
+struct BadField {
+  std::string pointer;  // JSON pointer of the field
+  Json value;
+  std::vector<std::string> words;
+};
+
+void expect_refusals(const Json& valid, const std::vector<BadField>& bad_fields) {
+  ASSERT_EQ(refusal_of(valid), "accepted");
+  for (const BadField& bad : bad_fields) {
+    Json json = valid;
+    json[Json::json_pointer(bad.pointer)] = bad.value;
+    const std::string refusal = refusal_of(json);
+    for (const std::string& word : bad.words)
+      EXPECT_THAT(refusal, HasSubstr(word)) << bad.pointer << " = " << bad.value;
+  }
+}
+
+TEST(ReadModelConfig, RefusesImpossibleFieldsOfADecoder) {
+  expect_refusals(
+      text_json(),
+      {
+          {"/hidden_size", -896, {"hidden_size", "-896", "a whole number from 1"}},
+          {"/hidden_size", "896", {"hidden_size", "\"896\"", "a whole number"}},
+          {"/hidden_size", 896.5, {"896.5", "a whole number"}},
+          {"/hidden_size", nullptr, {"null", "a whole number"}},
+          {"/hidden_size", 900, {"width does not divide over the heads", "width 900, 14 heads"}},
+          {"/num_hidden_layers", 0, {"num_hidden_layers", "found: 0"}},
+          {"/num_hidden_layers", true, {"num_hidden_layers", "found: true"}},
+          {"/vocab_size", 18446744073709551615ULL, {"vocab_size", "18446744073709551615"}},
+          {"/num_key_value_heads", 4, {"heads do not divide over the kv heads", "14 heads, 4 kv"}},
+          {"/hidden_act", "gelu", {"activation is not supported", "\"gelu\"", "silu"}},
+          {"/rms_norm_eps", -1, {"rms_norm_eps", "at least 0"}},
+          {"/rope_theta", "1e6", {"rope_theta", "a finite number"}},
+          {"/tie_word_embeddings", "yes", {"tie_word_embeddings", "true or false"}},
+          {"/attention_dropout", 0.1, {"attention dropout is not supported", "0.1"}},
+          {"/rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}, {"rope type", "\"yarn\""}},
+          {"/rope_scaling", 3, {"rope_scaling", "an object"}},
+          {"/layer_types",
+           {"full_attention", "sliding_attention"},
+           {"sliding-window attention is not supported", "layer_types"}},
+      });
+  expect_refusals(qwen3_json(), {
+                                    {"/attention_bias", true, {"attention bias is not supported"}},
+                                    {"/head_dim", 127, {"head width is odd", "127"}},
+                                });
+}
+
+TEST(ReadModelConfig, RefusesAWindowOnlyWhenItIsInUse) {
+  Json json = text_json();
+  json["use_sliding_window"] = true;  // from layer max_window_layers = 24 on: none
+  EXPECT_EQ(refusal_of(json), "accepted");
+  json["max_window_layers"] = 20;
+  EXPECT_THAT(refusal_of(json), HasSubstr("sliding-window attention is not supported"));
+  json["sliding_window"] = nullptr;
+  EXPECT_EQ(refusal_of(json), "accepted");
+}
+
+TEST(ReadModelConfig, RefusesImpossibleFieldsOfAVisionModel) {
+  const std::vector<BadField> vision{
+      {"/vision_config/out_hidden_size",
+       2048,
+       {"vision output does not fit the backbone", "out_hidden_size 2048", "hidden_size 3584"}},
+      {"/vision_config/num_heads", 15, {"vision width does not divide", "width 1280, 15 heads"}},
+      {"/vision_config/patch_size", 0, {"vision_config.patch_size", "found: 0"}},
+      {"/vision_config/patch_size", {14, 16}, {"patches are not square", "[14,16]"}},
+      {"/vision_config/window_size", 20, {"window is smaller than a merged token", "28 pixels"}},
+      {"/vision_config/hidden_act", "quick_gelu", {"vision_config.hidden_act", "quick_gelu"}},
+      {"/vision_config/fullatt_block_indexes", 7, {"fullatt_block_indexes", "a list"}},
+      {"/vision_config", nullptr, {"vision_config is missing"}},
+      {"/image_token_id", 152064, {"token id outside the vocabulary", "152064", "below 152064"}},
+  };
+  expect_refusals(vl_json(), vision);
+  expect_refusals(nested(vl_json()), vision);
+  expect_refusals(
+      vl_json(),
+      {
+          {"/rope_scaling/mrope_section", {16, 24, 23}, {"do not fill half a head", "sum 63"}},
+          {"/rope_scaling/mrope_section", {40, 24}, {"do not fill half a head", "[40,24]"}},
+          {"/rope_scaling/mrope_section", {-16, 40, 40}, {"mrope_section", "whole numbers"}},
+          {"/rope_scaling", nullptr, {"M-RoPE sections are missing"}},
+      });
+}
+
+}  // namespace
+}  // namespace tributary::config
