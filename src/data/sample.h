@@ -30,6 +30,14 @@ struct EncodedSample {
   [[nodiscard]] SampleShape shape() const;
 };
 
+/// Sides of a picture in pixels.
+struct PictureSize {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  friend bool operator==(const PictureSize&, const PictureSize&) = default;
+};
+
 /// An 8-bit picture, rows from the top, red green blue.
 struct Picture {
   int width = 0;

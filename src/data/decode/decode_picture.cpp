@@ -17,18 +17,18 @@ Refusal unknown_format(std::span<const std::uint8_t> file) {
 
 }  // namespace
 
-std::optional<Refusal> refuse_size(std::int64_t width, std::int64_t height,
-                                   const PictureLimits& limits) {
-  const std::string size = str("width x height = ", width, " x ", height);
-  if (width < 1 || height < 1) return Refusal{"empty_picture", size + ", at least 1 x 1"};
+std::optional<Refusal> refuse_size(PictureSize size, const PictureLimits& limits) {
+  const auto [height, width] = size;
+  const std::string found = str("width x height = ", width, " x ", height);
+  if (width < 1 || height < 1) return Refusal{"empty_picture", found + ", at least 1 x 1"};
   if (width > limits.most_side || height > limits.most_side)
-    return Refusal{"too_large", str(size, ", limit ", limits.most_side, " pixels a side")};
+    return Refusal{"too_large", str(found, ", limit ", limits.most_side, " pixels a side")};
   if (width * height > limits.most_pixels)
-    return Refusal{"too_large", str(size, ", limit ", limits.most_pixels, " pixels")};
+    return Refusal{"too_large", str(found, ", limit ", limits.most_pixels, " pixels")};
   if (width * height * 4 > limits.most_decoded.count)
-    return Refusal{"too_large", str(size, ", limit ", limits.most_decoded, " decoded")};
+    return Refusal{"too_large", str(found, ", limit ", limits.most_decoded, " decoded")};
   if (std::max(width, height) > limits.most_aspect * std::min(width, height))
-    return Refusal{"bad_aspect", str(size, ", limit ", limits.most_aspect, " : 1")};
+    return Refusal{"bad_aspect", str(found, ", limit ", limits.most_aspect, " : 1")};
   return std::nullopt;
 }
 

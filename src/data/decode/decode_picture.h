@@ -13,9 +13,9 @@ namespace tributary::data {
 ///
 /// The format is told by the first bytes, never by the name. Pixels are those of Pillow's
 /// `exif_transpose(image).convert("RGB")`: alpha is dropped (not blended), grey is repeated, a
-/// palette is looked up, of 16 bits the upper 8 stay. Difference: an eXIf chunk of a PNG is not
-/// applied.
-/// errors: Refusal `unknown_format`, `too_large`, `bad_aspect`, `empty_picture`, `jpeg_warning`,
+/// palette is looked up. Differences: of 16 bits the upper 8 stay (Pillow clips 16-bit grey at
+/// 255), and an eXIf chunk of a PNG is not applied. errors: Refusal `unknown_format`, `too_large`,
+/// `bad_aspect`, `empty_picture`, `jpeg_warning`,
 ///         `jpeg_damaged`, `png_crc`, `png_damaged`, `length_changed`
 [[nodiscard]] Result<Picture> decode_picture(std::span<const std::uint8_t> file,
                                              const PictureLimits& limits = {});

@@ -87,8 +87,8 @@ Picture make_upright(Picture stored, const JpegHeader& header) {
 }
 
 PictureSize size_upright(const JpegHeader& header) {
-  if (header.is_turned()) return {header.height, header.width};
-  return {header.width, header.height};
+  if (header.is_turned()) return {.height = header.width, .width = header.height};
+  return {.height = header.height, .width = header.width};
 }
 
 }  // namespace
@@ -101,9 +101,9 @@ Result<PictureSize> read_jpeg_size(std::span<const std::uint8_t> file,
                                    const PictureLimits& limits) {
   const Result<JpegHeader> header = read_jpeg_header(file);
   if (!header) return header.refusal();
-  if (auto refusal = refuse_size(header.value().width, header.value().height, limits))
-    return *refusal;
-  return size_upright(header.value());
+  const PictureSize size = size_upright(header.value());
+  if (auto refusal = refuse_size(size, limits)) return *refusal;
+  return size;
 }
 
 Result<Picture> decode_jpeg(std::span<const std::uint8_t> file, const PictureLimits& limits) {

@@ -5,6 +5,7 @@
 
 #include "core/result.h"
 #include "core/units.h"
+#include "data/sample.h"
 
 namespace tributary::data {
 
@@ -16,16 +17,7 @@ struct PictureLimits {
   Bytes most_decoded = {std::int64_t{512} << 20};
 };
 
-/// A picture's size as it is shown: after its EXIF orientation.
-struct PictureSize {
-  int width = 0;
-  int height = 0;
-
-  friend bool operator==(const PictureSize&, const PictureSize&) = default;
-};
-
-/// Refuses (`too_large`, `bad_aspect`, `empty_picture`) or accepts the size of a header.
-[[nodiscard]] std::optional<Refusal> refuse_size(std::int64_t width, std::int64_t height,
-                                                 const PictureLimits& limits);
+/// Refuses the size of a header: `too_large`, `bad_aspect`, `empty_picture`; else nothing.
+[[nodiscard]] std::optional<Refusal> refuse_size(PictureSize size, const PictureLimits& limits);
 
 }  // namespace tributary::data

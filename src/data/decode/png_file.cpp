@@ -84,8 +84,8 @@ bool read_rows(PngRun& run, const PictureLimits& limits, PictureSize expected,
   png_set_read_fn(png, &run, read_bytes);
   set_limits(png, limits);
   png_read_info(png, info);
-  if (static_cast<int>(png_get_image_width(png, info)) != expected.width ||
-      static_cast<int>(png_get_image_height(png, info)) != expected.height)
+  if (png_get_image_width(png, info) != expected.width ||
+      png_get_image_height(png, info) != expected.height)
     png_error(png, "size differs from the header");
   set_conversions(png, info);
   png_read_update_info(png, info);
@@ -135,16 +135,18 @@ Result<PictureSize> read_png_size(std::span<const std::uint8_t> file, const Pict
     return Refusal{"header_cut", str("PNG file ends after ", file.size(), " bytes")};
   if (big_endian(file.subspan(8)) != 13 || std::memcmp(file.data() + 12, "IHDR", 4) != 0)
     return Refusal{"png_damaged", "PNG file does not begin with IHDR"};
-  const std::int64_t width = big_endian(file.subspan(16));
-  const std::int64_t height = big_endian(file.subspan(20));
-  if (auto refusal = refuse_size(width, height, limits)) return *refusal;
-  return PictureSize{static_cast<int>(width), static_cast<int>(height)};
+  const PictureSize size{.height = big_endian(file.subspan(20)),
+                         .width = big_endian(file.subspan(16))};
+  if (auto refusal = refuse_size(size, limits)) return *refusal;
+  return size;
 }
 
 Result<Picture> decode_png(std::span<const std::uint8_t> file, const PictureLimits& limits) {
   const Result<PictureSize> size = read_png_size(file, limits);
   if (!size) return size.refusal();
-  Picture picture{.width = size.value().width, .height = size.value().height, .rgb = {}};
+  Picture picture{.width = static_cast<int>(size.value().width),
+                  .height = static_cast<int>(size.value().height),
+                  .rgb = {}};
   const auto height = static_cast<std::size_t>(picture.height);
   picture.rgb.resize(static_cast<std::size_t>(picture.width) * height * 3);
   std::vector<png_bytep> rows(height);

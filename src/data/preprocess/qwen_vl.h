@@ -14,13 +14,6 @@ namespace tributary::data {
 /// transformers to the last bit; it needs torch, so it is handed in.
 using Resize = std::function<Picture(const Picture&, int height, int width)>;
 
-struct PictureSize {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-
-  friend bool operator==(const PictureSize&, const PictureSize&) = default;
-};
-
 /// The size nearest to `size` whose sides are multiples of `factor` and whose area lies in
 /// `limits`.
 ///

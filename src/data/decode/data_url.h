@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+
+namespace tributary::data {
+
+/// Whether a text is a `data:` URL rather than a path.
+[[nodiscard]] bool is_data_url(std::string_view text);
+
+/// Takes the bytes out of `data:image/...;base64,...`.
+///
+/// errors: Refusal `bad_data_url`: not an image, not base64, a character outside the alphabet
+/// source: RFC 2397; RFC 4648 section 4, padding required
+[[nodiscard]] Result<std::vector<std::uint8_t>> decode_data_url(std::string_view url);
+
+/// Writes bytes as base64 with padding.
+[[nodiscard]] std::string encode_base64(std::string_view bytes);
+/// Nothing when the text is not base64 with padding.
+[[nodiscard]] std::optional<std::vector<std::uint8_t>> decode_base64(std::string_view text);
+
+}  // namespace tributary::data
