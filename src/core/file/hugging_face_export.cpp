@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/file/weight_directory.h"
+#include "core/log.h"
+
+namespace tributary {
+namespace {
+
+/// What transformers reads beside the weights; copied where the source has it.
+constexpr std::array<const char*, 13> kCompanions{"config.json",
+                                                  "generation_config.json",
+                                                  "tokenizer.json",
+                                                  "tokenizer_config.json",
+                                                  "special_tokens_map.json",
+                                                  "added_tokens.json",
+                                                  "vocab.json",
+                                                  "merges.txt",
+                                                  "chat_template.json",
+                                                  "chat_template.jinja",
+                                                  "preprocessor_config.json",
+                                                  "processor_config.json",
+                                                  "video_preprocessor_config.json"};
+
+constexpr std::uint64_t kMostCompanionBytes = std::uint64_t{256} << 20;
+
+/// Splits tensors into shards by order of name, none above the limit unless one tensor is.
+std::vector<std::vector<TensorSpec>> split_into_shards(std::vector<TensorSpec> tensors,
+                                                       std::uint64_t most_bytes) {
+  std::sort(tensors.begin(), tensors.end(),
+            [](const TensorSpec& a, const TensorSpec& b) { return a.name < b.name; });
+  std::vector<std::vector<TensorSpec>> shards(1);
+  std::uint64_t bytes = 0;
+  for (TensorSpec& tensor : tensors) {
+    if (!shards.back().empty() && bytes + tensor.bytes() > most_bytes) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    bytes += tensor.bytes();
+    shards.back().push_back(std::move(tensor));
+  }
+  return shards;
+}
+
+std::string shard_name(std::size_t shard, std::size_t shards) {
+  if (shards == 1) return "model.safetensors";
+  std::array<char, 64> name{};
+  (void)std::snprintf(name.data(), name.size(), "model-%05zu-of-%05zu.safetensors", shard + 1,
+                      shards);
+  return name.data();
+}
+
+void write_file(FileSystem& files, const std::string& path, std::string_view text) {
+  OutputFile out(files, path);
+  out.append(text);
+  out.sync();
+}
+
+void write_weights(FileSystem& files, const HuggingFaceExport& content, const std::string& target) {
+  const auto shards = split_into_shards(content.tensors, content.most_shard_bytes);
+  nlohmann::json weight_map = nlohmann::json::object();
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = shard_name(i, shards.size());
+    SafetensorsWriter writer(files, target + "/" + name, shards[i], {{"format", "pt"}});
+    for (const StoredTensor& tensor : writer.tensors()) {
+      content.give(tensor, [&](std::span<const std::byte> bytes) { writer.append(bytes); });
+      weight_map[tensor.name] = name;
+      total += tensor.bytes();
+    }
+    (void)writer.finish();
+  }
+  if (shards.size() == 1) return;
+  const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
+  write_file(files, target + "/model.safetensors.index.json", index.dump(2) + "\n");
+}
+
+void copy_companions(FileSystem& files, const HuggingFaceExport& content,
+                     const std::string& target) {
+  for (const char* name : kCompanions) {
+    const std::string from = content.source_directory + "/" + name;
+    if (exists(files, from))
+      write_file(files, target + "/" + name, read_text_file(files, from, kMostCompanionBytes));
+  }
+}
+
+void discard(FileSystem& files, const std::string& path) {
+  try {
+    if (exists(files, path)) remove_tree(files, path);
+  } catch (const Error& error) {
+    log_warning(str("export: an unfinished directory stays behind: ", error.what()));
+  }
+}
+
+}  // namespace
+
+void write_hugging_face_directory(FileSystem& files, const HuggingFaceExport& content) {
+  const std::string target =
+      std::filesystem::path(content.directory + "/").lexically_normal().parent_path().string();
+  TRIB_REQUIRE(!exists(files, target), .what = "export: the directory exists already",
+               .where = target, .fix = "remove it or choose another one");
+  TRIB_REQUIRE(exists(files, content.source_directory + "/config.json"),
+               .what = "export: the model directory has no config.json",
+               .where = content.source_directory);
+  const std::filesystem::path above = std::filesystem::path(target).parent_path();
+  const std::string parent = above.empty() ? std::string(".") : above.string();
+  make_directories(files, parent);
+  const std::string part = target + ".tmp-export";
+  discard(files, part);
+  try {
+    make_directories(files, part);
+    write_weights(files, content, part);
+    copy_companions(files, content, part);
+    sync_directory(files, part);
+    rename_path(files, part, target);
+    sync_directory(files, parent);
+  } catch (...) {
+    discard(files, part);
+    throw;
+  }
+}
+
+}  // namespace tributary
