@@ -81,7 +81,8 @@ void export_weights(const Model& model, const std::string& source_directory,
 
 /// Sum over target positions of the cross entropy, in f32, and how many there are.
 struct LossSum {
-  at::Tensor sum;  // scalar f32, differentiable
+  at::Tensor sum;   // scalar f32, differentiable
+  at::Tensor rows;  // [targets] f32, the loss of each target row in order; without gradient
   std::int64_t targets = 0;
 };
 
