@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "core/file/file_system.h"
+#include "core/units.h"
+#include "train/checkpoint/compatibility.h"
+
+namespace tributary::train {
+
+/// A tensor under the name that it has in files. On load the tensor is filled.
+struct NamedTensor {
+  std::string name;
+  at::Tensor value;
+};
+
+/// Everything beside tensors that a checkpoint holds.
+struct CheckpointFacts {
+  std::int64_t step = 0;        // steps done
+  std::string config;           // the resolved run configuration, YAML
+  std::string model_directory;  // absolute; gives config.json and the tokenizer at export
+  RunIdentity identity;         // what must be equal to go on
+  std::string state;            // JSON object: loader, plan position, counters, schedule
+  std::map<std::string, std::string> generators;  // name -> state of a random generator, bytes
+};
+
+/// All state after a step. Tensors may be views of flat buffers, on any device.
+struct CheckpointContent : CheckpointFacts {
+  std::vector<NamedTensor> model;  // names of released checkpoints
+  /// `exp_avg.<name>`, `exp_avg_sq.<name>`, `step.<name>`; `master.<name>` where used
+  std::vector<NamedTensor> optimizer;
+};
+
+struct CheckpointWriterOptions {
+  std::string root;             // <run>/checkpoints, made when missing
+  int keep_latest = 2;          // at least 2
+  bool keep_best = true;        // also the one with the highest score
+  bool async = true;            // write in a background thread
+  int most_failed_saves = 3;    // in a row; then save() raises. 1: raise at the next call
+  std::int64_t start_step = 0;  // of this run: 0, or the step that it resumed from
+};
+
+/// Saves checkpoints into one directory, which it locks as long as it lives.
+///
+/// `save` copies the content to staging buffers and returns; a thread writes them, commits them by
+/// one rename (docs/formats/checkpoint.md), and only then retires older checkpoints.
+///
+/// owns:   staging buffers as large as the content; the lock; one background thread while saving
+/// errors: at construction Fault::kInput when another job holds the directory, or when it holds
+///         steps after start_step
+class CheckpointWriter {
+ public:
+  explicit CheckpointWriter(CheckpointWriterOptions options,
+                            FileSystem& files = real_file_system());
+  /// Waits for the save under way.
+  ~CheckpointWriter();
+
+  /// Waits for the save under way, then stages this one. A step that is committed is not written
+  /// again. The content may change as soon as this returns. `score`: higher is better.
+  ///
+  /// stream: tensors are copied on the current one; the host waits for the copies
+  /// errors: a failed save is logged and counted, and training goes on; after most_failed_saves in
+  ///         a row the last failure is raised here (Fault::kResource)
+  void save(const CheckpointContent& content, std::optional<double> score = {});
+  /// Waits for the save under way. errors: the failure of the last save, if it failed
+  void finish();
+
+  [[nodiscard]] int failed_saves() const;
+  /// Time for which the last save held up its caller.
+  [[nodiscard]] Nanoseconds last_stall() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// How much of a checkpoint is held against its checksums: every block, those that are read, none.
+enum class Verify { kFull, kTouched, kSizes };
+
+/// Finds a checkpoint: PATH is one (`step-<n>`), a directory of them, or a run; of several the
+/// newest.
+///
+/// errors: Fault::kInput when there is none
+[[nodiscard]] std::string find_checkpoint(const std::string& path,
+                                          FileSystem& files = real_file_system());
+/// The same, for `--resume auto`: nothing when the run has no checkpoint yet.
+[[nodiscard]] std::optional<std::string> newest_checkpoint(const std::string& root,
+                                                           FileSystem& files = real_file_system());
+
+/// Reads what lies beside the tensors, to compare configurations before anything is built.
+///
+/// errors: Fault::kInput with ExitCode::kCheckpointRefused, naming the file, the tensor, the block
+///         and the previous checkpoint, which is never taken by itself
+[[nodiscard]] CheckpointFacts read_checkpoint_facts(const std::string& directory,
+                                                    FileSystem& files = real_file_system());
+
+struct LoadReport {
+  Bytes needed;  // of the tensors asked for
+  Bytes read;
+};
+
+/// Fills the tensors of model and optimizer. Both lists must name exactly what the checkpoint
+/// holds, with equal shapes and dtypes.
+///
+/// errors: as read_checkpoint_facts; lists every missing, unexpected and mis-shaped tensor
+LoadReport load_checkpoint(const std::string& directory, std::span<const NamedTensor> model,
+                           std::span<const NamedTensor> optimizer, Verify verify = Verify::kTouched,
+                           FileSystem& files = real_file_system());
+/// The same for the model alone.
+LoadReport load_model(const std::string& directory, std::span<const NamedTensor> model,
+                      Verify verify = Verify::kTouched, FileSystem& files = real_file_system());
+
+}  // namespace tributary::train
