@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/model_config.h"
+#include "config/run_config.h"
+#include "core/sample_shape.h"
+
+namespace tributary::model {
+
+/// A pack of samples, as far as positions depend on it.
+struct PositionInputs {
+  std::span<const std::int64_t> tokens;      // media placeholders already expanded
+  std::span<const std::int32_t> cu_seqlens;  // [samples + 1]
+  std::span<const Grid> images = {};         // in order of appearance
+  std::span<const Grid> videos = {};
+  std::span<const double> seconds_per_step = {};  // of each clip; empty: 1 second each
+};
+
+/// Gives every token its place in time, row and column; they restart at 0 in every sample. Models
+/// without a vision tower get three equal rows.
+///
+/// shape:  returns [3, tokens] i64 on the CPU
+/// units:  `mode` rules the time axis of clips: kOfficial counts fractions of seconds and continues
+///         after the largest position, kHf5 (transformers 5.9 to 5.17) takes whole seconds and
+///         continues after the picture's longer side
+/// errors: Fault::kInput naming sample and token when placeholders and grids do not match
+/// source: models.md section 5.1.6
+[[nodiscard]] at::Tensor position_ids(const config::ModelConfig& config,
+                                      const PositionInputs& inputs, config::MropeMode mode);
+
+}  // namespace tributary::model
