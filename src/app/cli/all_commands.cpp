@@ -4,6 +4,8 @@ namespace tributary::app {
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> commands{
+      {"data make-demo", "Render the demo data: five sources of questions about pictures",
+       declare_data_make_demo},
       {"doctor", "Say what this build and machine can do, and what would not work", declare_doctor},
   };
   return commands;

@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "core/text.h"
+#include "data/demo/figure.h"
+#include "data/demo/scene.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr int kWidth = 168;  // pixels
+constexpr int kHeight = 140;
+constexpr int kAdvance = 14;  // of a character
+constexpr int kLine = 28;     // from one line to the next
+constexpr int kColumns = kWidth / kAdvance;
+
+constexpr std::array<std::string_view, 12> kGoods{"tea",  "cup",  "pen",  "book", "lamp", "soap",
+                                                  "rice", "milk", "cake", "fork", "hat",  "key"};
+constexpr std::array<std::string_view, 6> kShops{"MARKET", "BAKERY",  "CORNER",
+                                                 "GARDEN", "HARBOUR", "STATION"};
+constexpr std::array<std::string_view, 10> kCities{"Rome", "Oslo", "Bern", "Lima", "Cork",
+                                                   "Riga", "Nice", "Pisa", "Graz", "Ulm"};
+constexpr Colour kInk{25, 25, 30};
+
+/// A sheet of lines, each with a label on the left and a value on the right.
+class Sheet {
+ public:
+  Sheet(RandomStream& random, const Glyphs& glyphs)
+      : canvas_(kWidth, kHeight, paper(random)),
+        glyphs_(glyphs),
+        shift_{random.between(-2 * kPixel, 2 * kPixel), random.between(-2 * kPixel, 2 * kPixel)} {}
+
+  void write(int line, int column, std::string_view text) {
+    write_at(column * kAdvance, line * kLine + 21, text);
+  }
+  /// units: pixels
+  void write_at(int left, int baseline, std::string_view text) {
+    glyphs_.draw(canvas_, text, {left * kPixel + shift_.x, baseline * kPixel + shift_.y}, kAdvance,
+                 kInk);
+  }
+  void write_pair(int line, std::string_view label, std::string_view value) {
+    write(line, 0, label);
+    write(line, kColumns - static_cast<int>(value.size()), value);
+  }
+  void rule(int line) { canvas_.fill_box(3, line * kLine, kWidth - 6, 2, kInk); }
+  Canvas& canvas() { return canvas_; }
+
+ private:
+  Canvas canvas_;
+  const Glyphs& glyphs_;
+  Place shift_;
+};
+
+template <std::size_t kNames>
+std::vector<std::string_view> some(const std::array<std::string_view, kNames>& names, int count,
+                                   RandomStream& random) {
+  std::vector<std::string_view> mixed(names.begin(), names.end());
+  random.shuffle(std::span(mixed));
+  mixed.resize(count);
+  return mixed;
+}
+
+Scene draw_receipt(RandomStream& random, const Glyphs& glyphs) {
+  const std::string_view shop = kShops[random.below(kShops.size())];
+  const std::vector<std::string_view> goods = some(kGoods, 3, random);
+  Sheet sheet(random, glyphs);
+  sheet.write(0, (kColumns - static_cast<int>(shop.size())) / 2, shop);
+  Scene scene{.content = str("receipt of ", shop),
+              .media = Media::kOnePicture,
+              .pictures = {},
+              .introduction = {},
+              .turns = {{"Which shop?", std::string(shop)}}};
+  std::int64_t total = 0;
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t price = random.between(10, 99);
+    total += price;
+    sheet.write_pair(1 + i, goods[i], str(price));
+    scene.content += str(", ", goods[i], " ", price);
+    scene.turns.push_back({str("How much is ", goods[i], "?"), str(price)});
+  }
+  sheet.rule(4);
+  sheet.write_pair(4, "TOTAL", str(total));
+  scene.turns.push_back({"What is the total?", str(total)});
+  scene.pictures = {sheet.canvas().picture()};
+  return scene;
+}
+
+Scene draw_ticket(RandomStream& random, const Glyphs& glyphs) {
+  const std::vector<std::string_view> cities = some(kCities, 2, random);
+  const std::string train = str(random.between(100, 999));
+  const std::string gate = str(static_cast<char>('A' + random.below(8)), random.below(10));
+  const std::string seat = str(random.between(10, 99));
+  Sheet sheet(random, glyphs);
+  sheet.write_pair(0, "TRAIN", train);
+  sheet.rule(1);
+  sheet.write_pair(1, "from", cities[0]);
+  sheet.write_pair(2, "to", cities[1]);
+  sheet.write_pair(3, "gate", gate);
+  sheet.write_pair(4, "seat", seat);
+  return {.content = str("ticket ", train, " ", cities[0], " ", cities[1], " ", gate, " ", seat),
+          .media = Media::kOnePicture,
+          .pictures = {sheet.canvas().picture()},
+          .introduction = {},
+          .turns = {{"Which train?", train},
+                    {"From where?", std::string(cities[0])},
+                    {"To where?", std::string(cities[1])},
+                    {"Which gate?", gate},
+                    {"Which seat?", seat}}};
+}
+
+/// Four bars, a letter below each and its height, a number, above it.
+Scene draw_chart(RandomStream& random, const Glyphs& glyphs) {
+  constexpr int kBars = 4;
+  std::string letters = "ABCDEFGHKMRT";
+  std::vector<int> heights{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  random.shuffle(std::span(letters));
+  random.shuffle(std::span(heights));
+  Sheet sheet(random, glyphs);
+  Scene scene{.content = "chart",
+              .media = Media::kOnePicture,
+              .pictures = {},
+              .introduction = {},
+              .turns = {}};
+  const Colour shade = shade_of(static_cast<int>(random.below(kColourNames.size())), random);
+  int tallest = 0;
+  int shortest = 0;
+  for (int bar = 0; bar < kBars; ++bar) {
+    const int top = 110 - 9 * heights[bar];
+    sheet.canvas().fill_box(7 + 42 * bar, top, 28, 114 - top, shade);
+    sheet.write(4, 1 + 3 * bar, letters.substr(bar, 1));
+    sheet.write_at(14 + 42 * bar, top - 5, str(heights[bar]));
+    if (heights[bar] > heights[tallest]) tallest = bar;
+    if (heights[bar] < heights[shortest]) shortest = bar;
+    scene.content += str(" ", letters[bar], heights[bar]);
+    scene.turns.push_back({str("How high is ", letters[bar], "?"), str(heights[bar])});
+  }
+  scene.turns.resize(2);
+  scene.turns.push_back({"Which bar is the tallest?", letters.substr(tallest, 1)});
+  scene.turns.push_back({"Which bar is the shortest?", letters.substr(shortest, 1)});
+  scene.pictures = {sheet.canvas().picture()};
+  return scene;
+}
+
+}  // namespace
+
+Scene draw_document(RandomStream& random, const Glyphs& glyphs) {
+  const std::uint64_t kind = random.below(5);
+  Scene scene = kind < 2   ? draw_receipt(random, glyphs)
+                : kind < 4 ? draw_ticket(random, glyphs)
+                           : draw_chart(random, glyphs);
+  random.shuffle(std::span(scene.turns));
+  return scene;
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "core/random.h"
+#include "data/demo/canvas.h"
+#include "data/demo/glyphs.h"
+
+namespace tributary::data {
+
+inline constexpr std::array<std::string_view, 6> kShapeNames{"circle", "square", "triangle",
+                                                             "star",   "cross",  "diamond"};
+inline constexpr std::array<std::string_view, 8> kColourNames{"red",  "orange", "yellow", "green",
+                                                              "blue", "purple", "black",  "pink"};
+
+/// A shape of one colour that carries a digit: what the small pictures show.
+struct Figure {
+  int shape = 0;   // index in kShapeNames
+  int colour = 0;  // index in kColourNames
+  int digit = 0;
+
+  friend bool operator==(const Figure&, const Figure&) = default;
+};
+
+[[nodiscard]] Figure any_figure(RandomStream& random);
+
+/// The figure in words, for comparing contents: "red circle 7".
+[[nodiscard]] std::string describe(const Figure& figure);
+
+/// units: 1/256 pixel; `radius` reaches from the centre to the farthest corner
+[[nodiscard]] Outline shape_outline(int shape, Place centre, std::int64_t radius);
+
+/// The named colour with a little noise, so that no two pictures have quite the same.
+[[nodiscard]] Colour shade_of(int colour, RandomStream& random);
+
+/// A light colour, near white.
+[[nodiscard]] Colour paper(RandomStream& random);
+
+/// Draws the figure with its digit in the middle.
+void draw_figure(Canvas& canvas, const Glyphs& glyphs, const Figure& figure, Place centre,
+                 std::int64_t radius, RandomStream& random);
+
+}  // namespace tributary::data

@@ -1,0 +1,61 @@
+#include <set>
+#include <span>
+
+#include "core/text.h"
+#include "data/demo/figure.h"
+#include "data/demo/scene.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr int kSide = 56;  // pixels
+constexpr int kPictures = 3;
+
+/// Figures of which no two share shape, colour or digit, so that each names its picture.
+std::vector<Figure> different_figures(RandomStream& random) {
+  std::vector<Figure> figures;
+  while (figures.size() < kPictures) {
+    const Figure next = any_figure(random);
+    bool is_new = true;
+    for (const Figure& figure : figures)
+      is_new = is_new && figure.shape != next.shape && figure.colour != next.colour &&
+               figure.digit != next.digit;
+    if (is_new) figures.push_back(next);
+  }
+  return figures;
+}
+
+}  // namespace
+
+Scene draw_pairs(RandomStream& random, const Glyphs& glyphs) {
+  Scene scene{.content = {},
+              .media = Media::kNumberedPictures,
+              .pictures = {},
+              .introduction = {},
+              .turns = {}};
+  const std::vector<Figure> figures = different_figures(random);
+  for (const Figure& figure : figures) {
+    Canvas canvas(kSide, kSide, paper(random));
+    const Place centre{random.between(24 * kPixel, 32 * kPixel),
+                       random.between(24 * kPixel, 32 * kPixel)};
+    draw_figure(canvas, glyphs, figure, centre, random.between(20 * kPixel, 24 * kPixel), random);
+    scene.pictures.push_back(canvas.picture());
+    scene.content += describe(figure) + "; ";
+  }
+  const Figure& chosen = figures[random.below(kPictures)];
+  const Figure& other = figures[random.below(kPictures)];
+  const std::size_t number = random.below(kPictures);
+  const Figure* largest = &figures.front();
+  for (const Figure& figure : figures)
+    if (figure.digit > largest->digit) largest = &figure;
+  scene.turns = {{str("Which colour is the ", kShapeNames[chosen.shape], "?"),
+                  std::string(kColourNames[chosen.colour])},
+                 {str("Which digit is ", kColourNames[other.colour], "?"), str(other.digit)},
+                 {str("Which shape is in picture ", number + 1, "?"),
+                  std::string(kShapeNames[figures[number].shape])},
+                 {"Which digit is the largest?", str(largest->digit)}};
+  random.shuffle(std::span(scene.turns));
+  return scene;
+}
+
+}  // namespace tributary::data

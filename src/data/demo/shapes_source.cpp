@@ -1,0 +1,62 @@
+#include <span>
+
+#include "core/text.h"
+#include "data/demo/figure.h"
+#include "data/demo/scene.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr int kSide = 56;  // pixels
+
+Scene draw_one_figure(RandomStream& random, const Glyphs& glyphs) {
+  const Figure figure = any_figure(random);
+  Canvas canvas(kSide, kSide, paper(random));
+  const Place centre{random.between(24 * kPixel, 32 * kPixel),
+                     random.between(24 * kPixel, 32 * kPixel)};
+  draw_figure(canvas, glyphs, figure, centre, random.between(20 * kPixel, 24 * kPixel), random);
+  return {.content = describe(figure),
+          .media = Media::kOnePicture,
+          .pictures = {canvas.picture()},
+          .introduction = {},
+          .turns = {{"Which shape?", std::string(kShapeNames[figure.shape])},
+                    {"Which colour?", std::string(kColourNames[figure.colour])},
+                    {"Which digit?", str(figure.digit)}}};
+}
+
+/// Dots in some cells of a grid of three by three.
+Scene draw_dots(RandomStream& random) {
+  const int dots = static_cast<int>(random.between(1, 6));
+  const int colour = static_cast<int>(random.below(kColourNames.size()));
+  std::vector<int> cells{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  random.shuffle(std::span(cells));
+  cells.resize(dots);
+  Canvas canvas(kSide, kSide, paper(random));
+  const Colour shade = shade_of(colour, random);
+  const std::int64_t radius = random.between(5 * kPixel, 7 * kPixel);
+  std::vector<bool> taken(9);
+  for (const int cell : cells) {
+    const Place centre{(10 + 18 * (cell % 3)) * kPixel + random.between(-kPixel, kPixel),
+                       (10 + 18 * (cell / 3)) * kPixel + random.between(-kPixel, kPixel)};
+    canvas.fill(shape_outline(/*circle*/ 0, centre, radius), shade);
+    taken[cell] = true;
+  }
+  std::string content = str(kColourNames[colour], " dots ");
+  for (const bool dot : taken) content += dot ? 'o' : '.';
+  return {.content = content,
+          .media = Media::kOnePicture,
+          .pictures = {canvas.picture()},
+          .introduction = {},
+          .turns = {{"How many dots?", str(dots)},
+                    {"Which colour?", std::string(kColourNames[colour])}}};
+}
+
+}  // namespace
+
+Scene draw_shapes(RandomStream& random, const Glyphs& glyphs) {
+  Scene scene = random.below(4) == 0 ? draw_dots(random) : draw_one_figure(random, glyphs);
+  random.shuffle(std::span(scene.turns));
+  return scene;
+}
+
+}  // namespace tributary::data
