@@ -2,7 +2,6 @@
 #   torch::cpu   ATen, autograd, C++ API, c10d with Gloo
 #   torch::cuda  adds libtorch_cuda, the CUDA runtime and NCCL (only with TRIB_CUDA)
 # find_package(Torch) is not used: with the PyPI wheel it demands a CUDA toolkit for a CPU build.
-set(TRIB_PYTHON "python3" CACHE STRING "interpreter whose environment holds torch")
 if(NOT TRIB_TORCH_DIR)
   execute_process(  # find_spec does not import torch: fast, works without the CUDA wheels
     COMMAND ${TRIB_PYTHON} -c

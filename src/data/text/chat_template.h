@@ -66,10 +66,7 @@ class ChatTemplate {
 
   const Tokenizer* tokenizer_;
   ChatOptions options_;
-  TokenId im_start_;
   TokenId im_end_;
-  std::optional<TokenId> vision_start_;
-  std::optional<TokenId> vision_end_;
   std::optional<TokenId> image_pad_;
   std::optional<TokenId> video_pad_;
 };
