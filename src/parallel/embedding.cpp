@@ -1,0 +1,37 @@
+#include "parallel/embedding.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+
+namespace tributary::parallel {
+namespace {
+
+void require_known_ids(const at::Tensor& token_ids, std::int64_t vocab) {
+  if (!token_ids.is_cpu() || token_ids.numel() == 0) return;
+  const at::Tensor ids = token_ids.contiguous();
+  const std::int64_t* first = ids.const_data_ptr<std::int64_t>();
+  const std::int64_t* last = first + ids.numel();
+  const std::int64_t* bad =
+      std::find_if(first, last, [&](std::int64_t id) { return id < 0 || id >= vocab; });
+  TRIB_REQUIRE(bad == last, .what = "parallel: token id outside the vocabulary",
+               .where = str("token ", bad - first), .found = str("id ", *bad),
+               .expected = str("0 to ", vocab - 1),
+               .fix = "use the tokenizer of this model, or set vocab_size in its config.json");
+}
+
+}  // namespace
+
+Embedding::Embedding(Unit& unit, const std::string& name, std::int64_t vocab, std::int64_t width,
+                     double deviation)
+    : weight_(&unit.declare(name + ".weight", {vocab, width},
+                            {.kind = Initializer::Kind::kNormal, .deviation = deviation})) {}
+
+at::Tensor Embedding::operator()(const at::Tensor& token_ids) const {
+  require_known_ids(token_ids, weight_->shape[0]);
+  return at::embedding(weight_->value, token_ids);
+}
+
+}  // namespace tributary::parallel

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+
+#include <ATen/core/Tensor.h>
+
+#include "parallel/parameter.h"
+
+namespace tributary::parallel {
+
+/// What backward finds: the layer's activations, or only its input.
+enum class Keep { kActivations, kInput };
+
+/// The body of one layer: hidden states in, hidden states out. Whatever else it reads is captured,
+/// stays alive with it and has no gradient.
+using LayerBody = std::function<at::Tensor(const at::Tensor& hidden)>;
+
+/// Runs one layer inside the one autograd boundary around it.
+///
+/// With Keep::kInput the layer runs again in backward: memory of one input instead of all
+/// activations, for one more forward; gradients are bit-equal to Keep::kActivations.
+/// shape: hidden [tokens, width] -> returns what `body` returns
+/// owns:  `body` is kept until backward has passed; `unit` must outlive it
+[[nodiscard]] at::Tensor run_layer(const Unit& unit, Keep keep, const at::Tensor& hidden,
+                                   LayerBody body);
+
+}  // namespace tributary::parallel

@@ -1,0 +1,66 @@
+#include "parallel/layer_boundary.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "parallel/linear.h"
+
+namespace tributary::parallel {
+namespace {
+
+struct Outcome {
+  at::Tensor out;
+  at::Tensor input_gradient;
+  at::Tensor parameter_gradient;
+  int calls = 0;
+};
+
+Outcome run_two_layers(Keep keep, bool input_needs_gradient) {
+  Unit unit("backbone", "layer");
+  const Linear linear(unit, "linear", {.in = 8, .out = 8, .bias = Bias::kZeros});
+  unit.materialize(at::kCPU, at::kFloat, /*trainable=*/true);
+  unit.flat_value().copy_(at::linspace(-0.4, 0.5, unit.flat_value().numel()));
+  const at::Tensor input =
+      at::linspace(-1, 1, 40).view({5, 8}).requires_grad_(input_needs_gradient);
+  Outcome outcome;
+  const LayerBody body = [&](const at::Tensor& hidden) {
+    ++outcome.calls;
+    return hidden + at::silu(linear(hidden));
+  };
+  at::Tensor hidden = input;
+  for (int layer = 0; layer < 2; ++layer) hidden = run_layer(unit, keep, hidden, body);
+  outcome.out = hidden.detach();
+  torch::autograd::backward({at::sum(hidden * hidden)});
+  outcome.input_gradient = input.grad();
+  outcome.parameter_gradient = unit.flat_gradient();
+  return outcome;
+}
+
+TEST(RunLayer, GivesBitEqualGradientsWhenItRunsAgainInBackward) {
+  for (const bool input_needs_gradient : {true, false}) {
+    const Outcome kept = run_two_layers(Keep::kActivations, input_needs_gradient);
+    const Outcome again = run_two_layers(Keep::kInput, input_needs_gradient);
+    EXPECT_EQ(kept.calls, 2);
+    EXPECT_EQ(again.calls, 4);
+    EXPECT_TRUE(at::equal(kept.out, again.out));
+    EXPECT_TRUE(at::equal(kept.parameter_gradient, again.parameter_gradient));
+    EXPECT_GT(at::abs(again.parameter_gradient).max().item<float>(), 0.0F);
+    if (input_needs_gradient) {
+      EXPECT_TRUE(at::equal(kept.input_gradient, again.input_gradient));
+    }
+  }
+}
+
+TEST(RunLayer, RunsAFrozenLayerOnceWithNothingTrainableUpstream) {
+  Unit unit("backbone", "layer");
+  unit.declare("a", {3}, {});
+  unit.materialize(at::kCPU, at::kFloat, /*trainable=*/false);
+  const at::Tensor out = run_layer(unit, Keep::kInput, at::ones({3}),
+                                   [](const at::Tensor& hidden) { return hidden * 2; });
+  EXPECT_FALSE(out.requires_grad());
+}
+
+}  // namespace
+}  // namespace tributary::parallel
