@@ -1,0 +1,71 @@
+// Reads pictures and clips from one file and writes their patch rows to another, for
+// processor_parity.py. All numbers are little-endian: input is, per item, i32 is_clip, frames,
+// height, width, least pixels, most pixels, then the bytes [frames, height, width, 3]; output is,
+// per item, i32 time, rows, columns, then f32 rows; a refused item has 0, 0, 0.
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <vector>
+
+#include "data/preprocess/qwen_vl.h"
+#include "ops/resize_bicubic.h"
+
+namespace tributary {
+namespace {
+
+data::Picture resize(const data::Picture& picture, int height, int width) {
+  return {width, height,
+          ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
+}
+
+template <class Value>
+void write(std::ofstream& out, const Value* values, std::size_t count) {
+  out.write(reinterpret_cast<const char*>(values),
+            static_cast<std::streamsize>(count * sizeof(Value)));
+}
+
+void convert(std::ifstream& in, std::ofstream& out) {
+  std::int32_t head[6];
+  while (in.read(reinterpret_cast<char*>(head), sizeof head)) {
+    const auto [is_clip, frames, height, width, least, most] = head;
+    data::PreprocessorConfig config;
+    config.image = config.clip = {least, most};
+    std::vector<data::Picture> pictures;
+    for (int frame = 0; frame < frames; ++frame) {
+      pictures.push_back({width, height, {}});
+      pictures.back().rgb.resize(std::size_t{3} * height * width);
+      in.read(reinterpret_cast<char*>(pictures.back().rgb.data()), std::ssize(pictures.back().rgb));
+    }
+    const Result<data::PatchedItem> item =
+        is_clip ? data::patch_clip(pictures, 2.0, config, resize)
+                : data::patch_image(pictures.front(), config, resize);
+    const data::PatchedItem value = item ? item.value() : data::PatchedItem{};
+    const std::int32_t grid[] = {static_cast<std::int32_t>(value.grid.time),
+                                 static_cast<std::int32_t>(value.grid.rows),
+                                 static_cast<std::int32_t>(value.grid.columns)};
+    write(out, grid, 3);
+    write(out, value.rows.data(), value.rows.size());
+  }
+}
+
+}  // namespace
+}  // namespace tributary
+
+int main(int count, char** arguments) {
+  if (count != 3) {
+    std::cerr << "usage: patch_rows INPUT OUTPUT\n";
+    return 64;
+  }
+  try {
+    std::ifstream in(arguments[1], std::ios::binary);
+    std::ofstream out(arguments[2], std::ios::binary);
+    tributary::convert(in, out);
+    return in.eof() && out.flush() ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}
