@@ -41,10 +41,10 @@ struct ModelSection {
 
 /// One member of the mixture.
 struct SourceSection {
-  std::string name;
-  std::string path;      // JSONL file
-  std::string held_out;  // JSONL file; empty: data.held_out_fraction of `path`
-  std::string images;    // root folder of relative image paths; empty: the folder of `path`
+  std::string name = {};
+  std::string path = {};      // JSONL file
+  std::string held_out = {};  // JSONL file; empty: data.held_out_fraction of `path`
+  std::string images = {};    // root folder of relative image paths; empty: the folder of `path`
   double weight = 1.0;
 
   friend bool operator==(const SourceSection&, const SourceSection&) = default;

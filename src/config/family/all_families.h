@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "config/json_object.h"
+#include "config/family/json_object.h"
 #include "config/model_config.h"
 
 namespace tributary::config {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/json_object.h"
+#include "config/family/json_object.h"
 #include "config/model_config.h"
 
 namespace tributary::config {

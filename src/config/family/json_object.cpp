@@ -1,4 +1,4 @@
-#include "config/json_object.h"
+#include "config/family/json_object.h"
 
 #include <cmath>
 #include <limits>

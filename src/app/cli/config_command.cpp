@@ -1,0 +1,35 @@
+#include <iostream>
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "config/read_run_config.h"
+#include "core/error.h"
+
+namespace tributary::app {
+
+Run declare_config(Verb& verb) {
+  struct Arguments {
+    std::vector<std::string> words;
+    bool keys = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  verb.rest("CONFIG.yaml [key.path=value ...]", arguments->words,
+            "file to check, then values that replace its own");
+  verb.flag("--keys", arguments->keys, "print every key as Markdown, as docs/configuration.md");
+  verb.example("tributary config configs/demo.yaml run.steps=100");
+  return [arguments] {
+    const std::vector<std::string>& words = arguments->words;
+    TRIB_REQUIRE(words.empty() == arguments->keys, .what = "config: nothing to do",
+                 .found = arguments->keys ? "a file and --keys" : "no file",
+                 .expected = "a configuration file, or --keys alone");
+    if (arguments->keys) {
+      std::cout << config::describe_keys();
+    } else {
+      const std::span<const std::string> overrides = std::span(words).subspan(1);
+      std::cout << config::write_run_config(config::read_run_config(words.front(), overrides));
+    }
+    return ExitCode::kDone;
+  };
+}
+
+}  // namespace tributary::app

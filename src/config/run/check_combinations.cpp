@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "config/run/run_tree.h"
+
+namespace tributary::config {
+namespace {
+
+/// Adds problems whose place is a key: its line, or the word that it has its default.
+class Checker {
+ public:
+  Checker(const KeyPlaces& places, Problems& problems) : places_(places), problems_(problems) {}
+
+  void require(bool holds, const std::string& key, ErrorParts problem) {
+    if (holds) return;
+    const auto place = places_.find(key);
+    problem.where = place == places_.end() ? str(key, " (default)") : str(place->second, " ", key);
+    problems_.add(std::move(problem));
+  }
+
+ private:
+  const KeyPlaces& places_;
+  Problems& problems_;
+};
+
+bool is_name(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  return !text.empty() && text.size() <= 100 && text.front() != '.' &&
+         std::all_of(text.begin(), text.end(), is_plain);
+}
+
+bool is_device(const std::string& device) {
+  if (device == "cpu" || device == "cuda") return true;
+  int index = -1;
+  constexpr std::size_t kPrefix = 5;
+  if (!device.starts_with("cuda:") || device.size() > kPrefix + 3) return false;
+  const char* end = device.data() + device.size();
+  return std::from_chars(device.data() + kPrefix, end, index).ptr == end && index >= 0;
+}
+
+void check_run(const RunConfig& config, Checker& check) {
+  constexpr const char* kNameRule = "at most 100 letters, digits, `_`, `-`, `.`; no dot first";
+  check.require(is_name(config.run.name), "run.name",
+                {.what = "config: name of the run cannot name a directory",
+                 .found = escaped(config.run.name),
+                 .expected = kNameRule});
+  check.require(is_device(config.run.device), "run.device",
+                {.what = "config: device is not known",
+                 .found = escaped(config.run.device),
+                 .expected = "cpu, cuda or cuda:<n>"});
+  const std::string& run_dir = config.run.dir;
+  check.require(run_dir.empty() || run_dir != config.model.path, "run.dir",
+                {.what = "config: run writes into the model it reads",
+                 .found = escaped(run_dir),
+                 .expected = "a directory other than model.path"});
+}
+
+void check_unique(const std::vector<std::string>& modules, const std::string& key, Checker& check) {
+  std::set<std::string> seen;
+  for (const std::string& name : modules)
+    check.require(
+        seen.insert(name).second, key,
+        {.what = "config: module is listed twice", .found = name, .expected = "each module once"});
+}
+
+void check_model(const RunConfig& config, Checker& check) {
+  const ModelSection& model = config.model;
+  check.require(!(model.dtype == Dtype::kBfloat16 && config.run.device == "cpu"), "model.dtype",
+                {.what = "config: dtype is not supported on the device",
+                 .found = "bfloat16 on cpu",
+                 .expected = "float32 on cpu: bfloat16 arithmetic is emulated there and slower",
+                 .fix = "set model.dtype to float32, or run.device to cuda"});
+  check_unique(model.freeze, "model.freeze", check);
+  check_unique(model.recompute, "model.recompute", check);
+  check.require(std::set(model.freeze.begin(), model.freeze.end()).size() < 3, "model.freeze",
+                {.what = "config: nothing is left to train",
+                 .found = "vision, projector and backbone frozen",
+                 .expected = "at least one module that trains"});
+}
+
+void check_sources(const RunConfig& config, Checker& check) {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
+    const SourceSection& source = config.data.sources[i];
+    const std::string key = str("data.sources.", i, ".");
+    if (source.name.empty()) continue;  // reported as missing
+    check.require(is_name(source.name), key + "name",
+                  {.what = "config: name of the source cannot be used in metrics",
+                   .found = escaped(source.name),
+                   .expected = "at most 100 letters, digits, `_`, `-`, `.`; no dot first"});
+    check.require(source.name != "overall", key + "name",
+                  {.what = "config: name of the source is reserved",
+                   .found = source.name,
+                   .expected = "another name: `overall` is the sum of all sources"});
+    check.require(names.insert(source.name).second, key + "name",
+                  {.what = "config: two sources have one name",
+                   .found = source.name,
+                   .expected = "a name of its own for every source"});
+    check.require(source.path.empty() || source.path != source.held_out, key + "held_out",
+                  {.what = "config: source is held out from itself",
+                   .found = escaped(source.held_out),
+                   .expected = "a file with other samples than data.sources[].path"});
+  }
+}
+
+void check_data(const RunConfig& config, Checker& check) {
+  const DataSection& data = config.data;
+  check_sources(config, check);
+  check.require(data.min_pixels <= data.max_pixels, "data.min_pixels",
+                {.what = "config: least image area is above the largest",
+                 .found = str("min_pixels ", data.min_pixels, ", max_pixels ", data.max_pixels),
+                 .expected = "min_pixels <= max_pixels"});
+  check.require(data.max_tokens <= config.batch.capacity_tokens.count, "batch.capacity_tokens",
+                {.what = "config: capacity is below the longest sample",
+                 .found = str("capacity_tokens ", config.batch.capacity_tokens.count,
+                              ", data.max_tokens ", data.max_tokens),
+                 .expected = "capacity_tokens >= data.max_tokens"});
+  const bool holds_out =
+      data.held_out_fraction > 0 ||
+      std::any_of(data.sources.begin(), data.sources.end(),
+                  [](const SourceSection& source) { return !source.held_out.empty(); });
+  const ErrorParts nothing_held_out{
+      .what = "config: validation has nothing to ask",
+      .found = "no held-out samples",
+      .expected = "data.held_out_fraction above 0, or data.sources[].held_out"};
+  check.require(holds_out || config.validation.every == 0, "validation.every", nothing_held_out);
+  check.require(holds_out || !config.validation.blind, "validation.blind", nothing_held_out);
+}
+
+void check_schedule(const RunConfig& config, Checker& check) {
+  const ScheduleSection& schedule = config.schedule;
+  const bool stable = schedule.decay == Decay::kWarmupStableDecay;
+  check.require(schedule.warmup_steps + schedule.decay_steps <= config.run.steps,
+                "schedule.warmup_steps",
+                {.what = "config: warm-up and decay do not fit into the run",
+                 .found = str("warmup_steps ", schedule.warmup_steps, " + decay_steps ",
+                              schedule.decay_steps, ", run.steps ", config.run.steps),
+                 .expected = "warmup_steps + decay_steps <= run.steps"});
+  check.require(stable || schedule.decay_steps == 0, "schedule.decay_steps",
+                {.what = "config: decay steps have no effect",
+                 .found = str("decay_steps ", schedule.decay_steps),
+                 .expected = "0, or schedule.decay: warmup_stable_decay"});
+  check.require(!stable || schedule.decay_steps > 0, "schedule.decay_steps",
+                {.what = "config: decay steps are missing",
+                 .found = "decay_steps 0",
+                 .expected = "at least 1 with schedule.decay: warmup_stable_decay"});
+  check.require(schedule.decay != Decay::kConstant || schedule.final_ratio == 0.0 ||
+                    schedule.final_ratio == 1.0,
+                "schedule.final_ratio",
+                {.what = "config: final ratio has no effect",
+                 .found = str("final_ratio ", schedule.final_ratio, " with decay constant"),
+                 .expected = "a decay that falls"});
+}
+
+void check_groups(const RunConfig& config, Checker& check) {
+  std::set<std::string> matches;
+  for (std::size_t i = 0; i < config.optimizer.groups.size(); ++i) {
+    const ParameterGroupSection& group = config.optimizer.groups[i];
+    const std::string key = str("optimizer.groups.", i, ".");
+    check.require(group.match.empty() || matches.insert(group.match).second, key + "match",
+                  {.what = "config: group can never match",
+                   .found = escaped(group.match),
+                   .expected = "each pattern once: the first group that matches counts"});
+    check.require(group.weight_decay == -1.0 || group.weight_decay >= 0.0, key + "weight_decay",
+                  {.what = "config: value cannot be used",
+                   .found = str(group.weight_decay),
+                   .expected = "-1 (keeps optimizer.weight_decay) or a number from 0"});
+  }
+}
+
+}  // namespace
+
+void check_combinations(const RunConfig& config, const KeyPlaces& places, Problems& problems) {
+  Checker check(places, problems);
+  check_run(config, check);
+  check_model(config, check);
+  check_data(config, check);
+  check_schedule(config, check);
+  check_groups(config, check);
+}
+
+}  // namespace tributary::config

@@ -1,0 +1,111 @@
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <unistd.h>
+
+#include "config/read_run_config.h"
+#include "config/run/problems.h"
+
+namespace tributary::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Relative paths are reported with the directory that they start from.
+std::string shown(const fs::path& path) {
+  std::error_code ignored;
+  return path.is_absolute()
+             ? path.string()
+             : str(path.string(), " (from ", fs::current_path(ignored).string(), ")");
+}
+
+class Surroundings {
+ public:
+  explicit Surroundings(Problems& problems) : problems_(problems) {}
+
+  void require_file(const std::string& key, const fs::path& path, const std::string& fix = {}) {
+    std::error_code failure;
+    const fs::file_status status = fs::status(path, failure);
+    if (!fs::exists(status)) {
+      refuse("config: file does not exist", key, path, failure.message(), fix);
+    } else if (!fs::is_regular_file(status)) {
+      refuse("config: not a file", key, path, fs::is_directory(status) ? "a directory" : "a device",
+             fix);
+    } else if (access(path.c_str(), R_OK) != 0) {
+      refuse("config: file cannot be read", key, path, std::strerror(errno), fix);
+    }
+  }
+
+  bool require_folder(const std::string& key, const fs::path& path, const std::string& fix = {}) {
+    std::error_code failure;
+    const fs::file_status status = fs::status(path, failure);
+    if (!fs::exists(status)) {
+      refuse("config: directory does not exist", key, path, failure.message(), fix);
+    } else if (!fs::is_directory(status)) {
+      refuse("config: not a directory", key, path, "a file", fix);
+    } else if (access(path.c_str(), R_OK | X_OK) != 0) {
+      refuse("config: directory cannot be read", key, path, std::strerror(errno), fix);
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  /// The directory itself, or the nearest one above it that exists, can be written.
+  void require_writable(const std::string& key, const fs::path& path) {
+    std::error_code failure;
+    fs::path nearest = fs::absolute(path, failure).lexically_normal();
+    while (!fs::exists(fs::symlink_status(nearest, failure)) && nearest.has_relative_path())
+      nearest = nearest.parent_path();
+    if (!fs::is_directory(nearest, failure)) {
+      refuse("config: run directory cannot be made", key, path,
+             nearest.string() + " is not a directory", "set run.dir");
+    } else if (access(nearest.c_str(), W_OK | X_OK) != 0) {
+      refuse("config: run directory cannot be written", key, path,
+             nearest.string() + ": " + std::strerror(errno), "set run.dir");
+    }
+  }
+
+ private:
+  void refuse(const std::string& what, const std::string& key, const fs::path& path,
+              const std::string& found, const std::string& fix) {
+    problems_.add(
+        {.what = what, .where = str(key, " = ", shown(path)), .found = found, .fix = fix});
+  }
+
+  Problems& problems_;
+};
+
+void check_model(const ModelSection& model, Surroundings& check) {
+  if (!check.require_folder("model.path", model.path,
+                            "model.path names a directory in Hugging Face layout"))
+    return;
+  const fs::path folder = model.path;
+  check.require_file("model.path", folder / "config.json");
+  check.require_file("model.path", folder / "tokenizer.json");
+  std::error_code failure;
+  if (model.weights == Weights::kPretrained &&
+      !fs::exists(folder / "model.safetensors.index.json", failure))
+    check.require_file("model.path", folder / "model.safetensors",
+                       "model.weights: random starts without weights");
+}
+
+}  // namespace
+
+void check_surroundings(const RunConfig& config) {
+  Problems problems;
+  Surroundings check(problems);
+  check_model(config.model, check);
+  for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
+    const SourceSection& source = config.data.sources[i];
+    const std::string key = str("data.sources.", i, ".");
+    check.require_file(key + "path", source.path);
+    if (!source.held_out.empty()) check.require_file(key + "held_out", source.held_out);
+    if (!source.images.empty()) (void)check.require_folder(key + "images", source.images);
+  }
+  check.require_writable("run.dir", run_directory(config));
+  problems.raise_if_any("surroundings of the run");
+}
+
+}  // namespace tributary::config

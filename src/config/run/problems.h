@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace tributary::config {
+
+/// What is wrong with one input, gathered so that the user sees all of it at once.
+class Problems {
+ public:
+  void add(ErrorParts problem) { problems_.push_back(std::move(problem)); }
+  [[nodiscard]] bool empty() const { return problems_.empty(); }
+
+  /// Raises nothing when there are none; one as it is; several as one Fault::kInput with a numbered
+  /// line for each.
+  void raise_if_any(const std::string& where) const;
+
+ private:
+  std::vector<ErrorParts> problems_;
+};
+
+}  // namespace tributary::config

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "config/run/run_keys.h"
+
+// Turns a path of member pointers into the two functions of a Key. Included by run_keys.cpp alone.
+namespace tributary::config {
+
+// The names of an enumeration in the file, by value.
+template <class Enum>
+const std::vector<std::string>& names_of();
+template <>
+inline const std::vector<std::string>& names_of<Weights>() {
+  static const std::vector<std::string> names{"random", "pretrained"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<Dtype>() {
+  static const std::vector<std::string> names{"float32", "bfloat16"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<MropeMode>() {
+  static const std::vector<std::string> names{"official", "hf5"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<Packing>() {
+  static const std::vector<std::string> names{"none", "online_best_fit", "best_fit_decreasing"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<Decay>() {
+  static const std::vector<std::string> names{"constant", "linear", "cosine",
+                                              "warmup_stable_decay"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<OnNonFinite>() {
+  static const std::vector<std::string> names{"skip", "stop"};
+  return names;
+}
+
+template <class T>
+struct IsList : std::false_type {};
+template <class T>
+struct IsList<std::vector<T>> : std::true_type {};
+
+/// Follows member pointers from the configuration to one field; a list on the way is entered at
+/// `item`.
+template <class Object>
+Object& follow(Object& object, std::size_t) {
+  return object;
+}
+template <class Object, class Member, class... Rest>
+auto& follow(Object& object, std::size_t item, Member member, Rest... rest) {
+  auto& next = object.*member;
+  if constexpr (sizeof...(Rest) > 0 && IsList<std::remove_cvref_t<decltype(next)>>::value) {
+    return follow(next[item], item, rest...);
+  } else {
+    return follow(next, item, rest...);
+  }
+}
+
+template <auto... kPath>
+struct Field {
+  using Type = std::remove_cvref_t<decltype(follow(std::declval<RunConfig&>(), 0, kPath...))>;
+
+  static KeyValue get(const RunConfig& config, std::size_t item) {
+    const Type& value = follow(config, item, kPath...);
+    if constexpr (std::is_same_v<Type, Tokens>) {
+      return value.count;
+    } else if constexpr (std::is_enum_v<Type>) {
+      return names_of<Type>()[static_cast<std::size_t>(value)];
+    } else if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool>) {
+      return static_cast<std::int64_t>(value);
+    } else {
+      return value;
+    }
+  }
+  static void set(RunConfig& config, std::size_t item, const KeyValue& value) {
+    Type& field = follow(config, item, kPath...);
+    if constexpr (std::is_same_v<Type, Tokens>) {
+      field.count = std::get<std::int64_t>(value);
+    } else if constexpr (std::is_enum_v<Type>) {
+      const std::vector<std::string>& names = names_of<Type>();
+      const auto name = std::find(names.begin(), names.end(), std::get<std::string>(value));
+      field = static_cast<Type>(name - names.begin());
+    } else if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool>) {
+      field = static_cast<Type>(std::get<std::int64_t>(value));
+    } else {
+      field = std::get<Type>(value);
+    }
+  }
+};
+
+}  // namespace tributary::config

@@ -1,0 +1,328 @@
+#include "config/run/run_keys.h"
+
+#include <utility>
+
+#include "config/run/run_field.h"
+
+namespace tributary::config {
+namespace {
+
+struct Say {
+  std::string path;
+  std::string meaning;
+  std::string unit = {};
+  KeyRange range = {};
+  std::vector<std::string> choices = {};
+  bool required = false;
+};
+
+template <auto... kPath>
+Key key(Say say) {
+  using Type = typename Field<kPath...>::Type;
+  KeyType type = KeyType::kText;
+  if constexpr (std::is_same_v<Type, bool>) {
+    type = KeyType::kFlag;
+  } else if constexpr (std::is_integral_v<Type> || std::is_same_v<Type, Tokens>) {
+    type = KeyType::kWhole;
+  } else if constexpr (std::is_same_v<Type, double>) {
+    type = KeyType::kNumber;
+  } else if constexpr (IsList<Type>::value) {
+    type = KeyType::kTexts;
+  } else if constexpr (std::is_enum_v<Type>) {
+    say.choices = names_of<Type>();
+  }
+  return {std::move(say.path),    type,         std::move(say.unit),    say.range,
+          std::move(say.choices), say.required, std::move(say.meaning), Field<kPath...>::get,
+          Field<kPath...>::set};
+}
+
+constexpr double kManySteps = 1e12;
+constexpr double kManyTokens = 1 << 24;  // cu_seqlens and sums over a batch stay far from overflow
+constexpr double kManyPixels = 64 << 20;
+constexpr double kAnyNumber = 1e300;
+
+using R = RunConfig;
+
+std::vector<Key> list_keys() {
+  using S = SourceSection;
+  using G = ParameterGroupSection;
+  return {
+      key<&R::run, &RunSection::name>(
+          {.path = "run.name",
+           .meaning = "Names the run in messages, the report and the default directory."}),
+      key<&R::run, &RunSection::dir>(
+          {.path = "run.dir",
+           .meaning = "Directory of everything the run writes; empty: `runs/<run.name>`."}),
+      key<&R::run, &RunSection::steps>({.path = "run.steps",
+                                        .meaning = "Optimizer steps of the whole run.",
+                                        .unit = "steps",
+                                        .range = {1, kManySteps}}),
+      key<&R::run, &RunSection::seed>({.path = "run.seed",
+                                       .meaning = "Every random stream of the run comes from it: "
+                                                  "initial weights, order of the data, sampling.",
+                                       .range = {0, 9007199254740991.0}}),
+      key<&R::run, &RunSection::threads>(
+          {.path = "run.threads",
+           .meaning =
+               "Compute threads; 0: one per core. Part of what makes a run repeatable bit by bit.",
+           .unit = "threads",
+           .range = {0, 4096}}),
+      key<&R::run, &RunSection::device>(
+          {.path = "run.device", .meaning = "`cpu`, `cuda` (the first one) or `cuda:<n>`."}),
+
+      key<&R::model, &ModelSection::path>(
+          {.path = "model.path",
+           .meaning = "Directory in Hugging Face layout: `config.json`, `tokenizer.json` and, for "
+                      "`pretrained`, safetensors.",
+           .required = true}),
+      key<&R::model, &ModelSection::weights>(
+          {.path = "model.weights",
+           .meaning = "Start from random weights, or from the safetensors in `model.path`."}),
+      key<&R::model, &ModelSection::dtype>(
+          {.path = "model.dtype",
+           .meaning = "Type of parameters and activations; `bfloat16` keeps float32 master weights "
+                      "and needs a CUDA device."}),
+      key<&R::model, &ModelSection::freeze>(
+          {.path = "model.freeze",
+           .meaning = "Modules that do not train: no gradient, no optimizer state.",
+           .choices = {"vision", "projector", "backbone"}}),
+      key<&R::model, &ModelSection::recompute>(
+          {.path = "model.recompute",
+           .meaning =
+               "Modules whose layers run forward again in the backward pass, to save memory.",
+           .choices = {"vision", "projector", "backbone"}}),
+      key<&R::model, &ModelSection::mrope>(
+          {.path = "model.mrope",
+           .meaning = "Positions of video tokens: as the Qwen authors publish them, or as "
+                      "transformers 5.x computes them."}),
+
+      key<&R::data, &DataSection::sources, &S::name>(
+          {.path = "data.sources[].name",
+           .meaning = "Names the source in metrics and the report: letters, digits, `_`, `-`, `.`.",
+           .required = true}),
+      key<&R::data, &DataSection::sources, &S::path>(
+          {.path = "data.sources[].path",
+           .meaning = "JSONL file of the training samples.",
+           .required = true}),
+      key<&R::data, &DataSection::sources, &S::held_out>(
+          {.path = "data.sources[].held_out",
+           .meaning =
+               "JSONL file of the held-out samples; empty: `data.held_out_fraction` of `path`."}),
+      key<&R::data, &DataSection::sources, &S::images>(
+          {.path = "data.sources[].images",
+           .meaning =
+               "Folder that image paths in the file start from; empty: the folder of `path`."}),
+      key<&R::data, &DataSection::sources, &S::weight>(
+          {.path = "data.sources[].weight",
+           .meaning = "Share of the samples drawn from this source, relative to the other weights.",
+           .range = {0, 1e9, true}}),
+      key<&R::data, &DataSection::held_out_fraction>(
+          {.path = "data.held_out_fraction",
+           .meaning = "Part of each source without a `held_out` file that is kept for validation.",
+           .unit = "fraction",
+           .range = {0, 1, false, true}}),
+      key<&R::data, &DataSection::min_pixels>(
+          {.path = "data.min_pixels",
+           .meaning = "Smaller images are enlarged to this area.",
+           .unit = "pixels",
+           .range = {1, kManyPixels}}),
+      key<&R::data, &DataSection::max_pixels>({.path = "data.max_pixels",
+                                               .meaning = "Larger images are reduced to this area.",
+                                               .unit = "pixels",
+                                               .range = {1, kManyPixels}}),
+      key<&R::data, &DataSection::max_tokens>(
+          {.path = "data.max_tokens",
+           .meaning = "Longer samples are quarantined; 0: `batch.capacity_tokens`.",
+           .unit = "tokens",
+           .range = {0, kManyTokens}}),
+      key<&R::data, &DataSection::system_prompt>(
+          {.path = "data.system_prompt",
+           .meaning = "System turn of conversations that have none."}),
+      key<&R::data, &DataSection::train_on_newline>(
+          {.path = "data.train_on_newline",
+           .meaning = "Count the newline after `<|im_end|>` of an assistant turn in the loss."}),
+      key<&R::data, &DataSection::workers>(
+          {.path = "data.workers",
+           .meaning = "Threads that read and decode; they change neither content nor order.",
+           .unit = "threads",
+           .range = {1, 1024}}),
+      key<&R::data, &DataSection::prefetch_batches>(
+          {.path = "data.prefetch_batches",
+           .meaning = "Global batches prepared ahead of the step.",
+           .unit = "batches",
+           .range = {1, 1024}}),
+      key<&R::data, &DataSection::bad_fraction>(
+          {.path = "data.bad_fraction",
+           .meaning = "Part of the samples read that may be bad; above it (and above "
+                      "`data.bad_at_least`) the run stops.",
+           .unit = "fraction",
+           .range = {0, 1}}),
+      key<&R::data, &DataSection::bad_at_least>(
+          {.path = "data.bad_at_least",
+           .meaning = "Bad samples that are always tolerated, before `data.bad_fraction` counts.",
+           .unit = "samples",
+           .range = {0, kManySteps}}),
+
+      key<&R::batch, &BatchSection::global_samples>({.path = "batch.global_samples",
+                                                     .meaning = "Samples of one optimizer step.",
+                                                     .unit = "samples",
+                                                     .range = {1, 1 << 20}}),
+      key<&R::batch, &BatchSection::capacity_tokens>(
+          {.path = "batch.capacity_tokens",
+           .meaning = "Most tokens of one microbatch; gradients are accumulated over as many as a "
+                      "step needs.",
+           .unit = "tokens",
+           .range = {1, kManyTokens}}),
+      key<&R::batch, &BatchSection::packing>(
+          {.path = "batch.packing",
+           .meaning = "How samples fill microbatches: one each, best fit as they arrive, or best "
+                      "fit from long to short over the global batch."}),
+
+      key<&R::optimizer, &OptimizerSection::learning_rate>(
+          {.path = "optimizer.learning_rate",
+           .meaning = "Peak learning rate of AdamW.",
+           .range = {0, 1e3, true}}),
+      key<&R::optimizer, &OptimizerSection::beta1>(
+          {.path = "optimizer.beta1",
+           .meaning = "Decay of the running mean of the gradient.",
+           .range = {0, 1, false, true}}),
+      key<&R::optimizer, &OptimizerSection::beta2>(
+          {.path = "optimizer.beta2",
+           .meaning = "Decay of the running mean of the squared gradient.",
+           .range = {0, 1, false, true}}),
+      key<&R::optimizer, &OptimizerSection::epsilon>(
+          {.path = "optimizer.epsilon",
+           .meaning = "Added to the root of the squared gradient.",
+           .range = {0, 1, true}}),
+      key<&R::optimizer, &OptimizerSection::weight_decay>(
+          {.path = "optimizer.weight_decay",
+           .meaning = "Decoupled weight decay; never on biases and norms unless a group says so.",
+           .range = {0, 1e3}}),
+      key<&R::optimizer, &OptimizerSection::clip_norm>(
+          {.path = "optimizer.clip_norm",
+           .meaning = "Gradients are scaled down to this global norm; 0: never.",
+           .range = {0, kAnyNumber}}),
+      key<&R::optimizer, &OptimizerSection::groups, &G::match>(
+          {.path = "optimizer.groups[].match",
+           .meaning = "A module (`vision`, `projector`, `backbone`) or a parameter name with `*` "
+                      "and `?`; the first group that matches counts.",
+           .required = true}),
+      key<&R::optimizer, &OptimizerSection::groups, &G::learning_rate_scale>(
+          {.path = "optimizer.groups[].learning_rate_scale",
+           .meaning = "Factor on the learning rate.",
+           .range = {0, 1e6}}),
+      key<&R::optimizer, &OptimizerSection::groups, &G::weight_decay>(
+          {.path = "optimizer.groups[].weight_decay",
+           .meaning = "Replaces `optimizer.weight_decay`; -1: keeps it.",
+           .range = {-1, 1e3}}),
+
+      key<&R::schedule, &ScheduleSection::decay>(
+          {.path = "schedule.decay", .meaning = "Shape of the learning rate after the warm-up."}),
+      key<&R::schedule, &ScheduleSection::warmup_steps>(
+          {.path = "schedule.warmup_steps",
+           .meaning = "Steps of linear rise from 0 to the peak.",
+           .unit = "steps",
+           .range = {0, kManySteps}}),
+      key<&R::schedule, &ScheduleSection::decay_steps>(
+          {.path = "schedule.decay_steps",
+           .meaning = "Last steps, in which `warmup_stable_decay` falls; 0 with every other decay.",
+           .unit = "steps",
+           .range = {0, kManySteps}}),
+      key<&R::schedule, &ScheduleSection::final_ratio>(
+          {.path = "schedule.final_ratio",
+           .meaning = "Learning rate of the last step / peak.",
+           .unit = "fraction",
+           .range = {0, 1}}),
+
+      key<&R::validation, &ValidationSection::every>(
+          {.path = "validation.every",
+           .meaning = "Steps between validations; 0: at the end alone.",
+           .unit = "steps",
+           .range = {0, kManySteps}}),
+      key<&R::validation, &ValidationSection::samples_per_source>(
+          {.path = "validation.samples_per_source",
+           .meaning = "Held-out samples of each source in a validation on the way.",
+           .unit = "samples",
+           .range = {1, kManySteps}}),
+      key<&R::validation, &ValidationSection::final_samples_per_source>(
+          {.path = "validation.final_samples_per_source",
+           .meaning = "Held-out samples of each source at the end; 0: all.",
+           .unit = "samples",
+           .range = {0, kManySteps}}),
+      key<&R::validation, &ValidationSection::max_new_tokens>(
+          {.path = "validation.max_new_tokens",
+           .meaning = "Most tokens of a generated answer.",
+           .unit = "tokens",
+           .range = {1, kManyTokens}}),
+      key<&R::validation, &ValidationSection::blind>(
+          {.path = "validation.blind",
+           .meaning = "At the end, answer a second time with the pixels set to zero."}),
+
+      key<&R::checkpoint, &CheckpointSection::every>(
+          {.path = "checkpoint.every",
+           .meaning = "Steps between checkpoints; 0: at the end alone.",
+           .unit = "steps",
+           .range = {0, kManySteps}}),
+      key<&R::checkpoint, &CheckpointSection::keep_latest>(
+          {.path = "checkpoint.keep_latest",
+           .meaning =
+               "Newest checkpoints that are kept; two, so that a damaged one has a predecessor.",
+           .unit = "checkpoints",
+           .range = {2, 1'000'000}}),
+      key<&R::checkpoint, &CheckpointSection::keep_best>(
+          {.path = "checkpoint.keep_best",
+           .meaning = "Also keep the checkpoint with the best held-out accuracy."}),
+      key<&R::checkpoint, &CheckpointSection::async>(
+          {.path = "checkpoint.async",
+           .meaning = "Write in a thread of its own while training goes on."}),
+
+      key<&R::metrics, &MetricsSection::console_every>(
+          {.path = "metrics.console_every",
+           .meaning = "Steps between lines on the console.",
+           .unit = "steps",
+           .range = {1, kManySteps}}),
+      key<&R::metrics, &MetricsSection::tensorboard>(
+          {.path = "metrics.tensorboard", .meaning = "Also write TensorBoard event files."}),
+      key<&R::metrics, &MetricsSection::peak_flops>(
+          {.path = "metrics.peak_flops",
+           .meaning = "Peak of the device, for MFU; 0: measured at the start.",
+           .unit = "FLOP/s",
+           .range = {0, kAnyNumber}}),
+
+      key<&R::stability, &StabilitySection::on_non_finite>(
+          {.path = "stability.on_non_finite",
+           .meaning =
+               "A step whose loss or gradient is not finite: skip it on the record, or stop."}),
+      key<&R::stability, &StabilitySection::most_skips>(
+          {.path = "stability.most_skips",
+           .meaning = "Skipped steps in a row that are tolerated.",
+           .unit = "steps",
+           .range = {1, 1'000'000}}),
+  };
+}
+
+template <auto... kPath>
+KeyList key_list(std::string path, bool required, std::string meaning) {
+  return {std::move(path), required, std::move(meaning),
+          [](const RunConfig& config) { return follow(config, 0, kPath...).size(); },
+          [](RunConfig& config, std::size_t items) { follow(config, 0, kPath...).resize(items); }};
+}
+
+}  // namespace
+
+const std::vector<Key>& all_keys() {
+  static const std::vector<Key> keys = list_keys();
+  return keys;
+}
+
+const std::vector<KeyList>& all_key_lists() {
+  static const std::vector<KeyList> lists{
+      key_list<&R::data, &DataSection::sources>("data.sources", true,
+                                                "The members of the mixture."),
+      key_list<&R::optimizer, &OptimizerSection::groups>(
+          "optimizer.groups", false, "Overrides for the parameters whose name matches."),
+  };
+  return lists;
+}
+
+}  // namespace tributary::config

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "config/run_config.h"
+
+namespace tributary::config {
+
+/// A value as the file holds it; enumerations are texts.
+using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
+
+enum class KeyType { kFlag, kWhole, kNumber, kText, kTexts };
+
+/// Numbers from `least` to `most`, both included; `above`: `least` itself is not allowed; `below`:
+/// `most` itself is not allowed.
+struct KeyRange {
+  double least = 0;
+  double most = 0;
+  bool above = false;
+  bool below = false;
+};
+
+/// One line of the table that reads, checks, writes and documents the configuration.
+struct Key {
+  std::string path;  // `data.sources[].weight`: one for every item of data.sources
+  KeyType type;
+  std::string unit;                  // empty: none
+  KeyRange range;                    // of kWhole and kNumber
+  std::vector<std::string> choices;  // of kText and kTexts; empty: any text
+  bool required;
+  std::string meaning;
+  KeyValue (*get)(const RunConfig& config, std::size_t item);
+  void (*set)(RunConfig& config, std::size_t item, const KeyValue& value);
+};
+
+/// A key that holds a list of maps.
+struct KeyList {
+  std::string path;
+  bool required;  // at least one item
+  std::string meaning;
+  std::size_t (*size)(const RunConfig& config);
+  void (*resize)(RunConfig& config, std::size_t items);
+};
+
+/// The visible tables, in the order in which files are written.
+[[nodiscard]] const std::vector<Key>& all_keys();
+[[nodiscard]] const std::vector<KeyList>& all_key_lists();
+
+/// The key or list with this path; null: there is none. Item numbers are written `[]`.
+[[nodiscard]] const Key* find_key(const std::string& path);
+[[nodiscard]] const KeyList* find_key_list(const std::string& path);
+
+/// What a value of the key must be: `a whole number from 1 to 64`, `one of none, skip`.
+[[nodiscard]] std::string describe_allowed(const Key& key);
+
+/// A value as YAML text that reads back to the same value.
+[[nodiscard]] std::string write_value(const KeyValue& value);
+
+}  // namespace tributary::config

@@ -1,0 +1,49 @@
+#include "config/read_run_config.h"
+#include "config/run/run_keys.h"
+#include "core/text.h"
+
+namespace tributary::config {
+namespace {
+
+/// `data.sources[].name` -> `data.sources[]`; `run.steps` -> `run`.
+std::string section_of(const Key& key) { return key.path.substr(0, key.path.rfind('.')); }
+std::string leaf_of(const Key& key) { return key.path.substr(key.path.rfind('.') + 1); }
+
+std::string write_list(const KeyList& list, const RunConfig& config) {
+  const std::string name = list.path.substr(list.path.rfind('.') + 1);
+  if (list.size(config) == 0) return str("  ", name, ": []\n");
+  std::string text = str("  ", name, ":\n");
+  for (std::size_t item = 0; item < list.size(config); ++item) {
+    const char* indent = "    - ";
+    for (const Key& key : all_keys()) {
+      if (section_of(key) != list.path + "[]") continue;
+      text += str(indent, leaf_of(key), ": ", write_value(key.get(config, item)), "\n");
+      indent = "      ";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string write_run_config(const RunConfig& config) {
+  std::string text =
+      "# Every key of the run with its value; docs/configuration.md explains them.\n";
+  std::string section;
+  std::string list_written;
+  for (const Key& key : all_keys()) {
+    const std::string own = section_of(key);
+    const std::string top = own.substr(0, own.find('.'));
+    if (top != section) text += top + ":\n";
+    section = top;
+    if (!own.ends_with("[]")) {
+      text += str("  ", leaf_of(key), ": ", write_value(key.get(config, 0)), "\n");
+    } else if (own != list_written) {
+      text += write_list(*find_key_list(own.substr(0, own.size() - 2)), config);
+      list_written = own;
+    }
+  }
+  return text;
+}
+
+}  // namespace tributary::config

@@ -1,0 +1,189 @@
+"""Compares read_model_config with transformers on random configurations of every family.
+
+usage: model_config_live.py DUMP_TOOL
+
+Each configuration is written by transformers itself (the nested layout for vision models) and once
+more as a flat file of the older layout; both must be read with the values that transformers reads,
+and count the parameters that its model class has (built on the meta device).
+"""
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import torch
+import transformers
+
+SEEDS = 12
+transformers.logging.set_verbosity_error()  # tiny vocabularies lack the default ids
+
+
+def random_decoder(rng):
+    kv_heads = rng.choice([1, 2, 3])
+    heads = kv_heads * rng.choice([1, 2, 4])
+    return {
+        "vocab_size": rng.randrange(200, 2000),
+        "hidden_size": heads * rng.choice([8, 16, 32]),
+        "intermediate_size": rng.randrange(16, 200),
+        "num_hidden_layers": rng.randrange(1, 5),
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "max_position_embeddings": rng.randrange(64, 4096),
+        "initializer_range": rng.choice([0.02, 0.05]),
+        "rms_norm_eps": rng.choice([1e-6, 1e-5]),
+        "tie_word_embeddings": rng.random() < 0.5,
+    }
+
+
+def random_theta(rng, fields):
+    """Half of the files leave it to the default of the class."""
+    theta = rng.choice([None, 1e4, 1e6, 5e5])
+    return fields if theta is None else {**fields, "rope_theta": theta}
+
+
+def random_text(rng, config_class):
+    fields = random_theta(rng, random_decoder(rng))
+    if rng.random() < 0.5:
+        fields["head_dim"] = rng.choice([8, 24, 64])
+    return config_class(**fields), None
+
+
+def random_vision(rng):
+    text = random_theta(rng, random_decoder(rng))
+    tied = text.pop("tie_word_embeddings")
+    half_head = text["hidden_size"] // text["num_attention_heads"] // 2
+    time = rng.randrange(1, half_head - 1)
+    row = rng.randrange(1, half_head - time)
+    text["rope_scaling"] = {"type": "mrope", "mrope_section": [time, row, half_head - time - row]}
+    heads = rng.choice([1, 2, 4])
+    depth = rng.randrange(1, 5)
+    vision = {
+        "depth": depth,
+        "hidden_size": heads * rng.choice([8, 16]),
+        "intermediate_size": rng.randrange(16, 100),
+        "num_heads": heads,
+        "patch_size": rng.choice([8, 14]),
+        "spatial_merge_size": rng.choice([1, 2]),
+        "temporal_patch_size": rng.choice([1, 2]),
+        "window_size": rng.choice([56, 112]),
+        "fullatt_block_indexes": sorted(rng.sample(range(depth), rng.randrange(0, depth + 1))),
+        "out_hidden_size": text["hidden_size"],
+        "initializer_range": rng.choice([0.02, 0.03]),
+    }
+    if rng.random() < 0.5:
+        vision["tokens_per_second"] = rng.choice([2, 25])
+    ids = rng.sample(range(text["vocab_size"]), 4)
+    names = ["image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"]
+    top = {**dict(zip(names, ids)), "tie_word_embeddings": tied}
+    nested = transformers.Qwen2_5_VLConfig(text_config=dict(text), vision_config=dict(vision), **top)
+    flat_vision = dict(vision, in_chans=3, spatial_patch_size=vision["patch_size"])
+    flat = {"model_type": "qwen2_5_vl", **text, **top, "vision_config": flat_vision}
+    return nested, flat
+
+
+def expected_of(config):
+    """What transformers makes of a configuration, under our names."""
+    text = config.get_text_config()
+    rope = text.rope_parameters
+    family = config.model_type
+    head_width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    class_of = {
+        "qwen2": transformers.Qwen2ForCausalLM,
+        "qwen3": transformers.Qwen3ForCausalLM,
+        "qwen2_5_vl": transformers.Qwen2_5_VLForConditionalGeneration,
+    }[family]
+    with torch.device("meta"):
+        model = class_of(config)
+    expected = {
+        "model_type": family,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "tokens": [-1] * 4,
+        "backbone": {
+            "layers": text.num_hidden_layers,
+            "width": text.hidden_size,
+            "heads": text.num_attention_heads,
+            "kv_heads": text.num_key_value_heads,
+            "head_width": head_width,
+            "mlp_width": text.intermediate_size,
+            "vocab": text.vocab_size,
+            "max_positions": text.max_position_embeddings,
+            "rope_theta": rope["rope_theta"],
+            "norm_epsilon": text.rms_norm_eps,
+            "qkv_bias": family != "qwen3",
+            "qk_norm": family == "qwen3",
+            "tied_head": config.tie_word_embeddings,
+            "mrope_section": rope.get("mrope_section", []),
+            "initializer_range": text.initializer_range,
+        },
+    }
+    if family == "qwen2_5_vl":
+        vision = config.vision_config
+        expected["tokens"] = [config.image_token_id, config.video_token_id,
+                              config.vision_start_token_id, config.vision_end_token_id]
+        expected["vision"] = {
+            "layers": vision.depth,
+            "width": vision.hidden_size,
+            "heads": vision.num_heads,
+            "mlp_width": vision.intermediate_size,
+            "output_width": vision.out_hidden_size,
+            "channels": vision.in_channels,
+            "patch": vision.patch_size,
+            "temporal_patch": vision.temporal_patch_size,
+            "merge": vision.spatial_merge_size,
+            "window": vision.window_size,
+            "full_attention_layers": list(vision.fullatt_block_indexes),
+            "tokens_per_second": vision.tokens_per_second,
+            "initializer_range": vision.initializer_range,
+        }
+    return expected
+
+
+def write_cases(root):
+    """Writes the files; returns (directory, expected values) of each."""
+    cases = []
+    for seed in range(SEEDS):
+        rng = random.Random(seed)
+        for config, flat in (
+            random_text(rng, transformers.Qwen2Config),
+            random_text(rng, transformers.Qwen3Config),
+            random_vision(rng),
+        ):
+            directory = root / f"{config.model_type}-{seed}"
+            config.save_pretrained(directory)
+            expected = expected_of(transformers.AutoConfig.from_pretrained(directory))
+            cases.append((directory, expected))
+            if flat is None:
+                continue
+            directory = root / f"{config.model_type}-{seed}-flat"
+            directory.mkdir()
+            (directory / "config.json").write_text(json.dumps(flat))
+            again = expected_of(transformers.AutoConfig.from_pretrained(directory))
+            assert again == expected, f"transformers reads {directory.name} otherwise"
+            cases.append((directory, again))
+    return cases
+
+
+def main():
+    tool = sys.argv[1]
+    with tempfile.TemporaryDirectory() as root:
+        cases = write_cases(pathlib.Path(root))
+        dumped = subprocess.run(
+            [tool, *[str(directory) for directory, _ in cases]], capture_output=True, text=True)
+        if dumped.returncode != 0:
+            sys.exit(dumped.stderr)
+        lines = dumped.stdout.splitlines()
+        assert len(lines) == len(cases), f"{len(lines)} lines for {len(cases)} files"
+        failed = 0
+        for (directory, expected), line in zip(cases, lines):
+            found = json.loads(line)
+            if found != expected:
+                failed += 1
+                print(f"{directory.name}:\n  found    {found}\n  expected {expected}")
+        print(f"{len(cases)} configurations compared, {failed} differ")
+        sys.exit(1 if failed else 0)
+
+
+main()

@@ -1,0 +1,444 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "config/read_run_config.h"
+#include "config/run/run_keys.h"
+#include "core/error.h"
+#include "tests/config/temporary_folder.h"
+
+namespace tributary::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kLeast = R"(model:
+  path: models/tiny
+data:
+  sources:
+    - name: shapes
+      path: shapes.jsonl
+)";
+
+RunConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_run_config(text, "run.yaml", overrides);
+}
+
+std::string refusal_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    (void)parse(text, overrides);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::kInput);
+    EXPECT_EQ(error.exit_code(), ExitCode::kInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ReadRunConfig, TakesDefaultsForEverythingButModelAndSources) {
+  const RunConfig config = parse(kLeast);
+  RunConfig expected;
+  expected.model.path = "models/tiny";
+  expected.data.sources = {{.name = "shapes", .path = "shapes.jsonl"}};
+  EXPECT_EQ(config, expected);
+  EXPECT_EQ(run_directory(config), "runs/run");
+}
+
+TEST(ReadRunConfig, ReadsEveryKindOfValue) {
+  const RunConfig config = parse(kLeast + R"(      weight: 2.5
+  train_on_newline: false
+run: {name: "été", steps: 12, seed: 9007199254740991}
+optimizer:
+  learning_rate: 3e-4
+  groups:
+    - {match: vision, learning_rate_scale: 0.1}
+    - {match: "*.bias", weight_decay: 0}
+schedule: {decay: warmup_stable_decay, warmup_steps: 2, decay_steps: 10}
+batch: {capacity_tokens: 512, packing: online_best_fit}
+checkpoint:
+)",
+                                 {"run.name=demo"});
+  EXPECT_EQ(config.run.name, "demo");
+  EXPECT_EQ(config.run.seed, 9007199254740991u);
+  EXPECT_EQ(config.data.sources[0].weight, 2.5);
+  EXPECT_FALSE(config.data.train_on_newline);
+  EXPECT_EQ(config.optimizer.learning_rate, 3e-4);
+  ASSERT_EQ(config.optimizer.groups.size(), 2u);
+  EXPECT_EQ(config.optimizer.groups[0].learning_rate_scale, 0.1);
+  EXPECT_EQ(config.optimizer.groups[0].weight_decay, -1.0);
+  EXPECT_EQ(config.optimizer.groups[1].match, "*.bias");
+  EXPECT_EQ(config.schedule.decay, Decay::kWarmupStableDecay);
+  EXPECT_EQ(config.batch.capacity_tokens.count, 512);
+  EXPECT_EQ(config.batch.packing, Packing::kOnlineBestFit);
+}
+
+TEST(ReadRunConfig, TakesOverridesOfValuesListsAndItems) {
+  const RunConfig config =
+      parse(kLeast, {"data.sources.0.weight=2", "model.freeze=[vision, projector]", "run.steps=7",
+                     "data.system_prompt=Say: \"yes\" # or no", "run.dir=", "run.steps=9",
+                     "optimizer.groups=[{match: backbone, weight_decay: 0.5}]"});
+  EXPECT_EQ(config.data.sources[0].weight, 2.0);
+  EXPECT_THAT(config.model.freeze, ElementsAre("vision", "projector"));
+  EXPECT_EQ(config.run.steps, 9);
+  EXPECT_EQ(config.data.system_prompt, "Say: \"yes\" # or no");
+  EXPECT_EQ(config.run.dir, "");
+  EXPECT_EQ(config.optimizer.groups[0].weight_decay, 0.5);
+}
+
+TEST(ReadRunConfig, TakesAWholeConfigurationFromOverrides) {
+  const RunConfig config = parse("", {"model.path=m", "data.sources=[{name: a, path: b}]"});
+  EXPECT_EQ(config.data.sources[0].path, "b");
+}
+
+TEST(ReadRunConfig, ReportsEveryProblemWithItsLine) {
+  const std::string refusal = refusal_of(R"(run:
+  steps: many
+  sede: 3
+model:
+  path: m
+  dtype: float16
+optimiser:
+  learning_rate: 1
+)");
+  EXPECT_THAT(refusal, HasSubstr("config: 5 problems; where: run.yaml"));
+  EXPECT_THAT(refusal, HasSubstr("value cannot be used; where: run.yaml:2 run.steps; found: many; "
+                                 "expected: a whole number from 1 to 1000000000000"));
+  EXPECT_THAT(refusal, HasSubstr("unknown key; where: run.yaml:3 \"run.sede\"; fix: did you mean "
+                                 "run.seed?"));
+  EXPECT_THAT(refusal, HasSubstr("where: run.yaml:6 model.dtype; found: float16; expected: one of "
+                                 "float32, bfloat16"));
+  EXPECT_THAT(refusal, AllOf(HasSubstr("where: run.yaml:7 \"optimiser\"; fix: did you mean "
+                                       "optimizer?")));
+  EXPECT_THAT(refusal, HasSubstr("required key is missing; where: run.yaml; expected: "
+                                 "data.sources: ..."));
+}
+
+TEST(ReadRunConfig, FindsAKeyThatStandsInAnotherSection) {
+  EXPECT_THAT(refusal_of(kLeast + "learning_rate: 1\n"),
+              HasSubstr("did you mean optimizer.learning_rate?"));
+  EXPECT_THAT(refusal_of(kLeast, {"run.learning_rat=1"}),
+              AllOf(HasSubstr("command line \"run.learning_rat\""),
+                    HasSubstr("did you mean optimizer.learning_rate?")));
+  EXPECT_THAT(refusal_of(kLeast + "zzzzzzzzzz: 1\n"), HasSubstr("tributary config --keys"));
+}
+
+struct BadText {
+  std::string text;
+  std::vector<std::string> words;
+};
+
+class RefusesText : public ::testing::TestWithParam<BadText> {};
+
+TEST_P(RefusesText, WithItsCauseAndPlace) {
+  const std::string refusal = refusal_of(GetParam().text);
+  for (const std::string& word : GetParam().words)
+    EXPECT_THAT(refusal, HasSubstr(word)) << GetParam().text.substr(0, 200);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Syntax, RefusesText,
+    ::testing::Values(
+        BadText{"", {"2 problems", "model.path: ...", "data.sources: ..."}},
+        BadText{"just words", {"file is not a map of sections", "found: just words"}},
+        BadText{"- 1\n", {"file is not a map of sections", "found: a list of 1"}},
+        BadText{"run: {steps: 1\n", {"not valid YAML", "run.yaml:"}},
+        BadText{"run:\n\tsteps: 1\n", {"not valid YAML", "run.yaml:2"}},
+        BadText{"a: 1\n---\nb: 1\n", {"more than one YAML document"}},
+        BadText{"\xEF\xBB\xBF" + kLeast, {"byte order mark", "run.yaml:1", "EF BB BF"}},
+        BadText{kLeast + "run: {name: \"a\xC3(\"}\n", {"not UTF-8", "run.yaml:7"}},
+        BadText{kLeast + "# \xED\xA0\x80\n", {"not UTF-8", "run.yaml:7"}},
+        BadText{kLeast + std::string("# \0\n", 4), {"not UTF-8", "zero bytes"}},
+        BadText{std::string((1 << 20) + 1, '#'), {"larger than the limit", "1048577 bytes"}},
+        BadText{kLeast + "run:\n  steps: 1\n  steps: 2\n",
+                {"duplicate key", "run.yaml:9", "found: steps", "the first is at run.yaml:8"}},
+        BadText{kLeast + "run: &r\n  steps: 1\n", {"anchors are not allowed", "run.yaml:7"}},
+        BadText{kLeast + "run:\n  name: &n a\n  dir: *n\n",
+                {"anchors are not allowed", "aliases are not allowed", "run.yaml:9"}},
+        BadText{kLeast + "run:\n  <<: {steps: 1}\n", {"merge keys are not allowed", "run.yaml:8"}},
+        BadText{kLeast + "run:\n  steps: !!int 1\n", {"tags are not allowed", "run.yaml:8"}},
+        BadText{kLeast + "? [a]\n: 1\n", {"key is not a text", "found: a list of 1"}},
+        BadText{std::string(3000, '[') + std::string(3000, ']'), {"not valid YAML"}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, RefusesText,
+    ::testing::Values(
+        BadText{kLeast + "run: {steps: 0}", {"run.steps", "found: 0", "from 1 to"}},
+        BadText{kLeast + "run: {steps: -5}", {"run.steps", "found: -5"}},
+        BadText{kLeast + "run: {steps: 1.5}", {"run.steps", "found: 1.5", "a whole number"}},
+        BadText{kLeast + "run: {steps: \"5\"}", {"run.steps", "found: \"5\""}},
+        BadText{kLeast + "run: {steps: }", {"run.steps", "found: nothing"}},
+        BadText{kLeast + "run: {steps: [5]}", {"run.steps", "found: [5]"}},
+        BadText{kLeast + "run: {steps: 99999999999999999999}",
+                {"run.steps", "99999999999999999999"}},
+        BadText{kLeast + "run: {seed: -1}", {"run.seed", "from 0 to 9007199254740991"}},
+        BadText{kLeast + "run: {threads: 5000}", {"run.threads", "0 to 4096"}},
+        BadText{kLeast + "run: 5", {"section is not a map", "run.yaml:7 run", "found: 5"}},
+        BadText{kLeast + "run: {name: {a: b}}", {"run.name", "a map with a", "a text"}},
+        BadText{kLeast + "run: {name: ~}", {"run.name", "found: nothing"}},
+        BadText{kLeast + "run: {name: ../x}", {"cannot name a directory", "../x"}},
+        BadText{kLeast + "run: {device: tpu}", {"device is not known", "\"tpu\"", "cuda:<n>"}},
+        BadText{kLeast + "run: {device: \"cuda:-1\"}", {"device is not known"}},
+        BadText{kLeast + "optimizer: {learning_rate: .nan}",
+                {"optimizer.learning_rate", "found: .nan", "a finite number above 0 to 1000"}},
+        BadText{kLeast + "optimizer: {learning_rate: nan}", {"found: nan", "a finite number"}},
+        BadText{kLeast + "optimizer: {learning_rate: .inf}", {"found: .inf"}},
+        BadText{kLeast + "optimizer: {learning_rate: 1e999}", {"found: 1e999"}},
+        BadText{kLeast + "optimizer: {learning_rate: 0}", {"found: 0", "above 0"}},
+        BadText{kLeast + "optimizer: {beta2: 1}", {"optimizer.beta2", "from 0 to below 1"}},
+        BadText{kLeast + "optimizer: {groups: [{weight_decay: 1}]}",
+                {"required key is missing", "optimizer.groups.0.match: ..."}},
+        BadText{kLeast + "optimizer: {groups: [{match: a, weight_decay: -0.5}]}",
+                {"optimizer.groups.0.weight_decay", "-0.5", "-1 (keeps"}},
+        BadText{kLeast + "optimizer: {groups: {match: a}}", {"optimizer.groups", "a list of maps"}},
+        BadText{kLeast + "optimizer: {groups: [3]}", {"list item is not a map", "groups.0"}},
+        BadText{kLeast + "checkpoint: {async: yes}", {"checkpoint.async", "found: yes", "true or"}},
+        BadText{kLeast + "checkpoint: {keep_latest: 1}", {"keep_latest", "found: 1", "from 2"}},
+        BadText{kLeast + "model: {freeze: [language]}", {"duplicate key", "model"}},
+        BadText{"model: {path: m, freeze: [language]}",
+                {"model.freeze", "[language]", "vision, projector, backbone"}},
+        BadText{"model: {path: m, freeze: vision}", {"model.freeze", "found: vision", "a list"}},
+        BadText{"model: {path: \"\"}", {"value is empty", "model.path"}},
+        BadText{"data: {sources: []}", {"data.sources", "at least one item"}},
+        BadText{"data: {sources: [{name: a}]}", {"data.sources.0.path: ..."}},
+        BadText{"data: {sources: [{name: a, path: b, weight: 0}]}",
+                {"data.sources.0.weight", "above 0"}},
+        BadText{"data: {sources: [{name: a b, path: b}]}", {"data.sources.0.name", "\"a b\""}},
+        BadText{"data: {sources: [{name: overall, path: b}]}", {"reserved", "overall"}},
+        BadText{"data: {sources: [{name: a, path: b}, {name: a, path: c}]}",
+                {"two sources have one name", "data.sources.1.name"}},
+        BadText{"data: {sources: [{name: a, path: b, held_out: b}]}",
+                {"held out from itself", "data.sources.0.held_out"}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Combinations, RefusesText,
+    ::testing::Values(
+        BadText{kLeast + "run: {steps: 10}\nschedule: {warmup_steps: 11}\n",
+                {"run.yaml:8 schedule.warmup_steps", "warmup_steps 11 + decay_steps 0",
+                 "run.steps 10"}},
+        BadText{kLeast +
+                    "run: {steps: 10}\n"
+                    "schedule: {decay: warmup_stable_decay, warmup_steps: 6, decay_steps: 5}\n",
+                {"warm-up and decay do not fit", "warmup_steps 6 + decay_steps 5"}},
+        BadText{kLeast + "schedule: {decay_steps: 5}\n", {"decay steps have no effect"}},
+        BadText{kLeast + "schedule: {decay: warmup_stable_decay}\n", {"decay steps are missing"}},
+        BadText{kLeast + "schedule: {decay: constant, final_ratio: 0.5}\n",
+                {"final ratio has no effect"}},
+        BadText{kLeast + "  max_tokens: 8192\n",
+                {"capacity is below the longest sample", "batch.capacity_tokens (default)",
+                 "capacity_tokens 4096", "data.max_tokens 8192"}},
+        BadText{kLeast + "  min_pixels: 5000\n  max_pixels: 4000\n",
+                {"least image area is above the largest", "run.yaml:7 data.min_pixels"}},
+        BadText{"model: {path: m, dtype: bfloat16}",
+                {"dtype is not supported on the device", "bfloat16 on cpu", "run.device to cuda"}},
+        BadText{"model: {path: m, freeze: [vision, projector, backbone]}",
+                {"nothing is left to train"}},
+        BadText{"model: {path: m, recompute: [vision, vision]}", {"module is listed twice"}},
+        BadText{kLeast + "run: {dir: models/tiny}\n", {"run writes into the model it reads"}},
+        BadText{kLeast + "validation: {every: 5}\n", {"validation has nothing to ask"}},
+        BadText{kLeast + "validation: {blind: true}\n", {"validation has nothing to ask"}},
+        BadText{kLeast + "optimizer: {groups: [{match: a}, {match: a}]}\n",
+                {"group can never match", "optimizer.groups.1.match"}}));
+
+TEST(ReadRunConfig, AcceptsBfloat16OnCuda) {
+  EXPECT_EQ(parse(kLeast, {"model.dtype=bfloat16", "run.device=cuda:1"}).model.dtype,
+            Dtype::kBfloat16);
+}
+
+TEST(ReadRunConfig, RefusesOverridesThatNameNothing) {
+  EXPECT_THAT(refusal_of(kLeast, {"run.steps"}),
+              AllOf(HasSubstr("override is not key.path=value"), HasSubstr("\"run.steps\"")));
+  EXPECT_THAT(refusal_of(kLeast, {"data.sources.1.weight=1"}),
+              AllOf(HasSubstr("names no item of the list"), HasSubstr("expected: 0 to 0")));
+  EXPECT_THAT(refusal_of(kLeast, {"model.path.x=1"}), HasSubstr("override goes below a value"));
+  EXPECT_THAT(refusal_of(kLeast, {"run.steps=ten"}),
+              AllOf(HasSubstr("command line run.steps"), HasSubstr("found: ten")));
+}
+
+TEST(ReadRunConfig, NamesAMissingFile) {
+  try {
+    (void)read_run_config("/nowhere/run.yaml");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("/nowhere/run.yaml"), HasSubstr("No such file")));
+  }
+}
+
+/// Random values of every key, within its range, that the combination rules allow.
+RunConfig random_config(std::mt19937_64& random) {
+  const auto below = [&](std::uint64_t count) { return random() % count; };
+  const std::vector<std::string> texts{
+      "plain", "",    "true",     "123",  "a: b", "# no", "é\n\t\"\\", "null", "~",     "  x ",
+      "-",     "[a]", "\x01\x7f", "日本", "%",    "1e5",  "\xC2\x85",  "'",    "a\\x41"};
+  RunConfig config;
+  config.data.sources.resize(1 + below(4));
+  config.optimizer.groups.resize(below(3));
+  const auto value_of = [&](const Key& key) -> KeyValue {
+    const double span = std::min(key.range.most, 1e9) - key.range.least;
+    const double part = 0.001 + 0.99 * static_cast<double>(below(1 << 30)) / (1 << 30);
+    switch (key.type) {
+      case KeyType::kFlag:
+        return below(2) == 1;
+      case KeyType::kWhole:
+        return static_cast<std::int64_t>(key.range.least + part * span + 0.5);
+      case KeyType::kNumber:
+        return key.range.least + span * (below(2) == 1 ? part : part * 1e-9);
+      case KeyType::kText:
+        return key.choices.empty() ? texts[below(texts.size())]
+                                   : key.choices[below(key.choices.size())];
+      case KeyType::kTexts:
+        return std::vector<std::string>{key.choices[below(key.choices.size())]};
+    }
+    return false;
+  };
+  for (const Key& key : all_keys()) {
+    const std::size_t bracket = key.path.find("[]");
+    const std::size_t items =
+        bracket == std::string::npos ? 1 : find_key_list(key.path.substr(0, bracket))->size(config);
+    for (std::size_t item = 0; item < items; ++item) key.set(config, item, value_of(key));
+  }
+  for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
+    config.data.sources[i].name = "source-" + std::to_string(i);
+    config.data.sources[i].path = std::to_string(i) + ".jsonl";
+  }
+  for (std::size_t i = 0; i < config.optimizer.groups.size(); ++i) {
+    config.optimizer.groups[i].match = std::to_string(i) + texts[below(texts.size())];
+    config.optimizer.groups[i].weight_decay = below(2) == 1 ? -1.0 : 0.25;
+  }
+  config.run.name = "name";
+  config.run.device = below(2) == 1 ? "cuda:3" : "cuda";
+  config.model.path = "model";
+  config.run.steps = 1'000'000'000'000;
+  config.schedule.warmup_steps = 3;
+  config.schedule.decay_steps = config.schedule.decay == Decay::kWarmupStableDecay ? 5 : 0;
+  if (config.schedule.decay == Decay::kConstant) config.schedule.final_ratio = 0;
+  config.data.held_out_fraction = 0.125;
+  config.data.min_pixels = std::min(config.data.min_pixels, config.data.max_pixels);
+  config.data.max_tokens = std::min(config.data.max_tokens, config.batch.capacity_tokens.count);
+  return config;
+}
+
+TEST(WriteRunConfig, ReadsBackToTheSameStruct) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(str("seed ", seed));
+    std::mt19937_64 random(seed);
+    const RunConfig config = random_config(random);
+    const std::string text = write_run_config(config);
+    ASSERT_EQ(parse(text), config) << text;
+    ASSERT_EQ(write_run_config(parse(text)), text);
+  }
+}
+
+TEST(WriteRunConfig, WritesEveryKey) {
+  const std::string text = write_run_config(parse(kLeast, {"optimizer.groups=[{match: a}]"}));
+  for (const Key& key : all_keys())
+    EXPECT_THAT(text, HasSubstr(key.path.substr(key.path.rfind('.') + 1) + ": ")) << key.path;
+}
+
+TEST(ReadRunConfig, AcceptsOrRefusesDamagedFilesWithoutHarm) {
+  RunConfig config = parse(kLeast, {"optimizer.groups=[{match: a}]"});
+  const std::string valid = write_run_config(config);
+  int refused = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    std::mt19937_64 random(seed);
+    std::string text = valid;
+    for (unsigned edits = 1 + random() % 4; edits > 0; --edits) {
+      const std::size_t at = random() % text.size();
+      const char byte =
+          "{}[]:-#&*!|>'\"%@`,?\n\t \0\xff"
+          "0a"[random() % 27];
+      if (random() % 3 == 0) {
+        text.erase(at, 1 + random() % 8);
+      } else if (random() % 2 == 0) {
+        text.insert(at, 1, byte);
+      } else {
+        text[at] = byte;
+      }
+    }
+    try {
+      (void)parse(text);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.fault(), Fault::kInput) << error.what() << "\n" << text;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(DescribeKeys, EqualsTheDocument) {
+  const std::string path = std::string(TRIB_SOURCE_DIR) + "/docs/configuration.md";
+  std::ifstream file(path);
+  const std::string document{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(document, describe_keys()) << "fix: tributary config --keys > docs/configuration.md";
+}
+
+TEST(DescribeKeys, GivesEveryKeyALine) {
+  const std::string text = describe_keys();
+  for (const Key& key : all_keys()) {
+    EXPECT_THAT(text, HasSubstr("| `" + key.path.substr(key.path.rfind('.') + 1) + "` | "));
+    const std::string start = key.meaning.substr(0, key.meaning.find('|'));  // bars are escaped
+    EXPECT_THAT(text, HasSubstr(start));
+  }
+  EXPECT_THAT(text, HasSubstr("| `learning_rate` | number | – | `0.001` |"));
+}
+
+RunConfig surroundings(const TemporaryFolder& folder) {
+  folder.write("model/config.json", "{}");
+  folder.write("model/tokenizer.json", "{}");
+  folder.write("data/a.jsonl", "");
+  RunConfig config;
+  config.run.dir = folder.path("runs/new/one");
+  config.model.path = folder.path("model");
+  config.data.sources = {{.name = "a", .path = folder.path("data/a.jsonl")}};
+  return config;
+}
+
+std::string refusal_of_surroundings(const RunConfig& config) {
+  try {
+    check_surroundings(config);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::kInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(CheckSurroundings, AcceptsWhatIsThereAndMakesNothing) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(refusal_of_surroundings(surroundings(folder)), "accepted");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("runs")));
+}
+
+TEST(CheckSurroundings, ListsEveryPathThatIsMissing) {
+  const TemporaryFolder folder;
+  RunConfig config = surroundings(folder);
+  config.model.path = "models/none";
+  config.data.sources[0].path = folder.path("none.jsonl");
+  config.data.sources[0].held_out = folder.path("data");
+  config.data.sources[0].images = folder.path("data/a.jsonl");
+  config.run.dir = folder.path("data/a.jsonl/run");
+  const std::string refusal = refusal_of_surroundings(config);
+  EXPECT_THAT(refusal, HasSubstr("5 problems"));
+  EXPECT_THAT(refusal,
+              HasSubstr("directory does not exist; where: model.path = models/none (from /"));
+  EXPECT_THAT(refusal, HasSubstr("file does not exist; where: data.sources.0.path = " +
+                                 folder.path("none.jsonl")));
+  EXPECT_THAT(refusal, HasSubstr("not a file; where: data.sources.0.held_out"));
+  EXPECT_THAT(refusal, HasSubstr("not a directory; where: data.sources.0.images"));
+  EXPECT_THAT(refusal, HasSubstr("run directory cannot be made; where: run.dir"));
+}
+
+TEST(CheckSurroundings, WantsWeightsOnlyForPretrained) {
+  const TemporaryFolder folder;
+  RunConfig config = surroundings(folder);
+  config.model.weights = Weights::kPretrained;
+  EXPECT_THAT(refusal_of_surroundings(config),
+              AllOf(HasSubstr("model.safetensors"), HasSubstr("random starts without weights")));
+  folder.write("model/model.safetensors.index.json", "{}");
+  EXPECT_EQ(refusal_of_surroundings(config), "accepted");
+}
+
+}  // namespace
+}  // namespace tributary::config
