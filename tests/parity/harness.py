@@ -172,8 +172,9 @@ def compare(expected, found, mask=None):
 class Suite:
     """Runs checks one after the other, prints a line each, and remembers what failed."""
 
-    def __init__(self, binary, folder):
+    def __init__(self, binary, exporter, folder):
         self.binary = binary
+        self.exporter = exporter
         self.folder = Path(folder)
         self.failed = []
         self.done = 0
@@ -208,6 +209,10 @@ class Suite:
 
         self.check(case.name, body)
 
+    def export(self, source, target):
+        """Loads a model directory and writes it again, with our own code both ways."""
+        subprocess.run([self.exporter, str(source), str(target)], check=True, timeout=300)
+
     def finish(self, at_least):
         """Exit status; a suite that ran fewer checks than it should has failed too."""
         print(f"{self.done - len(self.failed)} of {self.done} checks passed")
@@ -220,9 +225,10 @@ def run_suite(description, cases, at_least):
     """Main program: `cases(suite)` calls suite.parity and suite.check."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--binary", required=True, help="the tributary executable")
+    parser.add_argument("--exporter", help="the executable export_model, for round trips")
     parser.add_argument("--keep", help="folder for the models, kept; default: a temporary one")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        suite = Suite(options.binary, options.keep or folder)
+        suite = Suite(options.binary, options.exporter, options.keep or folder)
         cases(suite)
         sys.exit(suite.finish(at_least))

@@ -1,0 +1,229 @@
+#include "data/loader/encode_sample.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "data/decode/data_url.h"
+#include "data/decode/decode_picture.h"
+#include "data/record/media_folder.h"
+#include "data/record/record.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr std::size_t kHeaderBytes = std::size_t{64} << 10;  // EXIF previews fit in most files
+
+Refusal name_image(const Refusal& refusal, const std::string& image) {
+  return {refusal.code, str(escaped(image.substr(0, 120)), ": ", refusal.reason)};
+}
+
+Result<Picture> decode_image(const Record& record, const std::string& image) {
+  const auto file = read_picture_file(record, image);
+  if (!file) return file.refusal();
+  Result<Picture> picture = decode_picture(file.value());
+  if (!picture) return name_image(picture.refusal(), image);
+  return picture;
+}
+
+Result<std::vector<Picture>> decode_frames(const Record& record, const Clip& clip) {
+  std::vector<Picture> frames;
+  for (const std::string& frame : clip.frames) {
+    Result<Picture> picture = decode_image(record, frame);
+    if (!picture) return picture.refusal();
+    frames.push_back(std::move(picture).value());
+  }
+  return frames;
+}
+
+std::string text_of(const Turn& turn) {
+  std::string text;
+  for (const Part& part : turn.parts)
+    if (const auto* words = std::get_if<std::string>(&part)) text += *words;
+  return text;
+}
+
+/// The turn of the last answer.
+std::size_t find_answer(const std::vector<Turn>& turns) {
+  for (std::size_t i = turns.size(); i-- > 0;)
+    if (turns[i].role == Role::kAssistant) return i;
+  TRIB_RAISE(Fault::kBug, .what = "data: record without an assistant turn was accepted");
+}
+
+class QwenEncoder final : public SampleEncoder {
+ public:
+  explicit QwenEncoder(QwenEncoding encoding)
+      : encoding_(std::move(encoding)), chat_(*encoding_.tokenizer, encoding_.chat) {}
+
+  Result<SampleShape> describe(const Record& record) const override {
+    const Result<EncodedChat> chat = encode_turns(record);
+    if (!chat) return chat.refusal();
+    return describe_chat(record, chat.value());
+  }
+  Result<EncodedSample> encode(const Record& record) const override {
+    return encode_with(record, nullptr);
+  }
+  Result<HeldOutSample> encode_held_out(const Record& record) const override;
+
+ private:
+  Result<EncodedChat> encode_turns(const Record& record) const;
+  Result<SampleShape> describe_chat(const Record& record, const EncodedChat& chat) const;
+  Result<Grid> measure(const Record& record, MediaReference medium) const;
+  Result<PatchedItem> patch(const Record& record, MediaReference medium,
+                            std::vector<Picture>* keep) const;
+  Result<EncodedSample> encode_with(const Record& record, std::vector<Picture>* keep) const;
+  std::optional<Refusal> refuse_shape(const SampleShape& shape) const;
+  EncodedChat expand(const EncodedChat& chat, const std::vector<PatchedItem>& items) const;
+
+  QwenEncoding encoding_;
+  ChatTemplate chat_;
+};
+
+/// Refuses media that the model cannot take before the template meets them.
+Result<EncodedChat> QwenEncoder::encode_turns(const Record& record) const {
+  const std::size_t media = record.images.size() + record.clips.size();
+  if (media > 0 && !encoding_.pictures)
+    return Refusal{"no_vision", str(media, " images or clips, and the model reads text alone")};
+  return chat_.encode(record.turns, ChatEnd::kLastTurn);
+}
+
+Result<Grid> QwenEncoder::measure(const Record& record, MediaReference medium) const {
+  const auto index = static_cast<std::size_t>(medium.index);
+  if (medium.modality == Modality::kImage) {
+    const auto size = measure_picture(record, record.images[index]);
+    if (!size) return size.refusal();
+    return grid_of_image(size.value(), *encoding_.pictures);
+  }
+  const Clip& clip = record.clips[index];
+  std::optional<PictureSize> first;
+  for (const std::string& frame : clip.frames) {
+    const auto size = measure_picture(record, frame);
+    if (!size) return size.refusal();
+    if (!first) first = size.value();
+    if (size.value() != *first)
+      return Refusal{"frame_sizes", escaped(frame) + " differs in size from the first frame"};
+  }
+  return grid_of_clip(first.value_or(PictureSize{}), std::ssize(clip.frames), *encoding_.pictures);
+}
+
+Result<PatchedItem> QwenEncoder::patch(const Record& record, MediaReference medium,
+                                       std::vector<Picture>* keep) const {
+  const auto index = static_cast<std::size_t>(medium.index);
+  if (medium.modality == Modality::kImage) {
+    Result<Picture> picture = decode_image(record, record.images[index]);
+    if (!picture) return picture.refusal();
+    auto item = patch_image(picture.value(), *encoding_.pictures, encoding_.resize);
+    if (keep != nullptr) keep->push_back(std::move(picture).value());
+    return item;
+  }
+  const Clip& clip = record.clips[index];
+  Result<std::vector<Picture>> frames = decode_frames(record, clip);
+  if (!frames) return frames.refusal();
+  auto item = patch_clip(frames.value(), clip.fps, *encoding_.pictures, encoding_.resize);
+  if (keep != nullptr)
+    for (Picture& frame : std::move(frames).value()) keep->push_back(std::move(frame));
+  return item;
+}
+
+std::optional<Refusal> QwenEncoder::refuse_shape(const SampleShape& shape) const {
+  if (encoding_.most_tokens.count > 0 && shape.tokens > encoding_.most_tokens)
+    return Refusal{"too_long", str(shape.tokens, ", limit ", encoding_.most_tokens)};
+  if (shape.target_tokens.count == 0)
+    return Refusal{"no_targets", "no token of the sample counts in the loss"};
+  return std::nullopt;
+}
+
+EncodedChat QwenEncoder::expand(const EncodedChat& chat,
+                                const std::vector<PatchedItem>& items) const {
+  std::vector<std::int64_t> merged;
+  for (const PatchedItem& item : items)
+    merged.push_back(merged_tokens(item.grid, *encoding_.pictures));
+  return chat_.expand_media(chat, merged);
+}
+
+Result<SampleShape> QwenEncoder::describe_chat(const Record& record,
+                                               const EncodedChat& chat) const {
+  SampleShape shape;
+  shape.tokens = {std::ssize(chat.tokens)};
+  shape.target_tokens = {std::ranges::count_if(
+      chat.targets, [](std::int64_t target) { return target != kIgnoredTarget; })};
+  for (const MediaReference& medium : chat.media) {
+    const Result<Grid> grid = measure(record, medium);
+    if (!grid) return grid.refusal();
+    // Each item has one pad token already.
+    shape.tokens += {merged_tokens(grid.value(), *encoding_.pictures) - 1};
+    (medium.modality == Modality::kVideo ? shape.videos : shape.images).push_back(grid.value());
+  }
+  if (auto refusal = refuse_shape(shape)) return *refusal;
+  return shape;
+}
+
+Result<EncodedSample> QwenEncoder::encode_with(const Record& record,
+                                               std::vector<Picture>* keep) const {
+  const Result<EncodedChat> chat = encode_turns(record);
+  if (!chat) return chat.refusal();
+  // Headers first: a sample that is too long is refused before its pixels are decoded.
+  if (const auto shape = describe_chat(record, chat.value()); !shape) return shape.refusal();
+  EncodedSample sample;
+  sample.key = record.key;
+  for (const MediaReference& medium : chat.value().media) {
+    Result<PatchedItem> item = patch(record, medium, keep);
+    if (!item) return item.refusal();
+    sample.items.push_back(std::move(item).value());
+  }
+  EncodedChat whole = expand(chat.value(), sample.items);
+  sample.tokens = std::move(whole.tokens);
+  sample.targets = std::move(whole.targets);
+  return sample;
+}
+
+Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
+  Record judged = record;  // up to its last answer
+  const std::size_t answer = find_answer(judged.turns);
+  judged.turns.resize(answer + 1);
+  HeldOutSample held_out;
+  Result<EncodedSample> sample = encode_with(judged, &held_out.pictures);
+  if (!sample) return sample.refusal();
+  held_out.sample = std::move(sample).value();
+  held_out.answer = text_of(judged.turns[answer]);
+  for (const Turn& turn : judged.turns)
+    if (turn.role == Role::kUser) held_out.question = text_of(turn);
+  const std::span<const Turn> before(judged.turns.data(), answer);
+  held_out.prompt =
+      expand(chat_.encode(before, ChatEnd::kGenerationPrompt), held_out.sample.items).tokens;
+  return held_out;
+}
+
+}  // namespace
+
+Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
+                                                    const std::string& image) {
+  if (is_data_url(image)) return decode_data_url(image);
+  TRIB_CHECK(record.folder != nullptr, .what = "data: record with image paths has no folder",
+             .where = record.key);
+  return record.folder->read(image);
+}
+
+Result<PictureSize> measure_picture(const Record& record, const std::string& image) {
+  if (!is_data_url(image) && record.folder != nullptr) {
+    const auto beginning = record.folder->read_beginning(image, kHeaderBytes);
+    if (!beginning) return beginning.refusal();
+    const auto size = read_picture_size(beginning.value());
+    if (size) return size;
+    const bool whole = beginning.value().size() < kHeaderBytes;
+    if (whole || size.refusal().code != "header_cut") return name_image(size.refusal(), image);
+  }
+  const auto file = read_picture_file(record, image);
+  if (!file) return file.refusal();
+  const auto size = read_picture_size(file.value());
+  if (!size) return name_image(size.refusal(), image);
+  return size;
+}
+
+std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding) {
+  TRIB_CHECK(encoding.tokenizer != nullptr, .what = "data: encoder without a tokenizer");
+  TRIB_CHECK(!encoding.pictures || encoding.resize, .what = "data: encoder without a resize");
+  return std::make_unique<QwenEncoder>(std::move(encoding));
+}
+
+}  // namespace tributary::data

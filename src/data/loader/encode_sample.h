@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "data/loader/sample_encoder.h"
+#include "data/preprocess/qwen_vl.h"
+#include "data/text/chat_template.h"
+
+namespace tributary::data {
+
+/// What the encoder of the Qwen families is made from.
+struct QwenEncoding {
+  const Tokenizer* tokenizer = nullptr;  // outlives the encoder
+  ChatOptions chat;
+  std::optional<PreprocessorConfig> pictures;  // absent: a text model; records with media refused
+  Resize resize;                               // needed with `pictures`
+  Tokens most_tokens;                          // longest sample; 0: no limit
+};
+
+/// Makes the encoder of Qwen2, Qwen3 (text) and Qwen2.5-VL.
+///
+/// errors of its functions: the Refusals of parse_record, MediaFolder, decode_picture, the image
+///         processor; and `too_long`, `no_targets`, `no_vision` (media for a text model)
+[[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
+
+/// Reads the bytes of an image: out of the folder, or out of its data URL.
+[[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
+                                                                  const std::string& image);
+/// Reads as much of the file as its header needs.
+[[nodiscard]] Result<PictureSize> measure_picture(const Record& record, const std::string& image);
+
+}  // namespace tributary::data

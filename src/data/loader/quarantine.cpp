@@ -1,0 +1,66 @@
+#include "data/loader/quarantine.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "data/record/media_folder.h"
+
+namespace tributary::data {
+
+Quarantine::Quarantine(std::string path, double most_fraction, std::int64_t at_least)
+    : path_(std::move(path)), most_fraction_(most_fraction), at_least_(at_least) {}
+
+void Quarantine::add(const Rejection& rejection, std::int64_t records_read) {
+  if (!known_.insert(rejection.id).second) return;
+  records_.push_back(rejection.id);
+  ++counts_[rejection.refusal.code];
+  write(rejection);
+  log_warning(str("data: bad record: ", rejection.key, ", ", rejection.refusal.code, ": ",
+                  rejection.refusal.reason, "; another one takes its place"));
+  const auto bad = std::ssize(records_);
+  const auto allowed = std::max(
+      at_least_, static_cast<std::int64_t>(most_fraction_ * static_cast<double>(records_read)));
+  TRIB_REQUIRE(bad <= allowed, .what = "data: too many bad samples", .where = rejection.key,
+               .found = str(bad, " of ", records_read, " read: ", summary()),
+               .expected = str("at most ", most_fraction_ * 100, " % (data.bad_fraction), or ",
+                               at_least_, " (data.bad_at_least)"),
+               .fix = path_.empty() ? std::string("repair the records")
+                                    : "repair the records listed in " + path_,
+               .exit = ExitCode::kDataLimit);
+}
+
+void Quarantine::write(const Rejection& rejection) const {
+  if (path_.empty()) return;
+  const Json line{{"key", rejection.key},           {"source", rejection.id.source},
+                  {"record", rejection.id.record},  {"offset", rejection.offset},
+                  {"code", rejection.refusal.code}, {"reason", rejection.refusal.reason}};
+  const std::string text =
+      line.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+  const Descriptor file(open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  const bool written = file && ::write(file.get(), text.data(), text.size()) == std::ssize(text) &&
+                       fsync(file.get()) == 0;
+  if (!written)
+    TRIB_RAISE(Fault::kResource, .what = "data: quarantine file cannot be written", .where = path_,
+               .found = std::strerror(errno));
+}
+
+void Quarantine::restore(std::vector<RecordId> records,
+                         std::map<std::string, std::int64_t> counts) {
+  known_ = {records.begin(), records.end()};
+  records_ = std::move(records);
+  counts_ = std::move(counts);
+}
+
+std::string Quarantine::summary() const {
+  std::string text;
+  for (const auto& [code, count] : counts_) text += str(text.empty() ? "" : ", ", code, " ", count);
+  return text;
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,114 @@
+#include "data/loader/source_files.h"
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "data/decode/data_url.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr int kProbedImages = 16;
+constexpr int kProbedRecords = 64;
+constexpr int kEnoughMissing = 3;  // fewer may be bad records of their own
+
+std::string image_root(const config::SourceSection& source) {
+  if (!source.images.empty()) return source.images;
+  const std::filesystem::path folder = std::filesystem::path(source.path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+std::optional<JsonlFile> open_held_out(const config::SourceSection& source) {
+  if (source.held_out.empty()) return std::nullopt;
+  return JsonlFile(source.held_out);
+}
+
+/// The first picture of a record that lies in a file.
+std::optional<std::string> first_path(const Record& record) {
+  for (const std::string& image : record.images)
+    if (!is_data_url(image)) return image;
+  for (const Clip& clip : record.clips)
+    if (!is_data_url(clip.frames.front())) return clip.frames.front();
+  return std::nullopt;
+}
+
+}  // namespace
+
+SourceFiles::SourceFiles(const config::SourceSection& source, double held_out_fraction)
+    : name_(source.name),
+      file_(source.path),
+      held_out_file_(open_held_out(source)),
+      folder_(image_root(source)) {
+  divide(held_out_file_ ? 0.0 : held_out_fraction);
+  probe_images();
+}
+
+void SourceFiles::divide(double held_out_fraction) {
+  TRIB_REQUIRE(held_out_fraction >= 0 && held_out_fraction < 1,
+               .what = "data: held-out fraction is out of range", .where = "data.held_out_fraction",
+               .found = str(held_out_fraction), .expected = "at least 0, below 1");
+  for (std::int64_t record = 0; record < file_.records(); ++record) {
+    RandomStream draw(/*seed=*/0, "held out", static_cast<std::uint64_t>(record));
+    const bool held_out = held_out_fraction > 0 && draw.uniform() < held_out_fraction;
+    (held_out ? held_out_ : train_).push_back(static_cast<std::uint32_t>(record));
+  }
+}
+
+/// A wrong folder would make every record bad, one at a time; it is one error instead.
+void SourceFiles::probe_images() const {
+  int missing = 0;
+  std::string first;
+  for (std::int64_t record = 0;
+       record < std::min<std::int64_t>(file_.records(), kProbedRecords) && missing < kProbedImages;
+       ++record) {
+    const Result<Record> parsed = read(file_, record);
+    if (!parsed) continue;
+    const auto path = first_path(parsed.value());
+    if (!path) continue;
+    const auto found = folder_.read_beginning(*path, 1);
+    if (found || found.refusal().code != "missing_file") return;
+    if (missing++ == 0) first = str("\"", escaped(*path), "\" of ", parsed.value().key);
+  }
+  TRIB_REQUIRE(missing < kEnoughMissing, .what = "data: none of the first images exists",
+               .where = folder_.root(), .found = str(missing, " missing, the first is ", first),
+               .expected = "image paths that start from this folder",
+               .fix = str("set `images` of source ", name_, " to the folder of the images"));
+}
+
+Result<Record> SourceFiles::read(const JsonlFile& file, std::int64_t record) const {
+  const Result<std::string> line = file.read(record);
+  if (!line) return line.refusal();
+  Result<ParsedRecord> parsed = parse_record(line.value(), file.key(record));
+  if (!parsed) return parsed.refusal();
+  Record result = std::move(parsed).value().record;
+  result.folder = &folder_;
+  return result;
+}
+
+Result<Record> SourceFiles::read_train(std::int64_t item) const {
+  return read(file_, train_[item]);
+}
+
+Result<Record> SourceFiles::read_held_out(std::int64_t position) const {
+  TRIB_CHECK(position >= 0 && position < held_out_size(),
+             .what = "data: held-out position outside the source", .where = name_,
+             .found = str(position), .expected = str("below ", held_out_size()));
+  if (held_out_file_) return read(*held_out_file_, position);
+  return read(file_, held_out_[position]);
+}
+
+SourceDigest SourceFiles::digest() const {
+  return {name_, file_.bytes(), file_.records(), file_.digest()};
+}
+
+std::vector<std::unique_ptr<SourceFiles>> open_sources(const config::DataSection& data) {
+  TRIB_REQUIRE(!data.sources.empty(), .what = "data: no source is given", .where = "data.sources",
+               .fix = "name at least one JSONL file");
+  std::vector<std::unique_ptr<SourceFiles>> sources;
+  for (const config::SourceSection& source : data.sources)
+    sources.push_back(std::make_unique<SourceFiles>(source, data.held_out_fraction));
+  return sources;
+}
+
+}  // namespace tributary::data

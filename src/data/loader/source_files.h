@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "config/run_config.h"
+#include "data/loader/loader.h"
+#include "data/record/jsonl_file.h"
+#include "data/record/media_folder.h"
+#include "data/record/record.h"
+
+namespace tributary::data {
+
+/// One source of the mixture with its files open and its records divided.
+class SourceFiles {
+ public:
+  /// Opens and indexes the files, and looks whether the first images are there at all.
+  ///
+  /// A record is held out by a draw keyed by its place in the file alone, so the division is the
+  /// same for every seed and disjoint.
+  /// errors: Fault::kInput when a file or the image folder is missing, when none of the first
+  ///         images exists, or when held_out_fraction is outside [0, 1)
+  SourceFiles(const config::SourceSection& source, double held_out_fraction);
+
+  [[nodiscard]] std::int64_t train_size() const { return std::ssize(train_); }
+  [[nodiscard]] std::int64_t held_out_size() const {
+    return held_out_file_ ? held_out_file_->records() : std::ssize(held_out_);
+  }
+  /// The record in the file behind a training item.
+  [[nodiscard]] std::int64_t train_record(std::int64_t item) const { return train_[item]; }
+
+  /// Reads and parses; the record refers to this object's folder.
+  [[nodiscard]] Result<Record> read_train(std::int64_t item) const;
+  [[nodiscard]] Result<Record> read_held_out(std::int64_t position) const;
+
+  [[nodiscard]] const JsonlFile& file() const { return file_; }
+  [[nodiscard]] SourceDigest digest() const;
+
+ private:
+  [[nodiscard]] Result<Record> read(const JsonlFile& file, std::int64_t record) const;
+  void divide(double held_out_fraction);
+  void probe_images() const;
+
+  std::string name_;
+  JsonlFile file_;
+  std::optional<JsonlFile> held_out_file_;
+  MediaFolder folder_;
+  std::vector<std::uint32_t> train_;     // records of file_
+  std::vector<std::uint32_t> held_out_;  // records of file_
+};
+
+/// errors: Fault::kInput also when there is no source
+[[nodiscard]] std::vector<std::unique_ptr<SourceFiles>> open_sources(
+    const config::DataSection& data);
+
+}  // namespace tributary::data

@@ -1,0 +1,144 @@
+#include "data/record/jsonl_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <xxhash.h>
+
+#include "core/error.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+constexpr std::uint32_t kMostLineBytes = 16u << 20;
+constexpr std::uint32_t kLargest = std::numeric_limits<std::uint32_t>::max();
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+std::int64_t changed_at(const struct stat& facts) {
+  return facts.st_mtim.tv_sec * 1'000'000'000 + facts.st_mtim.tv_nsec;
+}
+bool is_blank(char byte) { return byte == ' ' || byte == '\t' || byte == '\r'; }
+
+/// Reads up to `count` bytes at `offset`; fewer at the end of the file, below 0 on failure.
+std::int64_t read_at(int file, char* to, std::size_t count, std::int64_t offset) {
+  std::size_t done = 0;
+  while (done < count) {
+    const ssize_t got = pread(file, to + done, count - done, offset + static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+}  // namespace
+
+JsonlFile::JsonlFile(std::string path) : path_(std::move(path)) {
+  file_ = Descriptor(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  TRIB_REQUIRE(file_, .what = "data: file cannot be opened", .where = path_,
+               .found = std::strerror(errno), .fix = "correct the path of the source");
+  struct stat facts {};
+  TRIB_REQUIRE(fstat(file_.get(), &facts) == 0 && S_ISREG(facts.st_mode),
+               .what = "data: not a regular file", .where = path_,
+               .expected = "a file of JSON lines");
+  bytes_ = facts.st_size;
+  changed_ns_ = changed_at(facts);
+  index_lines();
+  TRIB_REQUIRE(!lines_.empty(), .what = "data: file holds no record", .where = path_,
+               .found = str(bytes_, " bytes, ", blank_lines_, " blank lines"),
+               .expected = "one JSON object a line");
+  char first = 0;
+  TRIB_REQUIRE(read_at(file_.get(), &first, 1, lines_[0].offset) != 1 || first != '[',
+               .what = "data: file is one JSON list, not JSON lines", .where = path_,
+               .expected = "one JSON object a line",
+               .fix = str("jq -c '.[]' ", path_, " > ", path_, "l"));
+}
+
+void JsonlFile::add_line(std::int64_t offset, std::int64_t length, std::int64_t number,
+                         bool is_blank_line) {
+  if (is_blank_line) {
+    ++blank_lines_;
+    return;
+  }
+  TRIB_REQUIRE(number < kLargest, .what = "data: file has too many lines", .where = path_,
+               .expected = str("fewer than ", kLargest));
+  lines_.push_back({offset, static_cast<std::uint32_t>(std::min<std::int64_t>(length, kLargest)),
+                    static_cast<std::uint32_t>(number)});
+}
+
+void JsonlFile::index_lines() {
+  XXH3_state_t hash;
+  XXH3_64bits_reset(&hash);
+  std::vector<char> block(kBlockBytes);
+  std::int64_t at = 0;  // of the block in the file
+  std::int64_t line_begin = 0;
+  std::int64_t number = 1;
+  bool blank = true;  // nothing but white space so far in this line
+  for (;;) {
+    const std::int64_t got = read_at(file_.get(), block.data(), block.size(), at);
+    if (got < 0)
+      TRIB_RAISE(Fault::kResource, .what = "data: reading failed", .where = path_,
+                 .found = std::strerror(errno));
+    if (got == 0) break;
+    XXH3_64bits_update(&hash, block.data(), static_cast<std::size_t>(got));
+    std::int64_t i = 0;
+    if (at == 0 && std::string_view(block.data(), got).starts_with(kByteOrderMark))
+      line_begin = i = static_cast<std::int64_t>(kByteOrderMark.size());
+    while (i < got) {
+      while (blank && i < got && is_blank(block[i])) ++i;
+      if (i == got) break;
+      blank = blank && block[i] == '\n';
+      const void* newline = std::memchr(block.data() + i, '\n', static_cast<std::size_t>(got - i));
+      if (newline == nullptr) break;
+      const std::int64_t end = at + (static_cast<const char*>(newline) - block.data());
+      add_line(line_begin, end - line_begin, number++, blank);
+      line_begin = end + 1;
+      blank = true;
+      i = line_begin - at;
+    }
+    at += got;
+  }
+  if (line_begin < at) add_line(line_begin, at - line_begin, number, blank);
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016" PRIx64,
+                static_cast<std::uint64_t>(XXH3_64bits_digest(&hash)));
+  digest_ = digits.data();
+}
+
+Result<std::string> JsonlFile::read(std::int64_t record) const {
+  TRIB_CHECK(record >= 0 && record < records(), .what = "data: record outside the file",
+             .where = path_, .found = str(record), .expected = str("below ", records()));
+  const Line& line = lines_[record];
+  if (line.length > kMostLineBytes)
+    return Refusal{"line_too_long", str(line.length == kLargest ? "at least " : "", line.length,
+                                        " bytes, limit ", kMostLineBytes)};
+  struct stat facts {};
+  if (fstat(file_.get(), &facts) != 0) return Refusal{"read_failed", std::strerror(errno)};
+  if (facts.st_size != bytes_ || changed_at(facts) != changed_ns_)
+    return Refusal{"file_changed", str("file has ", facts.st_size, " bytes, ", bytes_,
+                                       " when the run began, or was written since")};
+  std::string text(line.length, '\0');
+  const std::int64_t got = read_at(file_.get(), text.data(), text.size(), line.offset);
+  if (got != std::int64_t{line.length})
+    return Refusal{"read_failed", got < 0 ? std::strerror(errno) : "file ends too early"};
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+std::string JsonlFile::key(std::int64_t record) const {
+  return str(path_, ":", lines_[record].number);
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/handle.h"
+#include "core/result.h"
+
+namespace tributary::data {
+
+/// Who keeps paths inside the folder: the kernel (openat2, Linux 5.6), or a comparison of resolved
+/// paths where the kernel cannot.
+enum class Confinement { kKernel, kResolvedPath };
+
+void close_descriptor(int descriptor);
+using Descriptor = Handle<int, -1, close_descriptor>;
+
+/// The folder that the relative paths of a data set start from. Nothing outside it is ever opened:
+/// no absolute path, no `..`, no link that leaves it, no URL, nothing but regular files.
+///
+/// Safe to use from any thread.
+class MediaFolder {
+ public:
+  /// errors: Fault::kInput when there is no such folder
+  explicit MediaFolder(std::string root, Confinement confinement = Confinement::kKernel);
+
+  /// errors: Refusal `bad_path`, `path_escapes`, `missing_file`, `not_a_file`, `too_large`,
+  ///         `read_failed`; Fault::kResource when the process is out of descriptors
+  [[nodiscard]] Result<std::vector<std::uint8_t>> read(const std::string& path) const;
+  /// Reads at most `most` bytes from the beginning.
+  [[nodiscard]] Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
+                                                                 std::size_t most) const;
+  [[nodiscard]] const std::string& root() const { return root_; }
+
+ private:
+  [[nodiscard]] Result<Descriptor> open_file(const std::string& path) const;
+
+  std::string root_;
+  Confinement confinement_;
+  Descriptor folder_;
+};
+
+}  // namespace tributary::data

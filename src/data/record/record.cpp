@@ -1,0 +1,296 @@
+#include "data/record/record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/json.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr std::size_t kMostLineBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostFrames = 768;
+constexpr std::size_t kMostItems = 1024;
+constexpr double kMostFps = 1000;
+constexpr std::string_view kImageWord = "<image>";
+constexpr std::string_view kVideoWord = "<video>";
+
+/// Leaves the reading of one record; caught in parse_record alone.
+struct Refused {
+  Refusal refusal;
+};
+[[noreturn]] void refuse(std::string code, std::string reason) {
+  throw Refused{{std::move(code), std::move(reason)}};
+}
+
+const Json* find(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string text_of(const Json& value, const std::string& where) {
+  if (!value.is_string())
+    refuse("bad_field", str(where, " is of type ", value.type_name(), ", expected string"));
+  auto text = value.get<std::string>();
+  if (text.find('\0') != std::string::npos) refuse("bad_text", where + " holds a NUL character");
+  return text;
+}
+
+const Json& member(const Json& object, const char* key, const std::string& where) {
+  if (!object.is_object())
+    refuse("bad_field", str(where, " is of type ", object.type_name(), ", expected object"));
+  const Json* value = find(object, key);
+  if (value == nullptr) refuse("bad_field", str(where, ".", key, " is missing"));
+  return *value;
+}
+
+double fps_of(const Json& object, const std::string& where, double otherwise) {
+  const Json* fps = find(object, "fps");
+  if (fps == nullptr) return otherwise;
+  if (!fps->is_number()) refuse("bad_field", where + ".fps is not a number");
+  const double value = fps->get<double>();
+  if (!(value > 0 && value <= kMostFps))
+    refuse("bad_field", str(where, ".fps = ", value, ", expected above 0 and at most ", kMostFps));
+  return value;
+}
+
+std::vector<std::string> paths_of(const Json& value, const std::string& where) {
+  if (value.is_string()) return {text_of(value, where)};
+  if (!value.is_array())
+    refuse("bad_field", str(where, " is of type ", value.type_name(), ", expected string or list"));
+  std::vector<std::string> paths;
+  for (const Json& entry : value) {
+    const std::string place = str(where, "[", paths.size(), "]");
+    // Some writers wrap each path: {"path": "a.png"}.
+    paths.push_back(text_of(entry.is_object() ? member(entry, "path", place) : entry, place));
+  }
+  return paths;
+}
+
+Clip clip_of(const Json& value, const std::string& where, double fps) {
+  if (value.is_string())
+    refuse("video_file", str(where, " names a file; expected a list of frame pictures"));
+  Clip clip{.frames = paths_of(value, where), .fps = fps};
+  if (clip.frames.empty() || clip.frames.size() > kMostFrames)
+    refuse("bad_field",
+           str(where, " has ", clip.frames.size(), " frames, expected 1 to ", kMostFrames));
+  return clip;
+}
+
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+Role role_of(const std::string& name, const std::string& where) {
+  if (name == "user" || name == "human") return Role::kUser;
+  if (name == "assistant" || name == "gpt") return Role::kAssistant;
+  if (name == "system") return Role::kSystem;
+  refuse("bad_role",
+         str(where, " = ", escaped(name), ", expected system, user, human, assistant or gpt"));
+}
+
+/// Media that the record lists beside its turns, handed out in order of appearance.
+class ListedMedia {
+ public:
+  ListedMedia(const Json& root, Record& record) : record_(record) {
+    for (const char* key : {"image", "images"})
+      if (const Json* value = find(root, key)) {
+        has_lists_ = true;
+        for (std::string& path : paths_of(*value, key)) images_.push_back(std::move(path));
+      }
+    const double fps = fps_of(root, "record", Clip{}.fps);
+    for (const char* key : {"video", "videos"})
+      if (const Json* value = find(root, key)) add_clips(*value, key, fps);
+  }
+
+  [[nodiscard]] bool has_lists() const { return has_lists_; }
+
+  MediaReference take_image() {
+    ++images_asked_;
+    if (images_asked_ <= images_.size()) record_.images.push_back(images_[images_asked_ - 1]);
+    return {Modality::kImage, static_cast<int>(record_.images.size()) - 1};
+  }
+  MediaReference take_clip() {
+    ++clips_asked_;
+    if (clips_asked_ <= clips_.size()) record_.clips.push_back(clips_[clips_asked_ - 1]);
+    return {Modality::kVideo, static_cast<int>(record_.clips.size()) - 1};
+  }
+
+  /// Every listed item must have been asked for, once.
+  void check_counts() const {
+    if (images_asked_ != images_.size())
+      refuse("placeholder_count",
+             str(images_asked_, " image placeholders, ", images_.size(), " images in the record"));
+    if (clips_asked_ != clips_.size())
+      refuse("placeholder_count",
+             str(clips_asked_, " video placeholders, ", clips_.size(), " clips in the record"));
+  }
+
+ private:
+  /// `video` is one clip (a list of frames) or, like `videos`, a list of clips.
+  void add_clips(const Json& value, const std::string& key, double fps) {
+    has_lists_ = true;
+    const bool nested = value.is_array() && !value.empty() && value.front().is_array();
+    if (key == "videos" && !nested && !(value.is_array() && value.empty()))
+      refuse("video_file", "videos must be a list of lists of frame pictures");
+    if (!nested && key == "video") return clips_.push_back(clip_of(value, key, fps));
+    for (std::size_t i = 0; i < value.size(); ++i)
+      clips_.push_back(clip_of(value[i], str(key, "[", i, "]"), fps));
+  }
+
+  Record& record_;
+  bool has_lists_ = false;
+  std::vector<std::string> images_;
+  std::vector<Clip> clips_;
+  std::size_t images_asked_ = 0;
+  std::size_t clips_asked_ = 0;
+};
+
+/// Cuts a text at its placeholders.
+std::vector<Part> split_text(const std::string& text, ListedMedia& media) {
+  std::vector<Part> parts;
+  std::size_t from = 0;
+  for (;;) {
+    const std::size_t image = text.find(kImageWord, from);
+    const std::size_t video = text.find(kVideoWord, from);
+    const std::size_t at = std::min(image, video);
+    const std::string before = text.substr(from, at - from);
+    if (!before.empty()) parts.emplace_back(before);
+    if (at == std::string::npos) return parts;
+    if (at == image) {
+      parts.emplace_back(media.take_image());
+    } else {
+      parts.emplace_back(media.take_clip());
+    }
+    from = at + (at == image ? kImageWord : kVideoWord).size();
+  }
+}
+
+/// Reads one entry of a content list.
+std::vector<Part> read_part(const Json& part, const std::string& where, ListedMedia& media,
+                            Record& record) {
+  const std::string type = text_of(member(part, "type", where), where + ".type");
+  if (type == "text") {
+    const std::string text = text_of(member(part, "text", where), where + ".text");
+    return text.empty() ? std::vector<Part>{} : std::vector<Part>{text};
+  }
+  if (type == "image_url" || type == "image") {
+    const Json* source = find(part, type.c_str());
+    if (source == nullptr && type == "image") source = find(part, "path");
+    if (source == nullptr && type == "image") return {media.take_image()};
+    if (source == nullptr) refuse("bad_field", where + ".image_url is missing");
+    const std::string place = where + "." + type;
+    record.images.push_back(
+        text_of(source->is_object() ? member(*source, "url", place) : *source, place));
+    return {MediaReference{Modality::kImage, static_cast<int>(record.images.size()) - 1}};
+  }
+  if (type == "video") {
+    const Json* source = find(part, "video");
+    if (source == nullptr) return {media.take_clip()};
+    record.clips.push_back(clip_of(*source, where + ".video", fps_of(part, where, Clip{}.fps)));
+    return {MediaReference{Modality::kVideo, static_cast<int>(record.clips.size()) - 1}};
+  }
+  refuse("bad_field",
+         str(where, ".type = ", escaped(type), ", expected text, image_url, image or video"));
+}
+
+Turn read_message(const Json& message, const std::string& where, ListedMedia& media,
+                  Record& record) {
+  Turn turn;
+  turn.role = role_of(text_of(member(message, "role", where), where + ".role"), where + ".role");
+  const Json& content = member(message, "content", where);
+  if (content.is_string()) {
+    const std::string text = text_of(content, where + ".content");
+    turn.parts = media.has_lists() ? split_text(text, media) : std::vector<Part>{text};
+    return turn;
+  }
+  if (!content.is_array())
+    refuse("bad_field",
+           str(where, ".content is of type ", content.type_name(), ", expected string or list"));
+  for (std::size_t i = 0; i < content.size(); ++i)
+    for (Part& part : read_part(content[i], str(where, ".content[", i, "]"), media, record))
+      turn.parts.push_back(std::move(part));
+  return turn;
+}
+
+Turn read_speech(const Json& speech, const std::string& where, ListedMedia& media) {
+  Turn turn;
+  turn.role = role_of(text_of(member(speech, "from", where), where + ".from"), where + ".from");
+  turn.parts = split_text(text_of(member(speech, "value", where), where + ".value"), media);
+  return turn;
+}
+
+void check_turns(const std::vector<Turn>& turns, const std::string& name) {
+  bool has_answer = false;
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    const std::string where = str(name, "[", i, "]");
+    const bool has_media =
+        std::any_of(turns[i].parts.begin(), turns[i].parts.end(),
+                    [](const Part& part) { return std::holds_alternative<MediaReference>(part); });
+    const bool has_text =
+        std::any_of(turns[i].parts.begin(), turns[i].parts.end(), [](const Part& part) {
+          const auto* text = std::get_if<std::string>(&part);
+          return text != nullptr && !is_blank(*text);
+        });
+    if (turns[i].role == Role::kSystem) {
+      if (i != 0) refuse("bad_role", where + " is a system turn that is not the first");
+      if (has_media) refuse("bad_field", where + " is a system turn with an image or clip");
+      continue;
+    }
+    if (!has_text && !has_media) refuse("empty_text", where + " has neither text nor image");
+    if (turns[i].role == Role::kAssistant && has_media)
+      refuse("media_in_answer", where + " is an assistant turn with an image or clip");
+    has_answer = has_answer || turns[i].role == Role::kAssistant;
+  }
+  if (!has_answer) refuse("no_answer", name + " has no assistant turn: nothing to learn");
+}
+
+ParsedRecord read_record(const Json& root, const std::string& key) {
+  if (!root.is_object())
+    refuse("bad_form", str("line holds a ", root.type_name(), ", expected an object"));
+  const Json* messages = find(root, "messages");
+  const Json* conversations = find(root, "conversations");
+  if ((messages == nullptr) == (conversations == nullptr))
+    refuse("bad_form", messages == nullptr ? "neither messages nor conversations"
+                                           : "both messages and conversations");
+  ParsedRecord parsed;
+  parsed.form = messages != nullptr ? RecordForm::kMessages : RecordForm::kConversations;
+  parsed.record.key = key;
+  const std::string name = messages != nullptr ? "messages" : "conversations";
+  const Json& list = messages != nullptr ? *messages : *conversations;
+  if (!list.is_array())
+    refuse("bad_field", str(name, " is of type ", list.type_name(), ", expected list"));
+  ListedMedia media(root, parsed.record);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string where = str(name, "[", i, "]");
+    parsed.record.turns.push_back(messages != nullptr
+                                      ? read_message(list[i], where, media, parsed.record)
+                                      : read_speech(list[i], where, media));
+  }
+  media.check_counts();
+  check_turns(parsed.record.turns, name);
+  if (parsed.record.images.size() + parsed.record.clips.size() > kMostItems)
+    refuse("bad_field", str(parsed.record.images.size() + parsed.record.clips.size(),
+                            " images and clips, limit ", kMostItems));
+  return parsed;
+}
+
+}  // namespace
+
+Result<ParsedRecord> parse_record(std::string_view line, const std::string& key) {
+  if (line.size() > kMostLineBytes)
+    return Refusal{"line_too_long", str(line.size(), " bytes, limit ", kMostLineBytes)};
+  try {
+    return read_record(parse_json(line, key), key);
+  } catch (const Refused& refused) {
+    return refused.refusal;
+  } catch (const Error& error) {
+    if (error.fault() != Fault::kInput) throw;
+    const std::string reason = error.what();
+    return Refusal{reason.find("UTF-8") != std::string::npos ? "bad_utf8" : "bad_json", reason};
+  }
+}
+
+}  // namespace tributary::data

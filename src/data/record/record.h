@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+#include "data/record/conversation.h"
+
+namespace tributary::data {
+
+class MediaFolder;
+
+/// A clip as a list of frame pictures.
+struct Clip {
+  std::vector<std::string> frames;  // paths or data URLs
+  double fps = 2;                   // frames per second of `frames`
+
+  friend bool operator==(const Clip&, const Clip&) = default;
+};
+
+/// One line of a data set, checked but with its pictures still in their files.
+struct Record {
+  std::string key;  // file:line
+  std::vector<Turn> turns;
+  std::vector<std::string> images;  // paths or data URLs; MediaReference counts in here
+  std::vector<Clip> clips;
+  const MediaFolder* folder = nullptr;  // where paths start; may be null when all are data URLs
+};
+
+/// How a record is written.
+enum class RecordForm { kMessages, kConversations };
+
+/// The form that a record has, and the record.
+struct ParsedRecord {
+  RecordForm form = RecordForm::kMessages;
+  Record record;
+};
+
+/// Reads one JSON line in the OpenAI form (`messages`) or the ShareGPT form (`conversations`).
+///
+/// Media: parts `image_url`, `image`, `video` of a content list; or `<image>` and `<video>` in the
+/// text, taken in order from the lists `image`/`images` and `video`/`videos`. In the OpenAI form
+/// the placeholders count only when the record has such a list; without it they are plain text.
+/// errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`, `bad_form`, `bad_field`, `bad_role`,
+///         `bad_text`, `empty_text`, `no_answer`, `placeholder_count`, `media_in_answer`,
+///         `video_file`
+[[nodiscard]] Result<ParsedRecord> parse_record(std::string_view line, const std::string& key);
+
+}  // namespace tributary::data

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/model_config.h"
+#include "core/sample_shape.h"
+#include "parallel/layer_boundary.h"
+#include "parallel/parameter.h"
+
+namespace tributary::model {
+
+/// What is kept of the two modules for backward.
+struct VisionKeep {
+  parallel::Keep vision = parallel::Keep::kActivations;
+  parallel::Keep projector = parallel::Keep::kActivations;
+};
+
+/// The vision tower of Qwen2.5-VL (module `vision`) and its merger (module `projector`).
+///
+/// All items of a pack pass together. Most blocks attend inside windows, a few inside frames; no
+/// patch ever meets a patch of another frame.
+class Qwen2_5VlVision {
+ public:
+  /// Appends its units: the patch embedding, one for each block, the merger.
+  Qwen2_5VlVision(const config::VisionConfig& config,
+                  std::vector<std::unique_ptr<parallel::Unit>>& units);
+  ~Qwen2_5VlVision();
+
+  /// shape:  rows [patches, patch_width] in the order of models.md section 5.1.2, items back to
+  ///         back -> returns [merged tokens, output_width], items and tokens in their order
+  /// dtype:  f32 in; that of the parameters inside and out; rotary angles in f32
+  /// errors: Fault::kInput when rows and grids do not match or a grid is impossible
+  /// cost:   keeps nothing for backward when neither module is trainable
+  /// source: Bai 2025, "Qwen2.5-VL technical report" (arXiv:2502.13923); models.md section 5.1.5
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& rows, std::span<const Grid> grids,
+                                      VisionKeep keep);
+
+ private:
+  class PatchEmbedding;
+  class Block;
+  class Merger;
+  struct Layout;
+
+  [[nodiscard]] std::shared_ptr<const Layout> layout_of(std::span<const Grid> grids,
+                                                        at::Device device);
+
+  config::VisionConfig config_;
+  std::unique_ptr<PatchEmbedding> patch_embedding_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::unique_ptr<Merger> merger_;
+  std::vector<std::shared_ptr<const Layout>> layouts_;  // of the latest grids; few
+};
+
+}  // namespace tributary::model

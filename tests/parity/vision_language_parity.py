@@ -1,0 +1,276 @@
+"""Compares Qwen2.5-VL with transformers: logits, loss and every gradient, and both round trips."""
+
+import dataclasses
+import itertools
+import random
+import shutil
+
+import harness
+import torch
+from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
+
+IMAGE, VIDEO, START, END = 290, 291, 292, 293
+VOCAB = 300
+
+
+@dataclasses.dataclass
+class Sizes:
+    """What differs between the tiny models. Head widths: text 16, vision 16."""
+
+    heads: int = 4
+    kv_heads: int = 2
+    tied: bool = False
+    text_layers: int = 2
+    vision_layers: int = 2
+    full: tuple = (1,)
+    patch: int = 14
+    window: int = 112
+    vision_heads: int = 2
+    section: tuple = (2, 3, 3)
+    tokens_per_second: int = 2
+
+
+def make_model(sizes, seed):
+    config = Qwen2_5_VLConfig(
+        text_config=dict(
+            vocab_size=VOCAB, hidden_size=16 * sizes.heads, intermediate_size=24 * sizes.heads,
+            num_hidden_layers=sizes.text_layers, num_attention_heads=sizes.heads,
+            num_key_value_heads=sizes.kv_heads, max_position_embeddings=512, rms_norm_eps=1e-6,
+            rope_parameters=dict(rope_type="default", rope_theta=1e6,
+                                 mrope_section=list(sizes.section)),
+            bos_token_id=None, eos_token_id=None),
+        vision_config=dict(
+            depth=sizes.vision_layers, hidden_size=16 * sizes.vision_heads, intermediate_size=40,
+            num_heads=sizes.vision_heads, out_hidden_size=16 * sizes.heads, patch_size=sizes.patch,
+            window_size=sizes.window, fullatt_block_indexes=list(sizes.full),
+            tokens_per_second=sizes.tokens_per_second),
+        image_token_id=IMAGE, video_token_id=VIDEO, vision_start_token_id=START,
+        vision_end_token_id=END, tie_word_embeddings=sizes.tied)
+    model = Qwen2_5_VLForConditionalGeneration._from_config(config, attn_implementation="eager")
+    model.tie_weights()
+    return harness.randomize(model, seed)
+
+
+class Sample:
+    """Parts: an int is that many text tokens, (h, w) an image, (t, h, w, seconds) a clip."""
+
+    def __init__(self, draw, parts, sizes):
+        self.ids, self.types, self.images, self.videos, self.seconds = [], [], [], [], []
+        self.pixels, self.video_pixels = [], []
+        for part in parts:
+            if isinstance(part, int):
+                self.add([draw.randrange(280) for _ in range(part)], 0)
+                continue
+            is_video = len(part) == 4
+            grid = part[:3] if is_video else (1, *part)
+            (self.videos if is_video else self.images).append(grid)
+            if is_video:
+                self.seconds.append(part[3])
+            patches = grid[0] * grid[1] * grid[2]
+            rows = torch.rand(patches, 6 * sizes.patch**2,
+                              generator=torch.Generator().manual_seed(draw.randrange(2**30)))
+            (self.video_pixels if is_video else self.pixels).append(rows * 4 - 2)
+            self.add([START], 0)
+            self.add([VIDEO if is_video else IMAGE] * (patches // 4), 2 if is_video else 1)
+            self.add([END], 0)
+        # The last two thirds count; the first token of a sample never does.
+        self.labels = [-100 if 3 * i < len(self.ids) or t else t_id
+                       for i, (t_id, t) in enumerate(zip(self.ids, self.types))]
+        self.labels[0] = -100
+
+    def add(self, ids, kind):
+        self.ids += ids
+        self.types += [kind] * len(ids)
+
+
+def media(samples):
+    """The media of all samples under their Hugging Face names; None where there are none."""
+
+    def joined(name):
+        return [item for sample in samples for item in getattr(sample, name)]
+
+    def rows(name):
+        return torch.cat(joined(name)) if joined(name) else None
+
+    def table(name, dtype):
+        return torch.tensor(joined(name), dtype=dtype) if joined(name) else None
+
+    return dict(pixel_values=rows("pixels"), image_grid_thw=table("images", torch.long),
+                pixel_values_videos=rows("video_pixels"), video_grid_thw=table("videos", torch.long),
+                second_per_grid_ts=table("seconds", torch.float))
+
+
+def positions_alone(model, sample):
+    """[4, tokens]: the text position, then time, row and column as transformers derives them."""
+    count = torch.arange(len(sample.ids))
+    if not sample.images and not sample.videos:
+        return count.expand(4, -1)
+    found = media([sample])
+    three, _ = model.model.get_rope_index(
+        torch.tensor([sample.ids]), torch.tensor([sample.types]), found["image_grid_thw"],
+        found["video_grid_thw"], found["second_per_grid_ts"])
+    return torch.cat([count[None], three[:, 0]])
+
+
+def packed(model, rows):
+    """One batch row for each list of samples, all rows equally long."""
+    samples = list(itertools.chain(*rows))
+
+    def stack(name):
+        return torch.tensor([[v for s in row for v in getattr(s, name)] for row in rows])
+
+    positions = [torch.cat([positions_alone(model, s) for s in row], 1) for row in rows]
+    return dict(input_ids=stack("ids"), labels=stack("labels"),
+                position_ids=torch.stack(positions, 1), **media(samples))
+
+
+def padded(samples, left):
+    """One batch row for each sample, padded; positions are left to both sides to derive."""
+    longest = max(len(s.ids) for s in samples)
+
+    def stack(name, fill):
+        pads = [[fill] * (longest - len(s.ids)) for s in samples]
+        return torch.tensor([p + getattr(s, name) if left else getattr(s, name) + p
+                             for s, p in zip(samples, pads)])
+
+    for sample in samples:
+        sample.mask = [1] * len(sample.ids)
+    return dict(input_ids=stack("ids", 0), labels=stack("labels", -100),
+                attention_mask=stack("mask", 0), mm_token_type_ids=stack("types", 0),
+                **media(samples))
+
+
+def fixed_cases():
+    """Yields (name, sizes, layout, lists of parts); each meets one edge."""
+    yield "windows do not divide the image, GQA 4/2", Sizes(), "packed", [[5, (12, 12), 9, (4, 6), 12]]
+    yield ("clips of whole and broken seconds, MHA, tied", Sizes(kv_heads=4, tied=True), "packed",
+           [[3, (3, 4, 8, 1.5), 8, (2, 6, 4, 0.4), 9], [4, (2, 4, 4, 2.0), 7]])
+    yield ("images at the size limits, MQA 8/1", Sizes(heads=8, kv_heads=1, section=(4, 2, 2)),
+           "packed", [[4, (2, 2), 3, (36, 36), 5, (2, 60), 6, (16, 16), 8, (50, 2), 7]])
+    yield ("mixed pack with text-only samples, GQA 6/3", Sizes(heads=6, kv_heads=3), "packed",
+           [[11], [6, (8, 8), 7], [2], [3, (2, 10, 4, 1.0), 4, (4, 4), 6], [9], [5, (6, 6), (4, 8), 8]])
+    yield ("right padding, derived positions", Sizes(tokens_per_second=3), "right",
+           [[6, (8, 12), 9], [17], [4, (2, 4, 6, 2.3), 12, (4, 4), 5]])
+    yield ("left padding, derived positions, tied", Sizes(tied=True, kv_heads=1), "left",
+           [[6, (4, 4), 9], [3, (3, 4, 4, 1.2), 5], [8, (10, 6), 3, (4, 6), 5]])
+    yield ("small windows, no full attention", Sizes(patch=8, window=32, full=(), vision_layers=3),
+           "packed", [[5, (10, 6), 9], [4, (3, 6, 10, 1.0), 6]])
+    yield ("full attention in every layer", Sizes(full=(0, 1, 2), vision_layers=3, vision_heads=3),
+           "packed", [[5, (18, 10), 9, (2, 4, 4, 1.0), 6]])
+    yield "text alone", Sizes(), "packed", [[12], [7], [1, 20]]
+
+
+def random_case(seed):
+    draw = random.Random(seed)
+    kv_heads = draw.choice([1, 2, 3])
+    layers = draw.choice([1, 2, 3])
+    first = draw.randrange(1, 5)
+    second = draw.randrange(1, 8 - first)
+    sizes = Sizes(
+        heads=kv_heads * draw.choice([1, 2, 3]), kv_heads=kv_heads, tied=draw.random() < 0.5,
+        text_layers=draw.choice([1, 2]), vision_layers=layers,
+        full=tuple(i for i in range(layers) if draw.random() < 0.5),
+        vision_heads=draw.choice([1, 2, 4]), section=(first, second, 8 - first - second),
+        tokens_per_second=draw.choice([1, 2, 4]))
+
+    def parts():
+        yield draw.randrange(2, 9)
+        for _ in range(draw.choice([0, 1, 1, 2])):
+            side = [2 * draw.randrange(1, 10) for _ in range(2)]
+            is_clip = draw.random() < 0.4
+            yield (draw.randrange(1, 4), *side, draw.uniform(0.2, 3)) if is_clip else tuple(side)
+            yield draw.randrange(1, 9)
+        yield draw.randrange(3, 9)
+
+    samples = [list(parts()) for _ in range(draw.randrange(1, 5))]
+    return f"random {seed}", sizes, draw.choice(["packed", "packed", "left", "right"]), samples
+
+
+def make_case(name, sizes, layout, samples):
+    draw = random.Random(name)
+    model = make_model(sizes, seed=len(name))
+    made = [Sample(draw, parts, sizes) for parts in samples]
+    if layout == "packed":
+        inputs = packed(model, [made])
+    else:
+        inputs = padded(made, left=layout == "left")
+        if inputs["pixel_values"] is None and inputs["pixel_values_videos"] is None:
+            inputs["mm_token_type_ids"] = None
+    return harness.Case(name, model, inputs)
+
+
+def logits_of(model, case):
+    given = {key: value for key, value in case.inputs.items() if value is not None}
+    with torch.no_grad():
+        return model(**given, use_cache=False).logits
+
+
+def load(directory):
+    """Returns the model and a sentence for each key that does not fit."""
+    model, report = Qwen2_5_VLForConditionalGeneration.from_pretrained(
+        directory, attn_implementation="eager", dtype=torch.float32, output_loading_info=True)
+    faults = [f"{kind}: {sorted(report[kind])}"
+              for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") if report[kind]]
+    return model.eval(), faults
+
+
+def their_saves(suite, case):
+    """transformers writes (fresh, sharded, with in-memory names), we load."""
+    expected = harness.reference(case)
+    base = suite.directory(case)
+
+    def ours_of(directory):
+        return harness.compare(expected, harness.run_forward(suite.binary, directory, case.inputs))
+
+    def fresh():
+        case.model.save_pretrained(base / "fresh")
+        return ours_of(base / "fresh")
+
+    def sharded():
+        case.model.save_pretrained(base / "sharded", max_shard_size="60KB")
+        count = len(list((base / "sharded").glob("*.safetensors")))
+        measures, faults = ours_of(base / "sharded")
+        return {"shards": count, **measures}, faults + ([] if count > 2 else ["it is one file"])
+
+    def in_memory():
+        harness.publish(dataclasses.replace(case, in_memory_names=True, flat_config=False),
+                        base / "memory")
+        model, faults = load(base / "memory")
+        model.save_pretrained(base / "again")
+        measures, more = ours_of(base / "again")
+        return measures, faults + more
+
+    suite.check(f"{case.name}: saved fresh by transformers", fresh)
+    suite.check(f"{case.name}: saved in shards by transformers", sharded)
+    suite.check(f"{case.name}: in-memory names", in_memory)
+
+
+def our_export(suite, case, export):
+    """We load and export, transformers loads: no missing or unexpected key, the same logits."""
+
+    def body():
+        source, target = suite.directory(case), suite.directory(case) / "exported"
+        shutil.rmtree(target, ignore_errors=True)
+        harness.publish(case, source)
+        export(source, target)
+        model, faults = load(target)
+        found, expected = logits_of(model, case), logits_of(case.model, case)
+        if not torch.equal(found, expected):
+            faults.append(f"logits differ by {(found - expected).abs().max():.1e}")
+        return {"tensors": len(model.state_dict())}, faults
+
+    suite.check(f"{case.name}: exported by us", body)
+
+
+def cases(suite):
+    everything = [*fixed_cases(), *(random_case(seed) for seed in range(6))]
+    for spec in everything:
+        suite.parity(make_case(*spec))
+    for spec in everything[:2]:  # untied and tied
+        case = make_case(*spec)
+        their_saves(suite, case)
+        our_export(suite, case, suite.export)
+
+
+if __name__ == "__main__":
+    harness.run_suite(__doc__, cases, at_least=23)
