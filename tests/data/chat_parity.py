@@ -1,0 +1,186 @@
+"""Compares chats with what transformers renders and tokenises.
+
+Usage: chat_parity.py TEXT_PROBE [CHATS]
+Trains a tokenizer with scripts/train_tokenizer.py, twice for the same bytes, loads it with
+transformers, and compares on generated chats: the rendered text, the ids, and the targets with
+those read off the ids of the reference.
+"""
+
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+from generated_text import make_text
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from transformers import AutoTokenizer
+
+ROOT = pathlib.Path(__file__).parents[2]
+SEED = 21
+ROLES = ["system", "user", "assistant"]
+IGNORED = -100
+
+# The template of the Qwen2.5-VL files.
+QWEN_VL = (
+    "{% set image_count = namespace(value=0) %}{% set video_count = namespace(value=0) %}"
+    "{% for message in messages %}"
+    "{% if loop.first and message['role'] != 'system' %}"
+    "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
+    "{% endif %}<|im_start|>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}<|im_end|>\n"
+    "{% else %}{% for content in message['content'] %}"
+    "{% if content['type'] == 'image' or 'image' in content or 'image_url' in content %}"
+    "{% set image_count.value = image_count.value + 1 %}"
+    "{% if add_vision_id %}Picture {{ image_count.value }}: {% endif %}"
+    "<|vision_start|><|image_pad|><|vision_end|>"
+    "{% elif content['type'] == 'video' or 'video' in content %}"
+    "{% set video_count.value = video_count.value + 1 %}"
+    "{% if add_vision_id %}Video {{ video_count.value }}: {% endif %}"
+    "<|vision_start|><|video_pad|><|vision_end|>"
+    "{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# What the Qwen2.5 and Qwen3 text templates come to without tools and thinking: the first puts a
+# system prompt of its own in front, the second none.
+QWEN_TEXT = (
+    "{%- if messages[0]['role'] != 'system' and default_prompt %}"
+    "{{- '<|im_start|>system\\n' + default_prompt + '<|im_end|>\\n' }}{%- endif %}"
+    "{%- for message in messages %}"
+    "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+)
+PROMPTS = {QWEN_VL: ["You are a helpful assistant."],
+           QWEN_TEXT: ["", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."]}
+
+
+def train_tokenizer(folder, source):
+    """Runs the script on a text file and a chat file; gives the folder it wrote."""
+    (folder / "text.txt").write_text("\n".join(make_text(source, ["x"]) for _ in range(1000)),
+                                     encoding="utf-8", errors="replace")
+    chats = [{"messages": [{"role": "user", "content": [{"type": "text", "text": f"count {i}"}]},
+                           {"role": "assistant", "content": f"the answer is {i}"}]}
+             for i in range(100)]
+    chats += [{"conversations": [{"from": "human", "value": f"<image>\nWhat is shown in {i}?"}]}
+              for i in range(100)]
+    (folder / "chats.jsonl").write_text("".join(json.dumps(chat) + "\n" for chat in chats))
+    for name in ["first", "second"]:
+        subprocess.run([sys.executable, ROOT / "scripts/train_tokenizer.py", "--vocab-size", "1200",
+                        "--output", folder / name, folder / "text.txt", folder / "chats.jsonl"],
+                       check=True, stdout=subprocess.DEVNULL)
+    for file in ["tokenizer.json", "tokenizer_config.json"]:
+        first, second = ((folder / name / file).read_bytes() for name in ["first", "second"])
+        assert first == second, f"{file} differs between two runs of train_tokenizer.py"
+    return folder / "first"
+
+
+def make_turns(source, has_media, tokens):
+    turns = []
+    for index in range(source.randint(1, 5)):
+        first = 0 if index == 0 else 1
+        parts = []
+        for _ in range(source.randint(0, 3)):
+            if has_media and source.random() < 0.3:
+                parts.append({source.choice(["image", "video"]): 0})
+            else:
+                parts.append(make_text(source, tokens))
+        turns.append({"role": source.randint(first, 2), "parts": parts})
+    return turns
+
+
+def to_messages(turns, has_media):
+    """The turns as transformers takes them."""
+    messages = []
+    for turn in turns:
+        parts = [{"type": "text", "text": part} if isinstance(part, str)
+                 else {"type": next(iter(part))} for part in turn["parts"]]
+        text = "".join(part for part in turn["parts"] if isinstance(part, str))
+        is_list = has_media and len(parts) != 1
+        if has_media and len(parts) == 1 and not isinstance(turn["parts"][0], str):
+            is_list = True
+        messages.append({"role": ROLES[turn["role"]], "content": parts if is_list else text})
+    return messages
+
+
+def read_off_targets(tokenizer, ids, with_newline):
+    """Targets from ids alone: what lies between an assistant's first newline and its end."""
+    start, end = (tokenizer.convert_tokens_to_ids(t) for t in ["<|im_start|>", "<|im_end|>"])
+    media = {tokenizer.convert_tokens_to_ids(token) for token in
+             ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]}
+    counts = [False] * len(ids)
+    at = 0
+    while at < len(ids):
+        assert ids[at] == start
+        header = at + 1
+        while not tokenizer.decode(ids[at + 1:header]).endswith("\n"):
+            header += 1
+        stop = ids.index(end, at) if end in ids[at:] else len(ids) - 2
+        if tokenizer.decode(ids[at + 1:header]) == "assistant\n":
+            for place in range(header, min(stop + 1 + with_newline, len(ids))):
+                counts[place] = ids[place] not in media
+        at = stop + 2
+    return [ids[i + 1] if i + 1 < len(ids) and counts[i + 1] else IGNORED for i in range(len(ids))]
+
+
+def has_newline_first(turns):
+    """An answer that begins with a newline is tokenised apart from its header, on purpose."""
+    return any(turn["role"] == 2 and turn["parts"] and isinstance(turn["parts"][0], str)
+               and re.match(r"\s*[\r\n]", "".join(p for p in turn["parts"] if isinstance(p, str)))
+               for turn in turns)
+
+
+def compare(probe, folder, tokenizer, template, source, count):
+    has_media = template == QWEN_VL
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    rendered_by = environment.from_string(template)
+    questions = []
+    for _ in range(count):
+        tokens = source.choice([["x"], ["<|im_end|>", "<|image_pad|>", "<|im_start|>"]])
+        questions.append({"turns": make_turns(source, has_media, tokens), "plain": tokens == ["x"],
+                          "system": source.choice(PROMPTS[template]),
+                          "prompt": source.random() < 0.3, "newline": source.random() < 0.5})
+    (folder / "questions").write_text("".join(json.dumps(q) + "\n" for q in questions))
+    subprocess.run([probe, folder / "first/tokenizer.json", folder / "questions",
+                    folder / "answers"], check=True)
+    answers = (folder / "answers").read_text(encoding="utf-8").split("\n")[:-1]
+    different = compared_ids = 0
+    for question, answer in zip(questions, map(json.loads, answers), strict=True):
+        messages = to_messages(question["turns"], has_media)
+        text = rendered_by.render(messages=messages, add_generation_prompt=question["prompt"],
+                                  default_prompt=question["system"])
+        expected = {"text": text}
+        if has_media:
+            own = tokenizer.apply_chat_template(messages, tokenize=False,
+                                                add_generation_prompt=question["prompt"])
+            assert own == text, "the template that train_tokenizer.py writes is another one"
+        if question["plain"] and not has_newline_first(question["turns"]):
+            compared_ids += 1
+            expected["ids"] = tokenizer(text)["input_ids"]
+            expected["targets"] = read_off_targets(tokenizer, expected["ids"], question["newline"])
+        if any(answer[key] != value for key, value in expected.items()):
+            different += 1
+            if different <= 3:
+                print(f"{ascii(question)}\n  got      {ascii(answer)}\n"
+                      f"  expected {ascii(expected)}")
+    print(f"{'qwen-vl' if has_media else 'qwen text'}: {count - different} of {count} equal, "
+          f"{compared_ids} with ids and targets")
+    return different + (compared_ids < count // 4)
+
+
+def main():
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    source = random.Random(SEED)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        tokenizer = AutoTokenizer.from_pretrained(train_tokenizer(folder, source))
+        different = sum(compare(sys.argv[1], folder, tokenizer, template, source, count)
+                        for template in [QWEN_VL, QWEN_TEXT])
+    sys.exit(1 if different else 0)
+
+
+if __name__ == "__main__":
+    main()
