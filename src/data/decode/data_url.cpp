@@ -59,8 +59,8 @@ Result<std::vector<std::uint8_t>> decode_data_url(std::string_view url) {
   const std::string_view head = url.substr(0, comma);
   if (comma == std::string_view::npos || !head.starts_with("data:image/") ||
       !head.ends_with(";base64"))
-    return Refusal{"bad_data_url", str("data URL begins with \"", escaped(url.substr(0, 40)),
-                                       "\", expected data:image/...;base64,")};
+    return Refusal{"bad_data_url", str("data URL begins with ", escaped(url.substr(0, 40)),
+                                       ", expected data:image/...;base64,")};
   auto bytes = decode_base64(url.substr(comma + 1));
   if (!bytes) return Refusal{"bad_data_url", "data URL does not hold base64 with padding"};
   return *std::move(bytes);

@@ -12,7 +12,7 @@ Refusal unknown_format(std::span<const std::uint8_t> file) {
   if (file.empty()) return {"unknown_format", "image file is empty"};
   const std::string first(reinterpret_cast<const char*>(file.data()),
                           std::min<std::size_t>(file.size(), 8));
-  return {"unknown_format", str("file begins with \"", escaped(first), "\", neither JPEG nor PNG")};
+  return {"unknown_format", str("file begins with ", escaped(first), ", neither JPEG nor PNG")};
 }
 
 }  // namespace

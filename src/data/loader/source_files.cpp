@@ -68,7 +68,7 @@ void SourceFiles::probe_images() const {
     if (!path) continue;
     const auto found = folder_.read_beginning(*path, 1);
     if (found || found.refusal().code != "missing_file") return;
-    if (missing++ == 0) first = str("\"", escaped(*path), "\" of ", parsed.value().key);
+    if (missing++ == 0) first = str(escaped(*path), " of ", parsed.value().key);
   }
   TRIB_REQUIRE(missing < kEnoughMissing, .what = "data: none of the first images exists",
                .where = folder_.root(), .found = str(missing, " missing, the first is ", first),

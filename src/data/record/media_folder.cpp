@@ -26,15 +26,14 @@ std::optional<Refusal> refuse_path(const std::string& path) {
   const std::string shown = escaped(path);
   if (path.empty()) return Refusal{"bad_path", "path is empty"};
   if (path.find("://") != std::string::npos)
-    return Refusal{"bad_path",
-                   str("\"", shown, "\" is a URL; nothing is fetched from the network")};
+    return Refusal{"bad_path", str(shown, " is a URL; nothing is fetched from the network")};
   if (path.find('\0') != std::string::npos)
-    return Refusal{"bad_path", str("\"", shown, "\" holds a NUL character")};
+    return Refusal{"bad_path", str(shown, " holds a NUL character")};
   const std::filesystem::path parts(path);
   if (parts.is_absolute())
-    return Refusal{"path_escapes", str("\"", shown, "\" is absolute, expected a relative path")};
+    return Refusal{"path_escapes", str(shown, " is absolute, expected a relative path")};
   if (std::find(parts.begin(), parts.end(), "..") != parts.end())
-    return Refusal{"path_escapes", str("\"", shown, "\" holds \"..\"")};
+    return Refusal{"path_escapes", str(shown, " holds \"..\"")};
   return std::nullopt;
 }
 
@@ -65,7 +64,7 @@ Refusal refuse_open(const std::string& path, const std::string& root, int reason
   if (reason == EMFILE || reason == ENFILE || reason == ENOMEM)
     TRIB_RAISE(Fault::kResource, .what = "data: file cannot be opened", .where = path,
                .found = std::strerror(reason), .fix = "raise `ulimit -n` or lower data.workers");
-  const std::string shown = str("\"", escaped(path), "\" under ", root);
+  const std::string shown = str(escaped(path), " under ", root);
   if (reason == EXDEV || reason == ELOOP)
     return {"path_escapes", shown + " leads out of the folder by a link"};
   if (reason == ENOENT || reason == ENOTDIR) return {"missing_file", shown + " does not exist"};
@@ -83,7 +82,7 @@ Result<std::vector<std::uint8_t>> read_all(int file, std::size_t most, const std
     if (got > 0) {
       done += static_cast<std::size_t>(got);
     } else if (errno != EINTR && ++failures == kReadTries) {
-      return Refusal{"read_failed", str("\"", escaped(path), "\": ", std::strerror(errno))};
+      return Refusal{"read_failed", str(escaped(path), ": ", std::strerror(errno))};
     }
   }
   bytes.resize(done);
@@ -112,10 +111,10 @@ Result<Descriptor> MediaFolder::open_file(const std::string& path) const {
   struct stat facts {};
   if (fstat(file.get(), &facts) != 0) return refuse_open(path, root_, errno);
   if (!S_ISREG(facts.st_mode))
-    return Refusal{"not_a_file", str("\"", escaped(path), "\" is not a regular file")};
+    return Refusal{"not_a_file", str(escaped(path), " is not a regular file")};
   if (static_cast<std::size_t>(facts.st_size) > kMostFileBytes)
-    return Refusal{"too_large", str("\"", escaped(path), "\" has ", facts.st_size, " bytes, limit ",
-                                    kMostFileBytes)};
+    return Refusal{"too_large",
+                   str(escaped(path), " has ", facts.st_size, " bytes, limit ", kMostFileBytes)};
   return file;
 }
 

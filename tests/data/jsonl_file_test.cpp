@@ -1,0 +1,108 @@
+#include "data/record/jsonl_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "tests/data/temporary_folder.h"
+
+namespace tributary::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> lines_of(const JsonlFile& file) {
+  std::vector<std::string> lines;
+  for (std::int64_t i = 0; i < file.records(); ++i) lines.push_back(file.read(i).value());
+  return lines;
+}
+
+std::string message_of(const std::string& path) {
+  try {
+    const JsonlFile file(path);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kInput);
+    return error.what();
+  }
+  return "opened";
+}
+
+TEST(JsonlFile, ReadsLinesHoweverTheyEnd) {
+  const TemporaryFolder folder;
+  const JsonlFile file(
+      folder.write("a.jsonl", "\xef\xbb\xbf{\"a\":1}\r\n\n  \t\r\n{\"b\":2}\n {}"));
+  EXPECT_THAT(lines_of(file), ElementsAre("{\"a\":1}", "{\"b\":2}", " {}"));
+  EXPECT_EQ(file.blank_lines(), 2);
+  EXPECT_EQ(file.key(0), folder.at("a.jsonl") + ":1");
+  EXPECT_EQ(file.key(1), folder.at("a.jsonl") + ":4");
+  EXPECT_EQ(file.key(2), folder.at("a.jsonl") + ":5");
+}
+
+/// Blocks of the reader end anywhere in a line; the oracle splits the text in memory.
+TEST(JsonlFile, EqualsAPlainSplitOnRandomFiles) {
+  const TemporaryFolder folder;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(str("seed ", seed));
+    RandomStream random(seed);
+    std::string text;
+    std::vector<std::string> expected;
+    const std::size_t bytes = random.below(3 << 20);
+    while (text.size() < bytes || expected.empty()) {
+      const std::string line(random.below(4) == 0 ? random.below(400000) : random.below(40), 'x');
+      const bool last_without_newline = text.size() + line.size() >= bytes && !line.empty();
+      text += line + (last_without_newline ? "" : "\n");
+      if (!line.empty()) expected.push_back(line);
+    }
+    const JsonlFile file(folder.write("r.jsonl", text));
+    EXPECT_EQ(file.bytes(), std::ssize(text));
+    EXPECT_EQ(lines_of(file), expected);
+  }
+}
+
+TEST(JsonlFile, DigestIsThatOfTheContent) {
+  const TemporaryFolder folder;
+  const JsonlFile a(folder.write("a.jsonl", "{}\n{}\n"));
+  const JsonlFile same(folder.write("b.jsonl", "{}\n{}\n"));
+  const JsonlFile other(folder.write("c.jsonl", "{}\n[]\n"));
+  EXPECT_EQ(a.digest(), same.digest());
+  EXPECT_NE(a.digest(), other.digest());
+  EXPECT_EQ(a.digest().size(), 16u);
+}
+
+TEST(JsonlFile, RefusesALineThatIsTooLong) {
+  const TemporaryFolder folder;
+  const JsonlFile file(folder.write("a.jsonl", "{}\n" + std::string((16 << 20) + 1, 'x') + "\n{}"));
+  ASSERT_EQ(file.records(), 3);
+  EXPECT_EQ(file.read(1).refusal().code, "line_too_long");
+  EXPECT_THAT(file.read(1).refusal().reason, HasSubstr("16777217 bytes, limit 16777216"));
+  EXPECT_TRUE(file.read(2));
+}
+
+TEST(JsonlFile, RefusesAFileThatWasWrittenSince) {
+  const TemporaryFolder folder;
+  const JsonlFile file(folder.write("a.jsonl", "{}\n{}\n"));
+  EXPECT_TRUE(file.read(1));
+  folder.write("a.jsonl", "{}\n");
+  EXPECT_EQ(file.read(1).refusal().code, "file_changed");
+  EXPECT_THAT(file.read(0).refusal().reason, HasSubstr("file has 3 bytes, 6 when the run began"));
+}
+
+TEST(JsonlFile, NamesAFileThatCannotBeUsed) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(message_of(folder.at("none.jsonl")),
+              AllOf(HasSubstr("input error: data: file cannot be opened"), HasSubstr("none.jsonl"),
+                    HasSubstr("No such file")));
+  EXPECT_THAT(message_of(folder.path()), HasSubstr("data: not a regular file"));
+  EXPECT_THAT(message_of(folder.write("empty.jsonl", "")),
+              AllOf(HasSubstr("data: file holds no record"), HasSubstr("0 bytes")));
+  EXPECT_THAT(message_of(folder.write("blank.jsonl", "\n \n")),
+              AllOf(HasSubstr("data: file holds no record"), HasSubstr("2 blank lines")));
+  EXPECT_THAT(message_of(folder.write("list.json", "[{}, {}]")),
+              AllOf(HasSubstr("data: file is one JSON list, not JSON lines"), HasSubstr("jq -c")));
+}
+
+}  // namespace
+}  // namespace tributary::data

@@ -1,0 +1,210 @@
+#include "data/record/record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/random.h"
+
+namespace tributary::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Record read(const std::string& line) {
+  auto parsed = parse_record(line, "train.jsonl:7");
+  if (!parsed) throw std::runtime_error(parsed.refusal().code + ": " + parsed.refusal().reason);
+  return std::move(parsed).value().record;
+}
+
+/// "code: reason" of a line that must be refused.
+std::string refusal(const std::string& line) {
+  const auto parsed = parse_record(line, "train.jsonl:7");
+  return parsed ? "accepted" : parsed.refusal().code + ": " + parsed.refusal().reason;
+}
+
+std::string asked(const std::string& content) {
+  return R"({"messages":[{"role":"user","content":)" + content +
+         R"(},{"role":"assistant","content":"yes"}]})";
+}
+
+std::string told(const std::string& question, const std::string& rest = "") {
+  return R"({"conversations":[{"from":"human","value":")" + question +
+         R"("},{"from":"gpt","value":"yes"}])" + rest + "}";
+}
+
+const MediaReference kFirstImage{Modality::kImage, 0};
+const MediaReference kSecondImage{Modality::kImage, 1};
+const MediaReference kFirstClip{Modality::kVideo, 0};
+
+TEST(ParseRecord, ReadsMessagesWithText) {
+  const Record record = read(
+      R"({"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"2+2?"},)"
+      R"({"role":"assistant","content":"4"}],"id":17,"extra":null})");
+  EXPECT_EQ(record.key, "train.jsonl:7");
+  EXPECT_THAT(record.turns,
+              ElementsAre(Turn{Role::kSystem, {"be brief"}}, Turn{Role::kUser, {"2+2?"}},
+                          Turn{Role::kAssistant, {"4"}}));
+}
+
+TEST(ParseRecord, ReadsContentLists) {
+  const Record record =
+      read(asked(R"([{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x.png"}},)"
+                 R"({"type":"image","image":"y.png"},{"type":"text","text":"b"},)"
+                 R"({"type":"video","video":["f0.png","f1.png"],"fps":4}])"));
+  EXPECT_THAT(record.turns[0].parts, ElementsAre(Part("a"), Part(kFirstImage), Part(kSecondImage),
+                                                 Part("b"), Part(kFirstClip)));
+  EXPECT_THAT(record.images, ElementsAre("x.png", "y.png"));
+  EXPECT_THAT(record.clips, ElementsAre(Clip{{"f0.png", "f1.png"}, 4}));
+}
+
+TEST(ParseRecord, ReadsConversationsWithPlaceholders) {
+  const Record record = read(told("<image>\\nleft, <image> or <video>?",
+                                  R"(,"images":["a.png","b.png"],"video":["0.png"],"fps":1)"));
+  EXPECT_THAT(record.turns[0].parts,
+              ElementsAre(Part(kFirstImage), Part("\nleft, "), Part(kSecondImage), Part(" or "),
+                          Part(kFirstClip), Part("?")));
+  EXPECT_THAT(record.images, ElementsAre("a.png", "b.png"));
+  EXPECT_THAT(record.clips, ElementsAre(Clip{{"0.png"}, 1}));
+  EXPECT_THAT(read(told("<image>", R"(,"image":"a.png")")).images, ElementsAre("a.png"));
+  EXPECT_EQ(read(told("<video><video>", R"(,"videos":[["0.png"],["1.png","2.png"]])")).clips.size(),
+            2u);
+}
+
+TEST(ParseRecord, ReadsPlaceholdersOfMessagesOnlyBesideAMediaList) {
+  EXPECT_THAT(read(asked(R"("write <image> in HTML")")).turns[0].parts,
+              ElementsAre(Part("write <image> in HTML")));
+  const std::string listed = R"({"messages":[{"role":"user","content":"<image>what?"},)"
+                             R"({"role":"assistant","content":"a cat"}],"images":["a.png"]})";
+  EXPECT_THAT(read(listed).turns[0].parts, ElementsAre(Part(kFirstImage), Part("what?")));
+  const std::string parts =
+      R"({"messages":[{"role":"user","content":[{"type":"image"},{"type":"text","text":"what?"}]},)"
+      R"({"role":"assistant","content":"a cat"}],"images":["a.png"]})";
+  EXPECT_THAT(read(parts).turns[0].parts, ElementsAre(Part(kFirstImage), Part("what?")));
+}
+
+TEST(ParseRecord, RefusesWhatIsNotOneJsonObject) {
+  EXPECT_THAT(refusal("{\"messages\": [}"),
+              AllOf(HasSubstr("bad_json"), HasSubstr("train.jsonl:7")));
+  EXPECT_THAT(refusal(""), HasSubstr("bad_json"));
+  EXPECT_THAT(refusal(asked("\"a\"") + " {}"), HasSubstr("bad_json"));
+  EXPECT_THAT(refusal("[1, 2]"), HasSubstr("bad_form: line holds a array"));
+  EXPECT_THAT(refusal(R"({"messages":[],"messages":[]})"),
+              AllOf(HasSubstr("bad_json"), HasSubstr("duplicate key"), HasSubstr("messages")));
+  EXPECT_THAT(refusal(std::string(40, '[') + std::string(40, ']')), HasSubstr("depth <= 32"));
+  EXPECT_THAT(refusal(R"({"messages":1e999})"), HasSubstr("bad_json"));
+  EXPECT_THAT(refusal(R"({"messages":NaN})"), HasSubstr("bad_json"));
+  EXPECT_THAT(refusal(std::string((16u << 20) + 1, ' ')),
+              HasSubstr("line_too_long: 16777217 bytes, limit 16777216"));
+}
+
+TEST(ParseRecord, RefusesInvalidText) {
+  EXPECT_THAT(refusal(asked("\"\xc0\xaf\"")), HasSubstr("bad_utf8"));      // overlong
+  EXPECT_THAT(refusal(asked("\"\xed\xa0\x80\"")), HasSubstr("bad_utf8"));  // surrogate
+  EXPECT_THAT(refusal(asked("\"\xe2\x82\"")), HasSubstr("bad_utf8"));      // truncated
+  EXPECT_THAT(refusal(asked(R"("\ud800 alone")")), HasSubstr("bad_json"));
+  EXPECT_THAT(refusal(asked(R"("a\u0000b")")),
+              HasSubstr("bad_text: messages[0].content holds a NUL character"));
+  EXPECT_THAT(refusal(asked(R"("  \n")")),
+              HasSubstr("empty_text: messages[0] has neither text nor image"));
+  EXPECT_THAT(refusal(asked("[]")), HasSubstr("empty_text"));
+}
+
+TEST(ParseRecord, RefusesMissingAndWrongFields) {
+  EXPECT_THAT(refusal(R"({"text":"hello"})"),
+              HasSubstr("bad_form: neither messages nor conversations"));
+  EXPECT_THAT(refusal(R"({"messages":[],"conversations":[]})"), HasSubstr("bad_form: both"));
+  EXPECT_THAT(refusal(R"({"messages":"hello"})"),
+              HasSubstr("bad_field: messages is of type string, expected list"));
+  EXPECT_THAT(refusal(R"({"messages":["hello"]})"),
+              HasSubstr("bad_field: messages[0] is of type string, expected object"));
+  EXPECT_THAT(refusal(R"({"messages":[{"content":"a"}]})"),
+              HasSubstr("bad_field: messages[0].role is missing"));
+  EXPECT_THAT(refusal(R"({"messages":[{"role":"user"}]})"),
+              HasSubstr("bad_field: messages[0].content is missing"));
+  EXPECT_THAT(refusal(R"({"conversations":[{"from":"human"}]})"),
+              HasSubstr("bad_field: conversations[0].value is missing"));
+  EXPECT_THAT(refusal(asked("7")), HasSubstr("messages[0].content is of type number"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"audio","audio":"a.wav"}])")),
+              HasSubstr("messages[0].content[0].type = \"audio\", expected text, image_url"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"image_url"}])")),
+              HasSubstr("messages[0].content[0].image_url is missing"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"video","video":["0.png"],"fps":0}])")),
+              HasSubstr("fps = 0, expected above 0"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"video","video":[]}])")),
+              HasSubstr("video has 0 frames, expected 1 to 768"));
+}
+
+TEST(ParseRecord, RefusesRolesOutOfPlace) {
+  EXPECT_THAT(refusal(R"({"messages":[{"role":"tool","content":"a"}]})"),
+              HasSubstr("bad_role: messages[0].role = \"tool\""));
+  EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"a"},)"
+                      R"({"role":"system","content":"b"},{"role":"assistant","content":"c"}]})"),
+              HasSubstr("bad_role: messages[1] is a system turn that is not the first"));
+}
+
+TEST(ParseRecord, RefusesARecordWithNothingToLearn) {
+  EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"a"}]})"),
+              HasSubstr("no_answer: messages has no assistant turn"));
+  EXPECT_THAT(refusal(R"({"messages":[]})"), HasSubstr("no_answer"));
+  EXPECT_THAT(refusal(R"({"conversations":[]})"), HasSubstr("no_answer"));
+}
+
+TEST(ParseRecord, RefusesPlaceholdersWithoutTheirMedia) {
+  EXPECT_THAT(refusal(told("<image> and <image>", R"(,"image":"a.png")")),
+              HasSubstr("placeholder_count: 2 image placeholders, 1 images in the record"));
+  EXPECT_THAT(refusal(told("no picture", R"(,"images":["a.png"])")),
+              HasSubstr("placeholder_count: 0 image placeholders, 1 images"));
+  EXPECT_THAT(refusal(told("<image>")), HasSubstr("placeholder_count: 1 image placeholders, 0"));
+  EXPECT_THAT(refusal(told("<video>")), HasSubstr("placeholder_count: 1 video placeholders, 0"));
+  EXPECT_THAT(refusal(told("<video>", R"(,"video":"clip.mp4")")),
+              HasSubstr("video_file: video names a file; expected a list of frame pictures"));
+}
+
+TEST(ParseRecord, RefusesPicturesInAnswers) {
+  EXPECT_THAT(refusal(R"({"conversations":[{"from":"human","value":"draw"},)"
+                      R"({"from":"gpt","value":"<image>"}],"image":"a.png"})"),
+              HasSubstr("media_in_answer: conversations[1]"));
+}
+
+/// Whatever the bytes: an answer, never a crash or an exception.
+TEST(ParseRecord, SurvivesDamagedLines) {
+  const std::vector<std::string> corpus{
+      asked(R"([{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x.png"}}])"),
+      told("<image> or <video>?", R"(,"images":["a.png"],"videos":[["0.png"]],"fps":1.5)"),
+      asked("\"h\xc3\xa9llo \xf0\x9f\x98\x80 \\u00e9\""),
+      R"({"messages":[{"role":"user","content":"<image>"},{"role":"assistant","content":"b"}],)"
+      R"("images":[{"path":"a.png"}]})"};
+  int accepted = 0;
+  for (std::uint64_t round = 0; round < 20000; ++round) {
+    SCOPED_TRACE(str("round ", round));
+    RandomStream random(23, "damage", round);
+    std::string line = corpus[random.below(corpus.size())];
+    for (std::uint64_t edits = 1 + random.below(3); edits > 0; --edits) {
+      const std::size_t at = random.below(line.size());
+      switch (random.below(4)) {
+        case 0:
+          line[at] = static_cast<char>(random.below(256));
+          break;
+        case 1:
+          line.insert(at, line.substr(random.below(line.size()), random.below(12)));
+          break;
+        case 2:
+          line.erase(at, 1 + random.below(3));
+          break;
+        default:
+          std::swap(line[at], line[random.below(line.size())]);
+      }
+      if (line.empty()) line = "{";
+    }
+    const auto parsed = parse_record(line, "x:1");
+    accepted += parsed.has_value() ? 1 : 0;
+    EXPECT_TRUE(parsed || !parsed.refusal().code.empty());
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_LT(accepted, 19000);
+}
+
+}  // namespace
+}  // namespace tributary::data
