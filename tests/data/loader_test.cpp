@@ -1,0 +1,377 @@
+#include "data/loader/loader.h"
+
+#include <atomic>
+#include <chrono>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "core/error.h"
+#include "data/loader/data_order.h"
+#include "data/record/record.h"
+#include "tests/data/temporary_folder.h"
+
+namespace tributary::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Gives the characters of the first turn as tokens; refuses a record whose text is "bad". Sleeps
+/// for a time that differs from record to record, so that threads finish out of order.
+class LetterEncoder final : public SampleEncoder {
+ public:
+  Result<SampleShape> describe(const Record& record) const override {
+    auto sample = encode(record);
+    if (!sample) return sample.refusal();
+    return sample.value().shape();
+  }
+  Result<EncodedSample> encode(const Record& record) const override {
+    ++encoded;
+    const std::string text = std::get<std::string>(record.turns.front().parts.front());
+    std::this_thread::sleep_for(std::chrono::microseconds(text.size() * 7919 % 300));
+    if (text == "stop") throw std::runtime_error("encoder broke");
+    if (text.starts_with("bad")) return Refusal{"too_ugly", "text is " + text};
+    EncodedSample sample;
+    sample.key = record.key;
+    sample.tokens.assign(text.begin(), text.end());
+    sample.targets.assign(text.size(), 1);
+    return sample;
+  }
+  Result<HeldOutSample> encode_held_out(const Record& record) const override {
+    auto sample = encode(record);
+    if (!sample) return sample.refusal();
+    HeldOutSample held_out;
+    held_out.sample = std::move(sample).value();
+    held_out.answer = "x";
+    return held_out;
+  }
+  mutable std::atomic<int> encoded = 0;
+};
+
+std::string line_of(const std::string& text) {
+  return R"({"messages":[{"role":"user","content":")" + text +
+         R"("},{"role":"assistant","content":"x"}]})"
+         "\n";
+}
+
+/// A record a line: "<name><i>" padded to differing lengths.
+std::string lines_of(const std::string& name, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text += line_of(str(name, i) + std::string(static_cast<std::size_t>(i % 13), '.'));
+  return text;
+}
+
+std::string text_of(const EncodedSample& sample) {
+  return {sample.tokens.begin(), sample.tokens.end()};
+}
+
+class LoaderTest : public testing::Test {
+ protected:
+  LoaderOptions options(int workers = 2) const {
+    LoaderOptions options;
+    options.data.sources = {source("small", 1.0), source("large", 3.0)};
+    options.data.workers = workers;
+    options.data.bad_at_least = 1000;
+    options.seed = 11;
+    options.batch_samples = 8;
+    return options;
+  }
+  config::SourceSection source(const std::string& name, double weight = 1.0) const {
+    return {.name = name,
+            .path = folder_.at(name + ".jsonl"),
+            .held_out = "",
+            .images = "",
+            .weight = weight};
+  }
+  void SetUp() override {
+    folder_.write("small.jsonl", lines_of("s", 10));
+    folder_.write("large.jsonl",
+                  lines_of("l", 50) + line_of("bad one") + "{broken\n" + lines_of("m", 30));
+  }
+  /// "id source key text" of the samples of `batches` batches.
+  std::vector<std::string> list(Loader& loader, int batches) const {
+    std::vector<std::string> samples;
+    for (int i = 0; i < batches; ++i)
+      for (const EncodedSample& sample : loader.next_batch())
+        samples.push_back(
+            str(sample.id, " ", sample.source, " ", sample.key, " ", text_of(sample)));
+    return samples;
+  }
+  /// Constructs a loader, takes batches until it fails; gives the message.
+  std::string failure(const LoaderOptions& chosen, ExitCode code = ExitCode::kInput) const {
+    try {
+      Loader loader(chosen, encoder_);
+      for (int i = 0; i < 200; ++i) (void)loader.next_batch();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), code);
+      return error.what();
+    }
+    return "no failure";
+  }
+
+  TemporaryFolder folder_;
+  LetterEncoder encoder_;
+};
+
+TEST_F(LoaderTest, ContentAndOrderDoNotDependOnThreads) {
+  LoaderOptions one = options(1);
+  one.data.prefetch_batches = 0;
+  Loader reference(one, encoder_);
+  const auto expected = list(reference, 25);
+  for (const int workers : {2, 5}) {
+    SCOPED_TRACE(workers);
+    Loader loader(options(workers), encoder_);
+    EXPECT_EQ(list(loader, 25), expected);
+    EXPECT_EQ(loader.state(), reference.state());
+  }
+}
+
+TEST_F(LoaderTest, IdsAscendAndSamplesFollowTheDataOrder) {
+  folder_.write("large.jsonl", lines_of("l", 82));
+  Loader loader(options(), encoder_);
+  const DataOrder order(11, {1.0, 3.0}, {10, 82});
+  std::vector<std::int64_t> cursors(2);
+  for (std::int64_t batch = 0, id = 0; batch < 30; ++batch)
+    for (const EncodedSample& sample : loader.next_batch()) {
+      EXPECT_EQ(sample.id, id);
+      EXPECT_EQ(sample.source, order.source_at(id++));
+      const std::int64_t item = order.item_at(sample.source, cursors[sample.source]++);
+      EXPECT_THAT(sample.key, testing::EndsWith(str(".jsonl:", item + 1)));
+    }
+  EXPECT_EQ(loader.state().cursors, cursors);
+}
+
+TEST_F(LoaderTest, ContinuesFromARestoredState) {
+  Loader first(options(3), encoder_);
+  (void)list(first, 7);
+  const LoaderState state = loader_state_from_json(to_json(first.state()), "state.json");
+  EXPECT_EQ(state, first.state());
+  const auto expected = list(first, 12);
+
+  Loader fresh(options(1), encoder_);
+  fresh.restore(state);
+  EXPECT_EQ(list(fresh, 12), expected);
+  EXPECT_EQ(fresh.state(), first.state());
+  first.restore(state);  // backwards, over what was read ahead
+  EXPECT_EQ(list(first, 12), expected);
+}
+
+TEST_F(LoaderTest, LoadsAHandedOutSampleAgain) {
+  Loader loader(options(), encoder_);
+  std::vector<EncodedSample> samples;
+  for (int i = 0; i < 20; ++i)
+    for (EncodedSample& sample : loader.next_batch()) samples.push_back(std::move(sample));
+  for (const std::int64_t id : {0, 3, 77, 158, 159}) {
+    const EncodedSample again = loader.load(id);
+    EXPECT_EQ(again.id, id);
+    EXPECT_EQ(again.key, samples[id].key);
+    EXPECT_EQ(again.tokens, samples[id].tokens);
+  }
+  EXPECT_THROW((void)loader.load(160), Error);
+}
+
+TEST_F(LoaderTest, QuarantinesABadRecordOnceAndReplacesIt) {
+  LoaderOptions chosen = options();
+  chosen.quarantine_path = folder_.at("quarantine.jsonl");
+  Loader loader(chosen, encoder_);
+  for (const std::string& sample : list(loader, 60)) EXPECT_THAT(sample, Not(HasSubstr("bad")));
+  const LoaderState state = loader.state();
+  EXPECT_THAT(state.quarantined, testing::UnorderedElementsAre(RecordId{1, 50}, RecordId{1, 51}));
+  EXPECT_THAT(state.bad, ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 1)));
+  std::ifstream in(chosen.quarantine_path);
+  std::set<std::string> codes;
+  for (std::string line; std::getline(in, line);) {
+    const Json entry = parse_json(line, "quarantine");
+    codes.insert(entry.at("code"));
+    EXPECT_THAT(entry.at("key").get<std::string>(), HasSubstr("large.jsonl:5"));
+    EXPECT_EQ(entry.at("source"), 1);
+    EXPECT_GT(entry.at("offset").get<int>(), 0);
+  }
+  EXPECT_THAT(codes, ElementsAre("bad_json", "too_ugly"));
+}
+
+TEST_F(LoaderTest, StopsWhenTooManyRecordsAreBad) {
+  std::string text = lines_of("l", 60);
+  for (int i = 0; i < 20; ++i) text += line_of(str("bad", i));
+  folder_.write("large.jsonl", text);
+  LoaderOptions chosen = options();
+  chosen.quarantine_path = folder_.at("quarantine.jsonl");
+  chosen.data.bad_at_least = 12;
+  EXPECT_THAT(failure(chosen, ExitCode::kDataLimit),
+              AllOf(HasSubstr("input error: data: too many bad samples"), HasSubstr("13 of "),
+                    HasSubstr("too_ugly 13"), HasSubstr("0.1 % (data.bad_fraction)"),
+                    HasSubstr("12 (data.bad_at_least)"), HasSubstr("quarantine.jsonl")));
+  chosen.data.bad_at_least = 20;
+  EXPECT_EQ(failure(chosen), "no failure");
+  chosen.data.bad_at_least = 3;
+  chosen.data.bad_fraction = 0.9;
+  EXPECT_EQ(failure(chosen), "no failure");
+}
+
+TEST_F(LoaderTest, StopsWhenNoReplacementIsGood) {
+  std::string text;
+  for (int i = 0; i < 9; ++i) text += line_of(str("bad", i));
+  folder_.write("large.jsonl", text);
+  EXPECT_THAT(failure(options(), ExitCode::kDataLimit),
+              AllOf(HasSubstr("no good record found in place of a bad one"),
+                    HasSubstr("101 bad records in a row"), HasSubstr("text is bad")));
+}
+
+TEST_F(LoaderTest, AnExceptionOfAWorkerReachesTheCaller) {
+  folder_.write("small.jsonl", lines_of("s", 9) + line_of("stop"));
+  Loader loader(options(), encoder_);
+  EXPECT_THROW(
+      {
+        for (int i = 0; i < 30; ++i) (void)loader.next_batch();
+      },
+      std::runtime_error);
+}
+
+TEST_F(LoaderTest, ReadsAheadNoFurtherThanAllowed) {
+  LoaderOptions chosen = options(4);
+  chosen.data.prefetch_batches = 2;
+  folder_.write("large.jsonl", lines_of("l", 82));
+  Loader loader(chosen, encoder_);
+  (void)loader.next_batch();
+  for (int waits = 0; waits < 200 && encoder_.encoded < 24; ++waits)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(encoder_.encoded, 24);  // one batch handed out, two ahead
+}
+
+TEST_F(LoaderTest, RefusesAMissingFileOrFolderAtOnce) {
+  LoaderOptions chosen = options();
+  chosen.data.sources[1].path = folder_.at("none.jsonl");
+  EXPECT_THAT(failure(chosen), AllOf(HasSubstr("data: file cannot be opened"), HasSubstr("none")));
+  chosen = options();
+  chosen.data.sources[0].images = folder_.at("pictures");
+  EXPECT_THAT(failure(chosen),
+              AllOf(HasSubstr("data: image folder does not exist"), HasSubstr("pictures")));
+  chosen.data.sources.clear();
+  EXPECT_THAT(failure(chosen), HasSubstr("data: no source is given"));
+}
+
+TEST_F(LoaderTest, RefusesAFolderWithoutAnyOfTheImages) {
+  std::string text;
+  for (int i = 0; i < 40; ++i)
+    text += str(R"({"conversations":[{"from":"human","value":"<image>"},)",
+                R"({"from":"gpt","value":"x"}],"image":"pics/)", i, ".png\"}\n");
+  folder_.write("small.jsonl", text);
+  EXPECT_THAT(failure(options()),
+              AllOf(HasSubstr("data: none of the first images exists"),
+                    HasSubstr("16 missing, the first is \"pics/0.png\""),
+                    HasSubstr("small.jsonl:1"), HasSubstr("set `images` of source small")));
+  EXPECT_EQ(encoder_.encoded, 0);
+}
+
+TEST_F(LoaderTest, RefusesFewerSamplesThanOneBatch) {
+  LoaderOptions chosen = options();
+  chosen.batch_samples = 93;
+  EXPECT_THAT(failure(chosen), AllOf(HasSubstr("data: fewer samples than one batch"),
+                                     HasSubstr("92 training samples"), HasSubstr("at least 93")));
+  chosen.batch_samples = 0;
+  EXPECT_THAT(failure(chosen), HasSubstr("data: empty batch"));
+  chosen = options(0);
+  EXPECT_THAT(failure(chosen), HasSubstr("data: no decoding thread"));
+}
+
+TEST_F(LoaderTest, RefusesAStateOfAnotherRun) {
+  Loader loader(options(), encoder_);
+  (void)loader.next_batch();
+  const LoaderState good = loader.state();
+  const auto message = [&](auto&& change) -> std::string {
+    LoaderState state = good;
+    change(state);
+    try {
+      loader.restore(state);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::kCheckpointRefused);
+      return error.what();
+    }
+    return "restored";
+  };
+  EXPECT_EQ(message([](LoaderState&) {}), "restored");
+  EXPECT_THAT(message([](LoaderState& s) { s.seed = 12; }), HasSubstr("another seed; found: 11"));
+  EXPECT_THAT(message([](LoaderState& s) { s.weights[0] = 2; }), HasSubstr("another mixture"));
+  EXPECT_THAT(message([](LoaderState& s) { s.sources[0].content = "0"; }),
+              AllOf(HasSubstr("another data set"), HasSubstr("small: 10 records")));
+  EXPECT_THAT(message([](LoaderState& s) { s.sources.pop_back(); }),
+              HasSubstr("another number of sources"));
+  EXPECT_THAT(message([](LoaderState& s) { s.cursors[0] += 1; }),
+              HasSubstr("cursors that sum up to 9"));
+  EXPECT_THAT(message([](LoaderState& s) { s.held_out_fraction = 0.5; }),
+              HasSubstr("another held_out_fraction"));
+}
+
+TEST(LoaderState, RefusesDamagedJson) {
+  const auto message = [](const Json& json) -> std::string {
+    try {
+      (void)loader_state_from_json(json, "loader.json");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::kCheckpointRefused);
+      return error.what();
+    }
+    return "read";
+  };
+  Json json = to_json(LoaderState{});
+  EXPECT_EQ(message(json), "read");
+  json["seed"] = "one";
+  EXPECT_THAT(message(json), HasSubstr("loader.json seed"));
+  json.erase("seed");
+  EXPECT_THAT(message(json), HasSubstr("lacks a key; where: loader.json; expected: seed"));
+  json["format"] = "tributary.loader/9";
+  EXPECT_THAT(message(json), HasSubstr("another format"));
+  EXPECT_THAT(message(Json::array()), HasSubstr("lacks a key"));
+}
+
+TEST_F(LoaderTest, HeldOutPartIsDisjointAndTheSameForEverySeed) {
+  LoaderOptions chosen = options();
+  chosen.data.held_out_fraction = 0.25;
+  folder_.write("large.jsonl", lines_of("l", 400));
+  const HeldOut held_out(chosen.data, encoder_);
+  std::set<std::string> kept;
+  for (std::int64_t i = 0; i < held_out.size(1); ++i) {
+    const HeldOutSample sample = held_out.load(1, i).value();
+    EXPECT_EQ(sample.sample.id, i);
+    EXPECT_EQ(sample.sample.source, 1);
+    kept.insert(sample.sample.key);
+  }
+  EXPECT_EQ(std::ssize(kept), held_out.size(1));
+  EXPECT_NEAR(static_cast<double>(kept.size()), 100, 45);
+  for (const std::uint64_t seed : {1u, 2u}) {
+    chosen.seed = seed;
+    Loader loader(chosen, encoder_);
+    EXPECT_EQ(loader.records() + held_out.size(0) + held_out.size(1), 410);
+    for (int i = 0; i < 100; ++i)
+      for (const EncodedSample& sample : loader.next_batch())
+        EXPECT_FALSE(kept.contains(sample.key)) << sample.key;
+  }
+}
+
+TEST_F(LoaderTest, HeldOutFileIsReadInItsOrder) {
+  LoaderOptions chosen = options();
+  folder_.write("test.jsonl", line_of("first") + line_of("bad") + line_of("third"));
+  chosen.data.sources[0].held_out = folder_.at("test.jsonl");
+  chosen.data.held_out_fraction = 0;
+  const HeldOut held_out(chosen.data, encoder_);
+  EXPECT_EQ(held_out.size(0), 3);
+  EXPECT_EQ(held_out.size(1), 0);
+  EXPECT_EQ(text_of(held_out.load(0, 0).value().sample), "first");
+  EXPECT_EQ(held_out.load(0, 1).refusal().code, "too_ugly");
+  EXPECT_EQ(text_of(held_out.load(0, 2).value().sample), "third");
+}
+
+TEST_F(LoaderTest, RefusesAHeldOutPartThatLeavesNothing) {
+  LoaderOptions chosen = options();
+  chosen.data.held_out_fraction = 1.0;
+  EXPECT_THAT(failure(chosen),
+              AllOf(HasSubstr("held-out fraction is out of range"), HasSubstr("found: 1")));
+}
+
+}  // namespace
+}  // namespace tributary::data
