@@ -67,7 +67,7 @@ class Loader::Impl {
   void fill(Slot& slot) const;
   Draw draw_next();
   std::vector<std::unique_ptr<Slot>> take_batch();
-  std::int64_t records_read() const;
+  std::int64_t good_records() const;
 
   LoaderOptions options_;
   const SampleEncoder& encoder_;
@@ -205,7 +205,7 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
     ++next_index_;
     ++cursors_[static_cast<std::size_t>(slot->draw.source)];
     // In the order of the samples, so that counts and limit do not depend on the threads.
-    for (const Rejection& rejection : slot->rejections) quarantine_.add(rejection, records_read());
+    for (const Rejection& rejection : slot->rejections) quarantine_.add(rejection, good_records());
     if (slot->failure) std::rethrow_exception(slot->failure);
     samples.push_back(std::move(slot->sample));
   }
@@ -225,11 +225,12 @@ EncodedSample Loader::Impl::load(std::int64_t id) const {
   return std::move(slot.sample);
 }
 
-std::int64_t Loader::Impl::records_read() const {
-  std::int64_t read = 0;
+/// Every index drawn ends in one good record, whatever was tried before.
+std::int64_t Loader::Impl::good_records() const {
+  std::int64_t good = 0;
   for (std::size_t i = 0; i < sources_.size(); ++i)
-    read += std::min(cursors_[i], sources_[i]->train_size());
-  return read;
+    good += std::min(cursors_[i], sources_[i]->train_size());
+  return good;
 }
 
 LoaderState Loader::Impl::state() const {

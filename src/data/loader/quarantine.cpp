@@ -16,7 +16,7 @@ namespace tributary::data {
 Quarantine::Quarantine(std::string path, double most_fraction, std::int64_t at_least)
     : path_(std::move(path)), most_fraction_(most_fraction), at_least_(at_least) {}
 
-void Quarantine::add(const Rejection& rejection, std::int64_t records_read) {
+void Quarantine::add(const Rejection& rejection, std::int64_t good_records) {
   if (!known_.insert(rejection.id).second) return;
   records_.push_back(rejection.id);
   ++counts_[rejection.refusal.code];
@@ -24,6 +24,7 @@ void Quarantine::add(const Rejection& rejection, std::int64_t records_read) {
   log_warning(str("data: bad record: ", rejection.key, ", ", rejection.refusal.code, ": ",
                   rejection.refusal.reason, "; another one takes its place"));
   const auto bad = std::ssize(records_);
+  const std::int64_t records_read = good_records + bad;
   const auto allowed = std::max(
       at_least_, static_cast<std::int64_t>(most_fraction_ * static_cast<double>(records_read)));
   TRIB_REQUIRE(bad <= allowed, .what = "data: too many bad samples", .where = rejection.key,

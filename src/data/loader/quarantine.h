@@ -25,9 +25,10 @@ class Quarantine {
   /// units: bad records may be `most_fraction` of the records read, but always `at_least`
   Quarantine(std::string path, double most_fraction, std::int64_t at_least);
 
+  /// units:  `good_records` were read and used until now, each counted once
   /// errors: Fault::kInput with ExitCode::kDataLimit and the count of each reason, when the limit
   ///         is passed; Fault::kResource when the file cannot be written
-  void add(const Rejection& rejection, std::int64_t records_read);
+  void add(const Rejection& rejection, std::int64_t good_records);
 
   [[nodiscard]] const std::vector<RecordId>& records() const { return records_; }
   [[nodiscard]] const std::map<std::string, std::int64_t>& counts() const { return counts_; }
