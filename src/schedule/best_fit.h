@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/units.h"
+#include "schedule/packed_bins.h"
+
+namespace tributary::schedule {
+
+/// Puts the items in the given order, each into the fullest bin that has room; of equals, into the
+/// bin that was opened first. What pack_online() and pack_decreasing() share.
+///
+/// units: `order` names each item once; lengths have passed check_lengths()
+[[nodiscard]] PackedBins best_fit(std::span<const Tokens> lengths, Tokens capacity,
+                                  std::span<const std::int32_t> order);
+
+}  // namespace tributary::schedule

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/units.h"
+
+namespace tributary::schedule {
+
+/// Samples packed back to back into sequences: which items lie in which bin.
+struct PackedBins {
+  std::vector<std::int32_t> first;  // [bins + 1]: where each bin begins in `items`
+  std::vector<std::int32_t> items;  // by their place in the input, in the order they were put in
+
+  [[nodiscard]] std::int64_t bins() const { return std::ssize(first) - 1; }
+  [[nodiscard]] std::span<const std::int32_t> bin(std::int64_t index) const {
+    return std::span(items).subspan(first[index], first[index + 1] - first[index]);
+  }
+};
+
+/// How full bins are.
+struct PackingFill {
+  std::int64_t bins = 0;
+  Tokens tokens;     // in all bins
+  Tokens padding;    // what is left free
+  double share = 0;  // tokens / (tokens + padding); 1 without bins
+};
+
+[[nodiscard]] PackingFill measure_fill(const PackedBins& packed, std::span<const Tokens> lengths,
+                                       Tokens capacity);
+
+/// Checks what every packing needs: a capacity, and items that fit into it.
+///
+/// units:  capacity 1 to kMostCapacity, lengths 1 to capacity
+/// errors: Fault::kInput naming the item
+void check_lengths(std::span<const Tokens> lengths, Tokens capacity);
+
+inline constexpr Tokens kMostCapacity = {std::int64_t{1} << 26};
+
+}  // namespace tributary::schedule

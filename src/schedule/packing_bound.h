@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/units.h"
+
+namespace tributary::schedule {
+
+/// A number of bins that no packing can be below.
+///
+/// shape:  lengths [items], each 1 to capacity
+/// errors: Fault::kInput naming the item that is longer than the capacity
+/// cost:   O(items log items)
+/// source: Martello 1990, "Lower bounds and reduction procedures for the bin packing problem",
+///         bound L2: at least 2/3 of the fewest bins
+[[nodiscard]] std::int64_t packing_bound(std::span<const Tokens> lengths, Tokens capacity);
+
+}  // namespace tributary::schedule
