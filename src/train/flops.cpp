@@ -1,0 +1,112 @@
+#include "train/flops.h"
+
+#include <algorithm>
+
+namespace tributary::train {
+namespace {
+
+double as_double(std::int64_t count) { return static_cast<double>(count); }
+
+/// Sum of squared window sizes in patches over one frame: windows tile the merged grid from its
+/// upper left corner, those at the right and lower edge are cut.
+double sum_squared_windows(const Grid& grid, const config::VisionConfig& vision) {
+  const std::int64_t side = vision.window / vision.patch;
+  double sum = 0;
+  for (std::int64_t row = 0; row < grid.rows; row += side) {
+    for (std::int64_t column = 0; column < grid.columns; column += side) {
+      const double patches =
+          as_double(std::min(side, grid.rows - row) * std::min(side, grid.columns - column));
+      sum += patches * patches;
+    }
+  }
+  return sum;
+}
+
+void add_vision(const config::VisionConfig& vision, const Grid& grid, ForwardFlops& flops) {
+  const double patches = as_double(grid.patches());
+  const double width = as_double(vision.width);
+  const double layers = as_double(vision.layers);
+  const double block = 4 * width * width + 3 * width * as_double(vision.mlp_width);
+  flops.vision_linear += 2 * patches * (layers * block + as_double(vision.patch_width()) * width);
+
+  const double frame = as_double(grid.rows * grid.columns);
+  const double full_layers = as_double(static_cast<std::int64_t>(
+      std::count_if(vision.full_attention_layers.begin(), vision.full_attention_layers.end(),
+                    [&](std::int64_t layer) { return layer < vision.layers; })));
+  const double in_frame =
+      full_layers * frame * frame + (layers - full_layers) * sum_squared_windows(grid, vision);
+  flops.vision_attention += 4 * width * as_double(grid.time) * in_frame;
+
+  const double merged_width = as_double(vision.merge * vision.merge) * width;
+  const double merged = patches / as_double(vision.merge * vision.merge);
+  flops.projector +=
+      2 * merged * (merged_width * merged_width + merged_width * as_double(vision.output_width));
+}
+
+bool is_frozen(std::span<const std::string> frozen, const char* module) {
+  return std::find(frozen.begin(), frozen.end(), module) != frozen.end();
+}
+
+}  // namespace
+
+ForwardFlops& ForwardFlops::operator+=(const ForwardFlops& other) {
+  vision_linear += other.vision_linear;
+  vision_attention += other.vision_attention;
+  projector += other.projector;
+  backbone_linear += other.backbone_linear;
+  backbone_attention += other.backbone_attention;
+  head += other.head;
+  return *this;
+}
+
+ForwardFlops count_forward(const config::ModelConfig& config, const SampleShape& shape) {
+  ForwardFlops flops;
+  if (config.vision) {
+    for (const Grid& grid : shape.images) add_vision(*config.vision, grid, flops);
+    for (const Grid& grid : shape.videos) add_vision(*config.vision, grid, flops);
+  }
+  const config::BackboneConfig& backbone = config.backbone;
+  const double tokens = as_double(shape.tokens.count);
+  const double width = as_double(backbone.width);
+  const double layers = as_double(backbone.layers);
+  const double heads_width = as_double(backbone.heads * backbone.head_width);
+  const double kv_width = as_double(backbone.kv_heads * backbone.head_width);
+  const double block =
+      width * (2 * heads_width + 2 * kv_width) + 3 * width * as_double(backbone.mlp_width);
+  flops.backbone_linear = 2 * tokens * layers * block;
+  flops.backbone_attention = 4 * tokens * tokens * heads_width * layers;
+  flops.head = 2 * as_double(shape.target_tokens.count) * width * as_double(backbone.vocab);
+  return flops;
+}
+
+TrainFlops count_training(const ForwardFlops& forward, std::span<const std::string> frozen) {
+  // Backward of weighted work: weight gradients where the module is trained, input gradients where
+  // it or something before is; of attention: the gradients of both operands or none.
+  TrainFlops train;
+  bool trained_before = false;
+  const auto add = [&](const char* module, double linear, double attention, double causal_share) {
+    const bool trained = !is_frozen(frozen, module);
+    const bool flows = trained || trained_before;
+    const double linear_passes = 1 + (trained ? 1 : 0) + (flows ? 1 : 0);
+    const double attention_passes = flows ? 3 : 1;
+    train.full += linear_passes * linear + attention_passes * attention;
+    train.causal += linear_passes * linear + attention_passes * attention * causal_share;
+    trained_before = flows;
+  };
+  add("vision", forward.vision_linear, forward.vision_attention, 1);
+  add("projector", forward.projector, 0, 1);
+  add("backbone", forward.backbone_linear + forward.head, forward.backbone_attention, 0.5);
+  return train;
+}
+
+std::string describe_mfu() {
+  return "mfu = FLOP of forward and backward / (seconds of the step * peak FLOP/s). One "
+         "multiply-add is 2 FLOP. Weighted layers: 2 * positions * weights forward, twice that "
+         "backward (once where the module is frozen, none where nothing before it is trained); "
+         "embedding 0; head on target tokens alone. Attention of the backbone, forward and "
+         "backward: mfu_full 12 * tokens^2 * heads * head_width * layers per sample, mfu_causal "
+         "6 * the same. Attention of the vision tower: 12 * width * patches^2 per window or frame. "
+         "Padding and recompute do not count.";
+}
+
+}  // namespace tributary::train

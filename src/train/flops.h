@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/model_config.h"
+#include "core/sample_shape.h"
+
+namespace tributary::train {
+
+/// Forward work of one sample, module by module; FLOP, one multiply-add counts 2.
+///
+/// `linear` is what has weights, `attention` what has none. Attention of the backbone is counted
+/// in full, 4 * tokens^2 * heads * head_width a layer; half of it is real work under the causal
+/// mask.
+struct ForwardFlops {
+  double vision_linear = 0;
+  double vision_attention = 0;  // exact windows, full where the layer is
+  double projector = 0;
+  double backbone_linear = 0;
+  double backbone_attention = 0;
+  double head = 0;  // on target tokens alone
+
+  ForwardFlops& operator+=(const ForwardFlops& other);
+};
+
+/// source: models.md section 8.1
+[[nodiscard]] ForwardFlops count_forward(const config::ModelConfig& config,
+                                         const SampleShape& shape);
+
+/// Forward and backward work of a training step under the two attention conventions.
+struct TrainFlops {
+  double full = 0;    // 12 * tokens^2 * d * layers: the causal mask is not counted
+  double causal = 0;  // 6 * tokens^2 * d * layers
+};
+
+/// What is trained: a frozen module costs its input gradient alone, and nothing where nothing
+/// trainable lies before it. Recompute is not useful work and never counts.
+///
+/// units: `frozen` lists modules: vision, projector, backbone
+[[nodiscard]] TrainFlops count_training(const ForwardFlops& forward,
+                                        std::span<const std::string> frozen);
+
+/// The formula in words, for environment.json.
+[[nodiscard]] std::string describe_mfu();
+
+}  // namespace tributary::train

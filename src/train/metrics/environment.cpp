@@ -1,0 +1,87 @@
+#include "train/metrics/environment.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sys/utsname.h>
+#include <thread>
+#include <unistd.h>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include "core/stopwatch.h"
+#include "core/text.h"
+#include "train/flops.h"
+
+namespace tributary::train {
+namespace {
+
+/// The value of the first line `key : value` of a file of /proc.
+std::string proc_value(const std::string& file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::size_t first = line.find_first_not_of(" \t", colon + 1);
+    return first == std::string::npos ? "" : line.substr(first);
+  }
+  return "";
+}
+
+std::string now_utc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+std::string system_name() {
+  utsname name{};
+  uname(&name);
+  return str(name.sysname, " ", name.release, " ", name.machine);
+}
+
+}  // namespace
+
+Json describe_environment(const std::string& device, const std::string& command) {
+  const std::int64_t memory = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return {{"tributary", "0.1.0"},
+          {"torch", TORCH_VERSION},
+          {"parallel", at::get_parallel_info()},
+          {"compiler", str("g++ ", __VERSION__)},
+          {"device", device},
+          {"threads", at::get_num_threads()},
+          {"deterministic", at::globalContext().deterministicAlgorithms()},
+          {"cpu", proc_value("/proc/cpuinfo", "model name")},
+          {"cores", std::thread::hardware_concurrency()},
+          {"memory_bytes", memory},
+          {"system", system_name()},
+          {"started_at", now_utc()},
+          {"command", command},
+          {"mfu_formula", describe_mfu()}};
+}
+
+double measure_peak_flops() {
+  constexpr std::int64_t kSide = 1024;
+  constexpr int kRepeats = 8;
+  const at::NoGradGuard no_grad;
+  const at::Tensor left = at::rand({kSide, kSide}, at::kFloat);
+  const at::Tensor right = at::rand({kSide, kSide}, at::kFloat);
+  at::Tensor product = at::mm(left, right);
+  double best = 1e9;
+  for (int i = 0; i < kRepeats; ++i) {
+    Stopwatch watch;
+    at::mm_out(product, left, right);
+    best = std::min(best, watch.seconds());
+  }
+  return 2.0 * kSide * kSide * kSide / best;
+}
+
+}  // namespace tributary::train

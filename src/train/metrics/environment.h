@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "core/json.h"
+
+namespace tributary::train {
+
+/// Describes program, libraries and machine, for environment.json.
+///
+/// units: `device` as run.device; `command` as it was typed
+[[nodiscard]] Json describe_environment(const std::string& device, const std::string& command);
+
+/// Measures the matrix product that the machine does best: the peak that MFU is a share of.
+///
+/// units: FLOP/s in f32 with the current number of threads
+/// cost:  about 0.3 s
+[[nodiscard]] double measure_peak_flops();
+
+}  // namespace tributary::train

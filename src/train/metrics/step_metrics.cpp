@@ -1,0 +1,61 @@
+#include "train/metrics/step_metrics.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+
+namespace tributary::train {
+namespace {
+
+/// A value for the line, rounded to what is worth reading.
+Json rounded(double value, double digits) {
+  if (!std::isfinite(value)) return nullptr;
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+}  // namespace
+
+Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources) {
+  Json line{{"step", metrics.step},
+            {"loss", finite(metrics.loss)},
+            {"learning_rate", metrics.learning_rate},
+            {"grad_norm", finite(metrics.grad_norm)},
+            {"tokens", metrics.tokens},
+            {"target_tokens", metrics.target_tokens},
+            {"samples", metrics.samples},
+            {"microbatches", metrics.microbatches},
+            {"tokens_per_second", rounded(metrics.tokens_per_second(), 1)},
+            {"seconds",
+             {{"data", rounded(metrics.seconds.data, 6)},
+              {"forward", rounded(metrics.seconds.forward, 6)},
+              {"backward", rounded(metrics.seconds.backward, 6)},
+              {"optimizer", rounded(metrics.seconds.optimizer, 6)},
+              {"other", rounded(metrics.seconds.other, 6)}}},
+            {"loss_by_source", Json::object()},
+            {"fill", rounded(metrics.fill, 5)},
+            {"padding", 0.0},  // everything is packed; no kernel of this build pads
+            {"mfu", rounded(metrics.mfu_causal, 6)},
+            {"mfu_causal", rounded(metrics.mfu_causal, 6)},
+            {"mfu_full", rounded(metrics.mfu_full, 6)},
+            {"bytes", metrics.peak_bytes},
+            {"skipped", !metrics.skip_reason.empty()}};
+  for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
+    if (metrics.by_source[i].targets > 0)
+      line["loss_by_source"][sources[i]] = finite(metrics.by_source[i].mean());
+  if (!metrics.skip_reason.empty()) {
+    line["skip_reason"] = metrics.skip_reason;
+    line["sample_ids"] = metrics.sample_keys;
+  }
+  return line;
+}
+
+std::int64_t peak_process_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace tributary::train

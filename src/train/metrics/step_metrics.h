@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+
+namespace tributary::train {
+
+/// Wall seconds of one step by phase; `data` is waiting for samples and making tensors of them.
+struct PhaseSeconds {
+  double data = 0;
+  double forward = 0;
+  double backward = 0;
+  double optimizer = 0;
+  double other = 0;
+
+  [[nodiscard]] double sum() const { return data + forward + backward + optimizer + other; }
+};
+
+/// Loss of one source: sum of the cross entropy over its target tokens.
+struct SourceLoss {
+  double sum = 0;
+  std::int64_t targets = 0;
+
+  [[nodiscard]] double mean() const { return sum / static_cast<double>(targets); }
+  SourceLoss& operator+=(const SourceLoss& other) {
+    sum += other.sum;
+    targets += other.targets;
+    return *this;
+  }
+};
+
+/// One line of metrics.jsonl (docs/formats/run_directory.md).
+struct StepMetrics {
+  std::int64_t step = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  double grad_norm = 0;
+  std::int64_t tokens = 0;
+  std::int64_t target_tokens = 0;
+  std::int64_t samples = 0;
+  std::int64_t microbatches = 0;
+  PhaseSeconds seconds;
+  std::vector<SourceLoss> by_source;  // in the order of data.sources
+  double fill = 0;
+  double mfu_causal = 0;
+  double mfu_full = 0;
+  std::int64_t peak_bytes = 0;
+  std::string skip_reason;               // empty: the step was done
+  std::vector<std::string> sample_keys;  // of a skipped step
+
+  [[nodiscard]] double tokens_per_second() const {
+    return static_cast<double>(tokens) / seconds.sum();
+  }
+};
+
+[[nodiscard]] Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources);
+
+/// Most memory that the process has held [bytes].
+[[nodiscard]] std::int64_t peak_process_bytes();
+
+}  // namespace tributary::train

@@ -1,0 +1,42 @@
+#include "train/optimizer/apply_update.h"
+
+#include <cmath>
+
+#include <ATen/ATen.h>
+
+#include "train/optimizer/gradient_norm.h"
+#include "train/optimizer/learning_rate.h"
+
+namespace tributary::train {
+namespace {
+
+std::string first_not_finite(const model::Model& model) {
+  const at::NoGradGuard no_grad;
+  for (const auto& unit : model.units()) {
+    if (!unit->trainable()) continue;
+    for (const auto& parameter : unit->parameters())
+      if (!at::isfinite(unit->gradient_of(*parameter)).all().item<bool>()) return parameter->name;
+  }
+  return "gradient norm";  // finite values whose squares are not
+}
+
+}  // namespace
+
+Update apply_update(const model::Model& model, AdamW& optimizer, const config::RunConfig& config,
+                    double loss) {
+  Update update;
+  update.learning_rate = config.optimizer.learning_rate *
+                         learning_rate_factor(config.schedule, config.run.steps, optimizer.steps());
+  const double sum_squared = sum_squared_gradients(model.units());
+  update.grad_norm = std::sqrt(sum_squared);
+  if (!std::isfinite(loss)) {
+    update.not_finite = "loss";
+  } else if (!std::isfinite(sum_squared)) {
+    update.not_finite = first_not_finite(model);
+  } else {
+    optimizer.step(update.learning_rate, clip_factor(update.grad_norm, config.optimizer.clip_norm));
+  }
+  return update;
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "config/run_config.h"
+#include "model/model.h"
+#include "train/optimizer/adamw.h"
+
+namespace tributary::train {
+
+/// What became of the gradients of one step.
+struct Update {
+  double learning_rate = 0;
+  double grad_norm = 0;    // before clipping
+  std::string not_finite;  // `loss` or the first such parameter; then nothing was changed
+};
+
+/// Votes on loss and gradients, then clips and updates; the learning rate is that of the
+/// optimizer's next step. A vote against leaves parameters, moments and the step count as they are.
+///
+/// stream: the host waits once for the norm
+/// source: reliability.md section 6.1
+[[nodiscard]] Update apply_update(const model::Model& model, AdamW& optimizer,
+                                  const config::RunConfig& config, double loss);
+
+}  // namespace tributary::train

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "parallel/parameter.h"
+
+namespace tributary::train {
+
+/// Sums the squares of all gradients: the global norm squared.
+///
+/// dtype:  rows of 4096 are summed in f32, rows in f64 and in order, so that the number of compute
+///         threads changes no bit
+/// stream: the host waits once
+/// errors: none; NaN and infinity come through in the result
+[[nodiscard]] double sum_squared_gradients(std::span<const std::unique_ptr<parallel::Unit>> units);
+
+/// What to multiply the gradients by so that their norm is at most `most`; 1 when `most` is 0.
+[[nodiscard]] double clip_factor(double norm, double most);
+
+}  // namespace tributary::train

@@ -1,0 +1,61 @@
+#include "train/run/json_lines.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <unistd.h>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tributary::train {
+
+JsonLines::JsonLines(std::string path)
+    : path_(std::move(path)),
+      file_(open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666)) {
+  if (file_ < 0)
+    TRIB_RAISE(Fault::kResource, .what = "train: file of the run cannot be opened", .where = path_,
+               .found = std::strerror(errno));
+}
+
+JsonLines::~JsonLines() { close(file_); }
+
+void JsonLines::append(const Json& object) {
+  // Text in a prediction may hold a broken character: it is replaced, not refused.
+  const std::string line =
+      object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const ssize_t written = write(file_, line.data(), line.size());
+  if (written != static_cast<ssize_t>(line.size()))
+    TRIB_RAISE(Fault::kResource, .what = "train: file of the run cannot be written", .where = path_,
+               .found = written < 0 ? std::strerror(errno)
+                                    : str(written, " of ", line.size(), " bytes written"));
+}
+
+void cut_lines_after(const std::string& path, std::int64_t last_step) {
+  if (!std::filesystem::exists(path)) return;
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string kept;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const Json object = parse_json(line, path);
+    if (object.value("step", std::int64_t{0}) <= last_step) kept += line + "\n";
+  }
+  const std::string part = path + ".part";
+  std::ofstream out(part, std::ios::binary);
+  out << kept;
+  out.close();
+  if (!out)
+    TRIB_RAISE(Fault::kResource, .what = "train: file of the run cannot be written", .where = part,
+               .found = std::strerror(errno));
+  std::filesystem::rename(part, path);
+}
+
+}  // namespace tributary::train

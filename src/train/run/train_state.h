@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "core/json.h"
+#include "data/loader/loader.h"
+
+namespace tributary::train {
+
+/// What a resumed run must know besides parameters and moments.
+struct TrainState {
+  std::int64_t step = 0;  // global batches consumed, skipped steps included
+  std::int64_t optimizer_steps = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t skips_in_a_row = 0;
+  std::int64_t tokens = 0;
+  std::int64_t target_tokens = 0;
+  double train_seconds = 0;  // steps alone, over all parts of the run
+  double wall_seconds = 0;   // with validation and checkpoints
+  double best_loss = std::numeric_limits<double>::infinity();  // held-out
+  data::LoaderState loader;
+};
+
+[[nodiscard]] Json to_json(const TrainState& state);
+/// errors: Fault::kInput with ExitCode::kCheckpointRefused naming `where`
+[[nodiscard]] TrainState train_state_from_json(const Json& json, const std::string& where);
+
+}  // namespace tributary::train

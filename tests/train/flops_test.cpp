@@ -1,0 +1,79 @@
+#include "train/flops.h"
+
+#include <gtest/gtest.h>
+
+namespace tributary::train {
+namespace {
+
+config::ModelConfig make_qwen2_5_vl_7b() {
+  config::ModelConfig config;
+  config.family = config::ModelFamily::kQwen2_5Vl;
+  config.backbone = {.layers = 28,
+                     .width = 3584,
+                     .heads = 28,
+                     .kv_heads = 4,
+                     .head_width = 128,
+                     .mlp_width = 18944,
+                     .vocab = 152064,
+                     .max_positions = 128000,
+                     .rope_theta = 1e6,
+                     .norm_epsilon = 1e-6,
+                     .qkv_bias = true,
+                     .qk_norm = false,
+                     .tied_head = false,
+                     .mrope_section = {16, 24, 24}};
+  config.vision = config::VisionConfig{.layers = 32,
+                                       .width = 1280,
+                                       .heads = 16,
+                                       .mlp_width = 3420,
+                                       .output_width = 3584,
+                                       .full_attention_layers = {7, 15, 23, 31}};
+  return config;
+}
+
+SampleShape shape_of_image(Grid grid, std::int64_t tokens) {
+  return {.tokens = {tokens}, .target_tokens = {0}, .images = {grid}, .videos = {}};
+}
+
+// The worked example of a 1080 x 1920 image: 78 x 138 patches, 2691 tokens, 180 windows.
+TEST(CountForward, GivesTheImageOfTheWorkedExample) {
+  const ForwardFlops flops =
+      count_forward(make_qwen2_5_vl_7b(), shape_of_image({1, 78, 138}, 2691));
+  EXPECT_NEAR(flops.vision_linear, 13.594e12, 0.001e12);
+  EXPECT_NEAR(flops.projector, 0.240e12, 0.001e12);
+  EXPECT_NEAR(flops.vision_attention, 2.373e12 + 0.0958e12, 0.001e12);
+  EXPECT_NEAR(flops.vision_linear + flops.projector + flops.vision_attention, 16.30e12, 0.01e12);
+  EXPECT_NEAR(flops.backbone_linear, 2.0 * 2691 * 6.5253e9, 0.01e12);
+}
+
+// Table of constants: forward linear GF/token includes the head; attention at 8192 is halved there.
+TEST(CountForward, GivesTheConstantsPerTokenOfTheBackbone) {
+  config::ModelConfig config = make_qwen2_5_vl_7b();
+  config.vision.reset();
+  const double tokens = 8192;
+  const ForwardFlops flops = count_forward(
+      config, {.tokens = {8192}, .target_tokens = {8192}, .images = {}, .videos = {}});
+  EXPECT_NEAR((flops.backbone_linear + flops.head) / tokens, 14.141e9, 0.001e9);
+  EXPECT_NEAR(flops.backbone_attention / 2 / tokens, 1.644e9, 0.001e9);
+  EXPECT_NEAR(count_training(flops, {}).full / tokens, 52.29e9, 0.01e9);
+}
+
+TEST(CountTraining, CountsFrozenModulesByWhatTheirBackwardDoes) {
+  const ForwardFlops forward{.vision_linear = 1,
+                             .vision_attention = 10,
+                             .projector = 100,
+                             .backbone_linear = 1000,
+                             .backbone_attention = 10000,
+                             .head = 0};
+  const auto train = [&](std::vector<std::string> frozen) {
+    return count_training(forward, frozen).full;
+  };
+  EXPECT_DOUBLE_EQ(train({}), 3 * 11111);
+  EXPECT_DOUBLE_EQ(train({"vision"}), 11 + 3 * 100 + 3 * 11000);
+  EXPECT_DOUBLE_EQ(train({"backbone"}), 3 * 111 + 2 * 1000 + 3 * 10000);
+  EXPECT_DOUBLE_EQ(train({"vision", "projector", "backbone"}), 11111);
+  EXPECT_DOUBLE_EQ(count_training(forward, {}).causal, 3 * (1111 + 5000));
+}
+
+}  // namespace
+}  // namespace tributary::train
