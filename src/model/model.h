@@ -87,7 +87,9 @@ struct LossSum {
 };
 
 /// shape: hidden [tokens, width], targets [tokens] i64, -100 where nothing is predicted
-/// cost:  the head runs on target rows alone
-[[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets);
+/// cost:  the head runs on target rows alone; above `most_logits` in chunks whose logits are made
+///        again in backward, so that a vocabulary of 150,000 does not keep gigabytes
+[[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
+                               std::int64_t most_logits = std::int64_t{1} << 26);
 
 }  // namespace tributary::model

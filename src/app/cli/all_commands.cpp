@@ -9,6 +9,8 @@ const std::vector<Command>& all_commands() {
       {"data make-demo", "Render the demo data: five sources of questions about pictures",
        declare_data_make_demo},
       {"doctor", "Say what this build and machine can do, and what would not work", declare_doctor},
+      {"forward", "Run a model on processed tensors; write logits, loss, gradients",
+       declare_forward},
   };
   return commands;
 }

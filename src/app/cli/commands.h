@@ -8,5 +8,6 @@ namespace tributary::app {
 Run declare_config(Verb& verb);
 Run declare_data_make_demo(Verb& verb);
 Run declare_doctor(Verb& verb);
+Run declare_forward(Verb& verb);
 
 }  // namespace tributary::app

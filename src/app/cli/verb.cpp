@@ -31,6 +31,10 @@ void Verb::option(const std::string& names, std::int64_t& value, const std::stri
 void Verb::option(const std::string& names, double& value, const std::string& help) {
   state_.app->add_option(names, value, help)->capture_default_str();
 }
+void Verb::option(const std::string& names, std::vector<std::string>& values,
+                  const std::string& help) {
+  state_.app->add_option(names, values, help)->type_size(1)->allow_extra_args(false);
+}
 void Verb::required(const std::string& names, std::string& value, const std::string& help) {
   state_.app->add_option(names, value, help)->required();
 }

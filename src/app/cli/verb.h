@@ -27,6 +27,8 @@ class Verb {
   void option(const std::string& names, std::string& value, const std::string& help);
   void option(const std::string& names, std::int64_t& value, const std::string& help);
   void option(const std::string& names, double& value, const std::string& help);
+  /// May be given several times.
+  void option(const std::string& names, std::vector<std::string>& values, const std::string& help);
   void required(const std::string& names, std::string& value, const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);
   /// A command line that --help shows; every verb has one.

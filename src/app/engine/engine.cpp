@@ -24,7 +24,7 @@ EngineFacts collect_facts() {
 extern "C" const tributary::app::Engine* tributary_engine() {
   using namespace tributary::app;
   static const Engine engine{.train = nullptr,
-                             .forward = nullptr,
+                             .forward = run_forward,
                              .generate = nullptr,
                              .inspect_checkpoint = nullptr,
                              .verify_checkpoint = nullptr,

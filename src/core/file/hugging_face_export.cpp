@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/file/weight_directory.h"
+#include "core/json.h"
 #include "core/log.h"
 
 namespace tributary {
@@ -79,12 +80,52 @@ void write_weights(FileSystem& files, const HuggingFaceExport& content, const st
   write_file(files, target + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
+/// What transformers calls the type that all tensors have; empty when they differ.
+std::string transformers_type(const std::vector<TensorSpec>& tensors) {
+  const bool alike = std::all_of(tensors.begin(), tensors.end(), [&](const TensorSpec& tensor) {
+    return tensor.dtype == tensors.front().dtype;
+  });
+  if (tensors.empty() || !alike) return "";
+  switch (tensors.front().dtype) {
+    case StoredDtype::kFloat32:
+      return "float32";
+    case StoredDtype::kBfloat16:
+      return "bfloat16";
+    case StoredDtype::kFloat16:
+      return "float16";
+    default:
+      return "";
+  }
+}
+
+/// Names the type of the weights wherever config.json names one: transformers rounds the weights
+/// to it, and these may have been trained in a finer type than the source's.
+std::string with_weight_type(const std::string& text, const std::string& where,
+                             const std::string& type) {
+  nlohmann::json config = parse_json(text, where);
+  bool changed = false;
+  const auto set_type = [&](nlohmann::json& object) {
+    for (const char* key : {"dtype", "torch_dtype"}) {
+      if (!object.is_object() || !object.contains(key) || object[key] == type) continue;
+      object[key] = type;
+      changed = true;
+    }
+  };
+  set_type(config);
+  if (config.is_object())
+    for (nlohmann::json& value : config) set_type(value);
+  return changed && !type.empty() ? config.dump(2) + "\n" : text;
+}
+
 void copy_companions(FileSystem& files, const HuggingFaceExport& content,
                      const std::string& target) {
   for (const char* name : kCompanions) {
     const std::string from = content.source_directory + "/" + name;
-    if (exists(files, from))
-      write_file(files, target + "/" + name, read_text_file(files, from, kMostCompanionBytes));
+    if (!exists(files, from)) continue;
+    std::string text = read_text_file(files, from, kMostCompanionBytes);
+    if (std::string_view(name) == "config.json")
+      text = with_weight_type(text, from, transformers_type(content.tensors));
+    write_file(files, target + "/" + name, text);
   }
 }
 

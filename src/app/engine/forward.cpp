@@ -1,0 +1,71 @@
+#include <map>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "app/engine/engine_verbs.h"
+#include "core/error.h"
+#include "model/model.h"
+#include "model/processed_batch.h"
+#include "model/weights/stored_tensors.h"
+
+namespace tributary::app {
+namespace {
+
+config::MropeMode read_mrope_mode(const std::string& name) {
+  TRIB_REQUIRE(name == "hf5" || name == "official", .what = "app: unknown position mode",
+               .where = "--mrope", .found = escaped(name), .expected = "hf5 or official");
+  return name == "hf5" ? config::MropeMode::kHf5 : config::MropeMode::kOfficial;
+}
+
+/// Logits at their places in the padded batch; zeros where there is padding.
+at::Tensor spread_logits(const at::Tensor& logits, const model::ProcessedBatch& batch) {
+  at::Tensor all = at::zeros({batch.rows * batch.columns, logits.size(1)}, logits.options());
+  all.index_copy_(0, batch.places, logits);
+  return all.view({batch.rows, batch.columns, logits.size(1)});
+}
+
+void add_gradients(const model::Model& model, std::map<std::string, at::Tensor>& outputs) {
+  for (const auto& unit : model.units())
+    for (const auto& parameter : unit->parameters())
+      outputs[parameter->name] = unit->gradient_of(*parameter);
+}
+
+}  // namespace
+
+ExitCode run_forward(const ForwardOptions& options) {
+  const config::MropeMode mode = read_mrope_mode(options.mrope);
+  const config::ModelConfig config = config::read_model_config(options.model);
+  const model::ProcessedBatch batch =
+      model::pack_processed(config, model::read_tensors(options.inputs), mode);
+  TRIB_REQUIRE(!options.gradients || batch.targets.defined(), .what = "app: gradients need a loss",
+               .where = options.inputs, .found = "no tensor `labels`",
+               .fix = "add labels or leave --gradients out");
+
+  const std::unique_ptr<model::Model> model = model::make_model(config);
+  for (const auto& unit : model->units())
+    unit->materialize(at::kCPU, at::kFloat, /*trainable=*/options.gradients);
+  model::load_weights(*model, options.model);
+
+  const at::AutoGradMode record(options.gradients);
+  const at::Tensor hidden = model->forward(batch.pack);
+  std::map<std::string, at::Tensor> outputs;
+  {
+    const at::NoGradGuard no_grad;
+    outputs["logits"] = spread_logits(model->head(hidden), batch);
+  }
+  if (batch.targets.defined()) {
+    const model::LossSum loss = model::sum_loss(*model, hidden, batch.targets);
+    TRIB_REQUIRE(loss.targets > 0, .what = "app: labels hold no target", .where = options.inputs,
+                 .expected = "a label other than -100 after the first token of a sample");
+    const at::Tensor mean = loss.sum / loss.targets;
+    outputs["loss"] = mean;
+    if (options.gradients) torch::autograd::backward({mean});
+  }
+  if (options.gradients) add_gradients(*model, outputs);
+  model::write_tensors(options.output, outputs);
+  return ExitCode::kDone;
+}
+
+}  // namespace tributary::app

@@ -1,0 +1,78 @@
+#include "model/decoder_layer.h"
+
+#include <ATen/ATen.h>
+
+#include "ops/swiglu.h"
+
+namespace tributary::model {
+namespace {
+
+using config::BackboneConfig;
+using parallel::Norm;
+
+std::optional<Norm> head_norm(parallel::Unit& unit, const BackboneConfig& config,
+                              const std::string& name) {
+  if (!config.qk_norm) return std::nullopt;
+  return Norm(unit, name, config.head_width, config.norm_epsilon);
+}
+
+}  // namespace
+
+DecoderLayer::DecoderLayer(parallel::Unit& unit, const BackboneConfig& config,
+                           const std::string& prefix)
+    : config_(config),
+      attention_norm_(unit, prefix + ".input_layernorm", config.width, config.norm_epsilon),
+      query_key_value_(unit,
+                       {prefix + ".self_attn.q_proj", prefix + ".self_attn.k_proj",
+                        prefix + ".self_attn.v_proj"},
+                       {config.heads * config.head_width, config.kv_heads * config.head_width,
+                        config.kv_heads * config.head_width},
+                       {.in = config.width,
+                        .out = 0,
+                        .bias = config.qkv_bias ? parallel::Bias::kZeros : parallel::Bias::kNone,
+                        .deviation = config.initializer_range}),
+      query_norm_(head_norm(unit, config, prefix + ".self_attn.q_norm")),
+      key_norm_(head_norm(unit, config, prefix + ".self_attn.k_norm")),
+      attention_out_(unit, prefix + ".self_attn.o_proj",
+                     {.in = config.heads * config.head_width,
+                      .out = config.width,
+                      .bias = parallel::Bias::kNone,
+                      .deviation = config.initializer_range}),
+      mlp_norm_(unit, prefix + ".post_attention_layernorm", config.width, config.norm_epsilon),
+      gate_up_(unit, {prefix + ".mlp.gate_proj", prefix + ".mlp.up_proj"},
+               {config.mlp_width, config.mlp_width},
+               {.in = config.width,
+                .out = 0,
+                .bias = parallel::Bias::kNone,
+                .deviation = config.initializer_range}),
+      down_(unit, prefix + ".mlp.down_proj",
+            {.in = config.mlp_width,
+             .out = config.width,
+             .bias = parallel::Bias::kNone,
+             .deviation = config.initializer_range}) {}
+
+at::Tensor DecoderLayer::normalise_heads(const at::Tensor& heads) const {
+  const auto parts = heads.split_with_sizes({config_.heads, config_.kv_heads, config_.kv_heads}, 1);
+  return at::cat({(*query_norm_)(parts[0]), (*key_norm_)(parts[1]), parts[2]}, 1);
+}
+
+at::Tensor DecoderLayer::project(const at::Tensor& hidden, const ops::RotaryTable& rotary) const {
+  at::Tensor heads =
+      query_key_value_(attention_norm_(hidden))
+          .view({hidden.size(0), config_.heads + 2 * config_.kv_heads, config_.head_width});
+  if (query_norm_) heads = normalise_heads(heads);
+  return ops::rotate_heads(heads, rotary, config_.heads + config_.kv_heads);
+}
+
+at::Tensor DecoderLayer::finish(const at::Tensor& hidden, const at::Tensor& attended) const {
+  const at::Tensor middle = hidden + attention_out_(attended.flatten(1));
+  return middle + down_(ops::swiglu(gate_up_(mlp_norm_(middle))));
+}
+
+at::Tensor DecoderLayer::operator()(const at::Tensor& hidden, const PackContext& context) const {
+  const at::Tensor attended = ops::attend_packed(project(hidden, context.rotary), config_.heads,
+                                                 config_.kv_heads, context.groups);
+  return finish(hidden, attended);
+}
+
+}  // namespace tributary::model

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/model_config.h"
+#include "ops/attend_packed.h"
+#include "ops/rotary.h"
+#include "parallel/linear.h"
+#include "parallel/norm.h"
+
+namespace tributary::model {
+
+/// What all layers share about one pack.
+struct PackContext {
+  ops::RotaryTable rotary;
+  ops::SampleGroups groups;
+};
+
+/// One transformer block: pre-norm attention with grouped queries, pre-norm SwiGLU.
+class DecoderLayer {
+ public:
+  /// `prefix` names its parameters: model.layers.3
+  DecoderLayer(parallel::Unit& unit, const config::BackboneConfig& config,
+               const std::string& prefix);
+
+  /// shape: hidden [tokens, width] -> returns [tokens, width]
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& hidden, const PackContext& context) const;
+
+  // The two halves around attention, for decoding with a cache.
+  /// shape: returns rotated queries and keys, and values [tokens, heads + 2 * kv_heads, head_width]
+  [[nodiscard]] at::Tensor project(const at::Tensor& hidden, const ops::RotaryTable& rotary) const;
+  /// shape: attended [tokens, heads, head_width] -> returns [tokens, width]
+  [[nodiscard]] at::Tensor finish(const at::Tensor& hidden, const at::Tensor& attended) const;
+
+ private:
+  [[nodiscard]] at::Tensor normalise_heads(const at::Tensor& heads) const;
+
+  config::BackboneConfig config_;
+  parallel::Norm attention_norm_;
+  parallel::JoinedLinear query_key_value_;
+  std::optional<parallel::Norm> query_norm_;
+  std::optional<parallel::Norm> key_norm_;
+  parallel::Linear attention_out_;
+  parallel::Norm mlp_norm_;
+  parallel::JoinedLinear gate_up_;
+  parallel::Linear down_;
+};
+
+}  // namespace tributary::model

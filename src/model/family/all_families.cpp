@@ -1,0 +1,35 @@
+#include "model/family/all_families.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace tributary::model {
+
+const std::vector<Family>& all_families() {
+  static const std::vector<Family> families{
+      {.family = config::ModelFamily::kQwen2, .name = "qwen2", .make = make_text_model},
+      {.family = config::ModelFamily::kQwen3, .name = "qwen3", .make = make_text_model},
+  };
+  return families;
+}
+
+const Family& find_family(config::ModelFamily family) {
+  const auto found = std::find_if(all_families().begin(), all_families().end(),
+                                  [&](const Family& entry) { return entry.family == family; });
+  TRIB_CHECK(found != all_families().end(), .what = "model: family without an entry in the list",
+             .found = str("family ", static_cast<int>(family)));
+  return *found;
+}
+
+std::string released_name(const Family& family, const std::string& name) {
+  for (const auto& [prefix, released] : family.prefixes)
+    if (name.starts_with(prefix)) return released + name.substr(prefix.size());
+  return name;
+}
+
+std::unique_ptr<Model> make_model(const config::ModelConfig& config) {
+  return find_family(config.family).make(config);
+}
+
+}  // namespace tributary::model

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/model_config.h"
+#include "model/model.h"
+
+namespace tributary::model {
+
+/// How one family is built and what its files call the parameters.
+struct Family {
+  config::ModelFamily family;
+  std::string name;
+  std::unique_ptr<Model> (*make)(const config::ModelConfig& config);
+  /// Prefixes of transformers 5.x and the released ones that they stand for; the first that fits.
+  std::vector<std::pair<std::string, std::string>> prefixes = {};
+};
+
+/// The visible list.
+[[nodiscard]] const std::vector<Family>& all_families();
+/// errors: Fault::kBug when the list lacks it
+[[nodiscard]] const Family& find_family(config::ModelFamily family);
+
+/// The name in released checkpoints of a tensor in a file of either layout.
+[[nodiscard]] std::string released_name(const Family& family, const std::string& name);
+
+// One function a family, each in `<family>.cpp`.
+[[nodiscard]] std::unique_ptr<Model> make_text_model(const config::ModelConfig& config);
+
+}  // namespace tributary::model

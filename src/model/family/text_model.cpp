@@ -1,0 +1,59 @@
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "model/backbone.h"
+#include "model/family/all_families.h"
+
+namespace tributary::model {
+namespace {
+
+/// The text models Qwen2, Qwen2.5 (bias on query, key and value) and Qwen3 (norms on the heads of
+/// query and key): a backbone and nothing else.
+class TextModel final : public Model {
+ public:
+  explicit TextModel(const config::ModelConfig& config)
+      : Model(config), backbone_(config.backbone, "model.", units_) {}
+
+  at::Tensor forward(const PackedBatch& batch) override {
+    require_text(batch);
+    return backbone_.forward(backbone_.embed(batch.input_ids), batch.position_ids,
+                             batch.cu_seqlens);
+  }
+  at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
+
+  at::Tensor prefill(const PackedBatch& batch, KvCache& cache) override {
+    require_text(batch);
+    const at::NoGradGuard no_grad;
+    return backbone_.prefill(backbone_.embed(batch.input_ids), batch.position_ids, batch.cu_seqlens,
+                             cache);
+  }
+  at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) override {
+    return backbone_.decode(token_ids, cache);
+  }
+
+  void set_recompute(std::span<const std::string> modules) override {
+    const bool again = std::find(modules.begin(), modules.end(), "backbone") != modules.end();
+    backbone_.set_keep(again ? parallel::Keep::kInput : parallel::Keep::kActivations);
+  }
+
+ private:
+  static void require_text(const PackedBatch& batch) {
+    TRIB_REQUIRE(
+        !batch.pixel_values.defined() && !batch.pixel_values_videos.defined(),
+        .what = "model: a text model cannot take images or clips",
+        .found = str(batch.image_grids.size(), " images, ", batch.video_grids.size(), " clips"),
+        .fix = "use a model with a vision tower, such as Qwen2.5-VL");
+  }
+
+  Backbone backbone_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_text_model(const config::ModelConfig& config) {
+  return std::make_unique<TextModel>(config);
+}
+
+}  // namespace tributary::model

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model/model.h"
+
+namespace tributary::model {
+
+/// How answers are decoded.
+struct Decoding {
+  std::int64_t max_new_tokens = 64;
+  std::vector<std::int64_t> stop_tokens = {};  // end an answer; not part of it
+  double temperature = 0;                      // 0: greedy, the lowest token id among equals
+  double top_p = 1;  // of sampling: least set of tokens with this probability
+  std::uint64_t seed = 0;
+};
+
+/// Called with each new token of a sample as it is decoded; stop tokens are left out.
+using OnToken = std::function<void(std::size_t sample, std::int64_t token)>;
+
+/// Decodes an answer to every prompt of a pack, all at once; finished samples leave the batch.
+///
+/// shape:  returns one list of tokens a sample
+/// owns:   an answer depends on its own prompt, the seed and its place in the pack alone, up to the
+///         rounding of sums
+/// errors: Fault::kInput when temperature, top_p or max_new_tokens is out of range
+/// cost:   one prefill, then one decode step a token of the longest answer
+[[nodiscard]] std::vector<std::vector<std::int64_t>> generate(Model& model,
+                                                              const PackedBatch& prompts,
+                                                              const Decoding& decoding,
+                                                              const OnToken& on_token = {});
+
+}  // namespace tributary::model

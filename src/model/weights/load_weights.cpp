@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <map>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "core/file/weight_directory.h"
+#include "core/log.h"
+#include "model/family/all_families.h"
+#include "model/model.h"
+#include "model/weights/stored_tensors.h"
+
+namespace tributary::model {
+namespace {
+
+using Place = WeightDirectory::Place;
+
+/// Old files hold tables that are no parameters: they follow from the configuration.
+bool is_derived_table(const std::string& name) {
+  return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".rotary_pos_emb.inv_freq") ||
+         name.ends_with(".position_ids");
+}
+
+/// The tensors of a directory by their names in released checkpoints.
+std::map<std::string, Place> locate_tensors(const Family& family, const WeightDirectory& weights) {
+  std::map<std::string, Place> located;
+  for (const auto& [name, place] : weights.tensors()) {
+    if (is_derived_table(name)) continue;
+    const auto [entry, is_new] = located.try_emplace(released_name(family, name), place);
+    TRIB_REQUIRE(is_new, .what = "model: weights hold a tensor under two names",
+                 .where = place.file->path(),
+                 .found = str(escaped(name), " and ", escaped(entry->second.tensor->name)));
+  }
+  return located;
+}
+
+/// The first names of a list, and how many there are in all.
+std::string list_names(const std::string& title, const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 20;
+  if (names.empty()) return "";
+  std::string text = str(title, " (", names.size(), "):");
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) text += " " + names[i] + ",";
+  text.back() = names.size() > kShown ? ' ' : ';';
+  return text + (names.size() > kShown ? "...; " : " ");
+}
+
+bool is_float(StoredDtype dtype) {
+  return dtype == StoredDtype::kFloat32 || dtype == StoredDtype::kBfloat16 ||
+         dtype == StoredDtype::kFloat16 || dtype == StoredDtype::kFloat64;
+}
+
+std::string describe(at::IntArrayRef found, at::IntArrayRef expected) {
+  return tributary::str(found, " instead of ", expected);
+}
+
+struct Faults {
+  std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+  std::vector<std::string> mis_shaped;
+
+  void raise_if_any(const std::string& directory) const {
+    const std::string found = list_names("missing", missing) +
+                              list_names("unexpected", unexpected) +
+                              list_names("of another shape or type", mis_shaped);
+    TRIB_REQUIRE(found.empty(), .what = "model: weights do not fit config.json", .where = directory,
+                 .found = found.substr(0, found.rfind(';')),
+                 .fix = "use the config.json and the weights of one model");
+  }
+};
+
+/// A head that config.json ties must be the embedding, if the file holds one at all.
+void require_tied(const std::map<std::string, Place>& located, const Place& head) {
+  const auto embedding = located.find("model.embed_tokens.weight");
+  if (embedding == located.end()) return;  // reported as missing
+  const at::Tensor tied = view_stored(*embedding->second.file, *embedding->second.tensor);
+  TRIB_REQUIRE(at::equal(tied, view_stored(*head.file, *head.tensor)),
+               .what = "model: weights hold a head that differs from the embedding",
+               .where = head.file->path(), .found = "lm_head.weight",
+               .expected = "equal to model.embed_tokens.weight, as config.json ties them",
+               .fix = "set tie_word_embeddings to false in config.json to use both");
+}
+
+}  // namespace
+
+void load_weights(Model& model, const std::string& directory) {
+  const at::NoGradGuard no_grad;
+  const WeightDirectory weights(directory);
+  std::map<std::string, Place> located =
+      locate_tensors(find_family(model.config().family), weights);
+
+  if (const auto head = located.find("lm_head.weight");
+      head != located.end() && model.config().backbone.tied_head) {
+    require_tied(located, head->second);
+    located.erase(head);
+  }
+  if (!model.config().backbone.tied_head && !located.contains("lm_head.weight")) {
+    if (const auto embedding = located.find("model.embed_tokens.weight");
+        embedding != located.end()) {
+      log_warning(str("model: ", directory,
+                      " has no lm_head.weight: the head starts as a copy of the embedding; set "
+                      "tie_word_embeddings in config.json to keep them equal"));
+      located.emplace("lm_head.weight", embedding->second);
+    }
+  }
+
+  Faults faults;
+  std::vector<std::pair<at::Tensor, Place>> copies;
+  for (const auto& unit : model.units()) {
+    for (const auto& parameter : unit->parameters()) {
+      const auto entry = located.find(parameter->name);
+      if (entry == located.end()) {
+        faults.missing.push_back(parameter->name);
+        continue;
+      }
+      const StoredTensor& tensor = *entry->second.tensor;
+      if (tensor.shape != parameter->shape)
+        faults.mis_shaped.push_back(
+            str(parameter->name, " ", describe(tensor.shape, parameter->shape)));
+      else if (!is_float(tensor.dtype))
+        faults.mis_shaped.push_back(str(parameter->name, " ", stored_name(tensor.dtype)));
+      else
+        copies.emplace_back(parameter->value, entry->second);
+      located.erase(entry);
+    }
+  }
+  for (const auto& [name, place] : located)
+    faults.unexpected.push_back(escaped(place.tensor->name));
+  faults.raise_if_any(directory);
+  for (auto& [value, place] : copies) value.copy_(view_stored(*place.file, *place.tensor));
+}
+
+}  // namespace tributary::model

@@ -1,0 +1,182 @@
+"""Compares Qwen2 and Qwen3 with transformers: logits, loss and every gradient, and round trips."""
+
+import dataclasses
+import random
+import shutil
+
+import harness
+import torch
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+VOCAB = 300
+
+
+@dataclasses.dataclass
+class Sizes:
+    """What differs between the tiny models."""
+
+    heads: int = 4
+    kv_heads: int = 2
+    head_width: int = 16
+    width: int = 64
+    mlp: int = 96
+    layers: int = 2
+    tied: bool = False
+    theta: float = 1e6
+    epsilon: float = 1e-6
+
+
+def make_model(family, sizes, seed):
+    common = dict(
+        vocab_size=VOCAB, hidden_size=sizes.width, intermediate_size=sizes.mlp,
+        num_hidden_layers=sizes.layers, num_attention_heads=sizes.heads,
+        num_key_value_heads=sizes.kv_heads, max_position_embeddings=512,
+        rms_norm_eps=sizes.epsilon, tie_word_embeddings=sizes.tied,
+        rope_parameters=dict(rope_type="default", rope_theta=sizes.theta),
+        bos_token_id=None, eos_token_id=None)
+    if family == "qwen2":
+        config, kind = Qwen2Config(**common), Qwen2ForCausalLM
+        assert sizes.head_width * sizes.heads == sizes.width
+    else:
+        config, kind = Qwen3Config(**common, head_dim=sizes.head_width), Qwen3ForCausalLM
+    model = kind._from_config(config, attn_implementation="eager")
+    model.tie_weights()
+    return harness.randomize(model, seed)
+
+
+def make_sample(draw, length):
+    ids = [draw.randrange(VOCAB) for _ in range(length)]
+    labels = [-100 if 3 * i < length else token for i, token in enumerate(ids)]
+    labels[0] = -100  # the first token of a sample is never a target
+    return ids, labels
+
+
+def packed(rows):
+    """Each row holds several samples; positions restart, which transformers takes as a boundary."""
+    def stack(pick):
+        return torch.tensor([[v for s in row for v in pick(s)] for row in rows])
+    return dict(input_ids=stack(lambda s: s[0]), labels=stack(lambda s: s[1]),
+                position_ids=stack(lambda s: range(len(s[0]))))
+
+
+def padded(samples, left):
+    longest = max(len(ids) for ids, _ in samples)
+
+    def stack(rows, fill):
+        pads = [[fill] * (longest - len(row)) for row in rows]
+        return torch.tensor([p + row if left else row + p for row, p in zip(rows, pads)])
+
+    return dict(input_ids=stack([s[0] for s in samples], 0),
+                labels=stack([s[1] for s in samples], -100),
+                attention_mask=stack([[1] * len(s[0]) for s in samples], 0))
+
+
+def fixed_cases(family):
+    """Yields (name, sizes, layout, lengths by row); each meets one edge."""
+    qwen3 = family == "qwen3"
+    yield "GQA 4/2, packed", Sizes(), "packed", [[9, 1, 17, 30]]
+    yield "MHA, tied, right padding", Sizes(kv_heads=4, tied=True), "right", [[9], [23], [4]]
+    yield ("MQA 8/1, left padding, theta 1e4",
+           Sizes(heads=8, kv_heads=1, head_width=8 if not qwen3 else 32, theta=1e4), "left",
+           [[12], [5], [31]])
+    yield ("GQA 6/3, two packed rows, epsilon 1e-5",
+           Sizes(heads=6, kv_heads=3, width=96, head_width=16 if not qwen3 else 10, epsilon=1e-5),
+           "packed", [[6, 14, 3], [20, 2, 1]])
+    yield ("one layer, tied, long sample", Sizes(layers=1, tied=True, mlp=40), "packed", [[160, 70]])
+    yield "one row, nothing given", Sizes(layers=3), "plain", [[40]]
+
+
+def random_case(seed):
+    draw = random.Random(seed)
+    kv_heads = draw.choice([1, 2, 3])
+    heads = kv_heads * draw.choice([1, 2, 3])
+    head_width = draw.choice([8, 12, 16])
+    sizes = Sizes(heads=heads, kv_heads=kv_heads, head_width=head_width, width=heads * head_width,
+                  mlp=draw.choice([40, 72, 100]), layers=draw.choice([1, 2, 3]),
+                  tied=draw.random() < 0.5, theta=draw.choice([1e4, 5e5, 1e6]),
+                  epsilon=draw.choice([1e-6, 1e-5]))
+    layout = draw.choice(["packed", "left", "right"])
+    count = draw.randrange(2, 5)
+    lengths = [draw.randrange(2, 40) for _ in range(count)]
+    return f"random {seed}", sizes, layout, [lengths] if layout == "packed" else [[n] for n in lengths]
+
+
+def make_case(family, name, sizes, layout, lengths):
+    draw = random.Random(name)
+    model = make_model(family, sizes, seed=len(name))
+    rows = [[make_sample(draw, length) for length in row] for row in lengths]
+    if layout == "packed":
+        inputs = packed(rows)
+    elif layout == "plain":
+        inputs = dict(packed(rows), position_ids=None)
+    else:
+        inputs = padded([row[0] for row in rows], left=layout == "left")
+    return harness.Case(f"{family}: {name}", model, inputs)
+
+
+def load(directory, dtype):
+    """Returns the model and a sentence for each key that does not fit."""
+    model, report = AutoModelForCausalLM.from_pretrained(
+        directory, attn_implementation="eager", dtype=dtype, output_loading_info=True)
+    faults = [f"{kind}: {sorted(report[kind])}"
+              for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") if report[kind]]
+    return model.eval(), faults
+
+
+def round_trips(suite, case):
+    expected = harness.reference(case)
+    base = suite.directory(case)
+
+    def ours_of(directory):
+        return harness.compare(expected, harness.run_forward(suite.binary, directory, case.inputs),
+                               case.inputs.get("attention_mask"))
+
+    def fresh():
+        case.model.save_pretrained(base / "fresh")
+        return ours_of(base / "fresh")
+
+    def sharded():
+        case.model.save_pretrained(base / "sharded", max_shard_size="60KB")
+        count = len(list((base / "sharded").glob("*.safetensors")))
+        measures, faults = ours_of(base / "sharded")
+        return {"shards": count, **measures}, faults + ([] if count > 2 else ["it is one file"])
+
+    def nested_config():
+        harness.publish(dataclasses.replace(case, flat_config=False), base / "nested")
+        return ours_of(base / "nested")
+
+    def exported():
+        source, target = base / "source", base / "exported"
+        shutil.rmtree(target, ignore_errors=True)
+        harness.publish(case, source)
+        # A stale type in config.json must not round what we wrote.
+        text = (source / "config.json").read_text()
+        (source / "config.json").write_text(text.replace('"float32"', '"bfloat16"'))
+        suite.export(source, target)
+        model, faults = load(target, "auto")
+        given = {k: v for k, v in case.inputs.items() if v is not None}
+        with torch.no_grad():
+            found = model(**given, use_cache=False).logits
+            wanted = case.model(**given, use_cache=False).logits
+        if not torch.equal(found, wanted):
+            faults.append(f"logits differ by {(found - wanted).abs().max():.1e}")
+        return {"tensors": len(model.state_dict())}, faults
+
+    suite.check(f"{case.name}: saved fresh by transformers", fresh)
+    suite.check(f"{case.name}: saved in shards by transformers", sharded)
+    suite.check(f"{case.name}: config.json of transformers 5.x", nested_config)
+    suite.check(f"{case.name}: exported by us", exported)
+
+
+def cases(suite):
+    for family in ("qwen2", "qwen3"):
+        everything = [*fixed_cases(family), *(random_case(seed) for seed in range(6))]
+        for spec in everything:
+            suite.parity(make_case(family, *spec))
+        for spec in everything[:2]:  # untied and tied
+            round_trips(suite, make_case(family, *spec))
+
+
+if __name__ == "__main__":
+    harness.run_suite(__doc__, cases, at_least=40)
