@@ -56,6 +56,26 @@ def randomize(model, seed):
     return model.eval()
 
 
+def randomize_lively(model, seed):
+    """Draws parameters so large that activations leave the linear range and attention is sharp.
+
+    With DEVIATION everywhere a wrong activation function would stay below the limits.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in sorted(model.named_parameters()):
+            draw = torch.randn(parameter.shape, generator=generator)
+            if "norm" in name or "ln_q" in name:
+                parameter.copy_(1 + 0.3 * draw)
+            elif parameter.dim() == 1:
+                parameter.copy_(0.3 * draw)
+            elif "embed_tokens" in name:
+                parameter.copy_(draw)
+            else:
+                parameter.copy_(draw * 1.5 / parameter[0].numel() ** 0.5)
+    return model.eval()
+
+
 def published_name(name):
     """The name in released checkpoints of a parameter of the transformers class."""
     if name.startswith("model.visual."):

@@ -30,7 +30,7 @@ class Sizes:
     tokens_per_second: int = 2
 
 
-def make_model(sizes, seed):
+def make_model(sizes, seed, lively):
     config = Qwen2_5_VLConfig(
         text_config=dict(
             vocab_size=VOCAB, hidden_size=16 * sizes.heads, intermediate_size=24 * sizes.heads,
@@ -48,7 +48,7 @@ def make_model(sizes, seed):
         vision_end_token_id=END, tie_word_embeddings=sizes.tied)
     model = Qwen2_5_VLForConditionalGeneration._from_config(config, attn_implementation="eager")
     model.tie_weights()
-    return harness.randomize(model, seed)
+    return (harness.randomize_lively if lively else harness.randomize)(model, seed)
 
 
 class Sample:
@@ -188,7 +188,7 @@ def random_case(seed):
 
 def make_case(name, sizes, layout, samples):
     draw = random.Random(name)
-    model = make_model(sizes, seed=len(name))
+    model = make_model(sizes, seed=len(name), lively=name.startswith("random"))
     made = [Sample(draw, parts, sizes) for parts in samples]
     if layout == "packed":
         inputs = packed(model, [made])

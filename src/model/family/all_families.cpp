@@ -10,6 +10,10 @@ const std::vector<Family>& all_families() {
   static const std::vector<Family> families{
       {.family = config::ModelFamily::kQwen2, .name = "qwen2", .make = make_text_model},
       {.family = config::ModelFamily::kQwen3, .name = "qwen3", .make = make_text_model},
+      {.family = config::ModelFamily::kQwen2_5Vl,
+       .name = "qwen2_5_vl",
+       .make = make_qwen2_5_vl,
+       .prefixes = {{"model.visual.", "visual."}, {"model.language_model.", "model."}}},
   };
   return families;
 }

@@ -29,5 +29,6 @@ struct Family {
 
 // One function a family, each in `<family>.cpp`.
 [[nodiscard]] std::unique_ptr<Model> make_text_model(const config::ModelConfig& config);
+[[nodiscard]] std::unique_ptr<Model> make_qwen2_5_vl(const config::ModelConfig& config);
 
 }  // namespace tributary::model
