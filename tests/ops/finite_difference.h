@@ -52,4 +52,6 @@ inline double distance(const at::Tensor& a, const at::Tensor& b) {
   return at::max(at::abs(a.to(at::kDouble) - b.to(at::kDouble))).item<double>();
 }
 
+inline double largest(const at::Tensor& tensor) { return at::max(at::abs(tensor)).item<double>(); }
+
 }  // namespace tributary::ops

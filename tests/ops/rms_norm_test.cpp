@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 
 #include <ATen/ATen.h>
 
@@ -23,6 +24,32 @@ TEST(RmsNorm, GradientsEqualFiniteDifferences) {
   };
   EXPECT_LT(gradient_error(norm, {random({5, 7}), random({7})}), 1e-7);
   EXPECT_LT(gradient_error(norm, {random({3, 2, 4}), random({4})}), 1e-7);
+}
+
+/// The f32 kernel of CPUs and the chain of tensor operations, which f64 takes.
+TEST(RmsNorm, InF32EqualsF64) {
+  for (const std::int64_t width : {1, 7, 64, 130}) {
+    const at::Tensor x = random({1300, width}).requires_grad_();
+    const at::Tensor weight = random({width}).requires_grad_();
+    const at::Tensor narrow_x = x.detach().to(at::kFloat).requires_grad_();
+    const at::Tensor narrow_weight = weight.detach().to(at::kFloat).requires_grad_();
+    const at::Tensor gradient = random({1300, width});
+    const at::Tensor out = rms_norm(x, weight, 1e-6);
+    const at::Tensor narrow_out = rms_norm(narrow_x, narrow_weight, 1e-6);
+    torch::autograd::backward({out}, {gradient});
+    torch::autograd::backward({narrow_out}, {gradient.to(at::kFloat)});
+    EXPECT_LT(distance(narrow_out, out), 2e-6 * largest(out)) << "width " << width;
+    EXPECT_LT(distance(narrow_x.grad(), x.grad()), 2e-5 * largest(x.grad())) << "width " << width;
+    EXPECT_LT(distance(narrow_weight.grad(), weight.grad()), 3e-5 * largest(weight.grad()));
+  }
+}
+
+TEST(RmsNorm, PassesOnWhatIsNotANumber) {
+  at::Tensor x = at::ones({2, 8});
+  x[1][3] = std::numeric_limits<float>::quiet_NaN();
+  const at::Tensor out = rms_norm(x, at::ones({8}), 1e-6);
+  EXPECT_FALSE(at::any(at::isnan(out[0])).item<bool>());
+  EXPECT_TRUE(at::all(at::isnan(out[1])).item<bool>());
 }
 
 TEST(RmsNorm, TakesHeadsThatAreAViewOfAWiderTensor) {

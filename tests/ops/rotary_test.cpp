@@ -38,6 +38,23 @@ TEST(RotateHeads, GradientsEqualFiniteDifferences) {
   EXPECT_LT(gradient_error(rotate, {random({3, 3, 4})}), 1e-7);
 }
 
+/// The f32 kernel of CPUs and the chain of tensor operations, which f64 takes.
+TEST(RotateHeads, InF32EqualsF64) {
+  for (const std::int64_t half : {1, 5, 16}) {
+    const at::Tensor angles = random({150, half});
+    const at::Tensor heads = random({150, 5, 2 * half}).requires_grad_();
+    const at::Tensor narrow = heads.detach().to(at::kFloat).requires_grad_();
+    const at::Tensor gradient = random({150, 5, 2 * half});
+    const at::Tensor out = rotate_heads(heads, make_rotary_table(angles, at::kDouble), 3);
+    const at::Tensor narrow_out =
+        rotate_heads(narrow, make_rotary_table(angles.to(at::kFloat), at::kFloat), 3);
+    torch::autograd::backward({out}, {gradient});
+    torch::autograd::backward({narrow_out}, {gradient.to(at::kFloat)});
+    EXPECT_LT(distance(narrow_out, out), 3e-6) << "half " << half;
+    EXPECT_LT(distance(narrow.grad(), heads.grad()), 3e-6) << "half " << half;
+  }
+}
+
 TEST(RotateHeads, ComputesInTheTypeOfTheTable) {
   const at::Tensor angles = random({64, 8}, at::kFloat);
   const at::Tensor heads = random({64, 2, 16}, at::kBFloat16);
