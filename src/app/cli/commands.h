@@ -9,5 +9,6 @@ Run declare_config(Verb& verb);
 Run declare_data_make_demo(Verb& verb);
 Run declare_doctor(Verb& verb);
 Run declare_forward(Verb& verb);
+Run declare_report(Verb& verb);
 
 }  // namespace tributary::app

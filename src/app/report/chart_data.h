@@ -1,0 +1,12 @@
+#pragma once
+
+#include "app/report/run_record.h"
+#include "core/json.h"
+
+namespace tributary::app {
+
+/// The columns that the charts of the page draw. A long run is cut into at most `most_points`
+/// pieces of equal length, each drawn as the mean of its steps.
+[[nodiscard]] Json chart_data(const RunRecord& run, std::size_t most_points);
+
+}  // namespace tributary::app

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "app/report/html.h"
+#include "app/report/sections.h"
+#include "core/text.h"
+
+namespace tributary::app {
+namespace {
+
+std::string chart_card(const std::string& id, const std::string& title, const std::string& unit,
+                       bool wide = false) {
+  return str("<div class=\"card", wide ? " wide" : "", "\"><div class=\"chart-head\"><h3>",
+             html(title), "<span class=\"unit\">", html(unit),
+             "</span></h3><div class=\"switches\"></div></div><div class=\"chart\" id=\"chart-", id,
+             "\" data-label=\"", html(title), "\"></div></div>\n");
+}
+
+struct SourceScore {
+  std::string name;
+  MaybeNumber accuracy, blind;
+  std::size_t asked = 0, right = 0;
+};
+
+std::string bar_row(const SourceScore& score, bool total) {
+  const auto bar = [](const char* kind, const MaybeNumber& share) {
+    const double width = 100 * std::clamp(share.value_or(0), 0.0, 1.0);
+    return str("<div class=\"bar", kind, "\"><i style=\"width:", show_number(width),
+               "%\"></i></div>");
+  };
+  std::string row = str("<div class=\"bar-row", total ? " total" : "", "\"><div class=\"name\">",
+                        html(score.name));
+  if (score.asked > 0)
+    row += str("<small>", show_count(static_cast<double>(score.right)), " of ",
+               show_count(static_cast<double>(score.asked)), "</small>");
+  row += str("</div><div class=\"track\">", bar("", score.accuracy),
+             score.blind ? bar(" blind", score.blind) : "", "</div><div class=\"value\">",
+             score.accuracy ? show_percent(*score.accuracy) : "–");
+  if (score.blind) row += str("<small>blind ", show_percent(*score.blind), "</small>");
+  return row + "</div></div>\n";
+}
+
+MaybeNumber find_number(const std::map<std::string, double>& map, const std::string& key) {
+  const auto entry = map.find(key);
+  return entry == map.end() ? std::nullopt : MaybeNumber(entry->second);
+}
+
+SourceScore score_of(const RunRecord& run, const std::string& source) {
+  SourceScore score{source, find_number(run.summary->accuracy, source),
+                    find_number(run.summary->blind_accuracy_by_source, source)};
+  for (const Prediction& prediction : run.predictions) {
+    if (source != "overall" && prediction.source != source) continue;
+    ++score.asked;
+    score.right += prediction.correct ? 1 : 0;
+  }
+  if (source == "overall") {
+    score.name = "All sources";
+    score.blind = run.summary->blind_accuracy;
+  }
+  return score;
+}
+
+}  // namespace
+
+std::string missing_box(const std::string& file, const std::string& content) {
+  return str("<p class=\"missing\"><code>", html(file), "</code> is missing: ", html(content),
+             "</p>\n");
+}
+
+std::string accuracy_section(const RunRecord& run) {
+  std::string text =
+      "<section id=\"accuracy\"><h2>Accuracy</h2>\n<p class=\"about\">Generated answers to "
+      "held-out questions that equal the expected answer, by source.</p>\n";
+  if (!run.summary) {
+    text += missing_box("summary.json", "the run has not written its figures at the end.");
+  } else if (run.summary->accuracy.empty()) {
+    text += "<p class=\"missing\">The run measured no accuracy: it has no held-out samples.</p>\n";
+  } else {
+    std::string rows;
+    if (run.summary->accuracy.contains("overall")) rows = bar_row(score_of(run, "overall"), true);
+    for (const auto& [source, accuracy] : run.summary->accuracy)
+      if (source != "overall") rows += bar_row(score_of(run, source), false);
+    text += str("<div class=\"card\"><div class=\"bars\">\n", rows, "</div>");
+    if (run.summary->blind_accuracy)
+      text +=
+          "<p class=\"key\"><span><i style=\"height:11px;background:var(--c0)\"></i>with the "
+          "picture</span><span><i style=\"height:6px;background:var(--faint)\"></i>blind: pixels "
+          "set to zero</span></p>";
+    text += "</div>\n";
+  }
+  return text + "</section>\n";
+}
+
+std::string learning_section(const RunRecord& run) {
+  std::string text =
+      "<section id=\"learning\"><h2>Learning</h2>\n<p class=\"about\">Loss is the mean over the "
+      "target tokens of a global batch. Bold curves follow a running mean; point at a curve to "
+      "read it, click a name to hide it.</p>\n<div class=\"grid\">\n";
+  text += chart_card("loss", "Loss by source", "per target token", /*wide=*/true);
+  if (!run.validations.empty())
+    text += chart_card("held-out", "Held-out accuracy", "exact match", /*wide=*/true);
+  text += chart_card("learning-rate", "Learning rate", "before group scales");
+  text += chart_card("gradient", "Gradient norm", "before clipping");
+  text += "</div>\n";
+  if (run.validations.empty())
+    text += "<div style=\"height:16px\"></div>" +
+            missing_box("validation.jsonl", "the run was not validated on the way.");
+  return text + "</section>\n";
+}
+
+std::string speed_section(const RunRecord& run) {
+  const auto recorded = [&](MaybeNumber StepRecord::*field) {
+    return std::any_of(run.steps.begin(), run.steps.end(),
+                       [field](const StepRecord& step) { return (step.*field).has_value(); });
+  };
+  std::string text =
+      "<section id=\"speed\"><h2>Speed</h2>\n<p class=\"about\">Where the wall time of a step "
+      "goes, and how full its microbatches are.</p>\n<div class=\"grid\">\n";
+  text += chart_card("throughput", "Throughput", "tokens/s");
+  text += chart_card("phases", "Time per phase", "of one step");
+  text += chart_card("fill", "Packing", "share of the capacity");
+  if (recorded(&StepRecord::bytes)) text += chart_card("memory", "Memory", "peak so far");
+  if (recorded(&StepRecord::mfu))
+    text += chart_card("machine", "Model FLOPs utilisation", "share of the peak");
+  return text + "</div></section>\n";
+}
+
+}  // namespace tributary::app

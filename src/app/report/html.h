@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/json.h"
+
+namespace tributary::app {
+
+/// Text as HTML content or as a quoted attribute; bytes that are no UTF-8 become U+FFFD.
+[[nodiscard]] std::string html(std::string_view text);
+
+/// JSON that may stand inside a <script> element: no `<`, no line separator.
+[[nodiscard]] std::string script_json(const Json& json);
+
+// Numbers as people read them.
+[[nodiscard]] std::string show_count(double count);       // 12,345
+[[nodiscard]] std::string show_percent(double fraction);  // 94.1 %
+[[nodiscard]] std::string show_duration(double seconds);  // 4 min 1 s
+[[nodiscard]] std::string show_bytes(double bytes);       // 1.10 GiB
+[[nodiscard]] std::string show_number(double number);     // four digits
+
+}  // namespace tributary::app

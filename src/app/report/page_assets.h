@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+
+namespace tributary::app {
+
+/// The files of src/app/report/page, put into the program by CMake.
+extern const std::string_view kPageStyle;
+extern const std::string_view kPageScript;
+
+}  // namespace tributary::app

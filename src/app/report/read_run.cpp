@@ -1,0 +1,230 @@
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "app/report/run_record.h"
+#include "core/error.h"
+#include "core/json.h"
+
+namespace tributary::app {
+namespace {
+
+/// One JSON object of a file; readers of its fields name the place when the type is wrong.
+class Fields {
+ public:
+  Fields(Json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {
+    TRIB_REQUIRE(object_.is_object(), .what = "report: not a JSON object", .where = where_,
+                 .found = object_.type_name(), .expected = "an object {...}");
+  }
+
+  [[nodiscard]] const Json* find(const char* name) const {
+    const auto field = object_.find(name);
+    return field == object_.end() || field->is_null() ? nullptr : &*field;
+  }
+  [[nodiscard]] MaybeNumber number(const char* name) const {
+    const Json* field = find(name);
+    if (field == nullptr) return std::nullopt;
+    require(field->is_number(), name, "a number");
+    return field->get<double>();
+  }
+  [[nodiscard]] std::string text(const char* name) const {
+    const Json* field = find(name);
+    if (field == nullptr) return "";
+    require(field->is_string(), name, "a text");
+    return field->get<std::string>();
+  }
+  [[nodiscard]] bool flag(const char* name) const {
+    const Json* field = find(name);
+    if (field == nullptr) return false;
+    require(field->is_boolean(), name, "true or false");
+    return field->get<bool>();
+  }
+  [[nodiscard]] std::map<std::string, double> numbers(const char* name) const {
+    std::map<std::string, double> values;
+    const Json* field = find(name);
+    if (field == nullptr) return values;
+    require(field->is_object(), name, "an object of numbers");
+    for (const auto& [key, value] : field->items()) {
+      require(value.is_number() || value.is_null(), name, "an object of numbers");
+      if (value.is_number()) values[key] = value.get<double>();
+    }
+    return values;
+  }
+  /// Items that are no texts are given as JSON.
+  [[nodiscard]] std::vector<std::string> texts(const char* name) const {
+    std::vector<std::string> values;
+    const Json* field = find(name);
+    if (field == nullptr) return values;
+    require(field->is_array(), name, "a list");
+    for (const Json& item : *field)
+      values.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+    return values;
+  }
+  [[nodiscard]] std::int64_t step() const {
+    const Json* field = find("step");
+    require(field != nullptr && field->is_number_integer(), "step", "a whole number");
+    return field->get<std::int64_t>();
+  }
+
+ private:
+  void require(bool holds, const char* name, const char* expected) const {
+    TRIB_REQUIRE(
+        holds, .what = "report: field cannot be read", .where = str(where_, " ", name),
+        .found = object_.contains(name)
+                     ? escaped(object_[name].dump(-1, ' ', false, Json::error_handler_t::replace))
+                     : "no such field",
+        .expected = expected);
+  }
+
+  Json object_;
+  std::string where_;
+};
+
+/// Calls `read` for every whole line; returns false when there is no such file.
+bool read_lines(const std::string& path, const std::function<void(const Fields&)>& read) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return false;
+  std::string line;
+  for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (file.eof()) break;  // the run was killed while it wrote this line
+    if (line.empty()) continue;
+    const std::string where = str(path, ":", number);
+    read(Fields(parse_json(line, where), where));
+  }
+  return true;
+}
+
+std::optional<std::string> read_whole(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return std::nullopt;
+  return std::string{std::istreambuf_iterator<char>(file), {}};
+}
+
+StepRecord read_step(const Fields& line) {
+  StepRecord step;
+  step.step = line.step();
+  step.loss = line.number("loss");
+  step.learning_rate = line.number("learning_rate");
+  step.grad_norm = line.number("grad_norm");
+  step.tokens_per_second = line.number("tokens_per_second");
+  step.fill = line.number("fill");
+  step.padding = line.number("padding");
+  step.mfu = line.number("mfu");
+  step.bytes = line.number("bytes");
+  step.seconds = line.numbers("seconds");
+  step.loss_by_source = line.numbers("loss_by_source");
+  step.skipped = line.flag("skipped");
+  step.skip_reason = line.text("skip_reason");
+  step.sample_ids = line.texts("sample_ids");
+  return step;
+}
+
+ValidationRecord read_validation(const Fields& line) {
+  return {line.step(), line.number("loss"), line.numbers("loss_by_source"),
+          line.numbers("accuracy")};
+}
+
+Prediction read_prediction(const Fields& line) {
+  Prediction prediction;
+  prediction.source = line.text("source");
+  prediction.question = line.text("question");
+  prediction.answer = line.text("answer");
+  prediction.expected = line.text("expected");
+  prediction.correct = line.flag("correct");
+  if (line.find("blind_answer") != nullptr) prediction.blind_answer = line.text("blind_answer");
+  prediction.images = line.texts("images");
+  return prediction;
+}
+
+/// `blind_accuracy` is one number for all sources.
+Summary read_summary(const Fields& file) {
+  Summary summary;
+  summary.steps = file.number("steps");
+  summary.tokens = file.number("tokens");
+  summary.loss = file.number("loss");
+  summary.tokens_per_second = file.number("tokens_per_second");
+  summary.wall_seconds = file.number("wall_seconds");
+  summary.peak_bytes = file.number("peak_bytes");
+  summary.accuracy = file.numbers("accuracy");
+  summary.blind_accuracy = file.number("blind_accuracy");
+  summary.blind_accuracy_by_source = file.numbers("blind_accuracy_by_source");
+  summary.stopped = file.text("stopped");
+  return summary;
+}
+
+void flatten(const std::string& prefix, const Json& value,
+             std::vector<std::pair<std::string, std::string>>& values) {
+  if (value.is_object()) {
+    for (const auto& [key, item] : value.items())
+      flatten(prefix.empty() ? key : prefix + "." + key, item, values);
+  } else {
+    values.emplace_back(prefix, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+}
+
+/// The last line of a step counts: a resumed run may have written some steps again.
+std::vector<StepRecord> each_step_once(const std::vector<StepRecord>& lines) {
+  std::map<std::int64_t, const StepRecord*> last;
+  for (const StepRecord& line : lines) last[line.step] = &line;
+  std::vector<StepRecord> steps;
+  for (const auto& [step, line] : last) steps.push_back(*line);
+  return steps;
+}
+
+std::string run_name(const std::string& directory) {
+  std::error_code failure;
+  const std::filesystem::path full = std::filesystem::weakly_canonical(directory, failure);
+  return failure || full.filename().empty() ? directory : full.filename().string();
+}
+
+}  // namespace
+
+RunRecord read_run(const std::string& directory) {
+  const auto path = [&](const char* name) {
+    return (std::filesystem::path(directory) / name).string();
+  };
+  RunRecord run;
+  run.directory = directory;
+  run.name = run_name(directory);
+  const std::optional<std::string> config = read_whole(path("config.yaml"));
+  TRIB_REQUIRE(config.has_value(), .what = "report: no run in this directory",
+               .where = path("config.yaml"), .found = std::strerror(errno),
+               .expected = "the directory that `tributary train` wrote (run.dir)");
+  run.config = *config;
+  std::vector<StepRecord> lines;
+  const bool has_metrics = read_lines(
+      path("metrics.jsonl"), [&](const Fields& line) { lines.push_back(read_step(line)); });
+  TRIB_REQUIRE(has_metrics, .what = "report: the run has no metrics",
+               .where = path("metrics.jsonl"), .found = std::strerror(errno),
+               .expected = "one JSON object a step");
+  run.steps = each_step_once(lines);
+  const auto optional_lines = [&](const char* name, const auto& read) {
+    if (!read_lines(path(name), read)) run.missing.emplace_back(name);
+  };
+  optional_lines("validation.jsonl",
+                 [&](const Fields& line) { run.validations.push_back(read_validation(line)); });
+  optional_lines("predictions.jsonl",
+                 [&](const Fields& line) { run.predictions.push_back(read_prediction(line)); });
+  (void)read_lines(path("quarantine.jsonl"), [&](const Fields& line) {
+    run.refused.push_back({line.text("key"), line.text("code"), line.text("reason")});
+  });
+  if (const auto text = read_whole(path("summary.json"))) {
+    const Fields summary(parse_json(*text, path("summary.json")), path("summary.json"));
+    run.summary = read_summary(summary);
+    if (summary.find("name") != nullptr) run.name = summary.text("name");
+  } else {
+    run.missing.emplace_back("summary.json");
+  }
+  if (const auto text = read_whole(path("environment.json"))) {
+    flatten("", parse_json(*text, path("environment.json")), run.environment);
+  } else {
+    run.missing.emplace_back("environment.json");
+  }
+  return run;
+}
+
+}  // namespace tributary::app

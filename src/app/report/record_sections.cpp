@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <string_view>
+
+#include "app/report/html.h"
+#include "app/report/sections.h"
+#include "core/text.h"
+
+namespace tributary::app {
+namespace {
+
+constexpr std::size_t kMostRows = 50;
+
+std::string more_rows(std::size_t rows, int columns) {
+  if (rows <= kMostRows) return "";
+  return str("<tr><td colspan=\"", columns, "\">and ", rows - kMostRows, " more</td></tr>\n");
+}
+
+std::string skipped_table(const std::vector<const StepRecord*>& skipped) {
+  std::string text =
+      "<div class=\"card scroll\"><h3>Skipped steps</h3><table><tr><th>step</th><th>reason</th>"
+      "<th>samples of the batch</th></tr>\n";
+  for (std::size_t i = 0; i < std::min(skipped.size(), kMostRows); ++i) {
+    const StepRecord& step = *skipped[i];
+    std::string samples;
+    for (std::size_t k = 0; k < std::min<std::size_t>(step.sample_ids.size(), 8); ++k)
+      samples += (k == 0 ? "" : ", ") + step.sample_ids[k];
+    if (step.sample_ids.size() > 8) samples += str(" and ", step.sample_ids.size() - 8, " more");
+    text += str("<tr><td class=\"name\">", step.step, "</td><td>", html(step.skip_reason),
+                "</td><td class=\"mono\">", html(samples), "</td></tr>\n");
+  }
+  return text + more_rows(skipped.size(), 3) + "</table></div>\n";
+}
+
+std::string refused_table(const std::vector<RefusedRecord>& refused) {
+  std::string text =
+      "<div class=\"card scroll\"><h3>Refused records</h3><table><tr><th>place</th><th>reason</th>"
+      "<th>in words</th></tr>\n";
+  for (std::size_t i = 0; i < std::min(refused.size(), kMostRows); ++i)
+    text += str("<tr><td class=\"mono\">", html(refused[i].key), "</td><td class=\"name\">",
+                html(refused[i].code), "</td><td>", html(refused[i].reason), "</td></tr>\n");
+  return text + more_rows(refused.size(), 3) + "</table></div>\n";
+}
+
+/// Keys and comments of YAML in their colours.
+std::string colour_yaml(std::string_view yaml) {
+  std::string text;
+  while (!yaml.empty()) {
+    const std::size_t end = std::min(yaml.find('\n'), yaml.size());
+    const std::string_view line = yaml.substr(0, end);
+    yaml.remove_prefix(std::min(end + 1, yaml.size()));
+    const std::size_t start = std::min(line.find_first_not_of(" -"), line.size());
+    const std::size_t colon = line.find(':');
+    if (start < line.size() && line[start] == '#') {
+      text += str("<span class=\"c\">", html(line), "</span>");
+    } else if (colon != std::string_view::npos) {
+      text += str(html(line.substr(0, start)), "<span class=\"k\">",
+                  html(line.substr(start, colon - start)), "</span>", html(line.substr(colon)));
+    } else {
+      text += html(line);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string incident_section(const RunRecord& run) {
+  std::vector<const StepRecord*> skipped;
+  for (const StepRecord& step : run.steps)
+    if (step.skipped) skipped.push_back(&step);
+  std::string text =
+      "<section id=\"incidents\"><h2>Incidents</h2>\n<p class=\"about\">Steps that changed no "
+      "parameter because loss or gradient was not finite, and records that could not be "
+      "used.</p>\n";
+  if (skipped.empty() && run.refused.empty())
+    return text +
+           "<p class=\"missing\">None: every step counted and every record was used.</p>"
+           "</section>\n";
+  text += "<div class=\"grid\" style=\"grid-template-columns:minmax(0,1fr)\">";
+  if (!skipped.empty()) text += skipped_table(skipped);
+  if (!run.refused.empty()) text += refused_table(run.refused);
+  return text + "</div></section>\n";
+}
+
+std::string configuration_section(const RunRecord& run) {
+  return str(
+      "<section id=\"configuration\"><h2>Configuration</h2>\n<p class=\"about\">Every key of the "
+      "run with its value; <code>tributary train config.yaml</code> repeats the run.</p>\n"
+      "<details class=\"card\"><summary>config.yaml</summary><pre>",
+      colour_yaml(run.config), "</pre></details></section>\n");
+}
+
+std::string environment_section(const RunRecord& run) {
+  std::string text = "<section id=\"environment\"><h2>Environment</h2>\n";
+  if (run.environment.empty())
+    return text + missing_box("environment.json", "versions and machine were not recorded.") +
+           "</section>\n";
+  text += "<div class=\"card scroll\"><table>\n";
+  for (const auto& [name, value] : run.environment)
+    text += str("<tr><td class=\"name\">", html(name), "</td><td class=\"mono\">", html(value),
+                "</td></tr>\n");
+  return text + "</table></div></section>\n";
+}
+
+}  // namespace tributary::app

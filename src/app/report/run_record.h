@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tributary::app {
+
+/// A number that a file may leave out or write as null.
+using MaybeNumber = std::optional<double>;
+
+/// One line of metrics.jsonl; docs/formats/run_directory.md explains the fields.
+struct StepRecord {
+  std::int64_t step = 0;
+  MaybeNumber loss, learning_rate, grad_norm, tokens_per_second, fill, padding, mfu, bytes;
+  std::map<std::string, double> seconds;
+  std::map<std::string, double> loss_by_source;
+  bool skipped = false;
+  std::string skip_reason;
+  std::vector<std::string> sample_ids;
+};
+
+struct ValidationRecord {
+  std::int64_t step = 0;
+  MaybeNumber loss;
+  std::map<std::string, double> loss_by_source;
+  std::map<std::string, double> accuracy;
+};
+
+struct Prediction {
+  std::string source, question, answer, expected;
+  bool correct = false;
+  std::optional<std::string> blind_answer;
+  std::vector<std::string> images;
+};
+
+struct RefusedRecord {
+  std::string key, code, reason;
+};
+
+struct Summary {
+  MaybeNumber steps, tokens, loss, tokens_per_second, wall_seconds, peak_bytes, blind_accuracy;
+  std::map<std::string, double> accuracy;
+  std::map<std::string, double> blind_accuracy_by_source;
+  std::string stopped;
+};
+
+/// All that a run directory holds. A list of a file that is missing is empty and the file is named
+/// in `missing`.
+struct RunRecord {
+  std::string directory;
+  std::string name;
+  std::string config;
+  std::vector<StepRecord> steps;  // ascending, each step once
+  std::vector<ValidationRecord> validations;
+  std::vector<Prediction> predictions;
+  std::vector<RefusedRecord> refused;
+  std::optional<Summary> summary;
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<std::string> missing;
+};
+
+/// Reads a run directory, also one whose run still goes on or was killed.
+///
+/// errors: Fault::kInput when config.yaml or metrics.jsonl is missing, or naming file, line and
+///         field of what cannot be read; a last line without its end is left out
+[[nodiscard]] RunRecord read_run(const std::string& directory);
+
+}  // namespace tributary::app

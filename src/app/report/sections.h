@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "app/report/run_record.h"
+#include "app/report/write_report.h"
+
+namespace tributary::app {
+
+// One function a part of the page, in the order of the page; each returns HTML.
+[[nodiscard]] std::string header_section(const RunRecord& run);
+[[nodiscard]] std::string accuracy_section(const RunRecord& run);
+[[nodiscard]] std::string learning_section(const RunRecord& run);
+[[nodiscard]] std::string speed_section(const RunRecord& run);
+[[nodiscard]] std::string prediction_section(const RunRecord& run, const ReportLimits& limits);
+[[nodiscard]] std::string incident_section(const RunRecord& run);
+[[nodiscard]] std::string configuration_section(const RunRecord& run);
+[[nodiscard]] std::string environment_section(const RunRecord& run);
+
+/// A box that says which file is not there and what would stand here.
+[[nodiscard]] std::string missing_box(const std::string& file, const std::string& content);
+
+}  // namespace tributary::app

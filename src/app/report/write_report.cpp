@@ -1,0 +1,72 @@
+#include "app/report/write_report.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "app/report/chart_data.h"
+#include "app/report/html.h"
+#include "app/report/page_assets.h"
+#include "app/report/sections.h"
+#include "core/error.h"
+
+namespace tributary::app {
+namespace {
+
+// The policy makes the browser refuse every request, whatever the data of the run contains.
+constexpr const char* kHead = R"(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
+<link rel="icon" href="data:,">
+)";
+
+constexpr const char* kNavigation = R"(<nav><div class="wrap">
+<span class="brand"><svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.2" stroke-linecap="round" aria-hidden="true"><path d="M4 3c0 7 8 6 8 12v6"/><path d="M20 3c0 7-8 6-8 12"/></svg>Tributary</span>
+<span class="links"><a href="#accuracy">Accuracy</a><a href="#learning">Learning</a><a href="#speed">Speed</a><a href="#predictions">Predictions</a><a href="#incidents">Incidents</a><a href="#configuration">Configuration</a><a href="#environment">Environment</a></span>
+<button class="theme" type="button">Dark</button>
+</div></nav>
+)";
+
+}  // namespace
+
+std::string write_report(const RunRecord& run, const ReportLimits& limits) {
+  std::string page = kHead;
+  page += str("<title>", html(run.name), " – Tributary</title>\n<style>\n", kPageStyle,
+              "</style>\n</head>\n<body>\n", kNavigation, "<main class=\"wrap\">\n");
+  page += header_section(run);
+  page +=
+      "<noscript><p class=\"missing\">The charts need JavaScript; everything else is "
+      "readable without it.</p></noscript>\n";
+  page += accuracy_section(run);
+  page += learning_section(run);
+  page += speed_section(run);
+  page += prediction_section(run, limits);
+  page += incident_section(run);
+  page += configuration_section(run);
+  page += environment_section(run);
+  page += str("</main>\n<footer class=\"wrap\">Written by <code>tributary report</code> from ",
+              html(run.directory), ". The page holds all it shows and makes no request.</footer>\n",
+              "<dialog></dialog>\n<script type=\"application/json\" id=\"run-data\">",
+              script_json(chart_data(run, limits.chart_points)), "</script>\n<script>\n",
+              kPageScript, "</script>\n</body>\n</html>\n");
+  return page;
+}
+
+void write_report_file(const RunRecord& run, const std::string& path, const ReportLimits& limits) {
+  const std::string part = path + ".part";
+  std::ofstream file(part, std::ios::binary);
+  file << write_report(run, limits);
+  file.close();
+  std::error_code failure;
+  if (file) std::filesystem::rename(part, path, failure);
+  if (!file || failure)
+    TRIB_RAISE(Fault::kResource, .what = "report: file cannot be written", .where = path,
+               .found = failure ? failure.message() : std::strerror(errno));
+}
+
+}  // namespace tributary::app

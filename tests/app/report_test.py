@@ -1,0 +1,256 @@
+"""Draws the report of a synthetic run and opens it in headless Chromium.
+
+usage: report_test.py TRIBUTARY [SCREENSHOT_FOLDER]
+
+Checks that the browser reports no error, that every chart is drawn, that text of the run is shown
+as text and never run as script, and that the page refers to nothing outside itself.
+"""
+
+import html.parser
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+SOURCES = ["documents", "frames", "pairs", "shapes", "words"]
+STEPS = 900
+ATTACK = "<script>window.broken = true; console.error('script ran')</script>"
+CHARTS = ["loss", "held-out", "learning-rate", "gradient", "throughput", "phases", "fill",
+          "memory", "machine"]
+
+
+def png(width, height, pixel):
+    """A PNG file; pixel(x, y) gives (red, green, blue)."""
+    rows = b"".join(
+        b"\0" + bytes(value for x in range(width) for value in pixel(x, y)) for y in range(height))
+
+    def chunk(kind, body):
+        return (struct.pack(">I", len(body)) + kind + body
+                + struct.pack(">I", zlib.crc32(kind + body)))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
+            + chunk(b"IEND", b""))
+
+
+def picture(rng):
+    """A coloured disc on a light ground."""
+    color = rng.choice([(214, 69, 65), (31, 119, 180), (44, 160, 44), (148, 103, 189)])
+    x0, y0, radius = rng.randrange(30, 66), rng.randrange(30, 66), rng.randrange(12, 28)
+
+    def pixel(x, y):
+        return color if (x - x0) ** 2 + (y - y0) ** 2 < radius**2 else (244, 242, 236)
+
+    return png(96, 96, pixel)
+
+
+def write_lines(path, objects):
+    path.write_text("".join(json.dumps(each) + "\n" for each in objects))
+
+
+def learning_rate(step):
+    warm = 60
+    if step < warm:
+        return 3e-3 * step / warm
+    return 1.5e-3 * (1 + math.cos(math.pi * (step - warm) / (STEPS - warm)))
+
+
+def metrics_line(rng, step):
+    base = {source: 3.4 * math.exp(-step / (90 + 45 * i)) + 0.06 * (i + 1)
+            for i, source in enumerate(SOURCES)}
+    noisy = {source: value * rng.lognormvariate(0, 0.13) for source, value in base.items()}
+    loss = sum(noisy.values()) / len(noisy)
+    seconds = {"data": 0.004 * rng.lognormvariate(0, 0.5), "forward": rng.gauss(0.082, 0.004),
+               "backward": rng.gauss(0.151, 0.006), "optimizer": rng.gauss(0.011, 0.0006),
+               "other": 0.004}
+    line = {"step": step, "loss": loss, "learning_rate": learning_rate(step),
+            "grad_norm": 0.4 + 2.5 * math.exp(-step / 120) * rng.lognormvariate(0, 0.4),
+            "tokens": 1350, "target_tokens": 96, "samples": 32, "microbatches": 1,
+            "tokens_per_second": 1350 / sum(seconds.values()), "seconds": seconds,
+            "loss_by_source": noisy, "fill": min(1, rng.gauss(0.955, 0.02)), "padding": 0.0,
+            "mfu": rng.gauss(0.31, 0.01), "bytes": 3.1e8 + 9e7 * min(1, step / 80),
+            "skipped": False}
+    if step == 412:
+        line.update(loss=None, grad_norm=None, skipped=True, skip_reason="loss is not finite",
+                    sample_ids=["shapes:118", "words:9"])
+    return line
+
+
+def accuracies(step):
+    by_source = {source: max(0.02, 0.99 - 0.03 * i - math.exp(-step / (110 + 40 * i)))
+                 for i, source in enumerate(SOURCES)}
+    return {"overall": sum(by_source.values()) / len(by_source), **by_source}
+
+
+def predictions(rng, run):
+    colors = ["red", "blue", "green", "violet"]
+    (run / "images").mkdir()
+    lines = []
+    for i in range(60):
+        source = SOURCES[i % len(SOURCES)]
+        names = [f"images/{i}-{k}.png" for k in range({"pairs": 2, "frames": 4, "words": 0}.get(source, 1))]
+        for name in names:
+            (run / name).write_bytes(picture(rng))
+        right = rng.random() < 0.85
+        expected = rng.choice(colors)
+        answer = expected if right else rng.choice([c for c in colors if c != expected])
+        lines.append({"source": source, "question": "What colour is the disc in the picture?",
+                      "answer": answer, "expected": expected, "correct": right,
+                      "blind_answer": rng.choice(colors), "images": names})
+    lines[0].update(answer=ATTACK, correct=False, question=f"{ATTACK} & \"quoted\" 'text'")
+    lines[1].update(images=["images/gone.png"], correct=False, answer="", expected="red")
+    return lines
+
+
+def write_run(run):
+    rng = random.Random(7)
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text(
+        "# Every key of the run\nrun:\n  name: demo\n  steps: 900\n  seed: 7\n"
+        f"data:\n  system_prompt: \"{ATTACK}\"\n  sources:\n    - name: shapes\n      weight: 1\n"
+        "optimizer:\n  learning_rate: 0.003\n")
+    write_lines(run / "metrics.jsonl", [metrics_line(rng, step) for step in range(1, STEPS + 1)])
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write('{"step": 901, "loss": 0.')  # killed while writing
+    write_lines(run / "validation.jsonl", [
+        {"step": step, "loss": 3.3 * math.exp(-step / 150) + 0.2, "accuracy": accuracies(step)}
+        for step in range(100, STEPS + 1, 100)])
+    write_lines(run / "predictions.jsonl", predictions(rng, run))
+    write_lines(run / "quarantine.jsonl", [
+        {"key": "documents.jsonl:118", "source": 0, "code": "jpeg_warning",
+         "reason": f"premature end of data {ATTACK}"}])
+    accuracy = accuracies(STEPS)
+    (run / "summary.json").write_text(json.dumps({
+        "format": "tributary.summary/1", "name": "demo", "steps": STEPS, "tokens": STEPS * 1350,
+        "accuracy": accuracy, "blind_accuracy": 0.287,
+        "blind_accuracy_by_source": {s: 0.2 + 0.05 * i for i, s in enumerate(SOURCES)},
+        "tokens_per_second": 5231.4, "wall_seconds": 241.3, "peak_bytes": 4.1e8, "stopped": "done"}))
+    (run / "environment.json").write_text(json.dumps({
+        "tributary": "0.1.0", "commit": "0123abcd", "torch": "2.11.0", "device": "cpu",
+        "threads": 2, "cpu": ATTACK, "memory_bytes": 16 << 30,
+        "command": "tributary train configs/demo.yaml"}))
+
+
+class PageReader(html.parser.HTMLParser):
+    """Collects what the checks look at."""
+
+    def __init__(self):
+        super().__init__()
+        self.references, self.handlers, self.scripts, self.images = [], [], 0, 0
+        self.inside, self.texts, self.series = [], [], {}
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.scripts += tag == "script"
+        self.images += tag == "img" and values.get("src", "").startswith("data:image/png")
+        for name, value in attributes:
+            if name in ("src", "href", "srcset", "action", "data", "poster", "xlink:href"):
+                self.references.append(value)
+            if name.startswith("on"):
+                self.handlers.append((tag, name))
+        if values.get("id", "").startswith("chart-"):
+            self.inside.append(values["id"].removeprefix("chart-"))
+        if tag == "path" and values.get("class") == "series" and len(values.get("d", "")) > 20:
+            self.series.setdefault(self.inside[-1], []).append(values["d"])
+
+    def handle_data(self, text):
+        self.texts.append(text)
+
+
+def run_browser(command):
+    """Runs the browser in a process group of its own; None when it hangs."""
+    browser = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    try:
+        output, errors = browser.communicate(timeout=90)
+        return browser.returncode, output, errors
+    except subprocess.TimeoutExpired:
+        os.killpg(browser.pid, signal.SIGKILL)
+        browser.communicate()
+        return None
+
+
+def open_in_browser(page, *options):
+    """Returns what the browser prints; its console must stay empty."""
+    names = ["chromium", "chromium-browser", "google-chrome"]
+    browser = next(filter(None, map(shutil.which, names)), None)
+    assert browser, "no Chromium on this machine: install the package chromium"
+    for attempt in range(3):  # on an overloaded machine Chromium hangs now and then while starting
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+            done = run_browser(
+                [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                 "--v=0", "--hide-scrollbars", "--no-first-run", "--disable-extensions",
+                 "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                 f"--user-data-dir={profile}", *options, page.resolve().as_uri()])
+        if done:
+            break
+        print(f"the browser did not answer, attempt {attempt + 1}")
+    assert done, "the browser hung three times"
+    code, output, errors = done
+    console = [line for line in errors.splitlines() if ":CONSOLE" in line]
+    assert not console, f"the console of the browser is not empty: {console}"
+    assert code == 0, errors
+    return output
+
+
+def check_page(dom, page):
+    source, seen = PageReader(), PageReader()
+    source.feed(page)
+    seen.feed(dom)
+    for reader in (source, seen):
+        outside = [r for r in reader.references if not r.startswith(("#", "data:"))]
+        assert not outside, f"the page refers to {outside}"
+        assert not reader.handlers, f"event handlers in the markup: {reader.handlers}"
+        assert reader.scripts == 2, f"{reader.scripts} script elements, expected data and code"
+    assert not re.search(r"url\(|@import|https?:", re.sub(r"<article.*?</article>", "", page, flags=re.S)), \
+        "the style or script names an address"
+    assert sorted(seen.series) == sorted(CHARTS), f"charts drawn: {sorted(seen.series)}"
+    assert len(seen.series["loss"]) == 7, "total, five sources and the held-out loss"
+    assert len(seen.series["phases"]) == 5, "five phases"
+    assert seen.images >= 25, f"{seen.images} pictures"
+    words = "".join(source.texts)
+    assert words.count(ATTACK) >= 4, "text of the run is not shown as it is"
+    for part in ["image not found: images/gone.png", "jpeg_warning", "loss is not finite",
+                 "28.7 %", "4 min 1 s", "5,231"]:
+        assert part in words, f"{part!r} is not on the page"
+
+
+def main():
+    program = sys.argv[1]
+    folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+    with tempfile.TemporaryDirectory() as root:
+        run = pathlib.Path(root) / "runs" / "demo"
+        write_run(run)
+        subprocess.run([program, "report", str(run)], check=True, capture_output=True)
+        page = run / "report.html"
+        dom = open_in_browser(page, "--window-size=1280,1000", "--dump-dom")
+        check_page(dom, page.read_text())
+
+        views = {"light": ["--window-size=1280,4200"]}
+        if folder:  # to look at
+            views["dark"] = ["--window-size=1280,4200", "--blink-settings=preferredColorScheme=0"]
+            views["narrow"] = ["--window-size=520,7000"]
+        for name, options in views.items():
+            target = (folder or pathlib.Path(root)) / f"report-{name}.png"
+            open_in_browser(page, *options, f"--screenshot={target}")
+            assert target.stat().st_size > 60_000, f"{target} is nearly empty"
+
+        for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
+            (run / name).unlink()
+        subprocess.run([program, "report", str(run), "-o", str(page)], check=True, capture_output=True)
+        dom = open_in_browser(page, "--dump-dom")
+        for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
+            assert f"<code>{name}</code> is missing" in dom, f"{name} is not named as missing"
+    print(f"{len(CHARTS)} charts, console empty, no reference to the outside")
+
+
+main()
