@@ -7,7 +7,6 @@
 namespace tributary::data {
 namespace {
 
-constexpr int kSide = 56;  // pixels
 constexpr int kFrames = 4;
 
 struct Way {
@@ -24,13 +23,15 @@ Scene draw_motion(RandomStream& random) {
   const Way& way = kWays[random.below(kWays.size())];
   const int shape = static_cast<int>(random.below(kShapeNames.size()));
   const int colour = static_cast<int>(random.below(kColourNames.size()));
-  Scene scene{.content = str(kColourNames[colour], " ", kShapeNames[shape], " goes ", way.name),
-              .media = Media::kClip,
-              .pictures = {},
-              .introduction = {},
-              .turns = {{"Which way does it move?", std::string(way.name)},
-                        {"Which colour?", std::string(kColourNames[colour])},
-                        {"Which shape?", std::string(kShapeNames[shape])}}};
+  Scene scene{
+      .content = str(kColourNames[colour], " ", kShapeNames[shape], " goes ", way.name),
+      .media = Media::kClip,
+      .pictures = {},
+      .introduction = {},
+      .turns = {{"Which way does it move?", std::string(way.name)},
+                {"Which colour?", std::string(kColourNames[colour])},
+                {"Which shape?", std::string(kShapeNames[shape])}},
+      .whole = {"Describe it.", str(kColourNames[colour], " ", kShapeNames[shape], " ", way.name)}};
   const Colour background = paper(random);
   const Colour shade = shade_of(colour, random);
   const std::int64_t radius = random.between(9 * kPixel, 12 * kPixel);
@@ -39,7 +40,7 @@ Scene draw_motion(RandomStream& random) {
                      random.between(25 * kPixel, 31 * kPixel)};
   for (int frame = 0; frame < kFrames; ++frame) {
     const std::int64_t gone = pace * (2 * frame - (kFrames - 1)) / 2;
-    Canvas canvas(kSide, kSide, background);
+    Canvas canvas(kSmallSide, kSmallSide, background);
     canvas.fill(shape_outline(shape, {middle.x + way.x * gone, middle.y + way.y * gone}, radius),
                 shade);
     scene.pictures.push_back(canvas.picture());
@@ -60,14 +61,15 @@ Scene draw_change(RandomStream& random, const Glyphs& glyphs) {
               .turns = {{"Which digit is last?", str(last.digit)},
                         {"Which digit is first?", str(first.digit)},
                         {"Which colour is last?", std::string(kColourNames[last.colour])},
-                        {"Which shape is first?", std::string(kShapeNames[first.shape])}}};
+                        {"Which shape is first?", std::string(kShapeNames[first.shape])}},
+              .whole = {"Describe it.", str(describe(first), "\n", describe(last))}};
   const Colour background = paper(random);
-  const std::int64_t radius = random.between(20 * kPixel, 24 * kPixel);
+  const FigurePlaces before = any_places(random);
+  const FigurePlaces after = any_places(random);
   for (int frame = 0; frame < kFrames; ++frame) {
-    Canvas canvas(kSide, kSide, background);
-    const Place centre{random.between(26 * kPixel, 30 * kPixel),
-                       random.between(26 * kPixel, 30 * kPixel)};
-    draw_figure(canvas, glyphs, 2 * frame < kFrames ? first : last, centre, radius, random);
+    Canvas canvas(kSmallSide, kSmallSide, background);
+    const bool is_first = 2 * frame < kFrames;
+    draw_figure(canvas, glyphs, is_first ? first : last, is_first ? before : after, random);
     scene.pictures.push_back(canvas.picture());
   }
   return scene;

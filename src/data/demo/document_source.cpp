@@ -66,21 +66,23 @@ Scene draw_receipt(RandomStream& random, const Glyphs& glyphs) {
   const std::vector<std::string_view> goods = some(kGoods, 3, random);
   Sheet sheet(random, glyphs);
   sheet.write(0, (kColumns - static_cast<int>(shop.size())) / 2, shop);
-  Scene scene{.content = str("receipt of ", shop),
+  Scene scene{.content = {},
               .media = Media::kOnePicture,
               .pictures = {},
               .introduction = {},
-              .turns = {{"Which shop?", std::string(shop)}}};
+              .turns = {{"Which shop?", std::string(shop)}},
+              .whole = {"Read it.", std::string(shop)}};
   std::int64_t total = 0;
   for (int i = 0; i < 3; ++i) {
     const std::int64_t price = random.between(10, 99);
     total += price;
     sheet.write_pair(1 + i, goods[i], str(price));
-    scene.content += str(", ", goods[i], " ", price);
+    scene.whole.answer += str("\n", goods[i], " ", price);
     scene.turns.push_back({str("How much is ", goods[i], "?"), str(price)});
   }
   sheet.rule(4);
   sheet.write_pair(4, "TOTAL", str(total));
+  scene.whole.answer += str("\nTOTAL ", total);
   scene.turns.push_back({"What is the total?", str(total)});
   scene.pictures = {sheet.canvas().picture()};
   return scene;
@@ -98,7 +100,7 @@ Scene draw_ticket(RandomStream& random, const Glyphs& glyphs) {
   sheet.write_pair(2, "to", cities[1]);
   sheet.write_pair(3, "gate", gate);
   sheet.write_pair(4, "seat", seat);
-  return {.content = str("ticket ", train, " ", cities[0], " ", cities[1], " ", gate, " ", seat),
+  return {.content = {},
           .media = Media::kOnePicture,
           .pictures = {sheet.canvas().picture()},
           .introduction = {},
@@ -106,7 +108,9 @@ Scene draw_ticket(RandomStream& random, const Glyphs& glyphs) {
                     {"From where?", std::string(cities[0])},
                     {"To where?", std::string(cities[1])},
                     {"Which gate?", gate},
-                    {"Which seat?", seat}}};
+                    {"Which seat?", seat}},
+          .whole = {"Read it.", str("TRAIN ", train, "\nfrom ", cities[0], "\nto ", cities[1],
+                                    "\ngate ", gate, "\nseat ", seat)}};
 }
 
 /// Four bars, a letter below each and its height, a number, above it.
@@ -117,11 +121,12 @@ Scene draw_chart(RandomStream& random, const Glyphs& glyphs) {
   random.shuffle(std::span(letters));
   random.shuffle(std::span(heights));
   Sheet sheet(random, glyphs);
-  Scene scene{.content = "chart",
+  Scene scene{.content = {},
               .media = Media::kOnePicture,
               .pictures = {},
               .introduction = {},
-              .turns = {}};
+              .turns = {},
+              .whole = {"Read it.", ""}};
   const Colour shade = shade_of(static_cast<int>(random.below(kColourNames.size())), random);
   int tallest = 0;
   int shortest = 0;
@@ -132,7 +137,7 @@ Scene draw_chart(RandomStream& random, const Glyphs& glyphs) {
     sheet.write_at(14 + 42 * bar, top - 5, str(heights[bar]));
     if (heights[bar] > heights[tallest]) tallest = bar;
     if (heights[bar] < heights[shortest]) shortest = bar;
-    scene.content += str(" ", letters[bar], heights[bar]);
+    scene.whole.answer += str(bar == 0 ? "" : "\n", letters[bar], " ", heights[bar]);
     scene.turns.push_back({str("How high is ", letters[bar], "?"), str(heights[bar])});
   }
   scene.turns.resize(2);
@@ -149,6 +154,7 @@ Scene draw_document(RandomStream& random, const Glyphs& glyphs) {
   Scene scene = kind < 2   ? draw_receipt(random, glyphs)
                 : kind < 4 ? draw_ticket(random, glyphs)
                            : draw_chart(random, glyphs);
+  scene.content = scene.whole.answer;
   random.shuffle(std::span(scene.turns));
   return scene;
 }

@@ -11,10 +11,9 @@
 namespace tributary::data {
 namespace {
 
-constexpr int kDigitAdvance = 12;          // pixels
-constexpr std::int64_t kDigitHeight = 15;  // pixels, of a digit of that advance
-constexpr Colour kWhite{255, 255, 255};
-constexpr Colour kInk{20, 20, 20};
+constexpr int kCell = kSmallSide / 2;  // pixels
+constexpr int kAdvance = 14;           // pixels, of the digit
+constexpr Colour kInk{25, 25, 30};
 
 constexpr std::array<Colour, kColourNames.size()> kColours{
     Colour{215, 30, 35}, Colour{245, 130, 20}, Colour{245, 220, 40}, Colour{40, 160, 60},
@@ -101,15 +100,27 @@ Colour paper(RandomStream& random) {
   return {red, green, light()};
 }
 
-void draw_figure(Canvas& canvas, const Glyphs& glyphs, const Figure& figure, Place centre,
-                 std::int64_t radius, RandomStream& random) {
-  const Colour colour = shade_of(figure.colour, random);
-  canvas.fill(shape_outline(figure.shape, centre, radius), colour);
-  const int light = colour.red * 3 + colour.green * 6 + colour.blue;
-  const Place left_of_baseline{centre.x - kDigitAdvance * kPixel / 2,
-                               centre.y + kDigitHeight * kPixel / 2};
-  glyphs.draw(canvas, str(figure.digit), left_of_baseline, kDigitAdvance,
-              light > 1300 ? kInk : kWhite);
+FigurePlaces any_places(RandomStream& random) {
+  const int shape_cell = static_cast<int>(random.below(4));
+  const int step = static_cast<int>(random.between(1, 3));
+  return {.shape_cell = shape_cell, .digit_cell = (shape_cell + step) % 4};
+}
+
+void draw_figure(Canvas& canvas, const Glyphs& glyphs, const Figure& figure, FigurePlaces places,
+                 RandomStream& random) {
+  const auto corner = [](int cell) {
+    return Place{cell % 2 * kCell * kPixel, cell / 2 * kCell * kPixel};
+  };
+  const auto shift = [&] { return random.between(-2 * kPixel, 2 * kPixel); };
+  Place shape = corner(places.shape_cell);
+  shape.x += kCell * kPixel / 2 + shift();
+  shape.y += kCell * kPixel / 2 + shift();
+  const std::int64_t radius = random.between(11 * kPixel, 13 * kPixel);
+  canvas.fill(shape_outline(figure.shape, shape, radius), shade_of(figure.colour, random));
+  Place digit = corner(places.digit_cell);
+  digit.x += kAdvance * kPixel / 2 + shift();
+  digit.y += 22 * kPixel + shift();
+  glyphs.draw(canvas, str(figure.digit), digit, kAdvance, kInk);
 }
 
 }  // namespace tributary::data

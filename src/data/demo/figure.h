@@ -14,7 +14,7 @@ inline constexpr std::array<std::string_view, 6> kShapeNames{"circle", "square",
 inline constexpr std::array<std::string_view, 8> kColourNames{"red",  "orange", "yellow", "green",
                                                               "blue", "purple", "black",  "pink"};
 
-/// A shape of one colour that carries a digit: what the small pictures show.
+/// A shape of one colour and a digit beside it: what the small pictures show.
 struct Figure {
   int shape = 0;   // index in kShapeNames
   int colour = 0;  // index in kColourNames
@@ -37,8 +37,18 @@ struct Figure {
 /// A light colour, near white.
 [[nodiscard]] Colour paper(RandomStream& random);
 
-/// Draws the figure with its digit in the middle.
-void draw_figure(Canvas& canvas, const Glyphs& glyphs, const Figure& figure, Place centre,
-                 std::int64_t radius, RandomStream& random);
+/// A square picture of four cells: the figure's shape lies in one of them, its digit in another.
+inline constexpr int kSmallSide = 56;  // pixels
+
+/// In which cells a figure lies.
+struct FigurePlaces {
+  int shape_cell = 0;  // row by row
+  int digit_cell = 1;
+};
+
+[[nodiscard]] FigurePlaces any_places(RandomStream& random);
+
+void draw_figure(Canvas& canvas, const Glyphs& glyphs, const Figure& figure, FigurePlaces places,
+                 RandomStream& random);
 
 }  // namespace tributary::data

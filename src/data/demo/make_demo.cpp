@@ -54,7 +54,7 @@ OrderedJson first_question(const Scene& scene, const std::vector<std::string>& f
   return parts;
 }
 
-std::string record_line(const Scene& scene, const std::vector<std::string>& files, Split split) {
+std::string record_line(const Scene& scene, const std::vector<std::string>& files) {
   OrderedJson messages = OrderedJson::array();
   for (const Question& question : scene.turns) {
     const bool is_first = messages.empty();
@@ -62,9 +62,17 @@ std::string record_line(const Scene& scene, const std::vector<std::string>& file
         {{"role", "user"},
          {"content", is_first ? first_question(scene, files) : OrderedJson(question.ask)}});
     messages.push_back({{"role", "assistant"}, {"content", question.answer}});
-    if (split == Split::kHeldOut) break;
   }
   return OrderedJson{{"messages", messages}}.dump() + "\n";
+}
+
+/// Training asks for the whole in every second record, which teaches most, and puts all single
+/// questions in the others; a held-out record asks one thing, for the whole in every fifth.
+void choose_questions(Scene& scene, Split split, std::int64_t index) {
+  if (index % (split == Split::kTrain ? 2 : 5) == 0)
+    scene.turns = {scene.whole};
+  else if (split == Split::kHeldOut)
+    scene.turns.resize(1);
 }
 
 void write_split(const DemoSource& source, const DemoOptions& options, Split split,
@@ -72,7 +80,8 @@ void write_split(const DemoSource& source, const DemoOptions& options, Split spl
   const std::string name = split == Split::kTrain ? "train" : "held_out";
   std::string lines;
   for (std::int64_t i = 0; i < records; ++i) {
-    const Scene scene = draw_scene(source, options.seed, split, i, glyphs);
+    Scene scene = draw_scene(source, options.seed, split, i, glyphs);
+    choose_questions(scene, split, i);
     std::vector<std::string> files;
     for (const Picture& picture : scene.pictures) {
       std::string file = str("images/", name, "_", number(i));
@@ -80,7 +89,7 @@ void write_split(const DemoSource& source, const DemoOptions& options, Split spl
       files.push_back(file + ".png");
       write_file(folder / files.back(), write_flat_png(picture));
     }
-    lines += record_line(scene, files, split);
+    lines += record_line(scene, files);
   }
   write_file(folder / (name + ".jsonl"), lines);
 }

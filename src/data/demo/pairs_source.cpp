@@ -8,7 +8,6 @@
 namespace tributary::data {
 namespace {
 
-constexpr int kSide = 56;  // pixels
 constexpr int kPictures = 3;
 
 /// Figures of which no two share shape, colour or digit, so that each names its picture.
@@ -32,15 +31,14 @@ Scene draw_pairs(RandomStream& random, const Glyphs& glyphs) {
               .media = Media::kNumberedPictures,
               .pictures = {},
               .introduction = {},
-              .turns = {}};
+              .turns = {},
+              .whole = {"Describe them.", ""}};
   const std::vector<Figure> figures = different_figures(random);
   for (const Figure& figure : figures) {
-    Canvas canvas(kSide, kSide, paper(random));
-    const Place centre{random.between(24 * kPixel, 32 * kPixel),
-                       random.between(24 * kPixel, 32 * kPixel)};
-    draw_figure(canvas, glyphs, figure, centre, random.between(20 * kPixel, 24 * kPixel), random);
+    Canvas canvas(kSmallSide, kSmallSide, paper(random));
+    draw_figure(canvas, glyphs, figure, any_places(random), random);
     scene.pictures.push_back(canvas.picture());
-    scene.content += describe(figure) + "; ";
+    scene.whole.answer += str(scene.whole.answer.empty() ? "" : "\n", describe(figure));
   }
   const Figure& chosen = figures[random.below(kPictures)];
   const Figure& other = figures[random.below(kPictures)];
@@ -50,10 +48,11 @@ Scene draw_pairs(RandomStream& random, const Glyphs& glyphs) {
     if (figure.digit > largest->digit) largest = &figure;
   scene.turns = {{str("Which colour is the ", kShapeNames[chosen.shape], "?"),
                   std::string(kColourNames[chosen.colour])},
-                 {str("Which digit is ", kColourNames[other.colour], "?"), str(other.digit)},
+                 {str("Which digit is with the ", kShapeNames[other.shape], "?"), str(other.digit)},
                  {str("Which shape is in picture ", number + 1, "?"),
                   std::string(kShapeNames[figures[number].shape])},
                  {"Which digit is the largest?", str(largest->digit)}};
+  scene.content = scene.whole.answer;
   random.shuffle(std::span(scene.turns));
   return scene;
 }

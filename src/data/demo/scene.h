@@ -25,6 +25,7 @@ struct Scene {
   std::vector<Picture> pictures;  // frames of a clip, in order
   std::string introduction;       // text before the first question
   std::vector<Question> turns;    // in the order of asking
+  Question whole;                 // all that is shown, in words
 };
 
 /// One source of the demo: a name, its share of the records, and how a scene is made.

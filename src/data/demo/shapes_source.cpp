@@ -7,21 +7,18 @@
 namespace tributary::data {
 namespace {
 
-constexpr int kSide = 56;  // pixels
-
 Scene draw_one_figure(RandomStream& random, const Glyphs& glyphs) {
   const Figure figure = any_figure(random);
-  Canvas canvas(kSide, kSide, paper(random));
-  const Place centre{random.between(24 * kPixel, 32 * kPixel),
-                     random.between(24 * kPixel, 32 * kPixel)};
-  draw_figure(canvas, glyphs, figure, centre, random.between(20 * kPixel, 24 * kPixel), random);
+  Canvas canvas(kSmallSide, kSmallSide, paper(random));
+  draw_figure(canvas, glyphs, figure, any_places(random), random);
   return {.content = describe(figure),
           .media = Media::kOnePicture,
           .pictures = {canvas.picture()},
           .introduction = {},
           .turns = {{"Which shape?", std::string(kShapeNames[figure.shape])},
                     {"Which colour?", std::string(kColourNames[figure.colour])},
-                    {"Which digit?", str(figure.digit)}}};
+                    {"Which digit?", str(figure.digit)}},
+          .whole = {"Describe it.", describe(figure)}};
 }
 
 /// Dots in some cells of a grid of three by three.
@@ -31,7 +28,7 @@ Scene draw_dots(RandomStream& random) {
   std::vector<int> cells{0, 1, 2, 3, 4, 5, 6, 7, 8};
   random.shuffle(std::span(cells));
   cells.resize(dots);
-  Canvas canvas(kSide, kSide, paper(random));
+  Canvas canvas(kSmallSide, kSmallSide, paper(random));
   const Colour shade = shade_of(colour, random);
   const std::int64_t radius = random.between(5 * kPixel, 7 * kPixel);
   std::vector<bool> taken(9);
@@ -48,7 +45,8 @@ Scene draw_dots(RandomStream& random) {
           .pictures = {canvas.picture()},
           .introduction = {},
           .turns = {{"How many dots?", str(dots)},
-                    {"Which colour?", std::string(kColourNames[colour])}}};
+                    {"Which colour?", std::string(kColourNames[colour])}},
+          .whole = {"Describe it.", str(dots, " ", kColourNames[colour], " dots")}};
 }
 
 }  // namespace

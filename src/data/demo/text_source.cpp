@@ -19,25 +19,34 @@ std::vector<std::string_view> some_words(int count, RandomStream& random) {
 
 /// A list of prices, and what one of the things costs.
 Scene write_prices(RandomStream& random) {
-  Scene scene{
-      .content = {}, .media = Media::kNone, .pictures = {}, .introduction = {}, .turns = {}};
+  Scene scene{.content = {},
+              .media = Media::kNone,
+              .pictures = {},
+              .introduction = {},
+              .turns = {},
+              .whole = {"Repeat it.", ""}};
   std::string list;
   for (const std::string_view word : some_words(3, random)) {
     const std::int64_t price = random.between(10, 99);
-    list += str(list.empty() ? "" : ", ", word, " ", price);
+    list += str(list.empty() ? "" : "\n", word, " ", price);
     scene.turns.push_back({str("How much is ", word, "?"), str(price)});
   }
-  scene.introduction = list + ". ";
+  scene.introduction = list + "\n";
+  scene.whole.answer = list;
   return scene;
 }
 
 /// A list of words, and the one at a place.
 Scene write_order(RandomStream& random) {
-  Scene scene{
-      .content = {}, .media = Media::kNone, .pictures = {}, .introduction = {}, .turns = {}};
+  Scene scene{.content = {},
+              .media = Media::kNone,
+              .pictures = {},
+              .introduction = {},
+              .turns = {},
+              .whole = {"Repeat it.", ""}};
   std::string list;
   for (const std::string_view word : some_words(5, random)) {
-    list += str(list.empty() ? "" : ", ", word);
+    list += str(list.empty() ? "" : "\n", word);
     scene.turns.push_back({"", std::string(word)});
   }
   scene.turns[0].ask = "Which is first?";
@@ -45,7 +54,8 @@ Scene write_order(RandomStream& random) {
   scene.turns[2].ask = "Which is third?";
   scene.turns[4].ask = "Which is last?";
   scene.turns.erase(scene.turns.begin() + 3);
-  scene.introduction = list + ". ";
+  scene.introduction = list + "\n";
+  scene.whole.answer = list;
   return scene;
 }
 
