@@ -61,17 +61,19 @@ def texts_of_chat(record):
             yield text.replace("<image>", "").replace("<video>", "")
 
 
+def texts_of_line(line, is_chat):
+    """What a line gives to learn from: itself, or what is said in the chat that it holds."""
+    return texts_of_chat(json.loads(line)) if is_chat else [line]
+
+
 def texts_of_file(path):
-    with open(path, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if path.suffix != ".jsonl":
-                yield line
-                continue
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as broken:
-                sys.exit(f"train_tokenizer: {path}:{number} is not JSON: {broken}")
-            yield from texts_of_chat(record)
+    try:
+        for number, line in enumerate(path.open("rb"), start=1):
+            yield from texts_of_line(line.decode("utf-8"), path.suffix == ".jsonl")
+    except OSError as failure:
+        sys.exit(f"train_tokenizer: cannot read {path}: {failure.strerror}")
+    except (json.JSONDecodeError, UnicodeDecodeError) as broken:
+        sys.exit(f"train_tokenizer: {path}:{number} is damaged: {broken}")
 
 
 def make_untrained():

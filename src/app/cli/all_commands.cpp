@@ -6,6 +6,7 @@ const std::vector<Command>& all_commands() {
   static const std::vector<Command> commands{
       {"config", "Check a run's YAML file and print it with every default filled in",
        declare_config},
+      {"data inspect", "Read a data set: counts, sizes, bad records and why", declare_data_inspect},
       {"data make-demo", "Render the demo data: five sources of questions about pictures",
        declare_data_make_demo},
       {"doctor", "Say what this build and machine can do, and what would not work", declare_doctor},

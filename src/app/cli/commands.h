@@ -6,6 +6,7 @@ namespace tributary::app {
 
 // One function a verb, each in `<verb>_command.cpp`; all_commands.cpp is the list.
 Run declare_config(Verb& verb);
+Run declare_data_inspect(Verb& verb);
 Run declare_data_make_demo(Verb& verb);
 Run declare_doctor(Verb& verb);
 Run declare_forward(Verb& verb);

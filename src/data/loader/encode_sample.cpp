@@ -226,4 +226,21 @@ std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding) {
   return std::make_unique<QwenEncoder>(std::move(encoding));
 }
 
+std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
+                                            const config::ModelConfig& model,
+                                            const Tokenizer& tokenizer, Resize resize) {
+  QwenEncoding encoding;
+  encoding.tokenizer = &tokenizer;
+  encoding.chat = {.system_prompt = run.data.system_prompt,
+                   .train_on_newline = run.data.train_on_newline};
+  encoding.most_tokens =
+      run.data.max_tokens > 0 ? Tokens{run.data.max_tokens} : run.batch.capacity_tokens;
+  if (model.vision)
+    encoding.pictures = read_preprocessor_config(
+        run.model.path, *model.vision,
+        PixelLimits{.least = run.data.min_pixels, .most = run.data.max_pixels});
+  encoding.resize = std::move(resize);
+  return make_qwen_encoder(std::move(encoding));
+}
+
 }  // namespace tributary::data

@@ -3,6 +3,8 @@
 #include <memory>
 #include <optional>
 
+#include "config/model_config.h"
+#include "config/run_config.h"
 #include "data/loader/sample_encoder.h"
 #include "data/preprocess/qwen_vl.h"
 #include "data/text/chat_template.h"
@@ -23,6 +25,14 @@ struct QwenEncoding {
 /// errors of its functions: the Refusals of parse_record, MediaFolder, decode_picture, the image
 ///         processor; and `too_long`, `no_targets`, `no_vision` (media for a text model)
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
+
+/// The same from a run's configuration: limits, prompt and preprocessor_config.json.
+///
+/// owns: borrows the tokenizer
+[[nodiscard]] std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
+                                                          const config::ModelConfig& model,
+                                                          const Tokenizer& tokenizer,
+                                                          Resize resize);
 
 /// Reads the bytes of an image: out of the folder, or out of its data URL.
 [[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,

@@ -1,0 +1,114 @@
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/commands.h"
+#include "config/model_config.h"
+#include "config/read_run_config.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "data/loader/encode_sample.h"
+#include "data/loader/survey.h"
+
+namespace tributary::app {
+namespace {
+
+struct Arguments {
+  std::string path;
+  std::string images;
+  std::int64_t limit = 0;
+  bool json = false;
+};
+
+std::string folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+bool is_config(const std::string& path) {
+  return path.ends_with(".yaml") || path.ends_with(".yml");
+}
+
+/// Surveys every source of a run, the held-out files too, with its own tokenizer and limits.
+std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t limit) {
+  const config::ModelConfig model = config::read_model_config(run.model.path);
+  const auto tokenizer = data::Tokenizer::load(run.model.path + "/tokenizer.json");
+  const auto encoder = data::make_encoder(
+      run, model, tokenizer, [](const data::Picture&, int, int) -> data::Picture {
+        TRIB_RAISE(Fault::kBug, .what = "app: data inspect resized a picture");
+      });
+  const data::SurveyOptions options{.limit = limit, .encoder = encoder.get()};
+  std::vector<data::Survey> surveys;
+  for (const config::SourceSection& source : run.data.sources) {
+    const std::string images = source.images.empty() ? folder_of(source.path) : source.images;
+    surveys.push_back(data::survey_file(source.name, source.path, images, options));
+    if (!source.held_out.empty())
+      surveys.push_back(
+          data::survey_file(source.name + " (held out)", source.held_out, images, options));
+  }
+  return surveys;
+}
+
+void print(const std::vector<data::Survey>& surveys, bool json) {
+  if (!json) {
+    for (const data::Survey& survey : surveys) std::cout << data::to_text(survey);
+    return;
+  }
+  Json list = Json::array();
+  for (const data::Survey& survey : surveys) list.push_back(data::to_json(survey));
+  // Names and texts come from the files: what is not UTF-8 is replaced.
+  std::cout << list.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+/// The limit is that of a training run: data.bad_fraction, at least data.bad_at_least.
+ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSection& data) {
+  std::int64_t bad = 0;
+  std::int64_t surveyed = 0;
+  for (const data::Survey& survey : surveys) {
+    bad += survey.bad_records();
+    surveyed += survey.surveyed;
+  }
+  const auto share = static_cast<std::int64_t>(data.bad_fraction * static_cast<double>(surveyed));
+  if (bad <= std::max(data.bad_at_least, share) && bad < surveyed) return ExitCode::kDone;
+  log_note(str("input error: data: too many bad samples; found: ", bad, " of ", surveyed,
+               "; expected: at most ", data.bad_fraction * 100, " % (data.bad_fraction), or ",
+               data.bad_at_least, " (data.bad_at_least); fix: repair the records listed above"));
+  return ExitCode::kDataLimit;
+}
+
+ExitCode inspect(const Arguments& arguments) {
+  TRIB_REQUIRE(arguments.limit >= 0, .what = "app: limit is negative", .where = "--limit",
+               .found = str(arguments.limit), .expected = "0 (all records) or above");
+  config::RunConfig run;
+  std::vector<data::Survey> surveys;
+  if (is_config(arguments.path)) {
+    TRIB_REQUIRE(arguments.images.empty(), .what = "app: --images beside a configuration",
+                 .found = arguments.images, .fix = "set `images` of the source there");
+    run = config::read_run_config(arguments.path);
+    surveys = survey_run(run, arguments.limit);
+  } else {
+    const std::string images =
+        arguments.images.empty() ? folder_of(arguments.path) : arguments.images;
+    const std::string name = std::filesystem::path(arguments.path).stem().string();
+    surveys.push_back(data::survey_file(name, arguments.path, images,
+                                        {.limit = arguments.limit, .encoder = nullptr}));
+  }
+  print(surveys, arguments.json);
+  return judge(surveys, run.data);
+}
+
+}  // namespace
+
+Run declare_data_inspect(Verb& verb) {
+  const auto arguments = std::make_shared<Arguments>();
+  verb.positional("PATH", arguments->path, "a JSONL file, or a run's YAML file: all its sources");
+  verb.option("--images", arguments->images,
+              "folder that image paths start from (default: the folder of the file)");
+  verb.option("--limit", arguments->limit, "records of each file to look at, 0: all");
+  verb.flag("--json", arguments->json, "print one JSON list");
+  verb.example("tributary data inspect train.jsonl --images pictures --limit 1000");
+  return [arguments] { return inspect(*arguments); };
+}
+
+}  // namespace tributary::app

@@ -1,0 +1,145 @@
+#include "data/loader/survey.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "data/decode/decode_picture.h"
+#include "data/loader/encode_sample.h"
+#include "data/record/jsonl_file.h"
+#include "data/record/media_folder.h"
+#include "data/record/record.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr std::size_t kMostBadShown = 10;
+constexpr std::size_t kMostTextShown = 400;
+
+/// Cuts a text for the terminal, never inside a UTF-8 character.
+std::string shorten(const std::string& text) {
+  if (text.size() <= kMostTextShown) return text;
+  std::size_t end = kMostTextShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+std::string_view name_of(Role role) {
+  if (role == Role::kSystem) return "system";
+  return role == Role::kUser ? "user" : "assistant";
+}
+
+std::string shown(const Record& record, MediaReference medium) {
+  const auto index = static_cast<std::size_t>(medium.index);
+  if (medium.modality == Modality::kImage)
+    return str("[image ", shorten(record.images[index]).substr(0, 80), "]");
+  const Clip& clip = record.clips[index];
+  return str("[clip of ", clip.frames.size(), " frames at ", clip.fps, " per second, ",
+             clip.frames.front().substr(0, 80), "]");
+}
+
+std::string render(const Record& record) {
+  std::string text;
+  for (const Turn& turn : record.turns) {
+    text += str(text.empty() ? "" : "\n", name_of(turn.role), ": ");
+    for (const Part& part : turn.parts) {
+      const auto* words = std::get_if<std::string>(&part);
+      text += words != nullptr ? shorten(*words) : shown(record, std::get<MediaReference>(part));
+    }
+  }
+  return text;
+}
+
+std::int64_t count_text(const Record& record) {
+  std::size_t bytes = 0;
+  for (const Turn& turn : record.turns)
+    for (const Part& part : turn.parts)
+      if (const auto* text = std::get_if<std::string>(&part)) bytes += text->size();
+  return static_cast<std::int64_t>(bytes);
+}
+
+/// Decodes every picture of a record; gives their longer sides.
+Result<std::vector<std::int64_t>> decode_all(const Record& record) {
+  std::vector<std::string> pictures = record.images;
+  for (const Clip& clip : record.clips)
+    pictures.insert(pictures.end(), clip.frames.begin(), clip.frames.end());
+  std::vector<std::int64_t> sides;
+  for (const std::string& picture : pictures) {
+    const auto file = read_picture_file(record, picture);
+    if (!file) return file.refusal();
+    const auto decoded = decode_picture(file.value());
+    if (!decoded)
+      return Refusal{decoded.refusal().code,
+                     str(escaped(picture.substr(0, 120)), ": ", decoded.refusal().reason)};
+    sides.push_back(std::max(decoded.value().width, decoded.value().height));
+  }
+  return sides;
+}
+
+/// Looks at one record; counts it only when all of it is good.
+std::optional<Refusal> survey_record(const std::string& line, const std::string& key,
+                                     const MediaFolder& folder, const SampleEncoder* encoder,
+                                     Survey& survey) {
+  Result<ParsedRecord> parsed = parse_record(line, key);
+  if (!parsed) return parsed.refusal();
+  const RecordForm form = parsed.value().form;
+  Record record = std::move(parsed).value().record;
+  record.folder = &folder;
+  const auto sides = decode_all(record);
+  if (!sides) return sides.refusal();
+  if (encoder != nullptr) {
+    const Result<SampleShape> shape = encoder->describe(record);
+    if (!shape) return shape.refusal();
+    survey.tokens.add(shape.value().tokens.count);
+    survey.target_tokens.add(shape.value().target_tokens.count);
+  }
+  ++(form == RecordForm::kMessages ? survey.messages : survey.conversations);
+  survey.turns += std::ssize(record.turns);
+  survey.images += std::ssize(record.images);
+  survey.clips += std::ssize(record.clips);
+  for (const Clip& clip : record.clips) survey.frames += std::ssize(clip.frames);
+  survey.text_bytes.add(count_text(record));
+  for (const std::int64_t side : sides.value()) survey.picture_sides.add(side);
+  if (survey.first_sample.empty()) survey.first_sample = render(record);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Histogram::add(std::int64_t value) {
+  least = values == 0 ? value : std::min(least, value);
+  most = values == 0 ? value : std::max(most, value);
+  ++values;
+  sum += value;
+  ++counts[static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value)))];
+}
+
+std::int64_t Survey::bad_records() const {
+  std::int64_t all = 0;
+  for (const auto& [code, count] : bad) all += count;
+  return all;
+}
+
+Survey survey_file(const std::string& name, const std::string& path, const std::string& images,
+                   const SurveyOptions& options) {
+  const JsonlFile file(path);
+  const MediaFolder folder(images);
+  Survey survey;
+  survey.name = name;
+  survey.path = path;
+  survey.bytes = file.bytes();
+  survey.records = file.records();
+  survey.blank_lines = file.blank_lines();
+  survey.surveyed = options.limit > 0 ? std::min(options.limit, file.records()) : file.records();
+  for (std::int64_t record = 0; record < survey.surveyed; ++record) {
+    const std::string key = file.key(record);
+    const Result<std::string> line = file.read(record);
+    const auto refusal = line ? survey_record(line.value(), key, folder, options.encoder, survey)
+                              : std::optional<Refusal>(line.refusal());
+    if (!refusal) continue;
+    ++survey.bad[refusal->code];
+    if (survey.first_bad.size() < kMostBadShown) survey.first_bad.push_back({key, *refusal});
+  }
+  return survey;
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+#include "core/json.h"
+#include "data/loader/sample_encoder.h"
+
+namespace tributary::data {
+
+/// Counts of values in ranges that double: [1, 2), [2, 4), ...; zero on its own.
+struct Histogram {
+  std::map<std::int64_t, std::int64_t> counts;  // least value of the range -> how many
+  std::int64_t values = 0;
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  std::int64_t sum = 0;
+
+  void add(std::int64_t value);
+};
+
+struct BadRecord {
+  std::string key;  // file:line
+  Refusal refusal;
+};
+
+/// What a data set holds, every record read and every picture decoded.
+struct Survey {
+  std::string name;
+  std::string path;
+  std::int64_t bytes = 0;
+  std::int64_t records = 0;   // in the file
+  std::int64_t surveyed = 0;  // of those, good or bad
+  std::int64_t blank_lines = 0;
+  std::int64_t messages = 0;  // records in the OpenAI form
+  std::int64_t conversations = 0;
+  std::int64_t turns = 0;
+  std::int64_t images = 0;
+  std::int64_t clips = 0;
+  std::int64_t frames = 0;
+  Histogram text_bytes;     // of a record
+  Histogram picture_sides;  // longer side of each picture [pixels]
+  Histogram tokens;         // of a sample; empty without an encoder
+  Histogram target_tokens;
+  std::map<std::string, std::int64_t> bad;  // reason code -> records
+  std::vector<BadRecord> first_bad;
+  std::string first_sample;  // rendered; empty when none is good
+
+  [[nodiscard]] std::int64_t bad_records() const;
+};
+
+struct SurveyOptions {
+  std::int64_t limit = 0;                  // records of each file; 0: all
+  const SampleEncoder* encoder = nullptr;  // given: tokens are counted too
+};
+
+/// Reads one JSONL file from its beginning.
+///
+/// errors: Fault::kInput when the file or the image folder is missing; a bad record is counted
+/// cost:   decodes every picture, in the calling thread
+[[nodiscard]] Survey survey_file(const std::string& name, const std::string& path,
+                                 const std::string& images, const SurveyOptions& options);
+
+[[nodiscard]] Json to_json(const Survey& survey);
+/// Prints for a reader at a terminal.
+[[nodiscard]] std::string to_text(const Survey& survey);
+
+}  // namespace tributary::data

@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/json.h"
+#include "data/loader/survey.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr std::int64_t kBarWidth = 40;
+
+Json to_json(const Histogram& histogram) {
+  Json counts = Json::array();
+  for (const auto& [from, count] : histogram.counts) counts.push_back({from, count});
+  return {{"values", histogram.values},
+          {"least", histogram.least},
+          {"most", histogram.most},
+          {"sum", histogram.sum},
+          {"counts", counts}};
+}
+
+void print(std::ostream& out, const std::string& title, const Histogram& histogram) {
+  if (histogram.values == 0) return;
+  out << "  " << title << ": least " << histogram.least << ", mean "
+      << histogram.sum / histogram.values << ", most " << histogram.most << '\n';
+  std::int64_t highest = 0;
+  for (const auto& [from, count] : histogram.counts) highest = std::max(highest, count);
+  for (const auto& [from, count] : histogram.counts) {
+    const std::int64_t to = std::max<std::int64_t>(2 * from - 1, from);
+    const std::int64_t bar = (count * kBarWidth + highest - 1) / highest;
+    out << "    " << std::setw(8) << from << " - " << std::setw(8) << to << "  " << std::setw(8)
+        << count << "  " << std::string(static_cast<std::size_t>(bar), '#') << '\n';
+  }
+}
+
+void print_bad(std::ostream& out, const Survey& survey) {
+  out << "  bad: " << survey.bad_records();
+  std::string separator = " (";
+  for (const auto& [code, count] : survey.bad) {
+    out << separator << code << ' ' << count;
+    separator = ", ";
+  }
+  out << (survey.bad.empty() ? "\n" : ")\n");
+  for (const BadRecord& bad : survey.first_bad)
+    out << "    " << bad.key << "  " << bad.refusal.code << ": " << bad.refusal.reason << '\n';
+  const auto left = survey.bad_records() - std::ssize(survey.first_bad);
+  if (left > 0) out << "    and " << left << " more\n";
+}
+
+}  // namespace
+
+Json to_json(const Survey& survey) {
+  Json first_bad = Json::array();
+  for (const BadRecord& bad : survey.first_bad)
+    first_bad.push_back(
+        {{"key", bad.key}, {"code", bad.refusal.code}, {"reason", bad.refusal.reason}});
+  return {{"name", survey.name},
+          {"path", survey.path},
+          {"bytes", survey.bytes},
+          {"records", survey.records},
+          {"surveyed", survey.surveyed},
+          {"blank_lines", survey.blank_lines},
+          {"messages", survey.messages},
+          {"conversations", survey.conversations},
+          {"turns", survey.turns},
+          {"images", survey.images},
+          {"clips", survey.clips},
+          {"frames", survey.frames},
+          {"text_bytes", to_json(survey.text_bytes)},
+          {"picture_sides", to_json(survey.picture_sides)},
+          {"tokens", to_json(survey.tokens)},
+          {"target_tokens", to_json(survey.target_tokens)},
+          {"bad", survey.bad},
+          {"first_bad", first_bad},
+          {"first_sample", survey.first_sample}};
+}
+
+std::string to_text(const Survey& survey) {
+  std::ostringstream out;
+  out << survey.name << ": " << survey.path << '\n'
+      << "  records: " << survey.records << " in " << survey.bytes << " bytes";
+  if (survey.surveyed < survey.records) out << ", the first " << survey.surveyed << " inspected";
+  if (survey.blank_lines > 0) out << ", " << survey.blank_lines << " blank lines";
+  out << "\n  forms: messages " << survey.messages << ", conversations " << survey.conversations
+      << "\n  turns: " << survey.turns << "\n  media: images " << survey.images << ", clips "
+      << survey.clips << " (" << survey.frames << " frames)\n";
+  print(out, "text of a record [bytes]", survey.text_bytes);
+  print(out, "tokens of a sample", survey.tokens);
+  print(out, "target tokens of a sample", survey.target_tokens);
+  print(out, "longer side of a picture [pixels]", survey.picture_sides);
+  print_bad(out, survey);
+  if (!survey.first_sample.empty()) {
+    out << "  first sample:\n";
+    std::istringstream lines(survey.first_sample);
+    for (std::string line; std::getline(lines, line);) out << "    " << line << '\n';
+  }
+  return std::move(out).str();
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,162 @@
+"""Runs `tributary data inspect` on good and bad data sets: exit codes and words.
+
+Usage: data_inspect_test.py TRIBUTARY
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+TRIBUTARY = sys.argv.pop(1)
+
+
+def chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def grey_png(width, height):
+    rows = (b"\0" + bytes(width)) * height
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def question(image=None, text="what?"):
+    content = [{"type": "text", "text": text}]
+    if image is not None:
+        content.insert(0, {"type": "image_url", "image_url": {"url": image}})
+    return {"messages": [{"role": "user", "content": content},
+                         {"role": "assistant", "content": "a cat"}]}
+
+
+def byte_letters():
+    """The GPT-2 alphabet, byte 0 first."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters, shift = [], 0
+    for byte in range(256):
+        letters.append(chr(byte) if byte in printable else chr(256 + shift))
+        shift += byte not in printable
+    return letters
+
+
+class DataInspect(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, content):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as out:
+            out.write(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def write_lines(self, name, records):
+        return self.write(name, "".join(
+            (line if isinstance(line, str) else json.dumps(line)) + "\n" for line in records))
+
+    def run_verb(self, *words):
+        done = subprocess.run([TRIBUTARY, "data", "inspect", *words], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_counts_a_good_data_set(self):
+        self.write("pics/a.png", grey_png(100, 40))
+        path = self.write_lines("train.jsonl", [question("a.png"), question("a.png"), question()])
+        code, out, err = self.run_verb(path, "--images", os.path.join(self.folder, "pics"))
+        self.assertEqual((code, err), (0, ""))
+        for words in ("records: 3", "messages 3, conversations 0", "images 2, clips 0", "bad: 0",
+                      "user: [image a.png]what?", "assistant: a cat",
+                      "longer side of a picture [pixels]: least 100, mean 100, most 100"):
+            self.assertIn(words, out)
+
+    def test_gives_the_same_as_json(self):
+        path = self.write_lines("train.jsonl", [question()] * 4)
+        code, out, _ = self.run_verb(path, "--json", "--limit", "3")
+        self.assertEqual(code, 0)
+        (survey,) = json.loads(out)
+        self.assertEqual((survey["records"], survey["surveyed"], survey["turns"]), (4, 3, 6))
+        self.assertEqual(survey["text_bytes"]["counts"], [[8, 3]])
+
+    def test_names_every_bad_record(self):
+        self.write("broken.png", grey_png(9, 9)[:-20])
+        self.write("note.txt", "hello")
+        bad = [question("none.png"), question("broken.png"), question("note.txt"),
+               question("/etc/passwd"), question("http://host/a.png"), "{broken",
+               {"messages": []}, '{"messages":[],"messages":[]}']
+        path = self.write_lines("train.jsonl", [question()] * 30 + bad)
+        code, out, _ = self.run_verb(path)
+        self.assertEqual(code, 0)  # up to ten bad records are borne
+        self.assertIn("bad: 8 (bad_json 2, bad_path 1, missing_file 1, no_answer 1, "
+                      "path_escapes 1, png_damaged 1, unknown_format 1)", out)
+        self.assertIn("train.jsonl:31  missing_file: \"none.png\"", out)
+        self.assertIn("train.jsonl:35  bad_path: \"http://host/a.png\" is a URL", out)
+        self.assertIn("duplicate key", out)
+
+    def test_too_many_bad_records_are_code_3(self):
+        path = self.write_lines("train.jsonl", [question()] * 30 + [question("none.png")] * 11)
+        code, out, err = self.run_verb(path)
+        self.assertEqual(code, 3)
+        self.assertIn("and 1 more", out)
+        self.assertIn("input error: data: too many bad samples; found: 11 of 41", err)
+
+    def test_no_good_record_is_code_3(self):
+        code, _, err = self.run_verb(self.write_lines("train.jsonl", ["{}"]))
+        self.assertEqual(code, 3)
+        self.assertIn("found: 1 of 1", err)
+
+    def test_unusable_files_are_code_2(self):
+        path = self.write_lines("train.jsonl", [question()])
+        for words, expected in (
+                (["none.jsonl"], "data: file cannot be opened; where: none.jsonl"),
+                ([self.write("empty.jsonl", "")], "data: file holds no record"),
+                ([self.write("list.jsonl", "[{}]")], "data: file is one JSON list, not JSON lines"),
+                ([path, "--images", self.folder + "/pics"], "data: image folder does not exist"),
+                ([path, "--limit", "-1"], "app: limit is negative"),
+                ([], "command line not understood")):
+            with self.subTest(expected):
+                code, _, err = self.run_verb(*words)
+                self.assertEqual(code, 2)
+                self.assertIn(expected, err)
+                self.assertEqual(err.count("\n"), 1)
+
+    def test_a_run_is_inspected_with_its_own_tokenizer(self):
+        letters = byte_letters()
+        names = ["<|im_start|>", "<|im_end|>"]
+        self.write("model/tokenizer.json", json.dumps({
+            "model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(letters)},
+                      "merges": []},
+            "added_tokens": [{"id": 256 + i, "content": name, "special": True, "normalized": False}
+                             for i, name in enumerate(names)],
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}}))
+        self.write("model/config.json", json.dumps({
+            "model_type": "qwen2", "hidden_size": 16, "num_hidden_layers": 1,
+            "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32,
+            "vocab_size": 258, "max_position_embeddings": 512}))
+        self.write("a.png", grey_png(9, 9))
+        train = self.write_lines("train.jsonl", [question(), question("a.png"),
+                                                 question(text="w" * 300)])
+        held_out = self.write_lines("test.jsonl", [question(text="why?")])
+        run = self.write("run.yaml", f"""
+model: {{path: {self.folder}/model}}
+data:
+  system_prompt: hi
+  max_tokens: 200
+  sources: [{{name: cats, path: {train}, held_out: {held_out}}}]
+""")
+        code, out, err = self.run_verb(run, "--json")
+        self.assertEqual((code, err), (0, ""))
+        cats, kept = json.loads(out)
+        self.assertEqual((cats["name"], kept["name"]), ("cats", "cats (held out)"))
+        self.assertEqual(cats["bad"], {"no_vision": 1, "too_long": 1})
+        # One token a byte, four control tokens a pair of turns and the system turn's two.
+        text = "system\nhi\nuser\nwhy?\nassistant\na cat\n"
+        self.assertEqual(kept["tokens"]["sum"], len(text) + 6)
+        self.assertEqual(kept["target_tokens"]["sum"], len("a cat") + 2)
+
+
+unittest.main()
