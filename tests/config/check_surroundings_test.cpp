@@ -1,0 +1,71 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/read_run_config.h"
+#include "core/error.h"
+#include "tests/config/temporary_folder.h"
+
+namespace tributary::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+RunConfig surroundings(const TemporaryFolder& folder) {
+  folder.write("model/config.json", "{}");
+  folder.write("model/tokenizer.json", "{}");
+  folder.write("data/a.jsonl", "");
+  RunConfig config;
+  config.run.dir = folder.path("runs/new/one");
+  config.model.path = folder.path("model");
+  config.data.sources = {{.name = "a", .path = folder.path("data/a.jsonl")}};
+  return config;
+}
+
+std::string refusal_of_surroundings(const RunConfig& config) {
+  try {
+    check_surroundings(config);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::kInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(CheckSurroundings, AcceptsWhatIsThereAndMakesNothing) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(refusal_of_surroundings(surroundings(folder)), "accepted");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("runs")));
+}
+
+TEST(CheckSurroundings, ListsEveryPathThatIsMissing) {
+  const TemporaryFolder folder;
+  RunConfig config = surroundings(folder);
+  config.model.path = "models/none";
+  config.data.sources[0].path = folder.path("none.jsonl");
+  config.data.sources[0].held_out = folder.path("data");
+  config.data.sources[0].images = folder.path("data/a.jsonl");
+  config.run.dir = folder.path("data/a.jsonl/run");
+  const std::string refusal = refusal_of_surroundings(config);
+  EXPECT_THAT(refusal, HasSubstr("5 problems"));
+  EXPECT_THAT(refusal,
+              HasSubstr("directory does not exist; where: model.path = models/none (from /"));
+  EXPECT_THAT(refusal, HasSubstr("file does not exist; where: data.sources.0.path = " +
+                                 folder.path("none.jsonl")));
+  EXPECT_THAT(refusal, HasSubstr("not a file; where: data.sources.0.held_out"));
+  EXPECT_THAT(refusal, HasSubstr("not a directory; where: data.sources.0.images"));
+  EXPECT_THAT(refusal, HasSubstr("run directory cannot be made; where: run.dir"));
+}
+
+TEST(CheckSurroundings, WantsWeightsOnlyForPretrained) {
+  const TemporaryFolder folder;
+  RunConfig config = surroundings(folder);
+  config.model.weights = Weights::kPretrained;
+  EXPECT_THAT(refusal_of_surroundings(config),
+              AllOf(HasSubstr("model.safetensors"), HasSubstr("random starts without weights")));
+  folder.write("model/model.safetensors.index.json", "{}");
+  EXPECT_EQ(refusal_of_surroundings(config), "accepted");
+}
+
+}  // namespace
+}  // namespace tributary::config

@@ -1,0 +1,147 @@
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <random>
+
+#include "config/read_run_config.h"
+#include "config/run/run_keys.h"
+#include "core/error.h"
+
+namespace tributary::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kLeast = R"(model:
+  path: models/tiny
+data:
+  sources:
+    - name: shapes
+      path: shapes.jsonl
+)";
+
+RunConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_run_config(text, "run.yaml", overrides);
+}
+
+/// Random values of every key, within its range, that the combination rules allow.
+RunConfig random_config(std::mt19937_64& random) {
+  const auto below = [&](std::uint64_t count) { return random() % count; };
+  const std::vector<std::string> texts{
+      "plain", "",    "true",     "123",  "a: b", "# no", "é\n\t\"\\", "null", "~",     "  x ",
+      "-",     "[a]", "\x01\x7f", "日本", "%",    "1e5",  "\xC2\x85",  "'",    "a\\x41"};
+  RunConfig config;
+  config.data.sources.resize(1 + below(4));
+  config.optimizer.groups.resize(below(3));
+  const auto value_of = [&](const Key& key) -> KeyValue {
+    const double span = std::min(key.range.most, 1e9) - key.range.least;
+    const double part = 0.001 + 0.99 * static_cast<double>(below(1 << 30)) / (1 << 30);
+    switch (key.type) {
+      case KeyType::kFlag:
+        return below(2) == 1;
+      case KeyType::kWhole:
+        return static_cast<std::int64_t>(key.range.least + part * span + 0.5);
+      case KeyType::kNumber:
+        return key.range.least + span * (below(2) == 1 ? part : part * 1e-9);
+      case KeyType::kText:
+        return key.choices.empty() ? texts[below(texts.size())]
+                                   : key.choices[below(key.choices.size())];
+      case KeyType::kTexts:
+        return std::vector<std::string>{key.choices[below(key.choices.size())]};
+    }
+    return false;
+  };
+  for (const Key& key : all_keys()) {
+    const std::size_t bracket = key.path.find("[]");
+    const std::size_t items =
+        bracket == std::string::npos ? 1 : find_key_list(key.path.substr(0, bracket))->size(config);
+    for (std::size_t item = 0; item < items; ++item) key.set(config, item, value_of(key));
+  }
+  for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
+    config.data.sources[i].name = "source-" + std::to_string(i);
+    config.data.sources[i].path = std::to_string(i) + ".jsonl";
+  }
+  for (std::size_t i = 0; i < config.optimizer.groups.size(); ++i) {
+    config.optimizer.groups[i].match = std::to_string(i) + texts[below(texts.size())];
+    config.optimizer.groups[i].weight_decay = below(2) == 1 ? -1.0 : 0.25;
+  }
+  config.run.name = "name";
+  config.run.device = below(2) == 1 ? "cuda:3" : "cuda";
+  config.model.path = "model";
+  config.run.steps = 1'000'000'000'000;
+  config.schedule.warmup_steps = 3;
+  config.schedule.decay_steps = config.schedule.decay == Decay::kWarmupStableDecay ? 5 : 0;
+  if (config.schedule.decay == Decay::kConstant) config.schedule.final_ratio = 0;
+  config.data.held_out_fraction = 0.125;
+  config.data.min_pixels = std::min(config.data.min_pixels, config.data.max_pixels);
+  config.data.max_tokens = std::min(config.data.max_tokens, config.batch.capacity_tokens.count);
+  return config;
+}
+
+TEST(WriteRunConfig, ReadsBackToTheSameStruct) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(str("seed ", seed));
+    std::mt19937_64 random(seed);
+    const RunConfig config = random_config(random);
+    const std::string text = write_run_config(config);
+    ASSERT_EQ(parse(text), config) << text;
+    ASSERT_EQ(write_run_config(parse(text)), text);
+  }
+}
+
+TEST(WriteRunConfig, WritesEveryKey) {
+  const std::string text = write_run_config(parse(kLeast, {"optimizer.groups=[{match: a}]"}));
+  for (const Key& key : all_keys())
+    EXPECT_THAT(text, HasSubstr(key.path.substr(key.path.rfind('.') + 1) + ": ")) << key.path;
+}
+
+TEST(ReadRunConfig, AcceptsOrRefusesDamagedFilesWithoutHarm) {
+  RunConfig config = parse(kLeast, {"optimizer.groups=[{match: a}]"});
+  const std::string valid = write_run_config(config);
+  int refused = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    std::mt19937_64 random(seed);
+    std::string text = valid;
+    for (unsigned edits = 1 + random() % 4; edits > 0; --edits) {
+      const std::size_t at = random() % text.size();
+      const char byte =
+          "{}[]:-#&*!|>'\"%@`,?\n\t \0\xff"
+          "0a"[random() % 27];
+      if (random() % 3 == 0) {
+        text.erase(at, 1 + random() % 8);
+      } else if (random() % 2 == 0) {
+        text.insert(at, 1, byte);
+      } else {
+        text[at] = byte;
+      }
+    }
+    try {
+      (void)parse(text);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.fault(), Fault::kInput) << error.what() << "\n" << text;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(DescribeKeys, EqualsTheDocument) {
+  const std::string path = std::string(TRIB_SOURCE_DIR) + "/docs/configuration.md";
+  std::ifstream file(path);
+  const std::string document{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(document, describe_keys()) << "fix: tributary config --keys > docs/configuration.md";
+}
+
+TEST(DescribeKeys, GivesEveryKeyALine) {
+  const std::string text = describe_keys();
+  for (const Key& key : all_keys()) {
+    EXPECT_THAT(text, HasSubstr("| `" + key.path.substr(key.path.rfind('.') + 1) + "` | "));
+    const std::string start = key.meaning.substr(0, key.meaning.find('|'));  // bars are escaped
+    EXPECT_THAT(text, HasSubstr(start));
+  }
+  EXPECT_THAT(text, HasSubstr("| `learning_rate` | number | – | `0.001` |"));
+}
+
+}  // namespace
+}  // namespace tributary::config
