@@ -30,6 +30,12 @@ class Error : public std::runtime_error {
 
   [[nodiscard]] Fault fault() const { return fault_; }
   [[nodiscard]] ExitCode exit_code() const { return exit_code_; }
+  /// The same error under another exit code, where a caller knows better what it means.
+  [[nodiscard]] Error with_exit(ExitCode exit) const {
+    Error changed = *this;
+    changed.exit_code_ = exit;
+    return changed;
+  }
 
  private:
   Fault fault_;

@@ -4,6 +4,12 @@ namespace tributary::app {
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> commands{
+      {"checkpoint inspect", "List what a checkpoint, or a directory of weights, holds",
+       declare_checkpoint_inspect},
+      {"checkpoint verify", "Hold every block of a checkpoint against its checksum",
+       declare_checkpoint_verify},
+      {"checkpoint export", "Write a checkpoint's model as a directory that transformers loads",
+       declare_checkpoint_export},
       {"config", "Check a run's YAML file and print it with every default filled in",
        declare_config},
       {"data inspect", "Read a data set: counts, sizes, bad records and why", declare_data_inspect},

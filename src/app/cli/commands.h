@@ -5,6 +5,9 @@
 namespace tributary::app {
 
 // One function a verb, each in `<verb>_command.cpp`; all_commands.cpp is the list.
+Run declare_checkpoint_export(Verb& verb);
+Run declare_checkpoint_inspect(Verb& verb);
+Run declare_checkpoint_verify(Verb& verb);
 Run declare_config(Verb& verb);
 Run declare_data_inspect(Verb& verb);
 Run declare_data_make_demo(Verb& verb);

@@ -26,9 +26,9 @@ extern "C" const tributary::app::Engine* tributary_engine() {
   static const Engine engine{.train = nullptr,
                              .forward = run_forward,
                              .generate = nullptr,
-                             .inspect_checkpoint = nullptr,
-                             .verify_checkpoint = nullptr,
-                             .export_checkpoint = nullptr,
+                             .inspect_checkpoint = inspect_checkpoint,
+                             .verify_checkpoint = verify_checkpoint,
+                             .export_checkpoint = export_checkpoint,
                              .facts = collect_facts};
   return &engine;
 }

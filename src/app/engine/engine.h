@@ -34,6 +34,7 @@ struct GenerateOptions {
 
 struct CheckpointOptions {
   std::string checkpoint;  // step directory, or a run: its newest
+  std::string model;       // of export: directory with config.json; empty: the run's own
   std::string output;      // of export
   bool json = false;
 };

@@ -1,0 +1,34 @@
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "app/engine/engine.h"
+
+namespace tributary::app {
+
+Run declare_checkpoint_inspect(Verb& verb) {
+  const auto options = std::make_shared<CheckpointOptions>();
+  verb.positional("PATH", options->checkpoint,
+                  "checkpoint, run (its newest), Hugging Face directory or safetensors file");
+  verb.flag("--json", options->json, "print one JSON object");
+  verb.example("tributary checkpoint inspect runs/demo");
+  return [options] { return load_engine().inspect_checkpoint(*options); };
+}
+
+Run declare_checkpoint_verify(Verb& verb) {
+  const auto options = std::make_shared<CheckpointOptions>();
+  verb.positional("PATH", options->checkpoint, "checkpoint, or run: its newest");
+  verb.example("tributary checkpoint verify runs/demo/checkpoints/step-900");
+  return [options] { return load_engine().verify_checkpoint(*options); };
+}
+
+Run declare_checkpoint_export(Verb& verb) {
+  const auto options = std::make_shared<CheckpointOptions>();
+  verb.positional("PATH", options->checkpoint, "checkpoint, or run: its newest");
+  verb.required("-o,--output", options->output, "Hugging Face directory to make");
+  verb.option("--model", options->model,
+              "directory with config.json and tokenizer (default: the run's model.path)");
+  verb.example("tributary checkpoint export runs/demo -o demo_model_trained");
+  return [options] { return load_engine().export_checkpoint(*options); };
+}
+
+}  // namespace tributary::app

@@ -1,0 +1,256 @@
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/sha256.h"
+#include "core/stopwatch.h"
+#include "ops/stored_dtype.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/commit.h"
+#include "train/checkpoint/directory_lock.h"
+#include "train/checkpoint/retention.h"
+
+namespace tributary::train {
+namespace {
+
+constexpr std::uint64_t kStagingAlignment = 64;
+
+std::uint64_t align(std::uint64_t bytes) {
+  return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
+}
+
+/// The content of a checkpoint as bytes that nobody changes any more.
+struct StagedContent {
+  std::int64_t step = 0;
+  std::string global;  // extra/global.json
+  std::string config_sha256;
+  std::string score;
+  std::vector<ChunkToSave> model;
+  std::vector<ChunkToSave> optimizer;
+  std::vector<ChunkToSave> generators;
+  std::uint64_t bytes = 0;
+};
+
+/// The text of extra/global.json, the same for the same facts.
+std::string compose_global(const CheckpointFacts& facts) {
+  const Json json{{"step", facts.step},
+                  {"config", facts.config},
+                  {"model_directory", facts.model_directory},
+                  {"identity", facts.identity},
+                  {"state", parse_json(facts.state, "state of the run")}};
+  return json.dump(1) + "\n";
+}
+
+std::string exact(std::optional<double> score) {
+  if (!score) return "";
+  std::array<char, 40> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.17g", *score);
+  return text.data();
+}
+
+/// Staging buffers: one block of host memory that is kept from save to save.
+class Staging {
+ public:
+  StagedContent copy(const CheckpointContent& content, std::optional<double> score) {
+    reserve(content);
+    used_ = 0;
+    StagedContent staged{.step = content.step,
+                         .global = compose_global(content),
+                         .config_sha256 = sha256(content.config),
+                         .score = exact(score),
+                         .model = copy_tensors(content.model),
+                         .optimizer = copy_tensors(content.optimizer),
+                         .generators = {},
+                         .bytes = 0};
+    for (const auto& [name, bytes] : content.generators) {
+      const std::span<std::byte> place = take(bytes.size());
+      std::copy_n(std::as_bytes(std::span(bytes)).begin(), bytes.size(), place.begin());
+      const std::vector<std::int64_t> shape{static_cast<std::int64_t>(bytes.size())};
+      staged.generators.push_back({name, StoredDtype::kUint8, shape, whole_box(shape), place});
+    }
+    staged.bytes = used_ + staged.global.size();
+    return staged;
+  }
+
+ private:
+  void reserve(const CheckpointContent& content) {
+    std::uint64_t bytes = 0;
+    bool on_device = false;
+    for (const std::vector<NamedTensor>* tensors : {&content.model, &content.optimizer})
+      for (const NamedTensor& tensor : *tensors) {
+        bytes += align(tensor.value.nbytes());
+        on_device = on_device || tensor.value.is_cuda();
+      }
+    for (const auto& [name, state] : content.generators) bytes += align(state.size());
+    if (buffer_.defined() && static_cast<std::uint64_t>(buffer_.numel()) >= bytes) return;
+    buffer_ = at::Tensor();  // before the new one: two at once may be too much
+    buffer_ = at::empty({static_cast<std::int64_t>(bytes)},
+                        at::TensorOptions().dtype(at::kByte).pinned_memory(on_device));
+  }
+
+  std::span<std::byte> take(std::uint64_t bytes) {
+    auto* begin = static_cast<std::byte*>(buffer_.data_ptr()) + used_;
+    used_ += align(bytes);
+    return {begin, bytes};
+  }
+
+  std::vector<ChunkToSave> copy_tensors(const std::vector<NamedTensor>& tensors) {
+    std::vector<ChunkToSave> chunks;
+    for (const NamedTensor& tensor : tensors) {
+      const std::span<std::byte> place = take(tensor.value.nbytes());
+      const std::vector<std::int64_t> shape = tensor.value.sizes().vec();
+      at::from_blob(place.data(), shape, at::TensorOptions().dtype(tensor.value.scalar_type()))
+          .copy_(tensor.value.detach());
+      chunks.push_back({tensor.name, ops::stored_dtype(tensor.value.scalar_type()), shape,
+                        whole_box(shape), place});
+    }
+    return chunks;
+  }
+
+  at::Tensor buffer_;  // [bytes] u8
+  std::uint64_t used_ = 0;
+};
+
+/// Writes and commits on one rank: prepare, write, report, commit.
+void write_checkpoint(FileSystem& files, const SaveKey& key, const StagedContent& content) {
+  prepare_save(files, key, content.bytes);
+  try {
+    const std::string name = shard_file_name(/*rank=*/0, /*world=*/1);
+    const std::vector<FileReport> reports{
+        write_shard(files, key, "model", name, content.model),
+        write_shard(files, key, "optim", name, content.optimizer),
+        write_extra(files, key, "global.json", content.global),
+        write_shard(files, key, "extra", "rank-00000.safetensors", content.generators)};
+    commit_save(files, key, reports,
+                {.world = 1, .config_sha256 = content.config_sha256, .score = content.score});
+  } catch (const std::exception&) {
+    // Gives a full disk its space back. What cannot be removed now goes at the next start.
+    try {
+      if (exists(files, key.temporary_path())) remove_tree(files, key.temporary_path());
+    } catch (const Error& error) {
+      log_warning(str("checkpoint: an unfinished save stays behind: ", error.what()));
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
+class CheckpointWriter::Impl {
+ public:
+  Impl(CheckpointWriterOptions options, FileSystem& files)
+      : options_(std::move(options)), files_(files), lock_(prepare_root(options_.root, files)) {
+    TRIB_REQUIRE(options_.keep_latest >= 2, .what = "checkpoint: too few checkpoints would be kept",
+                 .where = "checkpoint.keep_latest", .found = str(options_.keep_latest),
+                 .expected = "at least 2");
+    const std::vector<std::int64_t> steps = committed_steps(files, options_.root);
+    TRIB_REQUIRE(steps.empty() || steps.front() <= options_.start_step,
+                 .what = "checkpoint: the directory holds later steps than this run begins with",
+                 .where = str(options_.root, "/", step_name(steps.empty() ? 0 : steps.front())),
+                 .found = str("begin at step ", options_.start_step),
+                 .fix =
+                     "continue with --resume auto, or move the later ones away, or choose "
+                     "another run.dir");
+    for (const std::string& name : remove_leftovers(files, options_.root, lock_.job()))
+      log_warning(
+          str("checkpoint: another job's unfinished save stays: ", options_.root, "/", name));
+  }
+
+  ~Impl() {
+    try {
+      finish();
+    } catch (const std::exception& error) {
+      log_warning(str("checkpoint: the last save failed: ", error.what()));
+    }
+  }
+
+  void save(const CheckpointContent& content, std::optional<double> score) {
+    const Stopwatch stall;
+    wait();
+    if (failure_ && failed_in_a_row_ >= options_.most_failed_saves)
+      std::rethrow_exception(std::exchange(failure_, nullptr));
+    const SaveKey key{options_.root, lock_.job(), lock_.incarnation(), content.step};
+    if (exists(files_, key.final_path())) return;
+    StagedContent staged = staging_.copy(content, score);
+    const auto write = [this, key, staged = std::move(staged)] { run(key, staged); };
+    if (options_.async)
+      writing_ = std::thread(write);
+    else
+      write();
+    stall_ = stall.elapsed();
+  }
+
+  void finish() {
+    wait();
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+
+  // Read between saves alone, so they need no lock: wait() joins the thread.
+  [[nodiscard]] int failed_saves() {
+    wait();
+    return failed_saves_;
+  }
+  [[nodiscard]] Nanoseconds last_stall() const { return stall_; }
+
+ private:
+  static const std::string& prepare_root(const std::string& root, FileSystem& files) {
+    make_directories(files, root);
+    return root;
+  }
+
+  void wait() {
+    if (writing_.joinable()) writing_.join();
+  }
+
+  /// In the background thread, while the others leave this object alone but for wait().
+  void run(const SaveKey& key, const StagedContent& content) {
+    try {
+      write_checkpoint(files_, key, content);
+      failed_in_a_row_ = 0;
+      failure_ = nullptr;
+    } catch (const std::exception& error) {
+      failure_ = std::current_exception();
+      ++failed_saves_;
+      ++failed_in_a_row_;
+      log_warning(str("checkpoint: save ", failed_in_a_row_, " of ", options_.most_failed_saves,
+                      " that may fail in a row failed: ", error.what()));
+      return;
+    }
+    try {
+      retire_checkpoints(files_, options_.root,
+                         {.keep_latest = options_.keep_latest, .keep_best = options_.keep_best});
+    } catch (const std::exception& error) {
+      log_warning(str("checkpoint: an old checkpoint could not be removed: ", error.what()));
+    }
+  }
+
+  CheckpointWriterOptions options_;
+  FileSystem& files_;
+  DirectoryLock lock_;
+  Staging staging_;
+  std::thread writing_;
+  std::exception_ptr failure_;  // of the last save
+  int failed_saves_ = 0;
+  int failed_in_a_row_ = 0;
+  Nanoseconds stall_;
+};
+
+CheckpointWriter::CheckpointWriter(CheckpointWriterOptions options, FileSystem& files)
+    : impl_(std::make_unique<Impl>(std::move(options), files)) {}
+CheckpointWriter::~CheckpointWriter() = default;
+void CheckpointWriter::save(const CheckpointContent& content, std::optional<double> score) {
+  impl_->save(content, score);
+}
+void CheckpointWriter::finish() { impl_->finish(); }
+int CheckpointWriter::failed_saves() const { return impl_->failed_saves(); }
+Nanoseconds CheckpointWriter::last_stall() const { return impl_->last_stall(); }
+
+}  // namespace tributary::train

@@ -1,0 +1,156 @@
+#include "train/checkpoint/commit.h"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "train/checkpoint/retention.h"
+
+namespace tributary::train {
+namespace {
+
+constexpr std::array<const char*, 3> kFolders{"model", "optim", "extra"};
+
+TensorSpec spec_of(const ChunkToSave& chunk) {
+  return {chunk.name, chunk.dtype, chunk.box.lengths};
+}
+
+/// What lets PyTorch's HuggingFaceStorageReader put shards together.
+std::map<std::string, std::string> shard_metadata(std::span<const ChunkToSave> chunks) {
+  Json offsets = Json::object();
+  Json shapes = Json::object();
+  for (const ChunkToSave& chunk : chunks) {
+    offsets[chunk.name] = {{"saved_offsets", chunk.box.offsets}};
+    shapes[chunk.name] = chunk.shape;
+  }
+  return {{"format", "pt"},
+          {"DCP_VERSION", "1.0"},
+          {"DCP_SHARDING_INFO", offsets.dump()},
+          {"tributary_global_shapes", shapes.dump()}};
+}
+
+/// Joins the reports into one list of files and one table of tensors.
+Manifest join_reports(const SaveKey& key, std::span<const FileReport> reports,
+                      const CommitFacts& facts) {
+  Manifest manifest{.job = key.job,
+                    .incarnation = key.incarnation,
+                    .step = key.step,
+                    .world = facts.world,
+                    .config_sha256 = facts.config_sha256,
+                    .model_sha256 = {},
+                    .score = facts.score,
+                    .files = {},
+                    .tensors = {}};
+  for (const FileReport& report : reports) {
+    const auto file = static_cast<std::int64_t>(manifest.files.size());
+    manifest.files.push_back(report.file);
+    for (const auto& [name, part] : report.tensors) {
+      const auto [entry, fresh] =
+          manifest.tensors.try_emplace(name, ManifestTensor{part.dtype, part.shape, {}});
+      ManifestTensor& tensor = entry->second;
+      TRIB_CHECK(tensor.dtype == part.dtype && tensor.shape == part.shape,
+                 .what = "checkpoint: ranks disagree about a tensor", .where = name);
+      for (ManifestChunk chunk : part.chunks) {
+        chunk.file = file;
+        tensor.chunks.push_back(std::move(chunk));
+      }
+    }
+  }
+  for (const auto& [name, tensor] : manifest.tensors) check_coverage(name, tensor, "save");
+  manifest.model_sha256 = digest_model(manifest.tensors);
+  return manifest;
+}
+
+}  // namespace
+
+std::string SaveKey::final_path() const { return str(root, "/", step_name(step)); }
+
+std::string SaveKey::temporary_path() const {
+  return str(final_path(), ".tmp-", job, "-", incarnation);
+}
+
+std::string shard_file_name(std::int64_t rank, std::int64_t world) {
+  std::array<char, 96> name{};
+  (void)std::snprintf(name.data(), name.size(), "shard-%05ld-model-%05ld-of-%05ld.safetensors",
+                      rank + 1, rank + 1, world);
+  return name.data();
+}
+
+void prepare_save(FileSystem& files, const SaveKey& key, std::uint64_t needed_bytes) {
+  const std::uint64_t free = free_bytes(files, key.root);
+  const std::uint64_t wanted = needed_bytes + needed_bytes / 10;
+  if (free < wanted)
+    TRIB_RAISE(Fault::kResource, .what = "checkpoint: not enough space for a save",
+               .where = key.root, .found = str(free, " bytes free"),
+               .expected = str(wanted, " bytes"), .fix = "free disk space; training goes on");
+  const std::string target = key.temporary_path();
+  if (exists(files, target)) remove_tree(files, target);
+  make_directories(files, target);
+  for (const char* folder : kFolders) make_directories(files, target + "/" + folder);
+  sync_directory(files, key.root);
+}
+
+FileReport write_shard(FileSystem& files, const SaveKey& key, const std::string& folder,
+                       const std::string& name, std::span<const ChunkToSave> chunks) {
+  std::map<std::string, const ChunkToSave*> by_name;
+  std::vector<TensorBytes> tensors;
+  for (const ChunkToSave& chunk : chunks) {
+    by_name[chunk.name] = &chunk;
+    tensors.push_back({spec_of(chunk), chunk.data});
+  }
+  const std::string relative = folder + "/" + name;
+  WrittenFile written = write_safetensors(files, key.temporary_path() + "/" + relative, tensors,
+                                          shard_metadata(chunks));
+  FileReport report{.file = {.name = relative,
+                             .bytes = written.bytes,
+                             .data_start = written.data_start,
+                             .crc32c = written.crc32c,
+                             .block_crc32c = std::move(written.block_crc32c)},
+                    .tensors = {}};
+  for (const StoredTensor& stored : written.tensors) {
+    const ChunkToSave& chunk = *by_name.at(stored.name);
+    report.tensors[folder + "/" + stored.name] = {
+        chunk.dtype, chunk.shape, {{0, stored.begin, stored.end, chunk.box}}};
+  }
+  return report;
+}
+
+FileReport write_extra(FileSystem& files, const SaveKey& key, const std::string& name,
+                       std::string_view text) {
+  const std::string relative = "extra/" + name;
+  OutputFile file(files, key.temporary_path() + "/" + relative);
+  BlockChecksums checksums;
+  checksums.add(std::as_bytes(std::span(text)));
+  file.append(text);
+  file.sync();
+  return {.file = {.name = relative,
+                   .bytes = text.size(),
+                   .data_start = 0,
+                   .crc32c = checksums.whole(),
+                   .block_crc32c = checksums.blocks()},
+          .tensors = {}};
+}
+
+void commit_save(FileSystem& files, const SaveKey& key, std::span<const FileReport> reports,
+                 const CommitFacts& facts) {
+  const Manifest manifest = join_reports(key, reports, facts);
+  const std::string target = key.temporary_path();
+  for (const ManifestFile& file : manifest.files) {
+    const FileFacts found = stat_path(files, target + "/" + file.name);
+    if (found.bytes != file.bytes)
+      TRIB_RAISE(Fault::kResource, .what = "checkpoint: a written file has another size",
+                 .where = target + "/" + file.name, .found = str(found.bytes, " bytes"),
+                 .expected = str(file.bytes, " bytes"));
+  }
+  replace_file(files, target + "/" + kManifestName, write_manifest(manifest));
+  for (const char* folder : kFolders) sync_directory(files, target + "/" + folder);
+  sync_directory(files, target);
+  rename_path(files, target, key.final_path());
+  sync_directory(files, key.root);
+  replace_file(files, key.root + "/LATEST", step_name(key.step) + "\n");
+  sync_directory(files, key.root);
+}
+
+}  // namespace tributary::train

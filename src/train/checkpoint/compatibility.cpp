@@ -1,0 +1,82 @@
+#include "train/checkpoint/compatibility.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <set>
+
+#include "core/error.h"
+
+namespace tributary::train {
+namespace {
+
+/// Every digit that tells two doubles apart.
+std::string exact(double value) {
+  std::array<char, 40> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.17g", value);
+  return text.data();
+}
+
+std::string name_of(config::Packing packing) {
+  switch (packing) {
+    case config::Packing::kNone:
+      return "none";
+    case config::Packing::kOnlineBestFit:
+      return "online_best_fit";
+    case config::Packing::kBestFitDecreasing:
+      return "best_fit_decreasing";
+  }
+  return "";
+}
+
+}  // namespace
+
+RunIdentity describe_identity(const config::RunConfig& config) {
+  std::string mixture;
+  for (const config::SourceSection& source : config.data.sources)
+    mixture += str(mixture.empty() ? "" : " ", source.name, ":", exact(source.weight));
+  std::string frozen;
+  for (const std::string& module : config.model.freeze)
+    frozen += str(frozen.empty() ? "" : " ", module);
+  return {
+      {"run.seed", str(config.run.seed)},
+      {"model.dtype", config.model.dtype == config::Dtype::kFloat32 ? "float32" : "bfloat16"},
+      {"model.freeze", frozen},
+      {"model.mrope", config.model.mrope == config::MropeMode::kOfficial ? "official" : "hf5"},
+      {"data.sources", mixture},
+      {"data.held_out_fraction", exact(config.data.held_out_fraction)},
+      {"data.min_pixels", str(config.data.min_pixels)},
+      {"data.max_pixels", str(config.data.max_pixels)},
+      {"data.max_tokens", str(config.data.max_tokens)},
+      {"data.system_prompt", config.data.system_prompt},
+      {"data.train_on_newline", config.data.train_on_newline ? "true" : "false"},
+      {"batch.global_samples", str(config.batch.global_samples)},
+      {"batch.packing", name_of(config.batch.packing)},
+      {"optimizer.kind", "adamw"},
+  };
+}
+
+void check_identity(const RunIdentity& saved, const RunIdentity& current,
+                    std::span<const std::string> accepted) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : saved) keys.insert(key);
+  for (const auto& [key, value] : current) keys.insert(key);
+  const auto value_in = [](const RunIdentity& identity, const std::string& key) {
+    const auto found = identity.find(key);
+    return found == identity.end() ? std::string("(none)") : escaped(found->second);
+  };
+  std::string differing;
+  for (const std::string& key : keys) {
+    const std::string before = value_in(saved, key);
+    const std::string now = value_in(current, key);
+    if (before == now || std::find(accepted.begin(), accepted.end(), key) != accepted.end())
+      continue;
+    differing += str(differing.empty() ? "" : ", ", key, " was ", before, ", is ", now);
+  }
+  TRIB_REQUIRE(differing.empty(), .what = "checkpoint: the configuration has changed",
+               .found = differing, .expected = "the same values as when the checkpoint was saved",
+               .fix = "restore them, or begin a new run in another run.dir",
+               .exit = ExitCode::kCheckpointRefused);
+}
+
+}  // namespace tributary::train

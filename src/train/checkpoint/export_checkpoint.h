@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "core/file/file_system.h"
+
+namespace tributary::train {
+
+/// Writes the model of a checkpoint as a directory that transformers loads.
+///
+/// Tensors are stored under the names of released checkpoints, so they are streamed, verified block
+/// by block, and no model is built. `model_directory` gives config.json and the tokenizer; empty:
+/// the one that the run recorded.
+///
+/// errors: Fault::kInput with ExitCode::kCheckpointRefused on damage; Fault::kInput when the output
+///         exists or the model directory is gone
+/// cost:   memory of the largest tensor
+void export_checkpoint(const std::string& checkpoint, const std::string& model_directory,
+                       const std::string& output, FileSystem& files = real_file_system());
+
+}  // namespace tributary::train

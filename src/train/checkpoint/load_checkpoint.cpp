@@ -1,0 +1,176 @@
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "ops/stored_dtype.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/retention.h"
+
+namespace tributary::train {
+namespace {
+
+constexpr std::size_t kMostListed = 20;
+
+/// A list of names for a message: all when there are few.
+class NameList {
+ public:
+  void add(const std::string& line) {
+    if (count_++ < kMostListed) text_ += str(text_.empty() ? "" : ", ", line);
+  }
+  [[nodiscard]] std::string describe(std::string_view kind) const {
+    if (count_ == 0) return "";
+    const std::string more =
+        count_ > kMostListed ? str(" and ", count_ - kMostListed, " more") : std::string();
+    return str(" ", count_, " ", kind, ": ", text_, more, ";");
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::string text_;
+};
+
+std::string describe_kind(StoredDtype dtype, const std::vector<std::int64_t>& shape) {
+  return str(stored_name(dtype), " ", Json(shape).dump());
+}
+
+/// The tensors to fill, by the name that the manifest gives them.
+using Wanted = std::map<std::string, at::Tensor>;
+
+void add_wanted(Wanted& wanted, const std::string& folder, std::span<const NamedTensor> tensors) {
+  for (const NamedTensor& tensor : tensors)
+    TRIB_CHECK(wanted.emplace(folder + tensor.name, tensor.value).second,
+               .what = "checkpoint: a tensor is asked for twice", .where = folder + tensor.name);
+}
+
+/// Lists at once what is missing, unexpected or of another shape in the given folders.
+void check_names(const Manifest& manifest, const Wanted& wanted,
+                 std::span<const std::string_view> folders, const std::string& directory) {
+  NameList missing;
+  NameList unexpected;
+  NameList other;
+  for (const auto& [name, tensor] : manifest.tensors)
+    for (const std::string_view folder : folders)
+      if (name.starts_with(folder) && !wanted.contains(name)) unexpected.add(name);
+  for (const auto& [name, value] : wanted) {
+    const auto found = manifest.tensors.find(name);
+    if (found == manifest.tensors.end()) {
+      missing.add(name);
+      continue;
+    }
+    const std::string stored = describe_kind(found->second.dtype, found->second.shape);
+    const std::string here =
+        describe_kind(ops::stored_dtype(value.scalar_type()), value.sizes().vec());
+    if (stored != here) other.add(str(name, " is ", stored, " in the file, ", here, " here"));
+  }
+  const std::string found = str(missing.describe("missing"), unexpected.describe("unexpected"),
+                                other.describe("of another shape or dtype"));
+  TRIB_REQUIRE(found.empty(), .what = "checkpoint: tensors do not match the model",
+               .where = directory, .found = found.empty() ? found : found.substr(1),
+               .exit = ExitCode::kCheckpointRefused);
+}
+
+LoadReport fill(const std::string& directory, const Wanted& wanted,
+                std::span<const std::string_view> folders, Verify verify, FileSystem& files) {
+  const at::NoGradGuard no_grad;
+  CheckpointReader reader(directory, verify, files);
+  check_names(reader.manifest(), wanted, folders, directory);
+  std::vector<ReadRequest> requests;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // from host, contiguous -> value
+  std::uint64_t needed = 0;
+  for (const auto& [name, value] : wanted) {
+    at::Tensor host = value.detach();
+    if (!host.is_cpu() || !host.is_contiguous()) {
+      host = at::empty(value.sizes(), value.options().device(at::kCPU));
+      copies.emplace_back(host, value);
+    }
+    needed += host.nbytes();
+    requests.push_back(
+        {name, whole_box(host.sizes()), {static_cast<std::byte*>(host.data_ptr()), host.nbytes()}});
+  }
+  const std::uint64_t before = reader.bytes_read();
+  reader.read(requests);
+  for (const auto& [host, value] : copies) value.detach().copy_(host);
+  return {.needed = {static_cast<std::int64_t>(needed)},
+          .read = {static_cast<std::int64_t>(reader.bytes_read() - before)}};
+}
+
+/// Where the checkpoints of a run lie, if `path` is one or a directory of them.
+std::string root_of(const std::string& path, FileSystem& files) {
+  const std::string inside = path + "/checkpoints";
+  return exists(files, inside) ? inside : path;
+}
+
+}  // namespace
+
+std::optional<std::string> newest_checkpoint(const std::string& root, FileSystem& files) {
+  const std::vector<std::int64_t> steps = committed_steps(files, root);
+  if (steps.empty()) return std::nullopt;
+  return str(root, "/", step_name(steps.front()));
+}
+
+std::string find_checkpoint(const std::string& path, FileSystem& files) {
+  const std::string plain =
+      std::filesystem::path(path + "/").lexically_normal().parent_path().string();
+  TRIB_REQUIRE(exists(files, plain), .what = "checkpoint: no such directory", .where = plain);
+  if (step_of(std::filesystem::path(plain).filename()) ||
+      exists(files, plain + "/" + kManifestName))
+    return plain;
+  const std::optional<std::string> newest = newest_checkpoint(root_of(plain, files), files);
+  TRIB_REQUIRE(newest.has_value(), .what = "checkpoint: none in the directory", .where = plain,
+               .expected = "step-<n> directories, here or below checkpoints/");
+  return *newest;
+}
+
+CheckpointFacts read_checkpoint_facts(const std::string& directory, FileSystem& files) {
+  CheckpointReader reader(directory, Verify::kTouched, files);
+  const std::string where = directory + "/extra/global.json";
+  const Json json = parse_json(reader.read_extra("global.json"), where,
+                               {.most_bytes = std::size_t{1} << 30, .most_depth = 64});
+  CheckpointFacts facts;
+  try {
+    facts = {.step = json.at("step").get<std::int64_t>(),
+             .config = json.at("config").get<std::string>(),
+             .model_directory = json.at("model_directory").get<std::string>(),
+             .identity = json.at("identity").get<RunIdentity>(),
+             .state = json.at("state").dump(),
+             .generators = {}};
+  } catch (const Json::exception& broken) {
+    TRIB_RAISE(Fault::kInput, .what = "checkpoint: global state lacks a field", .where = where,
+               .found = broken.what(), .exit = ExitCode::kCheckpointRefused);
+  }
+  std::vector<ReadRequest> requests;
+  for (const auto& [name, tensor] : reader.manifest().tensors) {
+    if (!name.starts_with("extra/")) continue;
+    std::string& bytes = facts.generators[name.substr(6)];
+    bytes.resize(static_cast<std::size_t>(*volume(tensor.shape)) * element_bytes(tensor.dtype));
+    requests.push_back({name, whole_box(tensor.shape), std::as_writable_bytes(std::span(bytes))});
+  }
+  reader.read(requests);
+  return facts;
+}
+
+LoadReport load_checkpoint(const std::string& directory, std::span<const NamedTensor> model,
+                           std::span<const NamedTensor> optimizer, Verify verify,
+                           FileSystem& files) {
+  Wanted wanted;
+  add_wanted(wanted, "model/", model);
+  add_wanted(wanted, "optim/", optimizer);
+  const std::array<std::string_view, 2> folders{"model/", "optim/"};
+  return fill(directory, wanted, folders, verify, files);
+}
+
+LoadReport load_model(const std::string& directory, std::span<const NamedTensor> model,
+                      Verify verify, FileSystem& files) {
+  Wanted wanted;
+  add_wanted(wanted, "model/", model);
+  const std::array<std::string_view, 1> folders{"model/"};
+  return fill(directory, wanted, folders, verify, files);
+}
+
+}  // namespace tributary::train
