@@ -31,9 +31,10 @@ struct GradientOptions {
 ///
 /// shape:  the bins of `microbatches` hold indices of `samples`
 /// errors: Fault::kInput when no sample has a target token
-[[nodiscard]] BatchResult accumulate_gradients(
-    model::Model& model, std::span<const data::EncodedSample> samples,
-    const schedule::PackedBins& microbatches, const GradientOptions& options);
+[[nodiscard]] BatchResult accumulate_gradients(model::Model& model,
+                                               std::span<const data::EncodedSample> samples,
+                                               const schedule::PackedBins& microbatches,
+                                               const GradientOptions& options);
 
 /// Adds the loss of each target row to its source, in f64 and in row order.
 ///

@@ -4,6 +4,7 @@ namespace tributary::app {
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> commands{
+      {"train", "Train the model that a configuration describes", declare_train},
       {"checkpoint inspect", "List what a checkpoint, or a directory of weights, holds",
        declare_checkpoint_inspect},
       {"checkpoint verify", "Hold every block of a checkpoint against its checksum",

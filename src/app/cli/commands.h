@@ -14,5 +14,6 @@ Run declare_data_make_demo(Verb& verb);
 Run declare_doctor(Verb& verb);
 Run declare_forward(Verb& verb);
 Run declare_report(Verb& verb);
+Run declare_train(Verb& verb);
 
 }  // namespace tributary::app

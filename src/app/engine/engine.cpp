@@ -23,7 +23,7 @@ EngineFacts collect_facts() {
 /// The one symbol that the executable looks for.
 extern "C" const tributary::app::Engine* tributary_engine() {
   using namespace tributary::app;
-  static const Engine engine{.train = nullptr,
+  static const Engine engine{.train = run_train,
                              .forward = run_forward,
                              .generate = nullptr,
                              .inspect_checkpoint = inspect_checkpoint,

@@ -9,11 +9,9 @@
 
 namespace tributary::train {
 
-RunDirectory open_run_directory(const config::RunConfig& config) {
-  const RunDirectory run{config::run_directory(config)};
+void create_run_directory(const RunDirectory& run, const config::RunConfig& config) {
   make_directories(real_file_system(), run.checkpoints());
   write_run_file(run, "config.yaml", config::write_run_config(config));
-  return run;
 }
 
 void cut_run_files(const RunDirectory& run, std::int64_t step) {

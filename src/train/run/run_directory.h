@@ -19,7 +19,7 @@ struct RunDirectory {
 /// Makes the directory and writes the resolved configuration into it.
 ///
 /// errors: Fault::kResource when it cannot be made or written
-[[nodiscard]] RunDirectory open_run_directory(const config::RunConfig& config);
+void create_run_directory(const RunDirectory& run, const config::RunConfig& config);
 
 /// Cuts what a run wrote after the checkpoint of `step` that it resumes from, or all of it (0).
 void cut_run_files(const RunDirectory& run, std::int64_t step);

@@ -1,6 +1,5 @@
 #include "train/run/train_state.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -22,7 +21,6 @@ Json to_json(const TrainState& state) {
           {"target_tokens", state.target_tokens},
           {"train_seconds", state.train_seconds},
           {"wall_seconds", state.wall_seconds},
-          {"best_loss", std::isfinite(state.best_loss) ? Json(state.best_loss) : Json(nullptr)},
           {"loader", data::to_json(state.loader)}};
 }
 
@@ -40,7 +38,6 @@ TrainState train_state_from_json(const Json& json, const std::string& where) {
     json.at("target_tokens").get_to(state.target_tokens);
     json.at("train_seconds").get_to(state.train_seconds);
     json.at("wall_seconds").get_to(state.wall_seconds);
-    if (!json.at("best_loss").is_null()) json.at("best_loss").get_to(state.best_loss);
     state.loader = data::loader_state_from_json(json.at("loader"), where);
     return state;
   } catch (const Json::exception& error) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "core/json.h"
@@ -19,7 +18,6 @@ struct TrainState {
   std::int64_t target_tokens = 0;
   double train_seconds = 0;  // steps alone, over all parts of the run
   double wall_seconds = 0;   // with validation and checkpoints
-  double best_loss = std::numeric_limits<double>::infinity();  // held-out
   data::LoaderState loader;
 };
 

@@ -1,0 +1,52 @@
+#include <iostream>
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "app/engine/engine.h"
+#include "app/report/run_record.h"
+#include "app/report/write_report.h"
+#include "config/read_run_config.h"
+
+namespace tributary::app {
+namespace {
+
+/// Draws the report of what there is, and says where to go from here.
+void finish_run(const TrainOptions& options, ExitCode code) {
+  const std::string run =
+      config::run_directory(config::read_run_config(options.config, options.overrides));
+  const std::string report = run + "/report.html";
+  write_report_file(read_run(run), report);
+  std::cout << "\nreport: " << report << "\n";
+  if (code != ExitCode::kDone) return;
+  std::cout << "ask the model:\n  tributary generate " << run
+            << " --image PICTURE.png --prompt \"What is this?\"\n"
+               "train on your own pictures: write a JSONL file with one chat a line,\n"
+               "  {\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", "
+               "\"image_url\": {\"url\": \"a.png\"}},\n"
+               "    {\"type\": \"text\", \"text\": \"What is this?\"}]}, {\"role\": \"assistant\", "
+               "\"content\": \"a cat\"}]}\n"
+               "  then set data.sources.0.path to it: tributary data inspect CONFIG.yaml, "
+               "tributary train CONFIG.yaml\n";
+}
+
+}  // namespace
+
+Run declare_train(Verb& verb) {
+  const auto options = std::make_shared<TrainOptions>();
+  verb.positional("CONFIG.yaml", options->config, "the file that describes the run");
+  verb.rest("key.path=value", options->overrides,
+            "values that replace those of the file, for example run.steps=200");
+  verb.option("--resume", options->resume,
+              "go on from a checkpoint: `auto` takes the newest of run.dir, or starts afresh "
+              "where there is none; or the PATH of a checkpoint");
+  verb.example(
+      "tributary train configs/demo.yaml run.steps=200\n"
+      "  tributary train configs/demo.yaml --resume auto");
+  return [options] {
+    const ExitCode code = load_engine().train(*options);
+    finish_run(*options, code);
+    return code;
+  };
+}
+
+}  // namespace tributary::app

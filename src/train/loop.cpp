@@ -1,0 +1,210 @@
+#include "train/loop.h"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "schedule/pack.h"
+#include "train/flops.h"
+#include "train/gradients.h"
+#include "train/optimizer/apply_update.h"
+#include "train/run/snapshot.h"
+#include "train/run/stop_request.h"
+
+namespace tributary::train {
+namespace {
+
+constexpr std::int64_t kPicturesPerSource = 8;  // predictions shown with their pictures
+
+std::vector<Tokens> lengths_of(const std::vector<SampleShape>& shapes) {
+  std::vector<Tokens> lengths;
+  for (const SampleShape& shape : shapes) lengths.push_back(shape.tokens);
+  return lengths;
+}
+
+std::vector<SampleShape> shapes_of(const std::vector<data::EncodedSample>& samples) {
+  std::vector<SampleShape> shapes;
+  shapes.reserve(samples.size());
+  for (const data::EncodedSample& sample : samples) shapes.push_back(sample.shape());
+  return shapes;
+}
+
+}  // namespace
+
+Loop::Loop(Session& session, RunDirectory run, TrainState state, double peak_flops,
+           std::ostream& out)
+    : session_(session),
+      run_(std::move(run)),
+      state_(std::move(state)),
+      peak_flops_(peak_flops),
+      wall_before_(state_.wall_seconds),
+      metrics_file_(run_.file("metrics.jsonl")),
+      validation_file_(run_.file("validation.jsonl")),
+      console_(out, isatty(STDOUT_FILENO) != 0, session.config.run.steps,
+               session.config.metrics.console_every),
+      checkpoints_({.root = run_.checkpoints(),
+                    .keep_latest = session.config.checkpoint.keep_latest,
+                    .keep_best = session.config.checkpoint.keep_best,
+                    .async = session.config.checkpoint.async,
+                    .start_step = state_.step}) {
+  if (session.config.metrics.tensorboard) events_.emplace(run_.path);
+}
+
+void Loop::write_events(const StepMetrics& metrics) {
+  if (!events_) return;
+  const auto scalar = [&](const std::string& tag, double value) {
+    events_->scalar(tag, metrics.step, value);
+  };
+  scalar("loss", metrics.loss);
+  for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
+    if (metrics.by_source[i].targets > 0)
+      scalar("loss_by_source/" + session_.sources[i], metrics.by_source[i].mean());
+  scalar("learning_rate", metrics.learning_rate);
+  scalar("grad_norm", metrics.grad_norm);
+  scalar("tokens_per_second", metrics.tokens_per_second());
+  scalar("target_tokens", static_cast<double>(metrics.target_tokens));
+  scalar("mfu_causal", metrics.mfu_causal);
+  scalar("fill", metrics.fill);
+  scalar("seconds/data", metrics.seconds.data);
+  scalar("seconds/forward", metrics.seconds.forward);
+  scalar("seconds/backward", metrics.seconds.backward);
+  scalar("seconds/optimizer", metrics.seconds.optimizer);
+}
+
+double Loop::wall_seconds() const { return wall_before_ + wall_.seconds(); }
+
+StepMetrics Loop::do_step() {
+  const config::RunConfig& config = session_.config;
+  Stopwatch whole;
+  Stopwatch watch;
+  const std::vector<data::EncodedSample> samples = session_.loader->next_batch();
+  const std::vector<SampleShape> shapes = shapes_of(samples);
+  const schedule::PackedBins microbatches =
+      schedule::pack(config.batch.packing, lengths_of(shapes), config.batch.capacity_tokens);
+  const double waited = watch.lap();
+  const BatchResult batch =
+      accumulate_gradients(*session_.model, samples, microbatches,
+                           {.mrope = config.model.mrope,
+                            .device = session_.device,
+                            .sources = static_cast<int>(session_.sources.size())});
+  watch.lap();
+  const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
+
+  StepMetrics metrics;
+  metrics.step = state_.step + 1;
+  metrics.loss = batch.loss;
+  metrics.learning_rate = update.learning_rate;
+  metrics.grad_norm = update.grad_norm;
+  metrics.samples = static_cast<std::int64_t>(samples.size());
+  metrics.microbatches = microbatches.bins();
+  metrics.by_source = batch.by_source;
+  metrics.seconds = batch.seconds;
+  metrics.seconds.data += waited;
+  metrics.seconds.optimizer = watch.lap();
+  ForwardFlops flops;
+  for (const SampleShape& shape : shapes) {
+    metrics.tokens += shape.tokens.count;
+    metrics.target_tokens += shape.target_tokens.count;
+    flops += count_forward(session_.model_config, shape);
+  }
+  metrics.fill = static_cast<double>(metrics.tokens) /
+                 static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
+  metrics.peak_bytes = peak_process_bytes();
+  if (!update.not_finite.empty()) {
+    metrics.skip_reason = "not finite: " + update.not_finite;
+    for (const data::EncodedSample& sample : samples) metrics.sample_keys.push_back(sample.key);
+  }
+  const double step_seconds = whole.seconds();
+  metrics.seconds.other = step_seconds - metrics.seconds.sum();
+  const TrainFlops work = count_training(flops, config.model.freeze);
+  metrics.mfu_causal = work.causal / (step_seconds * peak_flops_);
+  metrics.mfu_full = work.full / (step_seconds * peak_flops_);
+  return metrics;
+}
+
+void Loop::record(const StepMetrics& metrics) {
+  const bool skipped = !metrics.skip_reason.empty();
+  state_.step = metrics.step;
+  state_.optimizer_steps = session_.optimizer->steps();
+  state_.tokens += metrics.tokens;
+  state_.target_tokens += metrics.target_tokens;
+  state_.train_seconds += metrics.seconds.sum();
+  state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
+  state_.skipped_steps += skipped ? 1 : 0;
+  if (!skipped) last_loss_ = metrics.loss;
+  metrics_file_.append(to_json(metrics, session_.sources));
+  if (skipped)
+    JsonLines(run_.file("skipped.jsonl"))
+        .append({{"step", metrics.step},
+                 {"rank", 0},
+                 {"first_not_finite", metrics.skip_reason},
+                 {"samples", metrics.sample_keys}});
+  write_events(metrics);
+  console_.show(metrics);
+}
+
+double Loop::validate_now(bool is_last) {
+  const config::ValidationSection& section = session_.config.validation;
+  const Stopwatch watch;
+  ValidationResult result =
+      validate(session_, {.samples_per_source = is_last ? section.final_samples_per_source
+                                                        : section.samples_per_source,
+                          .blind = is_last && section.blind,
+                          .pictures_per_source = is_last ? kPicturesPerSource : 0});
+  validation_file_.append(to_json(result, state_.step, session_.sources));
+  console_.say(str("validation at step ", state_.step, ": loss ", result.mean_loss(),
+                   ", exact match ", 100 * result.accuracy(), " % of ", result.predictions.size(),
+                   " (", describe_seconds(watch.seconds()), ")"));
+  const double accuracy = result.accuracy();
+  if (events_ && !result.predictions.empty()) {
+    events_->scalar("validation/loss", state_.step, result.mean_loss());
+    events_->scalar("validation/accuracy", state_.step, accuracy);
+  }
+  if (is_last) final_ = std::move(result);
+  return accuracy;
+}
+
+void Loop::save(std::optional<double> score) {
+  state_.loader = session_.loader->state();
+  state_.wall_seconds = wall_seconds();
+  checkpoints_.save(describe_snapshot(session_, state_), score);
+}
+
+Loop::End Loop::run() {
+  const config::RunConfig& config = session_.config;
+  const StopRequest stop;
+  const auto due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
+  while (state_.step < config.run.steps) {
+    const StepMetrics metrics = do_step();
+    record(metrics);
+    const bool is_last = state_.step == config.run.steps;
+    const int most_skips = config.stability.on_non_finite == config::OnNonFinite::kStop
+                               ? 1
+                               : config.stability.most_skips;
+    if (state_.skips_in_a_row >= most_skips) {
+      checkpoints_.finish();
+      return End::kNonFinite;
+    }
+    if (stop.asked()) {
+      save({});
+      checkpoints_.finish();
+      return End::kTerminated;
+    }
+    std::optional<double> score;
+    if (is_last || due(config.validation.every)) score = validate_now(is_last);
+    if (is_last || due(config.checkpoint.every)) save(score);
+  }
+  if (!final_) (void)validate_now(/*is_last=*/true);  // resumed from the last step
+  checkpoints_.finish();
+  return End::kDone;
+}
+
+std::string Loop::last_checkpoint() const {
+  const std::optional<std::string> newest = newest_checkpoint(run_.checkpoints());
+  if (!newest) return "";
+  return std::filesystem::relative(*newest, run_.path).string();
+}
+
+}  // namespace tributary::train

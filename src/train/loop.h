@@ -1,0 +1,61 @@
+#pragma once
+
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/stopwatch.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/metrics/console.h"
+#include "train/metrics/event_file.h"
+#include "train/run/json_lines.h"
+#include "train/run/run_directory.h"
+#include "train/run/train_state.h"
+#include "train/session.h"
+#include "train/validation.h"
+
+namespace tributary::train {
+
+/// The steps of one run, from the state that it starts or resumes with.
+class Loop {
+ public:
+  Loop(Session& session, RunDirectory run, TrainState state, double peak_flops, std::ostream& out);
+
+  enum class End { kDone, kTerminated, kNonFinite };
+  /// Steps until run.steps, a signal, or too many steps skipped in a row.
+  [[nodiscard]] End run();
+
+  [[nodiscard]] const TrainState& state() const { return state_; }
+  /// Of the end of the run; nothing when it did not get there.
+  [[nodiscard]] const std::optional<ValidationResult>& final_result() const { return final_; }
+  /// Mean loss of the last step that was done.
+  [[nodiscard]] double last_loss() const { return last_loss_; }
+  [[nodiscard]] std::string last_checkpoint() const;
+  /// Of all parts of the run so far.
+  [[nodiscard]] double wall_seconds() const;
+
+ private:
+  [[nodiscard]] StepMetrics do_step();
+  void record(const StepMetrics& metrics);
+  void write_events(const StepMetrics& metrics);
+  /// Returns the score by which checkpoints are compared.
+  [[nodiscard]] double validate_now(bool is_last);
+  void save(std::optional<double> score);
+
+  Session& session_;
+  RunDirectory run_;
+  TrainState state_;
+  double peak_flops_;
+  double wall_before_;
+  Stopwatch wall_;
+  double last_loss_ = 0;
+  std::optional<ValidationResult> final_;
+  JsonLines metrics_file_;
+  JsonLines validation_file_;
+  Console console_;
+  std::optional<EventFile> events_;  // with metrics.tensorboard
+  CheckpointWriter checkpoints_;
+};
+
+}  // namespace tributary::train

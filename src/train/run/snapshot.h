@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "train/checkpoint/checkpoint.h"
+#include "train/run/train_state.h"
+#include "train/session.h"
+
+namespace tributary::train {
+
+/// Names everything that a checkpoint of this moment holds; tensors are views, nothing is copied.
+[[nodiscard]] CheckpointContent describe_snapshot(const Session& session, const TrainState& state);
+
+/// Puts parameters, moments and loader to where a checkpoint left them.
+///
+/// errors: Fault::kInput with ExitCode::kCheckpointRefused when it is damaged, or was made with
+///         another configuration, model or data set
+[[nodiscard]] TrainState restore_snapshot(Session& session, const std::string& checkpoint);
+
+}  // namespace tributary::train

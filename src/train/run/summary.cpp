@@ -1,0 +1,141 @@
+#include "train/run/summary.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "core/error.h"
+#include "data/decode/png_file.h"
+
+namespace tributary::train {
+namespace {
+
+constexpr int kAnswersShown = 3;
+
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+const char* name_of(Loop::End end) {
+  switch (end) {
+    case Loop::End::kDone:
+      return "done";
+    case Loop::End::kTerminated:
+      return "terminated";
+    case Loop::End::kNonFinite:
+      return "non_finite";
+  }
+  return "";
+}
+
+/// An answer of several lines, on one.
+std::string on_one_line(std::string text) {
+  for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at))
+    text.replace(at, 1, " | ");
+  return text;
+}
+
+void write_picture(const std::string& path, const data::Picture& picture) {
+  const std::vector<std::uint8_t> png = data::write_png(picture);
+  std::ofstream out(path, std::ios::binary);
+  for (const std::uint8_t byte : png) out.put(static_cast<char>(byte));
+  if (!out.flush())
+    TRIB_RAISE(Fault::kResource, .what = "train: picture cannot be written", .where = path);
+}
+
+void write_predictions(const RunDirectory& run, const Session& session,
+                       const ValidationResult& result) {
+  JsonLines file(run.file("predictions.jsonl"));
+  std::filesystem::create_directories(run.file("predictions"));
+  for (std::size_t i = 0; i < result.predictions.size(); ++i) {
+    const Prediction& prediction = result.predictions[i];
+    Json line{{"source", session.sources[static_cast<std::size_t>(prediction.source)]},
+              {"question", prediction.question},
+              {"answer", prediction.answer},
+              {"expected", prediction.expected},
+              {"correct", prediction.correct()},
+              {"images", Json::array()}};
+    for (std::size_t k = 0; k < prediction.pictures.size(); ++k) {
+      const std::string name = str("predictions/", i, "-", k, ".png");
+      write_picture(run.file(name), prediction.pictures[k]);
+      line["images"].push_back(name);
+    }
+    if (prediction.blind_answer) {
+      line["blind_answer"] = *prediction.blind_answer;
+      line["blind_correct"] = prediction.blind_correct();
+    }
+    file.append(line);
+  }
+}
+
+std::int64_t count_quarantined(const Session& session) {
+  std::int64_t bad = 0;
+  for (const auto& [reason, count] : session.loader->state().bad) bad += count;
+  return bad;
+}
+
+}  // namespace
+
+void write_summary(const RunDirectory& run, const Session& session, const Loop& loop,
+                   Loop::End end) {
+  const TrainState& state = loop.state();
+  Json summary{
+      {"format", "tributary.summary/1"},
+      {"name", session.config.run.name},
+      {"steps", state.step},
+      {"optimizer_steps", state.optimizer_steps},
+      {"tokens", state.tokens},
+      {"target_tokens", state.target_tokens},
+      {"loss", finite(loop.last_loss())},
+      {"tokens_per_second", finite(static_cast<double>(state.tokens) / state.train_seconds)},
+      {"wall_seconds", loop.wall_seconds()},
+      {"peak_bytes", peak_process_bytes()},
+      {"skipped_steps", state.skipped_steps},
+      {"quarantined_samples", count_quarantined(session)},
+      {"checkpoint", loop.last_checkpoint()},
+      {"stopped", name_of(end)}};
+  if (loop.final_result()) {
+    const ValidationResult& result = *loop.final_result();
+    summary["held_out_loss"] = finite(result.mean_loss());
+    summary["held_out_samples"] = result.predictions.size();
+    summary["accuracy"]["overall"] = finite(result.accuracy());
+    const bool blind = !result.predictions.empty() && result.predictions.front().blind_answer;
+    if (blind) summary["blind_accuracy"] = finite(result.blind_accuracy());
+    for (std::size_t i = 0; i < session.sources.size(); ++i) {
+      const int source = static_cast<int>(i);
+      if (result.count(source) == 0) continue;
+      summary["accuracy"][session.sources[i]] = result.accuracy(source);
+      if (blind)
+        summary["blind_accuracy_by_source"][session.sources[i]] = result.blind_accuracy(source);
+    }
+    write_predictions(run, session, result);
+  }
+  write_run_file(run, "summary.json", summary.dump(2) + "\n");
+}
+
+void print_results(std::ostream& out, const Session& session, const ValidationResult& result) {
+  if (result.predictions.empty()) {
+    out << "no held-out samples: no accuracy measured\n";
+    return;
+  }
+  out << "\n" << draw_table(result, session.sources);
+  int shown = 0;
+  int last_source = -1;  // one of each source, those with pictures first
+  for (const bool with_pictures : {true, false}) {
+    for (const Prediction& prediction : result.predictions) {
+      if (shown == kAnswersShown) break;
+      if (prediction.pictures.empty() == with_pictures || prediction.source == last_source)
+        continue;
+      if (shown == 0) out << "\nanswers to held-out questions:\n";
+      out << "  [" << session.sources[static_cast<std::size_t>(prediction.source)] << "] "
+          << on_one_line(prediction.question) << "\n    answer: " << on_one_line(prediction.answer)
+          << "   expected: " << on_one_line(prediction.expected)
+          << (prediction.correct() ? "" : "   (wrong)") << "\n";
+      last_source = prediction.source;
+      ++shown;
+    }
+  }
+  out << std::flush;
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,86 @@
+#include "train/session.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "core/error.h"
+#include "data/loader/encode_sample.h"
+#include "mesh/device.h"
+#include "ops/resize_bicubic.h"
+
+namespace tributary::train {
+namespace {
+
+void set_compute(const config::RunSection& run) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  at::set_num_threads(run.threads > 0 ? run.threads : cores);
+  // Some accumulations differ from run to run on two threads without this (toolchain.md 13).
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+}
+
+at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& device) {
+  if (model.dtype == config::Dtype::kFloat32) return at::kFloat;
+  TRIB_REQUIRE(!device.is_cpu(), .what = "train: dtype is not supported on the device",
+               .where = "model.dtype", .found = str("bfloat16 on ", device.str()),
+               .expected = "float32 on a CPU", .fix = "set model.dtype to float32");
+  return at::kBFloat16;
+}
+
+std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
+                                          const config::ModelConfig& model_config,
+                                          const at::Device& device) {
+  auto model = model::make_model(model_config);
+  const std::vector<std::string>& freeze = config.model.freeze;
+  bool any_trainable = false;
+  for (const auto& unit : model->units()) {
+    const bool trainable = std::find(freeze.begin(), freeze.end(), unit->module()) == freeze.end();
+    unit->materialize(device, dtype_of(config.model, device), trainable);
+    any_trainable = any_trainable || trainable;
+  }
+  TRIB_REQUIRE(any_trainable, .what = "train: every module is frozen", .where = "model.freeze",
+               .expected = "at least one module to train");
+  if (config.model.weights == config::Weights::kPretrained) {
+    model::load_weights(*model, config.model.path);
+  } else {
+    model::initialize(*model, config.run.seed);
+  }
+  model->set_recompute(config.model.recompute);
+  return model;
+}
+
+data::Picture resize_picture(const data::Picture& picture, int height, int width) {
+  return {.width = width,
+          .height = height,
+          .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
+}
+
+}  // namespace
+
+Session open_session(const config::RunConfig& config, const std::string& quarantine_path) {
+  set_compute(config.run);
+  Session session;
+  session.config = config;
+  session.device = mesh::open_device(config.run.device);
+  session.model_config = config::read_model_config(config.model.path);
+  for (const config::SourceSection& source : config.data.sources)
+    session.sources.push_back(source.name);
+  session.tokenizer = std::make_unique<data::Tokenizer>(
+      data::Tokenizer::load(config.model.path + "/tokenizer.json"));
+  session.encoder =
+      data::make_encoder(config, session.model_config, *session.tokenizer, resize_picture);
+  session.loader = std::make_unique<data::Loader>(
+      data::LoaderOptions{.data = config.data,
+                          .seed = config.run.seed,
+                          .batch_samples = config.batch.global_samples,
+                          .quarantine_path = quarantine_path},
+      *session.encoder);
+  session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
+  session.model = build_model(config, session.model_config, session.device);
+  session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);
+  return session;
+}
+
+}  // namespace tributary::train

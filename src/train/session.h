@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/model_config.h"
+#include "config/run_config.h"
+#include "data/loader/loader.h"
+#include "data/text/tokenizer.h"
+#include "model/model.h"
+#include "train/optimizer/adamw.h"
+
+namespace tributary::train {
+
+/// All that a run works with, opened and checked.
+struct Session {
+  config::RunConfig config;
+  config::ModelConfig model_config;
+  at::Device device = at::kCPU;
+  std::vector<std::string> sources;  // names, in the order of the configuration
+  std::unique_ptr<model::Model> model;
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  std::unique_ptr<data::SampleEncoder> encoder;
+  std::unique_ptr<data::Loader> loader;
+  std::unique_ptr<data::HeldOut> held_out;
+  std::unique_ptr<AdamW> optimizer;
+};
+
+/// Sets threads and determinism, builds the model with its weights, opens the data.
+///
+/// errors: Fault::kInput for what the configuration names and is not there or does not fit;
+///         Fault::kResource for a device that is not there
+[[nodiscard]] Session open_session(const config::RunConfig& config,
+                                   const std::string& quarantine_path);
+
+}  // namespace tributary::train

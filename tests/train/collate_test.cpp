@@ -1,0 +1,79 @@
+#include "train/collate.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include "tests/model/tiny_text_model.h"
+#include "tests/train/tiny_samples.h"
+
+namespace tributary::train {
+namespace {
+
+config::ModelConfig vision_config() {
+  config::ModelConfig config = model::tiny_config(config::ModelFamily::kQwen2);
+  config.family = config::ModelFamily::kQwen2_5Vl;
+  config.backbone.head_width = 8;
+  config.backbone.mrope_section = {1, 1, 2};
+  config.tokens = {.image_pad = 57, .video_pad = 58, .vision_start = 59, .vision_end = 60};
+  config.vision = config::VisionConfig{.layers = 1,
+                                       .width = 16,
+                                       .heads = 2,
+                                       .mlp_width = 20,
+                                       .output_width = 24,
+                                       .full_attention_layers = {0}};
+  return config;
+}
+
+Microbatch collate_all(const std::vector<data::EncodedSample>& samples,
+                       const config::ModelConfig& config) {
+  std::vector<const data::EncodedSample*> pointers;
+  for (const data::EncodedSample& sample : samples) pointers.push_back(&sample);
+  return collate(pointers, config, config::MropeMode::kOfficial, at::kCPU);
+}
+
+TEST(Collate, LaysSamplesBackToBack) {
+  const config::ModelConfig config = vision_config();
+  auto samples = make_text_samples({4, 2, 5}, 57);
+  add_image(samples[0], config, {1, 2, 4}, 1);
+  add_image(samples[2], config, {1, 4, 2}, 2);
+  const Microbatch pack = collate_all(samples, config);
+
+  EXPECT_EQ(pack.batch.cu_seqlens, (std::vector<std::int32_t>{0, 8, 10, 19}));
+  EXPECT_EQ(pack.batch.image_grids, (std::vector<Grid>{{1, 2, 4}, {1, 4, 2}}));
+  EXPECT_FALSE(pack.batch.pixel_values_videos.defined());
+  std::vector<std::int64_t> tokens;
+  std::vector<std::int64_t> targets;
+  std::vector<float> rows;
+  std::vector<int> sources;
+  for (const data::EncodedSample& sample : samples) {
+    tokens.insert(tokens.end(), sample.tokens.begin(), sample.tokens.end());
+    targets.insert(targets.end(), sample.targets.begin(), sample.targets.end());
+    for (const std::int64_t target : sample.targets)
+      if (target != data::kIgnoredTarget) sources.push_back(sample.source);
+    for (const data::PatchedItem& item : sample.items)
+      rows.insert(rows.end(), item.rows.begin(), item.rows.end());
+  }
+  EXPECT_TRUE(at::equal(pack.batch.input_ids, at::tensor(tokens, at::kLong)));
+  EXPECT_TRUE(at::equal(pack.targets, at::tensor(targets, at::kLong)));
+  EXPECT_TRUE(at::equal(pack.batch.pixel_values.view({-1}), at::tensor(rows)));
+  EXPECT_EQ(pack.batch.pixel_values.size(0), 16);
+  EXPECT_EQ(pack.target_sources, sources);
+}
+
+TEST(Collate, RestartsPositionsInEachSample) {
+  const config::ModelConfig config = vision_config();
+  auto samples = make_text_samples({3, 2}, 57);
+  add_image(samples[1], config, {1, 2, 4}, 1);
+  const Microbatch pack = collate_all(samples, config);
+  // text 0 1 2; then start 0, two merged patches in one row from 1, end after the larger side
+  const at::Tensor expected = at::tensor({0, 1, 2, 0, 1, 1, 3, 4, 5,   //
+                                          0, 1, 2, 0, 1, 1, 3, 4, 5,   //
+                                          0, 1, 2, 0, 1, 2, 3, 4, 5},  //
+                                         at::kLong)
+                                  .view({3, 9});
+  EXPECT_TRUE(at::equal(pack.batch.position_ids, expected)) << pack.batch.position_ids;
+}
+
+}  // namespace
+}  // namespace tributary::train

@@ -1,0 +1,146 @@
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "train/metrics/console.h"
+#include "train/run/json_lines.h"
+#include "train/run/stop_request.h"
+#include "train/run/train_state.h"
+
+namespace tributary::train {
+namespace {
+
+using testing::HasSubstr;
+
+class RunFiles : public testing::Test {
+ protected:
+  std::string path_ = testing::TempDir() + "/run_files_" + std::to_string(getpid()) + ".jsonl";
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  std::string content() const {
+    std::ifstream in(path_);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+TEST_F(RunFiles, KeepTheLinesUpToAStep) {
+  {
+    JsonLines lines(path_);
+    for (int step = 1; step <= 5; ++step) lines.append({{"step", step}});
+  }
+  std::ofstream(path_, std::ios::app) << "{\"step\": 6, \"lo";  // killed while writing
+  cut_lines_after(path_, 3);
+  EXPECT_EQ(content(), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  JsonLines(path_).append({{"step", 4}});
+  EXPECT_THAT(content(), testing::EndsWith("{\"step\":3}\n{\"step\":4}\n"));
+}
+
+TEST_F(RunFiles, WriteNoNumberThatIsNotFinite) {
+  StepMetrics metrics;
+  metrics.loss = std::nan("");
+  metrics.grad_norm = INFINITY;
+  metrics.by_source = {{.sum = 3, .targets = 2}, {.sum = 0, .targets = 0}};
+  const Json line = to_json(metrics, {"first", "second"});
+  EXPECT_TRUE(line["loss"].is_null());
+  EXPECT_TRUE(line["grad_norm"].is_null());
+  EXPECT_EQ(line["loss_by_source"], (Json{{"first", 1.5}}));
+}
+
+TEST_F(RunFiles, NameAFileThatCannotBeOpened) {
+  EXPECT_THAT([] { JsonLines lines("/nowhere/metrics.jsonl"); },
+              testing::ThrowsMessage<Error>(testing::AllOf(
+                  HasSubstr("resource error: train: file of the run cannot be opened"),
+                  HasSubstr("/nowhere/metrics.jsonl"), HasSubstr("No such file"))));
+}
+
+StepMetrics make_metrics(std::int64_t step) {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = 1.25;
+  metrics.tokens = 500;
+  metrics.seconds.forward = 0.5;
+  return metrics;
+}
+
+TEST(Console, PrintsPlainLinesIntoALog) {
+  std::ostringstream out;
+  Console console(out, /*is_terminal=*/false, /*steps=*/100, /*every=*/10);
+  for (int step = 1; step <= 25; ++step) console.show(make_metrics(step));
+  EXPECT_EQ(out.str().find_first_of("\r\x1b"), std::string::npos);
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);  // 1, 10, 20
+  EXPECT_THAT(text, HasSubstr("step  20/100  loss 1.2500"));
+  EXPECT_THAT(text, HasSubstr("1000 tokens/s  40 s left"));
+}
+
+TEST(Console, WritesOverOneLineOnATerminal) {
+  std::ostringstream out;
+  Console console(out, /*is_terminal=*/true, 100, 10);
+  for (int step = 1; step <= 3; ++step) console.show(make_metrics(step));
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 3);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 0);
+  console.say("saved");
+  EXPECT_THAT(out.str(), testing::EndsWith("left\nsaved\n"));
+}
+
+TEST(DescribeSeconds, ReadsAsAPersonSaysIt) {
+  EXPECT_EQ(describe_seconds(41.4), "41 s");
+  EXPECT_EQ(describe_seconds(200), "3 min 20 s");
+  EXPECT_EQ(describe_seconds(7500), "2 h 05 min");
+}
+
+TEST(StopRequest, IsAskedForByASignal) {
+  const StopRequest stop;
+  EXPECT_FALSE(stop.asked());
+  std::raise(SIGTERM);
+  EXPECT_TRUE(stop.asked());
+}
+
+TEST(StopRequestDeathTest, EndsAtOnceOnTheSecondSignal) {
+  EXPECT_EXIT(
+      {
+        const StopRequest stop;
+        std::raise(SIGINT);
+        std::raise(SIGINT);
+      },
+      testing::ExitedWithCode(128 + SIGINT), "second signal ends at once");
+}
+
+TEST(TrainState, ReadsBackWhatItWrote) {
+  TrainState state;
+  state.step = 12;
+  state.optimizer_steps = 11;
+  state.skipped_steps = 1;
+  state.skips_in_a_row = 1;
+  state.tokens = 12345;
+  state.target_tokens = 99;
+  state.train_seconds = 0.1 + 0.2;
+  state.wall_seconds = 1.0 / 3;
+  state.loader.seed = 9;
+  state.loader.next_index = 96;
+  const Json json = to_json(state);
+  const TrainState again = train_state_from_json(parse_json(json.dump(), "state"), "state");
+  EXPECT_EQ(to_json(again), json);
+  EXPECT_EQ(again.loader, state.loader);
+  EXPECT_EQ(again.train_seconds, state.train_seconds);
+}
+
+TEST(TrainState, NamesWhatIsMissing) {
+  Json json = to_json(TrainState{});
+  json.erase("optimizer_steps");
+  EXPECT_THAT([&] { (void)train_state_from_json(json, "step-12/extra/global.json"); },
+              testing::ThrowsMessage<Error>(testing::AllOf(
+                  HasSubstr("state of the run cannot be read"),
+                  HasSubstr("step-12/extra/global.json"), HasSubstr("optimizer_steps"))));
+}
+
+}  // namespace
+}  // namespace tributary::train

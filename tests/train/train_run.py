@@ -1,0 +1,248 @@
+"""Runs `tributary train` as a user does and checks what it leaves behind.
+
+usage: train_run.py TRIBUTARY [unittest arguments]
+"""
+
+import json
+import math
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import safetensors.numpy
+import tiny_run
+
+PROGRAM = None
+
+
+class TrainRun(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.shared = pathlib.Path(cls.folder.name)
+        tiny_run.make_workplace(cls.shared)
+        cls.straight = cls.shared / "straight"
+        config = tiny_run.write_config(cls.shared / "straight.yaml", cls.shared,
+                                       run={"dir": str(cls.straight)},
+                                       validation={"every": 6, "blind": True})
+        cls.straight_result = tiny_run.train(PROGRAM, config)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def config(self, name, **values):
+        values.setdefault("run", {}).setdefault("dir", str(self.shared / name))
+        return tiny_run.write_config(self.shared / f"{name}.yaml", self.shared, **values)
+
+    def losses(self, run):
+        return [(line["step"], line["loss"], line["grad_norm"], line["learning_rate"])
+                for line in tiny_run.read_lines(run / "metrics.jsonl")]
+
+    def model_bytes(self, run, step=12):
+        folder = run / f"checkpoints/step-{step}"
+        files = sorted(folder.glob("*/*.safetensors"))
+        self.assertGreaterEqual(len(files), 2)  # parameters and moments
+        return b"".join(path.read_bytes() for path in files)
+
+    def expect_equal_to_straight(self, run):
+        self.assertEqual(self.losses(run), self.losses(self.straight))
+        self.assertEqual(self.model_bytes(run), self.model_bytes(self.straight))
+
+    def expect_fails(self, config, *arguments, code, words):
+        result = tiny_run.train(PROGRAM, config, *arguments)
+        self.assertEqual(result.returncode, code, result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+        return result
+
+    def start(self, config, until_step, *arguments):
+        """Starts a run and waits until its metrics show a step."""
+        process = subprocess.Popen([PROGRAM, "train", str(config), *arguments], text=True,
+                                   env=tiny_run.environment(), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        run = pathlib.Path(json.loads(config.read_text())["run"]["dir"])
+        metrics = run / "metrics.jsonl"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            if metrics.exists() and metrics.read_text().count("\n") >= until_step:
+                return process, run
+            time.sleep(0.002)
+        process.kill()
+        self.fail(f"no step {until_step}: {process.communicate()}")
+
+    # What a run leaves.
+
+    def test_run_directory_holds_what_its_format_page_says(self):
+        self.assertEqual(self.straight_result.returncode, 0, self.straight_result.stderr)
+        for name in ("config.yaml", "environment.json", "metrics.jsonl", "validation.jsonl",
+                     "predictions.jsonl", "summary.json"):
+            self.assertTrue((self.straight / name).exists(), name)
+        metrics = tiny_run.read_lines(self.straight / "metrics.jsonl")
+        self.assertEqual([line["step"] for line in metrics], list(range(1, 13)))
+        for line in metrics:
+            self.assertEqual(set(line["seconds"]),
+                             {"data", "forward", "backward", "optimizer", "other"})
+            self.assertEqual(line["samples"], 6)
+            self.assertGreater(line["target_tokens"], 0)
+            self.assertAlmostEqual(line["tokens_per_second"] * sum(line["seconds"].values()),
+                                   line["tokens"], delta=0.01 * line["tokens"])
+            self.assertAlmostEqual(line["fill"], line["tokens"] / (160 * line["microbatches"]),
+                                   places=4)
+            self.assertLess(0, line["mfu_causal"])
+            self.assertLess(line["mfu_causal"], line["mfu_full"])
+        self.assertLess(metrics[-1]["loss"], metrics[0]["loss"])
+        summary = json.loads((self.straight / "summary.json").read_text())
+        self.assertEqual(summary["steps"], 12)
+        self.assertEqual(summary["tokens"], sum(line["tokens"] for line in metrics))
+        self.assertEqual(summary["stopped"], "done")
+        self.assertEqual(set(summary["accuracy"]), {"overall", "colours", "words"})
+        self.assertTrue((self.straight / summary["checkpoint"]).is_dir())
+
+    def test_validation_and_predictions_agree_with_the_summary(self):
+        lines = tiny_run.read_lines(self.straight / "validation.jsonl")
+        self.assertEqual([line["step"] for line in lines], [6, 12])
+        summary = json.loads((self.straight / "summary.json").read_text())
+        predictions = tiny_run.read_lines(self.straight / "predictions.jsonl")
+        self.assertEqual(len(predictions), 12)
+        for prediction in predictions:
+            self.assertEqual(prediction["correct"], prediction["answer"] == prediction["expected"])
+            self.assertEqual(len(prediction["images"]), int(prediction["source"] == "colours"))
+            for image in prediction["images"]:
+                self.assertTrue((self.straight / image).is_file())
+        share = lambda key: sum(p[key] for p in predictions) / len(predictions)
+        self.assertAlmostEqual(summary["accuracy"]["overall"], share("correct"))
+        self.assertAlmostEqual(summary["blind_accuracy"], share("blind_correct"))
+        for prediction in predictions:  # without pixels nothing changes where there are none
+            if prediction["source"] == "words":
+                self.assertEqual(prediction["answer"], prediction["blind_answer"])
+
+    def test_first_loss_is_near_that_of_a_uniform_guess(self):
+        config = json.loads((self.shared / "model/config.json").read_text())
+        first = tiny_run.read_lines(self.straight / "metrics.jsonl")[0]["loss"]
+        self.assertAlmostEqual(first, math.log(config["vocab_size"]), delta=0.5)
+
+    def test_resolved_configuration_gives_the_same_run(self):
+        again = self.shared / "again"
+        result = tiny_run.train(PROGRAM, self.straight / "config.yaml", f"run.dir={again}",
+                                "data.workers=3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.expect_equal_to_straight(again)
+
+    def test_tensorboard_reads_the_event_files(self):
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        events = EventAccumulator(str(self.straight))
+        events.Reload()
+        metrics = tiny_run.read_lines(self.straight / "metrics.jsonl")
+        losses = events.Scalars("loss")
+        self.assertEqual([event.step for event in losses], [line["step"] for line in metrics])
+        for event, line in zip(losses, metrics):
+            self.assertAlmostEqual(event.value, line["loss"], places=4)
+
+    # Killed, stopped, gone on.
+
+    def test_resumed_after_kill_9_is_bit_equal_to_one_never_interrupted(self):
+        config = self.config("killed", run={"steps": 12})
+        process, run = self.start(config, until_step=7)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        result = tiny_run.train(PROGRAM, config, "--resume", "auto")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("resuming from", result.stdout)
+        self.expect_equal_to_straight(run)
+
+    def test_sigterm_commits_a_checkpoint_and_exits_with_15(self):
+        config = self.config("stopped", checkpoint={"every": 0})
+        process, run = self.start(config, until_step=2)
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 15, errors)
+        self.assertIn(f"tributary train {config} --resume auto", output)
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["stopped"], "terminated")
+        self.assertTrue((run / summary["checkpoint"]).is_dir())
+        self.assertLess(summary["steps"], 12)
+        result = tiny_run.train(PROGRAM, config, "--resume", "auto")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.expect_equal_to_straight(run)
+
+    def test_resume_auto_starts_afresh_where_there_is_no_checkpoint(self):
+        config = self.config("fresh", run={"steps": 2})
+        result = tiny_run.train(PROGRAM, config, "--resume", "auto")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("resuming", result.stdout)
+
+    # Bad input.
+
+    def test_run_directory_in_use_is_refused(self):
+        self.expect_fails(self.config("reused", run={"dir": str(self.straight)}), code=2,
+                          words=["train: the run directory already holds a run", "--resume auto"])
+
+    def test_unknown_key_is_refused(self):
+        self.expect_fails(self.config("typo"), "batch.global_sample=4", code=2,
+                          words=["batch.global_sample", "did you mean batch.global_samples"])
+
+    def test_another_seed_or_batch_is_refused_on_resume(self):
+        config = self.config("changed", run={"dir": str(self.straight), "steps": 20, "seed": 6},
+                             batch={"global_samples": 8})
+        self.expect_fails(config, "--resume", "auto", code=4,
+                          words=["run.seed", "5", "6", "batch.global_samples"])
+
+    def test_damaged_checkpoint_is_refused(self):
+        run = self.shared / "damaged"
+        shutil.copytree(self.straight, run)
+        shard = next((run / "checkpoints/step-12/model").glob("*.safetensors"))
+        data = bytearray(shard.read_bytes())
+        data[-1] ^= 1
+        shard.write_bytes(data)
+        self.expect_fails(self.config("damaged", run={"steps": 14}), "--resume", "auto", code=4,
+                          words=["checksum", shard.name])
+
+    def test_too_many_bad_records_stop_the_run(self):
+        data = self.shared / "bad"
+        shutil.copytree(self.shared / "data", data)
+        lines = (data / "words.train.jsonl").read_text().splitlines()
+        (data / "words.train.jsonl").write_text("\n".join(["{broken"] * 40 + lines[40:]) + "\n")
+        config = self.config("bad-run", run={"steps": 40})
+        content = json.loads(config.read_text())
+        for source in content["data"]["sources"]:
+            source["path"] = source["path"].replace("/data/", "/bad/")
+        config.write_text(json.dumps(content))
+        self.expect_fails(config, code=3, words=["too many bad", "bad_json"])
+
+    def test_sample_longer_than_a_microbatch_is_quarantined(self):
+        config = self.config("long", run={"steps": 2}, batch={"capacity_tokens": 8})
+        self.expect_fails(config, code=3, words=["too_long"])
+
+    def test_loss_that_is_not_finite_stops_the_run_after_three_skips(self):
+        model = self.shared / "infinite-model"
+        shutil.copytree(self.shared / "model", model)
+        shard = next((self.straight / "checkpoints/step-12/model").glob("*.safetensors"))
+        weights = safetensors.numpy.load_file(shard)
+        weights["model.norm.weight"][3] = math.inf
+        safetensors.numpy.save_file(weights, model / "model.safetensors")
+        config = self.config("infinite", model={"path": str(model), "weights": "pretrained"})
+        self.expect_fails(config, code=13, words=["3 steps in a row were not finite"])
+        run = self.shared / "infinite"
+        metrics = tiny_run.read_lines(run / "metrics.jsonl")
+        skipped = tiny_run.read_lines(run / "skipped.jsonl")
+        self.assertEqual([line["step"] for line in skipped],
+                         [line["step"] for line in metrics if line["skipped"]])
+        self.assertEqual(len(skipped), 3)
+        for line in skipped:
+            self.assertEqual(len(line["samples"]), 6)
+            self.assertIn(".train.jsonl:", line["samples"][0])
+        rates = {line["learning_rate"] for line in metrics if line["skipped"]}
+        self.assertEqual(len(rates), 1)  # the schedule stands still
+        self.assertEqual(json.loads((run / "summary.json").read_text())["stopped"], "non_finite")
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
