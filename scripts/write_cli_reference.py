@@ -1,0 +1,59 @@
+"""Writes docs/cli.md from the --help of every verb: write_cli_reference.py TRIBUTARY [OUT]."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+INTRODUCTION = """# Command line
+
+`tributary VERB --help` prints these texts; this page is made from them by
+`scripts/write_cli_reference.py`, and a test holds it against the program.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | done |
+| 2 | input error: command line, configuration, a file that the user named |
+| 3 | too many bad samples |
+| 4 | checkpoint refused: damaged or incompatible |
+| 5 | resource: disk, memory, no such device |
+| 13 | stopped on non-finite losses or gradients |
+| 15 | ended on SIGTERM or Ctrl-C after a committed checkpoint |
+| 70 | a bug of ours |
+"""
+
+
+def read_help(tributary, words):
+    command = [tributary, *words, "--help"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def list_subcommands(text):
+    section = re.search(r"^Subcommands:\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
+    return re.findall(r"^  (\S+)", section[1], re.M) if section else []
+
+
+def list_verbs(tributary, words=()):
+    """Yields (words, help) of every verb, groups opened."""
+    text = read_help(tributary, words)
+    below = list_subcommands(text)
+    if not below:
+        yield words, text
+    for name in below:
+        yield from list_verbs(tributary, (*words, name))
+
+
+def write_reference(tributary):
+    parts = [INTRODUCTION]
+    for words, text in list_verbs(tributary):
+        lines = "\n".join(line.rstrip() for line in text.strip().splitlines())
+        parts.append(f"## {' '.join(words)}\n\n```text\n{lines}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    text = write_reference(sys.argv[1])
+    if len(sys.argv) > 2:
+        Path(sys.argv[2]).write_text(text)
+    else:
+        print(text)
