@@ -46,6 +46,7 @@ struct SourceSection {
   std::string held_out = {};  // JSONL file; empty: data.held_out_fraction of `path`
   std::string images = {};    // root folder of relative image paths; empty: the folder of `path`
   double weight = 1.0;
+  std::int64_t start_step = 0;  // it joins the mixture at this step
 
   friend bool operator==(const SourceSection&, const SourceSection&) = default;
 };

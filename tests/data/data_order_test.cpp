@@ -11,8 +11,10 @@
 namespace tributary::data {
 namespace {
 
+std::vector<MixtureShare> two_sources() { return {{.size = 100}, {.size = 100}}; }
+
 TEST(DataOrder, EveryEpochHoldsEachItemOnceInAnotherOrder) {
-  const DataOrder order(5, {1.0}, {37});
+  const DataOrder order(5, {{.weight = 1, .size = 37}});
   std::vector<std::vector<std::int64_t>> epochs(4);
   for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
     for (std::int64_t i = 0; i < 37; ++i) epochs[epoch].push_back(order.item_at(0, epoch * 37 + i));
@@ -24,7 +26,10 @@ TEST(DataOrder, EveryEpochHoldsEachItemOnceInAnotherOrder) {
 
 TEST(DataOrder, SourcesComeAsOftenAsTheirWeight) {
   const std::vector<double> weights{5, 0, 3, 2};
-  const DataOrder order(9, weights, {10, 0, 10, 10});
+  const DataOrder order(9, {{.weight = 5, .size = 10},
+                            {.weight = 0},
+                            {.weight = 3, .size = 10},
+                            {.weight = 2, .size = 10}});
   std::vector<int> drawn(4);
   const int draws = 200000;
   for (int i = 0; i < draws; ++i) ++drawn[order.source_at(i)];
@@ -37,9 +42,9 @@ TEST(DataOrder, SourcesComeAsOftenAsTheirWeight) {
 }
 
 TEST(DataOrder, DependsOnSeedAndNothingElse) {
-  const DataOrder a(1, {1, 1}, {100, 100});
-  const DataOrder same(1, {1, 1}, {100, 100});
-  const DataOrder other(2, {1, 1}, {100, 100});
+  const DataOrder a(1, two_sources());
+  const DataOrder same(1, two_sources());
+  const DataOrder other(2, two_sources());
   int equal_sources = 0;
   int equal_items = 0;
   for (std::int64_t i = 99; i >= 0; --i) {  // order of asking does not matter
@@ -53,18 +58,28 @@ TEST(DataOrder, DependsOnSeedAndNothingElse) {
   EXPECT_LT(equal_items, 10);
 }
 
+TEST(DataOrder, ASourceIsDrawnFromItsFirstIndexOn) {
+  const DataOrder order(3, {{.size = 10}, {.weight = 3, .size = 10, .first_index = 500}});
+  int late = 0;
+  for (int i = 0; i < 500; ++i) EXPECT_EQ(order.source_at(i), 0);
+  for (int i = 500; i < 4500; ++i) late += order.source_at(i);
+  EXPECT_NEAR(late, 3000, 150);
+}
+
 TEST(DataOrder, RefusesWeightsThatDrawNothing) {
-  const auto message = [](std::vector<double> weights) -> std::string {
+  const auto message = [](double first, double second, std::int64_t start) -> std::string {
     try {
-      const DataOrder order(0, std::move(weights), {1, 1});
+      const DataOrder order(
+          0, {{.weight = first, .size = 1, .first_index = start}, {.weight = second, .size = 1}});
     } catch (const Error& error) {
       return error.what();
     }
     return "accepted";
   };
-  EXPECT_THAT(message({0, 0}), testing::HasSubstr("no source has a weight above 0"));
-  EXPECT_THAT(message({1, -2}), testing::HasSubstr("found: -2; expected: 0 or above"));
-  EXPECT_THAT(message({1, std::numeric_limits<double>::quiet_NaN()}),
+  EXPECT_THAT(message(0, 0, 0), testing::HasSubstr("no source has a weight above 0"));
+  EXPECT_THAT(message(1, 0, 32), testing::HasSubstr("at the first step"));
+  EXPECT_THAT(message(1, -2, 0), testing::HasSubstr("found: -2; expected: 0 or above"));
+  EXPECT_THAT(message(1, std::numeric_limits<double>::quiet_NaN(), 0),
               testing::HasSubstr("weight of a source"));
 }
 

@@ -134,7 +134,7 @@ TEST_F(LoaderTest, ContentAndOrderDoNotDependOnThreads) {
 TEST_F(LoaderTest, IdsAscendAndSamplesFollowTheDataOrder) {
   folder_.write("large.jsonl", lines_of("l", 82));
   Loader loader(options(), encoder_);
-  const DataOrder order(11, {1.0, 3.0}, {10, 82});
+  const DataOrder order(11, {{.weight = 1, .size = 10}, {.weight = 3, .size = 82}});
   std::vector<std::int64_t> cursors(2);
   for (std::int64_t batch = 0, id = 0; batch < 30; ++batch)
     for (const EncodedSample& sample : loader.next_batch()) {
@@ -298,6 +298,7 @@ TEST_F(LoaderTest, RefusesAStateOfAnotherRun) {
   EXPECT_EQ(message([](LoaderState&) {}), "restored");
   EXPECT_THAT(message([](LoaderState& s) { s.seed = 12; }), HasSubstr("another seed; found: 11"));
   EXPECT_THAT(message([](LoaderState& s) { s.weights[0] = 2; }), HasSubstr("another mixture"));
+  EXPECT_THAT(message([](LoaderState& s) { s.start_steps[1] = 9; }), HasSubstr("another mixture"));
   EXPECT_THAT(message([](LoaderState& s) { s.sources[0].content = "0"; }),
               AllOf(HasSubstr("another data set"), HasSubstr("small: 10 records")));
   EXPECT_THAT(message([](LoaderState& s) { s.sources.pop_back(); }),

@@ -104,6 +104,10 @@ void check_sources(const RunConfig& config, Checker& check) {
                   {.what = "config: source is held out from itself",
                    .found = escaped(source.held_out),
                    .expected = "a file with other samples than data.sources[].path"});
+    check.require(source.start_step < config.run.steps, key + "start_step",
+                  {.what = "config: source never joins the mixture",
+                   .found = str("start_step ", source.start_step, ", run.steps ", config.run.steps),
+                   .expected = "start_step < run.steps"});
   }
 }
 

@@ -116,6 +116,11 @@ std::vector<Key> list_keys() {
           {.path = "data.sources[].weight",
            .meaning = "Share of the samples drawn from this source, relative to the other weights.",
            .range = {0, 1e9, true}}),
+      key<&R::data, &DataSection::sources, &S::start_step>(
+          {.path = "data.sources[].start_step",
+           .meaning = "The source joins the mixture at this step: a curriculum.",
+           .unit = "steps",
+           .range = {0, kManySteps}}),
       key<&R::data, &DataSection::held_out_fraction>(
           {.path = "data.held_out_fraction",
            .meaning = "Part of each source without a `held_out` file that is kept for validation.",

@@ -7,16 +7,24 @@
 
 namespace tributary::data {
 
+/// What one source brings to the mixture.
+struct MixtureShare {
+  double weight = 1;
+  std::int64_t size = 0;         // training records
+  std::int64_t first_index = 0;  // the sample from which on it is drawn
+};
+
 /// Which training record stands at which place of the run: a pure function of the seed.
 ///
 /// units: a source's `position` counts what was drawn from it before, over all epochs; `item` is a
 ///        place in the source's list of training records
 class DataOrder {
  public:
-  /// shape:  weights and sizes [sources]; a source of weight 0 is never drawn and may be empty
-  /// errors: Fault::kInput when no weight is above 0, or one is below 0 or not finite
-  DataOrder(std::uint64_t seed, std::vector<double> weights, std::vector<std::int64_t> sizes);
+  /// shape:  shares [sources]; a source of weight 0 is never drawn and may be empty
+  /// errors: Fault::kInput when a weight is below 0 or not finite, or none above 0 starts at once
+  DataOrder(std::uint64_t seed, std::vector<MixtureShare> shares);
 
+  /// Drawn by weight among the sources that have started.
   [[nodiscard]] int source_at(std::int64_t index) const;
   /// Every epoch is a permutation of its own.
   [[nodiscard]] std::int64_t item_at(int source, std::int64_t position) const;
@@ -26,8 +34,7 @@ class DataOrder {
 
  private:
   std::uint64_t seed_;
-  std::vector<double> cumulative_;  // weights, summed
-  std::vector<std::int64_t> sizes_;
+  std::vector<MixtureShare> shares_;
 };
 
 }  // namespace tributary::data

@@ -37,16 +37,29 @@ struct Slot {
   std::exception_ptr failure;
 };
 
+std::vector<MixtureShare> mix(const LoaderOptions& options,
+                              const std::vector<std::unique_ptr<SourceFiles>>& sources) {
+  std::vector<MixtureShare> shares;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const config::SourceSection& source = options.data.sources[i];
+    shares.push_back({.weight = source.weight,
+                      .size = sources[i]->train_size(),
+                      .first_index = source.start_step * options.batch_samples});
+  }
+  return shares;
+}
+
+/// What a resumed run must find again.
 std::vector<double> weights_of(const config::DataSection& data) {
   std::vector<double> weights;
   for (const config::SourceSection& source : data.sources) weights.push_back(source.weight);
   return weights;
 }
 
-std::vector<std::int64_t> sizes_of(const std::vector<std::unique_ptr<SourceFiles>>& sources) {
-  std::vector<std::int64_t> sizes;
-  for (const auto& source : sources) sizes.push_back(source->train_size());
-  return sizes;
+std::vector<std::int64_t> start_steps_of(const config::DataSection& data) {
+  std::vector<std::int64_t> steps;
+  for (const config::SourceSection& source : data.sources) steps.push_back(source.start_step);
+  return steps;
 }
 
 }  // namespace
@@ -92,7 +105,7 @@ Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
     : options_(options),
       encoder_(encoder),
       sources_(open_sources(options.data)),
-      order_(options.seed, weights_of(options.data), sizes_of(sources_)),
+      order_(options.seed, mix(options, sources_)),
       quarantine_(options.quarantine_path, options.data.bad_fraction, options.data.bad_at_least),
       cursors_(sources_.size()),
       drawn_cursors_(sources_.size()) {
@@ -239,6 +252,7 @@ LoaderState Loader::Impl::state() const {
   state.held_out_fraction = options_.data.held_out_fraction;
   for (const auto& source : sources_) state.sources.push_back(source->digest());
   state.weights = weights_of(options_.data);
+  state.start_steps = start_steps_of(options_.data);
   state.next_index = next_index_;
   state.cursors = cursors_;
   state.quarantined = quarantine_.records();
@@ -268,7 +282,8 @@ void Loader::Impl::restore(const LoaderState& saved) {
     refuse_if(saved.sources[i] != own.sources[i], "data set", shown(own.sources[i]),
               shown(saved.sources[i]));
   }
-  refuse_if(saved.weights != own.weights, "mixture", "other weights", "the saved weights");
+  refuse_if(saved.weights != own.weights || saved.start_steps != own.start_steps, "mixture",
+            "other weights or start steps", "the saved ones");
   const std::int64_t drawn =
       std::accumulate(saved.cursors.begin(), saved.cursors.end(), std::int64_t{0});
   refuse_if(drawn != saved.next_index ||

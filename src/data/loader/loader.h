@@ -40,6 +40,7 @@ struct LoaderState {
   double held_out_fraction = 0;
   std::vector<SourceDigest> sources;
   std::vector<double> weights;
+  std::vector<std::int64_t> start_steps;
   std::int64_t next_index = 0;
   std::vector<std::int64_t> cursors;        // samples drawn from each source, over all epochs
   std::vector<RecordId> quarantined;        // in the order found

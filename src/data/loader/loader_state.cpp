@@ -40,6 +40,7 @@ Json to_json(const LoaderState& state) {
           {"held_out_fraction", state.held_out_fraction},
           {"sources", sources},
           {"weights", state.weights},
+          {"start_steps", state.start_steps},
           {"next_index", state.next_index},
           {"cursors", state.cursors},
           {"quarantined", quarantined},
@@ -60,6 +61,7 @@ LoaderState loader_state_from_json(const Json& json, const std::string& where) {
                              read<std::int64_t>(source, "records", where),
                              read<std::string>(source, "content", where)});
   state.weights = read<std::vector<double>>(json, "weights", where);
+  state.start_steps = read<std::vector<std::int64_t>>(json, "start_steps", where);
   state.next_index = read<std::int64_t>(json, "next_index", where);
   state.cursors = read<std::vector<std::int64_t>>(json, "cursors", where);
   using Pair = std::array<std::int64_t, 2>;
