@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/stopwatch.h"
+#include "ops/attend_packed.h"
 
 namespace tributary::train {
 namespace {
@@ -49,6 +50,8 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
     for (const std::int32_t member : microbatches.bin(bin))
       packed.push_back(&samples[static_cast<std::size_t>(member)]);
     const Microbatch microbatch = collate(packed, model.config(), options.mrope, options.device);
+    result.attention_rows +=
+        ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
     result.seconds.data += watch.lap();
     const model::LossSum loss =
         model::sum_loss(model, model.forward(microbatch.batch), microbatch.targets);

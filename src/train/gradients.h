@@ -17,7 +17,8 @@ namespace tributary::train {
 struct BatchResult {
   double loss = 0;  // mean over the target tokens of the batch
   std::vector<SourceLoss> by_source;
-  PhaseSeconds seconds;  // data (collating), forward, backward
+  PhaseSeconds seconds;             // data (collating), forward, backward
+  std::int64_t attention_rows = 0;  // of the backbone's attention, padding included
 };
 
 struct GradientOptions {

@@ -111,6 +111,8 @@ StepMetrics Loop::do_step() {
   }
   metrics.fill = static_cast<double>(metrics.tokens) /
                  static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
+  metrics.padding =
+      1 - static_cast<double>(metrics.tokens) / static_cast<double>(batch.attention_rows);
   metrics.peak_bytes = peak_process_bytes();
   if (!update.not_finite.empty()) {
     metrics.skip_reason = "not finite: " + update.not_finite;

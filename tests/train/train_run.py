@@ -97,6 +97,8 @@ class TrainRun(unittest.TestCase):
                                    places=4)
             self.assertLess(0, line["mfu_causal"])
             self.assertLess(line["mfu_causal"], line["mfu_full"])
+            self.assertLessEqual(0, line["padding"])
+            self.assertLess(line["padding"], 0.5)
         self.assertLess(metrics[-1]["loss"], metrics[0]["loss"])
         summary = json.loads((self.straight / "summary.json").read_text())
         self.assertEqual(summary["steps"], 12)
@@ -144,6 +146,39 @@ class TrainRun(unittest.TestCase):
         self.assertEqual([event.step for event in losses], [line["step"] for line in metrics])
         for event, line in zip(losses, metrics):
             self.assertAlmostEqual(event.value, line["loss"], places=4)
+
+    def test_export_holds_the_tensors_of_the_checkpoint(self):
+        exported = self.shared / "exported"
+        subprocess.run([PROGRAM, "checkpoint", "export", self.straight, "-o", exported],
+                       check=True, stdout=subprocess.DEVNULL, env=tiny_run.environment())
+        shards = (self.straight / "checkpoints/step-12/model").glob("*.safetensors")
+        saved = {name: tensor for shard in shards
+                 for name, tensor in safetensors.numpy.load_file(shard).items()}
+        got = {name: tensor for shard in exported.glob("*.safetensors")
+               for name, tensor in safetensors.numpy.load_file(shard).items()}
+        self.assertEqual(set(got), set(saved))
+        for name, tensor in saved.items():
+            self.assertTrue((got[name] == tensor).all(), name)
+
+    def test_frozen_module_keeps_its_bytes_and_has_no_moments(self):
+        runs = []
+        for rate in (0.001, 0.01):
+            config = self.config(f"frozen-{rate}", run={"steps": 2}, model={"freeze": ["vision"]},
+                                 optimizer={"learning_rate": rate})
+            result = tiny_run.train(PROGRAM, config)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            runs.append(self.shared / f"frozen-{rate}/checkpoints/step-2")
+        first, second = ({name: tensor for path in (run / "model").glob("*.safetensors")
+                          for name, tensor in safetensors.numpy.load_file(path).items()}
+                         for run in runs)
+        frozen = {name for name in first if name.startswith("visual.") and "merger" not in name}
+        self.assertGreater(len(frozen), 10)
+        for name in first:  # the same start, another learning rate
+            self.assertEqual((first[name] == second[name]).all(), name in frozen, name)
+        moments = {name for path in (runs[0] / "optim").glob("*.safetensors")
+                   for name in safetensors.numpy.load_file(path)}
+        self.assertEqual({name.removeprefix("exp_avg.") for name in moments
+                          if name.startswith("exp_avg.")}, set(first) - frozen)
 
     # Killed, stopped, gone on.
 

@@ -53,6 +53,7 @@ std::string system_name() {
 Json describe_environment(const std::string& device, const std::string& command) {
   const std::int64_t memory = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return {{"tributary", "0.1.0"},
+          {"commit", TRIB_COMMIT},
           {"torch", TORCH_VERSION},
           {"parallel", at::get_parallel_info()},
           {"compiler", str("g++ ", __VERSION__)},

@@ -36,7 +36,7 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
               {"other", rounded(metrics.seconds.other, 6)}}},
             {"loss_by_source", Json::object()},
             {"fill", rounded(metrics.fill, 5)},
-            {"padding", 0.0},  // everything is packed; no kernel of this build pads
+            {"padding", rounded(metrics.padding, 5)},
             {"mfu", rounded(metrics.mfu_causal, 6)},
             {"mfu_causal", rounded(metrics.mfu_causal, 6)},
             {"mfu_full", rounded(metrics.mfu_full, 6)},

@@ -45,6 +45,7 @@ struct StepMetrics {
   PhaseSeconds seconds;
   std::vector<SourceLoss> by_source;  // in the order of data.sources
   double fill = 0;
+  double padding = 0;  // share of the rows of the backbone's attention; nothing else is padded
   double mfu_causal = 0;
   double mfu_full = 0;
   std::int64_t peak_bytes = 0;
