@@ -57,12 +57,12 @@ at::Tensor attend_group(const at::Tensor& rows, SampleGroups::Group group, std::
   return out.transpose(1, 2).reshape({group.samples * group.length, heads, rows.size(2)});
 }
 
-/// Shorter samples may be padded to this many tokens, or by a third, before they open a new group:
-/// below it a call costs more than the padding does.
+/// A sample may be padded by a third; one of a group of short samples threefold, since a call of
+/// its own costs more than that.
 bool joins(std::int64_t length, std::int64_t longest, Mask mask) {
   if (mask == Mask::kNone) return length == longest;
   constexpr std::int64_t kShort = 48;
-  return longest <= kShort || 4 * length >= 3 * longest;
+  return longest <= kShort ? 3 * length >= longest : 4 * length >= 3 * longest;
 }
 
 }  // namespace

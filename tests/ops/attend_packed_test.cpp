@@ -86,11 +86,22 @@ TEST(SampleGroups, PutsEqualWindowsIntoOneCallInPlace) {
 }
 
 TEST(SampleGroups, PadsShortCausalSamplesIntoOneCall) {
-  const SampleGroups groups(boundaries({40, 12, 33}), Mask::kCausal, at::kCPU);
+  const SampleGroups groups(boundaries({40, 16, 33}), Mask::kCausal, at::kCPU);
   ASSERT_EQ(groups.groups().size(), 1u);
   EXPECT_EQ(groups.groups()[0].length, 40);
   EXPECT_EQ(groups.rows(), 120);
-  EXPECT_EQ(groups.padding_rows().numel(), 120 - 85);
+  EXPECT_EQ(groups.padding_rows().numel(), 120 - 89);
+}
+
+TEST(SampleGroups, NeverPadsASampleMoreThanThreefold) {
+  for (const std::int32_t longest : {10, 48, 49, 500}) {
+    std::vector<std::int32_t> lengths(40, 1);
+    for (std::int32_t length = 1; length <= longest; length += 7) lengths.push_back(length);
+    const std::vector<std::int32_t> cu_seqlens = boundaries(lengths);
+    const SampleGroups groups(cu_seqlens, Mask::kCausal, at::kCPU);
+    EXPECT_LE(groups.rows(), 3 * groups.tokens());
+    EXPECT_LT(groups.groups().size(), 16u);
+  }
 }
 
 TEST(SampleGroups, NeverPadsWithoutAMask) {

@@ -40,7 +40,8 @@ TEST(RmsNorm, InF32EqualsF64) {
     torch::autograd::backward({narrow_out}, {gradient.to(at::kFloat)});
     EXPECT_LT(distance(narrow_out, out), 2e-6 * largest(out)) << "width " << width;
     EXPECT_LT(distance(narrow_x.grad(), x.grad()), 2e-5 * largest(x.grad())) << "width " << width;
-    EXPECT_LT(distance(narrow_weight.grad(), weight.grad()), 3e-5 * largest(weight.grad()));
+    // A sum of 1300 terms of either sign, each of about 1.
+    EXPECT_LT(distance(narrow_weight.grad(), weight.grad()), 1e-4) << "width " << width;
   }
 }
 

@@ -19,6 +19,8 @@ const std::vector<Command>& all_commands() {
       {"doctor", "Say what this build and machine can do, and what would not work", declare_doctor},
       {"forward", "Run a model on processed tensors; write logits, loss, gradients",
        declare_forward},
+      {"generate", "Answer a prompt about images, by a model or by the newest state of a run",
+       declare_generate},
       {"report", "Draw a run as one HTML file that needs nothing else", declare_report},
   };
   return commands;

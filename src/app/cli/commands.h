@@ -13,6 +13,7 @@ Run declare_data_inspect(Verb& verb);
 Run declare_data_make_demo(Verb& verb);
 Run declare_doctor(Verb& verb);
 Run declare_forward(Verb& verb);
+Run declare_generate(Verb& verb);
 Run declare_report(Verb& verb);
 Run declare_train(Verb& verb);
 

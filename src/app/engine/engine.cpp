@@ -41,7 +41,7 @@ extern "C" const tributary::app::Engine* tributary_engine() {
   using namespace tributary::app;
   static const Engine engine{.train = guarded<TrainOptions, run_train>,
                              .forward = guarded<ForwardOptions, run_forward>,
-                             .generate = nullptr,
+                             .generate = guarded<GenerateOptions, run_generate>,
                              .inspect_checkpoint = inspect_checkpoint,
                              .verify_checkpoint = verify_checkpoint,
                              .export_checkpoint = export_checkpoint,

@@ -1,0 +1,22 @@
+#include "app/cli/commands.h"
+#include "app/engine/engine.h"
+
+namespace tributary::app {
+
+Run declare_generate(Verb& verb) {
+  // Shared with the Run, which outlives this call.
+  const auto options = std::make_shared<GenerateOptions>();
+  verb.positional("MODEL_OR_RUN_DIR", options->model,
+                  "Hugging Face directory, run directory (its newest checkpoint) or checkpoint");
+  verb.option("--image", options->images, "JPEG or PNG file; may be given several times");
+  verb.required("--prompt", options->prompt, "What the user says, after the images");
+  verb.option("--max-new-tokens", options->max_new_tokens, "Longest answer [tokens]");
+  verb.option("--temperature", options->temperature, "0: greedy; above: sampled");
+  verb.option("--top-p", options->top_p,
+              "Sample from the fewest most probable tokens that have this probability");
+  verb.option("--seed", options->seed, "Of sampling");
+  verb.example("tributary generate runs/demo --image picture.png --prompt \"What is shown?\"");
+  return [options] { return load_engine().generate(*options); };
+}
+
+}  // namespace tributary::app

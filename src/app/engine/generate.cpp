@@ -1,0 +1,193 @@
+#include "model/generate.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "app/engine/engine_verbs.h"
+#include "config/read_run_config.h"
+#include "core/error.h"
+#include "core/file/file_system.h"
+#include "data/decode/decode_picture.h"
+#include "data/preprocess/qwen_vl.h"
+#include "data/text/chat_template.h"
+#include "data/text/tokenizer.h"
+#include "model/model.h"
+#include "model/positions.h"
+#include "ops/resize_bicubic.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/manifest.h"
+
+namespace tributary::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What answers: a directory of Hugging Face, or a checkpoint and the settings of its run.
+struct Answerer {
+  std::string directory;   // gives config.json, tokenizer.json, preprocessor_config.json
+  std::string checkpoint;  // empty: the weights lie in `directory`
+  std::string system_prompt = config::DataSection().system_prompt;
+  std::optional<data::PixelLimits> limits;
+  config::MropeMode mrope = config::ModelSection().mrope;
+};
+
+Answerer find_answerer(const std::string& path) {
+  FileSystem& files = real_file_system();
+  TRIB_REQUIRE(exists(files, path), .what = "app: no such model or run", .where = path,
+               .expected = "a Hugging Face directory, a run directory or a checkpoint");
+  if (exists(files, fs::path(path) / "config.json")) {
+    Answerer answerer;
+    answerer.directory = path;
+    return answerer;
+  }
+  const bool is_run = exists(files, fs::path(path) / "config.yaml") ||
+                      exists(files, fs::path(path) / "checkpoints") ||
+                      exists(files, fs::path(path) / train::kManifestName);
+  TRIB_REQUIRE(is_run, .what = "app: neither a model nor a run", .where = path,
+               .found = str("no config.json, config.yaml or ", train::kManifestName),
+               .expected = "a Hugging Face directory, a run directory or a checkpoint");
+  Answerer answerer;
+  answerer.checkpoint = train::find_checkpoint(path);
+  const train::CheckpointFacts facts = train::read_checkpoint_facts(answerer.checkpoint);
+  const config::RunConfig run =
+      config::parse_run_config(facts.config, answerer.checkpoint + " (configuration)");
+  answerer.directory = facts.model_directory;
+  answerer.system_prompt = run.data.system_prompt;
+  answerer.limits = data::PixelLimits{.least = run.data.min_pixels, .most = run.data.max_pixels};
+  answerer.mrope = run.model.mrope;
+  return answerer;
+}
+
+std::unique_ptr<model::Model> load_model(const Answerer& answerer,
+                                         const config::ModelConfig& config) {
+  std::unique_ptr<model::Model> model = model::make_model(config);
+  std::vector<train::NamedTensor> tensors;
+  for (const auto& unit : model->units()) {
+    unit->materialize(at::kCPU, at::kFloat, /*trainable=*/false);
+    for (const auto& parameter : unit->parameters())
+      tensors.push_back({.name = parameter->name, .value = parameter->value});
+  }
+  if (answerer.checkpoint.empty())
+    model::load_weights(*model, answerer.directory);
+  else
+    train::load_model(answerer.checkpoint, tensors);
+  return model;
+}
+
+data::Picture resize(const data::Picture& picture, int height, int width) {
+  return {.width = width,
+          .height = height,
+          .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
+}
+
+data::Picture read_picture(const std::string& path) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+  TRIB_REQUIRE(fs::is_regular_file(path), .what = "app: no such image", .where = path,
+               .found = fs::exists(path) ? "no regular file" : "nothing",
+               .fix = "give the path of a JPEG or PNG file to --image");
+  const std::string bytes = read_text_file(real_file_system(), path, kMostBytes);
+  Result<data::Picture> picture = data::decode_picture(
+      {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});  // NOLINT
+  TRIB_REQUIRE(picture.has_value(), .what = "app: image cannot be decoded", .where = path,
+               .found = str(picture.refusal().code, ": ", picture.refusal().reason),
+               .expected = "a JPEG or PNG file");
+  return std::move(picture).value();
+}
+
+std::vector<data::PatchedItem> patch_images(const GenerateOptions& options,
+                                            const Answerer& answerer,
+                                            const config::ModelConfig& config) {
+  TRIB_REQUIRE(options.images.empty() || config.vision.has_value(),
+               .what = "app: this model reads text alone", .where = answerer.directory,
+               .found = str(options.images.size(), " images"),
+               .fix = "leave --image out, or use a model with a vision tower");
+  std::vector<data::PatchedItem> items;
+  for (const std::string& path : options.images) {
+    const data::PreprocessorConfig preprocessor =
+        data::read_preprocessor_config(answerer.directory, *config.vision, answerer.limits);
+    Result<data::PatchedItem> item = data::patch_image(read_picture(path), preprocessor, resize);
+    TRIB_REQUIRE(item.has_value(), .what = "app: image does not fit the model", .where = path,
+                 .found = str(item.refusal().code, ": ", item.refusal().reason));
+    items.push_back(std::move(item).value());
+  }
+  return items;
+}
+
+/// The images first, then the text, as one user turn; the assistant is to go on.
+data::EncodedChat encode_prompt(const data::ChatTemplate& chat, const std::string& prompt,
+                                const std::vector<data::PatchedItem>& items,
+                                const config::ModelConfig& config) {
+  data::Turn turn;
+  std::vector<std::int64_t> merged;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    turn.parts.emplace_back(
+        data::MediaReference{.modality = Modality::kImage, .index = static_cast<int>(i)});
+    merged.push_back(items[i].grid.patches() / (config.vision->merge * config.vision->merge));
+  }
+  turn.parts.emplace_back(prompt);
+  const data::EncodedChat encoded =
+      chat.encode(std::vector<data::Turn>{turn}, data::ChatEnd::kGenerationPrompt);
+  return chat.expand_media(encoded, merged);
+}
+
+model::PackedBatch make_pack(const data::EncodedChat& chat,
+                             const std::vector<data::PatchedItem>& items,
+                             const config::ModelConfig& config, config::MropeMode mrope) {
+  model::PackedBatch batch;
+  const std::vector<std::int64_t> tokens(chat.tokens.begin(), chat.tokens.end());
+  batch.input_ids = at::tensor(tokens, at::kLong);
+  batch.cu_seqlens = {0, static_cast<std::int32_t>(tokens.size())};
+  std::vector<at::Tensor> rows;
+  for (const data::PatchedItem& item : items) {
+    batch.image_grids.push_back(item.grid);
+    rows.push_back(at::tensor(item.rows, at::kFloat).view({item.grid.patches(), -1}));
+  }
+  if (!rows.empty()) batch.pixel_values = at::cat(rows);
+  batch.position_ids = model::position_ids(
+      config, {.tokens = tokens, .cu_seqlens = batch.cu_seqlens, .images = batch.image_grids},
+      mrope);
+  return batch;
+}
+
+std::vector<std::int64_t> stop_tokens(const data::ChatTemplate& chat,
+                                      const data::Tokenizer& tokenizer) {
+  std::vector<std::int64_t> stops{chat.end_of_turn()};
+  if (const auto end = tokenizer.find("<|endoftext|>")) stops.push_back(*end);
+  return stops;
+}
+
+}  // namespace
+
+ExitCode run_generate(const GenerateOptions& options) {
+  TRIB_REQUIRE(!options.prompt.empty(), .what = "app: the prompt is empty", .where = "--prompt");
+  const Answerer answerer = find_answerer(options.model);
+  const config::ModelConfig config = config::read_model_config(answerer.directory);
+  const data::Tokenizer tokenizer =
+      data::Tokenizer::load(fs::path(answerer.directory) / "tokenizer.json");
+  const data::ChatTemplate chat(tokenizer, {.system_prompt = answerer.system_prompt});
+  const std::vector<data::PatchedItem> items = patch_images(options, answerer, config);
+  const model::PackedBatch prompt =
+      make_pack(encode_prompt(chat, options.prompt, items, config), items, config, answerer.mrope);
+
+  const std::unique_ptr<model::Model> model = load_model(answerer, config);
+  data::StreamDecoder words(tokenizer, data::SpecialTokens::kSkip);
+  (void)model::generate(*model, prompt,
+                        {.max_new_tokens = options.max_new_tokens,
+                         .stop_tokens = stop_tokens(chat, tokenizer),
+                         .temperature = options.temperature,
+                         .top_p = options.top_p,
+                         .seed = static_cast<std::uint64_t>(options.seed)},
+                        [&](std::size_t, std::int64_t token) {
+                          std::cout << words.push(static_cast<data::TokenId>(token)) << std::flush;
+                        });
+  std::cout << words.finish() << std::endl;
+  return ExitCode::kDone;
+}
+
+}  // namespace tributary::app
