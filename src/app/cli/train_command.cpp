@@ -11,9 +11,7 @@ namespace tributary::app {
 namespace {
 
 /// Draws the report of what there is, and says where to go from here.
-void finish_run(const TrainOptions& options, ExitCode code) {
-  const std::string run =
-      config::run_directory(config::read_run_config(options.config, options.overrides));
+void finish_run(const std::string& run, ExitCode code) {
   const std::string report = run + "/report.html";
   write_report_file(read_run(run), report);
   std::cout << "\nreport: " << report << "\n";
@@ -43,8 +41,11 @@ Run declare_train(Verb& verb) {
       "tributary train configs/demo.yaml run.steps=200\n"
       "  tributary train configs/demo.yaml --resume auto");
   return [options] {
-    const ExitCode code = load_engine().train(*options);
-    finish_run(*options, code);
+    const config::RunConfig config = config::read_run_config(options->config, options->overrides);
+    const bool on_cuda = config.run.device.starts_with("cuda");
+    const ExitCode code =
+        load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).train(*options);
+    finish_run(config::run_directory(config), code);
     return code;
   };
 }
