@@ -126,6 +126,21 @@ TEST(DecodePicture, RefusesSizesBeforeDecoding) {
   EXPECT_EQ(refusal(0xffffffff, 1).code, "too_large");
 }
 
+TEST(DecodePicture, RefusesAPngThatPromisesMoreThanItHolds) {
+  Bytes8 file = png_header(8000, 8000);
+  const auto decoded = decode_picture(file);
+  EXPECT_EQ(decoded.refusal().code, "png_damaged");
+  EXPECT_THAT(decoded.refusal().reason,
+              HasSubstr(str("8000 x 8000 pixels cannot come out of ", file.size(), " bytes")));
+  file[25] = 5;
+  EXPECT_THAT(decode_picture(file).refusal().reason, HasSubstr("colour type 5"));
+  // What deflate can do at most is allowed: one colour, thousands of pixels a byte.
+  const Picture plain{.width = 3000, .height = 2000, .rgb = Bytes8(std::size_t{18000000}, 7)};
+  const Bytes8 small = write_png(plain);
+  EXPECT_LT(small.size(), 40000u);
+  EXPECT_EQ(decode_picture(small).value().rgb, plain.rgb);
+}
+
 TEST(DecodePicture, RefusesATruncatedJpegAtEveryLength) {
   const Bytes8 whole = write_jpeg(paint(40, 24), 80);
   for (std::size_t length = 0; length + 2 < whole.size(); length += 7) {

@@ -61,12 +61,13 @@ class EncodeSample : public testing::Test {
     folder_.emplace(media_.path());
   }
 
-  std::unique_ptr<SampleEncoder> make(Tokens most = {}, bool sees = true) const {
+  std::unique_ptr<SampleEncoder> make(Tokens most = {}, bool sees = true,
+                                      Resize resize = resize_nearest) const {
     QwenEncoding encoding;
     encoding.tokenizer = &tokenizer_;
     encoding.chat.system_prompt = "hi";
     if (sees) encoding.pictures = PreprocessorConfig{};
-    encoding.resize = resize_nearest;
+    encoding.resize = std::move(resize);
     encoding.most_tokens = most;
     return make_qwen_encoder(std::move(encoding));
   }
@@ -182,6 +183,29 @@ TEST_F(EncodeSample, NamesTheImageThatIsBad) {
   EXPECT_EQ(refusal("note.txt").code, "unknown_format");
   media_.write("thin.png", write_png(paint(1, 201, 1)));
   EXPECT_EQ(refusal("thin.png").code, "bad_aspect");
+}
+
+TEST_F(EncodeSample, TakesPicturesOfAnyShapeWithinTheLimits) {
+  const auto encoder = make();
+  const std::vector<std::pair<int, int>> sizes{{1, 1}, {1, 200}, {13, 13}, {2000, 14}, {1400, 900}};
+  for (const auto& [width, height] : sizes) {
+    SCOPED_TRACE(str(width, " x ", height));
+    media_.write("any.png", write_png(paint(width, height, 3)));
+    const Record record =
+        read(R"({"conversations":[{"from":"human","value":"<image>?"},{"from":"gpt","value":"x"}],)"
+             R"("image":"any.png"})");
+    const EncodedSample sample = encoder->encode(record).value();
+    EXPECT_EQ(encoder->describe(record).value(), sample.shape());
+    EXPECT_GE(sample.items[0].grid.patches(), 16);
+  }
+}
+
+TEST_F(EncodeSample, NoticesAPictureThatChangesUnderItsHands) {
+  const auto encoder = make({}, true, [&](const Picture& picture, int height, int width) {
+    media_.write("b.jpg", write_jpeg(paint(300, 300, 5), 90));  // after its header was read
+    return resize_nearest(picture, height, width);
+  });
+  EXPECT_EQ(encoder->encode(read(kMixed)).refusal().code, "length_changed");
 }
 
 TEST_F(EncodeSample, RefusesClipsWhoseFramesDiffer) {

@@ -14,6 +14,7 @@ constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'P', 'N', 'G', '\r', '\n'
 constexpr std::size_t kHeaderBytes = 8 + 8 + 13 + 4;  // signature, IHDR: length and name, body, CRC
 constexpr int kMostChunks = 1000;
 constexpr std::size_t kMostChunkBytes = std::size_t{8} << 20;
+constexpr std::int64_t kMostInflation = 1032;  // deflate: 258 bytes for 2 bits
 
 /// What libpng's callbacks see; plain, so that longjmp skips no destructor.
 struct PngRun {
@@ -123,6 +124,19 @@ std::int64_t big_endian(std::span<const std::uint8_t> bytes) {
   return std::int64_t{bytes[0]} << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
 }
 
+/// Refuses a header that promises more than the file can inflate to, before memory is taken for it.
+std::optional<Refusal> refuse_promise(std::span<const std::uint8_t> file, PictureSize size) {
+  static constexpr std::array<std::int64_t, 7> kChannels{1, 0, 3, 1, 2, 0, 4};  // by colour type
+  const std::uint8_t depth = file[24];
+  const std::uint8_t colour = file[25];
+  if (colour >= kChannels.size() || kChannels[colour] == 0)
+    return Refusal{"png_damaged", str("PNG: colour type ", int{colour})};
+  const std::int64_t promised = size.height * size.width * kChannels[colour] * depth / 8;
+  if (promised / kMostInflation <= std::ssize(file)) return std::nullopt;
+  return Refusal{"png_damaged", str("PNG: ", size.width, " x ", size.height,
+                                    " pixels cannot come out of ", file.size(), " bytes")};
+}
+
 }  // namespace
 
 bool is_png(std::span<const std::uint8_t> file) {
@@ -144,6 +158,7 @@ Result<PictureSize> read_png_size(std::span<const std::uint8_t> file, const Pict
 Result<Picture> decode_png(std::span<const std::uint8_t> file, const PictureLimits& limits) {
   const Result<PictureSize> size = read_png_size(file, limits);
   if (!size) return size.refusal();
+  if (auto refusal = refuse_promise(file, size.value())) return *refusal;
   Picture picture{.width = static_cast<int>(size.value().width),
                   .height = static_cast<int>(size.value().height),
                   .rgb = {}};

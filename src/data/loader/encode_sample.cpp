@@ -163,7 +163,8 @@ Result<EncodedSample> QwenEncoder::encode_with(const Record& record,
   const Result<EncodedChat> chat = encode_turns(record);
   if (!chat) return chat.refusal();
   // Headers first: a sample that is too long is refused before its pixels are decoded.
-  if (const auto shape = describe_chat(record, chat.value()); !shape) return shape.refusal();
+  const Result<SampleShape> shape = describe_chat(record, chat.value());
+  if (!shape) return shape.refusal();
   EncodedSample sample;
   sample.key = record.key;
   for (const MediaReference& medium : chat.value().media) {
@@ -174,6 +175,8 @@ Result<EncodedSample> QwenEncoder::encode_with(const Record& record,
   EncodedChat whole = expand(chat.value(), sample.items);
   sample.tokens = std::move(whole.tokens);
   sample.targets = std::move(whole.targets);
+  if (sample.shape() != shape.value())
+    return Refusal{"length_changed", "a picture was written between its header and its pixels"};
   return sample;
 }
 

@@ -23,7 +23,8 @@ struct QwenEncoding {
 /// Makes the encoder of Qwen2, Qwen3 (text) and Qwen2.5-VL.
 ///
 /// errors of its functions: the Refusals of parse_record, MediaFolder, decode_picture, the image
-///         processor; and `too_long`, `no_targets`, `no_vision` (media for a text model)
+///         processor; and `too_long`, `no_targets`, `no_vision` (media for a text model),
+///         `length_changed`
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
 
 /// The same from a run's configuration: limits, prompt and preprocessor_config.json.
