@@ -11,7 +11,6 @@
 #include "train/gradients.h"
 #include "train/optimizer/apply_update.h"
 #include "train/run/snapshot.h"
-#include "train/run/stop_request.h"
 
 namespace tributary::train {
 namespace {
@@ -147,23 +146,25 @@ void Loop::record(const StepMetrics& metrics) {
   console_.show(metrics);
 }
 
-double Loop::validate_now(bool is_last) {
+std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) {
   const config::ValidationSection& section = session_.config.validation;
   const Stopwatch watch;
   ValidationResult result =
       validate(session_, {.samples_per_source = is_last ? section.final_samples_per_source
                                                         : section.samples_per_source,
                           .blind = is_last && section.blind,
-                          .pictures_per_source = is_last ? kPicturesPerSource : 0});
-  validation_file_.append(to_json(result, state_.step, session_.sources));
-  console_.say(str("validation at step ", state_.step, ": loss ", result.mean_loss(),
-                   ", exact match ", 100 * result.accuracy(), " % of ", result.predictions.size(),
-                   " (", describe_seconds(watch.seconds()), ")"));
+                          .pictures_per_source = is_last ? kPicturesPerSource : 0,
+                          .should_stop = [&] { return stop.asked(); }});
+  if (result.stopped) return {};
   const double accuracy = result.accuracy();
+  validation_file_.append(to_json(result, state_.step, session_.sources));
   if (events_ && !result.predictions.empty()) {
     events_->scalar("validation/loss", state_.step, result.mean_loss());
     events_->scalar("validation/accuracy", state_.step, accuracy);
   }
+  console_.say(str("validation at step ", state_.step, ": loss ", result.mean_loss(),
+                   ", exact match ", 100 * accuracy, " % of ", result.predictions.size(), " (",
+                   describe_seconds(watch.seconds()), ")"));
   if (is_last) final_ = std::move(result);
   return accuracy;
 }
@@ -178,29 +179,29 @@ Loop::End Loop::run() {
   const config::RunConfig& config = session_.config;
   const StopRequest stop;
   const auto due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
+  const std::int64_t most_skips = config.stability.on_non_finite == config::OnNonFinite::kStop
+                                      ? 1
+                                      : config.stability.most_skips;
   while (state_.step < config.run.steps) {
-    const StepMetrics metrics = do_step();
-    record(metrics);
-    const bool is_last = state_.step == config.run.steps;
-    const int most_skips = config.stability.on_non_finite == config::OnNonFinite::kStop
-                               ? 1
-                               : config.stability.most_skips;
+    record(do_step());
     if (state_.skips_in_a_row >= most_skips) {
       checkpoints_.finish();
       return End::kNonFinite;
     }
-    if (stop.asked()) {
-      save({});
+    const bool is_last = state_.step == config.run.steps;
+    std::optional<double> score;
+    if (!is_last && !stop.asked() && due(config.validation.every))
+      score = validate_now(/*is_last=*/false, stop);
+    if (is_last || stop.asked() || due(config.checkpoint.every)) save(score);
+    if (stop.asked() && !is_last) {
       checkpoints_.finish();
       return End::kTerminated;
     }
-    std::optional<double> score;
-    if (is_last || due(config.validation.every)) score = validate_now(is_last);
-    if (is_last || due(config.checkpoint.every)) save(score);
   }
-  if (!final_) (void)validate_now(/*is_last=*/true);  // resumed from the last step
+  // The last checkpoint is on its way before the validation that may take long.
+  const bool validated = !stop.asked() && validate_now(/*is_last=*/true, stop).has_value();
   checkpoints_.finish();
-  return End::kDone;
+  return validated ? End::kDone : End::kTerminated;
 }
 
 std::string Loop::last_checkpoint() const {

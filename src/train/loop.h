@@ -11,6 +11,7 @@
 #include "train/metrics/event_file.h"
 #include "train/run/json_lines.h"
 #include "train/run/run_directory.h"
+#include "train/run/stop_request.h"
 #include "train/run/train_state.h"
 #include "train/session.h"
 #include "train/validation.h"
@@ -39,8 +40,8 @@ class Loop {
   [[nodiscard]] StepMetrics do_step();
   void record(const StepMetrics& metrics);
   void write_events(const StepMetrics& metrics);
-  /// Returns the score by which checkpoints are compared.
-  [[nodiscard]] double validate_now(bool is_last);
+  /// Returns the score by which checkpoints are compared; nothing when it was stopped.
+  [[nodiscard]] std::optional<double> validate_now(bool is_last, const StopRequest& stop);
   void save(std::optional<double> score);
 
   Session& session_;

@@ -19,6 +19,8 @@ void set_compute(const config::RunSection& run) {
   at::set_num_threads(run.threads > 0 ? run.threads : cores);
   // Some accumulations differ from run to run on two threads without this (toolchain.md 13).
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  // That mode also fills every empty tensor before its first use, which no kernel here reads.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
 at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& device) {

@@ -33,6 +33,7 @@ ExitCode train(const TrainRequest& request, std::ostream& out) {
   const config::RunConfig& config = request.config;
   const RunDirectory run{config::run_directory(config)};
   const std::string checkpoint = choose_checkpoint(request, run.checkpoints());
+  if (checkpoint.empty()) std::filesystem::remove(run.file("quarantine.jsonl"));
   const Stopwatch start;
   Session session = open_session(config, run.file("quarantine.jsonl"));
   TrainState state;

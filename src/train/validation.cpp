@@ -141,13 +141,14 @@ ValidationResult validate(const Session& session, const ValidationOptions& optio
   ValidationResult result;
   result.loss.resize(session.sources.size());
   const std::int64_t capacity = session.config.batch.capacity_tokens.count;
-  for (int source = 0; source < static_cast<int>(session.sources.size()); ++source) {
+  const int sources = static_cast<int>(session.sources.size());
+  for (int source = 0; source < sources && !result.stopped; ++source) {
     const std::int64_t held_out = session.held_out->size(source);
     const std::int64_t samples =
         options.samples_per_source > 0 ? std::min(options.samples_per_source, held_out) : held_out;
     std::vector<Question> pack;
     std::int64_t tokens = 0;
-    for (std::int64_t position = 0; position < samples; ++position) {
+    for (std::int64_t position = 0; position < samples && !result.stopped; ++position) {
       Result<data::HeldOutSample> loaded = session.held_out->load(source, position);
       if (!loaded) {
         ++result.refused;
@@ -159,6 +160,7 @@ ValidationResult validate(const Session& session, const ValidationOptions& optio
       if (!pack.empty() && tokens + size > capacity) {
         score_pack(session, options, pack, result);
         tokens = 0;
+        result.stopped = options.should_stop && options.should_stop();
       }
       tokens += size;
       pack.push_back(std::move(question));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ struct Prediction {
 struct ValidationOptions {
   std::int64_t samples_per_source = 0;  // the first ones; 0: all
   bool blind = false;
-  std::int64_t pictures_per_source = 0;  // predictions that keep their pictures
+  std::int64_t pictures_per_source = 0;    // predictions that keep their pictures
+  std::function<bool()> should_stop = {};  // asked before each pack; empty: never
 };
 
 /// Loss and exact match on held-out samples.
@@ -36,6 +38,7 @@ struct ValidationResult {
   std::vector<SourceLoss> loss;  // by source
   std::vector<Prediction> predictions;
   std::int64_t refused = 0;  // held-out records that could not be used
+  bool stopped = false;      // should_stop said so: not all samples were scored
 
   /// Predictions of one source.
   [[nodiscard]] std::int64_t count(int source) const;
