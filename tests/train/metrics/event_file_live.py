@@ -1,6 +1,6 @@
 """Reads the probe's event file with TensorBoard's own reader.
 
-Usage: event_file_live.py PROBE
+Usage: event_file_live.py PROBE; further words are ignored
 """
 
 import math
