@@ -178,7 +178,8 @@ std::string CheckpointReader::name_previous() const {
   const std::string root = path.has_parent_path() ? path.parent_path().string() : std::string(".");
   for (const std::int64_t step : committed_steps(files_, root))
     if (own && step < *own)
-      return str("resume from the previous one: ", root, "/", step_name(step));
+      return str("move this one away and resume from the previous one: ", root, "/",
+                 step_name(step));
   return "there is no previous checkpoint; take a copy";
 }
 

@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -49,8 +50,9 @@ std::string compose_global(const CheckpointFacts& facts) {
   return json.dump(1) + "\n";
 }
 
+/// A score that is not finite ranks nowhere, so it is none.
 std::string exact(std::optional<double> score) {
-  if (!score) return "";
+  if (!score || !std::isfinite(*score)) return "";
   std::array<char, 40> text{};
   (void)std::snprintf(text.data(), text.size(), "%.17g", *score);
   return text.data();

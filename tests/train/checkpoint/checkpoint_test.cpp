@@ -1,5 +1,6 @@
 #include "train/checkpoint/checkpoint.h"
 
+#include <cmath>
 #include <condition_variable>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -182,7 +183,7 @@ TEST(CheckpointWriter, KeepsTheLatestAndTheBest) {
     writer.save(small_run(1), 0.2);
     writer.save(small_run(2), 0.9);
     writer.save(small_run(3), 0.5);
-    writer.save(small_run(4));
+    writer.save(small_run(4), std::nan(""));  // no score
     writer.save(small_run(5), 0.9);
     writer.finish();
     EXPECT_THAT(steps_in(root), ElementsAre(5, 4)) << "of equal scores the latest is the best";

@@ -63,7 +63,8 @@ TEST_F(DamagedCheckpoint, IsRefusedForEveryTruncation) {
       if (path.ends_with(kShard)) {
         EXPECT_THAT(message,
                     AllOf(HasSubstr("file has another size"), HasSubstr("tensor "),
-                          HasSubstr("resume from the previous one: " + root_ + "/step-1")));
+                          HasSubstr("move this one away and resume from the previous one: " +
+                                    root_ + "/step-1")));
       }
     }
     write_file(path, whole);
