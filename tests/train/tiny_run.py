@@ -112,7 +112,7 @@ def environment():
 def train(program, *arguments, **options):
     """Runs `tributary train` to its end."""
     return subprocess.run([program, "train", *map(str, arguments)], env=environment(), text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100, **options)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, **options)
 
 
 def read_lines(path):

@@ -69,7 +69,7 @@ class TrainRun(unittest.TestCase):
                                    stderr=subprocess.PIPE)
         run = pathlib.Path(json.loads(config.read_text())["run"]["dir"])
         metrics = run / "metrics.jsonl"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline and process.poll() is None:
             if metrics.exists() and metrics.read_text().count("\n") >= until_step:
                 return process, run
@@ -196,7 +196,7 @@ class TrainRun(unittest.TestCase):
         config = self.config("stopped", checkpoint={"every": 0})
         process, run = self.start(config, until_step=2)
         process.send_signal(signal.SIGTERM)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=180)
         self.assertEqual(process.returncode, 15, errors)
         self.assertIn(f"tributary train {config} --resume auto", output)
         summary = json.loads((run / "summary.json").read_text())
@@ -212,6 +212,16 @@ class TrainRun(unittest.TestCase):
         result = tiny_run.train(PROGRAM, config, "--resume", "auto")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("resuming", result.stdout)
+
+    def test_resume_takes_a_checkpoint_by_its_path(self):
+        config = self.config("branch", run={"steps": 12})
+        result = tiny_run.train(PROGRAM, config, "--resume",
+                                self.straight / "checkpoints/step-9")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        branch = self.shared / "branch"
+        self.assertEqual(self.losses(branch), self.losses(self.straight)[9:])
+        self.assertEqual(self.model_bytes(branch), self.model_bytes(self.straight))
+        self.expect_fails(config, "--resume", self.shared / "nowhere", code=2, words=["nowhere"])
 
     # Bad input.
 
