@@ -10,7 +10,7 @@ if [ ! -f runs/demo-data/COMPLETE ]; then
   "$tributary" data make-demo -o runs/demo-data
   touch runs/demo-data/COMPLETE
 fi
-if [ -f runs/demo/summary.json ]; then
+if grep -qs '"stopped": "done"' runs/demo/summary.json; then
   echo "demo: runs/demo is complete; remove it to train again"
 else
   echo "demo: training from random weights (about 5 minutes on 2 cores)"

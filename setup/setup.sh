@@ -57,7 +57,7 @@ install_wheels() {
   local stamp="$env/.$1" file=$2 what=$3
   shift 3
   if cmp -s "$file" "$stamp"; then say "Python wheels: all there"; return; fi
-  [ -x "$env/bin/python" ] || python3 -m venv "$env"
+  "$env/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$env"
   say "installing $what"
   "$env/bin/python" -m pip install --quiet --disable-pip-version-check "$@" -r "$file"
   cp "$file" "$stamp"

@@ -119,6 +119,7 @@ TEST(DemoScene, PaintsTheColourThatIsTheAnswer) {
   std::map<std::string, Rgb> seen;  // the first shade met; all others must be near
   for (const Scene& scene : scenes("shapes", 300)) {
     const std::string name = answer_to(scene, "Which colour?");
+    if (name.empty()) continue;  // a price tag
     const Rgb colour = main_colour(scene.pictures.front());
     const Rgb first = seen.try_emplace(name, colour).first->second;
     for (int i = 0; i < 3; ++i) EXPECT_NEAR(colour[i], first[i], 20) << scene.content;
@@ -145,14 +146,17 @@ TEST(DemoScene, MovesTheShapeTheWayTheAnswerSays) {
   EXPECT_EQ(ways.size(), 8u);
 }
 
-TEST(DemoScene, AddsUpTheReceipt) {
+TEST(DemoScene, AsksForTheLinesOfAReceiptByTheirPlace) {
   int receipts = 0;
   for (const Scene& scene : scenes("document", 200)) {
-    if (answer_to(scene, "What is the total?").empty()) continue;
-    int sum = 0;
-    for (const Question& question : scene.turns)
-      if (question.ask.rfind("How much", 0) == 0) sum += std::stoi(question.answer);
-    EXPECT_EQ(str(sum), answer_to(scene, "What is the total?"));
+    if (answer_to(scene, "Which table?").empty()) continue;
+    const std::vector<std::string> asked{
+        answer_to(scene, "Which shop?"), answer_to(scene, "Which is first?"),
+        answer_to(scene, "Which is second?"), answer_to(scene, "Which is third?"),
+        answer_to(scene, "Which table?")};
+    std::string whole;
+    for (const std::string& line : asked) whole += (whole.empty() ? "" : "\n") + line;
+    EXPECT_EQ(scene.whole.answer, whole);
     ++receipts;
   }
   EXPECT_GT(receipts, 50);
@@ -189,14 +193,8 @@ TEST(DemoScene, HoldsEverySingleAnswerInTheWhole) {
 TEST(DemoScene, AsksInTextForWordsThatStandThere) {
   for (const Scene& scene : scenes("text", 200)) {
     EXPECT_TRUE(scene.pictures.empty());
-    for (const Question& question : scene.turns) {
-      if (question.ask.rfind("How much is ", 0) == 0) {
-        const std::string thing = question.ask.substr(12, question.ask.size() - 13);
-        EXPECT_THAT(scene.introduction, testing::HasSubstr(thing + " " + question.answer));
-      } else {
-        EXPECT_THAT(scene.introduction, testing::HasSubstr(question.answer));
-      }
-    }
+    for (const Question& question : scene.turns)
+      EXPECT_THAT(scene.introduction, testing::HasSubstr(question.answer));
   }
 }
 

@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 
@@ -15,9 +14,6 @@ std::filesystem::path engine_path(EngineKind kind) {
 }
 
 const Engine* open_engine(EngineKind kind) {
-  // Compute threads that spin while they wait take the cores from the threads that decode: with
-  // more busy threads than cores a step became ten times slower. Read when libgomp is loaded.
-  setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   const std::string path = engine_path(kind);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)

@@ -18,20 +18,17 @@ constexpr std::array<Way, 8> kWays{Way{"left", -1, 0},   {"right", 1, 0},     {"
                                    {"down", 0, 1},       {"up left", -1, -1}, {"up right", 1, -1},
                                    {"down left", -1, 1}, {"down right", 1, 1}};
 
-/// A small shape that crosses the picture.
+/// A ball that crosses the picture, in one of eight ways.
 Scene draw_motion(RandomStream& random) {
   const Way& way = kWays[random.below(kWays.size())];
-  const int shape = static_cast<int>(random.below(kShapeNames.size()));
   const int colour = static_cast<int>(random.below(kColourNames.size()));
-  Scene scene{
-      .content = str(kColourNames[colour], " ", kShapeNames[shape], " goes ", way.name),
-      .media = Media::kClip,
-      .pictures = {},
-      .introduction = {},
-      .turns = {{"Which way does it move?", std::string(way.name)},
-                {"Which colour?", std::string(kColourNames[colour])},
-                {"Which shape?", std::string(kShapeNames[shape])}},
-      .whole = {"Describe it.", str(kColourNames[colour], " ", kShapeNames[shape], " ", way.name)}};
+  Scene scene{.content = str(kColourNames[colour], " ball ", way.name),
+              .media = Media::kClip,
+              .pictures = {},
+              .introduction = {},
+              .turns = {{"Which way does it move?", std::string(way.name)},
+                        {"Which colour?", std::string(kColourNames[colour])}},
+              .whole = {"Describe it.", str(kColourNames[colour], " ball ", way.name)}};
   const Colour background = paper(random);
   const Colour shade = shade_of(colour, random);
   const std::int64_t radius = random.between(9 * kPixel, 12 * kPixel);
@@ -41,8 +38,9 @@ Scene draw_motion(RandomStream& random) {
   for (int frame = 0; frame < kFrames; ++frame) {
     const std::int64_t gone = pace * (2 * frame - (kFrames - 1)) / 2;
     Canvas canvas(kSmallSide, kSmallSide, background);
-    canvas.fill(shape_outline(shape, {middle.x + way.x * gone, middle.y + way.y * gone}, radius),
-                shade);
+    canvas.fill(
+        shape_outline(/*circle*/ 0, {middle.x + way.x * gone, middle.y + way.y * gone}, radius),
+        shade);
     scene.pictures.push_back(canvas.picture());
   }
   return scene;

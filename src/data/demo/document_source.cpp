@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "data/demo/figure.h"
+#include "data/demo/goods.h"
 #include "data/demo/scene.h"
 
 namespace tributary::data {
@@ -11,17 +12,13 @@ namespace {
 
 constexpr int kWidth = 168;  // pixels
 constexpr int kHeight = 140;
-constexpr int kAdvance = 14;  // of a character
-constexpr int kLine = 28;     // from one line to the next
-constexpr int kColumns = kWidth / kAdvance;
+constexpr int kLine = 28;  // from one line to the next
+constexpr int kColumns = kWidth / kGlyphAdvance;
 
-constexpr std::array<std::string_view, 12> kGoods{"tea",  "cup",  "pen",  "book", "lamp", "soap",
-                                                  "rice", "milk", "cake", "fork", "hat",  "key"};
 constexpr std::array<std::string_view, 6> kShops{"MARKET", "BAKERY",  "CORNER",
                                                  "GARDEN", "HARBOUR", "STATION"};
 constexpr std::array<std::string_view, 10> kCities{"Rome", "Oslo", "Bern", "Lima", "Cork",
                                                    "Riga", "Nice", "Pisa", "Graz", "Ulm"};
-constexpr Colour kInk{25, 25, 30};
 
 /// A sheet of lines, each with a label on the left and a value on the right.
 class Sheet {
@@ -32,12 +29,12 @@ class Sheet {
         shift_{random.between(-2 * kPixel, 2 * kPixel), random.between(-2 * kPixel, 2 * kPixel)} {}
 
   void write(int line, int column, std::string_view text) {
-    write_at(column * kAdvance, line * kLine + 21, text);
+    write_at(column * kGlyphAdvance, line * kLine + 21, text);
   }
   /// units: pixels
   void write_at(int left, int baseline, std::string_view text) {
-    glyphs_.draw(canvas_, text, {left * kPixel + shift_.x, baseline * kPixel + shift_.y}, kAdvance,
-                 kInk);
+    glyphs_.draw(canvas_, text, {left * kPixel + shift_.x, baseline * kPixel + shift_.y},
+                 kGlyphAdvance, kInk);
   }
   void write_pair(int line, std::string_view label, std::string_view value) {
     write(line, 0, label);
@@ -72,27 +69,27 @@ Scene draw_receipt(RandomStream& random, const Glyphs& glyphs) {
               .introduction = {},
               .turns = {{"Which shop?", std::string(shop)}},
               .whole = {"Read it.", std::string(shop)}};
-  std::int64_t total = 0;
   for (int i = 0; i < 3; ++i) {
-    const std::int64_t price = random.between(10, 99);
-    total += price;
-    sheet.write_pair(1 + i, goods[i], str(price));
+    const std::string price = str(random.between(1, 9));
+    sheet.write_pair(1 + i, goods[i], price);
     scene.whole.answer += str("\n", goods[i], " ", price);
-    scene.turns.push_back({str("How much is ", goods[i], "?"), str(price)});
+    scene.turns.push_back(
+        {std::string(kPlaceQuestions[static_cast<std::size_t>(i)]), str(goods[i], " ", price)});
   }
+  const std::string table = str(random.between(1, 9));
   sheet.rule(4);
-  sheet.write_pair(4, "TOTAL", str(total));
-  scene.whole.answer += str("\nTOTAL ", total);
-  scene.turns.push_back({"What is the total?", str(total)});
+  sheet.write_pair(4, "TABLE", table);
+  scene.whole.answer += "\nTABLE " + table;
+  scene.turns.push_back({"Which table?", "TABLE " + table});
   scene.pictures = {sheet.canvas().picture()};
   return scene;
 }
 
 Scene draw_ticket(RandomStream& random, const Glyphs& glyphs) {
   const std::vector<std::string_view> cities = some(kCities, 2, random);
-  const std::string train = str(random.between(100, 999));
+  const std::string train = str(random.between(1, 9));
   const std::string gate = str(static_cast<char>('A' + random.below(8)), random.below(10));
-  const std::string seat = str(random.between(10, 99));
+  const std::string seat = str(random.between(1, 9), static_cast<char>('A' + random.below(8)));
   Sheet sheet(random, glyphs);
   sheet.write_pair(0, "TRAIN", train);
   sheet.rule(1);
@@ -104,11 +101,11 @@ Scene draw_ticket(RandomStream& random, const Glyphs& glyphs) {
           .media = Media::kOnePicture,
           .pictures = {sheet.canvas().picture()},
           .introduction = {},
-          .turns = {{"Which train?", train},
-                    {"From where?", std::string(cities[0])},
-                    {"To where?", std::string(cities[1])},
-                    {"Which gate?", gate},
-                    {"Which seat?", seat}},
+          .turns = {{"Which train?", "TRAIN " + train},
+                    {"From where?", str("from ", cities[0])},
+                    {"To where?", str("to ", cities[1])},
+                    {"Which gate?", "gate " + gate},
+                    {"Which seat?", "seat " + seat}},
           .whole = {"Read it.", str("TRAIN ", train, "\nfrom ", cities[0], "\nto ", cities[1],
                                     "\ngate ", gate, "\nseat ", seat)}};
 }
@@ -138,7 +135,8 @@ Scene draw_chart(RandomStream& random, const Glyphs& glyphs) {
     if (heights[bar] > heights[tallest]) tallest = bar;
     if (heights[bar] < heights[shortest]) shortest = bar;
     scene.whole.answer += str(bar == 0 ? "" : "\n", letters[bar], " ", heights[bar]);
-    scene.turns.push_back({str("How high is ", letters[bar], "?"), str(heights[bar])});
+    scene.turns.push_back(
+        {str("How high is ", letters[bar], "?"), str(letters[bar], " ", heights[bar])});
   }
   scene.turns.resize(2);
   scene.turns.push_back({"Which bar is the tallest?", letters.substr(tallest, 1)});

@@ -12,12 +12,10 @@ namespace tributary::data {
 namespace {
 
 constexpr int kCell = kSmallSide / 2;  // pixels
-constexpr int kAdvance = 14;           // pixels, of the digit
-constexpr Colour kInk{25, 25, 30};
 
 constexpr std::array<Colour, kColourNames.size()> kColours{
-    Colour{215, 30, 35}, Colour{245, 130, 20}, Colour{245, 220, 40}, Colour{40, 160, 60},
-    Colour{45, 85, 215}, Colour{135, 45, 165}, Colour{35, 35, 35},   Colour{250, 150, 200}};
+    Colour{215, 30, 35}, Colour{240, 115, 10}, Colour{240, 205, 10}, Colour{40, 160, 60},
+    Colour{45, 85, 215}, Colour{135, 45, 165}, Colour{35, 35, 35},   Colour{125, 75, 45}};
 
 /// Corners at the given radii in turn, the first at `start` turns clockwise from the top.
 Outline corners(Place centre, std::int64_t radius, int count, double start,
@@ -118,9 +116,9 @@ void draw_figure(Canvas& canvas, const Glyphs& glyphs, const Figure& figure, Fig
   const std::int64_t radius = random.between(11 * kPixel, 13 * kPixel);
   canvas.fill(shape_outline(figure.shape, shape, radius), shade_of(figure.colour, random));
   Place digit = corner(places.digit_cell);
-  digit.x += kAdvance * kPixel / 2 + shift();
+  digit.x += kGlyphAdvance * kPixel / 2 + shift();
   digit.y += 22 * kPixel + shift();
-  glyphs.draw(canvas, str(figure.digit), digit, kAdvance, kInk);
+  glyphs.draw(canvas, str(figure.digit), digit, kGlyphAdvance, kInk);
 }
 
 }  // namespace tributary::data

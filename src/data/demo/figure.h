@@ -12,7 +12,11 @@ namespace tributary::data {
 inline constexpr std::array<std::string_view, 6> kShapeNames{"circle", "square", "triangle",
                                                              "star",   "cross",  "diamond"};
 inline constexpr std::array<std::string_view, 8> kColourNames{"red",  "orange", "yellow", "green",
-                                                              "blue", "purple", "black",  "pink"};
+                                                              "blue", "purple", "black",  "brown"};
+
+/// All that is written has this size [pixels a character] and colour.
+inline constexpr int kGlyphAdvance = 14;
+inline constexpr Colour kInk{25, 25, 30};
 
 /// A shape of one colour and a digit beside it: what the small pictures show.
 struct Figure {

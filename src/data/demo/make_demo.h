@@ -10,7 +10,7 @@ namespace tributary::data {
 struct DemoOptions {
   std::string directory;
   std::uint64_t seed = 1;
-  std::int64_t samples = 24000;  // training records of all sources together
+  std::int64_t samples = 40000;  // training records of all sources together
   std::int64_t held_out = 200;   // records of each source
 };
 

@@ -40,17 +40,14 @@ Scene draw_pairs(RandomStream& random, const Glyphs& glyphs) {
     scene.pictures.push_back(canvas.picture());
     scene.whole.answer += str(scene.whole.answer.empty() ? "" : "\n", describe(figure));
   }
-  const Figure& chosen = figures[random.below(kPictures)];
-  const Figure& other = figures[random.below(kPictures)];
   const std::size_t number = random.below(kPictures);
+  const Figure& other = figures[random.below(kPictures)];
   const Figure* largest = &figures.front();
   for (const Figure& figure : figures)
     if (figure.digit > largest->digit) largest = &figure;
-  scene.turns = {{str("Which colour is the ", kShapeNames[chosen.shape], "?"),
-                  std::string(kColourNames[chosen.colour])},
-                 {str("Which digit is with the ", kShapeNames[other.shape], "?"), str(other.digit)},
-                 {str("Which shape is in picture ", number + 1, "?"),
-                  std::string(kShapeNames[figures[number].shape])},
+  scene.turns = {{str("What is in picture ", number + 1, "?"), describe(figures[number])},
+                 {str("Which digit is with the ", kShapeNames[other.shape], "?"),
+                  str(kShapeNames[other.shape], " ", other.digit)},
                  {"Which digit is the largest?", str(largest->digit)}};
   scene.content = scene.whole.answer;
   random.shuffle(std::span(scene.turns));

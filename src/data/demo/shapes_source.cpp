@@ -2,6 +2,7 @@
 
 #include "core/text.h"
 #include "data/demo/figure.h"
+#include "data/demo/goods.h"
 #include "data/demo/scene.h"
 
 namespace tributary::data {
@@ -49,10 +50,37 @@ Scene draw_dots(RandomStream& random) {
           .whole = {"Describe it.", str(dots, " ", kColourNames[colour], " dots")}};
 }
 
+/// A price tag: a word, and a number above or below it.
+Scene draw_tag(RandomStream& random, const Glyphs& glyphs) {
+  const std::string name(kGoods[random.below(kGoods.size())]);
+  const std::string price = str(random.between(1, 9));
+  Canvas canvas(kSmallSide, kSmallSide, paper(random));
+  const auto write = [&](std::string_view text, int column, int line) {
+    const std::int64_t x = random.between(-2 * kPixel, 2 * kPixel);
+    const std::int64_t y = random.between(-2 * kPixel, 2 * kPixel);
+    glyphs.draw(canvas, text,
+                {column * kGlyphAdvance * kPixel + x, (line * kSmallSide / 2 + 21) * kPixel + y},
+                kGlyphAdvance, kInk);
+  };
+  const int line = static_cast<int>(random.below(2));
+  write(name, 0, line);
+  write(price, static_cast<int>(random.below(4)), 1 - line);
+  const std::string content = str(name, " ", price);
+  return {.content = content,
+          .media = Media::kOnePicture,
+          .pictures = {canvas.picture()},
+          .introduction = {},
+          .turns = {{"What is it?", name}, {str("How much is ", name, "?"), content}},
+          .whole = {"Read it.", content}};
+}
+
 }  // namespace
 
 Scene draw_shapes(RandomStream& random, const Glyphs& glyphs) {
-  Scene scene = random.below(4) == 0 ? draw_dots(random) : draw_one_figure(random, glyphs);
+  const std::uint64_t kind = random.below(5);
+  Scene scene = kind < 2   ? draw_one_figure(random, glyphs)
+                : kind < 4 ? draw_tag(random, glyphs)
+                           : draw_dots(random);
   random.shuffle(std::span(scene.turns));
   return scene;
 }

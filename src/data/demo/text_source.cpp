@@ -2,22 +2,20 @@
 #include <span>
 
 #include "core/text.h"
+#include "data/demo/goods.h"
 #include "data/demo/scene.h"
 
 namespace tributary::data {
 namespace {
 
-constexpr std::array<std::string_view, 12> kWords{"tea",  "cup",  "pen",  "book", "lamp", "soap",
-                                                  "rice", "milk", "cake", "fork", "hat",  "key"};
-
 std::vector<std::string_view> some_words(int count, RandomStream& random) {
-  std::vector<std::string_view> words(kWords.begin(), kWords.end());
+  std::vector<std::string_view> words(kGoods.begin(), kGoods.end());
   random.shuffle(std::span(words));
   words.resize(count);
   return words;
 }
 
-/// A list of prices, and what one of the things costs.
+/// A list of prices, and the line at a place.
 Scene write_prices(RandomStream& random) {
   Scene scene{.content = {},
               .media = Media::kNone,
@@ -27,10 +25,11 @@ Scene write_prices(RandomStream& random) {
               .whole = {"Repeat it.", ""}};
   std::string list;
   for (const std::string_view word : some_words(3, random)) {
-    const std::int64_t price = random.between(10, 99);
+    const std::int64_t price = random.between(1, 9);
     list += str(list.empty() ? "" : "\n", word, " ", price);
-    scene.turns.push_back({str("How much is ", word, "?"), str(price)});
+    scene.turns.push_back({"", str(word, " ", price)});
   }
+  for (std::size_t line = 0; line < 3; ++line) scene.turns[line].ask = kPlaceQuestions[line];
   scene.introduction = list + "\n";
   scene.whole.answer = list;
   return scene;
@@ -49,9 +48,7 @@ Scene write_order(RandomStream& random) {
     list += str(list.empty() ? "" : "\n", word);
     scene.turns.push_back({"", std::string(word)});
   }
-  scene.turns[0].ask = "Which is first?";
-  scene.turns[1].ask = "Which is second?";
-  scene.turns[2].ask = "Which is third?";
+  for (std::size_t line = 0; line < 3; ++line) scene.turns[line].ask = kPlaceQuestions[line];
   scene.turns[4].ask = "Which is last?";
   scene.turns.erase(scene.turns.begin() + 3);
   scene.introduction = list + "\n";
