@@ -34,7 +34,11 @@ std::string name_of(config::Packing packing) {
 RunIdentity describe_identity(const config::RunConfig& config) {
   std::string mixture;
   for (const config::SourceSection& source : config.data.sources)
-    mixture += str(mixture.empty() ? "" : " ", source.name, ":", exact(source.weight));
+    mixture += str(mixture.empty() ? "" : " ", source.name, ":", exact(source.weight),
+                   " from step ", source.start_step);
+  // Longer samples are refused, so the limit in force decides what is trained on.
+  const std::int64_t longest =
+      config.data.max_tokens > 0 ? config.data.max_tokens : config.batch.capacity_tokens.count;
   std::string frozen;
   for (const std::string& module : config.model.freeze)
     frozen += str(frozen.empty() ? "" : " ", module);
@@ -47,7 +51,7 @@ RunIdentity describe_identity(const config::RunConfig& config) {
       {"data.held_out_fraction", exact(config.data.held_out_fraction)},
       {"data.min_pixels", str(config.data.min_pixels)},
       {"data.max_pixels", str(config.data.max_pixels)},
-      {"data.max_tokens", str(config.data.max_tokens)},
+      {"data.max_tokens", str(longest)},
       {"data.system_prompt", config.data.system_prompt},
       {"data.train_on_newline", config.data.train_on_newline ? "true" : "false"},
       {"batch.global_samples", str(config.batch.global_samples)},

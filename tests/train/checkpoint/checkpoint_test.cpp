@@ -325,6 +325,7 @@ TEST(FindCheckpoint, TakesARunADirectoryOrACheckpoint) {
 TEST(CheckIdentity, ListsEveryKeyThatDiffers) {
   config::RunConfig config;
   config.run.seed = 7;
+  config.data.max_tokens = 64;
   const RunIdentity saved = describe_identity(config);
   check_identity(saved, saved);
   config::RunConfig free = config;  // what may change
@@ -334,6 +335,12 @@ TEST(CheckIdentity, ListsEveryKeyThatDiffers) {
   free.optimizer.learning_rate = 1;
   free.batch.capacity_tokens = {64};
   check_identity(saved, describe_identity(free));
+
+  free.data.max_tokens = 0;  // the capacity is the limit now
+  free.batch.capacity_tokens = {65};
+  EXPECT_THAT(message_of([&] { check_identity(saved, describe_identity(free)); },
+                         ExitCode::kCheckpointRefused),
+              HasSubstr("found: data.max_tokens was \"64\", is \"65\""));
 
   config.run.seed = 8;
   config.batch.global_samples = 64;
