@@ -11,11 +11,12 @@ JOBS ?= $(shell nproc)
 CMAKE = $$([ -x $(TRIB_ENV)/bin/cmake ] && echo $(TRIB_ENV)/bin/cmake || echo cmake)
 BUILD := build/$(PRESET)
 
-.PHONY: help setup build demo test test-setup configure configure-test format clean cuda
+.PHONY: help setup build demo test test-full test-setup configure configure-test format clean cuda
 
 help:
 	@echo "make demo    set up, build, train a small vision-language model, write its report"
 	@echo "make test    set up, build, run every test"
+	@echo "make test-full  the same with every cell of the comparisons of many ranks with one"
 	@echo "make build   leaves build/release/tributary"
 	@echo "make cuda    the CUDA build (toolkit 13.0; needs no GPU to compile)"
 	@echo "make format  clang-format over the tree"
@@ -45,6 +46,9 @@ test: configure-test
 	@echo "build: the first one takes 10 to 15 minutes on 2 cores, later ones seconds"
 	@$(CMAKE) --build $(BUILD) -j$(JOBS)
 	@cd $(BUILD) && OMP_NUM_THREADS=1 ctest -j$(JOBS) --output-on-failure
+
+test-full: export TRIB_TEST_FULL := 1
+test-full: test
 
 cuda: test-setup
 	@CXX=$$(setup/setup.sh compiler) $(CMAKE) --preset cuda -DTRIB_PYTHON=$(TRIB_ENV)/bin/python

@@ -1,4 +1,4 @@
-# The one precompiled header of all torch rooms; 30 to 50 s once, then 4 s a file.
+# The one precompiled header of all torch rooms; half a minute once, then a few seconds a file.
 add_library(trib_torch_pch STATIC cmake/torch_pch.cpp)
 target_precompile_headers(trib_torch_pch PRIVATE cmake/torch_pch.h)
 target_link_libraries(trib_torch_pch PUBLIC torch::cpu)

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Renders the demo's data, trains its model from random weights, and says what to look at.
+# Renders the demo's data, trains its model from random weights, and says what to look at. May be
+# repeated: it picks up where it stopped. demo.sh TRIBUTARY [key.path=value ...]
 set -euo pipefail
-tributary=$(realpath "${1:?usage: demo.sh TRIBUTARY}")
+tributary=$(realpath "${1:?usage: demo.sh TRIBUTARY [key.path=value ...]}")
+shift
 cd "$(dirname "$0")/.."
 
 if [ ! -f runs/demo-data/COMPLETE ]; then
@@ -14,6 +16,6 @@ if grep -qs '"stopped": "done"' runs/demo/summary.json; then
   echo "demo: runs/demo is complete; remove it to train again"
 else
   echo "demo: training from random weights (about 5 minutes on 2 cores)"
-  "$tributary" train configs/demo.yaml --resume auto
+  "$tributary" train configs/demo.yaml "$@" --resume auto
 fi
 echo "demo: the report is runs/demo/report.html"

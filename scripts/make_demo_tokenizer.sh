@@ -11,6 +11,6 @@ trap 'rm -rf "$work"' EXIT
 # The names of the speakers stand in every chat but in no message.
 yes 'user
 assistant' | head -n 4000 >"$work/speakers.txt"
-# 578: every word of the demo is one token.
-"$python" "$(dirname "$0")/train_tokenizer.py" --vocab-size 578 --output configs/demo_model \
+# 574: every word of the demo is one token.
+"$python" "$(dirname "$0")/train_tokenizer.py" --vocab-size 574 --output configs/demo_model \
   "$work"/demo/*/train.jsonl "$work/speakers.txt"

@@ -95,7 +95,7 @@ def run_tributary(arguments, config, records, folder):
     changed["run"].update(dir=str(run), steps=arguments.steps, threads=arguments.threads)
     changed["validation"].update(every=0, blind=False, final_samples_per_source=1)
     changed["schedule"].update(decay="constant", warmup_steps=0, decay_steps=0, final_ratio=0)
-    changed["checkpoint"].update(every=0)
+    changed["checkpoint"].update(every=1_000_000)
     changed["metrics"].update(peak_flops=1e12)
     (folder / "run.yaml").write_text(json.dumps(changed))
     subprocess.run([arguments.tributary, "train", folder / "run.yaml"], check=True,

@@ -10,11 +10,14 @@ namespace tributary::config {
 
 enum class Weights { kRandom, kPretrained };
 enum class Dtype { kFloat32, kBfloat16 };
-enum class Recompute { kNone, kFull };
 enum class MropeMode { kOfficial, kHf5 };
 enum class Packing { kNone, kOnlineBestFit, kBestFitDecreasing };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
+enum class Shard { kParameters, kOptimizer };
+enum class Release { kAfterForward, kNever };
+enum class ReduceDtype { kFloat32, kSame };
+enum class Offload { kNone, kOptimizer, kParameters };
 
 /// What happens where and how long.
 struct RunSection {
@@ -116,9 +119,9 @@ struct ValidationSection {
 };
 
 struct CheckpointSection {
-  std::int64_t every = 0;  // steps; 0: at the end alone
+  std::int64_t every = 100;  // steps
   int keep_latest = 2;
-  bool keep_best = true;
+  bool keep_best = true;  // and save after each validation
   bool async = true;
 
   friend bool operator==(const CheckpointSection&, const CheckpointSection&) = default;
@@ -134,9 +137,42 @@ struct MetricsSection {
 
 struct StabilitySection {
   OnNonFinite on_non_finite = OnNonFinite::kSkip;
-  int most_skips = 3;  // in a row
+  int most_skips = 3;           // in a row
+  int stop_grace_seconds = 30;  // from SIGTERM to the end of the process
 
   friend bool operator==(const StabilitySection&, const StabilitySection&) = default;
+};
+
+/// Ranks along one axis of the mesh, or `auto`: whatever the other axes leave of the world.
+struct Degree {
+  std::int64_t count = 1;  // 0: auto
+
+  [[nodiscard]] bool is_auto() const { return count == 0; }
+  friend bool operator==(const Degree&, const Degree&) = default;
+};
+
+/// How the work is spread over ranks; resolve_mesh (config/mesh_shape.h) turns it into a mesh.
+struct ParallelSection {
+  Degree dp_replicate = {};
+  Degree dp_shard = {0};  // 1 when another axis is auto and the file does not set this one
+  Degree cp = {};
+  Degree ulysses = {};
+  Degree tp = {};
+  Degree pp = {};
+  Degree ep = {};
+  Shard shard = Shard::kParameters;
+  Release release = Release::kAfterForward;
+  std::int64_t prefetch = 1;  // units gathered ahead
+  ReduceDtype reduce_dtype = ReduceDtype::kFloat32;
+  Offload offload = Offload::kNone;
+  bool ulysses_async = false;
+  double collective_timeout_seconds = 60;
+  double bootstrap_timeout_seconds = 120;
+  double heartbeat_seconds = 1;
+  double lost_after_seconds = 5;
+  double step_deadline_seconds = 0;  // 0: max(60, 8 x median of the last 20 steps)
+
+  friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
 };
 
 /// One run, as its YAML file describes it; checked whole before anything is loaded.
@@ -151,6 +187,7 @@ struct RunConfig {
   CheckpointSection checkpoint;
   MetricsSection metrics;
   StabilitySection stability;
+  ParallelSection parallel;
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

@@ -10,43 +10,60 @@ namespace tributary::model {
 namespace {
 
 parallel::Unit& add_unit(std::vector<std::unique_ptr<parallel::Unit>>& units,
-                         const std::string& name) {
-  units.push_back(std::make_unique<parallel::Unit>("backbone", "backbone." + name));
+                         const std::string& name, const parallel::Layout& layout) {
+  units.push_back(std::make_unique<parallel::Unit>("backbone", "backbone." + name, layout));
   return *units.back();
 }
 
 }  // namespace
 
 Backbone::Backbone(const config::BackboneConfig& config, const std::string& prefix,
+                   const parallel::Layout& layout,
                    std::vector<std::unique_ptr<parallel::Unit>>& units)
     : config_(config) {
-  embedding_.emplace(add_unit(units, "embed"), prefix + "embed_tokens", config.vocab, config.width,
+  embedding_unit_ = &add_unit(units, "embed", layout);
+  embedding_.emplace(*embedding_unit_, prefix + "embed_tokens", config.vocab, config.width,
                      config.initializer_range);
   layers_.reserve(static_cast<std::size_t>(config.layers));
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    parallel::Unit& unit = add_unit(units, str("layers.", i));
+    parallel::Unit& unit = add_unit(units, str("layers.", i), layout);
     layer_units_.push_back(&unit);
     layers_.emplace_back(unit, config, str(prefix, "layers.", i));
   }
-  parallel::Unit& last = add_unit(units, "head");
-  final_norm_.emplace(last, prefix + "norm", config.width, config.norm_epsilon);
+  head_unit_ = &add_unit(units, "head", layout);
+  final_norm_.emplace(*head_unit_, prefix + "norm", config.width, config.norm_epsilon);
   if (config.tied_head)
-    head_.emplace(*embedding_);
+    head_.emplace(*embedding_unit_, *embedding_);
   else
-    head_.emplace(last, "lm_head", config.vocab, config.width, config.initializer_range);
+    head_.emplace(*head_unit_, "lm_head", config.vocab, config.width, config.initializer_range);
 }
 
-at::Tensor Backbone::embed(const at::Tensor& token_ids) const { return (*embedding_)(token_ids); }
+at::Tensor Backbone::embed(const at::Tensor& token_ids) const {
+  return parallel::run_layer(*embedding_unit_, parallel::Keep::kActivations, token_ids,
+                             [this](const at::Tensor& ids) { return (*embedding_)(ids); });
+}
+
+at::Tensor Backbone::normalise(const at::Tensor& hidden) const {
+  return parallel::run_layer(*head_unit_, parallel::Keep::kActivations, hidden,
+                             [this](const at::Tensor& x) { return (*final_norm_)(x); });
+}
+
+at::Tensor Backbone::head(const at::Tensor& hidden) const {
+  return parallel::run_layer(head_->unit(), parallel::Keep::kActivations, hidden,
+                             [this](const at::Tensor& x) { return (*head_)(x); });
+}
 
 std::shared_ptr<const PackContext> Backbone::context_of(
     const at::Tensor& embedded, const at::Tensor& position_ids,
     std::span<const std::int32_t> cu_seqlens) const {
-  TRIB_CHECK(position_ids.dim() == 2 && position_ids.size(0) == 3 &&
-                 position_ids.size(1) == embedded.size(0),
-             .what = "model: positions do not fit the tokens",
-             .found = tributary::str("position_ids ", position_ids.sizes(), ", embedded ",
-                                     embedded.sizes()),
-             .expected = "position_ids [3, tokens]");
+  const parallel::Layout& layout = embedding_unit_->layout();
+  const std::int64_t tokens = embedded.size(0) * (layout.splits_tokens() ? layout.tp().size() : 1);
+  TRIB_CHECK(
+      position_ids.dim() == 2 && position_ids.size(0) == 3 && position_ids.size(1) == tokens &&
+          cu_seqlens.back() == tokens,
+      .what = "model: positions do not fit the tokens",
+      .found = tributary::str("position_ids ", position_ids.sizes(), ", ", tokens, " tokens"),
+      .expected = "position_ids [3, tokens]");
   // Shared by the layers that run again in backward, after this call has returned.
   return std::make_shared<const PackContext>(PackContext{
       .rotary = ops::make_rotary_table(rotary_angles(config_, position_ids.to(embedded.device())),
@@ -64,7 +81,7 @@ at::Tensor Backbone::forward(const at::Tensor& embedded, const at::Tensor& posit
         *layer_units_[i], keep_, hidden,
         [&layer, context](const at::Tensor& input) { return layer(input, *context); });
   }
-  return (*final_norm_)(hidden);
+  return normalise(hidden);
 }
 
 at::Tensor Backbone::prefill(const at::Tensor& embedded, const at::Tensor& position_ids,
@@ -74,15 +91,16 @@ at::Tensor Backbone::prefill(const at::Tensor& embedded, const at::Tensor& posit
   cache.start(cu_seqlens, position_ids.to(embedded.device()), config_.layers);
   at::Tensor hidden = embedded;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const parallel::Whole whole(*layer_units_[i]);
+    const auto [queries, keys] = layers_[i].local_heads();
     const at::Tensor heads = layers_[i].project(hidden, context->rotary);
-    cache.fill(static_cast<std::int64_t>(i), heads.narrow(1, config_.heads, 2 * config_.kv_heads));
-    hidden = layers_[i].finish(
-        hidden, ops::attend_packed(heads, config_.heads, config_.kv_heads, context->groups));
+    cache.fill(static_cast<std::int64_t>(i), heads.narrow(1, queries, 2 * keys));
+    hidden = layers_[i].finish(hidden, ops::attend_packed(heads, queries, keys, context->groups));
   }
   std::vector<std::int64_t> last_tokens;
   for (std::size_t i = 1; i < cu_seqlens.size(); ++i) last_tokens.push_back(cu_seqlens[i] - 1);
   const at::Tensor rows = at::tensor(last_tokens, at::kLong).to(hidden.device());
-  return (*final_norm_)(hidden.index_select(0, rows));
+  return normalise(hidden.index_select(0, rows));
 }
 
 at::Tensor Backbone::decode(const at::Tensor& token_ids, KvCache& cache) const {
@@ -93,13 +111,15 @@ at::Tensor Backbone::decode(const at::Tensor& token_ids, KvCache& cache) const {
       ops::make_rotary_table(rotary_angles(config_, cache.positions()), hidden.scalar_type());
   const at::Tensor hidden_columns = cache.hidden_columns(hidden.scalar_type());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const parallel::Whole whole(*layer_units_[i]);
+    const auto [queries, keys] = layers_[i].local_heads();
     const at::Tensor heads = layers_[i].project(hidden, rotary);
-    const at::Tensor kept = cache.append(static_cast<std::int64_t>(i),
-                                         heads.narrow(1, config_.heads, 2 * config_.kv_heads));
-    const at::Tensor query = heads.narrow(1, 0, config_.heads).contiguous();
+    const at::Tensor kept =
+        cache.append(static_cast<std::int64_t>(i), heads.narrow(1, queries, 2 * keys));
+    const at::Tensor query = heads.narrow(1, 0, queries).contiguous();
     hidden = layers_[i].finish(hidden, ops::attend_cached(query, kept, hidden_columns));
   }
-  return (*final_norm_)(hidden);
+  return normalise(hidden);
 }
 
 }  // namespace tributary::model

@@ -27,7 +27,7 @@ class Backbone {
   /// Appends its units: backbone.embed, backbone.layers.<n>, backbone.head. `prefix` begins the
   /// names of all parameters but the head's: model.
   Backbone(const config::BackboneConfig& config, const std::string& prefix,
-           std::vector<std::unique_ptr<parallel::Unit>>& units);
+           const parallel::Layout& layout, std::vector<std::unique_ptr<parallel::Unit>>& units);
   Backbone(const Backbone&) = delete;
   Backbone& operator=(const Backbone&) = delete;
 
@@ -39,7 +39,8 @@ class Backbone {
   [[nodiscard]] at::Tensor forward(const at::Tensor& embedded, const at::Tensor& position_ids,
                                    std::span<const std::int32_t> cu_seqlens) const;
   /// shape: hidden [rows, width] -> returns [rows, vocab]
-  [[nodiscard]] at::Tensor head(const at::Tensor& hidden) const { return (*head_)(hidden); }
+  [[nodiscard]] at::Tensor head(const at::Tensor& hidden) const;
+  [[nodiscard]] const parallel::LanguageHead& language_head() const { return *head_; }
 
   /// Runs whole prompts and starts the cache with them.
   /// shape: returns the final hidden state of each sample's last token [samples, width]
@@ -54,11 +55,14 @@ class Backbone {
   [[nodiscard]] std::shared_ptr<const PackContext> context_of(
       const at::Tensor& embedded, const at::Tensor& position_ids,
       std::span<const std::int32_t> cu_seqlens) const;
+  [[nodiscard]] at::Tensor normalise(const at::Tensor& hidden) const;
 
   config::BackboneConfig config_;
   parallel::Keep keep_ = parallel::Keep::kActivations;
   std::optional<parallel::Embedding> embedding_;
-  std::vector<const parallel::Unit*> layer_units_;
+  parallel::Unit* embedding_unit_ = nullptr;
+  std::vector<parallel::Unit*> layer_units_;
+  parallel::Unit* head_unit_ = nullptr;
   std::vector<DecoderLayer> layers_;
   std::optional<parallel::Norm> final_norm_;
   std::optional<parallel::LanguageHead> head_;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "ops/swiglu.h"
+#include "parallel/split.h"
 
 namespace tributary::model {
 namespace {
@@ -13,7 +14,7 @@ using parallel::Norm;
 std::optional<Norm> head_norm(parallel::Unit& unit, const BackboneConfig& config,
                               const std::string& name) {
   if (!config.qk_norm) return std::nullopt;
-  return Norm(unit, name, config.head_width, config.norm_epsilon);
+  return Norm(unit, name, config.head_width, config.norm_epsilon, parallel::NormOver::kHeads);
 }
 
 }  // namespace
@@ -21,14 +22,16 @@ std::optional<Norm> head_norm(parallel::Unit& unit, const BackboneConfig& config
 DecoderLayer::DecoderLayer(parallel::Unit& unit, const BackboneConfig& config,
                            const std::string& prefix)
     : config_(config),
+      heads_{parallel::local_heads(unit.layout(), config.heads),
+             parallel::local_heads(unit.layout(), config.kv_heads)},
       attention_norm_(unit, prefix + ".input_layernorm", config.width, config.norm_epsilon),
       query_key_value_(unit,
                        {prefix + ".self_attn.q_proj", prefix + ".self_attn.k_proj",
                         prefix + ".self_attn.v_proj"},
-                       {config.heads * config.head_width, config.kv_heads * config.head_width,
-                        config.kv_heads * config.head_width},
+                       {{config.heads, config.head_width},
+                        {config.kv_heads, config.head_width},
+                        {config.kv_heads, config.head_width}},
                        {.in = config.width,
-                        .out = 0,
                         .bias = config.qkv_bias ? parallel::Bias::kZeros : parallel::Bias::kNone,
                         .deviation = config.initializer_range}),
       query_norm_(head_norm(unit, config, prefix + ".self_attn.q_norm")),
@@ -36,32 +39,28 @@ DecoderLayer::DecoderLayer(parallel::Unit& unit, const BackboneConfig& config,
       attention_out_(unit, prefix + ".self_attn.o_proj",
                      {.in = config.heads * config.head_width,
                       .out = config.width,
-                      .bias = parallel::Bias::kNone,
-                      .deviation = config.initializer_range}),
+                      .deviation = config.initializer_range,
+                      .cut = parallel::Cut::kRows}),
       mlp_norm_(unit, prefix + ".post_attention_layernorm", config.width, config.norm_epsilon),
       gate_up_(unit, {prefix + ".mlp.gate_proj", prefix + ".mlp.up_proj"},
-               {config.mlp_width, config.mlp_width},
-               {.in = config.width,
-                .out = 0,
-                .bias = parallel::Bias::kNone,
-                .deviation = config.initializer_range}),
+               {{config.mlp_width}, {config.mlp_width}},
+               {.in = config.width, .deviation = config.initializer_range}),
       down_(unit, prefix + ".mlp.down_proj",
             {.in = config.mlp_width,
              .out = config.width,
-             .bias = parallel::Bias::kNone,
-             .deviation = config.initializer_range}) {}
+             .deviation = config.initializer_range,
+             .cut = parallel::Cut::kRows}) {}
 
 at::Tensor DecoderLayer::normalise_heads(const at::Tensor& heads) const {
-  const auto parts = heads.split_with_sizes({config_.heads, config_.kv_heads, config_.kv_heads}, 1);
+  const auto parts = heads.split_with_sizes({heads_.queries, heads_.keys, heads_.keys}, 1);
   return at::cat({(*query_norm_)(parts[0]), (*key_norm_)(parts[1]), parts[2]}, 1);
 }
 
 at::Tensor DecoderLayer::project(const at::Tensor& hidden, const ops::RotaryTable& rotary) const {
-  at::Tensor heads =
-      query_key_value_(attention_norm_(hidden))
-          .view({hidden.size(0), config_.heads + 2 * config_.kv_heads, config_.head_width});
+  at::Tensor heads = query_key_value_(attention_norm_(hidden))
+                         .view({-1, heads_.queries + 2 * heads_.keys, config_.head_width});
   if (query_norm_) heads = normalise_heads(heads);
-  return ops::rotate_heads(heads, rotary, config_.heads + config_.kv_heads);
+  return ops::rotate_heads(heads, rotary, heads_.queries + heads_.keys);
 }
 
 at::Tensor DecoderLayer::finish(const at::Tensor& hidden, const at::Tensor& attended) const {
@@ -70,8 +69,8 @@ at::Tensor DecoderLayer::finish(const at::Tensor& hidden, const at::Tensor& atte
 }
 
 at::Tensor DecoderLayer::operator()(const at::Tensor& hidden, const PackContext& context) const {
-  const at::Tensor attended = ops::attend_packed(project(hidden, context.rotary), config_.heads,
-                                                 config_.kv_heads, context.groups);
+  const at::Tensor attended = ops::attend_packed(project(hidden, context.rotary), heads_.queries,
+                                                 heads_.keys, context.groups);
   return finish(hidden, attended);
 }
 

@@ -26,10 +26,17 @@ class DecoderLayer {
   DecoderLayer(parallel::Unit& unit, const config::BackboneConfig& config,
                const std::string& prefix);
 
-  /// shape: hidden [tokens, width] -> returns [tokens, width]
+  /// shape: hidden [tokens that this rank keeps, width] -> returns the same
   [[nodiscard]] at::Tensor operator()(const at::Tensor& hidden, const PackContext& context) const;
 
-  // The two halves around attention, for decoding with a cache.
+  struct LocalHeads {
+    std::int64_t queries = 0;
+    std::int64_t keys = 0;  // and values
+  };
+  /// What of the heads this tp rank computes.
+  [[nodiscard]] LocalHeads local_heads() const { return heads_; }
+
+  // The two halves around attention, for decoding with a cache. Heads are those of this rank.
   /// shape: returns rotated queries and keys, and values [tokens, heads + 2 * kv_heads, head_width]
   [[nodiscard]] at::Tensor project(const at::Tensor& hidden, const ops::RotaryTable& rotary) const;
   /// shape: attended [tokens, heads, head_width] -> returns [tokens, width]
@@ -39,6 +46,7 @@ class DecoderLayer {
   [[nodiscard]] at::Tensor normalise_heads(const at::Tensor& heads) const;
 
   config::BackboneConfig config_;
+  LocalHeads heads_;
   parallel::Norm attention_norm_;
   parallel::JoinedLinear query_key_value_;
   std::optional<parallel::Norm> query_norm_;

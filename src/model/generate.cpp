@@ -69,6 +69,7 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
                                                 const Decoding& decoding, const OnToken& on_token) {
   require_sound(decoding);
   const at::NoGradGuard no_grad;
+  const parallel::TokensWhole tokens_whole(model.layout());
   const std::size_t count = prompts.cu_seqlens.size() - 1;
   std::vector<std::vector<std::int64_t>> answers(count);
   std::vector<std::size_t> samples(count);  // those still being answered, as in the cache

@@ -11,7 +11,8 @@
 #include "config/model_config.h"
 #include "config/run_config.h"
 #include "core/sample_shape.h"
-#include "parallel/parameter.h"
+#include "parallel/language_head.h"
+#include "parallel/unit.h"
 
 namespace tributary::model {
 
@@ -37,14 +38,19 @@ class Model {
   virtual ~Model() = default;
 
   [[nodiscard]] const config::ModelConfig& config() const { return config_; }
+  [[nodiscard]] const parallel::Layout& layout() const { return layout_; }
   /// In order of the forward pass; the tied head is the embedding's parameter.
   [[nodiscard]] std::span<const std::unique_ptr<parallel::Unit>> units() const { return units_; }
 
-  /// shape: returns the final hidden states [tokens, width], normalised, before the head
+  /// shape: returns the final hidden states [tokens, width], normalised, before the head; where the
+  ///        layout splits tokens, those that this rank keeps, padded at the end
   /// errors: Fault::kInput when media rows and placeholders do not match
+  /// collective: over shard and tp; all ranks take part, whatever media their batch holds
   [[nodiscard]] virtual at::Tensor forward(const PackedBatch& batch) = 0;
   /// shape: hidden [rows, width] -> [rows, vocab]
   [[nodiscard]] virtual at::Tensor head(const at::Tensor& hidden) = 0;
+  /// The block behind `head`, for losses.
+  [[nodiscard]] virtual const parallel::LanguageHead& language_head() const = 0;
 
   /// Runs the prompts of all samples and fills a fresh cache.
   /// shape: returns the final hidden state of each sample's last token [samples, width]
@@ -57,13 +63,16 @@ class Model {
   virtual void set_recompute(std::span<const std::string> modules) = 0;
 
  protected:
-  explicit Model(config::ModelConfig config) : config_(std::move(config)) {}
+  Model(config::ModelConfig config, parallel::Layout layout)
+      : config_(std::move(config)), layout_(std::move(layout)) {}
   config::ModelConfig config_;
+  parallel::Layout layout_;
   std::vector<std::unique_ptr<parallel::Unit>> units_;
 };
 
 /// Makes the model of the configuration's family, without storage for its parameters.
-[[nodiscard]] std::unique_ptr<Model> make_model(const config::ModelConfig& config);
+[[nodiscard]] std::unique_ptr<Model> make_model(const config::ModelConfig& config,
+                                                const parallel::Layout& layout = {});
 
 /// Sets every parameter as its initializer says, from (seed, parameter name) alone.
 void initialize(Model& model, std::uint64_t seed);
@@ -86,7 +95,8 @@ struct LossSum {
   std::int64_t targets = 0;
 };
 
-/// shape: hidden [tokens, width], targets [tokens] i64, -100 where nothing is predicted
+/// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole batch, -100 where
+///        nothing is predicted
 /// cost:  the head runs on target rows alone; above `most_logits` in chunks whose logits are made
 ///        again in backward, so that a vocabulary of 150,000 does not keep gigabytes
 [[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,

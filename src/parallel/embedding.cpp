@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "parallel/split.h"
+#include "parallel/token_exchange.h"
 
 namespace tributary::parallel {
 namespace {
@@ -26,12 +28,19 @@ void require_known_ids(const at::Tensor& token_ids, std::int64_t vocab) {
 
 Embedding::Embedding(Unit& unit, const std::string& name, std::int64_t vocab, std::int64_t width,
                      double deviation)
-    : weight_(&unit.declare(name + ".weight", {vocab, width},
-                            {.kind = Initializer::Kind::kNormal, .deviation = deviation})) {}
+    : layout_(&unit.layout()),
+      weight_(&unit.declare(name + ".weight", {vocab, width},
+                            {.kind = Initializer::Kind::kNormal, .deviation = deviation},
+                            split_evenly(*layout_, /*dim=*/0, vocab))) {}
 
 at::Tensor Embedding::operator()(const at::Tensor& token_ids) const {
   require_known_ids(token_ids, weight_->shape[0]);
-  return at::embedding(weight_->value, token_ids);
+  if (layout_->tp().is_single()) return at::embedding(weight_->value, token_ids);
+  const Range own = weight_->split.ranges.front();
+  const at::Tensor local = token_ids - own.first;
+  const at::Tensor is_elsewhere = local.lt(0).logical_or(local.ge(own.count));
+  const at::Tensor rows = at::embedding(weight_->value, local.masked_fill(is_elsewhere, 0));
+  return sum_parts(rows.masked_fill(is_elsewhere.unsqueeze(1), 0), *layout_);
 }
 
 }  // namespace tributary::parallel

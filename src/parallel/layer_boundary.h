@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "parallel/parameter.h"
+#include "parallel/unit.h"
 
 namespace tributary::parallel {
 
@@ -15,13 +15,16 @@ enum class Keep { kActivations, kInput };
 /// stays alive with it and has no gradient.
 using LayerBody = std::function<at::Tensor(const at::Tensor& hidden)>;
 
-/// Runs one layer inside the one autograd boundary around it.
+/// Runs one layer inside the one autograd boundary around it: the only place that knows of
+/// recompute and of gathering parameters.
 ///
-/// With Keep::kInput the layer runs again in backward: memory of one input instead of all
-/// activations, for one more forward; gradients are bit-equal to Keep::kActivations.
+/// The unit is whole while the body runs, forward and backward; its gradient is reduced after the
+/// backward of its last use. With Keep::kInput the layer runs again in backward: memory of one
+/// input instead of all activations, for one more forward; gradients are bit-equal to
+/// Keep::kActivations.
 /// shape: hidden [tokens, width] -> returns what `body` returns
 /// owns:  `body` is kept until backward has passed; `unit` must outlive it
-[[nodiscard]] at::Tensor run_layer(const Unit& unit, Keep keep, const at::Tensor& hidden,
-                                   LayerBody body);
+/// collective: over shard, in forward and in backward, unless the unit is direct
+[[nodiscard]] at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody body);
 
 }  // namespace tributary::parallel

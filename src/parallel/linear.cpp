@@ -1,6 +1,8 @@
 #include "parallel/linear.h"
 
 #include "ops/linear.h"
+#include "parallel/split.h"
+#include "parallel/token_exchange.h"
 
 namespace tributary::parallel {
 namespace {
@@ -17,27 +19,69 @@ std::vector<std::string> with_suffix(const std::vector<std::string>& names, cons
   return result;
 }
 
+Split split_columns(const Layout& layout, const Heads& heads) {
+  return split_heads(layout, heads.count, heads.width, heads.stacks);
+}
+
+Split split_weight(const Layout& layout, const LinearShape& shape) {
+  switch (shape.cut) {
+    case Cut::kWhole:
+      break;
+    case Cut::kColumns:
+      return split_columns(layout, shape.heads.count > 0 ? shape.heads : Heads{shape.out, 1, 1});
+    case Cut::kRows:
+      return split_evenly(layout, /*dim=*/1, shape.in);
+  }
+  return replicated(layout, layout.sequence_parallel);
+}
+
 }  // namespace
 
 Linear::Linear(Unit& unit, const std::string& name, LinearShape shape)
-    : weight_(&unit.declare(name + ".weight", {shape.out, shape.in}, normal(shape.deviation))) {
-  if (shape.bias == Bias::kZeros) bias_ = &unit.declare(name + ".bias", {shape.out}, kZeros);
+    : layout_(&unit.layout()),
+      cut_(layout_->tp().is_single() ? Cut::kWhole : shape.cut),
+      weight_(&unit.declare(name + ".weight", {shape.out, shape.in}, normal(shape.deviation),
+                            split_weight(*layout_, shape))) {
+  if (shape.bias == Bias::kNone) return;
+  const bool is_column = cut_ == Cut::kColumns;
+  bias_ = &unit.declare(
+      name + ".bias", {shape.out}, kZeros,
+      is_column ? split_weight(*layout_, shape) : replicated(*layout_, layout_->sequence_parallel));
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
-  return ops::linear(x, weight_->value, bias_ != nullptr ? bias_->value : at::Tensor());
+  const at::Tensor bias = bias_ != nullptr ? bias_->value : at::Tensor();
+  switch (cut_) {
+    case Cut::kWhole:
+      break;
+    case Cut::kColumns:
+      return ops::linear(all_tokens(x, *layout_), weight_->value, bias);
+    case Cut::kRows: {
+      const at::Tensor sum = sum_parts(ops::linear(x, weight_->value, {}), *layout_);
+      return bias.defined() ? sum + bias : sum;  // once, after the sum
+    }
+  }
+  return ops::linear(x, weight_->value, bias);
 }
 
 JoinedLinear::JoinedLinear(Unit& unit, const std::vector<std::string>& names,
-                           const std::vector<std::int64_t>& outs, LinearShape shape)
-    : weight_(&unit.declare_joined(with_suffix(names, ".weight"), outs, {shape.in},
-                                   normal(shape.deviation))) {
+                           const std::vector<Heads>& outs, LinearShape shape)
+    : layout_(&unit.layout()) {
+  std::vector<std::int64_t> rows;
+  std::vector<Split> splits;
+  for (const Heads& heads : outs) {
+    rows.push_back(heads.rows());
+    splits.push_back(split_columns(*layout_, heads));
+  }
+  weight_ = &unit.declare_joined(with_suffix(names, ".weight"), rows, {shape.in},
+                                 normal(shape.deviation), splits);
   if (shape.bias == Bias::kZeros)
-    bias_ = &unit.declare_joined(with_suffix(names, ".bias"), outs, {}, kZeros);
+    bias_ = &unit.declare_joined(with_suffix(names, ".bias"), rows, {}, kZeros, splits);
 }
 
 at::Tensor JoinedLinear::operator()(const at::Tensor& x) const {
-  return ops::linear(x, weight_->value, bias_ != nullptr ? bias_->value : at::Tensor());
+  return ops::linear(all_tokens(x, *layout_), weight_->value,
+                     bias_ != nullptr ? bias_->value : at::Tensor());
 }
 
 }  // namespace tributary::parallel

@@ -6,11 +6,26 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "parallel/parameter.h"
+#include "parallel/unit.h"
 
 namespace tributary::parallel {
 
 enum class Bias { kNone, kZeros };  // kZeros: a bias that starts at 0
+
+/// What of a linear map a tp rank computes.
+///
+/// kColumns: some outputs of all tokens; rows split over tp are gathered before. kRows: its part of
+/// the sum over inputs, which the ranks then add. kWhole: everything, for the tokens it has.
+enum class Cut { kWhole, kColumns, kRows };
+
+/// Outputs of a column cut that stay together: heads of one width.
+struct Heads {
+  std::int64_t count = 0;
+  std::int64_t width = 1;
+  std::int64_t stacks = 1;  // query, key and value one after the other
+
+  [[nodiscard]] std::int64_t rows() const { return count * width * stacks; }
+};
 
 /// Sizes of a linear block and the deviation its weight starts with.
 struct LinearShape {
@@ -18,31 +33,41 @@ struct LinearShape {
   std::int64_t out = 0;
   Bias bias = Bias::kNone;
   double deviation = 0.02;
+  Cut cut = Cut::kWhole;
+  Heads heads = {};  // of a column cut; 0: single outputs
 };
 
 /// x W^T + b, with parameters `name`.weight [out, in] and `name`.bias [out].
+///
+/// source: Shoeybi 2019, "Megatron-LM" (arXiv:1909.08053), section 3, for the cuts
 class Linear {
  public:
   Linear(Unit& unit, const std::string& name, LinearShape shape);
-  /// shape: x [rows, in] -> returns [rows, out]
+  /// shape: x [rows, in], of a row cut [rows, in / tp] -> returns [rows, out], of a column cut
+  ///        [rows, out / tp]
+  /// collective: over tp, of a column or row cut
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
 
  private:
+  const Layout* layout_;
+  Cut cut_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
 };
 
 /// Several linear maps of the same input as one product: the results lie side by side in each row.
-/// In checkpoints they are separate parameters.
+/// In checkpoints they are separate parameters. Each is cut by columns.
 class JoinedLinear {
  public:
-  /// `out` of the shape is not read: `outs` has one entry a name.
-  JoinedLinear(Unit& unit, const std::vector<std::string>& names,
-               const std::vector<std::int64_t>& outs, LinearShape shape);
-  /// shape: x [rows, in] -> returns [rows, sum(outs)]
+  /// `out`, `cut` and `heads` of the shape are not read: `outs` has one entry a name.
+  JoinedLinear(Unit& unit, const std::vector<std::string>& names, const std::vector<Heads>& outs,
+               LinearShape shape);
+  /// shape: x [rows, in] -> returns [rows, sum of this rank's outputs]
+  /// collective: over tp
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
 
  private:
+  const Layout* layout_;
   JoinedParameters* weight_;
   JoinedParameters* bias_ = nullptr;
 };

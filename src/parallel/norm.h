@@ -5,14 +5,19 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "parallel/parameter.h"
+#include "parallel/unit.h"
 
 namespace tributary::parallel {
+
+/// What a norm sees of the model's rows on one tp rank.
+enum class NormOver { kTokens, kHeads };
 
 /// Root-mean-square norm over the last dimension, with the parameter `name`.weight [width].
 class Norm {
  public:
-  Norm(Unit& unit, const std::string& name, std::int64_t width, double epsilon);
+  /// Over tokens every tp rank does the same, or its own tokens; over heads always its own.
+  Norm(Unit& unit, const std::string& name, std::int64_t width, double epsilon,
+       NormOver over = NormOver::kTokens);
   /// shape: x [..., width] -> returns [..., width]
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
 

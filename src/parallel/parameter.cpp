@@ -4,98 +4,87 @@
 #include <functional>
 #include <numeric>
 
-#include <ATen/ATen.h>
-
-#include "core/error.h"
-
 namespace tributary::parallel {
 namespace {
 
-constexpr std::int64_t kAlignmentBytes = 64;
-
-std::int64_t count_elements(at::IntArrayRef shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+std::int64_t product(std::span<const std::int64_t> lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-std::int64_t round_up(std::int64_t value, std::int64_t step) {
-  return (value + step - 1) / step * step;
+/// Appends the boxes of the elements [begin, end) of a row-major tensor; `at` names the row of each
+/// dimension before `dim`.
+void cut_range(std::span<const std::int64_t> shape, std::size_t dim, std::int64_t begin,
+               std::int64_t end, std::vector<std::int64_t>& at, std::vector<Box>& boxes) {
+  if (begin >= end) return;
+  const auto add = [&](std::int64_t first, std::int64_t count) {
+    Box box = whole_box(shape);
+    for (std::size_t i = 0; i < dim; ++i) {
+      box.offsets[i] = at[i];
+      box.lengths[i] = 1;
+    }
+    if (dim < shape.size()) {
+      box.offsets[dim] = first;
+      box.lengths[dim] = count;
+    }
+    boxes.push_back(std::move(box));
+  };
+  if (dim >= shape.size()) return add(0, 1);
+  const std::int64_t row = product(shape.subspan(dim + 1));
+  const auto part_of_row = [&](std::int64_t index, std::int64_t from, std::int64_t to) {
+    at[dim] = index;
+    cut_range(shape, dim + 1, from, to, at, boxes);
+  };
+  const std::int64_t first_row = begin / row;
+  const std::int64_t last_row = end / row;
+  if (first_row == last_row) return part_of_row(first_row, begin % row, end % row);
+  const std::int64_t whole_from = begin % row == 0 ? first_row : first_row + 1;
+  if (begin % row != 0) part_of_row(first_row, begin % row, row);
+  if (last_row > whole_from) add(whole_from, last_row - whole_from);
+  if (end % row != 0) part_of_row(last_row, 0, end % row);
 }
 
 }  // namespace
 
-std::int64_t Parameter::elements() const { return count_elements(shape); }
-
-Parameter& Unit::declare(std::string name, std::vector<std::int64_t> shape,
-                         Initializer initializer) {
-  TRIB_CHECK(!flat_value_.defined(), .what = "parallel: parameter declared after materialize",
-             .where = name_, .found = name);
-  starts_.push_back(parameters_.size());
-  parameters_.push_back(std::make_unique<Parameter>(Parameter{.name = std::move(name),
-                                                              .shape = std::move(shape),
-                                                              .initializer = initializer,
-                                                              .value = {},
-                                                              .offset = 0}));
-  return *parameters_.back();
+std::vector<std::int64_t> Parameter::local_shape() const {
+  std::vector<std::int64_t> local = shape;
+  if (split.dim >= 0) local[static_cast<std::size_t>(split.dim)] = split.padded;
+  return local;
 }
 
-JoinedParameters& Unit::declare_joined(const std::vector<std::string>& names,
-                                       const std::vector<std::int64_t>& rows,
-                                       const std::vector<std::int64_t>& tail,
-                                       Initializer initializer) {
-  TRIB_CHECK(!names.empty() && names.size() == rows.size(),
-             .what = "parallel: joined parameters need one row count a name",
-             .found = str(names.size(), " names, ", rows.size(), " row counts"));
-  JoinedParameters& joined = *joined_.emplace_back(std::make_unique<JoinedParameters>());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    std::vector<std::int64_t> shape{rows[i]};
-    shape.insert(shape.end(), tail.begin(), tail.end());
-    joined.parts.push_back(&declare(names[i], std::move(shape), initializer));
-    if (i > 0) starts_.pop_back();
-  }
-  return joined;
-}
+std::int64_t Parameter::elements() const { return product(shape); }
+std::int64_t Parameter::local_elements() const { return product(local_shape()); }
 
-at::Tensor Unit::make_leaf(std::int64_t offset, at::IntArrayRef shape) const {
-  const std::int64_t elements = count_elements(shape);
-  at::Tensor leaf = flat_value_.narrow(0, offset, elements).view(shape).detach();
-  leaf.requires_grad_(trainable_);
-  // A gradient that is there before backward is added to in place, whatever the microbatch.
-  if (trainable_) leaf.mutable_grad() = flat_gradient_.narrow(0, offset, elements).view(shape);
-  return leaf;
-}
+std::vector<PlacedBox> boxes_of(const Parameter& parameter, std::int64_t begin, std::int64_t end) {
+  const std::vector<std::int64_t> shape = parameter.local_shape();
+  std::vector<Box> local;
+  std::vector<std::int64_t> at(shape.size());
+  cut_range(shape, 0, begin, end, at, local);
 
-void Unit::materialize(at::Device device, at::ScalarType dtype, bool trainable) {
-  const std::int64_t step = std::max<std::int64_t>(
-      1, kAlignmentBytes / static_cast<std::int64_t>(at::elementSize(dtype)));
-  std::int64_t elements = 0;
-  auto start = starts_.begin();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (start != starts_.end() && *start == i) {
-      elements = round_up(elements, step);
-      ++start;
+  std::vector<PlacedBox> placed;
+  std::int64_t first = 0;
+  const auto dim = static_cast<std::size_t>(parameter.split.dim);
+  for (const Box& box : local) {
+    const std::int64_t elements = product(box.lengths);
+    if (parameter.split.dim < 0) {
+      placed.push_back({box, first});
+    } else {
+      const std::int64_t entry = elements / std::max<std::int64_t>(1, box.lengths[dim]);
+      std::int64_t start = 0;  // of the range, among the local entries
+      for (const Range& range : parameter.split.ranges) {
+        const std::int64_t from = std::max(start, box.offsets[dim]);
+        const std::int64_t to = std::min(start + range.count, box.offsets[dim] + box.lengths[dim]);
+        if (from < to) {
+          Box piece = box;
+          piece.offsets[dim] = range.first + from - start;
+          piece.lengths[dim] = to - from;
+          placed.push_back({std::move(piece), first + (from - box.offsets[dim]) * entry});
+        }
+        start += range.count;
+      }
     }
-    parameters_[i]->offset = elements;
-    elements += parameters_[i]->elements();
+    first += elements;
   }
-  elements = round_up(elements, step);
-
-  trainable_ = trainable;
-  const auto options = at::TensorOptions().device(device).dtype(dtype);
-  flat_value_ = at::zeros({elements}, options);
-  flat_gradient_ = trainable ? at::zeros({elements}, options) : at::Tensor();
-  for (const auto& parameter : parameters_)
-    parameter->value = make_leaf(parameter->offset, parameter->shape);
-  for (const auto& joined : joined_) {
-    std::vector<std::int64_t> shape = joined->parts.front()->shape;
-    shape[0] = 0;
-    for (const Parameter* part : joined->parts) shape[0] += part->shape[0];
-    joined->value = make_leaf(joined->parts.front()->offset, shape);
-  }
-}
-
-at::Tensor Unit::gradient_of(const Parameter& parameter) const {
-  if (!trainable_) return {};
-  return flat_gradient_.narrow(0, parameter.offset, parameter.elements()).view(parameter.shape);
+  return placed;
 }
 
 }  // namespace tributary::parallel

@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+
+#include "core/box.h"
+
+namespace tributary::mesh {
+class Group;
+}
 
 namespace tributary::parallel {
 
@@ -15,71 +20,56 @@ struct Initializer {
   double deviation = 0;  // of kNormal
 };
 
+/// Consecutive entries of one dimension.
+struct Range {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// What of a parameter this tp rank holds.
+struct Split {
+  int dim = -1;               // -1: the whole parameter
+  std::vector<Range> ranges;  // of that dimension, back to back here; one range unless dim is 0
+  std::int64_t padded = 0;    // entries kept of that dimension; beyond the ranges zeros nobody uses
+  /// Ranks that hold the same part; single when no other does. The first of them writes it.
+  const mesh::Group* copies = nullptr;
+  /// The copies see different tokens or heads, so that their gradients must be added.
+  bool partial_gradient = false;
+};
+
 /// One parameter of a model. A block keeps a pointer to it; its unit owns it.
 struct Parameter {
   std::string name;                 // as in released checkpoints
   std::vector<std::int64_t> shape;  // of the whole parameter
+  Split split;
   Initializer initializer;
-  at::Tensor value;         // view of the unit's flat buffer, a leaf; defined by materialize
+  at::Tensor value;         // [local shape] view of the unit's flat buffer, a leaf
   std::int64_t offset = 0;  // of its first element in the flat buffer
 
-  [[nodiscard]] std::int64_t elements() const;
+  /// The whole shape, cut by the split.
+  [[nodiscard]] std::vector<std::int64_t> local_shape() const;
+  [[nodiscard]] std::int64_t elements() const;        // of the whole parameter
+  [[nodiscard]] std::int64_t local_elements() const;  // of the local shape
 };
 
 /// Parameters that lie back to back and differ in their first dimension alone, so that one product
 /// serves them all: query, key and value; gate and up.
 struct JoinedParameters {
   std::vector<Parameter*> parts;
-  at::Tensor value;  // [sum of first dimensions, ...], a leaf over the same memory as the parts
+  at::Tensor value;  // [sum of local first dimensions, ...], a leaf over the memory of the parts
 };
 
-/// The parameters of one layer in one flat buffer: the smallest piece that is placed, frozen,
-/// sharded and saved. On a mesh of one rank the shard is the whole.
-class Unit {
- public:
-  /// `module` is vision, projector or backbone; `name` is unique in the model: backbone.layers.3
-  Unit(std::string module, std::string name) : module_(std::move(module)), name_(std::move(name)) {}
-  Unit(const Unit&) = delete;
-  Unit& operator=(const Unit&) = delete;
-
-  /// Adds a parameter; only before materialize. The address stays valid as long as the unit lives.
-  Parameter& declare(std::string name, std::vector<std::int64_t> shape, Initializer initializer);
-
-  /// Adds parameters of the shapes [rows[i], tail...], back to back in the flat buffer.
-  JoinedParameters& declare_joined(const std::vector<std::string>& names,
-                                   const std::vector<std::int64_t>& rows,
-                                   const std::vector<std::int64_t>& tail, Initializer initializer);
-
-  /// Allocates the flat values and, when trainable, the flat gradient (zeros); sets each `value`
-  /// and its gradient to views of them. Values are not initialised.
-  ///
-  /// Every parameter but the later ones of a joined group starts at a multiple of 64 bytes; what
-  /// lies between is 0. The gradient of a joined group reaches its parts through the shared memory.
-  void materialize(at::Device device, at::ScalarType dtype, bool trainable);
-
-  [[nodiscard]] const std::string& module() const { return module_; }
-  [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] bool trainable() const { return trainable_; }
-  [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& parameters() const {
-    return parameters_;
-  }
-  [[nodiscard]] const at::Tensor& flat_value() const { return flat_value_; }        // [elements]
-  [[nodiscard]] const at::Tensor& flat_gradient() const { return flat_gradient_; }  // or undefined
-  /// The part of the flat gradient that belongs to a parameter, in its shape; undefined when
-  /// frozen.
-  [[nodiscard]] at::Tensor gradient_of(const Parameter& parameter) const;
-
- private:
-  [[nodiscard]] at::Tensor make_leaf(std::int64_t offset, at::IntArrayRef shape) const;
-
-  std::string module_;
-  std::string name_;
-  bool trainable_ = false;
-  std::vector<std::unique_ptr<Parameter>> parameters_;
-  std::vector<std::unique_ptr<JoinedParameters>> joined_;
-  std::vector<std::size_t> starts_;  // parameters that begin at an aligned offset
-  at::Tensor flat_value_;
-  at::Tensor flat_gradient_;
+/// A box of a whole parameter whose elements lie in one piece, row-major, from `first` on.
+struct PlacedBox {
+  Box box;
+  std::int64_t first = 0;
 };
+
+/// Cuts the elements [begin, end) of the local part of a parameter into boxes of the whole one.
+///
+/// shape: `first` counts from `begin`; padding entries are in no box
+/// cost:  at most 2 * dimensions - 1 boxes for each range of the split
+[[nodiscard]] std::vector<PlacedBox> boxes_of(const Parameter& parameter, std::int64_t begin,
+                                              std::int64_t end);
 
 }  // namespace tributary::parallel

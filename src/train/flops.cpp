@@ -27,7 +27,9 @@ void add_vision(const config::VisionConfig& vision, const Grid& grid, ForwardFlo
   const double width = as_double(vision.width);
   const double layers = as_double(vision.layers);
   const double block = 4 * width * width + 3 * width * as_double(vision.mlp_width);
-  flops.vision_linear += 2 * patches * (layers * block + as_double(vision.patch_width()) * width);
+  const double embedding = 2 * patches * as_double(vision.patch_width()) * width;
+  flops.vision_linear += 2 * patches * layers * block + embedding;
+  flops.patch_embedding += embedding;
 
   const double frame = as_double(grid.rows * grid.columns);
   const double full_layers = as_double(static_cast<std::int64_t>(
@@ -43,14 +45,15 @@ void add_vision(const config::VisionConfig& vision, const Grid& grid, ForwardFlo
       2 * merged * (merged_width * merged_width + merged_width * as_double(vision.output_width));
 }
 
-bool is_frozen(std::span<const std::string> frozen, const char* module) {
-  return std::find(frozen.begin(), frozen.end(), module) != frozen.end();
+bool lists(std::span<const std::string> modules, const char* module) {
+  return std::find(modules.begin(), modules.end(), module) != modules.end();
 }
 
 }  // namespace
 
 ForwardFlops& ForwardFlops::operator+=(const ForwardFlops& other) {
   vision_linear += other.vision_linear;
+  patch_embedding += other.patch_embedding;
   vision_attention += other.vision_attention;
   projector += other.projector;
   backbone_linear += other.backbone_linear;
@@ -79,23 +82,40 @@ ForwardFlops count_forward(const config::ModelConfig& config, const SampleShape&
   return flops;
 }
 
-TrainFlops count_training(const ForwardFlops& forward, std::span<const std::string> frozen) {
+TrainFlops count_training(const ForwardFlops& forward, std::span<const std::string> frozen,
+                          std::span<const std::string> recomputed) {
   // Backward of weighted work: weight gradients where the module is trained, input gradients where
   // it or something before is; of attention: the gradients of both operands or none.
+  struct Work {
+    double linear = 0;
+    double outside_layers = 0;  // of `linear`; never run again
+    double attention = 0;
+    double causal_share = 1;
+  };
   TrainFlops train;
   bool trained_before = false;
-  const auto add = [&](const char* module, double linear, double attention, double causal_share) {
-    const bool trained = !is_frozen(frozen, module);
+  const auto add = [&](const char* module, const Work& work) {
+    const bool trained = !lists(frozen, module);
     const bool flows = trained || trained_before;
     const double linear_passes = 1 + (trained ? 1 : 0) + (flows ? 1 : 0);
     const double attention_passes = flows ? 3 : 1;
-    train.full += linear_passes * linear + attention_passes * attention;
-    train.causal += linear_passes * linear + attention_passes * attention * causal_share;
+    const double causal =
+        linear_passes * work.linear + attention_passes * work.attention * work.causal_share;
+    train.full += linear_passes * work.linear + attention_passes * work.attention;
+    train.causal += causal;
+    train.hardware += causal;
+    if (flows && lists(recomputed, module))
+      train.hardware += work.linear - work.outside_layers + work.attention * work.causal_share;
     trained_before = flows;
   };
-  add("vision", forward.vision_linear, forward.vision_attention, 1);
-  add("projector", forward.projector, 0, 1);
-  add("backbone", forward.backbone_linear + forward.head, forward.backbone_attention, 0.5);
+  add("vision", {.linear = forward.vision_linear,
+                 .outside_layers = forward.patch_embedding,
+                 .attention = forward.vision_attention});
+  add("projector", {.linear = forward.projector});
+  add("backbone", {.linear = forward.backbone_linear + forward.head,
+                   .outside_layers = forward.head,
+                   .attention = forward.backbone_attention,
+                   .causal_share = 0.5});
   return train;
 }
 
@@ -106,7 +126,8 @@ std::string describe_mfu() {
          "embedding 0; head on target tokens alone. Attention of the backbone, forward and "
          "backward: mfu_full 12 * tokens^2 * heads * head_width * layers per sample, mfu_causal "
          "6 * the same. Attention of the vision tower: 12 * width * patches^2 per window or frame. "
-         "Padding and recompute do not count.";
+         "Padding and recompute do not count. hfu = mfu_causal with one more forward of the layers "
+         "that model.recompute runs again in backward.";
 }
 
 }  // namespace tributary::train

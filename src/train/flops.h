@@ -16,6 +16,7 @@ namespace tributary::train {
 /// mask.
 struct ForwardFlops {
   double vision_linear = 0;
+  double patch_embedding = 0;   // the share of vision_linear that lies in no layer
   double vision_attention = 0;  // exact windows, full where the layer is
   double projector = 0;
   double backbone_linear = 0;
@@ -31,18 +32,21 @@ struct ForwardFlops {
 
 /// Forward and backward work of a training step under the two attention conventions.
 struct TrainFlops {
-  double full = 0;    // 12 * tokens^2 * d * layers: the causal mask is not counted
-  double causal = 0;  // 6 * tokens^2 * d * layers
+  double full = 0;      // 12 * tokens^2 * d * layers: the causal mask is not counted
+  double causal = 0;    // 6 * tokens^2 * d * layers
+  double hardware = 0;  // causal, and what the layers that are run again in backward add
 };
 
 /// What is trained: a frozen module costs its input gradient alone, and nothing where nothing
-/// trainable lies before it. Recompute is not useful work and never counts.
+/// trainable lies before it. Recompute is not useful work: it counts in `hardware` alone, one more
+/// forward of the layers of a module that has a backward.
 ///
-/// units: `frozen` lists modules: vision, projector, backbone
+/// units: `frozen` and `recomputed` list modules: vision, projector, backbone
 [[nodiscard]] TrainFlops count_training(const ForwardFlops& forward,
-                                        std::span<const std::string> frozen);
+                                        std::span<const std::string> frozen,
+                                        std::span<const std::string> recomputed);
 
-/// The formula in words, for environment.json.
+/// The formulas of MFU and HFU in words, for environment.json.
 [[nodiscard]] std::string describe_mfu();
 
 }  // namespace tributary::train

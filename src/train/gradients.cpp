@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "ops/attend_packed.h"
+#include "parallel/complete_gradients.h"
 
 namespace tributary::train {
 namespace {
@@ -16,9 +17,47 @@ std::int64_t count_targets(std::span<const data::EncodedSample> samples) {
   return targets;
 }
 
-void clear_gradients(model::Model& model) {
-  for (const auto& unit : model.units())
-    if (unit->trainable()) unit->flat_gradient().zero_();
+/// What all ranks know of a step before it begins.
+struct Agreement {
+  std::int64_t targets = 0;       // of the global batch
+  std::int64_t microbatches = 0;  // that every rank runs
+};
+
+Agreement agree(const mesh::Mesh& mesh, std::int64_t targets, std::int64_t microbatches) {
+  const std::int64_t counted = mesh.leads_replica() ? targets : 0;
+  return {.targets = mesh.world().sum(std::vector<std::int64_t>{counted}).front(),
+          .microbatches = mesh.world().largest({microbatches}).front()};
+}
+
+std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSample> samples,
+                                               std::span<const std::int32_t> members) {
+  std::vector<const data::EncodedSample*> selected;
+  for (const std::int32_t member : members)
+    selected.push_back(&samples[static_cast<std::size_t>(member)]);
+  return selected;
+}
+
+/// One token that predicts nothing: it keeps a rank in step with ranks that have samples left.
+Microbatch idle_microbatch(at::Device device) {
+  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
+  Microbatch idle;
+  idle.batch.input_ids = at::zeros({1}, whole);
+  idle.batch.position_ids = at::zeros({3, 1}, whole);
+  idle.batch.cu_seqlens = {0, 1};
+  idle.targets = at::full({1}, data::kIgnoredTarget, whole);
+  return idle;
+}
+
+void add_over_replicas(const mesh::Mesh& mesh, std::vector<SourceLoss>& by_source) {
+  if (mesh.world().is_single()) return;
+  std::vector<double> values;
+  for (const SourceLoss& source : by_source) {
+    values.push_back(mesh.leads_replica() ? source.sum : 0);
+    values.push_back(mesh.leads_replica() ? static_cast<double>(source.targets) : 0);
+  }
+  values = mesh.world().sum(std::move(values));
+  for (std::size_t i = 0; i < by_source.size(); ++i)
+    by_source[i] = {.sum = values[2 * i], .targets = static_cast<std::int64_t>(values[2 * i + 1])};
 }
 
 }  // namespace
@@ -37,33 +76,39 @@ void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
 BatchResult accumulate_gradients(model::Model& model, std::span<const data::EncodedSample> samples,
                                  const schedule::PackedBins& microbatches,
                                  const GradientOptions& options) {
-  const std::int64_t targets = count_targets(samples);
-  TRIB_REQUIRE(targets > 0, .what = "train: no sample of the batch has a target token",
+  const mesh::Mesh& mesh = *model.layout().mesh;
+  const Agreement agreed = agree(mesh, count_targets(samples), microbatches.bins());
+  TRIB_REQUIRE(agreed.targets > 0, .what = "train: no sample of the batch has a target token",
                .where = samples.empty() ? "" : samples.front().key,
                .expected = "at least one assistant turn that is not empty");
   BatchResult result;
   result.by_source.resize(static_cast<std::size_t>(options.sources));
-  clear_gradients(model);
+  for (const auto& unit : model.units()) unit->clear_gradient();
   Stopwatch watch;
-  for (std::int64_t bin = 0; bin < microbatches.bins(); ++bin) {
-    std::vector<const data::EncodedSample*> packed;
-    for (const std::int32_t member : microbatches.bin(bin))
-      packed.push_back(&samples[static_cast<std::size_t>(member)]);
-    const Microbatch microbatch = collate(packed, model.config(), options.mrope, options.device);
-    result.attention_rows +=
-        ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
+  for (std::int64_t bin = 0; bin < agreed.microbatches; ++bin) {
+    if (options.on_microbatch) options.on_microbatch();
+    const Microbatch microbatch = bin < microbatches.bins()
+                                      ? collate(select(samples, microbatches.bin(bin)),
+                                                model.config(), options.mrope, options.device)
+                                      : idle_microbatch(options.device);
+    if (bin < microbatches.bins())
+      result.attention_rows +=
+          ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
     result.seconds.data += watch.lap();
     const model::LossSum loss =
         model::sum_loss(model, model.forward(microbatch.batch), microbatch.targets);
     add_by_source(loss.rows, microbatch.target_sources, result.by_source);
     result.seconds.forward += watch.lap();
     if (loss.sum.requires_grad())
-      torch::autograd::backward({loss.sum / static_cast<double>(targets)}, {});
+      torch::autograd::backward({loss.sum / static_cast<double>(agreed.targets)}, {});
     result.seconds.backward += watch.lap();
   }
+  parallel::complete_gradients(model.units());
+  add_over_replicas(mesh, result.by_source);
   SourceLoss all;
   for (const SourceLoss& source : result.by_source) all += source;
   result.loss = all.mean();
+  result.seconds.backward += watch.lap();
   return result;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,25 +14,29 @@
 
 namespace tributary::train {
 
-/// What one pass over a global batch gave; the gradients lie in the units' flat buffers.
+/// What one pass over a global batch gave; the gradients lie in the units' shards.
 struct BatchResult {
-  double loss = 0;  // mean over the target tokens of the batch
-  std::vector<SourceLoss> by_source;
-  PhaseSeconds seconds;             // data (collating), forward, backward
-  std::int64_t attention_rows = 0;  // of the backbone's attention, padding included
+  double loss = 0;                    // mean over the target tokens of the global batch
+  std::vector<SourceLoss> by_source;  // of the global batch
+  PhaseSeconds seconds;               // data (collating), forward, backward
+  std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
 };
 
 struct GradientOptions {
   config::MropeMode mrope = config::MropeMode::kOfficial;
   at::Device device = at::kCPU;
-  int sources = 1;  // number of data.sources
+  int sources = 1;                           // number of data.sources
+  std::function<void()> on_microbatch = {};  // called before each
 };
 
 /// Sets the gradients to those of the mean loss over all target tokens of the global batch,
-/// whatever microbatches it is cut into.
+/// whatever ranks and microbatches it is cut into.
 ///
-/// shape:  the bins of `microbatches` hold indices of `samples`
-/// errors: Fault::kInput when no sample has a target token
+/// shape:  `samples` are those of this rank's replica, the bins of `microbatches` hold indices of
+///         them; both may be empty where other replicas have some
+/// errors: Fault::kInput when no sample of the global batch has a target token
+/// collective: over all ranks of the model's mesh, which run equally many microbatches: idle ones
+///         where a replica has fewer
 [[nodiscard]] BatchResult accumulate_gradients(model::Model& model,
                                                std::span<const data::EncodedSample> samples,
                                                const schedule::PackedBins& microbatches,

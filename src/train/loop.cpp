@@ -1,8 +1,10 @@
 #include "train/loop.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -32,23 +34,19 @@ std::vector<SampleShape> shapes_of(const std::vector<data::EncodedSample>& sampl
 
 }  // namespace
 
-Loop::Loop(Session& session, RunDirectory run, TrainState state, double peak_flops,
-           std::ostream& out)
+Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, TrainState state,
+           double peak_flops, std::ostream& out)
     : session_(session),
       run_(std::move(run)),
       state_(std::move(state)),
       peak_flops_(peak_flops),
       wall_before_(state_.wall_seconds),
-      metrics_file_(run_.file("metrics.jsonl")),
-      validation_file_(run_.file("validation.jsonl")),
       console_(out, isatty(STDOUT_FILENO) != 0, session.config.run.steps,
                session.config.metrics.console_every),
-      checkpoints_({.root = run_.checkpoints(),
-                    .keep_latest = session.config.checkpoint.keep_latest,
-                    .keep_best = session.config.checkpoint.keep_best,
-                    .async = session.config.checkpoint.async,
-                    .start_step = state_.step}) {
-  if (session.config.metrics.tensorboard) events_.emplace(run_.path);
+      checkpoints_(checkpoints) {
+  if (leads()) metrics_file_.emplace(run_.file("metrics.jsonl"));
+  if (leads() && session.config.metrics.tensorboard) events_.emplace(run_.path);
+  if (events_ && state_.step > 0) events_->restart_at(state_.step + 1);
 }
 
 void Loop::write_events(const StepMetrics& metrics) {
@@ -65,7 +63,12 @@ void Loop::write_events(const StepMetrics& metrics) {
   scalar("tokens_per_second", metrics.tokens_per_second());
   scalar("target_tokens", static_cast<double>(metrics.target_tokens));
   scalar("mfu_causal", metrics.mfu_causal);
+  scalar("mfu_full", metrics.mfu_full);
+  scalar("hfu", metrics.hfu);
   scalar("fill", metrics.fill);
+  scalar("padding", metrics.padding);
+  scalar("waiting/samples", metrics.waiting.samples);
+  scalar("waiting/packing", metrics.waiting.packing);
   scalar("seconds/data", metrics.seconds.data);
   scalar("seconds/forward", metrics.seconds.forward);
   scalar("seconds/backward", metrics.seconds.backward);
@@ -78,17 +81,22 @@ StepMetrics Loop::do_step() {
   const config::RunConfig& config = session_.config;
   Stopwatch whole;
   Stopwatch watch;
+  enter(mesh::Section::kData);
   const std::vector<data::EncodedSample> samples = session_.loader->next_batch();
+  WaitSeconds waiting{.samples = watch.lap()};
   const std::vector<SampleShape> shapes = shapes_of(samples);
   const schedule::PackedBins microbatches =
       schedule::pack(config.batch.packing, lengths_of(shapes), config.batch.capacity_tokens);
-  const double waited = watch.lap();
+  waiting.packing = watch.lap();
+  enter(mesh::Section::kForward);
   const BatchResult batch =
       accumulate_gradients(*session_.model, samples, microbatches,
                            {.mrope = config.model.mrope,
                             .device = session_.device,
-                            .sources = static_cast<int>(session_.sources.size())});
+                            .sources = static_cast<int>(session_.sources.size()),
+                            .on_microbatch = [&] { enter(mesh::Section::kForward); }});
   watch.lap();
+  enter(mesh::Section::kOptimizer);
   const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
 
   StepMetrics metrics;
@@ -100,7 +108,8 @@ StepMetrics Loop::do_step() {
   metrics.microbatches = microbatches.bins();
   metrics.by_source = batch.by_source;
   metrics.seconds = batch.seconds;
-  metrics.seconds.data += waited;
+  metrics.waiting = waiting;
+  metrics.seconds.data += waiting.samples + waiting.packing;
   metrics.seconds.optimizer = watch.lap();
   ForwardFlops flops;
   for (const SampleShape& shape : shapes) {
@@ -108,21 +117,55 @@ StepMetrics Loop::do_step() {
     metrics.target_tokens += shape.target_tokens.count;
     flops += count_forward(session_.model_config, shape);
   }
-  metrics.fill = static_cast<double>(metrics.tokens) /
-                 static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
-  metrics.padding =
-      1 - static_cast<double>(metrics.tokens) / static_cast<double>(batch.attention_rows);
-  metrics.peak_bytes = peak_process_bytes();
   if (!update.not_finite.empty()) {
     metrics.skip_reason = "not finite: " + update.not_finite;
     for (const data::EncodedSample& sample : samples) metrics.sample_keys.push_back(sample.key);
   }
+  TrainFlops work = count_training(flops, config.model.freeze, config.model.recompute);
+  auto attention_rows = static_cast<double>(batch.attention_rows);
+  add_over_replicas(metrics, work, attention_rows);
+  metrics.fill = static_cast<double>(metrics.tokens) /
+                 static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
+  metrics.padding = 1 - static_cast<double>(metrics.tokens) / attention_rows;
+  metrics.peak_bytes = peak_process_bytes();
   const double step_seconds = whole.seconds();
   metrics.seconds.other = step_seconds - metrics.seconds.sum();
-  const TrainFlops work = count_training(flops, config.model.freeze);
-  metrics.mfu_causal = work.causal / (step_seconds * peak_flops_);
-  metrics.mfu_full = work.full / (step_seconds * peak_flops_);
+  const double available = step_seconds * peak_flops_ * session_.mesh->size();
+  metrics.mfu_causal = work.causal / available;
+  metrics.mfu_full = work.full / available;
+  metrics.hfu = work.hardware / available;
   return metrics;
+}
+
+void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows) const {
+  const mesh::Mesh& mesh = *session_.mesh;
+  if (mesh.size() == 1) return;
+  std::vector<double> values{static_cast<double>(metrics.samples),
+                             static_cast<double>(metrics.microbatches),
+                             static_cast<double>(metrics.tokens),
+                             static_cast<double>(metrics.target_tokens),
+                             work.causal,
+                             work.full,
+                             work.hardware,
+                             attention_rows};
+  if (!mesh.leads_replica()) std::ranges::fill(values, 0.0);
+  values = mesh.world().sum(std::move(values));
+  const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(values[i]); };
+  metrics.samples = count(0);
+  metrics.microbatches = count(1);
+  metrics.tokens = count(2);
+  metrics.target_tokens = count(3);
+  work = {.full = values[5], .causal = values[4], .hardware = values[6]};
+  attention_rows = values[7];
+  if (metrics.skip_reason.empty()) return;
+  std::string own;
+  for (const std::string& key : metrics.sample_keys)
+    if (mesh.leads_replica()) own += key + "\n";
+  metrics.sample_keys.clear();
+  for (const std::string& keys : mesh.world().gather_text(own)) {
+    std::istringstream lines(keys);
+    for (std::string key; std::getline(lines, key);) metrics.sample_keys.push_back(key);
+  }
 }
 
 void Loop::record(const StepMetrics& metrics) {
@@ -135,7 +178,8 @@ void Loop::record(const StepMetrics& metrics) {
   state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
   state_.skipped_steps += skipped ? 1 : 0;
   if (!skipped) last_loss_ = metrics.loss;
-  metrics_file_.append(to_json(metrics, session_.sources));
+  if (!leads()) return;
+  metrics_file_->append(to_json(metrics, session_.sources));
   if (skipped)
     JsonLines(run_.file("skipped.jsonl"))
         .append({{"step", metrics.step},
@@ -147,6 +191,7 @@ void Loop::record(const StepMetrics& metrics) {
 }
 
 std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) {
+  enter(mesh::Section::kValidation);
   const config::ValidationSection& section = session_.config.validation;
   const Stopwatch watch;
   ValidationResult result =
@@ -154,11 +199,18 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
                                                         : section.samples_per_source,
                           .blind = is_last && section.blind,
                           .pictures_per_source = is_last ? kPicturesPerSource : 0,
-                          .should_stop = [&] { return stop.asked(); }});
+                          .should_stop = asker(stop)});
   if (result.stopped) return {};
   const double accuracy = result.accuracy();
-  validation_file_.append(to_json(result, state_.step, session_.sources));
-  if (events_ && !result.predictions.empty()) {
+  if (!leads()) {
+    if (is_last) final_ = std::move(result);
+    return accuracy;
+  }
+  // The last validation of a run that is resumed at its end comes again: one line for each step.
+  const std::string file = run_.file("validation.jsonl");
+  const bool comes_again = cut_lines_after(file, state_.step - 1) > 0;
+  JsonLines(file).append(to_json(result, state_.step, session_.sources));
+  if (events_ && !comes_again && !result.predictions.empty()) {
     events_->scalar("validation/loss", state_.step, result.mean_loss());
     events_->scalar("validation/accuracy", state_.step, accuracy);
   }
@@ -169,15 +221,33 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
   return accuracy;
 }
 
+void Loop::enter(mesh::Section section) const {
+  if (session_.health != nullptr) session_.health->enter(section, state_.step + 1);
+}
+
 void Loop::save(std::optional<double> score) {
-  state_.loader = session_.loader->state();
+  enter(mesh::Section::kCheckpoint);
+  state_.loader = gather_loader_state(session_);
   state_.wall_seconds = wall_seconds();
   checkpoints_.save(describe_snapshot(session_, state_), score);
 }
 
-Loop::End Loop::run() {
+bool Loop::is_asked(const StopRequest& stop) const {
+  return session_.mesh->world().largest({stop.asked() ? 1 : 0}).front() != 0;
+}
+
+std::function<bool()> Loop::asker(const StopRequest& stop) const {
+  // Ranks would stop between different collectives if each looked for itself.
+  if (session_.mesh->size() > 1)
+    return [this] {
+      enter(mesh::Section::kValidation);
+      return false;
+    };
+  return [&stop] { return stop.asked(); };
+}
+
+Loop::End Loop::run(const StopRequest& stop) {
   const config::RunConfig& config = session_.config;
-  const StopRequest stop;
   const auto due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
   const std::int64_t most_skips = config.stability.on_non_finite == config::OnNonFinite::kStop
                                       ? 1
@@ -190,18 +260,24 @@ Loop::End Loop::run() {
     }
     const bool is_last = state_.step == config.run.steps;
     std::optional<double> score;
-    if (!is_last && !stop.asked() && due(config.validation.every))
+    if (!is_last && !is_asked(stop) && due(config.validation.every))
       score = validate_now(/*is_last=*/false, stop);
-    if (is_last || stop.asked() || due(config.checkpoint.every)) save(score);
-    if (stop.asked() && !is_last) {
+    // The best can be kept only if every state that has a score is saved.
+    const bool is_rated = config.checkpoint.keep_best && score;
+    const bool ends = is_asked(stop);
+    if (is_last || ends || is_rated || due(config.checkpoint.every)) save(score);
+    if (ends && !is_last) {
       checkpoints_.finish();
       return End::kTerminated;
     }
   }
   // The last checkpoint is on its way before the validation that may take long.
-  const bool validated = !stop.asked() && validate_now(/*is_last=*/true, stop).has_value();
+  std::optional<double> score;
+  if (!is_asked(stop)) score = validate_now(/*is_last=*/true, stop);
   checkpoints_.finish();
-  return validated ? End::kDone : End::kTerminated;
+  if (!score) return End::kTerminated;
+  checkpoints_.rate(state_.step, *score);
+  return End::kDone;
 }
 
 std::string Loop::last_checkpoint() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 
 #include "core/stopwatch.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/flops.h"
 #include "train/metrics/console.h"
 #include "train/metrics/event_file.h"
 #include "train/run/json_lines.h"
@@ -21,11 +23,12 @@ namespace tributary::train {
 /// The steps of one run, from the state that it starts or resumes with.
 class Loop {
  public:
-  Loop(Session& session, RunDirectory run, TrainState state, double peak_flops, std::ostream& out);
+  Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, TrainState state,
+       double peak_flops, std::ostream& out);
 
   enum class End { kDone, kTerminated, kNonFinite };
   /// Steps until run.steps, a signal, or too many steps skipped in a row.
-  [[nodiscard]] End run();
+  [[nodiscard]] End run(const StopRequest& stop);
 
   [[nodiscard]] const TrainState& state() const { return state_; }
   /// Of the end of the run; nothing when it did not get there.
@@ -38,8 +41,16 @@ class Loop {
 
  private:
   [[nodiscard]] StepMetrics do_step();
+  /// Adds what other replicas did. collective: over all ranks
+  void add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows) const;
+  [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
+  /// Tells the other ranks' watch what this one is at.
+  void enter(mesh::Section section) const;
   void record(const StepMetrics& metrics);
   void write_events(const StepMetrics& metrics);
+  /// Whether any rank was asked to stop. collective: over all ranks
+  [[nodiscard]] bool is_asked(const StopRequest& stop) const;
+  [[nodiscard]] std::function<bool()> asker(const StopRequest& stop) const;
   /// Returns the score by which checkpoints are compared; nothing when it was stopped.
   [[nodiscard]] std::optional<double> validate_now(bool is_last, const StopRequest& stop);
   void save(std::optional<double> score);
@@ -52,11 +63,10 @@ class Loop {
   Stopwatch wall_;
   double last_loss_ = 0;
   std::optional<ValidationResult> final_;
-  JsonLines metrics_file_;
-  JsonLines validation_file_;
+  std::optional<JsonLines> metrics_file_;  // of rank 0
   Console console_;
   std::optional<EventFile> events_;  // with metrics.tensorboard
-  CheckpointWriter checkpoints_;
+  CheckpointWriter& checkpoints_;
 };
 
 }  // namespace tributary::train

@@ -10,6 +10,7 @@
 #include "data/loader/encode_sample.h"
 #include "mesh/device.h"
 #include "ops/resize_bicubic.h"
+#include "train/run/identity.h"
 
 namespace tributary::train {
 namespace {
@@ -33,8 +34,8 @@ at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& dev
 
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
-                                          const at::Device& device) {
-  auto model = model::make_model(model_config);
+                                          const mesh::Mesh& mesh, const at::Device& device) {
+  auto model = model::make_model(model_config, lay_out(config, mesh));
   const std::vector<std::string>& freeze = config.model.freeze;
   bool any_trainable = false;
   for (const auto& unit : model->units()) {
@@ -61,10 +62,14 @@ data::Picture resize_picture(const data::Picture& picture, int height, int width
 
 }  // namespace
 
-Session open_session(const config::RunConfig& config, const std::string& quarantine_path) {
+Session open_session(const config::RunConfig& config, const Ranks& ranks,
+                     const std::string& quarantine_path) {
+  const mesh::Mesh& mesh = ranks.mesh;
   set_compute(config.run);
   Session session;
   session.config = config;
+  session.mesh = &mesh;
+  session.health = ranks.health.get();
   session.device = mesh::open_device(config.run.device);
   session.model_config = config::read_model_config(config.model.path);
   for (const config::SourceSection& source : config.data.sources)
@@ -77,11 +82,14 @@ Session open_session(const config::RunConfig& config, const std::string& quarant
       data::LoaderOptions{.data = config.data,
                           .seed = config.run.seed,
                           .batch_samples = config.batch.global_samples,
-                          .quarantine_path = quarantine_path},
+                          .quarantine_path = quarantine_path,
+                          .part = mesh.data_index(),
+                          .parts = mesh.data_ranks()},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
-  session.model = build_model(config, session.model_config, session.device);
+  session.model = build_model(config, session.model_config, mesh, session.device);
   session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);
+  session.identity = identify(session);
   return session;
 }
 

@@ -11,7 +11,9 @@
 #include "data/loader/loader.h"
 #include "data/text/tokenizer.h"
 #include "model/model.h"
+#include "train/checkpoint/compatibility.h"
 #include "train/optimizer/adamw.h"
+#include "train/ranks.h"
 
 namespace tributary::train {
 
@@ -19,6 +21,8 @@ namespace tributary::train {
 struct Session {
   config::RunConfig config;
   config::ModelConfig model_config;
+  const mesh::Mesh* mesh = nullptr;  // of the ranks, which outlive the session
+  mesh::Health* health = nullptr;    // none on one rank
   at::Device device = at::kCPU;
   std::vector<std::string> sources;  // names, in the order of the configuration
   std::unique_ptr<model::Model> model;
@@ -27,13 +31,15 @@ struct Session {
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<data::HeldOut> held_out;
   std::unique_ptr<AdamW> optimizer;
+  RunIdentity identity;  // what a checkpoint of this run may be resumed with
 };
 
-/// Sets threads and determinism, builds the model with its weights, opens the data.
+/// Sets threads and determinism, builds the model with its weights, opens the data: of both what
+/// this rank holds.
 ///
 /// errors: Fault::kInput for what the configuration names and is not there or does not fit;
 ///         Fault::kResource for a device that is not there
-[[nodiscard]] Session open_session(const config::RunConfig& config,
+[[nodiscard]] Session open_session(const config::RunConfig& config, const Ranks& ranks,
                                    const std::string& quarantine_path);
 
 }  // namespace tributary::train

@@ -1,10 +1,11 @@
 #include "train/trainer.h"
 
-#include <cmath>
-#include <filesystem>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "config/mesh_shape.h"
+#include "config/model_config.h"
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -16,49 +17,81 @@
 namespace tributary::train {
 namespace {
 
-/// The checkpoint to go on from; empty for a fresh run.
-std::string choose_checkpoint(const TrainRequest& request, const std::string& checkpoints) {
-  if (!request.resume.empty() && request.resume != "auto") return find_checkpoint(request.resume);
+/// The checkpoint to go on from; no path for a fresh run.
+IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::string& checkpoints) {
+  TRIB_REQUIRE(!request.fall_back || request.resume == "auto",
+               .what = "train: nothing to fall back from", .where = "--fallback",
+               .found = request.resume.empty() ? "no --resume" : "--resume " + request.resume,
+               .expected = "--resume auto");
+  if (request.fall_back) return newest_intact_checkpoint(checkpoints);
+  if (!request.resume.empty() && request.resume != "auto")
+    return {.path = find_checkpoint(request.resume), .damaged = {}};
   const std::string newest = newest_checkpoint(checkpoints).value_or("");
   TRIB_REQUIRE(newest.empty() || !request.resume.empty(),
                .what = "train: the run directory already holds a run", .where = "run.dir",
                .found = newest, .expected = "a directory without checkpoints",
                .fix = "add --resume auto to go on from it, or set run.dir to another directory");
-  return newest;
+  return {.path = newest, .damaged = {}};
 }
 
-}  // namespace
+/// What rank 0 chooses: a directory changes while ranks look at it.
+IntactCheckpoint choose_together(const TrainRequest& request, const std::string& checkpoints,
+                                 const mesh::Mesh& mesh) {
+  IntactCheckpoint chosen;
+  if (mesh.rank() == 0) chosen = choose_checkpoint(request, checkpoints);
+  chosen.path = mesh.world().gather_text(chosen.path).front();
+  return chosen;
+}
 
-ExitCode train(const TrainRequest& request, std::ostream& out) {
-  const config::RunConfig& config = request.config;
-  const RunDirectory run{config::run_directory(config)};
-  const std::string checkpoint = choose_checkpoint(request, run.checkpoints());
-  if (checkpoint.empty()) std::filesystem::remove(run.file("quarantine.jsonl"));
-  const Stopwatch start;
-  Session session = open_session(config, run.file("quarantine.jsonl"));
+/// Every replica's loader writes down what it found bad; the other ranks of a replica find the
+/// same.
+std::string quarantine_path(const RunDirectory& run, const mesh::Mesh& mesh) {
+  if (!mesh.leads_replica()) return "";
+  if (mesh.rank() == 0) return run.file("quarantine.jsonl");
+  return run.file(str("quarantine-", mesh.rank(), ".jsonl"));
+}
+
+/// Puts an opened run to where the checkpoint left it, if there is one.
+TrainState restore(Session& session, const TrainRequest& request, const std::string& checkpoint) {
   TrainState state;
-  if (!checkpoint.empty()) state = restore_snapshot(session, checkpoint);
+  if (!checkpoint.empty()) state = restore_snapshot(session, checkpoint, request.accepted_changes);
+  const config::ModelSection& model = request.config.model;
+  if (!checkpoint.empty() || model.weights == config::Weights::kPretrained)
+    check_finite(session, checkpoint.empty() ? model.path : checkpoint, request.allow_nonfinite);
+  return state;
+}
 
-  create_run_directory(run, config);
-  cut_run_files(run, state.step);
-  Json environment = describe_environment(config.run.device, request.command);
-  const double peak_flops =
-      config.metrics.peak_flops > 0 ? config.metrics.peak_flops : measure_peak_flops();
+/// Writes environment.json. Returns the FLOP/s that MFU is a share of.
+double write_environment(const RunDirectory& run, const TrainRequest& request,
+                         const Session& session) {
+  const double given = request.config.metrics.peak_flops;
+  const double peak_flops = given > 0 ? given : measure_peak_flops();
+  Json environment = describe_environment(request.config.run.device, request.command);
   environment["peak_flops"] = peak_flops;
-  environment["peak_flops_from"] = config.metrics.peak_flops > 0
-                                       ? "metrics.peak_flops"
-                                       : "fastest of 8 f32 products of 1024 x 1024 matrices";
+  environment["peak_flops_from"] =
+      given > 0 ? "metrics.peak_flops" : "fastest of 8 f32 products of 1024 x 1024 matrices";
   environment["parameters"] = config::count_parameters(session.model_config);
   write_run_file(run, "environment.json", environment.dump(2) + "\n");
+  return peak_flops;
+}
 
-  if (!checkpoint.empty()) out << "resuming from " << checkpoint << "\n";
-  out << "model with " << config::count_parameters(session.model_config) << " parameters, "
-      << session.loader->records() << " training records, ready after "
-      << describe_seconds(start.seconds()) << std::endl;
+/// Makes the run's directory ready for the steps after `state`. Returns the peak FLOP/s.
+double begin_run(const RunDirectory& run, const TrainRequest& request, const Session& session,
+                 const TrainState& state) {
+  create_run_directory(run, request.config);
+  cut_run_files(run, state);
+  return write_environment(run, request, session);
+}
 
-  Loop loop(session, run, state, peak_flops, out);
-  const Loop::End end = loop.run();
-  write_summary(run, session, loop, end);
+void print_variables(std::ostream& out) {
+  std::string text;
+  for (const auto& [name, value] : list_behaviour_variables())
+    text += str(" ", name, "=", escaped(value));
+  if (!text.empty()) out << "set in the environment:" << text << "\n";
+}
+
+ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDirectory& run,
+                   const Session& session, const Loop& loop, Loop::End end) {
   switch (end) {
     case Loop::End::kTerminated:
       out << "stopped after step " << loop.state().step << "; go on with:\n  "
@@ -74,6 +107,61 @@ ExitCode train(const TrainRequest& request, std::ostream& out) {
   }
   print_results(out, session, *loop.final_result());
   return ExitCode::kDone;
+}
+
+/// The run on the ranks that have met.
+TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream& out) {
+  const config::RunConfig& config = request.config;
+  const RunDirectory run{config::run_directory(config)};
+  const bool leads = ranks.mesh.rank() == 0;
+  const auto [checkpoint, damaged] = choose_together(request, run.checkpoints(), ranks.mesh);
+  // Holds the directory from here on; nothing in it is touched before.
+  CheckpointWriter checkpoints(
+      {.root = run.checkpoints(),
+       .keep_latest = config.checkpoint.keep_latest,
+       .keep_best = config.checkpoint.keep_best,
+       .async = config.checkpoint.async,
+       .start_step = checkpoint.empty() ? 0 : read_checkpoint_facts(checkpoint).step,
+       .damaged = damaged,
+       .ranks = &ranks.mesh.saving()});
+  TrainEnd ended{ExitCode::kDone, leads};
+  run_for_all(ranks, [&] {
+    const Stopwatch start;
+    Session session = open_session(config, ranks, quarantine_path(run, ranks.mesh));
+    require_agreement(session);
+    const TrainState state = restore(session, request, checkpoint);
+
+    const double peak_flops =
+        leads ? begin_run(run, request, session, state) : config.metrics.peak_flops;
+    (void)ranks.mesh.world().sum(std::vector<std::int64_t>{0});  // the directory is ready
+    print_variables(out);
+    if (!checkpoint.empty()) out << "resuming from " << checkpoint << "\n";
+    out << "model with " << config::count_parameters(session.model_config) << " parameters, "
+        << session.loader->records() << " training records, ready after "
+        << describe_seconds(start.seconds());
+    if (ranks.mesh.size() > 1) out << " on " << config::describe(ranks.mesh.shape());
+    out << std::endl;
+
+    Loop loop(session, run, checkpoints, state, peak_flops, out);
+    const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));
+    const Loop::End end = loop.run(stop);
+    if (leads) write_summary(run, session, loop, end);
+    ended.code = print_end(out, request, run, session, loop, end);
+  });
+  return ended;
+}
+
+}  // namespace
+
+TrainEnd train(const TrainRequest& request, std::ostream& out) {
+  const config::RunConfig& config = request.config;
+  const Ranks ranks = join_ranks(config, config::read_model_config(config.model.path));
+  std::ostream nowhere(nullptr);
+  TrainEnd end;
+  run_for_all(ranks,
+              [&] { end = train_on(ranks, request, ranks.mesh.rank() == 0 ? out : nowhere); });
+  if (ranks.health) ranks.health->finish();
+  return end;
 }
 
 }  // namespace tributary::train

@@ -2,6 +2,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
 #include "core/exit_code.h"
@@ -10,16 +11,26 @@ namespace tributary::train {
 
 struct TrainRequest {
   config::RunConfig config;
-  std::string resume;          // empty: a fresh run; `auto`: the newest checkpoint, or fresh; PATH
-  std::string command;         // as typed, for environment.json
-  std::string resume_command;  // what to type to go on
+  std::string resume;      // empty: a fresh run; `auto`: the newest checkpoint, or fresh; PATH
+  bool fall_back = false;  // with `auto`: past damaged checkpoints to the newest whole one
+  std::vector<std::string> accepted_changes;  // keys of the identity that may differ
+  bool allow_nonfinite = false;               // weights to begin with may hold NaN or infinity
+  std::string command;                        // as typed, for environment.json
+  std::string resume_command;                 // what to type to go on
 };
 
-/// Trains as the configuration says and leaves the run's directory behind; `out` gets the progress.
+struct TrainEnd {
+  ExitCode code = ExitCode::kDone;
+  bool leads = true;  // rank 0, whose part it is to speak and to write for all
+};
+
+/// Trains as the configuration says and leaves the run's directory behind; `out` gets the progress
+/// of rank 0.
 ///
-/// Returns kDone, kTerminated after SIGTERM or Ctrl-C (a checkpoint is committed), or kNonFinite.
-/// errors: Fault::kInput for a configuration, model, data set or checkpoint that cannot be used,
+/// The code is kDone, kTerminated after SIGTERM or Ctrl-C (a checkpoint is committed), or
+/// kNonFinite. errors: Fault::kInput for a configuration, model, data set or checkpoint that cannot
+/// be used,
 ///         each before the first step; kDataLimit when too many records are bad; Fault::kResource
-[[nodiscard]] ExitCode train(const TrainRequest& request, std::ostream& out);
+[[nodiscard]] TrainEnd train(const TrainRequest& request, std::ostream& out);
 
 }  // namespace tributary::train

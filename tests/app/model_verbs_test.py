@@ -1,6 +1,6 @@
 """Runs `tributary forward` and `tributary generate` as a user does: answers, exit codes and words.
 
-Usage: model_verbs_test.py TRIBUTARY
+Usage: model_verbs_test.py TRIBUTARY STORE_IN_BF16
 """
 
 import json
@@ -13,16 +13,20 @@ import tempfile
 import unittest
 import zlib
 
-TRIBUTARY = sys.argv.pop(1)
+TRIBUTARY, STORE_IN_BF16 = sys.argv.pop(1), sys.argv.pop(1)
 VOCAB, WIDTH, MLP, HEADS = 258, 16, 32, 2
 START, END = 256, 257
+USER_TURN = [START, *b"user\nwhy?", END, *b"\n", START, *b"assistant\n"]
 
 
 def write_safetensors(path, tensors):
     """tensors: name -> (dtype, shape, flat numbers)."""
     header, data = {}, b""
     for name, (dtype, shape, values) in tensors.items():
-        packed = struct.pack(f"<{len(values)}{'f' if dtype == 'F32' else 'q'}", *values)
+        if dtype == "BF16":  # the upper half of an f32
+            packed = b"".join(struct.pack("<f", value)[2:] for value in values)
+        else:
+            packed = struct.pack(f"<{len(values)}{'f' if dtype == 'F32' else 'q'}", *values)
         header[name] = {"dtype": dtype, "shape": shape,
                         "data_offsets": [len(data), len(data) + len(packed)]}
         data += packed
@@ -202,14 +206,22 @@ class ModelVerbs(unittest.TestCase):
         return answer
 
     def test_generate_prints_what_forward_ranks_first(self):
-        prompt = [START, *b"system\nYou are a helpful assistant.", END, *b"\n",
-                  START, *b"user\nwhy?", END, *b"\n", START, *b"assistant\n"]
+        prompt = [START, *b"system\nYou are a helpful assistant.", END, *b"\n", *USER_TURN]
+        self.check_answer(prompt)
+
+    def test_generate_takes_the_system_prompt_that_is_given(self):
+        self.check_answer([START, *b"system\nBe brief.", END, *b"\n", *USER_TURN],
+                          "--system", "Be brief.")
+        self.check_answer(USER_TURN, "--system", "")
+
+    def check_answer(self, prompt, *more):
+        """Prints the text of the tokens that forward ranks first after these."""
         answer = self.greedy_by_forward(prompt, 6)
         if END in answer:
             answer = answer[:answer.index(END)]
         self.assertGreater(len(answer), 2)  # else the model proves nothing: change its seed
         code, out, error = self.run_verb("generate", self.model, "--prompt", "why?",
-                                         "--max-new-tokens", str(len(answer)))
+                                         "--max-new-tokens", str(len(answer)), *more)
         self.assertEqual((code, error), (0, ""))
         text = bytes(token for token in answer if token < START).decode("utf-8", "replace")
         self.assertEqual(out.decode("utf-8", "replace"), text + "\n")
@@ -244,7 +256,7 @@ class ModelVerbs(unittest.TestCase):
                 self.assert_refused(
                     ["generate", self.model, "--prompt", "what?", "--image", image], *expected)
 
-    def test_generate_answers_from_a_run_as_from_its_export(self):
+    def train_tiny_run(self):
         question = {"messages": [{"role": "user", "content": "why?"},
                                  {"role": "assistant", "content": "so"}]}
         with open(self.path("train.jsonl"), "w") as out:
@@ -262,18 +274,42 @@ optimizer: {{learning_rate: 0.01}}
         code, _, error = self.run_verb("train", self.path("run.yaml"))
         self.assertEqual(code, 0, error)
 
-        def answer(directory):
-            code, out, error = self.run_verb("generate", directory, "--prompt", "why?",
-                                             "--max-new-tokens", "12")
-            self.assertEqual((code, error), (0, ""))
-            return out
+    def answer(self, directory, expected_note=""):
+        code, out, error = self.run_verb("generate", directory, "--prompt", "why?",
+                                         "--max-new-tokens", "12")
+        self.assertEqual((code, error), (0, expected_note))
+        return out
 
+    def test_generate_answers_from_a_run_as_from_its_export(self):
+        self.train_tiny_run()
         code, _, error = self.run_verb("checkpoint", "export", self.path("run"),
                                        "-o", self.path("exported"))
         self.assertEqual(code, 0, error)
-        trained = answer(self.path("run"))
-        self.assertEqual(answer(self.path("exported")), trained)
-        self.assertNotEqual(answer(self.model), trained)
+        trained = self.answer(self.path("run"))
+        self.assertEqual(self.answer(self.path("exported")), trained)
+        self.assertNotEqual(self.answer(self.model), trained)
+
+    def test_generate_computes_bf16_weights_in_f32(self):
+        self.train_tiny_run()
+        narrow = self.path("narrow")
+        subprocess.run([STORE_IN_BF16, self.path("run"), narrow], check=True)
+        note = "generate: weights of {} are BF16; the CPU computes them in F32\n"
+        from_run = self.answer(narrow, note.format(f"{narrow}/checkpoints/step-3"))
+        code, _, error = self.run_verb("checkpoint", "export", narrow,
+                                       "-o", self.path("exported"))
+        self.assertEqual(code, 0, error)
+        self.assertEqual(self.answer(self.path("exported"), note.format(self.path("exported"))),
+                         from_run)
+
+        # The same numbers stored in f32 give the same answer: nothing was computed in bf16.
+        weights = {name: ("BF16", *rest) for name, (_, *rest) in random_weights().items()}
+        write_safetensors(self.path("model/model.safetensors"), weights)
+        rounded = self.answer(self.model, note.format(self.model))
+        wide = {name: ("F32", shape, [struct.unpack("<f", b"\0\0" + struct.pack("<f", v)[2:])[0]
+                                      for v in values])
+                for name, (_, shape, values) in weights.items()}
+        write_safetensors(self.path("model/model.safetensors"), wide)
+        self.assertEqual(self.answer(self.model), rounded)
 
     def test_sampling_depends_on_the_seed_alone(self):
         def sample(seed):
@@ -297,9 +333,30 @@ optimizer: {{learning_rate: 0.01}}
                 ([self.model, "--prompt", ""], "app: the prompt is empty"),
                 ([self.model, *ask, "--top-p", "0"], "found: top_p 0"),
                 ([self.model, *ask, "--temperature", "-1"], "found: temperature -1"),
-                ([self.model], "command line not understood")):
-            with self.subTest(expected[0]):
+                ([self.model], "command line not understood"),
+                ([self.model, *ask, "--max-new-tokens", "0"], "app: an answer needs room",
+                 "where: --max-new-tokens", "found: 0"),
+                ([self.model, *ask, "--max-new-tokens", "-3"], "app: an answer needs room",
+                 "found: -3", "expected: 1 or more"),
+                ([self.model, *ask, "--max-new-tokens", "9" * 30],
+                 "app: the answer may outgrow the model's context", "expected: 1 to "),
+                ([self.model, *ask, "--max-new-tokens", "many"], "--max-new-tokens")):
+            with self.subTest(words):
                 self.assert_refused(["generate", *words], *expected)
+
+    def test_generate_stays_within_the_positions_of_the_model(self):
+        system = ["--system", ""]
+        ask = ["generate", self.model, "--prompt", "why?", *system, "--max-new-tokens"]
+        room = CONFIG["max_position_embeddings"] - len(USER_TURN)
+        self.assert_refused([*ask, str(room + 1)], "app: the answer may outgrow the model's context",
+                            f"found: {room + 1} after a prompt of {len(USER_TURN)} tokens",
+                            f"expected: 1 to {room}", "max_position_embeddings is 512",
+                            f"fix: --max-new-tokens {room}")
+        self.assert_refused([*ask, "1000000000000"], "app: the answer may outgrow")
+        self.assertEqual(self.run_verb(*ask, str(room))[0], 0)
+        self.assert_refused(["generate", self.model, "--prompt", "why? " * 110, *system],
+                            "app: the prompt fills the model's context",
+                            "fewer than max_position_embeddings 512")
 
     def test_generate_names_the_file_that_a_model_lacks(self):
         os.remove(self.path("model/tokenizer.json"))

@@ -13,7 +13,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -21,11 +20,13 @@ import sys
 import tempfile
 import zlib
 
+from find_browser import find_browser
+
 SOURCES = ["documents", "frames", "pairs", "shapes", "words"]
 STEPS = 900
 ATTACK = "<script>window.broken = true; console.error('script ran')</script>"
 CHARTS = ["loss", "held-out", "learning-rate", "gradient", "throughput", "phases", "fill",
-          "memory", "machine"]
+          "memory", "machine", "waiting"]
 
 
 def png(width, height, pixel):
@@ -77,7 +78,8 @@ def metrics_line(rng, step):
             "tokens": 1350, "target_tokens": 96, "samples": 32, "microbatches": 1,
             "tokens_per_second": 1350 / sum(seconds.values()), "seconds": seconds,
             "loss_by_source": noisy, "fill": min(1, rng.gauss(0.955, 0.02)), "padding": 0.0,
-            "mfu": rng.gauss(0.31, 0.01), "bytes": 3.1e8 + 9e7 * min(1, step / 80),
+            "mfu": rng.gauss(0.31, 0.01), "hfu": rng.gauss(0.4, 0.01),
+            "waiting": {"samples": seconds["data"] * 0.8, "packing": 0.0001}, "bytes": 3.1e8 + 9e7 * min(1, step / 80),
             "skipped": False}
     if step == 412:
         line.update(loss=None, grad_norm=None, skipped=True, skip_reason="loss is not finite",
@@ -179,11 +181,8 @@ def run_browser(command):
         return None
 
 
-def open_in_browser(page, *options):
+def open_in_browser(browser, page, *options):
     """Returns what the browser prints; its console must stay empty."""
-    names = ["chromium", "chromium-browser", "google-chrome"]
-    browser = next(filter(None, map(shutil.which, names)), None)
-    assert browser, "no Chromium on this machine: install the package chromium"
     for attempt in range(3):  # on an overloaded machine Chromium hangs now and then while starting
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
             done = run_browser(
@@ -216,6 +215,8 @@ def check_page(dom, page):
     assert sorted(seen.series) == sorted(CHARTS), f"charts drawn: {sorted(seen.series)}"
     assert len(seen.series["loss"]) == 7, "total, five sources and the held-out loss"
     assert len(seen.series["phases"]) == 5, "five phases"
+    assert len(seen.series["machine"]) == 2, "MFU and HFU"
+    assert len(seen.series["waiting"]) == 2, "for samples and for packing"
     assert seen.images >= 25, f"{seen.images} pictures"
     words = "".join(source.texts)
     assert words.count(ATTACK) >= 4, "text of the run is not shown as it is"
@@ -226,13 +227,14 @@ def check_page(dom, page):
 
 def main():
     program = sys.argv[1]
+    browser = find_browser()
     folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
     with tempfile.TemporaryDirectory() as root:
         run = pathlib.Path(root) / "runs" / "demo"
         write_run(run)
         subprocess.run([program, "report", str(run)], check=True, capture_output=True)
         page = run / "report.html"
-        dom = open_in_browser(page, "--window-size=1280,1000", "--dump-dom")
+        dom = open_in_browser(browser, page, "--window-size=1280,1000", "--dump-dom")
         check_page(dom, page.read_text())
 
         views = {"light": ["--window-size=1280,4200"]}
@@ -241,13 +243,13 @@ def main():
             views["narrow"] = ["--window-size=520,7000"]
         for name, options in views.items():
             target = (folder or pathlib.Path(root)) / f"report-{name}.png"
-            open_in_browser(page, *options, f"--screenshot={target}")
+            open_in_browser(browser, page, *options, f"--screenshot={target}")
             assert target.stat().st_size > 60_000, f"{target} is nearly empty"
 
         for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
             (run / name).unlink()
         subprocess.run([program, "report", str(run), "-o", str(page)], check=True, capture_output=True)
-        dom = open_in_browser(page, "--dump-dom")
+        dom = open_in_browser(browser, page, "--dump-dom")
         for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
             assert f"<code>{name}</code> is missing" in dom, f"{name} is not named as missing"
     print(f"{len(CHARTS)} charts, console empty, no reference to the outside")

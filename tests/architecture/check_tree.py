@@ -75,7 +75,7 @@ def check_includes(root, rooms):
 
 def check_executable_is_torch_free(root):
     """The command line answers in milliseconds because torch lives in the engine library alone."""
-    for folder in ("src/app/cli", "src/app/report"):
+    for folder in ("src/app/cli", "src/app/launch", "src/app/report"):
         for path in code_files(root, folder):
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 found = INCLUDE.match(line)

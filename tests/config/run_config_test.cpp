@@ -191,6 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{kLeast + "optimizer: {groups: {match: a}}", {"optimizer.groups", "a list of maps"}},
         BadText{kLeast + "optimizer: {groups: [3]}", {"list item is not a map", "groups.0"}},
         BadText{kLeast + "checkpoint: {async: yes}", {"checkpoint.async", "found: yes", "true or"}},
+        BadText{kLeast + "checkpoint: {every: 0}", {"checkpoint.every", "found: 0", "from 1 to"}},
         BadText{kLeast + "checkpoint: {keep_latest: 1}", {"keep_latest", "found: 1", "from 2"}},
         BadText{kLeast + "model: {freeze: [language]}", {"duplicate key", "model"}},
         BadText{"model: {path: m, freeze: [language]}",

@@ -42,6 +42,8 @@ RunConfig random_config(std::mt19937_64& random) {
         return below(2) == 1;
       case KeyType::kWhole:
         return static_cast<std::int64_t>(key.range.least + part * span + 0.5);
+      case KeyType::kDegree:
+        return static_cast<std::int64_t>(1 + below(64));
       case KeyType::kNumber:
         return key.range.least + span * (below(2) == 1 ? part : part * 1e-9);
       case KeyType::kText:
@@ -66,6 +68,8 @@ RunConfig random_config(std::mt19937_64& random) {
     config.optimizer.groups[i].match = std::to_string(i) + texts[below(texts.size())];
     config.optimizer.groups[i].weight_decay = below(2) == 1 ? -1.0 : 0.25;
   }
+  if (below(2) == 1) config.parallel.cp = {0};  // auto
+  config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";
   config.model.path = "model";

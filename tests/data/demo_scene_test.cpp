@@ -165,19 +165,20 @@ TEST(DemoScene, AsksForTheLinesOfAReceiptByTheirPlace) {
 TEST(DemoScene, DrawsTheTallestBarOfTheChartTallest) {
   int charts = 0;
   for (const Scene& scene : scenes("document", 200)) {
-    if (answer_to(scene, "Which bar is the tallest?").empty()) continue;
+    if (answer_to(scene, "How high is the tallest bar?").empty()) continue;
     const Picture& picture = scene.pictures.front();
     const std::vector<bool> mask = mask_of(picture, main_colour(picture));
     std::array<int, 4> painted{};  // bars lie 42 pixels apart
     for (std::size_t at = 0; at < mask.size(); ++at)
       if (mask[at] && at / picture.width < 112) ++painted[at % picture.width / 42];
-    const auto bar = [&](auto found) {
-      return scene.content.substr(4 * (found - painted.begin()), 1);  // "H 7, F 5, ..." in lines
+    const auto height = [&](auto found) {
+      return scene.content.substr(4 * (found - painted.begin()) + 2,
+                                  1);  // "H 7, F 5, ..." in lines
     };
-    EXPECT_EQ(bar(std::ranges::max_element(painted)),
-              answer_to(scene, "Which bar is the tallest?"));
-    EXPECT_EQ(bar(std::ranges::min_element(painted)),
-              answer_to(scene, "Which bar is the shortest?"));
+    EXPECT_EQ(height(std::ranges::max_element(painted)),
+              answer_to(scene, "How high is the tallest bar?"));
+    EXPECT_EQ(height(std::ranges::min_element(painted)),
+              answer_to(scene, "How high is the shortest bar?"));
     ++charts;
   }
   EXPECT_GT(charts, 20);

@@ -9,9 +9,10 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/sha256.h"
 #include "data/loader/data_order.h"
 #include "data/record/record.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/data/small_mixture.h"
 
 namespace tributary::data {
 namespace {
@@ -19,104 +20,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// Gives the characters of the first turn as tokens; refuses a record whose text is "bad". Sleeps
-/// for a time that differs from record to record, so that threads finish out of order.
-class LetterEncoder final : public SampleEncoder {
- public:
-  Result<SampleShape> describe(const Record& record) const override {
-    auto sample = encode(record);
-    if (!sample) return sample.refusal();
-    return sample.value().shape();
-  }
-  Result<EncodedSample> encode(const Record& record) const override {
-    ++encoded;
-    const std::string text = std::get<std::string>(record.turns.front().parts.front());
-    std::this_thread::sleep_for(std::chrono::microseconds(text.size() * 7919 % 300));
-    if (text == "stop") throw std::runtime_error("encoder broke");
-    if (text.starts_with("bad")) return Refusal{"too_ugly", "text is " + text};
-    EncodedSample sample;
-    sample.key = record.key;
-    sample.tokens.assign(text.begin(), text.end());
-    sample.targets.assign(text.size(), 1);
-    return sample;
-  }
-  Result<HeldOutSample> encode_held_out(const Record& record) const override {
-    auto sample = encode(record);
-    if (!sample) return sample.refusal();
-    HeldOutSample held_out;
-    held_out.sample = std::move(sample).value();
-    held_out.answer = "x";
-    return held_out;
-  }
-  mutable std::atomic<int> encoded = 0;
-};
-
-std::string line_of(const std::string& text) {
-  return R"({"messages":[{"role":"user","content":")" + text +
-         R"("},{"role":"assistant","content":"x"}]})"
-         "\n";
-}
-
-/// A record a line: "<name><i>" padded to differing lengths.
-std::string lines_of(const std::string& name, int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i)
-    text += line_of(str(name, i) + std::string(static_cast<std::size_t>(i % 13), '.'));
-  return text;
-}
-
-std::string text_of(const EncodedSample& sample) {
-  return {sample.tokens.begin(), sample.tokens.end()};
-}
-
-class LoaderTest : public testing::Test {
- protected:
-  LoaderOptions options(int workers = 2) const {
-    LoaderOptions options;
-    options.data.sources = {source("small", 1.0), source("large", 3.0)};
-    options.data.workers = workers;
-    options.data.bad_at_least = 1000;
-    options.seed = 11;
-    options.batch_samples = 8;
-    return options;
-  }
-  config::SourceSection source(const std::string& name, double weight = 1.0) const {
-    return {.name = name,
-            .path = folder_.at(name + ".jsonl"),
-            .held_out = "",
-            .images = "",
-            .weight = weight};
-  }
-  void SetUp() override {
-    folder_.write("small.jsonl", lines_of("s", 10));
-    folder_.write("large.jsonl",
-                  lines_of("l", 50) + line_of("bad one") + "{broken\n" + lines_of("m", 30));
-  }
-  /// "id source key text" of the samples of `batches` batches.
-  std::vector<std::string> list(Loader& loader, int batches) const {
-    std::vector<std::string> samples;
-    for (int i = 0; i < batches; ++i)
-      for (const EncodedSample& sample : loader.next_batch())
-        samples.push_back(
-            str(sample.id, " ", sample.source, " ", sample.key, " ", text_of(sample)));
-    return samples;
-  }
-  /// Constructs a loader, takes batches until it fails; gives the message.
-  std::string failure(const LoaderOptions& chosen, ExitCode code = ExitCode::kInput) const {
-    try {
-      Loader loader(chosen, encoder_);
-      for (int i = 0; i < 200; ++i) (void)loader.next_batch();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.exit_code(), code);
-      return error.what();
-    }
-    return "no failure";
-  }
-
-  TemporaryFolder folder_;
-  LetterEncoder encoder_;
-};
 
 TEST_F(LoaderTest, ContentAndOrderDoNotDependOnThreads) {
   LoaderOptions one = options(1);
@@ -185,14 +88,18 @@ TEST_F(LoaderTest, QuarantinesABadRecordOnceAndReplacesIt) {
   EXPECT_THAT(state.bad, ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 1)));
   std::ifstream in(chosen.quarantine_path);
   std::set<std::string> codes;
+  std::set<std::string> beginnings;
   for (std::string line; std::getline(in, line);) {
     const Json entry = parse_json(line, "quarantine");
     codes.insert(entry.at("code"));
     EXPECT_THAT(entry.at("key").get<std::string>(), HasSubstr("large.jsonl:5"));
     EXPECT_EQ(entry.at("source"), 1);
     EXPECT_GT(entry.at("offset").get<int>(), 0);
+    beginnings.insert(entry.at("beginning_sha256"));
   }
   EXPECT_THAT(codes, ElementsAre("bad_json", "too_ugly"));
+  EXPECT_THAT(beginnings, testing::Contains(sha256("{broken").substr(0, 16)));
+  EXPECT_EQ(beginnings.size(), 2);
 }
 
 TEST_F(LoaderTest, StopsWhenTooManyRecordsAreBad) {
@@ -230,6 +137,76 @@ TEST_F(LoaderTest, AnExceptionOfAWorkerReachesTheCaller) {
         for (int i = 0; i < 30; ++i) (void)loader.next_batch();
       },
       std::runtime_error);
+}
+
+/// A disk that never answers: encodes nothing until it goes.
+class StuckEncoder final : public SampleEncoder {
+ public:
+  Result<SampleShape> describe(const Record&) const override { return Refusal{"stuck", ""}; }
+  Result<EncodedSample> encode(const Record&) const override {
+    end_.wait(false);
+    return Refusal{"stuck", ""};
+  }
+  Result<HeldOutSample> encode_held_out(const Record&) const override {
+    return Refusal{"stuck", ""};
+  }
+  void end() {
+    end_ = true;
+    end_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> end_ = false;
+};
+
+TEST_F(LoaderTest, ReportsAHangWhenASampleIsNotReadInTime) {
+  StuckEncoder stuck;
+  LoaderOptions chosen = options();
+  chosen.sample_deadline = std::chrono::milliseconds(20);
+  Loader loader(chosen, stuck);
+  try {
+    (void)loader.next_batch();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kHang);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("data: sample was not read in time"),
+                                    HasSubstr("sample 0"), HasSubstr("within 20 ms")));
+  }
+  stuck.end();
+}
+
+TEST_F(LoaderTest, RestoresADifferenceOnlyWhenItIsAccepted) {
+  Loader first(options(), encoder_);
+  (void)list(first, 3);
+  const LoaderState state = first.state();
+  folder_.write("small.jsonl", lines_of("t", 10));
+  LoaderOptions chosen = options();
+  chosen.seed = 12;
+  Loader second(chosen, encoder_);
+  const std::vector<std::string> one{"data.digest"};
+  EXPECT_THROW(second.restore(state, one), Error);
+  const std::vector<std::string> both{"data.digest", "run.seed"};
+  second.restore(state, both);
+  EXPECT_EQ(second.state().next_index, state.next_index);
+}
+
+TEST_F(LoaderTest, TellsAnotherImageFolderByItsImages) {
+  folder_.write("small.jsonl", lines_of("s", 9) +
+                                   R"({"messages":[{"role":"user","content":[{"type":"image_url",)"
+                                   R"("image_url":{"url":"a.png"}}]},)"
+                                   R"({"role":"assistant","content":"x"}]})"
+                                   "\n");
+  folder_.write("here/a.png", "one picture");
+  folder_.write("moved/a.png", "one picture");
+  folder_.write("other/a.png", "another picture");
+  const auto digest = [&](const char* images) {
+    LoaderOptions chosen = options();
+    chosen.data.sources[0].images = folder_.at(images);
+    return Loader(chosen, encoder_).state().sources;
+  };
+  EXPECT_EQ(digest("here"), digest("moved"));
+  EXPECT_NE(digest("here"), digest("other"));
+  EXPECT_EQ(digest("here")[1].images, "") << "no record of it has an image";
 }
 
 TEST_F(LoaderTest, ReadsAheadNoFurtherThanAllowed) {

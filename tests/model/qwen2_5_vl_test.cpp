@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
-#include <torch/torch.h>
 
 #include "core/error.h"
 #include "model/model.h"
@@ -145,7 +144,7 @@ std::unique_ptr<Model> small_model(std::vector<std::string> frozen = {}) {
     unit->materialize(at::kCPU, at::kFloat, std::ranges::count(frozen, unit->module()) == 0);
     const at::NoGradGuard no_gradients;
     at::manual_seed(++seed);
-    unit->flat_value().normal_(0, 0.05);
+    unit->shard_value().normal_(0, 0.05);
   }
   return model;
 }
@@ -158,7 +157,7 @@ at::Tensor loss_of(Model& model, const PackedBatch& batch) {
 std::vector<at::Tensor> gradients_of(const Model& model) {
   std::vector<at::Tensor> list;
   for (const auto& unit : model.units())
-    list.push_back(unit->trainable() ? unit->flat_gradient().clone() : at::Tensor());
+    list.push_back(unit->trainable() ? unit->shard_gradient().clone() : at::Tensor());
   return list;
 }
 
@@ -181,7 +180,7 @@ TEST(Qwen2_5Vl, GivesAPackTheSumOfTheGradientsOfItsSamples) {
   const auto model = small_model();
   for (const PackedBatch& batch : mixed_batches()) loss_of(*model, batch).backward();
   const std::vector<at::Tensor> alone = gradients_of(*model);
-  for (const auto& unit : model->units()) unit->flat_gradient().zero_();
+  for (const auto& unit : model->units()) unit->shard_gradient().zero_();
   loss_of(*model, pack(mixed_batches())).backward();
   const std::vector<at::Tensor> together = gradients_of(*model);
   for (std::size_t i = 0; i < alone.size(); ++i)
@@ -204,7 +203,7 @@ TEST(Qwen2_5Vl, LetsNoGradientPassBetweenSamples) {
   EXPECT_EQ(touched(batch.pixel_values_videos), std::pair(std::int64_t{0}, std::int64_t{32}));
   // Tokens that occur in other samples alone get no gradient; those of the third do.
   const at::Tensor embedding = model->units()[4]
-                                   ->flat_gradient()
+                                   ->shard_gradient()
                                    .view({-1})
                                    .narrow(0, 0, 60 * 32)
                                    .view({60, 32})
@@ -235,9 +234,9 @@ TEST(Qwen2_5Vl, TrainsTheSameBackboneWhenTheTowerIsFrozen) {
     const parallel::Unit& unit = *frozen->units()[i];
     SCOPED_TRACE(unit.name());
     if (unit.module() == "backbone")
-      EXPECT_TRUE(unit.flat_gradient().equal(trained->units()[i]->flat_gradient()));
+      EXPECT_TRUE(unit.shard_gradient().equal(trained->units()[i]->shard_gradient()));
     else
-      EXPECT_FALSE(unit.flat_gradient().defined());
+      EXPECT_FALSE(unit.shard_gradient().defined());
   }
 }
 
@@ -253,7 +252,7 @@ TEST(Qwen2_5Vl, TrainsTheTowerThroughAFrozenBackbone) {
   loss_of(*trained, batch).backward();
   loss_of(*model, batch).backward();
   for (std::size_t i = 0; i < 4; ++i)
-    EXPECT_TRUE(model->units()[i]->flat_gradient().equal(trained->units()[i]->flat_gradient()))
+    EXPECT_TRUE(model->units()[i]->shard_gradient().equal(trained->units()[i]->shard_gradient()))
         << model->units()[i]->name();
 }
 
@@ -262,7 +261,7 @@ TEST(Qwen2_5Vl, RecomputesToTheSameBits) {
   const auto model = small_model();
   loss_of(*model, batch).backward();
   const std::vector<at::Tensor> kept = gradients_of(*model);
-  for (const auto& unit : model->units()) unit->flat_gradient().zero_();
+  for (const auto& unit : model->units()) unit->shard_gradient().zero_();
   const std::vector<std::string> modules = {"vision", "projector", "backbone"};
   model->set_recompute(modules);
   loss_of(*model, batch).backward();
@@ -276,7 +275,7 @@ TEST(Qwen2_5Vl, LeavesTheTowerAloneInATextPack) {
   const std::vector<PackedBatch> batches = mixed_batches();
   loss_of(*model, pack({batches[1], batches[1]})).backward();
   for (const auto& unit : model->units())
-    EXPECT_EQ(unit->flat_gradient().abs().max().item<double>() > 0, unit->module() == "backbone")
+    EXPECT_EQ(unit->shard_gradient().abs().max().item<double>() > 0, unit->module() == "backbone")
         << unit->name();
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
-#include <torch/torch.h>
 
 #include "core/error.h"
 
@@ -32,13 +31,13 @@ config::VisionConfig small_config() {
 /// A tower with every parameter drawn from N(0, 0.05^2).
 struct Tower {
   explicit Tower(bool trains_vision = true, bool trains_projector = true)
-      : config(small_config()), vision(config, units) {
+      : config(small_config()), vision(config, {}, units) {
     at::manual_seed(3);
     for (const auto& unit : units) {
       unit->materialize(at::kCPU, at::kFloat,
                         unit->module() == "vision" ? trains_vision : trains_projector);
       const at::NoGradGuard no_gradients;
-      unit->flat_value().normal_(0, 0.05);
+      unit->shard_value().normal_(0, 0.05);
     }
   }
 
@@ -49,8 +48,8 @@ struct Tower {
   [[nodiscard]] std::vector<at::Tensor> gradients() const {
     std::vector<at::Tensor> list;
     for (const auto& unit : units) {
-      list.push_back(unit->flat_gradient().clone());
-      unit->flat_gradient().zero_();
+      list.push_back(unit->shard_gradient().clone());
+      unit->shard_gradient().zero_();
     }
     return list;
   }
@@ -100,11 +99,11 @@ TEST(Qwen2_5VlVision, AttendsInWindowsButForTheChosenLayers) {
   config::VisionConfig windows_only = small_config();
   windows_only.full_attention_layers = {};
   std::vector<std::unique_ptr<parallel::Unit>> units;
-  Qwen2_5VlVision vision(windows_only, units);
+  Qwen2_5VlVision vision(windows_only, {}, units);
   for (const auto& unit : units) {
     unit->materialize(at::kCPU, at::kFloat, true);
     const at::NoGradGuard no_gradients;
-    unit->flat_value().normal_(0, 0.05);
+    unit->shard_value().normal_(0, 0.05);
   }
   rows.mutable_grad().zero_();
   vision(rows, {&grid, 1}, {}).slice(0, 0, 1).pow(2).sum().backward();
@@ -143,13 +142,13 @@ TEST(Qwen2_5VlVision, BuildsNoGraphWhereItIsFrozen) {
   Tower half(/*trains_vision=*/false);
   trained.vision(trained.rows(grid, 1), {&grid, 1}, {}).pow(2).sum().backward();
   for (const Keep keep : {Keep::kActivations, Keep::kInput}) {
-    half.units.back()->flat_gradient().zero_();
+    half.units.back()->shard_gradient().zero_();
     half.vision(half.rows(grid, 1), {&grid, 1}, {.vision = keep, .projector = keep})
         .pow(2)
         .sum()
         .backward();
-    EXPECT_FALSE(half.units.front()->flat_gradient().defined());
-    EXPECT_TRUE(half.units.back()->flat_gradient().equal(trained.units.back()->flat_gradient()));
+    EXPECT_FALSE(half.units.front()->shard_gradient().defined());
+    EXPECT_TRUE(half.units.back()->shard_gradient().equal(trained.units.back()->shard_gradient()));
   }
 }
 

@@ -97,13 +97,13 @@ inline double largest(const at::Tensor& tensor) { return at::abs(tensor).max().i
 /// All gradients of a model in one vector.
 inline at::Tensor all_gradients(const Model& model) {
   std::vector<at::Tensor> parts;
-  for (const auto& unit : model.units()) parts.push_back(unit->flat_gradient());
+  for (const auto& unit : model.units()) parts.push_back(unit->shard_gradient());
   return at::cat(parts).clone();
 }
 
 inline void clear_gradients(Model& model) {
   for (const auto& unit : model.units()) {
-    at::Tensor gradient = unit->flat_gradient();
+    at::Tensor gradient = unit->shard_gradient();
     gradient.zero_();
   }
 }

@@ -21,7 +21,7 @@ std::vector<std::string> names_of(const Unit& unit) {
 TEST(Blocks, DeclareTheirParametersUnderCheckpointNames) {
   Unit unit("backbone", "layer");
   const Linear down(unit, "mlp.down_proj", {.in = 6, .out = 4});
-  const JoinedLinear qkv(unit, {"q", "k", "v"}, {4, 2, 2}, {.in = 4, .bias = Bias::kZeros});
+  const JoinedLinear qkv(unit, {"q", "k", "v"}, {{4}, {2}, {2}}, {.in = 4, .bias = Bias::kZeros});
   const Norm norm(unit, "norm", 4, 1e-6);
   EXPECT_THAT(names_of(unit),
               testing::ElementsAre("mlp.down_proj.weight", "q.weight", "k.weight", "v.weight",
@@ -30,9 +30,10 @@ TEST(Blocks, DeclareTheirParametersUnderCheckpointNames) {
 
 TEST(JoinedLinear, EqualsTheSeparateProducts) {
   Unit unit("backbone", "layer");
-  const JoinedLinear joined(unit, {"q", "k", "v"}, {4, 3, 2}, {.in = 5, .bias = Bias::kZeros});
+  const JoinedLinear joined(unit, {"q", "k", "v"}, {{4}, {3}, {2}},
+                            {.in = 5, .bias = Bias::kZeros});
   unit.materialize(at::kCPU, at::kDouble, /*trainable=*/false);
-  unit.flat_value().normal_();
+  unit.shard_value().normal_();
   const at::Tensor x = at::randn({7, 5}, at::kDouble);
   std::vector<at::Tensor> parts;
   for (std::size_t i = 0; i < 3; ++i)
@@ -43,9 +44,9 @@ TEST(JoinedLinear, EqualsTheSeparateProducts) {
 TEST(LanguageHead, SharesTheWeightOfATiedEmbedding) {
   Unit unit("backbone", "embed");
   const Embedding embedding(unit, "embed_tokens", 6, 3, 0.02);
-  const LanguageHead head(embedding);
+  const LanguageHead head(unit, embedding);
   unit.materialize(at::kCPU, at::kDouble, /*trainable=*/false);
-  unit.flat_value().normal_();
+  unit.shard_value().normal_();
   EXPECT_EQ(unit.parameters().size(), 1u);
   const at::Tensor rows = embedding(at::arange(6, at::kLong));
   EXPECT_LT(at::abs(head(rows) - at::matmul(rows, rows.t())).max().item<double>(), 1e-13);

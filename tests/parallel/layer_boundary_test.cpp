@@ -21,7 +21,7 @@ Outcome run_two_layers(Keep keep, bool input_needs_gradient) {
   Unit unit("backbone", "layer");
   const Linear linear(unit, "linear", {.in = 8, .out = 8, .bias = Bias::kZeros});
   unit.materialize(at::kCPU, at::kFloat, /*trainable=*/true);
-  unit.flat_value().copy_(at::linspace(-0.4, 0.5, unit.flat_value().numel()));
+  unit.shard_value().copy_(at::linspace(-0.4, 0.5, unit.shard_value().numel()));
   const at::Tensor input =
       at::linspace(-1, 1, 40).view({5, 8}).requires_grad_(input_needs_gradient);
   Outcome outcome;
@@ -34,7 +34,7 @@ Outcome run_two_layers(Keep keep, bool input_needs_gradient) {
   outcome.out = hidden.detach();
   torch::autograd::backward({at::sum(hidden * hidden)});
   outcome.input_gradient = input.grad();
-  outcome.parameter_gradient = unit.flat_gradient();
+  outcome.parameter_gradient = unit.shard_gradient();
   return outcome;
 }
 

@@ -1,5 +1,3 @@
-#include "parallel/parameter.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/error.h"
+#include "parallel/unit.h"
 
 namespace tributary::parallel {
 namespace {
@@ -22,9 +21,9 @@ TEST(Unit, StartsEachParameterAt64Bytes) {
   for (const auto& parameter : unit.parameters()) {
     EXPECT_EQ(parameter->offset * 4 % 64, 0) << parameter->name;
     EXPECT_EQ(parameter->value.const_data_ptr(),
-              unit.flat_value().const_data_ptr<float>() + parameter->offset);
+              unit.shard_value().const_data_ptr<float>() + parameter->offset);
   }
-  EXPECT_EQ(unit.flat_value().numel(), 16 + 48 + 16);
+  EXPECT_EQ(unit.shard_value().numel(), 16 + 48 + 16);
 }
 
 TEST(Unit, KeepsJoinedParametersBackToBack) {
@@ -35,7 +34,7 @@ TEST(Unit, KeepsJoinedParametersBackToBack) {
   unit.materialize(at::kCPU, at::kFloat, /*trainable=*/true);
   EXPECT_EQ(joined.value.sizes(), at::IntArrayRef({5, 5}));
   EXPECT_EQ(joined.parts[1]->offset, joined.parts[0]->offset + 15);
-  unit.flat_value().copy_(at::arange(unit.flat_value().numel(), at::kFloat));
+  unit.shard_value().copy_(at::arange(unit.shard_value().numel(), at::kFloat));
   EXPECT_TRUE(at::equal(joined.value.narrow(0, 0, 3), joined.parts[0]->value));
   EXPECT_TRUE(at::equal(joined.value.narrow(0, 3, 2), joined.parts[1]->value));
 }
@@ -45,10 +44,10 @@ TEST(Unit, AddsGradientsIntoTheFlatBufferInPlace) {
   Parameter& plain = unit.declare("plain", {4}, kOnes);
   const JoinedParameters& joined = unit.declare_joined({"q", "k"}, {3, 2}, {}, kOnes);
   unit.materialize(at::kCPU, at::kFloat, /*trainable=*/true);
-  const void* buffer = unit.flat_gradient().const_data_ptr();
+  const void* buffer = unit.shard_gradient().const_data_ptr();
   for (int microbatch = 1; microbatch <= 3; ++microbatch) {
     torch::autograd::backward({at::sum(plain.value * 2) + at::sum(joined.value * 5)});
-    EXPECT_EQ(unit.flat_gradient().const_data_ptr(), buffer);
+    EXPECT_EQ(unit.shard_gradient().const_data_ptr(), buffer);
     EXPECT_EQ(plain.value.grad().const_data_ptr(), buffer);
     EXPECT_TRUE(at::equal(unit.gradient_of(plain), at::full({4}, 2.0 * microbatch)));
     EXPECT_TRUE(at::equal(unit.gradient_of(*joined.parts[1]), at::full({2}, 5.0 * microbatch)));
@@ -60,7 +59,7 @@ TEST(Unit, HasNoGradientBufferWhenFrozen) {
   Unit unit("vision", "patches");
   Parameter& parameter = unit.declare("a", {3}, kOnes);
   unit.materialize(at::kCPU, at::kFloat, /*trainable=*/false);
-  EXPECT_FALSE(unit.flat_gradient().defined());
+  EXPECT_FALSE(unit.shard_gradient().defined());
   EXPECT_FALSE(unit.gradient_of(parameter).defined());
   EXPECT_FALSE(parameter.value.requires_grad());
 }

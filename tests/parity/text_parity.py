@@ -2,9 +2,9 @@
 
 import dataclasses
 import random
-import shutil
 
 import harness
+import round_trips
 import torch
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -115,58 +115,16 @@ def make_case(family, name, sizes, layout, lengths):
     return harness.Case(f"{family}: {name}", model, inputs)
 
 
-def load(directory, dtype):
-    """Returns the model and a sentence for each key that does not fit."""
-    model, report = AutoModelForCausalLM.from_pretrained(
-        directory, attn_implementation="eager", dtype=dtype, output_loading_info=True)
-    faults = [f"{kind}: {sorted(report[kind])}"
-              for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") if report[kind]]
-    return model.eval(), faults
-
-
-def round_trips(suite, case):
-    expected = harness.reference(case)
-    base = suite.directory(case)
-
-    def ours_of(directory):
-        return harness.compare(expected, harness.run_forward(suite.binary, directory, case.inputs),
-                               case.inputs.get("attention_mask"))
-
-    def fresh():
-        case.model.save_pretrained(base / "fresh")
-        return ours_of(base / "fresh")
-
-    def sharded():
-        case.model.save_pretrained(base / "sharded", max_shard_size="60KB")
-        count = len(list((base / "sharded").glob("*.safetensors")))
-        measures, faults = ours_of(base / "sharded")
-        return {"shards": count, **measures}, faults + ([] if count > 2 else ["it is one file"])
+def check_round_trips(suite, case):
+    saves = round_trips.TheirSaves(suite, case)
+    saves.check()
 
     def nested_config():
-        harness.publish(dataclasses.replace(case, flat_config=False), base / "nested")
-        return ours_of(base / "nested")
+        harness.publish(dataclasses.replace(case, flat_config=False), saves.base / "nested")
+        return saves.compare(saves.base / "nested")
 
-    def exported():
-        source, target = base / "source", base / "exported"
-        shutil.rmtree(target, ignore_errors=True)
-        harness.publish(case, source)
-        # A stale type in config.json must not round what we wrote.
-        text = (source / "config.json").read_text()
-        (source / "config.json").write_text(text.replace('"float32"', '"bfloat16"'))
-        suite.export(source, target)
-        model, faults = load(target, "auto")
-        given = {k: v for k, v in case.inputs.items() if v is not None}
-        with torch.no_grad():
-            found = model(**given, use_cache=False).logits
-            wanted = case.model(**given, use_cache=False).logits
-        if not torch.equal(found, wanted):
-            faults.append(f"logits differ by {(found - wanted).abs().max():.1e}")
-        return {"tensors": len(model.state_dict())}, faults
-
-    suite.check(f"{case.name}: saved fresh by transformers", fresh)
-    suite.check(f"{case.name}: saved in shards by transformers", sharded)
     suite.check(f"{case.name}: config.json of transformers 5.x", nested_config)
-    suite.check(f"{case.name}: exported by us", exported)
+    round_trips.check_export(suite, case, AutoModelForCausalLM, "auto", stale_type=True)
 
 
 def cases(suite):
@@ -175,7 +133,7 @@ def cases(suite):
         for spec in everything:
             suite.parity(make_case(family, *spec))
         for spec in everything[:2]:  # untied and tied
-            round_trips(suite, make_case(family, *spec))
+            check_round_trips(suite, make_case(family, *spec))
 
 
 if __name__ == "__main__":

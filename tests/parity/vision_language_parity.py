@@ -3,9 +3,9 @@
 import dataclasses
 import itertools
 import random
-import shutil
 
 import harness
+import round_trips
 import torch
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
@@ -199,67 +199,21 @@ def make_case(name, sizes, layout, samples):
     return harness.Case(name, model, inputs)
 
 
-def logits_of(model, case):
-    given = {key: value for key, value in case.inputs.items() if value is not None}
-    with torch.no_grad():
-        return model(**given, use_cache=False).logits
-
-
-def load(directory):
-    """Returns the model and a sentence for each key that does not fit."""
-    model, report = Qwen2_5_VLForConditionalGeneration.from_pretrained(
-        directory, attn_implementation="eager", dtype=torch.float32, output_loading_info=True)
-    faults = [f"{kind}: {sorted(report[kind])}"
-              for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") if report[kind]]
-    return model.eval(), faults
-
-
-def their_saves(suite, case):
-    """transformers writes (fresh, sharded, with in-memory names), we load."""
-    expected = harness.reference(case)
-    base = suite.directory(case)
-
-    def ours_of(directory):
-        return harness.compare(expected, harness.run_forward(suite.binary, directory, case.inputs))
-
-    def fresh():
-        case.model.save_pretrained(base / "fresh")
-        return ours_of(base / "fresh")
-
-    def sharded():
-        case.model.save_pretrained(base / "sharded", max_shard_size="60KB")
-        count = len(list((base / "sharded").glob("*.safetensors")))
-        measures, faults = ours_of(base / "sharded")
-        return {"shards": count, **measures}, faults + ([] if count > 2 else ["it is one file"])
+def check_round_trips(suite, case):
+    kind = Qwen2_5_VLForConditionalGeneration
+    saves = round_trips.TheirSaves(suite, case)
+    saves.check()
 
     def in_memory():
         harness.publish(dataclasses.replace(case, in_memory_names=True, flat_config=False),
-                        base / "memory")
-        model, faults = load(base / "memory")
-        model.save_pretrained(base / "again")
-        measures, more = ours_of(base / "again")
+                        saves.base / "memory")
+        model, faults = round_trips.load(kind, saves.base / "memory", torch.float32)
+        model.save_pretrained(saves.base / "again")
+        measures, more = saves.compare(saves.base / "again")
         return measures, faults + more
 
-    suite.check(f"{case.name}: saved fresh by transformers", fresh)
-    suite.check(f"{case.name}: saved in shards by transformers", sharded)
     suite.check(f"{case.name}: in-memory names", in_memory)
-
-
-def our_export(suite, case, export):
-    """We load and export, transformers loads: no missing or unexpected key, the same logits."""
-
-    def body():
-        source, target = suite.directory(case), suite.directory(case) / "exported"
-        shutil.rmtree(target, ignore_errors=True)
-        harness.publish(case, source)
-        export(source, target)
-        model, faults = load(target)
-        found, expected = logits_of(model, case), logits_of(case.model, case)
-        if not torch.equal(found, expected):
-            faults.append(f"logits differ by {(found - expected).abs().max():.1e}")
-        return {"tensors": len(model.state_dict())}, faults
-
-    suite.check(f"{case.name}: exported by us", body)
+    round_trips.check_export(suite, case, kind, torch.float32)
 
 
 def cases(suite):
@@ -267,9 +221,7 @@ def cases(suite):
     for spec in everything:
         suite.parity(make_case(*spec))
     for spec in everything[:2]:  # untied and tied
-        case = make_case(*spec)
-        their_saves(suite, case)
-        our_export(suite, case, suite.export)
+        check_round_trips(suite, make_case(*spec))
 
 
 if __name__ == "__main__":

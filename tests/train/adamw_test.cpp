@@ -150,7 +150,7 @@ TEST(AdamW, ContinuesBitEqualFromItsState) {
   }
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < straight.size(); ++i)
-    resumed[i]->flat_value().copy_(straight[i]->flat_value());
+    resumed[i]->shard_value().copy_(straight[i]->shard_value());
   second.restore(first.steps());
   for (int step = 4; step <= 6; ++step) {
     for (const Units* units : {&straight, &resumed}) fill_gradients(*units, step);
@@ -158,7 +158,7 @@ TEST(AdamW, ContinuesBitEqualFromItsState) {
     second.step(0.02, 0.5);
   }
   for (std::size_t i = 0; i < straight.size(); ++i)
-    EXPECT_TRUE(at::equal(resumed[i]->flat_value(), straight[i]->flat_value()));
+    EXPECT_TRUE(at::equal(resumed[i]->shard_value(), straight[i]->shard_value()));
 }
 
 TEST(AdamW, NamesItsStateByParameter) {
@@ -179,7 +179,7 @@ TEST(AdamW, KeepsAnF32MasterOfBf16Values) {
   // Steps far below the resolution of bf16 at 1 must add up in the master.
   const at::Tensor before = master.clone();
   for (int step = 1; step <= 4; ++step) {
-    for (const auto& unit : units) unit->flat_gradient().fill_(1);
+    for (const auto& unit : units) unit->shard_gradient().fill_(1);
     optimizer.step(1e-5, 1);
   }
   EXPECT_TRUE(at::allclose(before - master, at::full_like(master, 4e-5), 0, 1e-6));

@@ -22,7 +22,7 @@ struct Trained {
 
   Trained() : config(make_config()), optimizer(model->units(), config.optimizer) {
     for (const auto& unit : model->units()) {
-      at::Tensor gradient = unit->flat_gradient();
+      at::Tensor gradient = unit->shard_gradient();
       gradient.fill_(1);
     }
   }
@@ -37,7 +37,7 @@ struct Trained {
   /// Copies of all values and moments.
   [[nodiscard]] std::vector<at::Tensor> snapshot() const {
     std::vector<at::Tensor> copies;
-    for (const auto& unit : model->units()) copies.push_back(unit->flat_value().clone());
+    for (const auto& unit : model->units()) copies.push_back(unit->shard_value().clone());
     for (const NamedTensor& entry : optimizer.state()) copies.push_back(entry.value.clone());
     return copies;
   }
@@ -89,7 +89,7 @@ TEST(ApplyUpdate, ClipsTheGlobalNorm) {
   trained.config.optimizer.clip_norm = 0.5;
   double elements = 0;
   for (const auto& unit : trained.model->units())
-    elements += static_cast<double>(unit->flat_gradient().numel());
+    elements += static_cast<double>(unit->shard_gradient().numel());
   const Update update = apply_update(*trained.model, trained.optimizer, trained.config, 1.0);
   EXPECT_NEAR(update.grad_norm, std::sqrt(elements), 1e-3);
   const at::Tensor moment = trained.optimizer.state()[0].value;

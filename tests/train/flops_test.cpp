@@ -40,6 +40,7 @@ TEST(CountForward, GivesTheImageOfTheWorkedExample) {
   const ForwardFlops flops =
       count_forward(make_qwen2_5_vl_7b(), shape_of_image({1, 78, 138}, 2691));
   EXPECT_NEAR(flops.vision_linear, 13.594e12, 0.001e12);
+  EXPECT_NEAR(flops.patch_embedding, 2.0 * 78 * 138 * 1176 * 1280, 1);
   EXPECT_NEAR(flops.projector, 0.240e12, 0.001e12);
   EXPECT_NEAR(flops.vision_attention, 2.373e12 + 0.0958e12, 0.001e12);
   EXPECT_NEAR(flops.vision_linear + flops.projector + flops.vision_attention, 16.30e12, 0.01e12);
@@ -55,7 +56,7 @@ TEST(CountForward, GivesTheConstantsPerTokenOfTheBackbone) {
       config, {.tokens = {8192}, .target_tokens = {8192}, .images = {}, .videos = {}});
   EXPECT_NEAR((flops.backbone_linear + flops.head) / tokens, 14.141e9, 0.001e9);
   EXPECT_NEAR(flops.backbone_attention / 2 / tokens, 1.644e9, 0.001e9);
-  EXPECT_NEAR(count_training(flops, {}).full / tokens, 52.29e9, 0.01e9);
+  EXPECT_NEAR(count_training(flops, {}, {}).full / tokens, 52.29e9, 0.01e9);
 }
 
 TEST(CountTraining, CountsFrozenModulesByWhatTheirBackwardDoes) {
@@ -66,13 +67,37 @@ TEST(CountTraining, CountsFrozenModulesByWhatTheirBackwardDoes) {
                              .backbone_attention = 10000,
                              .head = 0};
   const auto train = [&](std::vector<std::string> frozen) {
-    return count_training(forward, frozen).full;
+    return count_training(forward, frozen, {}).full;
   };
   EXPECT_DOUBLE_EQ(train({}), 3 * 11111);
   EXPECT_DOUBLE_EQ(train({"vision"}), 11 + 3 * 100 + 3 * 11000);
   EXPECT_DOUBLE_EQ(train({"backbone"}), 3 * 111 + 2 * 1000 + 3 * 10000);
   EXPECT_DOUBLE_EQ(train({"vision", "projector", "backbone"}), 11111);
-  EXPECT_DOUBLE_EQ(count_training(forward, {}).causal, 3 * (1111 + 5000));
+  EXPECT_DOUBLE_EQ(count_training(forward, {}, {}).causal, 3 * (1111 + 5000));
+}
+
+TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
+  const ForwardFlops forward{.vision_linear = 1000,
+                             .patch_embedding = 1,
+                             .vision_attention = 100,
+                             .projector = 20000,
+                             .backbone_linear = 300000,
+                             .backbone_attention = 8000000,
+                             .head = 7};
+  const auto added = [&](std::vector<std::string> frozen, std::vector<std::string> recomputed) {
+    const TrainFlops with = count_training(forward, frozen, recomputed);
+    const TrainFlops without = count_training(forward, frozen, {});
+    EXPECT_EQ(with.causal, without.causal);
+    EXPECT_EQ(with.full, without.full);
+    EXPECT_EQ(without.hardware, without.causal);
+    return with.hardware - without.hardware;
+  };
+  EXPECT_DOUBLE_EQ(added({}, {"vision"}), 999 + 100) << "the patch embedding is in no layer";
+  EXPECT_DOUBLE_EQ(added({}, {"projector"}), 20000);
+  EXPECT_DOUBLE_EQ(added({}, {"backbone"}), 300000 + 4000000) << "nor is the head";
+  EXPECT_DOUBLE_EQ(added({}, {"vision", "projector", "backbone"}), 1099 + 20000 + 4300000);
+  EXPECT_DOUBLE_EQ(added({"vision"}, {"vision"}), 0) << "no backward, nothing to run again for";
+  EXPECT_DOUBLE_EQ(added({"backbone"}, {"backbone"}), 4300000) << "its input gradient needs it";
 }
 
 }  // namespace

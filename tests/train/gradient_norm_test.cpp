@@ -23,7 +23,7 @@ Units make_units() {
     units.back()->declare("weight", {elements}, {});
     units.back()->materialize(at::kCPU, at::kFloat, /*trainable=*/true);
     RandomStream random(7, "gradient", static_cast<std::uint64_t>(elements));
-    auto* values = units.back()->flat_gradient().data_ptr<float>();
+    auto* values = units.back()->shard_gradient().data_ptr<float>();
     for (std::int64_t i = 0; i < elements; ++i) values[i] = static_cast<float>(random.normal());
   }
   return units;
@@ -33,7 +33,7 @@ TEST(SumSquaredGradients, AddsAllUnits) {
   const Units units = make_units();
   double expected = 0;
   for (const auto& unit : units) {
-    const at::Tensor& flat = unit->flat_gradient();
+    const at::Tensor& flat = unit->shard_gradient();
     for (std::int64_t i = 0; i < flat.numel(); ++i)
       expected += std::pow(flat.const_data_ptr<float>()[i], 2.0);
   }
@@ -51,9 +51,9 @@ TEST(SumSquaredGradients, DependsOnNoThreadCount) {
 
 TEST(SumSquaredGradients, KeepsNanAndInfinity) {
   const Units units = make_units();
-  units[1]->flat_gradient()[8999] = std::numeric_limits<float>::infinity();
+  units[1]->shard_gradient()[8999] = std::numeric_limits<float>::infinity();
   EXPECT_TRUE(std::isinf(sum_squared_gradients(units)));
-  units[0]->flat_gradient()[3] = std::numeric_limits<float>::quiet_NaN();
+  units[0]->shard_gradient()[3] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(sum_squared_gradients(units)));
 }
 

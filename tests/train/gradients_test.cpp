@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "core/error.h"
 #include "tests/model/tiny_text_model.h"
@@ -130,10 +131,10 @@ TEST(AccumulateGradients, GivesAFrozenModuleNoGradientBuffer) {
   const auto trained = model::make_random_model(config);
   const auto frozen = model::make_random_model(config);
   for (const auto& unit : frozen->units()) {
-    const at::Tensor values = unit->flat_value().clone();
+    const at::Tensor values = unit->shard_value().clone();
     unit->materialize(at::kCPU, at::kFloat, unit->module() != "vision");
     const at::NoGradGuard no_grad;
-    at::Tensor into = unit->flat_value();
+    at::Tensor into = unit->shard_value();
     into.copy_(values);
   }
   const auto bins = cut_into(2, samples.size());
@@ -143,10 +144,10 @@ TEST(AccumulateGradients, GivesAFrozenModuleNoGradientBuffer) {
   for (std::size_t i = 0; i < frozen->units().size(); ++i) {
     const parallel::Unit& unit = *frozen->units()[i];
     if (unit.module() == "vision") {
-      EXPECT_FALSE(unit.flat_gradient().defined()) << unit.name();
+      EXPECT_FALSE(unit.shard_gradient().defined()) << unit.name();
       ++frozen_units;
     } else {
-      EXPECT_TRUE(at::equal(unit.flat_gradient(), trained->units()[i]->flat_gradient()))
+      EXPECT_TRUE(at::equal(unit.shard_gradient(), trained->units()[i]->shard_gradient()))
           << unit.name();
     }
   }

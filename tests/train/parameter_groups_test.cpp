@@ -13,6 +13,7 @@ using testing::HasSubstr;
 parallel::Parameter make_parameter(std::string name, std::vector<std::int64_t> shape) {
   return {.name = std::move(name),
           .shape = std::move(shape),
+          .split = {},
           .initializer = {},
           .value = {},
           .offset = 0};

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 #include <unistd.h>
 
 #include "core/error.h"
@@ -98,7 +100,7 @@ TEST(DescribeSeconds, ReadsAsAPersonSaysIt) {
 }
 
 TEST(StopRequest, IsAskedForByASignal) {
-  const StopRequest stop;
+  const StopRequest stop(std::chrono::seconds(30));
   EXPECT_FALSE(stop.asked());
   std::raise(SIGTERM);
   EXPECT_TRUE(stop.asked());
@@ -107,11 +109,32 @@ TEST(StopRequest, IsAskedForByASignal) {
 TEST(StopRequestDeathTest, EndsAtOnceOnTheSecondSignal) {
   EXPECT_EXIT(
       {
-        const StopRequest stop;
+        const StopRequest stop(std::chrono::seconds(30));
         std::raise(SIGINT);
         std::raise(SIGINT);
       },
       testing::ExitedWithCode(128 + SIGINT), "second signal ends at once");
+}
+
+TEST(StopRequestDeathTest, EndsWhenTheGraceAfterSigtermIsOver) {
+  EXPECT_EXIT(
+      {
+        const StopRequest stop(std::chrono::seconds(1));
+        std::raise(SIGTERM);
+        std::this_thread::sleep_for(std::chrono::minutes(1));  // a step that never ends
+      },
+      testing::ExitedWithCode(128 + SIGTERM), "the time that SIGTERM leaves is over");
+}
+
+TEST(StopRequestDeathTest, GivesAPersonAllTheTime) {
+  EXPECT_EXIT(
+      {
+        const StopRequest stop(std::chrono::seconds(1));
+        std::raise(SIGINT);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        _exit(stop.asked() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "stopping after this step");
 }
 
 TEST(TrainState, ReadsBackWhatItWrote) {

@@ -6,6 +6,7 @@ import pathlib
 import random
 import subprocess
 import sys
+import time
 
 import PIL.Image
 
@@ -113,6 +114,22 @@ def train(program, *arguments, **options):
     """Runs `tributary train` to its end."""
     return subprocess.run([program, "train", *map(str, arguments)], env=environment(), text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, **options)
+
+
+def start(program, config, until_step, *arguments, **options):
+    """Starts a run, waits until its metrics show a step, returns its process and directory."""
+    process = subprocess.Popen([program, "train", str(config), *map(str, arguments)], text=True,
+                               env=environment(), **{"stdout": subprocess.PIPE,
+                                                     "stderr": subprocess.PIPE, **options})
+    run = pathlib.Path(json.loads(config.read_text())["run"]["dir"])
+    metrics = run / "metrics.jsonl"
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline and process.poll() is None:
+        if metrics.exists() and metrics.read_text().count("\n") >= until_step:
+            return process, run
+        time.sleep(0.002)
+    process.kill()
+    raise AssertionError(f"no step {until_step}: {process.communicate()}")
 
 
 def read_lines(path):

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import safetensors.numpy
@@ -62,21 +61,6 @@ class TrainRun(unittest.TestCase):
             self.assertIn(word, result.stderr)
         return result
 
-    def start(self, config, until_step, *arguments):
-        """Starts a run and waits until its metrics show a step."""
-        process = subprocess.Popen([PROGRAM, "train", str(config), *arguments], text=True,
-                                   env=tiny_run.environment(), stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE)
-        run = pathlib.Path(json.loads(config.read_text())["run"]["dir"])
-        metrics = run / "metrics.jsonl"
-        deadline = time.monotonic() + 180
-        while time.monotonic() < deadline and process.poll() is None:
-            if metrics.exists() and metrics.read_text().count("\n") >= until_step:
-                return process, run
-            time.sleep(0.002)
-        process.kill()
-        self.fail(f"no step {until_step}: {process.communicate()}")
-
     # What a run leaves.
 
     def test_run_directory_holds_what_its_format_page_says(self):
@@ -97,6 +81,11 @@ class TrainRun(unittest.TestCase):
                                    places=4)
             self.assertLess(0, line["mfu_causal"])
             self.assertLess(line["mfu_causal"], line["mfu_full"])
+            self.assertEqual(line["hfu"], line["mfu_causal"])  # nothing is recomputed
+            self.assertEqual(set(line["waiting"]), {"samples", "packing"})
+            for wait in line["waiting"].values():
+                self.assertGreaterEqual(wait, 0)
+            self.assertLessEqual(sum(line["waiting"].values()), line["seconds"]["data"] + 2e-6)
             self.assertLessEqual(0, line["padding"])
             self.assertLess(line["padding"], 0.5)
         self.assertLess(metrics[-1]["loss"], metrics[0]["loss"])
@@ -184,7 +173,7 @@ class TrainRun(unittest.TestCase):
 
     def test_resumed_after_kill_9_is_bit_equal_to_one_never_interrupted(self):
         config = self.config("killed", run={"steps": 12})
-        process, run = self.start(config, until_step=7)
+        process, run = tiny_run.start(PROGRAM, config, until_step=7)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         result = tiny_run.train(PROGRAM, config, "--resume", "auto")
@@ -193,8 +182,8 @@ class TrainRun(unittest.TestCase):
         self.expect_equal_to_straight(run)
 
     def test_sigterm_commits_a_checkpoint_and_exits_with_15(self):
-        config = self.config("stopped", checkpoint={"every": 0})
-        process, run = self.start(config, until_step=2)
+        config = self.config("stopped", checkpoint={"every": 100})
+        process, run = tiny_run.start(PROGRAM, config, until_step=2)
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=180)
         self.assertEqual(process.returncode, 15, errors)
@@ -273,7 +262,7 @@ class TrainRun(unittest.TestCase):
         weights["model.norm.weight"][3] = math.inf
         safetensors.numpy.save_file(weights, model / "model.safetensors")
         config = self.config("infinite", model={"path": str(model), "weights": "pretrained"})
-        self.expect_fails(config, code=13, words=["3 steps in a row were not finite"])
+        self.expect_fails(config, "--allow-nonfinite", code=13, words=["3 steps in a row were not finite"])
         run = self.shared / "infinite"
         metrics = tiny_run.read_lines(run / "metrics.jsonl")
         skipped = tiny_run.read_lines(run / "skipped.jsonl")

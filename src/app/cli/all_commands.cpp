@@ -21,6 +21,8 @@ const std::vector<Command>& all_commands() {
        declare_forward},
       {"generate", "Answer a prompt about images, by a model or by the newest state of a run",
        declare_generate},
+      {"launch", "Run a verb as several ranks on this machine, and restart them when one fails",
+       declare_launch},
       {"report", "Draw a run as one HTML file that needs nothing else", declare_report},
   };
   return commands;

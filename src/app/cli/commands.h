@@ -14,6 +14,7 @@ Run declare_data_make_demo(Verb& verb);
 Run declare_doctor(Verb& verb);
 Run declare_forward(Verb& verb);
 Run declare_generate(Verb& verb);
+Run declare_launch(Verb& verb);
 Run declare_report(Verb& verb);
 Run declare_train(Verb& verb);
 

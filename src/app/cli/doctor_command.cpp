@@ -1,80 +1,81 @@
-#include <dlfcn.h>
-#include <filesystem>
-#include <fstream>
+#include <iomanip>
 #include <iostream>
-#include <thread>
+#include <sstream>
 
 #include "app/cli/commands.h"
-#include "app/engine/engine.h"
+#include "app/doctor/machine_facts.h"
 #include "core/error.h"
 
 namespace tributary::app {
 namespace {
 
-bool has_nvidia_driver() {
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
-  if (driver == nullptr) return false;
-  dlclose(driver);
-  return true;
-}
-
-/// A value of /proc/meminfo in GiB; 0 when it is not there.
-double read_memory_gib(const std::string& key) {
-  std::ifstream lines("/proc/meminfo");
-  std::string name;
-  double kib = 0;
-  for (std::string unit; lines >> name >> kib; std::getline(lines, unit))
-    if (name == key + ":") return kib / (1 << 20);
-  return 0;
+std::string gib(std::uint64_t bytes) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1)
+       << static_cast<double>(bytes) / static_cast<double>(std::uint64_t{1} << 30) << " GiB";
+  return text.str();
 }
 
 void print(const std::string& topic, const std::string& found) {
-  std::cout << topic << std::string(topic.size() < 12 ? 12 - topic.size() : 1, ' ') << found
+  std::cout << topic << std::string(topic.size() < 15 ? 15 - topic.size() : 1, ' ') << found
             << "\n";
 }
 
-void print_machine() {
-  print("cores", str(std::thread::hardware_concurrency()));
-  print("memory",
-        str(read_memory_gib("MemAvailable"), " GiB free of ", read_memory_gib("MemTotal"), " GiB"));
-  const auto disk = std::filesystem::space(".");
-  print("disk", str(disk.available >> 30, " GiB free here"));
+std::string describe_threads(const MachineFacts& facts) {
+  const std::string asked = facts.omp_num_threads
+                                ? "OMP_NUM_THREADS=" + escaped(*facts.omp_num_threads)
+                                : std::string("OMP_NUM_THREADS is not set");
+  return facts.engine ? str(facts.engine->threads, " for computing (run.threads); ", asked) : asked;
 }
 
-/// The CUDA engine is asked only where a driver is, so that a CPU machine never loads it.
-EngineKind choose_engine(bool driver) {
-  return driver && has_cuda_engine() ? EngineKind::kCuda : EngineKind::kCpu;
+std::string describe_devices(const MachineFacts& facts) {
+  std::string all = "cpu";
+  if (!facts.engine) return all + " (the engine does not load)";
+  for (const std::string& device : facts.engine->devices) all += "; " + device;
+  return all + " (" + facts.engine->device_state + ")";
 }
 
-std::string describe_devices(const EngineFacts& facts, bool driver) {
-  if (!facts.devices.empty()) {
-    std::string all;
-    for (const std::string& device : facts.devices) all += (all.empty() ? "" : "; ") + device;
-    return all + " (" + facts.device_state + ")";
+void print_facts(const MachineFacts& facts) {
+  const BuildFacts& build = facts.build;
+  print("tributary", str(build.version, ", commit ", build.commit, ", preset ", build.preset));
+  print("compiler", build.compiler);
+  print("libraries", build.libraries);
+  print("libtorch", facts.engine ? facts.engine->torch_version : "not loaded");
+  print("system", facts.system);
+  print("cpu", str(facts.cpu, facts.cpu_has_bf16 ? ", with bf16" : ", without bf16"));
+  print("cores", str(facts.usable_cores, " usable of ", facts.cores));
+  print("threads", describe_threads(facts));
+  print("devices", describe_devices(facts));
+  print("memory", str(gib(facts.free_memory_bytes), " free of ", gib(facts.memory_bytes)));
+  print("disk", str(gib(facts.free_disk_bytes), " free in ", facts.folder));
+  print("shared memory", str(gib(facts.free_shared_memory_bytes), " free in /dev/shm"));
+  print("open files",
+        str("at most ", facts.open_files, " (ulimit -n; hard limit ", facts.most_open_files, ")"));
+  if (facts.engine) std::cout << "\n" << facts.engine->parallel_info;
+}
+
+/// Returns whether there is one.
+bool print_findings(const std::string& title, const std::vector<Finding>& findings,
+                    Finding::Kind kind) {
+  bool any = false;
+  for (const Finding& finding : findings) {
+    if (finding.kind != kind) continue;
+    if (!any) std::cout << "\n" << title << "\n";
+    any = true;
+    std::cout << "  " << finding.topic << ": " << finding.reason
+              << (finding.fix.empty() ? "" : "; fix: " + finding.fix) << "\n";
   }
-  if (!has_cuda_engine()) return "cpu; " + facts.device_state;
-  if (!driver) return "cpu; the CUDA engine is built, no device is present: no NVIDIA driver";
-  return "cpu; " + facts.device_state;
+  return any;
 }
 
 ExitCode run_doctor() {
-  print("tributary", "0.1.0, g++ " __VERSION__);
-  print_machine();
-  const bool driver = has_nvidia_driver();
-  const EngineFacts facts = load_engine(choose_engine(driver)).facts();
-  print("libtorch", facts.torch_version);
-  print("threads", str(facts.threads, " for computing (run.threads)"));
-  print("devices", describe_devices(facts, driver));
-  std::cout << facts.parallel_info;
-  std::cout << "\nwhat would not work here\n";
-  if (facts.devices.empty())
-    std::cout
-        << "  run.device: cuda      no device is present\n"
-        << "  model.dtype: bfloat16 only on a CUDA device: matrix products of bf16 are slow on "
-           "a CPU\n";
-  else
-    std::cout << "  nothing known\n";
-  return ExitCode::kDone;
+  const MachineFacts facts = examine_machine();
+  const std::vector<Finding> findings = judge_machine(facts);
+  print_facts(facts);
+  const bool sick = print_findings("problems", findings, Finding::Kind::kProblem);
+  print_findings("what would not work here", findings, Finding::Kind::kLimit);
+  std::cout << (sick ? "\nnot fit to train: see the problems above\n" : "\nfit to train\n");
+  return sick ? ExitCode::kResource : ExitCode::kDone;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
+#include "config/run_config.h"
 
 namespace tributary::app {
 
@@ -10,7 +11,11 @@ Run declare_generate(Verb& verb) {
                   "Hugging Face directory, run directory (its newest checkpoint) or checkpoint");
   verb.option("--image", options->images, "JPEG or PNG file; may be given several times");
   verb.required("--prompt", options->prompt, "What the user says, after the images");
-  verb.option("--max-new-tokens", options->max_new_tokens, "Longest answer [tokens]");
+  verb.option("--system", options->system,
+              "The system prompt; \"\": none (default: the run's data.system_prompt, \"" +
+                  config::DataSection().system_prompt + "\" for a Hugging Face directory)");
+  verb.option("--max-new-tokens", options->max_new_tokens,
+              "Longest answer [tokens]; with the prompt at most max_position_embeddings");
   verb.option("--temperature", options->temperature, "0: greedy; above: sampled");
   verb.option("--top-p", options->top_p,
               "Sample from the fewest most probable tokens that have this probability");

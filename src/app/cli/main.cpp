@@ -1,3 +1,15 @@
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
 #include "app/cli/verb.h"
 
-int main(int argc, char** argv) { return tributary::app::run_command_line(argc, argv); }
+int main(int argc, char** argv) {
+  const int code = tributary::app::run_command_line(argc, argv);
+  if (code == 0) return 0;
+  // After a failure a thread may still wait inside libtorch, and its clean-up would wait for it.
+  std::cout.flush();
+  std::cerr.flush();
+  (void)std::fflush(nullptr);
+  std::quick_exit(code);
+}

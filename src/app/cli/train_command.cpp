@@ -37,16 +37,24 @@ Run declare_train(Verb& verb) {
   verb.option("--resume", options->resume,
               "go on from a checkpoint: `auto` takes the newest of run.dir, or starts afresh "
               "where there is none; or the PATH of a checkpoint");
+  verb.option("--fallback", options->fallback,
+              "with --resume auto: `previous` goes on from the newest checkpoint that is whole and "
+              "sets damaged ones aside");
+  verb.option("--accept-change", options->accepted_changes,
+              "a KEY of the run that may differ from the checkpoint's, such as data.digest; may be "
+              "given several times");
+  verb.flag("--allow-nonfinite", options->allow_nonfinite,
+            "begin although weights hold NaN or infinity");
   verb.example(
       "tributary train configs/demo.yaml run.steps=200\n"
       "  tributary train configs/demo.yaml --resume auto");
   return [options] {
     const config::RunConfig config = config::read_run_config(options->config, options->overrides);
     const bool on_cuda = config.run.device.starts_with("cuda");
-    const ExitCode code =
+    const TrainOutcome outcome =
         load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).train(*options);
-    finish_run(config::run_directory(config), code);
-    return code;
+    if (outcome.leads) finish_run(config::run_directory(config), outcome.code);
+    return outcome.code;
   };
 }
 

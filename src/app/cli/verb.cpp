@@ -25,6 +25,10 @@ void Verb::rest(const std::string& name, std::vector<std::string>& values,
 void Verb::option(const std::string& names, std::string& value, const std::string& help) {
   state_.app->add_option(names, value, help)->capture_default_str();
 }
+void Verb::option(const std::string& names, std::optional<std::string>& value,
+                  const std::string& help) {
+  state_.app->add_option(names, value, help);
+}
 void Verb::option(const std::string& names, std::int64_t& value, const std::string& help) {
   state_.app->add_option(names, value, help)->capture_default_str();
 }

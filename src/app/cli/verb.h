@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ class Verb {
   void rest(const std::string& name, std::vector<std::string>& values, const std::string& help);
   /// `names` as in "-o,--output".
   void option(const std::string& names, std::string& value, const std::string& help);
+  /// Nothing is told apart from an empty text.
+  void option(const std::string& names, std::optional<std::string>& value, const std::string& help);
   void option(const std::string& names, std::int64_t& value, const std::string& help);
   void option(const std::string& names, double& value, const std::string& help);
   /// May be given several times.

@@ -51,7 +51,7 @@ void inspect_weights(const CheckpointOptions& options) {
   for (const auto& [name, place] : weights.tensors()) {
     rows.push_back({name, place.tensor->dtype, place.tensor->shape});
     bytes += place.tensor->bytes();
-    elements += *train::volume(place.tensor->shape);
+    elements += *volume(place.tensor->shape);
   }
   if (options.json) {
     std::cout << Json{{"kind", "weights"},
@@ -81,7 +81,7 @@ Json describe(const train::CheckpointReader& reader, const train::CheckpointFact
   const train::Manifest& manifest = reader.manifest();
   std::map<std::string, std::int64_t> elements;
   for (const auto& [name, tensor] : manifest.tensors)
-    elements[name.substr(0, name.find('/'))] += *train::volume(tensor.shape);
+    elements[name.substr(0, name.find('/'))] += *volume(tensor.shape);
   std::uint64_t bytes = 0;
   for (const train::ManifestFile& file : manifest.files) bytes += file.bytes;
   return {{"kind", "checkpoint"},

@@ -1,28 +1,14 @@
 #include "app/engine/engine.h"
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <torch/version.h>
 
 #include "app/engine/engine_verbs.h"
-#include "core/error.h"
+#include "app/engine/guard.h"
 #include "mesh/device.h"
 
 namespace tributary::app {
 namespace {
-
-/// Runs a verb; what libtorch throws becomes an Error of one line, without its stack trace.
-template <class Options, ExitCode (*kVerb)(const Options&)>
-ExitCode guarded(const Options& options) {
-  try {
-    return kVerb(options);
-  } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    const bool memory = text.find("llocate") != std::string::npos;
-    if (memory)
-      TRIB_RAISE(Fault::kResource, .what = "app: out of memory", .found = escaped(text),
-                 .fix = "lower batch.capacity_tokens, or set model.recompute");
-    TRIB_RAISE(Fault::kBug, .what = "app: libtorch refused a call", .found = escaped(text));
-  }
-}
 
 EngineFacts collect_facts() {
   const mesh::Devices devices = mesh::list_devices();
@@ -39,12 +25,12 @@ EngineFacts collect_facts() {
 /// The one symbol that the executable looks for.
 extern "C" const tributary::app::Engine* tributary_engine() {
   using namespace tributary::app;
-  static const Engine engine{.train = guarded<TrainOptions, run_train>,
-                             .forward = guarded<ForwardOptions, run_forward>,
-                             .generate = guarded<GenerateOptions, run_generate>,
-                             .inspect_checkpoint = inspect_checkpoint,
-                             .verify_checkpoint = verify_checkpoint,
-                             .export_checkpoint = export_checkpoint,
-                             .facts = collect_facts};
+  static const Engine engine{.train = Guarded<run_train>::call,
+                             .forward = Guarded<run_forward>::call,
+                             .generate = Guarded<run_generate>::call,
+                             .inspect_checkpoint = Guarded<inspect_checkpoint>::call,
+                             .verify_checkpoint = Guarded<verify_checkpoint>::call,
+                             .export_checkpoint = Guarded<export_checkpoint>::call,
+                             .facts = Guarded<collect_facts>::call};
   return &engine;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,12 @@
 namespace tributary::app {
 
 struct TrainOptions {
-  std::string config;                  // YAML file
-  std::vector<std::string> overrides;  // key.path=value
-  std::string resume;                  // empty, `auto` or a checkpoint directory
+  std::string config;                         // YAML file
+  std::vector<std::string> overrides;         // key.path=value
+  std::string resume;                         // empty, `auto` or a checkpoint directory
+  std::string fallback;                       // empty or `previous`
+  std::vector<std::string> accepted_changes;  // keys of the run's identity
+  bool allow_nonfinite = false;
 };
 
 struct ForwardOptions {
@@ -26,6 +30,7 @@ struct GenerateOptions {
   std::string model;  // Hugging Face directory or run directory
   std::vector<std::string> images;
   std::string prompt;
+  std::optional<std::string> system;  // empty text: no system turn; none: what the run trained with
   std::int64_t max_new_tokens = 64;
   double temperature = 0;  // 0: greedy
   double top_p = 1;
@@ -48,9 +53,14 @@ struct EngineFacts {
   std::string device_state;          // libraries found, or why there is no device
 };
 
+struct TrainOutcome {
+  ExitCode code = ExitCode::kDone;
+  bool leads = true;  // the one rank that writes the report
+};
+
 /// The verbs that need libtorch. The executable itself is torch-free and loads this when needed.
 struct Engine {
-  ExitCode (*train)(const TrainOptions&);
+  TrainOutcome (*train)(const TrainOptions&);
   ExitCode (*forward)(const ForwardOptions&);
   ExitCode (*generate)(const GenerateOptions&);
   ExitCode (*inspect_checkpoint)(const CheckpointOptions&);

@@ -5,7 +5,7 @@
 namespace tributary::app {
 
 // One function a verb, each in a file of its name; engine.cpp puts them into the table.
-ExitCode run_train(const TrainOptions& options);
+TrainOutcome run_train(const TrainOptions& options);
 ExitCode run_forward(const ForwardOptions& options);
 ExitCode run_generate(const GenerateOptions& options);
 ExitCode inspect_checkpoint(const CheckpointOptions& options);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
+#include "core/file/weight_directory.h"
+#include "core/log.h"
 #include "data/decode/decode_picture.h"
 #include "data/preprocess/qwen_vl.h"
 #include "data/text/chat_template.h"
@@ -64,6 +67,22 @@ Answerer find_answerer(const std::string& path) {
   return answerer;
 }
 
+/// Types of the floats in a directory of weights that are not f32.
+std::set<StoredDtype> other_floats(const std::string& directory) {
+  std::set<StoredDtype> types;
+  const WeightDirectory weights(directory);
+  for (const auto& [name, place] : weights.tensors())
+    if (place.tensor->dtype != StoredDtype::kFloat32) types.insert(place.tensor->dtype);
+  return types;
+}
+
+void say_converted(const std::string& where, const std::set<StoredDtype>& types) {
+  if (types.empty()) return;
+  std::string names;
+  for (const StoredDtype type : types) names += str(names.empty() ? "" : ", ", stored_name(type));
+  log_note(str("generate: weights of ", where, " are ", names, "; the CPU computes them in F32"));
+}
+
 std::unique_ptr<model::Model> load_model(const Answerer& answerer,
                                          const config::ModelConfig& config) {
   std::unique_ptr<model::Model> model = model::make_model(config);
@@ -73,10 +92,12 @@ std::unique_ptr<model::Model> load_model(const Answerer& answerer,
     for (const auto& parameter : unit->parameters())
       tensors.push_back({.name = parameter->name, .value = parameter->value});
   }
-  if (answerer.checkpoint.empty())
+  if (answerer.checkpoint.empty()) {
     model::load_weights(*model, answerer.directory);
-  else
-    train::load_model(answerer.checkpoint, tensors);
+    say_converted(answerer.directory, other_floats(answerer.directory));
+  } else {
+    say_converted(answerer.checkpoint, train::load_model(answerer.checkpoint, tensors).converted);
+  }
   return model;
 }
 
@@ -162,18 +183,40 @@ std::vector<std::int64_t> stop_tokens(const data::ChatTemplate& chat,
   return stops;
 }
 
+/// Positions beyond those of config.json would be computed without complaint, and badly.
+void require_room(std::int64_t prompt_tokens, std::int64_t new_tokens,
+                  const config::ModelConfig& config) {
+  const std::int64_t room = config.backbone.max_positions - prompt_tokens;
+  TRIB_REQUIRE(
+      room > 0, .what = "app: the prompt fills the model's context",
+      .where = "--prompt, --system, --image", .found = str(prompt_tokens, " tokens"),
+      .expected = str("fewer than max_position_embeddings ", config.backbone.max_positions),
+      .fix = "give a shorter prompt, or fewer or smaller images");
+  TRIB_REQUIRE(new_tokens <= room, .what = "app: the answer may outgrow the model's context",
+               .where = "--max-new-tokens",
+               .found = str(new_tokens, " after a prompt of ", prompt_tokens, " tokens"),
+               .expected = str("1 to ", room, ": max_position_embeddings is ",
+                               config.backbone.max_positions),
+               .fix = str("--max-new-tokens ", room));
+}
+
 }  // namespace
 
 ExitCode run_generate(const GenerateOptions& options) {
   TRIB_REQUIRE(!options.prompt.empty(), .what = "app: the prompt is empty", .where = "--prompt");
+  TRIB_REQUIRE(options.max_new_tokens > 0, .what = "app: an answer needs room",
+               .where = "--max-new-tokens", .found = str(options.max_new_tokens),
+               .expected = "1 or more");
   const Answerer answerer = find_answerer(options.model);
   const config::ModelConfig config = config::read_model_config(answerer.directory);
   const data::Tokenizer tokenizer =
       data::Tokenizer::load(fs::path(answerer.directory) / "tokenizer.json");
-  const data::ChatTemplate chat(tokenizer, {.system_prompt = answerer.system_prompt});
+  const data::ChatTemplate chat(tokenizer,
+                                {.system_prompt = options.system.value_or(answerer.system_prompt)});
   const std::vector<data::PatchedItem> items = patch_images(options, answerer, config);
   const model::PackedBatch prompt =
       make_pack(encode_prompt(chat, options.prompt, items, config), items, config, answerer.mrope);
+  require_room(prompt.cu_seqlens.back(), options.max_new_tokens, config);
 
   const std::unique_ptr<model::Model> model = load_model(answerer, config);
   data::StreamDecoder words(tokenizer, data::SpecialTokens::kSkip);

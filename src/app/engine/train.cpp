@@ -2,6 +2,7 @@
 
 #include "app/engine/engine_verbs.h"
 #include "config/read_run_config.h"
+#include "core/error.h"
 #include "core/text.h"
 #include "train/trainer.h"
 
@@ -25,18 +26,33 @@ std::string command_of(const TrainOptions& options) {
   return command;
 }
 
+std::string describe_resume(const TrainOptions& options) {
+  std::string text;
+  if (!options.resume.empty()) text += " --resume " + quoted(options.resume);
+  if (!options.fallback.empty()) text += " --fallback " + quoted(options.fallback);
+  for (const std::string& key : options.accepted_changes) text += " --accept-change " + quoted(key);
+  if (options.allow_nonfinite) text += " --allow-nonfinite";
+  return text;
+}
+
 }  // namespace
 
-ExitCode run_train(const TrainOptions& options) {
+TrainOutcome run_train(const TrainOptions& options) {
   const config::RunConfig config = config::read_run_config(options.config, options.overrides);
   config::check_surroundings(config);
+  TRIB_REQUIRE(options.fallback.empty() || options.fallback == "previous",
+               .what = "train: no such fallback", .where = "--fallback",
+               .found = escaped(options.fallback), .expected = "previous");
   const std::string command = command_of(options);
-  return train::train(
-      {.config = config,
-       .resume = options.resume,
-       .command = options.resume.empty() ? command : command + " --resume " + options.resume,
-       .resume_command = command + " --resume auto"},
-      std::cout);
+  const train::TrainEnd end = train::train({.config = config,
+                                            .resume = options.resume,
+                                            .fall_back = !options.fallback.empty(),
+                                            .accepted_changes = options.accepted_changes,
+                                            .allow_nonfinite = options.allow_nonfinite,
+                                            .command = command + describe_resume(options),
+                                            .resume_command = command + " --resume auto"},
+                                           std::cout);
+  return {end.code, end.leads};
 }
 
 }  // namespace tributary::app

@@ -95,6 +95,11 @@ Json chart_data(const RunRecord& run, std::size_t most_points) {
     seconds.push_back({{"name", phase}, {"values", columns.column([&](const StepRecord& step) {
                                            return find_number(step.seconds, phase);
                                          })}});
+  Json waiting = Json::array();
+  for (const char* kind : {"samples", "packing"})
+    waiting.push_back({{"name", kind}, {"values", columns.column([&](const StepRecord& step) {
+                                          return find_number(step.waiting, kind);
+                                        })}});
   const auto column = [&](MaybeNumber StepRecord::*field) {
     return columns.column([field](const StepRecord& step) { return step.*field; });
   };
@@ -109,6 +114,8 @@ Json chart_data(const RunRecord& run, std::size_t most_points) {
           {"fill", column(&StepRecord::fill)},
           {"padding", column(&StepRecord::padding)},
           {"mfu", column(&StepRecord::mfu)},
+          {"hfu", column(&StepRecord::hfu)},
+          {"waiting", waiting},
           {"bytes", column(&StepRecord::bytes)},
           {"validation", validation_columns(run.validations)}};
 }

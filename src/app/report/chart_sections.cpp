@@ -121,7 +121,10 @@ std::string speed_section(const RunRecord& run) {
   text += chart_card("fill", "Packing", "share of the capacity");
   if (recorded(&StepRecord::bytes)) text += chart_card("memory", "Memory", "peak so far");
   if (recorded(&StepRecord::mfu))
-    text += chart_card("machine", "Model FLOPs utilisation", "share of the peak");
+    text += chart_card("machine", "FLOPs utilisation", "share of the peak");
+  const bool waited = std::any_of(run.steps.begin(), run.steps.end(),
+                                  [](const StepRecord& step) { return !step.waiting.empty(); });
+  if (waited) text += chart_card("waiting", "Waiting", "of one step, for samples and packing");
   return text + "</div></section>\n";
 }
 

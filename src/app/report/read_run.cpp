@@ -114,8 +114,10 @@ StepRecord read_step(const Fields& line) {
   step.fill = line.number("fill");
   step.padding = line.number("padding");
   step.mfu = line.number("mfu");
+  step.hfu = line.number("hfu");
   step.bytes = line.number("bytes");
   step.seconds = line.numbers("seconds");
+  step.waiting = line.numbers("waiting");
   step.loss_by_source = line.numbers("loss_by_source");
   step.skipped = line.flag("skipped");
   step.skip_reason = line.text("skip_reason");

@@ -15,8 +15,9 @@ using MaybeNumber = std::optional<double>;
 /// One line of metrics.jsonl; docs/formats/run_directory.md explains the fields.
 struct StepRecord {
   std::int64_t step = 0;
-  MaybeNumber loss, learning_rate, grad_norm, tokens_per_second, fill, padding, mfu, bytes;
+  MaybeNumber loss, learning_rate, grad_norm, tokens_per_second, fill, padding, mfu, hfu, bytes;
   std::map<std::string, double> seconds;
+  std::map<std::string, double> waiting;  // seconds, within seconds["data"]
   std::map<std::string, double> loss_by_source;
   bool skipped = false;
   std::string skip_reason;

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <set>
 
+#include "config/mesh_shape.h"
 #include "config/run/run_tree.h"
 
 namespace tributary::config {
@@ -176,6 +177,30 @@ void check_groups(const RunConfig& config, Checker& check) {
   }
 }
 
+void check_parallel(const RunConfig& config, Checker& check) {
+  const ParallelSection& parallel = config.parallel;
+  std::string automatic;
+  std::string last = "parallel.dp_shard";
+  int count = 0;
+  for (const auto& [key, degree] : degrees_of(parallel)) {
+    if (!degree.is_auto()) continue;
+    automatic += (automatic.empty() ? "" : ", ") + key;
+    last = key;
+    ++count;
+  }
+  check.require(count <= 1, last,
+                {.what = "config: more than one axis of the mesh is auto",
+                 .found = automatic,
+                 .expected = "auto for at most one of them",
+                 .fix = "give the others a number"});
+  check.require(parallel.lost_after_seconds >= 2 * parallel.heartbeat_seconds,
+                "parallel.lost_after_seconds",
+                {.what = "config: rank counts as lost before it can beat twice",
+                 .found = str("lost_after_seconds ", parallel.lost_after_seconds,
+                              ", heartbeat_seconds ", parallel.heartbeat_seconds),
+                 .expected = "lost_after_seconds >= 2 * heartbeat_seconds"});
+}
+
 }  // namespace
 
 void check_combinations(const RunConfig& config, const KeyPlaces& places, Problems& problems) {
@@ -185,6 +210,7 @@ void check_combinations(const RunConfig& config, const KeyPlaces& places, Proble
   check_data(config, check);
   check_schedule(config, check);
   check_groups(config, check);
+  check_parallel(config, check);
 }
 
 }  // namespace tributary::config

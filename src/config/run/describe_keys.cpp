@@ -33,6 +33,8 @@ std::string type_of(const Key& key) {
       return "flag";
     case KeyType::kWhole:
       return "whole number";
+    case KeyType::kDegree:
+      return "whole number or `auto`";
     case KeyType::kNumber:
       return "number";
     case KeyType::kText:

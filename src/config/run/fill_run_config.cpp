@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "config/mesh_shape.h"
 #include "config/run/run_keys.h"
 #include "config/run/run_tree.h"
 #include "core/nearest_name.h"
@@ -45,6 +46,9 @@ std::optional<KeyValue> read_value(const Key& key, const YamlNode& node) {
     case KeyType::kFlag:
       if (node.quoted || (node.text != "true" && node.text != "false")) return std::nullopt;
       return node.text == "true";
+    case KeyType::kDegree:
+      if (!node.quoted && node.text == "auto") return node.text;
+      [[fallthrough]];
     case KeyType::kWhole: {
       const auto whole = parse_number<std::int64_t>(node);
       if (!whole || !is_within(static_cast<double>(*whole), key.range)) return std::nullopt;
@@ -220,7 +224,14 @@ KeyPlaces fill_run_config(const YamlNode& tree, const std::string& file, RunConf
   Filler filler(config, problems);
   filler.fill_map(tree, "", "", 0);
   filler.require_keys(file);
-  return filler.take_places();
+  KeyPlaces places = filler.take_places();
+  // The default `auto` gives way to one that the user wrote; the written configuration says so.
+  const auto degrees = degrees_of(config.parallel);
+  if (!places.contains("parallel.dp_shard") &&
+      std::count_if(degrees.begin(), degrees.end(),
+                    [](const auto& each) { return each.second.is_auto(); }) > 1)
+    config.parallel.dp_shard = {1};
+  return places;
 }
 
 }  // namespace tributary::config

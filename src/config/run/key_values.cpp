@@ -86,6 +86,8 @@ std::string describe_allowed(const Key& key) {
       return "true or false";
     case KeyType::kWhole:
       return describe_range(key.range, /*whole=*/true);
+    case KeyType::kDegree:
+      return describe_range(key.range, /*whole=*/true) + ", or auto";
     case KeyType::kNumber:
       return describe_range(key.range, /*whole=*/false);
     case KeyType::kText:

@@ -9,7 +9,7 @@
 
 #include "config/run/run_keys.h"
 
-// Turns a path of member pointers into the two functions of a Key. Included by run_keys.cpp alone.
+// Turns a path of member pointers into a Key. Included by the files that hold lines of the table.
 namespace tributary::config {
 
 // The names of an enumeration in the file, by value.
@@ -46,6 +46,26 @@ inline const std::vector<std::string>& names_of<OnNonFinite>() {
   static const std::vector<std::string> names{"skip", "stop"};
   return names;
 }
+template <>
+inline const std::vector<std::string>& names_of<Shard>() {
+  static const std::vector<std::string> names{"parameters", "optimizer"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<Release>() {
+  static const std::vector<std::string> names{"after_forward", "never"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<ReduceDtype>() {
+  static const std::vector<std::string> names{"float32", "same"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<Offload>() {
+  static const std::vector<std::string> names{"none", "optimizer", "parameters"};
+  return names;
+}
 
 template <class T>
 struct IsList : std::false_type {};
@@ -76,6 +96,8 @@ struct Field {
     const Type& value = follow(config, item, kPath...);
     if constexpr (std::is_same_v<Type, Tokens>) {
       return value.count;
+    } else if constexpr (std::is_same_v<Type, Degree>) {
+      return value.is_auto() ? KeyValue(std::string("auto")) : KeyValue(value.count);
     } else if constexpr (std::is_enum_v<Type>) {
       return names_of<Type>()[static_cast<std::size_t>(value)];
     } else if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool>) {
@@ -88,6 +110,9 @@ struct Field {
     Type& field = follow(config, item, kPath...);
     if constexpr (std::is_same_v<Type, Tokens>) {
       field.count = std::get<std::int64_t>(value);
+    } else if constexpr (std::is_same_v<Type, Degree>) {
+      const auto* count = std::get_if<std::int64_t>(&value);
+      field.count = count == nullptr ? 0 : *count;
     } else if constexpr (std::is_enum_v<Type>) {
       const std::vector<std::string>& names = names_of<Type>();
       const auto name = std::find(names.begin(), names.end(), std::get<std::string>(value));
@@ -99,5 +124,37 @@ struct Field {
     }
   }
 };
+
+/// What a line of the table says about its key.
+struct Say {
+  std::string path;
+  std::string meaning;
+  std::string unit = {};
+  KeyRange range = {};
+  std::vector<std::string> choices = {};
+  bool required = false;
+};
+
+template <auto... kPath>
+Key key(Say say) {
+  using Type = typename Field<kPath...>::Type;
+  KeyType type = KeyType::kText;
+  if constexpr (std::is_same_v<Type, bool>) {
+    type = KeyType::kFlag;
+  } else if constexpr (std::is_integral_v<Type> || std::is_same_v<Type, Tokens>) {
+    type = KeyType::kWhole;
+  } else if constexpr (std::is_same_v<Type, Degree>) {
+    type = KeyType::kDegree;
+  } else if constexpr (std::is_same_v<Type, double>) {
+    type = KeyType::kNumber;
+  } else if constexpr (IsList<Type>::value) {
+    type = KeyType::kTexts;
+  } else if constexpr (std::is_enum_v<Type>) {
+    say.choices = names_of<Type>();
+  }
+  return {std::move(say.path),    type,         std::move(say.unit),    say.range,
+          std::move(say.choices), say.required, std::move(say.meaning), Field<kPath...>::get,
+          Field<kPath...>::set};
+}
 
 }  // namespace tributary::config

@@ -7,35 +7,6 @@
 namespace tributary::config {
 namespace {
 
-struct Say {
-  std::string path;
-  std::string meaning;
-  std::string unit = {};
-  KeyRange range = {};
-  std::vector<std::string> choices = {};
-  bool required = false;
-};
-
-template <auto... kPath>
-Key key(Say say) {
-  using Type = typename Field<kPath...>::Type;
-  KeyType type = KeyType::kText;
-  if constexpr (std::is_same_v<Type, bool>) {
-    type = KeyType::kFlag;
-  } else if constexpr (std::is_integral_v<Type> || std::is_same_v<Type, Tokens>) {
-    type = KeyType::kWhole;
-  } else if constexpr (std::is_same_v<Type, double>) {
-    type = KeyType::kNumber;
-  } else if constexpr (IsList<Type>::value) {
-    type = KeyType::kTexts;
-  } else if constexpr (std::is_enum_v<Type>) {
-    say.choices = names_of<Type>();
-  }
-  return {std::move(say.path),    type,         std::move(say.unit),    say.range,
-          std::move(say.choices), say.required, std::move(say.meaning), Field<kPath...>::get,
-          Field<kPath...>::set};
-}
-
 constexpr double kManySteps = 1e12;
 constexpr double kManyTokens = 1 << 24;  // cu_seqlens and sums over a batch stay far from overflow
 constexpr double kManyPixels = 64 << 20;
@@ -43,7 +14,7 @@ constexpr double kAnyNumber = 1e300;
 
 using R = RunConfig;
 
-std::vector<Key> list_keys() {
+std::vector<Key> run_keys() {
   using S = SourceSection;
   using G = ParameterGroupSection;
   return {
@@ -265,9 +236,9 @@ std::vector<Key> list_keys() {
 
       key<&R::checkpoint, &CheckpointSection::every>(
           {.path = "checkpoint.every",
-           .meaning = "Steps between checkpoints; 0: at the end alone.",
+           .meaning = "Steps between checkpoints; the last step has one in any case.",
            .unit = "steps",
-           .range = {0, kManySteps}}),
+           .range = {1, kManySteps}}),
       key<&R::checkpoint, &CheckpointSection::keep_latest>(
           {.path = "checkpoint.keep_latest",
            .meaning =
@@ -276,7 +247,9 @@ std::vector<Key> list_keys() {
            .range = {2, 1'000'000}}),
       key<&R::checkpoint, &CheckpointSection::keep_best>(
           {.path = "checkpoint.keep_best",
-           .meaning = "Also keep the checkpoint with the best held-out accuracy."}),
+           .meaning =
+               "Also keep the checkpoint with the best held-out accuracy; every validation is "
+               "then followed by a checkpoint."}),
       key<&R::checkpoint, &CheckpointSection::async>(
           {.path = "checkpoint.async",
            .meaning = "Write in a thread of its own while training goes on."}),
@@ -303,6 +276,12 @@ std::vector<Key> list_keys() {
            .meaning = "Skipped steps in a row that are tolerated.",
            .unit = "steps",
            .range = {1, 1'000'000}}),
+      key<&R::stability, &StabilitySection::stop_grace_seconds>(
+          {.path = "stability.stop_grace_seconds",
+           .meaning = "Longest time from SIGTERM to the end of the process; then it ends at once, "
+                      "without a last checkpoint.",
+           .unit = "s",
+           .range = {1, 1'000'000}}),
   };
 }
 
@@ -316,7 +295,11 @@ KeyList key_list(std::string path, bool required, std::string meaning) {
 }  // namespace
 
 const std::vector<Key>& all_keys() {
-  static const std::vector<Key> keys = list_keys();
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> all = run_keys();
+    for (Key& each : parallel_keys()) all.push_back(std::move(each));
+    return all;
+  }();
   return keys;
 }
 

@@ -12,7 +12,8 @@ namespace tributary::config {
 /// A value as the file holds it; enumerations are texts.
 using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
-enum class KeyType { kFlag, kWhole, kNumber, kText, kTexts };
+/// kDegree: a whole number, or `auto`.
+enum class KeyType { kFlag, kWhole, kDegree, kNumber, kText, kTexts };
 
 /// Numbers from `least` to `most`, both included; `above`: `least` itself is not allowed; `below`:
 /// `most` itself is not allowed.
@@ -28,7 +29,7 @@ struct Key {
   std::string path;  // `data.sources[].weight`: one for every item of data.sources
   KeyType type;
   std::string unit;                  // empty: none
-  KeyRange range;                    // of kWhole and kNumber
+  KeyRange range;                    // of kWhole, kDegree and kNumber
   std::vector<std::string> choices;  // of kText and kTexts; empty: any text
   bool required;
   std::string meaning;
@@ -48,6 +49,9 @@ struct KeyList {
 /// The visible tables, in the order in which files are written.
 [[nodiscard]] const std::vector<Key>& all_keys();
 [[nodiscard]] const std::vector<KeyList>& all_key_lists();
+
+/// The lines of the section `parallel`; part of all_keys().
+[[nodiscard]] std::vector<Key> parallel_keys();
 
 /// The key or list with this path; null: there is none. Item numbers are written `[]`.
 [[nodiscard]] const Key* find_key(const std::string& path);

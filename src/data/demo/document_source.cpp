@@ -125,22 +125,18 @@ Scene draw_chart(RandomStream& random, const Glyphs& glyphs) {
               .turns = {},
               .whole = {"Read it.", ""}};
   const Colour shade = shade_of(static_cast<int>(random.below(kColourNames.size())), random);
-  int tallest = 0;
-  int shortest = 0;
   for (int bar = 0; bar < kBars; ++bar) {
     const int top = 110 - 9 * heights[bar];
     sheet.canvas().fill_box(7 + 42 * bar, top, 28, 114 - top, shade);
     sheet.write(4, 1 + 3 * bar, letters.substr(bar, 1));
     sheet.write_at(14 + 42 * bar, top - 5, str(heights[bar]));
-    if (heights[bar] > heights[tallest]) tallest = bar;
-    if (heights[bar] < heights[shortest]) shortest = bar;
-    scene.whole.answer += str(bar == 0 ? "" : "\n", letters[bar], " ", heights[bar]);
-    scene.turns.push_back(
-        {str("How high is ", letters[bar], "?"), str(letters[bar], " ", heights[bar])});
+    const std::string read = str(letters[bar], " ", heights[bar]);
+    scene.whole.answer += (bar == 0 ? "" : "\n") + read;
+    if (bar < 3) scene.turns.push_back({std::string(kPlaceQuestions[bar]), read});
   }
-  scene.turns.resize(2);
-  scene.turns.push_back({"Which bar is the tallest?", letters.substr(tallest, 1)});
-  scene.turns.push_back({"Which bar is the shortest?", letters.substr(shortest, 1)});
+  const auto [lowest, highest] = std::minmax_element(heights.begin(), heights.begin() + kBars);
+  scene.turns.push_back({"How high is the tallest bar?", str(*highest)});
+  scene.turns.push_back({"How high is the shortest bar?", str(*lowest)});
   scene.pictures = {sheet.canvas().picture()};
   return scene;
 }

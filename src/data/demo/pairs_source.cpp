@@ -1,8 +1,9 @@
-#include <set>
+#include <algorithm>
 #include <span>
 
 #include "core/text.h"
 #include "data/demo/figure.h"
+#include "data/demo/goods.h"
 #include "data/demo/scene.h"
 
 namespace tributary::data {
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int kPictures = 3;
 
-/// Figures of which no two share shape, colour or digit, so that each names its picture.
+/// Figures of which no two share shape, colour or digit.
 std::vector<Figure> different_figures(RandomStream& random) {
   std::vector<Figure> figures;
   while (figures.size() < kPictures) {
@@ -40,15 +41,11 @@ Scene draw_pairs(RandomStream& random, const Glyphs& glyphs) {
     scene.pictures.push_back(canvas.picture());
     scene.whole.answer += str(scene.whole.answer.empty() ? "" : "\n", describe(figure));
   }
-  const std::size_t number = random.below(kPictures);
-  const Figure& other = figures[random.below(kPictures)];
-  const Figure* largest = &figures.front();
-  for (const Figure& figure : figures)
-    if (figure.digit > largest->digit) largest = &figure;
-  scene.turns = {{str("What is in picture ", number + 1, "?"), describe(figures[number])},
-                 {str("Which digit is with the ", kShapeNames[other.shape], "?"),
-                  str(kShapeNames[other.shape], " ", other.digit)},
-                 {"Which digit is the largest?", str(largest->digit)}};
+  const auto [smallest, largest] = std::ranges::minmax(figures, {}, &Figure::digit);
+  for (std::size_t i = 0; i < kPictures; ++i)
+    scene.turns.push_back({std::string(kPlaceQuestions[i]), describe(figures[i])});
+  scene.turns.push_back({"Which digit is the largest?", str(largest.digit)});
+  scene.turns.push_back({"Which digit is the smallest?", str(smallest.digit)});
   scene.content = scene.whole.answer;
   random.shuffle(std::span(scene.turns));
   return scene;

@@ -77,10 +77,10 @@ Scene draw_tag(RandomStream& random, const Glyphs& glyphs) {
 }  // namespace
 
 Scene draw_shapes(RandomStream& random, const Glyphs& glyphs) {
-  const std::uint64_t kind = random.below(5);
-  Scene scene = kind < 2   ? draw_one_figure(random, glyphs)
-                : kind < 4 ? draw_tag(random, glyphs)
-                           : draw_dots(random);
+  const std::uint64_t kind = random.below(3);
+  Scene scene = kind == 0   ? draw_one_figure(random, glyphs)
+                : kind == 1 ? draw_tag(random, glyphs)
+                            : draw_dots(random);
   random.shuffle(std::span(scene.turns));
   return scene;
 }

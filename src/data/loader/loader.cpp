@@ -19,7 +19,6 @@ namespace tributary::data {
 namespace {
 
 constexpr std::int64_t kMostReplacements = 100;  // for one sample, in a row
-constexpr std::chrono::minutes kSampleDeadline{10};
 
 /// Where sample `index` comes from.
 struct Draw {
@@ -71,7 +70,7 @@ class Loader::Impl {
   std::vector<EncodedSample> next_batch();
   EncodedSample load(std::int64_t id) const;
   LoaderState state() const;
-  void restore(const LoaderState& state);
+  void restore(const LoaderState& state, std::span<const std::string> accepted);
   std::int64_t records() const;
 
  private:
@@ -79,6 +78,7 @@ class Loader::Impl {
   void work(const std::stop_token& stop);
   void fill(Slot& slot) const;
   Draw draw_next();
+  bool is_own(std::int64_t index) const;
   std::vector<std::unique_ptr<Slot>> take_batch();
   std::int64_t good_records() const;
 
@@ -135,6 +135,11 @@ Draw Loader::Impl::draw_next() {
   return {drawn_index_++, source, drawn_cursors_[static_cast<std::size_t>(source)]++};
 }
 
+/// Whether a sample is of this loader's part; the others are drawn and left to other ranks.
+bool Loader::Impl::is_own(std::int64_t index) const {
+  return index % options_.batch_samples % options_.parts == options_.part;
+}
+
 /// Reads, decodes and encodes the sample of a slot; a bad record gives way to the next replacement.
 void Loader::Impl::fill(Slot& slot) const {
   const auto [index, source, position] = slot.draw;
@@ -155,6 +160,7 @@ void Loader::Impl::fill(Slot& slot) const {
     slot.rejections.push_back({{source, in_file},
                                files.file().key(in_file),
                                files.file().offset(in_file),
+                               files.digest_beginning(in_file),
                                sample.refusal()});
     item = order_.replacement(source, index, attempt);
   }
@@ -182,7 +188,7 @@ void Loader::Impl::work(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      fill(slot);
+      if (is_own(slot.draw.index)) fill(slot);
     } catch (...) {
       failure = std::current_exception();  // raised again where the sample is handed out
     }
@@ -199,11 +205,11 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::take_batch() {
   std::unique_lock lock(mutex_);
   while (std::ssize(batch) < options_.batch_samples) {
     const auto is_ready = [&] { return !queue_.empty() && queue_.front()->is_filled; };
-    if (!filled_.wait_for(lock, kSampleDeadline, is_ready))
+    if (!filled_.wait_for(lock, options_.sample_deadline, is_ready))
       TRIB_RAISE(Fault::kResource, .what = "data: sample was not read in time",
                  .where = str("sample ", next_index_ + std::ssize(batch)),
-                 .expected = str("within ", kSampleDeadline.count(), " minutes"),
-                 .fix = "look whether the disk of the data set answers");
+                 .expected = str("within ", options_.sample_deadline.count(), " ms"),
+                 .fix = "look whether the disk of the data set answers", .exit = ExitCode::kHang);
     batch.push_back(std::move(queue_.front()));
     queue_.pop_front();
     room_.notify_one();
@@ -220,7 +226,7 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
     // In the order of the samples, so that counts and limit do not depend on the threads.
     for (const Rejection& rejection : slot->rejections) quarantine_.add(rejection, good_records());
     if (slot->failure) std::rethrow_exception(slot->failure);
-    samples.push_back(std::move(slot->sample));
+    if (is_own(slot->draw.index)) samples.push_back(std::move(slot->sample));
   }
   return samples;
 }
@@ -260,41 +266,44 @@ LoaderState Loader::Impl::state() const {
   return state;
 }
 
-void Loader::Impl::restore(const LoaderState& saved) {
+void Loader::Impl::restore(const LoaderState& saved, std::span<const std::string> accepted) {
   const LoaderState own = state();
-  const auto refuse_if = [](bool differs, const char* what, const std::string& found,
-                            const std::string& expected) {
-    TRIB_REQUIRE(!differs, .what = str("data: resumed run has another ", what), .found = found,
-                 .expected = expected, .fix = "resume with the data section of the first run",
+  const auto refuse_if = [&](bool differs, const char* what, const char* key,
+                             const std::string& found, const std::string& expected) {
+    const bool may_differ = std::ranges::find(accepted, key) != accepted.end();
+    TRIB_REQUIRE(!differs || may_differ, .what = str("data: resumed run has another ", what),
+                 .found = found, .expected = expected,
+                 .fix = "resume with the data section of the first run",
                  .exit = ExitCode::kCheckpointRefused);
   };
-  refuse_if(saved.seed != own.seed, "seed", str(own.seed), str(saved.seed));
+  refuse_if(saved.seed != own.seed, "seed", "run.seed", str(own.seed), str(saved.seed));
   refuse_if(saved.held_out_fraction != own.held_out_fraction, "held_out_fraction",
-            str(own.held_out_fraction), str(saved.held_out_fraction));
+            "data.held_out_fraction", str(own.held_out_fraction), str(saved.held_out_fraction));
   refuse_if(
       saved.sources.size() != own.sources.size() || saved.cursors.size() != own.cursors.size(),
-      "number of sources", str(own.sources.size()), str(saved.sources.size()));
+      "number of sources", "", str(own.sources.size()), str(saved.sources.size()));
   for (std::size_t i = 0; i < own.sources.size(); ++i) {
-    const auto shown = [](const SourceDigest& source) {
-      return str(source.name, ": ", source.records, " records, ", source.bytes, " bytes, content ",
-                 source.content);
-    };
-    refuse_if(saved.sources[i] != own.sources[i], "data set", shown(own.sources[i]),
-              shown(saved.sources[i]));
+    refuse_if(saved.sources[i] != own.sources[i], "data set", "data.digest",
+              describe(own.sources[i]), describe(saved.sources[i]));
   }
   refuse_if(saved.weights != own.weights || saved.start_steps != own.start_steps, "mixture",
-            "other weights or start steps", "the saved ones");
+            "data.sources", "other weights or start steps", "the saved ones");
   const std::int64_t drawn =
       std::accumulate(saved.cursors.begin(), saved.cursors.end(), std::int64_t{0});
   refuse_if(drawn != saved.next_index ||
                 std::ranges::any_of(saved.cursors, [](std::int64_t cursor) { return cursor < 0; }),
-            "cursor", str("cursors that sum up to ", drawn), str(saved.next_index));
+            "cursor", "", str("cursors that sum up to ", drawn), str(saved.next_index));
 
   workers_.clear();  // stops and joins
   queue_.clear();
   next_index_ = drawn_index_ = saved.next_index;
   cursors_ = drawn_cursors_ = saved.cursors;
   quarantine_.restore(saved.quarantined, saved.bad);
+}
+
+std::string describe(const SourceDigest& source) {
+  return str(source.name, ": ", source.records, " records, ", source.bytes, " bytes, content ",
+             source.content, source.images.empty() ? "" : ", first images ", source.images);
 }
 
 std::int64_t Loader::Impl::records() const {
@@ -309,7 +318,9 @@ Loader::~Loader() = default;
 std::vector<EncodedSample> Loader::next_batch() { return impl_->next_batch(); }
 EncodedSample Loader::load(std::int64_t id) const { return impl_->load(id); }
 LoaderState Loader::state() const { return impl_->state(); }
-void Loader::restore(const LoaderState& state) { impl_->restore(state); }
+void Loader::restore(const LoaderState& state, std::span<const std::string> accepted) {
+  impl_->restore(state, accepted);
+}
 std::int64_t Loader::records() const { return impl_->records(); }
 
 }  // namespace tributary::data

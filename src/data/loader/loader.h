@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,13 @@ struct SourceDigest {
   std::int64_t bytes = 0;    // of the JSONL file
   std::int64_t records = 0;  // all, before the held-out part is taken away
   std::string content;       // XXH3 of the JSONL file, 16 hex digits
+  std::string images;        // SHA-256 of the first images, 16 hex digits; empty without any
 
   friend bool operator==(const SourceDigest&, const SourceDigest&) = default;
 };
+
+/// `words: 48 records, 5120 bytes, content 91c0...`
+[[nodiscard]] std::string describe(const SourceDigest& source);
 
 /// Where the data order stands after the samples handed out so far, not those read ahead. Names
 /// neither ranks nor threads, so both may change between save and restore.
@@ -59,6 +65,11 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   std::int64_t batch_samples = 1;  // of one global batch
   std::string quarantine_path;     // JSONL, appended; empty: bad records are counted alone
+  std::chrono::milliseconds sample_deadline = std::chrono::minutes(10);  // to read one sample
+  // Of every batch this loader reads the samples at positions part, part + parts, ...; what it
+  // hands out over all parts is what one loader would.
+  std::int64_t part = 0;
+  std::int64_t parts = 1;
 };
 
 /// An endless, reproducible stream of samples from a weighted mixture of JSONL files.
@@ -77,11 +88,11 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Hands out the next batch_samples samples, ids ascending; waits for the workers.
+  /// Hands out this part of the next batch_samples samples, ids ascending; waits for the workers.
   ///
   /// errors: Fault::kInput with ExitCode::kDataLimit when more records are bad than
-  /// data.bad_fraction
-  ///         of those read and more than data.bad_at_least
+  ///         data.bad_fraction of those read and more than data.bad_at_least; Fault::kResource with
+  ///         ExitCode::kHang when a sample is not there within the deadline
   [[nodiscard]] std::vector<EncodedSample> next_batch();
   /// Makes the sample with this id again, as it was handed out. For carried ids after a restore.
   ///
@@ -91,10 +102,11 @@ class Loader {
 
   /// State after the batches handed out; `carried` is empty, the caller fills it.
   [[nodiscard]] LoaderState state() const;
-  /// Continues after `state`; drops what was read ahead.
+  /// Continues after `state`; drops what was read ahead. `accepted` names differences that may be:
+  /// `run.seed`, `data.held_out_fraction`, `data.digest` (files, images), `data.sources` (mixture).
   ///
   /// errors: Fault::kInput with ExitCode::kCheckpointRefused when seed, mixture or files differ
-  void restore(const LoaderState& state);
+  void restore(const LoaderState& state, std::span<const std::string> accepted = {});
 
   /// Training records of all sources, one epoch of each.
   [[nodiscard]] std::int64_t records() const;

@@ -31,7 +31,8 @@ Json to_json(const LoaderState& state) {
     sources.push_back({{"name", source.name},
                        {"bytes", source.bytes},
                        {"records", source.records},
-                       {"content", source.content}});
+                       {"content", source.content},
+                       {"images", source.images}});
   Json quarantined = Json::array();
   for (const RecordId& id : state.quarantined)
     quarantined.push_back(Json::array({id.source, id.record}));
@@ -56,10 +57,10 @@ LoaderState loader_state_from_json(const Json& json, const std::string& where) {
   state.seed = read<std::uint64_t>(json, "seed", where);
   state.held_out_fraction = read<double>(json, "held_out_fraction", where);
   for (const Json& source : read<std::vector<Json>>(json, "sources", where))
-    state.sources.push_back({read<std::string>(source, "name", where),
-                             read<std::int64_t>(source, "bytes", where),
-                             read<std::int64_t>(source, "records", where),
-                             read<std::string>(source, "content", where)});
+    state.sources.push_back(
+        {read<std::string>(source, "name", where), read<std::int64_t>(source, "bytes", where),
+         read<std::int64_t>(source, "records", where), read<std::string>(source, "content", where),
+         read<std::string>(source, "images", where)});
   state.weights = read<std::vector<double>>(json, "weights", where);
   state.start_steps = read<std::vector<std::int64_t>>(json, "start_steps", where);
   state.next_index = read<std::int64_t>(json, "next_index", where);

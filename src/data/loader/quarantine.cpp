@@ -38,9 +38,13 @@ void Quarantine::add(const Rejection& rejection, std::int64_t good_records) {
 
 void Quarantine::write(const Rejection& rejection) const {
   if (path_.empty()) return;
-  const Json line{{"key", rejection.key},           {"source", rejection.id.source},
-                  {"record", rejection.id.record},  {"offset", rejection.offset},
-                  {"code", rejection.refusal.code}, {"reason", rejection.refusal.reason}};
+  const Json line{{"key", rejection.key},
+                  {"source", rejection.id.source},
+                  {"record", rejection.id.record},
+                  {"offset", rejection.offset},
+                  {"beginning_sha256", rejection.beginning},
+                  {"code", rejection.refusal.code},
+                  {"reason", rejection.refusal.reason}};
   const std::string text =
       line.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
   const Descriptor file(open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));

@@ -15,6 +15,7 @@ struct Rejection {
   RecordId id;
   std::string key;          // file:line
   std::int64_t offset = 0;  // of the line in its file [bytes]
+  std::string beginning;    // SourceFiles::digest_beginning
   Refusal refusal;
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/sha256.h"
 #include "data/decode/data_url.h"
 
 namespace tributary::data {
@@ -11,7 +12,10 @@ namespace {
 
 constexpr int kProbedImages = 16;
 constexpr int kProbedRecords = 64;
-constexpr int kEnoughMissing = 3;  // fewer may be bad records of their own
+constexpr int kEnoughMissing = 3;             // fewer may be bad records of their own
+constexpr std::size_t kProbedBytes = 65'536;  // of each image
+constexpr std::size_t kLineBeginning = 4096;
+constexpr std::size_t kDigestDigits = 16;
 
 std::string image_root(const config::SourceSection& source) {
   if (!source.images.empty()) return source.images;
@@ -55,25 +59,35 @@ void SourceFiles::divide(double held_out_fraction) {
   }
 }
 
-/// A wrong folder would make every record bad, one at a time; it is one error instead.
-void SourceFiles::probe_images() const {
+/// A wrong folder would make every record bad, one at a time; it is one error instead. Another
+/// folder with files of the same names is told by what they begin with.
+void SourceFiles::probe_images() {
   int missing = 0;
-  std::string first;
-  for (std::int64_t record = 0;
-       record < std::min<std::int64_t>(file_.records(), kProbedRecords) && missing < kProbedImages;
+  int found = 0;
+  std::string first_missing;
+  std::string beginnings;
+  for (std::int64_t record = 0; record < std::min<std::int64_t>(file_.records(), kProbedRecords) &&
+                                missing + found < kProbedImages;
        ++record) {
     const Result<Record> parsed = read(file_, record);
     if (!parsed) continue;
     const auto path = first_path(parsed.value());
     if (!path) continue;
-    const auto found = folder_.read_beginning(*path, 1);
-    if (found || found.refusal().code != "missing_file") return;
-    if (missing++ == 0) first = str(escaped(*path), " of ", parsed.value().key);
+    const auto bytes = folder_.read_beginning(*path, kProbedBytes);
+    beginnings += *path + '\n';
+    if (bytes) beginnings.append(bytes.value().begin(), bytes.value().end());
+    if (bytes || bytes.refusal().code != "missing_file") {
+      ++found;
+    } else if (missing++ == 0) {
+      first_missing = str(escaped(*path), " of ", parsed.value().key);
+    }
   }
-  TRIB_REQUIRE(missing < kEnoughMissing, .what = "data: none of the first images exists",
-               .where = folder_.root(), .found = str(missing, " missing, the first is ", first),
+  TRIB_REQUIRE(found > 0 || missing < kEnoughMissing,
+               .what = "data: none of the first images exists", .where = folder_.root(),
+               .found = str(missing, " missing, the first is ", first_missing),
                .expected = "image paths that start from this folder",
                .fix = str("set `images` of source ", name_, " to the folder of the images"));
+  if (!beginnings.empty()) images_digest_ = sha256(beginnings).substr(0, kDigestDigits);
 }
 
 Result<Record> SourceFiles::read(const JsonlFile& file, std::int64_t record) const {
@@ -99,7 +113,13 @@ Result<Record> SourceFiles::read_held_out(std::int64_t position) const {
 }
 
 SourceDigest SourceFiles::digest() const {
-  return {name_, file_.bytes(), file_.records(), file_.digest()};
+  return {name_, file_.bytes(), file_.records(), file_.digest(), images_digest_};
+}
+
+std::string SourceFiles::digest_beginning(std::int64_t record) const {
+  const Result<std::string> line = file_.read(record);
+  if (!line) return "";
+  return sha256(std::string_view(line.value()).substr(0, kLineBeginning)).substr(0, kDigestDigits);
 }
 
 std::vector<std::unique_ptr<SourceFiles>> open_sources(const config::DataSection& data) {

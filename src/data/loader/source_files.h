@@ -37,16 +37,20 @@ class SourceFiles {
 
   [[nodiscard]] const JsonlFile& file() const { return file_; }
   [[nodiscard]] SourceDigest digest() const;
+  /// Tells one damaged line of file() from another: SHA-256 of its first 4 KiB, 16 hex digits;
+  /// empty when it cannot be read.
+  [[nodiscard]] std::string digest_beginning(std::int64_t record) const;
 
  private:
   [[nodiscard]] Result<Record> read(const JsonlFile& file, std::int64_t record) const;
   void divide(double held_out_fraction);
-  void probe_images() const;
+  void probe_images();
 
   std::string name_;
   JsonlFile file_;
   std::optional<JsonlFile> held_out_file_;
   MediaFolder folder_;
+  std::string images_digest_;
   std::vector<std::uint32_t> train_;     // records of file_
   std::vector<std::uint32_t> held_out_;  // records of file_
 };

@@ -14,11 +14,13 @@
 #include "ops/swiglu.h"
 #include "parallel/linear.h"
 #include "parallel/norm.h"
+#include "parallel/split.h"
 
 namespace tributary::model {
 namespace {
 
 using parallel::Bias;
+using parallel::Cut;
 using parallel::LinearShape;
 using parallel::Unit;
 
@@ -80,16 +82,19 @@ class Qwen2_5VlVision::PatchEmbedding {
         weight_(unit.declare(
             "visual.patch_embed.proj.weight",
             {config.width, config.channels, config.temporal_patch, config.patch, config.patch},
-            {.kind = parallel::Initializer::Kind::kNormal,
-             .deviation = config.initializer_range})) {}
+            {.kind = parallel::Initializer::Kind::kNormal, .deviation = config.initializer_range},
+            parallel::replicated(unit.layout(), /*uses_part=*/false))) {}
 
-  [[nodiscard]] at::Tensor operator()(const at::Tensor& rows) const {
-    return ops::linear(rows.to(weight_.value.scalar_type()), weight_.value.flatten(1), {});
+  [[nodiscard]] at::Tensor run(const at::Tensor& rows) const {
+    return parallel::run_layer(
+        unit_, parallel::Keep::kActivations, rows, [this](const at::Tensor& x) {
+          return ops::linear(x.to(weight_.value.scalar_type()), weight_.value.flatten(1), {});
+        });
   }
   [[nodiscard]] const Unit& unit() const { return unit_; }
 
  private:
-  const Unit& unit_;
+  Unit& unit_;
   parallel::Parameter& weight_;
 };
 
@@ -97,15 +102,20 @@ class Qwen2_5VlVision::Block {
  public:
   Block(const config::VisionConfig& config, std::int64_t layer, Unit& unit)
       : unit_(unit),
-        heads_(config.heads),
+        heads_(parallel::local_heads(unit.layout(), config.heads)),
+        head_width_(config.width / config.heads),
         attends_frames_(std::ranges::count(config.full_attention_layers, layer) > 0),
         norm1_(unit, name(layer, "norm1"), config.width, config.norm_epsilon),
-        qkv_(unit, name(layer, "attn.qkv"), shape(config, config.width, 3 * config.width)),
-        out_(unit, name(layer, "attn.proj"), shape(config, config.width, config.width)),
+        qkv_(unit, name(layer, "attn.qkv"),
+             shape(config, config.width, 3 * config.width, Cut::kColumns,
+                   {config.heads, config.width / config.heads, 3})),
+        out_(unit, name(layer, "attn.proj"), shape(config, config.width, config.width, Cut::kRows)),
         norm2_(unit, name(layer, "norm2"), config.width, config.norm_epsilon),
         gate_up_(unit, {name(layer, "mlp.gate_proj"), name(layer, "mlp.up_proj")},
-                 {config.mlp_width, config.mlp_width}, shape(config, config.width, 0)),
-        down_(unit, name(layer, "mlp.down_proj"), shape(config, config.mlp_width, config.width)) {}
+                 {{config.mlp_width}, {config.mlp_width}},
+                 shape(config, config.width, 0, Cut::kColumns)),
+        down_(unit, name(layer, "mlp.down_proj"),
+              shape(config, config.mlp_width, config.width, Cut::kRows)) {}
 
   [[nodiscard]] at::Tensor run(const at::Tensor& hidden, parallel::Keep keep,
                                std::shared_ptr<const Layout> layout) const {
@@ -120,19 +130,27 @@ class Qwen2_5VlVision::Block {
   static std::string name(std::int64_t layer, const char* part) {
     return str("visual.blocks.", layer, ".", part);
   }
-  static LinearShape shape(const config::VisionConfig& config, std::int64_t in, std::int64_t out) {
-    return {.in = in, .out = out, .bias = Bias::kZeros, .deviation = config.initializer_range};
+  static LinearShape shape(const config::VisionConfig& config, std::int64_t in, std::int64_t out,
+                           Cut cut, parallel::Heads heads = {}) {
+    return {.in = in,
+            .out = out,
+            .bias = Bias::kZeros,
+            .deviation = config.initializer_range,
+            .cut = cut,
+            .heads = heads};
   }
 
   [[nodiscard]] at::Tensor attend(const at::Tensor& x, const Layout& layout) const {
-    const at::Tensor qkv = qkv_(x).view({x.size(0), 3 * heads_, x.size(1) / heads_});
+    const at::Tensor qkv = qkv_(x).view({x.size(0), 3 * heads_, head_width_});
     const at::Tensor rotated = ops::rotate_heads(qkv, layout.rotary, 2 * heads_);
     const ops::SampleGroups& groups = attends_frames_ ? layout.frames : layout.windows;
-    return out_(ops::attend_packed(rotated, heads_, heads_, groups).reshape(x.sizes()));
+    return out_(ops::attend_packed(rotated, heads_, heads_, groups)
+                    .reshape({x.size(0), heads_ * head_width_}));
   }
 
-  const Unit& unit_;
-  std::int64_t heads_;
+  Unit& unit_;
+  std::int64_t heads_;  // of this tp rank
+  std::int64_t head_width_;
   bool attends_frames_;
   parallel::Norm norm1_;
   parallel::Linear qkv_;
@@ -150,30 +168,30 @@ class Qwen2_5VlVision::Merger {
         joined_(config.width * config.merge * config.merge),
         norm_(unit, "visual.merger.ln_q", config.width, config.norm_epsilon),
         first_(unit, "visual.merger.mlp.0",
-               {joined_, joined_, Bias::kZeros, config.initializer_range}),
-        second_(unit, "visual.merger.mlp.2",
-                {joined_, config.output_width, Bias::kZeros, config.initializer_range}) {}
+               {joined_, joined_, Bias::kZeros, config.initializer_range, Cut::kColumns}),
+        second_(
+            unit, "visual.merger.mlp.2",
+            {joined_, config.output_width, Bias::kZeros, config.initializer_range, Cut::kRows}) {}
 
   [[nodiscard]] at::Tensor run(const at::Tensor& hidden, parallel::Keep keep) const {
     return parallel::run_layer(unit_, keep, hidden, [this](const at::Tensor& x) {
       return second_(at::gelu(first_(norm_(x).view({-1, joined_}))));
     });
   }
-  [[nodiscard]] const Unit& unit() const { return unit_; }
 
  private:
-  const Unit& unit_;
+  Unit& unit_;
   std::int64_t joined_;
   parallel::Norm norm_;
   parallel::Linear first_;
   parallel::Linear second_;
 };
 
-Qwen2_5VlVision::Qwen2_5VlVision(const config::VisionConfig& config,
+Qwen2_5VlVision::Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout& layout,
                                  std::vector<std::unique_ptr<Unit>>& units)
     : config_(config) {
   const auto add = [&](const char* module, std::string name) -> Unit& {
-    units.push_back(std::make_unique<Unit>(module, std::move(name)));
+    units.push_back(std::make_unique<Unit>(module, std::move(name), layout.with_whole_tokens()));
     return *units.back();
   };
   patch_embedding_ = std::make_unique<PatchEmbedding>(config, add("vision", "vision.patches"));
@@ -214,7 +232,7 @@ at::Tensor Qwen2_5VlVision::operator()(const at::Tensor& rows, std::span<const G
   at::Tensor hidden;
   {
     const at::AutoGradMode mode(at::GradMode::is_enabled() && trains_vision);
-    hidden = (*patch_embedding_)(rows);
+    hidden = patch_embedding_->run(rows);
     if (layout->order)
       hidden = ops::permute_rows(hidden.view({-1, config_.merge * config_.merge * config_.width}),
                                  *layout->order)

@@ -10,7 +10,7 @@
 #include "config/model_config.h"
 #include "core/sample_shape.h"
 #include "parallel/layer_boundary.h"
-#include "parallel/parameter.h"
+#include "parallel/unit.h"
 
 namespace tributary::model {
 
@@ -26,8 +26,9 @@ struct VisionKeep {
 /// patch ever meets a patch of another frame.
 class Qwen2_5VlVision {
  public:
-  /// Appends its units: the patch embedding, one for each block, the merger.
-  Qwen2_5VlVision(const config::VisionConfig& config,
+  /// Appends its units: the patch embedding, one for each block, the merger. Over tp, heads and
+  /// widths are cut; every tp rank keeps all patches, which attention windows would scatter.
+  Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout& layout,
                   std::vector<std::unique_ptr<parallel::Unit>>& units);
   ~Qwen2_5VlVision();
 

@@ -32,8 +32,9 @@ std::string released_name(const Family& family, const std::string& name) {
   return name;
 }
 
-std::unique_ptr<Model> make_model(const config::ModelConfig& config) {
-  return find_family(config.family).make(config);
+std::unique_ptr<Model> make_model(const config::ModelConfig& config,
+                                  const parallel::Layout& layout) {
+  return find_family(config.family).make(config, layout);
 }
 
 }  // namespace tributary::model

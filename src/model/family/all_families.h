@@ -14,7 +14,7 @@ namespace tributary::model {
 struct Family {
   config::ModelFamily family;
   std::string name;
-  std::unique_ptr<Model> (*make)(const config::ModelConfig& config);
+  std::unique_ptr<Model> (*make)(const config::ModelConfig& config, const parallel::Layout& layout);
   /// Prefixes of transformers 5.x and the released ones that they stand for; the first that fits.
   std::vector<std::pair<std::string, std::string>> prefixes = {};
 };
@@ -28,7 +28,9 @@ struct Family {
 [[nodiscard]] std::string released_name(const Family& family, const std::string& name);
 
 // One function a family, each in `<family>.cpp`.
-[[nodiscard]] std::unique_ptr<Model> make_text_model(const config::ModelConfig& config);
-[[nodiscard]] std::unique_ptr<Model> make_qwen2_5_vl(const config::ModelConfig& config);
+[[nodiscard]] std::unique_ptr<Model> make_text_model(const config::ModelConfig& config,
+                                                     const parallel::Layout& layout);
+[[nodiscard]] std::unique_ptr<Model> make_qwen2_5_vl(const config::ModelConfig& config,
+                                                     const parallel::Layout& layout);
 
 }  // namespace tributary::model

@@ -6,6 +6,9 @@
 #include "model/backbone.h"
 #include "model/encoder/qwen2_5_vl_vision.h"
 #include "model/family/all_families.h"
+#include "model/pad_to_split.h"
+#include "ops/select_rows.h"
+#include "parallel/token_exchange.h"
 
 namespace tributary::model {
 namespace {
@@ -22,15 +25,17 @@ struct Media {
 /// Qwen2.5-VL: vision features take the places of the placeholders among the embedded tokens.
 class Qwen2_5Vl final : public Model {
  public:
-  explicit Qwen2_5Vl(const config::ModelConfig& config)
-      : Model(config),
-        vision_(config_.vision.value(), units_),
-        backbone_(config_.backbone, "model.", units_) {}
+  Qwen2_5Vl(const config::ModelConfig& config, const parallel::Layout& layout)
+      : Model(config, layout),
+        vision_(config_.vision.value(), layout_, units_),
+        backbone_(config_.backbone, "model.", layout_, units_) {}
 
-  at::Tensor forward(const PackedBatch& batch) override {
+  at::Tensor forward(const PackedBatch& whole) override {
+    const PackedBatch batch = pad_to_split(whole, layout_);
     return backbone_.forward(embed(batch), batch.position_ids, batch.cu_seqlens);
   }
   at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
+  const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
   at::Tensor prefill(const PackedBatch& batch, KvCache& cache) override {
     const at::NoGradGuard no_grad;
@@ -50,14 +55,37 @@ class Qwen2_5Vl final : public Model {
   }
 
  private:
-  /// shape: returns [tokens, width]
+  /// shape: returns [tokens that this rank keeps, width]
   [[nodiscard]] at::Tensor embed(const PackedBatch& batch) {
+    Media media = gather_media(batch);
+    // Other ranks of the shard group may hold media: all gather the tower's parameters alike.
+    if (media.grids.empty() && !layout_.mesh->shard().is_single()) media = no_media(batch);
+    if (media.grids.empty()) return backbone_.embed(batch.input_ids);
+    at::Tensor features = vision_(media.rows, media.grids, keep_);
     const at::Tensor embedded = backbone_.embed(batch.input_ids);
-    const Media media = gather_media(batch);
-    if (media.grids.empty()) return embedded;
-    const at::Tensor features = vision_(media.rows, media.grids, keep_);
+    if (layout_.splits_tokens()) {
+      const std::int64_t first = layout_.tp().index() * embedded.size(0);
+      const at::Tensor places = media.places - first;
+      const at::Tensor own =
+          places.ge(0).logical_and(places.lt(embedded.size(0))).nonzero().squeeze(1);
+      features = parallel::copy_to_ranks(features, layout_.tp());
+      media.places = places.index_select(0, own);
+      features = ops::select_rows(features, own);
+    } else if (media.places.size(0) < features.size(0)) {
+      features = ops::select_rows(features, at::empty({0}, media.places.options()));
+    }
     // Places are unique, so unlike an accumulating scatter this does not depend on threads.
     return embedded.index_copy(0, media.places, features.to(embedded.scalar_type()));
+  }
+
+  /// The smallest input of the tower, whose features take no place.
+  [[nodiscard]] Media no_media(const PackedBatch& batch) const {
+    const config::VisionConfig& vision = *config_.vision;
+    const auto side = static_cast<std::int32_t>(vision.merge);
+    return {at::zeros({vision.merge * vision.merge, vision.patch_width()},
+                      batch.input_ids.options().dtype(at::kFloat)),
+            {Grid{1, side, side}},
+            at::empty({0}, batch.input_ids.options())};
   }
 
   [[nodiscard]] Media gather_media(const PackedBatch& batch) const {
@@ -107,8 +135,9 @@ class Qwen2_5Vl final : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> make_qwen2_5_vl(const config::ModelConfig& config) {
-  return std::make_unique<Qwen2_5Vl>(config);
+std::unique_ptr<Model> make_qwen2_5_vl(const config::ModelConfig& config,
+                                       const parallel::Layout& layout) {
+  return std::make_unique<Qwen2_5Vl>(config, layout);
 }
 
 }  // namespace tributary::model

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "model/backbone.h"
 #include "model/family/all_families.h"
+#include "model/pad_to_split.h"
 
 namespace tributary::model {
 namespace {
@@ -13,15 +14,17 @@ namespace {
 /// query and key): a backbone and nothing else.
 class TextModel final : public Model {
  public:
-  explicit TextModel(const config::ModelConfig& config)
-      : Model(config), backbone_(config.backbone, "model.", units_) {}
+  TextModel(const config::ModelConfig& config, const parallel::Layout& layout)
+      : Model(config, layout), backbone_(config.backbone, "model.", layout_, units_) {}
 
-  at::Tensor forward(const PackedBatch& batch) override {
-    require_text(batch);
+  at::Tensor forward(const PackedBatch& whole) override {
+    require_text(whole);
+    const PackedBatch batch = pad_to_split(whole, layout_);
     return backbone_.forward(backbone_.embed(batch.input_ids), batch.position_ids,
                              batch.cu_seqlens);
   }
   at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
+  const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
   at::Tensor prefill(const PackedBatch& batch, KvCache& cache) override {
     require_text(batch);
@@ -52,8 +55,9 @@ class TextModel final : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> make_text_model(const config::ModelConfig& config) {
-  return std::make_unique<TextModel>(config);
+std::unique_ptr<Model> make_text_model(const config::ModelConfig& config,
+                                       const parallel::Layout& layout) {
+  return std::make_unique<TextModel>(config, layout);
 }
 
 }  // namespace tributary::model

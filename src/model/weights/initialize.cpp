@@ -9,45 +9,84 @@
 namespace tributary::model {
 namespace {
 
-/// Numbers of one chunk come from one stream, so the values depend on no thread count.
+using parallel::Initializer;
+using parallel::PlacedBox;
+
+/// Numbers of one chunk of the whole parameter come from one stream, so that a value depends on its
+/// name and place alone, never on threads or on how the parameter is cut.
 constexpr std::int64_t kChunk = 4096;
 
-void fill_normal(const parallel::Parameter& parameter, std::uint64_t seed, at::Tensor& values) {
-  float* data = values.mutable_data_ptr<float>();
-  const std::int64_t elements = values.numel();
-  const std::int64_t chunks = (elements + kChunk - 1) / kChunk;
-  at::parallel_for(0, chunks, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t chunk = first; chunk < last; ++chunk) {
-      RandomStream stream(seed, parameter.name, static_cast<std::uint64_t>(chunk));
-      const std::int64_t end = std::min(elements, (chunk + 1) * kChunk);
-      for (std::int64_t i = chunk * kChunk; i < end; ++i)
-        data[i] = static_cast<float>(parameter.initializer.deviation * stream.normal());
+/// Consecutive elements of the whole parameter inside one chunk.
+struct Piece {
+  std::int64_t first = 0;  // in the whole parameter
+  std::int64_t count = 0;
+  std::int64_t place = 0;  // in the shard
+};
+
+std::vector<Piece> pieces_of(const parallel::Parameter& parameter,
+                             const std::vector<PlacedBox>& boxes) {
+  std::vector<Piece> pieces;
+  const Box whole = whole_box(parameter.shape);
+  for (const PlacedBox& placed : boxes) {
+    for (const SharedRun& run : shared_runs(whole, placed.box)) {
+      for (std::int64_t done = 0; done < run.elements;) {
+        const std::int64_t first = run.from + done;
+        const std::int64_t count = std::min(run.elements - done, kChunk - first % kChunk);
+        pieces.push_back({first, count, placed.first + run.to + done});
+        done += count;
+      }
     }
-  });
+  }
+  return pieces;
+}
+
+/// shape: shard [elements] f32, on the CPU
+void fill_normal(const parallel::Parameter& parameter, const std::vector<PlacedBox>& boxes,
+                 std::uint64_t seed, const at::Tensor& shard) {
+  float* data = shard.mutable_data_ptr<float>();
+  const std::vector<Piece> pieces = pieces_of(parameter, boxes);
+  at::parallel_for(0, static_cast<std::int64_t>(pieces.size()), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       const Piece& piece = pieces[static_cast<std::size_t>(i)];
+                       RandomStream stream(seed, parameter.name,
+                                           static_cast<std::uint64_t>(piece.first / kChunk));
+                       for (std::int64_t skipped = 0; skipped < piece.first % kChunk; ++skipped)
+                         (void)stream.normal();
+                       for (std::int64_t k = 0; k < piece.count; ++k)
+                         data[piece.place + k] =
+                             static_cast<float>(parameter.initializer.deviation * stream.normal());
+                     }
+                   });
 }
 
 }  // namespace
 
 void initialize(Model& model, std::uint64_t seed) {
-  using Kind = parallel::Initializer::Kind;
+  using Kind = Initializer::Kind;
   const at::NoGradGuard no_grad;
   for (const auto& unit : model.units()) {
     for (const auto& parameter : unit->parameters()) {
+      const std::vector<PlacedBox> boxes = unit->boxes_of(*parameter);
+      const parallel::Range range = unit->range_of(*parameter);
+      at::Tensor shard = unit->shard_value().narrow(0, range.first, range.count);
       switch (parameter->initializer.kind) {
         case Kind::kZeros:
-          parameter->value.zero_();
+          shard.zero_();
           break;
         case Kind::kOnes:
-          parameter->value.fill_(1);
+          shard.fill_(1);
           break;
         case Kind::kNormal: {
-          at::Tensor values = at::empty(parameter->shape, at::kFloat);
-          fill_normal(*parameter, seed, values);
-          parameter->value.copy_(values);
+          // Padding stays 0; `boxes` count from the start of the shard.
+          const at::Tensor values = at::zeros({range.first + range.count}, at::kFloat);
+          fill_normal(*parameter, boxes, seed, values);
+          shard.copy_(values.narrow(0, range.first, range.count));
           break;
         }
       }
     }
+    unit->discard();
   }
 }
 

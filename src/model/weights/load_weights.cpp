@@ -80,6 +80,23 @@ void require_tied(const std::map<std::string, Place>& located, const Place& head
                .fix = "set tie_word_embeddings to false in config.json to use both");
 }
 
+struct Copy {
+  const parallel::Unit& unit;
+  const parallel::Parameter& parameter;
+  Place place;
+};
+
+/// Reads what this rank's shard holds of a parameter: other pages of the file are never touched.
+void copy_own_part(const Copy& copy) {
+  const at::Tensor stored = view_stored(*copy.place.file, *copy.place.tensor);
+  for (const auto& [box, first] : copy.unit.boxes_of(copy.parameter)) {
+    at::Tensor part = stored;
+    for (std::size_t i = 0; i < box.lengths.size(); ++i)
+      part = part.narrow(static_cast<std::int64_t>(i), box.offsets[i], box.lengths[i]);
+    copy.unit.shard_value().narrow(0, first, part.numel()).view(box.lengths).copy_(part);
+  }
+}
+
 }  // namespace
 
 void load_weights(Model& model, const std::string& directory) {
@@ -104,7 +121,7 @@ void load_weights(Model& model, const std::string& directory) {
   }
 
   Faults faults;
-  std::vector<std::pair<at::Tensor, Place>> copies;
+  std::vector<Copy> copies;
   for (const auto& unit : model.units()) {
     for (const auto& parameter : unit->parameters()) {
       const auto entry = located.find(parameter->name);
@@ -119,14 +136,15 @@ void load_weights(Model& model, const std::string& directory) {
       else if (!is_float(tensor.dtype))
         faults.mis_shaped.push_back(str(parameter->name, " ", stored_name(tensor.dtype)));
       else
-        copies.emplace_back(parameter->value, entry->second);
+        copies.push_back({*unit, *parameter, entry->second});
       located.erase(entry);
     }
   }
   for (const auto& [name, place] : located)
     faults.unexpected.push_back(escaped(place.tensor->name));
   faults.raise_if_any(directory);
-  for (auto& [value, place] : copies) value.copy_(view_stored(*place.file, *place.tensor));
+  for (const Copy& copy : copies) copy_own_part(copy);
+  for (const auto& unit : model.units()) unit->discard();
 }
 
 }  // namespace tributary::model

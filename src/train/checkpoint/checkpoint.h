@@ -4,22 +4,40 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "core/box.h"
 #include "core/file/file_system.h"
+#include "core/file/safetensors.h"
 #include "core/units.h"
+#include "mesh/group.h"
 #include "train/checkpoint/compatibility.h"
 
 namespace tributary::train {
 
-/// A tensor under the name that it has in files. On load the tensor is filled.
+/// Where a part lies in the whole tensor.
+struct TensorPart {
+  std::vector<std::int64_t> shape;  // of the whole tensor
+  Box box;
+  bool is_written = true;  // by this rank; of equal copies on several ranks one is
+};
+
+/// A tensor, or this rank's part of one, under the name that it has in files. On load the tensor is
+/// filled.
 struct NamedTensor {
   std::string name;
-  at::Tensor value;
+  at::Tensor value;                     // of the box
+  std::optional<TensorPart> part = {};  // none: the whole, written by this rank
+
+  [[nodiscard]] std::vector<std::int64_t> whole_shape() const {
+    return part ? part->shape : value.sizes().vec();
+  }
+  [[nodiscard]] Box box() const { return part ? part->box : whole_box(value.sizes()); }
 };
 
 /// Everything beside tensors that a checkpoint holds.
@@ -40,19 +58,24 @@ struct CheckpointContent : CheckpointFacts {
 };
 
 struct CheckpointWriterOptions {
-  std::string root;             // <run>/checkpoints, made when missing
-  int keep_latest = 2;          // at least 2
-  bool keep_best = true;        // also the one with the highest score
-  bool async = true;            // write in a background thread
-  int most_failed_saves = 3;    // in a row; then save() raises. 1: raise at the next call
-  std::int64_t start_step = 0;  // of this run: 0, or the step that it resumed from
+  std::string root;                       // <run>/checkpoints, made when missing
+  int keep_latest = 2;                    // at least 2
+  bool keep_best = true;                  // also the one with the highest score
+  bool async = true;                      // write in a background thread
+  int most_failed_saves = 3;              // in a row; then save() raises. 1: raise at the next call
+  std::int64_t start_step = 0;            // of this run: 0, or the step that it resumed from
+  std::vector<std::string> damaged = {};  // later ones, renamed to `<path>.damaged-<start>`
+  /// The ranks that write together, on a group of their own; none: this rank alone.
+  const mesh::Group* ranks = nullptr;
 };
 
-/// Saves checkpoints into one directory, which it locks as long as it lives.
+/// Saves checkpoints into one directory, which rank 0 locks as long as it lives.
 ///
-/// `save` copies the content to staging buffers and returns; a thread writes them, commits them by
-/// one rename (docs/formats/checkpoint.md), and only then retires older checkpoints.
+/// `save` copies the content to staging buffers and returns; a thread writes them, rank 0 commits
+/// what all ranks wrote by one rename (docs/formats/checkpoint.md), and only then retires older
+/// checkpoints. A save that fails on one rank fails on all.
 ///
+/// collective: construction, save and finish over `ranks`, which see one file system
 /// owns:   staging buffers as large as the content; the lock; one background thread while saving
 /// errors: at construction Fault::kInput when another job holds the directory, or when it holds
 ///         steps after start_step
@@ -72,6 +95,10 @@ class CheckpointWriter {
   void save(const CheckpointContent& content, std::optional<double> score = {});
   /// Waits for the save under way. errors: the failure of the last save, if it failed
   void finish();
+  /// Gives a committed step the score that was measured after its save, by replacing its manifest
+  /// in one rename, and retires what is no longer to be kept. A score that is not finite, or a step
+  /// that is not there, changes nothing; what fails is logged.
+  void rate(std::int64_t step, double score);
 
   [[nodiscard]] int failed_saves() const;
   /// Time for which the last save held up its caller.
@@ -95,6 +122,18 @@ enum class Verify { kFull, kTouched, kSizes };
 [[nodiscard]] std::optional<std::string> newest_checkpoint(const std::string& root,
                                                            FileSystem& files = real_file_system());
 
+/// The newest checkpoint of which every byte is as it was written, and the damaged ones after it.
+struct IntactCheckpoint {
+  std::string path;                  // empty: there is no checkpoint at all
+  std::vector<std::string> damaged;  // newest first
+};
+/// For `--fallback=previous`.
+///
+/// errors: that of the newest when all are damaged
+/// cost:   reads each checkpoint that it looks at
+[[nodiscard]] IntactCheckpoint newest_intact_checkpoint(const std::string& root,
+                                                        FileSystem& files = real_file_system());
+
 /// Reads what lies beside the tensors, to compare configurations before anything is built.
 ///
 /// errors: Fault::kInput with ExitCode::kCheckpointRefused, naming the file, the tensor, the block
@@ -103,8 +142,9 @@ enum class Verify { kFull, kTouched, kSizes };
                                                     FileSystem& files = real_file_system());
 
 struct LoadReport {
-  Bytes needed;  // of the tensors asked for
+  Bytes needed;  // of the tensors asked for, as they are stored
   Bytes read;
+  std::set<StoredDtype> converted;  // types in the file that became another on the way
 };
 
 /// Fills the tensors of model and optimizer. Both lists must name exactly what the checkpoint
@@ -114,7 +154,8 @@ struct LoadReport {
 LoadReport load_checkpoint(const std::string& directory, std::span<const NamedTensor> model,
                            std::span<const NamedTensor> optimizer, Verify verify = Verify::kTouched,
                            FileSystem& files = real_file_system());
-/// The same for the model alone.
+/// The same for the model alone, to answer and not to go on training: a float tensor may be stored
+/// in another float type, and is converted.
 LoadReport load_model(const std::string& directory, std::span<const NamedTensor> model,
                       Verify verify = Verify::kTouched, FileSystem& files = real_file_system());
 

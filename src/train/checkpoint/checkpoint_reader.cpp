@@ -11,8 +11,6 @@
 namespace tributary::train {
 namespace {
 
-constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
-
 /// Runs a read; what is wrong with the files is a refusal of the checkpoint.
 template <class Read>
 auto refusing(const Read& read) {
@@ -178,8 +176,7 @@ std::string CheckpointReader::name_previous() const {
   const std::string root = path.has_parent_path() ? path.parent_path().string() : std::string(".");
   for (const std::int64_t step : committed_steps(files_, root))
     if (own && step < *own)
-      return str("move this one away and resume from the previous one: ", root, "/",
-                 step_name(step));
+      return str("train --resume auto --fallback=previous would use ", root, "/", step_name(step));
   return "there is no previous checkpoint; take a copy";
 }
 

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -58,6 +60,10 @@ std::string exact(std::optional<double> score) {
   return text.data();
 }
 
+bool is_written(const NamedTensor& tensor) {
+  return !tensor.part || (tensor.part->is_written && tensor.value.numel() > 0);
+}
+
 /// Staging buffers: one block of host memory that is kept from save to save.
 class Staging {
  public:
@@ -88,7 +94,7 @@ class Staging {
     bool on_device = false;
     for (const std::vector<NamedTensor>* tensors : {&content.model, &content.optimizer})
       for (const NamedTensor& tensor : *tensors) {
-        bytes += align(tensor.value.nbytes());
+        if (is_written(tensor)) bytes += align(tensor.value.nbytes());
         on_device = on_device || tensor.value.is_cuda();
       }
     for (const auto& [name, state] : content.generators) bytes += align(state.size());
@@ -107,12 +113,13 @@ class Staging {
   std::vector<ChunkToSave> copy_tensors(const std::vector<NamedTensor>& tensors) {
     std::vector<ChunkToSave> chunks;
     for (const NamedTensor& tensor : tensors) {
+      if (!is_written(tensor)) continue;
       const std::span<std::byte> place = take(tensor.value.nbytes());
-      const std::vector<std::int64_t> shape = tensor.value.sizes().vec();
-      at::from_blob(place.data(), shape, at::TensorOptions().dtype(tensor.value.scalar_type()))
+      at::from_blob(place.data(), tensor.value.sizes(),
+                    at::TensorOptions().dtype(tensor.value.scalar_type()))
           .copy_(tensor.value.detach());
-      chunks.push_back({tensor.name, ops::stored_dtype(tensor.value.scalar_type()), shape,
-                        whole_box(shape), place});
+      chunks.push_back({tensor.name, ops::stored_dtype(tensor.value.scalar_type()),
+                        tensor.whole_shape(), tensor.box(), place});
     }
     return chunks;
   }
@@ -121,27 +128,85 @@ class Staging {
   std::uint64_t used_ = 0;
 };
 
-/// Writes and commits on one rank: prepare, write, report, commit.
-void write_checkpoint(FileSystem& files, const SaveKey& key, const StagedContent& content) {
-  prepare_save(files, key, content.bytes);
+/// Runs a part of a save on every rank; what fails on one fails on all. Returns what each rank
+/// brings, in their order.
+std::vector<std::string> run_together(const mesh::Group& ranks,
+                                      const std::function<std::string()>& part) {
+  std::exception_ptr own;
+  std::string text;
   try {
-    const std::string name = shard_file_name(/*rank=*/0, /*world=*/1);
-    const std::vector<FileReport> reports{
-        write_shard(files, key, "model", name, content.model),
-        write_shard(files, key, "optim", name, content.optimizer),
-        write_extra(files, key, "global.json", content.global),
-        write_shard(files, key, "extra", "rank-00000.safetensors", content.generators)};
-    commit_save(files, key, reports,
-                {.world = 1, .config_sha256 = content.config_sha256, .score = content.score});
+    text = "+" + part();
+  } catch (const std::exception& error) {
+    own = std::current_exception();
+    text = str("-", error.what());
+  }
+  std::vector<std::string> all = ranks.gather_text(text);
+  if (own) std::rethrow_exception(own);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].front() == '-')
+      TRIB_RAISE(Fault::kResource, .what = "checkpoint: another rank failed",
+                 .where = str("rank ", ranks.ranks()[rank]), .found = all[rank].substr(1));
+    all[rank].erase(0, 1);
+  }
+  return all;
+}
+
+/// Gives a full disk its space back. What cannot be removed now goes at the next start.
+void remove_unfinished(FileSystem& files, const SaveKey& key) {
+  try {
+    if (exists(files, key.temporary_path())) remove_tree(files, key.temporary_path());
+  } catch (const Error& error) {
+    log_warning(str("checkpoint: an unfinished save stays behind: ", error.what()));
+  }
+}
+
+/// What this rank writes: its parts, and on rank 0 what belongs to all.
+std::vector<FileReport> write_parts(FileSystem& files, const SaveKey& key,
+                                    const StagedContent& content, const mesh::Group& ranks) {
+  const std::string name = shard_file_name(ranks.index(), ranks.size());
+  std::vector<FileReport> reports{write_shard(files, key, "model", name, content.model),
+                                  write_shard(files, key, "optim", name, content.optimizer)};
+  if (ranks.index() > 0) return reports;
+  reports.push_back(write_extra(files, key, "global.json", content.global));
+  reports.push_back(write_shard(files, key, "extra", "rank-00000.safetensors", content.generators));
+  return reports;
+}
+
+/// Prepare, write, report, commit: each step on all ranks before the next.
+void write_checkpoint(FileSystem& files, const SaveKey& key, const StagedContent& content,
+                      const mesh::Group& ranks) {
+  const bool leads = ranks.index() == 0;
+  const std::int64_t bytes =
+      ranks.sum(std::vector<std::int64_t>{static_cast<std::int64_t>(content.bytes)}).front();
+  try {
+    run_together(ranks, [&] {
+      if (leads) prepare_save(files, key, static_cast<std::uint64_t>(bytes));
+      return std::string();
+    });
+    std::vector<FileReport> own;
+    const std::vector<std::string> written = run_together(ranks, [&] {
+      own = write_parts(files, key, content, ranks);
+      return ranks.is_single() ? std::string() : write_reports(key, own);
+    });
+    run_together(ranks, [&] {
+      if (!leads) return std::string();
+      for (std::size_t rank = 1; rank < written.size(); ++rank)
+        for (FileReport& report : parse_reports(written[rank], str("report of rank ", rank)))
+          own.push_back(std::move(report));
+      commit_save(
+          files, key, own,
+          {.world = ranks.size(), .config_sha256 = content.config_sha256, .score = content.score});
+      return std::string();
+    });
   } catch (const std::exception&) {
-    // Gives a full disk its space back. What cannot be removed now goes at the next start.
-    try {
-      if (exists(files, key.temporary_path())) remove_tree(files, key.temporary_path());
-    } catch (const Error& error) {
-      log_warning(str("checkpoint: an unfinished save stays behind: ", error.what()));
-    }
+    if (leads) remove_unfinished(files, key);
     throw;
   }
+}
+
+const mesh::Group& this_rank_alone() {
+  static const mesh::Group group;
+  return group;
 }
 
 }  // namespace
@@ -149,21 +214,18 @@ void write_checkpoint(FileSystem& files, const SaveKey& key, const StagedContent
 class CheckpointWriter::Impl {
  public:
   Impl(CheckpointWriterOptions options, FileSystem& files)
-      : options_(std::move(options)), files_(files), lock_(prepare_root(options_.root, files)) {
+      : options_(std::move(options)),
+        files_(files),
+        ranks_(options_.ranks != nullptr ? *options_.ranks : this_rank_alone()) {
     TRIB_REQUIRE(options_.keep_latest >= 2, .what = "checkpoint: too few checkpoints would be kept",
                  .where = "checkpoint.keep_latest", .found = str(options_.keep_latest),
                  .expected = "at least 2");
-    const std::vector<std::int64_t> steps = committed_steps(files, options_.root);
-    TRIB_REQUIRE(steps.empty() || steps.front() <= options_.start_step,
-                 .what = "checkpoint: the directory holds later steps than this run begins with",
-                 .where = str(options_.root, "/", step_name(steps.empty() ? 0 : steps.front())),
-                 .found = str("begin at step ", options_.start_step),
-                 .fix =
-                     "continue with --resume auto, or move the later ones away, or choose "
-                     "another run.dir");
-    for (const std::string& name : remove_leftovers(files, options_.root, lock_.job()))
-      log_warning(
-          str("checkpoint: another job's unfinished save stays: ", options_.root, "/", name));
+    const std::vector<std::string> holder = run_together(ranks_, [&] {
+      if (ranks_.index() > 0) return std::string();
+      take_directory();
+      return str(lock_->job(), " ", lock_->incarnation());
+    });
+    std::istringstream(holder.front()) >> job_ >> incarnation_;
   }
 
   ~Impl() {
@@ -179,7 +241,7 @@ class CheckpointWriter::Impl {
     wait();
     if (failure_ && failed_in_a_row_ >= options_.most_failed_saves)
       std::rethrow_exception(std::exchange(failure_, nullptr));
-    const SaveKey key{options_.root, lock_.job(), lock_.incarnation(), content.step};
+    const SaveKey key{options_.root, job_, incarnation_, content.step};
     if (exists(files_, key.final_path())) return;
     StagedContent staged = staging_.copy(content, score);
     const auto write = [this, key, staged = std::move(staged)] { run(key, staged); };
@@ -195,6 +257,23 @@ class CheckpointWriter::Impl {
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
+  void rate(std::int64_t step, double score) {
+    wait();
+    const std::string directory = str(options_.root, "/", step_name(step));
+    const std::string path = str(directory, "/", kManifestName);
+    if (ranks_.index() > 0 || !std::isfinite(score) || !exists(files_, path)) return;
+    try {
+      Manifest manifest = parse_manifest(read_text_file(files_, path, kMostManifestBytes), path);
+      manifest.score = exact(score);
+      replace_file(files_, path, write_manifest(manifest));
+      sync_directory(files_, directory);
+    } catch (const std::exception& error) {
+      log_warning(str("checkpoint: a score could not be written down: ", error.what()));
+      return;
+    }
+    retire();
+  }
+
   // Read between saves alone, so they need no lock: wait() joins the thread.
   [[nodiscard]] int failed_saves() {
     wait();
@@ -208,6 +287,32 @@ class CheckpointWriter::Impl {
     return root;
   }
 
+  /// Locks the directory and makes it ready. Rank 0 alone.
+  void take_directory() {
+    lock_.emplace(prepare_root(options_.root, files_));
+    set_damaged_aside();
+    const std::vector<std::int64_t> steps = committed_steps(files_, options_.root);
+    TRIB_REQUIRE(steps.empty() || steps.front() <= options_.start_step,
+                 .what = "checkpoint: the directory holds later steps than this run begins with",
+                 .where = str(options_.root, "/", step_name(steps.empty() ? 0 : steps.front())),
+                 .found = str("begin at step ", options_.start_step),
+                 .fix =
+                     "continue with --resume auto, or move the later ones away, or choose "
+                     "another run.dir");
+    for (const std::string& name : remove_leftovers(files_, options_.root, lock_->job()))
+      log_warning(
+          str("checkpoint: another job's unfinished save stays: ", options_.root, "/", name));
+  }
+
+  void set_damaged_aside() {
+    for (const std::string& path : options_.damaged) {
+      const std::string aside = str(path, ".damaged-", lock_->incarnation());
+      rename_path(files_, path, aside);
+      log_warning(str("checkpoint: a damaged one is kept as ", aside));
+    }
+    if (!options_.damaged.empty()) sync_directory(files_, options_.root);
+  }
+
   void wait() {
     if (writing_.joinable()) writing_.join();
   }
@@ -215,7 +320,7 @@ class CheckpointWriter::Impl {
   /// In the background thread, while the others leave this object alone but for wait().
   void run(const SaveKey& key, const StagedContent& content) {
     try {
-      write_checkpoint(files_, key, content);
+      write_checkpoint(files_, key, content, ranks_);
       failed_in_a_row_ = 0;
       failure_ = nullptr;
     } catch (const std::exception& error) {
@@ -226,6 +331,11 @@ class CheckpointWriter::Impl {
                       " that may fail in a row failed: ", error.what()));
       return;
     }
+    retire();
+  }
+
+  void retire() {
+    if (ranks_.index() > 0) return;
     try {
       retire_checkpoints(files_, options_.root,
                          {.keep_latest = options_.keep_latest, .keep_best = options_.keep_best});
@@ -236,7 +346,10 @@ class CheckpointWriter::Impl {
 
   CheckpointWriterOptions options_;
   FileSystem& files_;
-  DirectoryLock lock_;
+  const mesh::Group& ranks_;
+  std::optional<DirectoryLock> lock_;  // of rank 0
+  std::string job_;
+  std::int64_t incarnation_ = 0;
   Staging staging_;
   std::thread writing_;
   std::exception_ptr failure_;  // of the last save
@@ -251,6 +364,7 @@ CheckpointWriter::~CheckpointWriter() = default;
 void CheckpointWriter::save(const CheckpointContent& content, std::optional<double> score) {
   impl_->save(content, score);
 }
+void CheckpointWriter::rate(std::int64_t step, double score) { impl_->rate(step, score); }
 void CheckpointWriter::finish() { impl_->finish(); }
 int CheckpointWriter::failed_saves() const { return impl_->failed_saves(); }
 Nanoseconds CheckpointWriter::last_stall() const { return impl_->last_stall(); }

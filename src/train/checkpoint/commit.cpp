@@ -13,17 +13,26 @@ namespace {
 
 constexpr std::array<const char*, 3> kFolders{"model", "optim", "extra"};
 
-TensorSpec spec_of(const ChunkToSave& chunk) {
-  return {chunk.name, chunk.dtype, chunk.box.lengths};
+/// Chunks by the name that they have in a file.
+using ByStoredName = std::map<std::string, const ChunkToSave*>;
+
+ByStoredName name_chunks(std::span<const ChunkToSave> chunks) {
+  ByStoredName named;
+  for (const ChunkToSave& chunk : chunks) {
+    std::string name = chunk.name;
+    for (int next = 1; named.contains(name); ++next) name = str(chunk.name, "#", next);
+    named[name] = &chunk;
+  }
+  return named;
 }
 
 /// What lets PyTorch's HuggingFaceStorageReader put shards together.
-std::map<std::string, std::string> shard_metadata(std::span<const ChunkToSave> chunks) {
+std::map<std::string, std::string> shard_metadata(const ByStoredName& chunks) {
   Json offsets = Json::object();
   Json shapes = Json::object();
-  for (const ChunkToSave& chunk : chunks) {
-    offsets[chunk.name] = {{"saved_offsets", chunk.box.offsets}};
-    shapes[chunk.name] = chunk.shape;
+  for (const auto& [name, chunk] : chunks) {
+    offsets[name] = {{"saved_offsets", chunk->box.offsets}};
+    shapes[name] = chunk->shape;
   }
   return {{"format", "pt"},
           {"DCP_VERSION", "1.0"},
@@ -33,7 +42,7 @@ std::map<std::string, std::string> shard_metadata(std::span<const ChunkToSave> c
 
 /// Joins the reports into one list of files and one table of tensors.
 Manifest join_reports(const SaveKey& key, std::span<const FileReport> reports,
-                      const CommitFacts& facts) {
+                      const CommitFacts& facts, Scope scope) {
   Manifest manifest{.job = key.job,
                     .incarnation = key.incarnation,
                     .step = key.step,
@@ -58,7 +67,7 @@ Manifest join_reports(const SaveKey& key, std::span<const FileReport> reports,
       }
     }
   }
-  for (const auto& [name, tensor] : manifest.tensors) check_coverage(name, tensor, "save");
+  for (const auto& [name, tensor] : manifest.tensors) check_coverage(name, tensor, "save", scope);
   manifest.model_sha256 = digest_model(manifest.tensors);
   return manifest;
 }
@@ -94,15 +103,13 @@ void prepare_save(FileSystem& files, const SaveKey& key, std::uint64_t needed_by
 
 FileReport write_shard(FileSystem& files, const SaveKey& key, const std::string& folder,
                        const std::string& name, std::span<const ChunkToSave> chunks) {
-  std::map<std::string, const ChunkToSave*> by_name;
+  const ByStoredName by_name = name_chunks(chunks);
   std::vector<TensorBytes> tensors;
-  for (const ChunkToSave& chunk : chunks) {
-    by_name[chunk.name] = &chunk;
-    tensors.push_back({spec_of(chunk), chunk.data});
-  }
+  for (const auto& [stored, chunk] : by_name)
+    tensors.push_back({{stored, chunk->dtype, chunk->box.lengths}, chunk->data});
   const std::string relative = folder + "/" + name;
   WrittenFile written = write_safetensors(files, key.temporary_path() + "/" + relative, tensors,
-                                          shard_metadata(chunks));
+                                          shard_metadata(by_name));
   FileReport report{.file = {.name = relative,
                              .bytes = written.bytes,
                              .data_start = written.data_start,
@@ -111,8 +118,10 @@ FileReport write_shard(FileSystem& files, const SaveKey& key, const std::string&
                     .tensors = {}};
   for (const StoredTensor& stored : written.tensors) {
     const ChunkToSave& chunk = *by_name.at(stored.name);
-    report.tensors[folder + "/" + stored.name] = {
-        chunk.dtype, chunk.shape, {{0, stored.begin, stored.end, chunk.box}}};
+    ManifestTensor& tensor = report.tensors[folder + "/" + chunk.name];
+    tensor.dtype = chunk.dtype;
+    tensor.shape = chunk.shape;
+    tensor.chunks.push_back({0, stored.begin, stored.end, chunk.box});
   }
   return report;
 }
@@ -133,9 +142,28 @@ FileReport write_extra(FileSystem& files, const SaveKey& key, const std::string&
           .tensors = {}};
 }
 
+std::string write_reports(const SaveKey& key, std::span<const FileReport> reports) {
+  return write_manifest(join_reports(key, reports, {}, Scope::kRank));
+}
+
+std::vector<FileReport> parse_reports(const std::string& text, const std::string& where) {
+  Manifest manifest = parse_manifest(text, where, Scope::kRank);
+  std::vector<FileReport> reports;
+  for (ManifestFile& file : manifest.files) reports.push_back({std::move(file), {}});
+  for (const auto& [name, tensor] : manifest.tensors) {
+    for (ManifestChunk chunk : tensor.chunks) {
+      FileReport& report = reports[static_cast<std::size_t>(chunk.file)];
+      chunk.file = 0;
+      report.tensors.try_emplace(name, ManifestTensor{tensor.dtype, tensor.shape, {}})
+          .first->second.chunks.push_back(std::move(chunk));
+    }
+  }
+  return reports;
+}
+
 void commit_save(FileSystem& files, const SaveKey& key, std::span<const FileReport> reports,
                  const CommitFacts& facts) {
-  const Manifest manifest = join_reports(key, reports, facts);
+  const Manifest manifest = join_reports(key, reports, facts, Scope::kCheckpoint);
   const std::string target = key.temporary_path();
   for (const ManifestFile& file : manifest.files) {
     const FileFacts found = stat_path(files, target + "/" + file.name);

@@ -47,6 +47,8 @@ struct CommitFacts {
 
 // The three steps of a save (docs/formats/checkpoint.md). On one rank they follow each other; on
 // several, rank 0 prepares, all write, rank 0 gathers the reports and commits.
+//
+// A rank may hold several boxes of a tensor: in its file all but the first are named `<name>#<n>`.
 
 /// Makes the temporary directory, empty, and makes its name durable.
 ///
@@ -62,6 +64,11 @@ void prepare_save(FileSystem& files, const SaveKey& key, std::uint64_t needed_by
                                      std::string_view text);
 /// `shard-00001-model-00001-of-00001.safetensors` for rank 0 of 1.
 [[nodiscard]] std::string shard_file_name(std::int64_t rank, std::int64_t world);
+
+/// What a rank sends to rank 0, and back.
+[[nodiscard]] std::string write_reports(const SaveKey& key, std::span<const FileReport> reports);
+[[nodiscard]] std::vector<FileReport> parse_reports(const std::string& text,
+                                                    const std::string& where);
 
 /// Checks the reports against each other and the disk, writes the manifest, and renames.
 ///

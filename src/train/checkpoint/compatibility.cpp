@@ -29,6 +29,12 @@ std::string name_of(config::Packing packing) {
   return "";
 }
 
+std::string join(const std::set<std::string>& keys) {
+  std::string text;
+  for (const std::string& key : keys) text += str(text.empty() ? "one of " : ", ", key);
+  return text;
+}
+
 }  // namespace
 
 RunIdentity describe_identity(const config::RunConfig& config) {
@@ -69,6 +75,9 @@ void check_identity(const RunIdentity& saved, const RunIdentity& current,
     const auto found = identity.find(key);
     return found == identity.end() ? std::string("(none)") : escaped(found->second);
   };
+  for (const std::string& key : accepted)
+    TRIB_REQUIRE(keys.contains(key), .what = "train: accepted change is of no known key",
+                 .where = "--accept-change", .found = escaped(key), .expected = join(keys));
   std::string differing;
   for (const std::string& key : keys) {
     const std::string before = value_in(saved, key);
@@ -79,7 +88,9 @@ void check_identity(const RunIdentity& saved, const RunIdentity& current,
   }
   TRIB_REQUIRE(differing.empty(), .what = "checkpoint: the configuration has changed",
                .found = differing, .expected = "the same values as when the checkpoint was saved",
-               .fix = "restore them, or begin a new run in another run.dir",
+               .fix =
+                   "restore them, or pass --accept-change=KEY for each that is meant, or begin "
+                   "a new run in another run.dir",
                .exit = ExitCode::kCheckpointRefused);
 }
 

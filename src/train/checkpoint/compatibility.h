@@ -12,7 +12,7 @@ namespace tributary::train {
 using RunIdentity = std::map<std::string, std::string>;
 
 /// The identity of a configuration: seed, weights and precision, global batch, packing, mixture,
-/// optimizer kind. The caller adds what only it knows: `data.digest`, `model.shape`.
+/// optimizer kind. `identify` adds what only an opened run knows.
 ///
 /// Free to change: threads, workers, prefetch, microbatch capacity without packing policy, learning
 /// rate and schedule, checkpoint, validation and metrics settings, number of steps.
@@ -21,7 +21,7 @@ using RunIdentity = std::map<std::string, std::string>;
 /// Compares a checkpoint's identity with the run's.
 ///
 /// errors: Fault::kInput with ExitCode::kCheckpointRefused listing every key that differs, with
-///         both values, but for the `accepted` ones
+///         both values, but for the `accepted` ones; Fault::kInput for an accepted key that is none
 void check_identity(const RunIdentity& saved, const RunIdentity& current,
                     std::span<const std::string> accepted = {});
 

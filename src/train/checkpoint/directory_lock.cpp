@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <iomanip>
 #include <random>
 #include <sstream>
 #include <sys/file.h>
@@ -35,6 +36,12 @@ std::string draw_job() {
   return digits.str();
 }
 
+std::string compose_line(const std::string& job, std::int64_t incarnation) {
+  std::ostringstream line;
+  line << job << ' ' << std::setw(10) << std::setfill('0') << incarnation << '\n';
+  return line.str();
+}
+
 bool is_job(const std::string& name) {
   return name.size() == 8 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -60,10 +67,13 @@ DirectoryLock::DirectoryLock(const std::string& root) {
     incarnation_ = 0;
   }
   ++incarnation_;
-  const std::string text = str(job_, " ", incarnation_, "\n");
-  if (::ftruncate(file_.get(), 0) != 0) fail("ftruncate", path);
+  // One write of the same width over the old text: whenever it fails or the process dies, the file
+  // names the job.
+  const std::string text = compose_line(job_, incarnation_);
   if (::pwrite(file_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
     fail("write", path);
+  if (::ftruncate(file_.get(), static_cast<off_t>(text.size())) != 0) fail("ftruncate", path);
+  if (::fsync(file_.get()) != 0) fail("fsync", path);
 }
 
 }  // namespace tributary::train

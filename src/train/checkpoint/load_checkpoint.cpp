@@ -1,3 +1,4 @@
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -7,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "ops/stored_dtype.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_reader.h"
@@ -39,34 +41,50 @@ std::string describe_kind(StoredDtype dtype, const std::vector<std::int64_t>& sh
   return str(stored_name(dtype), " ", Json(shape).dump());
 }
 
-/// The tensors to fill, by the name that the manifest gives them.
-using Wanted = std::map<std::string, at::Tensor>;
+/// The parts to fill, by the name that the manifest gives their tensor.
+using Wanted = std::map<std::string, std::vector<const NamedTensor*>>;
 
 void add_wanted(Wanted& wanted, const std::string& folder, std::span<const NamedTensor> tensors) {
-  for (const NamedTensor& tensor : tensors)
-    TRIB_CHECK(wanted.emplace(folder + tensor.name, tensor.value).second,
+  for (const NamedTensor& tensor : tensors) {
+    std::vector<const NamedTensor*>& parts = wanted[folder + tensor.name];
+    TRIB_CHECK(parts.empty() || (tensor.part && parts.front()->part),
                .what = "checkpoint: a tensor is asked for twice", .where = folder + tensor.name);
+    parts.push_back(&tensor);
+  }
+}
+
+/// Whether a tensor may be stored in another float type than it has here.
+enum class Types { kEqual, kAnyFloat };
+
+bool fits(const ManifestTensor& stored, const NamedTensor& wanted, Types types) {
+  const at::ScalarType dtype = ops::scalar_type(stored.dtype);
+  const bool same_type = dtype == wanted.value.scalar_type();
+  const bool both_float = at::isFloatingType(dtype) && wanted.value.is_floating_point();
+  return wanted.whole_shape() == stored.shape &&
+         (same_type || (types == Types::kAnyFloat && both_float));
 }
 
 /// Lists at once what is missing, unexpected or of another shape in the given folders.
 void check_names(const Manifest& manifest, const Wanted& wanted,
-                 std::span<const std::string_view> folders, const std::string& directory) {
+                 std::span<const std::string_view> folders, Types types,
+                 const std::string& directory) {
   NameList missing;
   NameList unexpected;
   NameList other;
   for (const auto& [name, tensor] : manifest.tensors)
     for (const std::string_view folder : folders)
       if (name.starts_with(folder) && !wanted.contains(name)) unexpected.add(name);
-  for (const auto& [name, value] : wanted) {
+  for (const auto& [name, parts] : wanted) {
     const auto found = manifest.tensors.find(name);
     if (found == manifest.tensors.end()) {
       missing.add(name);
       continue;
     }
+    if (fits(found->second, *parts.front(), types)) continue;
     const std::string stored = describe_kind(found->second.dtype, found->second.shape);
-    const std::string here =
-        describe_kind(ops::stored_dtype(value.scalar_type()), value.sizes().vec());
-    if (stored != here) other.add(str(name, " is ", stored, " in the file, ", here, " here"));
+    const std::string here = describe_kind(ops::stored_dtype(parts.front()->value.scalar_type()),
+                                           parts.front()->whole_shape());
+    other.add(str(name, " is ", stored, " in the file, ", here, " here"));
   }
   const std::string found = str(missing.describe("missing"), unexpected.describe("unexpected"),
                                 other.describe("of another shape or dtype"));
@@ -76,28 +94,35 @@ void check_names(const Manifest& manifest, const Wanted& wanted,
 }
 
 LoadReport fill(const std::string& directory, const Wanted& wanted,
-                std::span<const std::string_view> folders, Verify verify, FileSystem& files) {
+                std::span<const std::string_view> folders, Types types, Verify verify,
+                FileSystem& files) {
   const at::NoGradGuard no_grad;
   CheckpointReader reader(directory, verify, files);
-  check_names(reader.manifest(), wanted, folders, directory);
+  check_names(reader.manifest(), wanted, folders, types, directory);
+  LoadReport report;
   std::vector<ReadRequest> requests;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // from host, contiguous -> value
-  std::uint64_t needed = 0;
-  for (const auto& [name, value] : wanted) {
-    at::Tensor host = value.detach();
-    if (!host.is_cpu() || !host.is_contiguous()) {
-      host = at::empty(value.sizes(), value.options().device(at::kCPU));
-      copies.emplace_back(host, value);
+  for (const auto& [name, parts] : wanted) {
+    const StoredDtype stored = reader.manifest().tensors.at(name).dtype;
+    const at::ScalarType dtype = ops::scalar_type(stored);
+    if (dtype != parts.front()->value.scalar_type()) report.converted.insert(stored);
+    for (const NamedTensor* part : parts) {
+      if (part->value.numel() == 0) continue;
+      at::Tensor host = part->value.detach();
+      if (!host.is_cpu() || !host.is_contiguous() || dtype != host.scalar_type()) {
+        host = at::empty(host.sizes(), at::TensorOptions().dtype(dtype));
+        copies.emplace_back(host, part->value);
+      }
+      report.needed.count += static_cast<std::int64_t>(host.nbytes());
+      requests.push_back(
+          {name, part->box(), {static_cast<std::byte*>(host.data_ptr()), host.nbytes()}});
     }
-    needed += host.nbytes();
-    requests.push_back(
-        {name, whole_box(host.sizes()), {static_cast<std::byte*>(host.data_ptr()), host.nbytes()}});
   }
   const std::uint64_t before = reader.bytes_read();
   reader.read(requests);
   for (const auto& [host, value] : copies) value.detach().copy_(host);
-  return {.needed = {static_cast<std::int64_t>(needed)},
-          .read = {static_cast<std::int64_t>(reader.bytes_read() - before)}};
+  report.read.count = static_cast<std::int64_t>(reader.bytes_read() - before);
+  return report;
 }
 
 /// Where the checkpoints of a run lie, if `path` is one or a directory of them.
@@ -112,6 +137,25 @@ std::optional<std::string> newest_checkpoint(const std::string& root, FileSystem
   const std::vector<std::int64_t> steps = committed_steps(files, root);
   if (steps.empty()) return std::nullopt;
   return str(root, "/", step_name(steps.front()));
+}
+
+IntactCheckpoint newest_intact_checkpoint(const std::string& root, FileSystem& files) {
+  IntactCheckpoint found;
+  std::exception_ptr first;
+  for (const std::int64_t step : committed_steps(files, root)) {
+    found.path = str(root, "/", step_name(step));
+    try {
+      const CheckpointReader reader(found.path, Verify::kFull, files);
+      return found;
+    } catch (const Error& error) {
+      if (error.exit_code() != ExitCode::kCheckpointRefused) throw;
+      if (!first) first = std::current_exception();
+      log_warning(str("checkpoint: damaged, looking for the one before it: ", error.what()));
+      found.damaged.push_back(found.path);
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  return found;
 }
 
 std::string find_checkpoint(const std::string& path, FileSystem& files) {
@@ -162,7 +206,7 @@ LoadReport load_checkpoint(const std::string& directory, std::span<const NamedTe
   add_wanted(wanted, "model/", model);
   add_wanted(wanted, "optim/", optimizer);
   const std::array<std::string_view, 2> folders{"model/", "optim/"};
-  return fill(directory, wanted, folders, verify, files);
+  return fill(directory, wanted, folders, Types::kEqual, verify, files);
 }
 
 LoadReport load_model(const std::string& directory, std::span<const NamedTensor> model,
@@ -170,7 +214,7 @@ LoadReport load_model(const std::string& directory, std::span<const NamedTensor>
   Wanted wanted;
   add_wanted(wanted, "model/", model);
   const std::array<std::string_view, 1> folders{"model/"};
-  return fill(directory, wanted, folders, verify, files);
+  return fill(directory, wanted, folders, Types::kAnyFloat, verify, files);
 }
 
 }  // namespace tributary::train

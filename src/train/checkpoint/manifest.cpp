@@ -181,7 +181,7 @@ StoredDtype parse_dtype(const std::string& name, const std::string& where) {
 }
 
 ManifestTensor parse_tensor(const Json& json, const std::vector<ManifestFile>& files,
-                            const std::string& name, const std::string& where) {
+                            const std::string& name, const std::string& where, Scope scope) {
   const ObjectReader entry(json, where);
   ManifestTensor tensor{.dtype = parse_dtype(entry.text("dtype"), where),
                         .shape = entry.counts("shape"),
@@ -192,7 +192,7 @@ ManifestTensor parse_tensor(const Json& json, const std::vector<ManifestFile>& f
                .found = Json(tensor.shape).dump());
   for (const Json& chunk : entry.list("chunks"))
     tensor.chunks.push_back(parse_chunk(chunk, tensor, files, where));
-  check_coverage(name, tensor, where);
+  check_coverage(name, tensor, where, scope);
   return tensor;
 }
 
@@ -241,8 +241,8 @@ Json parse_envelope(std::string_view text, const std::string& where) {
 
 }  // namespace
 
-void check_coverage(const std::string& name, const ManifestTensor& tensor,
-                    const std::string& where) {
+void check_coverage(const std::string& name, const ManifestTensor& tensor, const std::string& where,
+                    Scope scope) {
   std::int64_t covered = 0;
   for (std::size_t i = 0; i < tensor.chunks.size(); ++i) {
     covered += *volume(tensor.chunks[i].box.lengths);
@@ -252,10 +252,11 @@ void check_coverage(const std::string& name, const ManifestTensor& tensor,
           .what = "checkpoint: chunks of a tensor overlap",
           .where = str(where, ", ", escaped(name)), .found = str("chunks ", j, ", ", i));
   }
-  TRIB_REQUIRE(covered == *volume(tensor.shape) && !tensor.chunks.empty(),
-               .what = "checkpoint: tensor not fully covered",
-               .where = str(where, ", ", escaped(name), " ", Json(tensor.shape).dump()),
-               .found = str(covered, " of ", *volume(tensor.shape), " elements"));
+  TRIB_REQUIRE(
+      (covered == *volume(tensor.shape) || scope == Scope::kRank) && !tensor.chunks.empty(),
+      .what = "checkpoint: tensor not fully covered",
+      .where = str(where, ", ", escaped(name), " ", Json(tensor.shape).dump()),
+      .found = str(covered, " of ", *volume(tensor.shape), " elements"));
 }
 
 std::string digest_model(const std::map<std::string, ManifestTensor>& tensors) {
@@ -295,7 +296,7 @@ std::string write_manifest(const Manifest& manifest) {
   return canonical(json);
 }
 
-Manifest parse_manifest(std::string_view text, const std::string& where) {
+Manifest parse_manifest(std::string_view text, const std::string& where, Scope scope) {
   const Json json = parse_envelope(text, where);
   const ObjectReader entry(json, where);
   TRIB_REQUIRE(entry.text("endian") == "little", .what = "checkpoint: foreign byte order",
@@ -320,7 +321,7 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
                .where = where + ", tensors");
   for (const auto& [name, tensor] : entry.at("tensors").items())
     manifest.tensors[name] =
-        parse_tensor(tensor, manifest.files, name, str(where, ", tensor ", escaped(name)));
+        parse_tensor(tensor, manifest.files, name, str(where, ", tensor ", escaped(name)), scope);
   check_places(manifest, where);
   TRIB_REQUIRE(digest_model(manifest.tensors) == manifest.model_sha256,
                .what = "checkpoint: model digest differs from the tensors listed", .where = where,

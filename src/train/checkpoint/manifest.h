@@ -6,12 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/box.h"
 #include "core/file/safetensors.h"
-#include "train/checkpoint/box.h"
 
 namespace tributary::train {
 
 inline constexpr const char* kManifestName = "MANIFEST.json";
+inline constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
 
 /// One file of a checkpoint, apart from the manifest itself.
 struct ManifestFile {
@@ -52,17 +53,21 @@ struct Manifest {
 /// Canonical JSON: sorted keys, no spaces, whole numbers, ASCII; checksum of its own text.
 [[nodiscard]] std::string write_manifest(const Manifest& manifest);
 
+/// Whether a manifest speaks for a checkpoint or for what one rank wrote of it.
+enum class Scope { kCheckpoint, kRank };
+
 /// Parses and checks everything that can be known from the text alone: each tensor is covered by
-/// its chunks exactly once, each chunk lies in its file.
+/// its chunks exactly once (in the scope of a rank: at most once), each chunk lies in its file.
 ///
 /// errors: Fault::kInput naming `where` and the tensor or file
-[[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& where);
+[[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& where,
+                                      Scope scope = Scope::kCheckpoint);
 
 /// SHA-256 over the lines `name dtype shape` of the tensors under `model/`.
 [[nodiscard]] std::string digest_model(const std::map<std::string, ManifestTensor>& tensors);
 
-/// Refuses a tensor that its chunks do not cover exactly once.
-void check_coverage(const std::string& name, const ManifestTensor& tensor,
-                    const std::string& where);
+/// Refuses a tensor that its chunks do not cover exactly once; in a rank's scope at most once.
+void check_coverage(const std::string& name, const ManifestTensor& tensor, const std::string& where,
+                    Scope scope = Scope::kCheckpoint);
 
 }  // namespace tributary::train

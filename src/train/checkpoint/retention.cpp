@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kTrash = ".trash-";
-constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
 
 /// The validation score in a checkpoint's manifest. A damaged manifest has none: saying so is the
 /// loader's task, and retention must not stop a run.

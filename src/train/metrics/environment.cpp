@@ -48,7 +48,24 @@ std::string system_name() {
   return str(name.sysname, " ", name.release, " ", name.machine);
 }
 
+constexpr std::array<std::string_view, 18> kBehaviourPrefixes{
+    "ATEN_", "CUBLAS_",    "CUDA_",    "CUDNN_",  "GLIBC_TUNABLES", "GOMP_",
+    "KMP_",  "LD_PRELOAD", "MKL_",     "MALLOC_", "NCCL_",          "NVIDIA_",
+    "OMP_",  "OPENBLAS_",  "PYTORCH_", "TORCH_",  "TRIB_",          "UCX_"};
+
 }  // namespace
+
+std::map<std::string, std::string> list_behaviour_variables() {
+  std::map<std::string, std::string> set;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool counts = std::ranges::any_of(
+        kBehaviourPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+    if (counts && name.size() < text.size()) set.emplace(name, text.substr(name.size() + 1));
+  }
+  return set;
+}
 
 Json describe_environment(const std::string& device, const std::string& command) {
   const std::int64_t memory = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
@@ -66,6 +83,7 @@ Json describe_environment(const std::string& device, const std::string& command)
           {"system", system_name()},
           {"started_at", now_utc()},
           {"command", command},
+          {"variables", list_behaviour_variables()},
           {"mfu_formula", describe_mfu()}};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "core/json.h"
@@ -10,6 +11,10 @@ namespace tributary::train {
 ///
 /// units: `device` as run.device; `command` as it was typed
 [[nodiscard]] Json describe_environment(const std::string& device, const std::string& command);
+
+/// The variables of the environment that change how a run computes, and are set: those of OpenMP,
+/// MKL, OpenBLAS, PyTorch, CUDA, NCCL, UCX, the loader and allocator of libc, and our own.
+[[nodiscard]] std::map<std::string, std::string> list_behaviour_variables();
 
 /// Measures the matrix product that the machine does best: the peak that MFU is a share of.
 ///

@@ -56,7 +56,8 @@ std::string message(unsigned field, std::string_view bytes) {
   return key(field, kBytes) + varint(bytes.size()) + std::string(bytes);
 }
 
-// Event: 1 wall_time, 2 step, 3 file_version, 5 summary. Summary: 1 value.
+// Event: 1 wall_time, 2 step, 3 file_version, 5 summary, 7 session_log. Summary: 1 value.
+// SessionLog: 1 status.
 // Value: 1 tag, 2 simple_value, 8 tensor, 9 metadata.
 std::string event(std::int64_t step, const std::string& value) {
   return real64(1, wall_seconds()) + number(2, step) + message(5, message(1, value));
@@ -82,6 +83,11 @@ EventFile::EventFile(const std::string& directory)
     TRIB_RAISE(Fault::kResource, .what = "metrics: the event file cannot be made", .where = path_,
                .found = std::generic_category().message(errno));
   add_record(real64(1, wall_seconds()) + message(3, "brain.Event:2"));
+}
+
+void EventFile::restart_at(std::int64_t step) {
+  constexpr std::int64_t kStart = 1;
+  add_record(real64(1, wall_seconds()) + number(2, step) + message(7, number(1, kStart)));
 }
 
 void EventFile::scalar(std::string_view tag, std::int64_t step, double value) {

@@ -20,6 +20,10 @@ class EventFile {
   /// errors: Fault::kResource when it cannot be made
   explicit EventFile(const std::string& directory);
 
+  /// Says that the run goes on with this step: viewers drop the points from it on that earlier
+  /// files of the directory hold.
+  void restart_at(std::int64_t step);
+
   // errors: Fault::kResource when the disk refuses
   void scalar(std::string_view tag, std::int64_t step, double value);
   void text(std::string_view tag, std::int64_t step, std::string_view value);

@@ -34,12 +34,16 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
               {"backward", rounded(metrics.seconds.backward, 6)},
               {"optimizer", rounded(metrics.seconds.optimizer, 6)},
               {"other", rounded(metrics.seconds.other, 6)}}},
+            {"waiting",
+             {{"samples", rounded(metrics.waiting.samples, 6)},
+              {"packing", rounded(metrics.waiting.packing, 6)}}},
             {"loss_by_source", Json::object()},
             {"fill", rounded(metrics.fill, 5)},
             {"padding", rounded(metrics.padding, 5)},
             {"mfu", rounded(metrics.mfu_causal, 6)},
             {"mfu_causal", rounded(metrics.mfu_causal, 6)},
             {"mfu_full", rounded(metrics.mfu_full, 6)},
+            {"hfu", rounded(metrics.hfu, 6)},
             {"bytes", metrics.peak_bytes},
             {"skipped", !metrics.skip_reason.empty()}};
   for (std::size_t i = 0; i < metrics.by_source.size(); ++i)

@@ -19,6 +19,12 @@ struct PhaseSeconds {
   [[nodiscard]] double sum() const { return data + forward + backward + optimizer + other; }
 };
 
+/// What the step waited for before its first forward; both lie within PhaseSeconds::data.
+struct WaitSeconds {
+  double samples = 0;  // until the loader had the global batch
+  double packing = 0;  // until its samples had their microbatches
+};
+
 /// Loss of one source: sum of the cross entropy over its target tokens.
 struct SourceLoss {
   double sum = 0;
@@ -43,11 +49,13 @@ struct StepMetrics {
   std::int64_t samples = 0;
   std::int64_t microbatches = 0;
   PhaseSeconds seconds;
+  WaitSeconds waiting;
   std::vector<SourceLoss> by_source;  // in the order of data.sources
   double fill = 0;
   double padding = 0;  // share of the rows of the backbone's attention; nothing else is padded
   double mfu_causal = 0;
   double mfu_full = 0;
+  double hfu = 0;  // hardware FLOPs: mfu_causal and the recompute
   std::int64_t peak_bytes = 0;
   std::string skip_reason;               // empty: the step was done
   std::vector<std::string> sample_keys;  // of a skipped step

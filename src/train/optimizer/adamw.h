@@ -9,12 +9,12 @@
 #include <ATen/core/Tensor.h>
 
 #include "config/run_config.h"
-#include "parallel/parameter.h"
+#include "parallel/unit.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace tributary::train {
 
-/// Adam with decoupled weight decay over the flat buffers of trainable units.
+/// Adam with decoupled weight decay over this rank's shards of trainable units.
 ///
 /// dtype:  values f32 are updated in place; values bf16 have f32 masters, from which they are
 ///         rounded after each step; moments are always f32
@@ -44,8 +44,8 @@ class AdamW {
  private:
   /// The buffers of one unit.
   struct UnitState {
-    const parallel::Unit* unit = nullptr;
-    at::Tensor master;    // f32 [elements]; the values themselves when they are f32
+    parallel::Unit* unit = nullptr;
+    at::Tensor master;    // f32 [elements of the shard]; the values themselves when they are f32
     at::Tensor gradient;  // f32 [elements]; the unit's own when it is f32
     at::Tensor exp_avg;
     at::Tensor exp_avg_sq;
@@ -61,9 +61,11 @@ class AdamW {
     std::vector<at::Tensor> steps;  // all the same f32 scalar
   };
 
-  void add_unit(const parallel::Unit& unit, const config::OptimizerSection& settings);
+  void add_unit(parallel::Unit& unit, const config::OptimizerSection& settings);
   Group& group_of(double learning_rate_scale, double weight_decay);
-  void add_run(const UnitState& state, std::int64_t first, std::int64_t end, Group& group);
+  void add_run(const UnitState& state, parallel::Range run, Group& group);
+  /// Rounds the masters into the values and forgets gathered copies of them.
+  void publish_values();
 
   double beta1_;
   double beta2_;

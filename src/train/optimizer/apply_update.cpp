@@ -15,7 +15,9 @@ std::string first_not_finite(const model::Model& model) {
   for (const auto& unit : model.units()) {
     if (!unit->trainable()) continue;
     for (const auto& parameter : unit->parameters())
-      if (!at::isfinite(unit->gradient_of(*parameter)).all().item<bool>()) return parameter->name;
+      if (const parallel::Range own = unit->range_of(*parameter);
+          !at::isfinite(unit->shard_gradient().narrow(0, own.first, own.count)).all().item<bool>())
+        return parameter->name;
   }
   return "gradient norm";  // finite values whose squares are not
 }

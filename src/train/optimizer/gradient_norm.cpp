@@ -1,5 +1,6 @@
 #include "train/optimizer/gradient_norm.h"
 
+#include <map>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -19,13 +20,7 @@ void append_row_norms(const at::Tensor& flat, std::vector<at::Tensor>& norms) {
     norms.push_back(at::linalg_vector_norm(rest, 2, {0}, /*keepdim=*/true, at::kFloat));
 }
 
-}  // namespace
-
-double sum_squared_gradients(std::span<const std::unique_ptr<parallel::Unit>> units) {
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> norms;
-  for (const auto& unit : units)
-    if (unit->trainable()) append_row_norms(unit->flat_gradient(), norms);
+double sum_of(const std::vector<at::Tensor>& norms) {
   if (norms.empty()) return 0;
   const at::Tensor all = at::cat(norms).to(at::kCPU, at::kDouble);
   const std::span<const double> values(all.const_data_ptr<double>(),
@@ -33,6 +28,38 @@ double sum_squared_gradients(std::span<const std::unique_ptr<parallel::Unit>> un
   double sum = 0;
   for (const double norm : values) sum += norm * norm;
   return sum;
+}
+
+/// Row norms of what this rank holds, by the number of ranks that hold the same.
+std::map<int, std::vector<at::Tensor>> norms_by_copies(
+    std::span<const std::unique_ptr<parallel::Unit>> units) {
+  std::map<int, std::vector<at::Tensor>> norms;
+  for (const auto& unit : units) {
+    if (!unit->trainable()) continue;
+    const mesh::Mesh& mesh = *unit->layout().mesh;
+    const int replicas = mesh.replicate().size();
+    if (mesh.tp().is_single()) {
+      append_row_norms(unit->shard_gradient(), norms[replicas]);
+      continue;
+    }
+    for (const auto& parameter : unit->parameters()) {
+      const parallel::Range own = unit->range_of(*parameter);
+      const mesh::Group* copies = parameter->split.copies;
+      append_row_norms(unit->shard_gradient().narrow(0, own.first, own.count),
+                       norms[replicas * (copies != nullptr ? copies->size() : 1)]);
+    }
+  }
+  return norms;
+}
+
+}  // namespace
+
+double sum_squared_gradients(std::span<const std::unique_ptr<parallel::Unit>> units) {
+  const at::NoGradGuard no_grad;
+  if (units.empty()) return 0;
+  double sum = 0;
+  for (const auto& [copies, norms] : norms_by_copies(units)) sum += sum_of(norms) / copies;
+  return units.front()->layout().mesh->world().sum(std::vector<double>{sum}).front();
 }
 
 double clip_factor(double norm, double most) {

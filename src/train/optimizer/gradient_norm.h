@@ -3,7 +3,7 @@
 #include <memory>
 #include <span>
 
-#include "parallel/parameter.h"
+#include "parallel/unit.h"
 
 namespace tributary::train {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "config/run_config.h"
-#include "parallel/parameter.h"
+#include "parallel/unit.h"
 
 namespace tributary::train {
 

@@ -36,18 +36,22 @@ void JsonLines::append(const Json& object) {
                                     : str(written, " of ", line.size(), " bytes written"));
 }
 
-void cut_lines_after(const std::string& path, std::int64_t last_step) {
-  if (!std::filesystem::exists(path)) return;
+std::int64_t keep_lines(const std::string& path, const std::function<bool(const Json&)>& keep) {
+  if (!std::filesystem::exists(path)) return 0;
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   std::string kept;
+  std::int64_t dropped = 0;
   std::size_t begin = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     const std::string line = text.substr(begin, end - begin);
     begin = end + 1;
-    const Json object = parse_json(line, path);
-    if (object.value("step", std::int64_t{0}) <= last_step) kept += line + "\n";
+    if (keep(parse_json(line, path)))
+      kept += line + "\n";
+    else
+      ++dropped;
   }
+  if (kept.size() == text.size()) return 0;
   const std::string part = path + ".part";
   std::ofstream out(part, std::ios::binary);
   out << kept;
@@ -56,6 +60,13 @@ void cut_lines_after(const std::string& path, std::int64_t last_step) {
     TRIB_RAISE(Fault::kResource, .what = "train: file of the run cannot be written", .where = part,
                .found = std::strerror(errno));
   std::filesystem::rename(part, path);
+  return dropped;
+}
+
+std::int64_t cut_lines_after(const std::string& path, std::int64_t last_step) {
+  return keep_lines(path, [last_step](const Json& line) {
+    return line.value("step", std::int64_t{0}) <= last_step;
+  });
 }
 
 }  // namespace tributary::train

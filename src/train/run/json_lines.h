@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "core/json.h"
@@ -25,8 +26,13 @@ class JsonLines {
   int file_;
 };
 
-/// Drops every line whose `step` is above `last_step`, and a torn last line; a missing file stays
-/// missing.
-void cut_lines_after(const std::string& path, std::int64_t last_step);
+/// Drops every line that `keep` refuses, and a torn last line, by one rename; a missing file stays
+/// missing. Returns the number of whole lines dropped.
+///
+/// errors: Fault::kInput for a whole line that is no JSON; Fault::kResource
+std::int64_t keep_lines(const std::string& path, const std::function<bool(const Json&)>& keep);
+
+/// Drops every line whose `step` is above `last_step`. Returns their number.
+std::int64_t cut_lines_after(const std::string& path, std::int64_t last_step);
 
 }  // namespace tributary::train

@@ -1,6 +1,7 @@
 #include "train/run/run_directory.h"
 
-#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "config/read_run_config.h"
 #include "core/error.h"
@@ -14,11 +15,15 @@ void create_run_directory(const RunDirectory& run, const config::RunConfig& conf
   write_run_file(run, "config.yaml", config::write_run_config(config));
 }
 
-void cut_run_files(const RunDirectory& run, std::int64_t step) {
+void cut_run_files(const RunDirectory& run, const TrainState& state) {
   for (const char* name : {"metrics.jsonl", "validation.jsonl", "skipped.jsonl"})
-    cut_lines_after(run.file(name), step);
-  for (const char* name : {"summary.json", "predictions.jsonl"})
-    std::filesystem::remove(run.file(name));
+    cut_lines_after(run.file(name), state.step);
+  // Its lines have no step: the loader's state knows which records were found bad until then.
+  std::set<data::RecordId> known(state.loader.quarantined.begin(), state.loader.quarantined.end());
+  keep_lines(run.file("quarantine.jsonl"), [&](const Json& line) {
+    return known.erase({line.value("source", std::int64_t{-1}),
+                        line.value("record", std::int64_t{-1})}) == 1;
+  });
 }
 
 void write_run_file(const RunDirectory& run, const std::string& name, const std::string& text) {

@@ -5,6 +5,7 @@
 
 #include "config/run_config.h"
 #include "core/json.h"
+#include "train/run/train_state.h"
 
 namespace tributary::train {
 
@@ -21,8 +22,9 @@ struct RunDirectory {
 /// errors: Fault::kResource when it cannot be made or written
 void create_run_directory(const RunDirectory& run, const config::RunConfig& config);
 
-/// Cuts what a run wrote after the checkpoint of `step` that it resumes from, or all of it (0).
-void cut_run_files(const RunDirectory& run, std::int64_t step);
+/// Cuts from the `.jsonl` files what a run wrote after the state that it goes on from, or all of it
+/// (step 0). What is written whole at the end stays until there is something to replace it.
+void cut_run_files(const RunDirectory& run, const TrainState& state);
 
 /// Writes a small file whole: a reader sees the old or the new content.
 void write_run_file(const RunDirectory& run, const std::string& name, const std::string& text);

@@ -3,63 +3,57 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include <ATen/ATen.h>
+
 #include "config/read_run_config.h"
-#include "core/text.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "train/unit_parts.h"
 
 namespace tributary::train {
-namespace {
-
-std::vector<NamedTensor> list_parameters(const model::Model& model) {
-  std::vector<NamedTensor> list;
-  for (const auto& unit : model.units())
-    for (const auto& parameter : unit->parameters())
-      list.push_back({parameter->name, parameter->value.detach()});
-  return list;
-}
-
-/// Names and shapes of all parameters, and which are trained: a moment belongs to each of these.
-std::string describe_shape(const model::Model& model) {
-  std::int64_t parameters = 0;
-  std::int64_t elements = 0;
-  std::int64_t trained = 0;
-  for (const auto& unit : model.units()) {
-    for (const auto& parameter : unit->parameters()) {
-      ++parameters;
-      elements += parameter->elements();
-      if (unit->trainable()) trained += parameter->elements();
-    }
-  }
-  return str(parameters, " tensors, ", elements, " elements, ", trained, " trained");
-}
-
-RunIdentity identity_of(const Session& session) {
-  RunIdentity identity = describe_identity(session.config);
-  identity["model.shape"] = describe_shape(*session.model);
-  return identity;
-}
-
-}  // namespace
 
 CheckpointContent describe_snapshot(const Session& session, const TrainState& state) {
   CheckpointContent content;
   content.step = state.step;
   content.config = config::write_run_config(session.config);
   content.model_directory = std::filesystem::absolute(session.config.model.path).string();
-  content.identity = identity_of(session);
+  content.identity = session.identity;
   content.state = to_json(state).dump();
   content.model = list_parameters(*session.model);
   content.optimizer = session.optimizer->state();
   return content;
 }
 
-TrainState restore_snapshot(Session& session, const std::string& checkpoint) {
+TrainState restore_snapshot(Session& session, const std::string& checkpoint,
+                            std::span<const std::string> accepted) {
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
-  check_identity(facts.identity, identity_of(session));
+  check_identity(facts.identity, session.identity, accepted);
   TrainState state = train_state_from_json(parse_json(facts.state, checkpoint), checkpoint);
   load_checkpoint(checkpoint, list_parameters(*session.model), session.optimizer->state());
   session.optimizer->restore(state.optimizer_steps);
-  session.loader->restore(state.loader);
+  session.loader->restore(state.loader, accepted);
   return state;
+}
+
+void check_finite(const Session& session, const std::string& source, bool is_allowed) {
+  std::vector<NamedTensor> tensors = list_parameters(*session.model);
+  for (NamedTensor& moment : session.optimizer->state()) tensors.push_back(std::move(moment));
+  std::string first;
+  std::int64_t more = -1;
+  for (const NamedTensor& tensor : tensors) {
+    const at::Tensor bad = at::logical_not(at::isfinite(tensor.value));
+    const std::int64_t count = bad.sum().item<std::int64_t>();
+    if (count == 0) continue;
+    if (more++ < 0) first = str(tensor.name, ", ", count, " of ", tensor.value.numel(), " values");
+  }
+  if (more > 0) first += str(", and ", more, " more tensors");
+  if (is_allowed && !first.empty())
+    log_warning(
+        str("train: values are not finite, as --allow-nonfinite lets pass: ", source, ": ", first));
+  TRIB_REQUIRE(first.empty() || is_allowed, .what = "checkpoint: values are NaN or infinite",
+               .where = source, .found = first, .expected = "finite weights and moments",
+               .fix = "go on from an earlier checkpoint, or pass --allow-nonfinite",
+               .exit = ExitCode::kCheckpointRefused);
 }
 
 }  // namespace tributary::train

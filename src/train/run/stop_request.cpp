@@ -2,30 +2,43 @@
 
 #include <array>
 #include <csignal>
+#include <poll.h>
 #include <string_view>
 #include <unistd.h>
 
 namespace tributary::train {
 namespace {
 
-constexpr std::array<int, 2> kSignals{SIGTERM, SIGINT};
+constexpr std::array<int, 3> kSignals{SIGTERM, SIGINT, SIGALRM};
 
 // A signal handler can reach nothing but globals.
 volatile std::sig_atomic_t stop_asked = 0;
-std::array<struct sigaction, 2> former_handlers;
+volatile std::sig_atomic_t grace_seconds = 0;
+std::array<struct sigaction, kSignals.size()> former_handlers;
+
+/// Never blocks, even where nobody reads: what follows the note must happen.
+void write_note(std::string_view note) {
+  pollfd errors{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (poll(&errors, 1, /*timeout=*/0) != 1) return;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, note.data(), note.size());
+}
 
 void on_signal(int signal) {
+  if (signal == SIGALRM) {
+    write_note("\nthe time that SIGTERM leaves is over: ending without a last checkpoint\n");
+    _exit(128 + SIGTERM);
+  }
   if (stop_asked != 0) _exit(128 + signal);
   stop_asked = 1;
-  constexpr std::string_view kNote =
-      "\nstopping after this step and a checkpoint; a second signal ends at once\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kNote.data(), kNote.size());
+  if (signal == SIGTERM) alarm(static_cast<unsigned>(grace_seconds));
+  write_note("\nstopping after this step and a checkpoint; a second signal ends at once\n");
 }
 
 }  // namespace
 
-StopRequest::StopRequest() {
+StopRequest::StopRequest(std::chrono::seconds grace) {
   stop_asked = 0;
+  grace_seconds = static_cast<int>(grace.count());
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -35,6 +48,7 @@ StopRequest::StopRequest() {
 }
 
 StopRequest::~StopRequest() {
+  alarm(0);
   for (std::size_t i = 0; i < kSignals.size(); ++i)
     sigaction(kSignals[i], &former_handlers[i], nullptr);
 }

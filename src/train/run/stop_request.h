@@ -1,14 +1,18 @@
 #pragma once
 
+#include <chrono>
+
 namespace tributary::train {
 
 /// While it lives, SIGTERM and Ctrl-C ask for an end after the step; the second one ends the
-/// process at once (exit 128 + signal), as it would without.
+/// process at once (exit 128 + signal), as it would without. So does the end of the grace after a
+/// SIGTERM (exit 128 + SIGTERM), wherever the process is stuck; a person at the keyboard has no
+/// such limit.
 ///
-/// One at a time; the former handlers are put back at destruction.
+/// One at a time; uses SIGALRM. The former handlers are put back at destruction.
 class StopRequest {
  public:
-  StopRequest();
+  explicit StopRequest(std::chrono::seconds grace);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;

@@ -1,12 +1,11 @@
 #include "train/run/summary.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "core/error.h"
+#include "core/file/file_system.h"
 #include "data/decode/png_file.h"
 
 namespace tributary::train {
@@ -35,37 +34,41 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
-void write_picture(const std::string& path, const data::Picture& picture) {
+void write_picture(const RunDirectory& run, const std::string& name, const data::Picture& picture) {
   const std::vector<std::uint8_t> png = data::write_png(picture);
-  std::ofstream out(path, std::ios::binary);
-  for (const std::uint8_t byte : png) out.put(static_cast<char>(byte));
-  if (!out.flush())
-    TRIB_RAISE(Fault::kResource, .what = "train: picture cannot be written", .where = path);
+  write_run_file(run, name, std::string(png.begin(), png.end()));
 }
 
+/// Pictures first, in a directory of this step, then the lines that name them, by one rename; only
+/// then go the pictures of earlier validations.
 void write_predictions(const RunDirectory& run, const Session& session,
-                       const ValidationResult& result) {
-  JsonLines file(run.file("predictions.jsonl"));
-  std::filesystem::create_directories(run.file("predictions"));
+                       const ValidationResult& result, std::int64_t step) {
+  const std::string own = str("step-", step);
+  make_directories(real_file_system(), run.file("predictions/" + own));
+  std::string lines;
   for (std::size_t i = 0; i < result.predictions.size(); ++i) {
     const Prediction& prediction = result.predictions[i];
-    Json line{{"source", session.sources[static_cast<std::size_t>(prediction.source)]},
+    Json line{{"step", step},
+              {"source", session.sources[static_cast<std::size_t>(prediction.source)]},
               {"question", prediction.question},
               {"answer", prediction.answer},
               {"expected", prediction.expected},
               {"correct", prediction.correct()},
               {"images", Json::array()}};
     for (std::size_t k = 0; k < prediction.pictures.size(); ++k) {
-      const std::string name = str("predictions/", i, "-", k, ".png");
-      write_picture(run.file(name), prediction.pictures[k]);
+      const std::string name = str("predictions/", own, "/", i, "-", k, ".png");
+      write_picture(run, name, prediction.pictures[k]);
       line["images"].push_back(name);
     }
     if (prediction.blind_answer) {
       line["blind_answer"] = *prediction.blind_answer;
       line["blind_correct"] = prediction.blind_correct();
     }
-    file.append(line);
+    lines += line.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
   }
+  write_run_file(run, "predictions.jsonl", lines);
+  for (const std::string& name : list_directory(real_file_system(), run.file("predictions")))
+    if (name != own) remove_tree(real_file_system(), run.file("predictions/" + name));
 }
 
 std::int64_t count_quarantined(const Session& session) {
@@ -108,7 +111,7 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
       if (blind)
         summary["blind_accuracy_by_source"][session.sources[i]] = result.blind_accuracy(source);
     }
-    write_predictions(run, session, result);
+    write_predictions(run, session, result, state.step);
   }
   write_run_file(run, "summary.json", summary.dump(2) + "\n");
 }

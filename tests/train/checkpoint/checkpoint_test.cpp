@@ -3,6 +3,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
@@ -153,6 +154,26 @@ TEST(Checkpoint, ReadsLittleMoreThanItNeeds) {
   EXPECT_LE(static_cast<double>(report.read.count), 1.1 * static_cast<double>(report.needed.count));
 }
 
+TEST(Checkpoint, ConvertsTheFloatTypesOfAModelThatOnlyAnswers) {
+  const std::string root = scratch_directory();
+  CheckpointContent content = small_run(1);
+  const at::Tensor exact = at::arange(24, at::kFloat) / 8;  // bf16 holds these as they are
+  content.model = {{"narrow", exact.to(at::kBFloat16)}, {"count", at::arange(3, at::kLong)}};
+  content.optimizer.clear();
+  CheckpointWriter({.root = root}).save(content);
+  std::vector<NamedTensor> loaded{{"narrow", at::zeros({24})},
+                                  {"count", at::zeros({3}, at::kLong)}};
+  const LoadReport report = load_model(root + "/step-1", loaded);
+  EXPECT_TRUE(at::equal(loaded[0].value, exact));
+  EXPECT_EQ(report.converted, std::set{StoredDtype::kBfloat16});
+  EXPECT_EQ(report.needed.count, 24 * 2 + 3 * 8);
+
+  loaded[1].value = at::zeros({3});
+  EXPECT_THAT(
+      message_of([&] { (void)load_model(root + "/step-1", loaded); }, ExitCode::kCheckpointRefused),
+      HasSubstr("1 of another shape or dtype: model/count is I64 [3] in the file, F32 [3]"));
+}
+
 TEST(Checkpoint, ListsEveryTensorThatDoesNotMatch) {
   const std::string root = scratch_directory();
   CheckpointWriter({.root = root}).save(small_run(2));
@@ -239,19 +260,23 @@ TEST(CheckpointWriter, RefusesSettingsAndDirectoriesThatLoseCheckpoints) {
             HasSubstr(root + "/step-9; found: begin at step 4"), HasSubstr("--resume auto")));
 }
 
-TEST(CheckpointWriter, LocksItsDirectoryAgainstASecondJob) {
+TEST(CheckpointWriter, RatesACommittedStepAfterwards) {
   const std::string root = scratch_directory();
-  std::string job;
-  {
-    const CheckpointWriter first({.root = root});
-    job = text_of(root + "/LOCK").substr(0, 8);
-    EXPECT_THAT(
-        message_of([&] { CheckpointWriter({.root = root}); }, ExitCode::kInput),
-        AllOf(HasSubstr("another job holds the directory; where: " + root), HasSubstr(job + " 1")));
-  }
-  const DirectoryLock again(root);
-  EXPECT_EQ(again.job(), job);
-  EXPECT_EQ(again.incarnation(), 2);
+  const auto score_of = [&](const std::string& step) {
+    return CheckpointReader(root + "/" + step).manifest().score;
+  };
+  CheckpointWriter writer({.root = root, .keep_latest = 2, .keep_best = true});
+  writer.save(small_run(1), 0.5);
+  writer.save(small_run(2));
+  writer.save(small_run(3));
+  writer.rate(3, 0.75);  // waits for the save
+  EXPECT_EQ(score_of("step-3"), "0.75");
+  EXPECT_THAT(steps_in(root), ElementsAre(3, 2)) << "the former best is no longer kept";
+  EXPECT_EQ(load_and_compare(root + "/step-3"), 3);
+  writer.rate(2, std::nan(""));
+  EXPECT_EQ(score_of("step-2"), "");
+  writer.rate(99, 1);  // not there
+  EXPECT_THAT(steps_in(root), ElementsAre(3, 2));
 }
 
 TEST(CheckpointWriter, CleansUpAfterItsOwnDeadIncarnationsAlone) {
@@ -304,6 +329,35 @@ TEST(CheckpointWriter, RefusesToBeginASaveThatDoesNotFit) {
       HasSubstr("not enough space for a save; where: " + root + "; found: 20000 bytes free"));
 }
 
+void damage(const std::string& path) {
+  std::string text = text_of(path);
+  text.back() ^= 1;
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+TEST(NewestIntactCheckpoint, GoesPastDamagedOnesWhichAreSetAside) {
+  const std::string root = scratch_directory();
+  EXPECT_EQ(newest_intact_checkpoint(root).path, "");
+  {
+    CheckpointWriter writer({.root = root, .keep_latest = 3});
+    for (const std::int64_t step : {1, 2, 3}) writer.save(small_run(step));
+  }
+  EXPECT_EQ(newest_intact_checkpoint(root).path, root + "/step-3");
+  damage(root + "/step-3/extra/global.json");
+  fs::remove(root + "/step-2/MANIFEST.json");
+  const IntactCheckpoint found = newest_intact_checkpoint(root);
+  EXPECT_EQ(found.path, root + "/step-1");
+  EXPECT_THAT(found.damaged, ElementsAre(root + "/step-3", root + "/step-2"));
+  CheckpointWriter writer({.root = root, .start_step = 1, .damaged = found.damaged});
+  EXPECT_THAT(steps_in(root), ElementsAre(1));
+  EXPECT_TRUE(fs::exists(root + "/step-3.damaged-2/extra/global.json"));
+
+  damage(root + "/step-1/extra/global.json");
+  EXPECT_THAT(
+      message_of([&] { (void)newest_intact_checkpoint(root); }, ExitCode::kCheckpointRefused),
+      HasSubstr("block checksum differs; where: " + root + "/step-1/extra/global.json"));
+}
+
 TEST(FindCheckpoint, TakesARunADirectoryOrACheckpoint) {
   const std::string run = scratch_directory();
   const std::string root = run + "/checkpoints";
@@ -320,39 +374,6 @@ TEST(FindCheckpoint, TakesARunADirectoryOrACheckpoint) {
   EXPECT_EQ(find_checkpoint(run), root + "/step-10") << "newest by number, not by text";
   EXPECT_EQ(find_checkpoint(root + "/"), root + "/step-10");
   EXPECT_EQ(find_checkpoint(root + "/step-9/"), root + "/step-9");
-}
-
-TEST(CheckIdentity, ListsEveryKeyThatDiffers) {
-  config::RunConfig config;
-  config.run.seed = 7;
-  config.data.max_tokens = 64;
-  const RunIdentity saved = describe_identity(config);
-  check_identity(saved, saved);
-  config::RunConfig free = config;  // what may change
-  free.run.threads = 9;
-  free.run.steps = 5;
-  free.data.workers = 7;
-  free.optimizer.learning_rate = 1;
-  free.batch.capacity_tokens = {64};
-  check_identity(saved, describe_identity(free));
-
-  free.data.max_tokens = 0;  // the capacity is the limit now
-  free.batch.capacity_tokens = {65};
-  EXPECT_THAT(message_of([&] { check_identity(saved, describe_identity(free)); },
-                         ExitCode::kCheckpointRefused),
-              HasSubstr("found: data.max_tokens was \"64\", is \"65\""));
-
-  config.run.seed = 8;
-  config.batch.global_samples = 64;
-  RunIdentity now = describe_identity(config);
-  now["data.digest"] = "ab";
-  const std::string message =
-      message_of([&] { check_identity(saved, now); }, ExitCode::kCheckpointRefused);
-  EXPECT_THAT(message, HasSubstr("the configuration has changed; found: batch.global_samples was "
-                                 "\"32\", is \"64\", data.digest was (none), is \"ab\", "
-                                 "run.seed was \"7\", is \"8\""));
-  const std::vector<std::string> accepted{"run.seed", "data.digest", "batch.global_samples"};
-  check_identity(saved, now, accepted);
 }
 
 }  // namespace

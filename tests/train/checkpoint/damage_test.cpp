@@ -61,10 +61,9 @@ TEST_F(DamagedCheckpoint, IsRefusedForEveryTruncation) {
       const std::string message = refusal();
       EXPECT_THAT(message, HasSubstr(path));
       if (path.ends_with(kShard)) {
-        EXPECT_THAT(message,
-                    AllOf(HasSubstr("file has another size"), HasSubstr("tensor "),
-                          HasSubstr("move this one away and resume from the previous one: " +
-                                    root_ + "/step-1")));
+        EXPECT_THAT(message, AllOf(HasSubstr("file has another size"), HasSubstr("tensor "),
+                                   HasSubstr("train --resume auto --fallback=previous would use " +
+                                             root_ + "/step-1")));
       }
     }
     write_file(path, whole);

@@ -25,4 +25,9 @@ with tempfile.TemporaryDirectory() as directory:
     assert text.tensor_proto.string_val == [b"x" * 300 + b"\nsecond line"]
     plugin = events.SummaryMetadata("answers").plugin_data.plugin_name
     assert plugin == "text", plugin
+
+    resumed = EventAccumulator(directory + "/resumed")
+    resumed.Reload()
+    points = [(event.step, event.value) for event in resumed.Scalars("loss")]
+    assert points == [(step, 0) for step in range(6)] + [(step, 6) for step in range(6, 13)], points
 print("TensorBoard reads 2000 scalars and a text")

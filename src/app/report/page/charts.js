@@ -296,7 +296,10 @@
     data.seconds.map((each, i) => ({...each, color: color([6, 0, 5, 2, 7, 3, 4, 1][i % 8])}))});
   build({id: 'chart-fill', format: 'percent', zero: true, top: 1, smooth: true, series: [
     {name: 'fill', values: data.fill, color: color(3)}, {name: 'padding', values: data.padding, color: color(1)}]});
-  build({id: 'chart-machine', format: 'percent', zero: true, smooth: true, series: [{name: 'MFU', values: data.mfu, color: color(4)}]});
+  build({id: 'chart-machine', format: 'percent', zero: true, smooth: true, series: [
+    {name: 'MFU', values: data.mfu, color: color(4)}, {name: 'HFU, with recompute', values: data.hfu, color: color(1), dashed: true}
+  ].filter((each) => each.values.some((value) => value !== null))});
+  build({id: 'chart-waiting', format: 'seconds', zero: true, smooth: true, series: data.waiting.map((each, i) => ({...each, color: color([6, 3][i])}))});
   build({id: 'chart-memory', format: 'bytes', zero: true, series: [{name: 'peak bytes', values: data.bytes, color: color(7)}]});
 
   let pending = 0;

@@ -1,4 +1,4 @@
-#include "train/checkpoint/box.h"
+#include "core/box.h"
 
 #include <gtest/gtest.h>
 #include <map>
@@ -6,7 +6,7 @@
 #include "core/random.h"
 #include "core/text.h"
 
-namespace tributary::train {
+namespace tributary {
 namespace {
 
 using Point = std::vector<std::int64_t>;
@@ -85,4 +85,4 @@ TEST(LiesIn, ComparesWithoutOverflow) {
 }
 
 }  // namespace
-}  // namespace tributary::train
+}  // namespace tributary

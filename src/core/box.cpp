@@ -1,8 +1,8 @@
-#include "train/checkpoint/box.h"
+#include "core/box.h"
 
 #include <algorithm>
 
-namespace tributary::train {
+namespace tributary {
 namespace {
 
 /// Row-major position of a point within a box.
@@ -76,4 +76,4 @@ std::vector<SharedRun> shared_runs(const Box& from, const Box& to) {
   return runs;
 }
 
-}  // namespace tributary::train
+}  // namespace tributary

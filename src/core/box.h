@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace tributary::train {
+namespace tributary {
 
 /// A sub-range of a tensor in every dimension. A scalar has the box of rank 0 and volume 1.
 struct Box {
@@ -33,4 +33,4 @@ struct SharedRun {
 /// are merged.
 [[nodiscard]] std::vector<SharedRun> shared_runs(const Box& from, const Box& to);
 
-}  // namespace tributary::train
+}  // namespace tributary

@@ -1,0 +1,43 @@
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "app/launch/run_ranks.h"
+#include "core/error.h"
+
+namespace tributary::app {
+
+Run declare_launch(Verb& verb) {
+  struct Arguments {
+    std::int64_t ranks = 0;
+    RestartLimits limits;
+    std::vector<std::string> words;
+  };
+  const auto given = std::make_shared<Arguments>();
+  verb.option("-n,--ranks", given->ranks, "processes to start on this machine");
+  verb.option("--restarts", given->limits.restarts,
+              "starts after the first when a rank is lost, hangs, breaks or lacks a resource; "
+              "training goes on from its newest checkpoint; 0: none");
+  verb.option("--pause", given->limits.first_pause_seconds,
+              "before the first restart [s]; doubles each time, up to 60");
+  verb.rest("VERB ARGUMENT ...", given->words, "behind `--`: what every rank runs");
+  verb.example("tributary launch -n 2 -- train configs/demo.yaml run.steps=200");
+  return [given] {
+    TRIB_REQUIRE(given->ranks >= 1 && given->ranks <= 4096, .what = "app: number of ranks",
+                 .where = "-n", .found = str(given->ranks), .expected = "1 to 4096");
+    TRIB_REQUIRE(given->limits.restarts >= 0, .what = "app: restarts below 0",
+                 .where = "--restarts", .found = str(given->limits.restarts),
+                 .expected = "0 or more");
+    TRIB_REQUIRE(given->limits.first_pause_seconds >= 0, .what = "app: pause below 0",
+                 .where = "--pause", .found = str(given->limits.first_pause_seconds),
+                 .expected = "0 or more seconds");
+    TRIB_REQUIRE(!given->words.empty(), .what = "app: nothing to launch",
+                 .expected = "a verb with its arguments behind `--`",
+                 .fix = "tributary launch -n 2 -- train CONFIG.yaml");
+    TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
+                 .found = "launch", .expected = "another verb");
+    return static_cast<ExitCode>(
+        run_ranks({.ranks = given->ranks, .words = given->words, .limits = given->limits}));
+  };
+}
+
+}  // namespace tributary::app

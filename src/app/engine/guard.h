@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include <c10/util/Exception.h>
+
+#include "core/error.h"
+
+namespace tributary::app {
+
+/// Runs `body`; what libtorch throws becomes an Error of one line, without its stack trace.
+///
+/// errors: Fault::kResource when libtorch could not allocate, Fault::kBug for all else that it
+///         throws; other exceptions pass
+template <class Body>
+auto guarded(const Body& body) {
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (text.find("llocate") != std::string::npos)
+      TRIB_RAISE(Fault::kResource, .what = "app: out of memory", .found = escaped(text),
+                 .fix = "lower batch.capacity_tokens, or set model.recompute");
+    TRIB_RAISE(Fault::kBug, .what = "app: libtorch refused a call", .found = escaped(text));
+  }
+}
+
+/// The function of an engine's table that runs kVerb guarded.
+template <auto kVerb>
+struct Guarded;
+template <class Result, class... Arguments, Result (*kVerb)(Arguments...)>
+struct Guarded<kVerb> {
+  static Result call(Arguments... arguments) {
+    return guarded([&] { return kVerb(arguments...); });
+  }
+};
+
+}  // namespace tributary::app

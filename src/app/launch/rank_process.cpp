@@ -1,0 +1,140 @@
+#include "app/launch/rank_process.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "core/error.h"
+
+namespace tributary::app {
+namespace {
+
+constexpr std::size_t kMostLines = 200;
+constexpr std::size_t kMostLineBytes = 16 << 10;
+
+[[noreturn]] void raise_system(const std::string& call, int rank) {
+  TRIB_RAISE(Fault::kResource, .what = "app: rank cannot be started", .where = str("rank ", rank),
+             .found = str(call, ": ", std::strerror(errno)));
+}
+
+/// Environment and words as execve takes them; made before fork, so that the child allocates
+/// nothing.
+struct ExecArguments {
+  std::vector<std::string> texts;
+  std::vector<char*> words;
+  std::vector<char*> environment;
+
+  explicit ExecArguments(const RankCommand& command) {
+    texts.reserve(command.words.size() + command.variables.size());
+    for (const std::string& word : command.words) words.push_back(keep(word));
+    words.push_back(nullptr);
+    for (char** each = environ; *each != nullptr; ++each)
+      if (!is_replaced(*each, command)) environment.push_back(*each);
+    for (const auto& [name, value] : command.variables)
+      environment.push_back(keep(str(name, "=", value)));
+    environment.push_back(nullptr);
+  }
+
+ private:
+  char* keep(std::string text) { return texts.emplace_back(std::move(text)).data(); }
+  static bool is_replaced(const std::string& entry, const RankCommand& command) {
+    for (const auto& [name, value] : command.variables)
+      if (entry.starts_with(name + "=")) return true;
+    return false;
+  }
+};
+
+[[noreturn]] void become_rank(const RankCommand& command, const ExecArguments& arguments,
+                              pid_t launcher, int output) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) _exit(1);  // it died before the line above
+  setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  if (command.rank != 0) dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  if (command.store_descriptor >= 0) fcntl(command.store_descriptor, F_SETFD, 0);
+  execve(arguments.words.front(), arguments.words.data(), arguments.environment.data());
+  _exit(127);
+}
+
+}  // namespace
+
+RankProcess::RankProcess(const RankCommand& command) : rank_(command.rank) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) raise_system("pipe2", rank_);
+  output_ = Descriptor(ends[0]);
+  const Descriptor writing(ends[1]);
+  fcntl(output_.get(), F_SETFL, O_NONBLOCK);
+  const ExecArguments arguments(command);
+  const pid_t launcher = getpid();
+  pid_ = fork();
+  if (pid_ < 0) raise_system("fork", rank_);
+  if (pid_ == 0) become_rank(command, arguments, launcher, writing.get());
+  process_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  if (!process_) {
+    const int failure = errno;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    errno = failure;
+    raise_system("pidfd_open", rank_);
+  }
+}
+
+RankProcess::~RankProcess() {
+  if (!process_ || exit_code_) return;
+  send_signal(SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void RankProcess::send_signal(int signal) const {
+  // By descriptor: the number of a process that has ended may be another's by now.
+  if (process_ && !exit_code_) syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);
+}
+
+bool RankProcess::has_ended() {
+  if (exit_code_) return true;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) != pid_) return false;
+  exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return true;
+}
+
+void RankProcess::close_output() {
+  output_.reset();
+  if (!unfinished_line_.empty()) lines_.push_back(std::exchange(unfinished_line_, {}));
+}
+
+void RankProcess::read_output() {
+  std::array<char, 4096> block;
+  while (output_) {
+    const ssize_t count = read(output_.get(), block.data(), block.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) {
+      close_output();
+      return;
+    }
+    const std::string_view text(block.data(), static_cast<std::size_t>(count));
+    // A launcher whose own output is gone goes on: the ranks are what counts.
+    if (rank_ == 0) [[maybe_unused]]
+      const ssize_t passed = write(STDERR_FILENO, text.data(), text.size());
+    for (const char c : text) {
+      if (c != '\n') unfinished_line_ += c;
+      if (c != '\n' && unfinished_line_.size() < kMostLineBytes) continue;
+      lines_.push_back(std::exchange(unfinished_line_, {}));
+      if (lines_.size() > kMostLines) lines_.pop_front();
+    }
+  }
+}
+
+}  // namespace tributary::app

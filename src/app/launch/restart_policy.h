@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tributary::app {
+
+struct RestartLimits {
+  std::int64_t restarts = 10;
+  double first_pause_seconds = 1;  // doubles with every restart
+  double longest_pause_seconds = 60;
+  int failures_at_one_step = 3;           // then it is a crash loop
+  std::int64_t steps_that_forgive = 100;  // after so many steps restarts and pauses start anew
+};
+
+/// How one attempt of a job ended.
+struct AttemptEnd {
+  int exit_code = 0;                      // of the root cause; 128 + n: killed by signal n
+  std::optional<std::int64_t> step = {};  // nothing: before the first message with a step
+  std::string cause = {};
+};
+
+/// What to do next: start again after a pause, or leave with a code.
+struct NextAction {
+  bool restarts = false;
+  double pause_seconds = 0;
+  int exit_code = 0;
+  std::string reason = {};  // empty when the exit code says it all
+};
+
+/// Decides after each failed attempt, from nothing but how the attempts ended.
+///
+/// source: reliability.md section 7.1
+class RestartPolicy {
+ public:
+  explicit RestartPolicy(RestartLimits limits) : limits_(limits) {}
+
+  [[nodiscard]] NextAction after_failure(const AttemptEnd& end);
+  [[nodiscard]] std::int64_t restarts() const { return restarts_; }
+
+ private:
+  [[nodiscard]] std::string list_causes() const;
+
+  const RestartLimits limits_;
+  std::vector<AttemptEnd> ends_;
+  std::int64_t restarts_ = 0;     // since the last step that forgave
+  std::int64_t forgiven_at_ = 0;  // step
+};
+
+}  // namespace tributary::app

@@ -1,0 +1,253 @@
+#include "app/launch/run_ranks.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <thread>
+
+#include "app/launch/find_cause.h"
+#include "app/launch/rank_process.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/stopwatch.h"
+
+namespace tributary::app {
+namespace {
+
+constexpr double kRootCauseSeconds = 0.2;  // for the others to leave with the same cause
+constexpr double kTerminateSeconds = 5;    // from SIGTERM to SIGKILL after a failure
+constexpr double kGraceSeconds = 30;       // from a forwarded signal to SIGKILL
+constexpr std::size_t kMostShownLines = 40;
+
+[[noreturn]] void raise_system(const std::string& call) {
+  TRIB_RAISE(Fault::kResource, .what = "app: launcher cannot work", .where = call,
+             .found = std::strerror(errno));
+}
+
+/// The signals of the launcher, as something to wait for.
+class Signals {
+ public:
+  Signals() {
+    sigset_t all;
+    sigemptyset(&all);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&all, signal);
+    sigprocmask(SIG_BLOCK, &all, nullptr);
+    descriptor_ = Descriptor(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!descriptor_) raise_system("signalfd");
+  }
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  /// 0: none came.
+  [[nodiscard]] int take() const {
+    signalfd_siginfo info = {};
+    return read(descriptor_.get(), &info, sizeof info) == sizeof info
+               ? static_cast<int>(info.ssi_signo)
+               : 0;
+  }
+
+ private:
+  Descriptor descriptor_;
+};
+
+/// A socket that rank 0 takes over, so that nobody can take the port between choice and use.
+struct StoreSocket {
+  Descriptor socket;
+  int port = 0;
+};
+
+StoreSocket listen_for_store() {
+  StoreSocket store{.socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))};
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (!store.socket || bind(store.socket.get(), generic, size) != 0 ||
+      listen(store.socket.get(), SOMAXCONN) != 0 ||
+      getsockname(store.socket.get(), generic, &size) != 0)
+    raise_system("socket of the store");
+  store.port = ntohs(address.sin_port);
+  return store;
+}
+
+/// One attempt: all ranks from start to end.
+class Attempt {
+ public:
+  Attempt(const LaunchOptions& options, std::int64_t number, const Signals& signals)
+      : signals_(signals) {
+    const StoreSocket store = listen_for_store();
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      ranks_.emplace_back(describe(options, rank, number, store));
+      ends_.push_back({.rank = rank});
+    }
+  }
+
+  void run() {
+    while (!all_ended()) {
+      wait();
+      if (const int signal = signals_.take()) forward(signal);
+      for (std::size_t i = 0; i < ranks_.size(); ++i) look_at(i);
+      stop_the_rest();
+    }
+    for (std::size_t i = 0; i < ranks_.size(); ++i) ends_[i].lines = ranks_[i].last_lines();
+  }
+
+  [[nodiscard]] bool has_failed() const {
+    return std::any_of(ends_.begin(), ends_.end(),
+                       [](const RankEnd& end) { return end.exit_code != 0; });
+  }
+  [[nodiscard]] bool was_signalled() const { return forwarded_at_ >= 0; }
+  [[nodiscard]] const std::vector<RankEnd>& ends() const { return ends_; }
+
+ private:
+  static RankCommand describe(const LaunchOptions& options, int rank, std::int64_t number,
+                              const StoreSocket& store) {
+    RankCommand command{.rank = rank};
+    command.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
+    command.words.insert(command.words.end(), options.words.begin(), options.words.end());
+    command.variables = {{"TRIB_RANK", str(rank)},
+                         {"TRIB_WORLD_SIZE", str(options.ranks)},
+                         {"TRIB_ATTEMPT", str(number)},
+                         {"TRIB_STORE_PORT", str(store.port)}};
+    if (rank == 0) {
+      command.store_descriptor = store.socket.get();
+      command.variables.emplace_back("TRIB_STORE_DESCRIPTOR", str(store.socket.get()));
+    }
+    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+    if (std::getenv("OMP_NUM_THREADS") == nullptr)
+      command.variables.emplace_back("OMP_NUM_THREADS",
+                                     str(std::max<std::int64_t>(1, cores / options.ranks)));
+    return command;
+  }
+
+  [[nodiscard]] bool all_ended() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& each) {
+      return each.exit_code().has_value() && each.output_descriptor() < 0;
+    });
+  }
+
+  void wait() {
+    std::vector<pollfd> waits{{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0}};
+    for (const RankProcess& each : ranks_) {
+      if (!each.exit_code())
+        waits.push_back({.fd = each.process_descriptor(), .events = POLLIN, .revents = 0});
+      if (each.output_descriptor() >= 0)
+        waits.push_back({.fd = each.output_descriptor(), .events = POLLIN, .revents = 0});
+    }
+    const bool is_ending = failed_at_ >= 0 || was_signalled();
+    poll(waits.data(), waits.size(), is_ending ? 20 : 1000);
+  }
+
+  void forward(int signal) {
+    if (!was_signalled()) forwarded_at_ = clock_.seconds();
+    for (const RankProcess& each : ranks_) each.send_signal(signal);
+  }
+
+  void look_at(std::size_t i) {
+    RankProcess& rank = ranks_[i];
+    const bool had_ended = rank.exit_code().has_value();
+    rank.has_ended();
+    rank.read_output();
+    // A grandchild may hold the pipe of a rank that is gone: what is there has been read.
+    if (rank.exit_code()) rank.close_output();
+    if (had_ended || !rank.exit_code()) return;
+    RankEnd& end = ends_[i];
+    end.exit_code = *rank.exit_code();
+    end.at_seconds = clock_.seconds();
+    end.was_stopped = terminated_at_ >= 0;
+    if (end.exit_code != 0 && failed_at_ < 0) failed_at_ = end.at_seconds;
+  }
+
+  /// Takes the next step towards the end once a rank has failed or a signal came.
+  void stop_the_rest() {
+    const double now = clock_.seconds();
+    const auto send = [this](int signal) {
+      for (const RankProcess& each : ranks_) each.send_signal(signal);
+    };
+    if (was_signalled()) {
+      // The ranks have their signal; another one would make them drop what they save.
+      if (now - forwarded_at_ > kGraceSeconds) send(SIGKILL);
+    } else if (terminated_at_ >= 0) {
+      if (now - terminated_at_ > kTerminateSeconds) send(SIGKILL);
+    } else if (failed_at_ >= 0 && now - failed_at_ > kRootCauseSeconds) {
+      terminated_at_ = now;
+      send(SIGTERM);
+    }
+  }
+
+  const Signals& signals_;
+  const Stopwatch clock_;
+  std::vector<RankProcess> ranks_;
+  std::vector<RankEnd> ends_;  // by rank
+  double failed_at_ = -1;      // below 0: not yet, as the next two
+  double terminated_at_ = -1;
+  double forwarded_at_ = -1;
+};
+
+/// What the ranks above 0 had to say, now that it matters.
+void show_output(const std::vector<RankEnd>& ends) {
+  for (const RankEnd& end : ends) {
+    if (end.rank == 0 || end.exit_code == 0) continue;
+    const std::size_t first = end.lines.size() - std::min(end.lines.size(), kMostShownLines);
+    for (std::size_t i = first; i < end.lines.size(); ++i)
+      log_note(str("[rank ", end.rank, "] ", end.lines[i]));
+  }
+}
+
+/// Waits; true when a signal came meanwhile.
+bool pause_for(double seconds, const Signals& signals) {
+  pollfd wait{.fd = signals.descriptor(), .events = POLLIN, .revents = 0};
+  return poll(&wait, 1, static_cast<int>(seconds * 1e3)) > 0;
+}
+
+/// A restarted training goes on where its newest checkpoint is.
+void resume_from_newest(std::vector<std::string>& words) {
+  if (words.empty() || words.front() != "train") return;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i].starts_with("--resume=")) {
+      words[i] = "--resume=auto";
+      return;
+    }
+    if (words[i] == "--resume" && i + 1 < words.size()) {
+      words[i + 1] = "auto";
+      return;
+    }
+  }
+  words.insert(words.end(), {"--resume", "auto"});
+}
+
+}  // namespace
+
+int run_ranks(const LaunchOptions& options) {
+  LaunchOptions now = options;
+  const Signals signals;
+  RestartPolicy policy(options.limits);
+  for (std::int64_t number = 0;; ++number) {
+    Attempt attempt(now, number, signals);
+    attempt.run();
+    if (!attempt.has_failed()) return 0;
+    show_output(attempt.ends());
+    const AttemptEnd end = find_cause(attempt.ends());
+    log_note("tributary launch: " + end.cause);
+    if (attempt.was_signalled()) return end.exit_code;
+    const NextAction next = policy.after_failure(end);
+    if (!next.restarts) {
+      if (!next.reason.empty()) log_note("resource error: app: " + next.reason);
+      return next.exit_code;
+    }
+    log_note(str("tributary launch: restart ", policy.restarts(), " of ", options.limits.restarts,
+                 " in ", next.pause_seconds, " s"));
+    if (pause_for(next.pause_seconds, signals)) return end.exit_code;
+    resume_from_newest(now.words);
+  }
+}
+
+}  // namespace tributary::app

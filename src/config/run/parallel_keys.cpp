@@ -1,0 +1,102 @@
+#include "config/run/run_field.h"
+#include "config/run/run_keys.h"
+
+namespace tributary::config {
+namespace {
+
+constexpr KeyRange kRanks{1, 65536};
+constexpr KeyRange kShortTime{0, 86400, true};
+constexpr KeyRange kTime{0, 86400};
+
+}  // namespace
+
+std::vector<Key> parallel_keys() {
+  using R = RunConfig;
+  using P = ParallelSection;
+  return {
+      key<&R::parallel, &P::dp_replicate>(
+          {.path = "parallel.dp_replicate",
+           .meaning = "Replicas of the sharded parameters; they take different samples.",
+           .unit = "ranks",
+           .range = kRanks}),
+      key<&R::parallel, &P::dp_shard>(
+          {.path = "parallel.dp_shard",
+           .meaning = "Ranks that share one copy of parameters, gradients and optimizer state and "
+                      "take different samples; 1 when it is not set and another axis is `auto`.",
+           .unit = "ranks",
+           .range = kRanks}),
+      key<&R::parallel, &P::cp>(
+          {.path = "parallel.cp",
+           .meaning = "Ranks that share a sequence and pass keys and values round a ring.",
+           .unit = "ranks",
+           .range = kRanks}),
+      key<&R::parallel, &P::ulysses>(
+          {.path = "parallel.ulysses",
+           .meaning = "Ranks that share a sequence and exchange it for heads in attention.",
+           .unit = "ranks",
+           .range = kRanks}),
+      key<&R::parallel, &P::tp>({.path = "parallel.tp",
+                                 .meaning = "Ranks that share every matrix; keep them in one node.",
+                                 .unit = "ranks",
+                                 .range = kRanks}),
+      key<&R::parallel, &P::pp>({.path = "parallel.pp",
+                                 .meaning = "Pipeline stages; only 1 so far.",
+                                 .unit = "ranks",
+                                 .range = kRanks}),
+      key<&R::parallel, &P::ep>({.path = "parallel.ep",
+                                 .meaning = "Ranks that share the experts; only 1 so far.",
+                                 .unit = "ranks",
+                                 .range = kRanks}),
+      key<&R::parallel, &P::shard>(
+          {.path = "parallel.shard",
+           .meaning = "What `dp_shard`, `cp` and `ulysses` share: parameters, gradients and "
+                      "optimizer state (FSDP), or the optimizer state alone (ZeRO-1)."}),
+      key<&R::parallel, &P::release>(
+          {.path = "parallel.release",
+           .meaning = "When gathered parameters are freed: after each forward pass, to be gathered "
+                      "again for backward, or not before the end of the step."}),
+      key<&R::parallel, &P::prefetch>(
+          {.path = "parallel.prefetch",
+           .meaning = "Layers whose parameters are gathered ahead of the one that computes.",
+           .unit = "layers",
+           .range = {0, 64}}),
+      key<&R::parallel, &P::reduce_dtype>(
+          {.path = "parallel.reduce_dtype",
+           .meaning = "Type in which gradients are summed over ranks; `same`: their own."}),
+      key<&R::parallel, &P::offload>(
+          {.path = "parallel.offload",
+           .meaning = "What rests in host memory between uses: nothing, the optimizer state, or "
+                      "that and the parameters."}),
+      key<&R::parallel, &P::ulysses_async>(
+          {.path = "parallel.ulysses_async",
+           .meaning = "Overlap the exchange of queries, keys and values with their projections."}),
+      key<&R::parallel, &P::collective_timeout_seconds>(
+          {.path = "parallel.collective_timeout_seconds",
+           .meaning = "A collective that takes longer ends the run.",
+           .unit = "s",
+           .range = kShortTime}),
+      key<&R::parallel, &P::bootstrap_timeout_seconds>(
+          {.path = "parallel.bootstrap_timeout_seconds",
+           .meaning = "All ranks must have found each other after this time.",
+           .unit = "s",
+           .range = kShortTime}),
+      key<&R::parallel, &P::heartbeat_seconds>(
+          {.path = "parallel.heartbeat_seconds",
+           .meaning = "Period in which every rank says that it lives, where and at which step.",
+           .unit = "s",
+           .range = kShortTime}),
+      key<&R::parallel, &P::lost_after_seconds>(
+          {.path = "parallel.lost_after_seconds",
+           .meaning = "A rank that is silent for longer is lost, and the others leave.",
+           .unit = "s",
+           .range = kShortTime}),
+      key<&R::parallel, &P::step_deadline_seconds>(
+          {.path = "parallel.step_deadline_seconds",
+           .meaning = "A step without progress for longer counts as hung; 0: the larger of 60 s "
+                      "and 8 times the median of the last 20 steps.",
+           .unit = "s",
+           .range = kTime}),
+  };
+}
+
+}  // namespace tributary::config

@@ -1,0 +1,92 @@
+#include "mesh/mesh.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "mesh/transport/transports.h"
+
+namespace tributary::mesh {
+namespace {
+
+using config::MeshCoordinates;
+using config::MeshShape;
+
+/// Of groups in which ranks wait for each other's files: loading and saving take unequal times. A
+/// rank that is lost meanwhile is the watch's to find (health.h).
+constexpr double kPatience = 600;
+
+/// Whether two ranks differ in the named axes alone.
+struct Axes {
+  bool dp_replicate = false;
+  bool dp_shard = false;
+  bool cp = false;
+  bool ulysses = false;
+  bool tp = false;
+  bool pp = false;
+
+  [[nodiscard]] bool join(const MeshCoordinates& a, const MeshCoordinates& b) const {
+    return (pp || a.pp == b.pp) && (dp_replicate || a.dp_replicate == b.dp_replicate) &&
+           (dp_shard || a.dp_shard == b.dp_shard) && (cp || a.cp == b.cp) &&
+           (ulysses || a.ulysses == b.ulysses) && (tp || a.tp == b.tp);
+  }
+};
+
+std::vector<int> members(const MeshShape& shape, const MeshCoordinates& at, const Axes& axes) {
+  std::vector<int> ranks;
+  for (std::int64_t rank = 0; rank < shape.world(); ++rank)
+    if (axes.join(at, config::coordinates_of(shape, rank))) ranks.push_back(static_cast<int>(rank));
+  return ranks;
+}
+
+}  // namespace
+
+Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Store>& store,
+           const MeshOptions& options)
+    : shape_(shape), at_(config::coordinates_of(shape, rank)), rank_(rank) {
+  const auto open = [&](const std::string& name, const std::vector<int>& ranks,
+                        bool for_host = false) {
+    if (ranks.size() == 1) return Group();
+    const auto index = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
+    const TransportOptions transport{
+        .name = tributary::str("group/", name, "/", ranks.front()),
+        .index = index,
+        .size = static_cast<int>(ranks.size()),
+        .timeout_seconds =
+            for_host ? std::max(kPatience, options.timeout_seconds) : options.timeout_seconds,
+        .interface = options.interface};
+    return Group(name, ranks, index,
+                 options.device.is_cuda() && !for_host
+                     ? make_nccl(store, transport, options.device.index())
+                     : make_gloo(store, transport));
+  };
+  const auto along = [&](const std::string& name, const Axes& axes) {
+    return open(name, members(shape, at_, axes));
+  };
+  // In one order on all ranks: constructing a group is itself a meeting of its members.
+  const std::vector<int> all = members(shape, at_, {true, true, true, true, true, true});
+  world_ = open("world", all, /*for_host=*/true);
+  saving_ = open("saving", all, /*for_host=*/true);
+  shard_ = along("shard", {.dp_shard = true, .cp = true, .ulysses = true});
+  shard_reduce_ = along("shard_reduce", {.dp_shard = true, .cp = true, .ulysses = true});
+  replicate_ = along("dp_replicate", {.dp_replicate = true});
+  sequence_ = along("cp.ulysses", {.cp = true, .ulysses = true});
+  cp_ = along("cp", {.cp = true});
+  ulysses_ = along("ulysses", {.ulysses = true});
+  tp_ = along("tp", {.tp = true});
+  if (options.kv_heads > 0 && shape.tp > options.kv_heads) {
+    const std::int64_t copies = shape.tp / options.kv_heads;
+    std::vector<int> ranks = members(shape, at_, {.tp = true});
+    const auto first = ranks.begin() + at_.tp / copies * copies;
+    kv_replicas_ = open("tp.kv_replicas", std::vector<int>(first, first + copies));
+  }
+}
+
+Traffic Mesh::traffic() const {
+  Traffic total;
+  for (const Group* group : {&world_, &saving_, &shard_, &shard_reduce_, &replicate_, &sequence_,
+                             &cp_, &ulysses_, &tp_, &kv_replicas_})
+    total += group->traffic();
+  return total;
+}
+
+}  // namespace tributary::mesh

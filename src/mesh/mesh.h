@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include "config/mesh_shape.h"
+#include "mesh/group.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace tributary::mesh {
+
+struct MeshOptions {
+  c10::Device device = c10::kCPU;  // decides the transport: Gloo or NCCL
+  double timeout_seconds = 60;     // of one collective; of world() and saving() at least 600
+  std::string interface;           // of Gloo; empty: that of the host's name
+  std::int64_t kv_heads = 0;       // of the backbone; 0: kv_replicas() is single
+};
+
+/// The ranks of a module as a grid with named axes, and the groups in which they communicate.
+///
+/// On a mesh of one rank every group is single and every collective the identity.
+class Mesh {
+ public:
+  /// One rank.
+  Mesh() = default;
+  /// collective: over all ranks of the shape, which construct it at the same time
+  /// errors: Fault::kResource when a rank does not come within the timeout
+  Mesh(const config::MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Store>& store,
+       const MeshOptions& options);
+
+  [[nodiscard]] const config::MeshShape& shape() const { return shape_; }
+  [[nodiscard]] const config::MeshCoordinates& at() const { return at_; }  // of this rank
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(shape_.world()); }
+
+  /// All ranks, for what the host knows: numbers and texts, between processes also on CUDA.
+  [[nodiscard]] const Group& world() const { return world_; }
+  /// The same for the thread that writes checkpoints: a group serves one thread.
+  [[nodiscard]] const Group& saving() const { return saving_; }
+  /// dp_shard x cp x ulysses: the ranks over which parameters are sharded.
+  [[nodiscard]] const Group& shard() const { return shard_; }
+  /// The same ranks on a second communicator, so that reductions do not queue behind gathers.
+  [[nodiscard]] const Group& shard_reduce() const { return shard_reduce_; }
+  [[nodiscard]] const Group& replicate() const { return replicate_; }
+  /// cp x ulysses: the ranks that hold different tokens of one pack.
+  [[nodiscard]] const Group& sequence() const { return sequence_; }
+  [[nodiscard]] const Group& cp() const { return cp_; }
+  [[nodiscard]] const Group& ulysses() const { return ulysses_; }
+  [[nodiscard]] const Group& tp() const { return tp_; }
+  /// The tp ranks that hold the same key and value heads: tp / kv_heads neighbours, or this rank
+  /// alone where heads are not fewer than ranks.
+  [[nodiscard]] const Group& kv_replicas() const { return kv_replicas_; }
+
+  /// Replicas of the model that take different samples, and which of them this rank belongs to.
+  [[nodiscard]] std::int64_t data_ranks() const { return shape_.dp_replicate * shape_.dp_shard; }
+  [[nodiscard]] std::int64_t data_index() const {
+    return at_.dp_replicate * shape_.dp_shard + at_.dp_shard;
+  }
+  /// Whether this rank counts for its replica where a sum must take every sample once.
+  [[nodiscard]] bool leads_replica() const {
+    return at_.cp == 0 && at_.ulysses == 0 && at_.tp == 0;
+  }
+  /// Of all groups.
+  [[nodiscard]] Traffic traffic() const;
+
+ private:
+  config::MeshShape shape_;
+  config::MeshCoordinates at_;
+  int rank_ = 0;
+  Group world_, saving_, shard_, shard_reduce_, replicate_, sequence_, cp_, ulysses_, tp_,
+      kv_replicas_;
+};
+
+}  // namespace tributary::mesh

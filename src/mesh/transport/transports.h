@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <c10/util/intrusive_ptr.h>
+
+#include "mesh/group.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace tributary::mesh {
+
+struct TransportOptions {
+  std::string name;  // unique in the store
+  int index = 0;
+  int size = 1;
+  double timeout_seconds = 60;
+  std::string interface;  // network interface, empty: that of the address of the host's name
+};
+
+/// Between processes on CPU.
+///
+/// All ranks of the group construct it at the same time.
+[[nodiscard]] std::unique_ptr<Transport> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                                   const TransportOptions& options);
+/// Between CUDA devices; the build without CUDA refuses.
+[[nodiscard]] std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
+                                                   const TransportOptions& options, int device);
+
+}  // namespace tributary::mesh

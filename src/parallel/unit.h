@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "mesh/group.h"
+#include "parallel/layout.h"
+#include "parallel/parameter.h"
+
+namespace tributary::parallel {
+
+/// The parameters of one layer in one flat buffer: the smallest piece that is placed, frozen,
+/// sharded and saved.
+///
+/// Every rank of the shard group keeps an equal part of the buffer, its shard. Around each use of
+/// the layer one all-gather makes the whole values, of which the parameters are views; after its
+/// backward one reduce-scatter adds the whole gradient to the shard's. On one rank the shard is the
+/// whole, and neither happens.
+///
+/// states: SHARDED -> gathering -> WHOLE -> SHARDED; a count of holders keeps it whole
+class Unit {
+ public:
+  /// `module` is vision, projector or backbone; `name` is unique in the model: backbone.layers.3
+  Unit(std::string module, std::string name, const Layout& layout = {});
+  Unit(const Unit&) = delete;
+  Unit& operator=(const Unit&) = delete;
+
+  /// Adds a parameter; only before materialize. The address stays valid as long as the unit lives.
+  Parameter& declare(std::string name, std::vector<std::int64_t> shape, Initializer initializer,
+                     Split split = {});
+  /// Adds parameters of the shapes [rows[i], tail...], back to back in the flat buffer.
+  JoinedParameters& declare_joined(const std::vector<std::string>& names,
+                                   const std::vector<std::int64_t>& rows,
+                                   const std::vector<std::int64_t>& tail, Initializer initializer,
+                                   const std::vector<Split>& splits = {});
+
+  /// Allocates the shard and, when trainable, its gradient (zeros). Values are not initialised.
+  ///
+  /// Every parameter but the later ones of a joined group starts at a multiple of 64 bytes; what
+  /// lies between is 0. The gradient of a joined group reaches its parts through the shared memory.
+  void materialize(at::Device device, at::ScalarType dtype, bool trainable);
+
+  [[nodiscard]] const std::string& module() const { return module_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] bool trainable() const { return trainable_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& parameters() const {
+    return parameters_;
+  }
+
+  // This rank's shard. Padding elements are 0 and have gradient 0.
+  [[nodiscard]] const at::Tensor& shard_value() const { return shard_value_; }        // [elements]
+  [[nodiscard]] const at::Tensor& shard_gradient() const { return shard_gradient_; }  // or none
+  /// Elements of the shard that belong to a parameter.
+  [[nodiscard]] Range range_of(const Parameter& parameter) const;
+  /// The same as boxes of the whole parameter; `first` counts within the shard.
+  [[nodiscard]] std::vector<PlacedBox> boxes_of(const Parameter& parameter) const;
+  /// The part of the gradient that belongs to a parameter, in its local shape; undefined when
+  /// frozen. Only where the shard is the whole.
+  [[nodiscard]] at::Tensor gradient_of(const Parameter& parameter) const;
+
+  // Whole values. collective: over shard, unless the unit is whole already.
+  void acquire();
+  void release();
+  /// Starts to gather without holding.
+  void start_gather();
+  /// Starts the gathers of the units that follow, or that run backward after this one.
+  void prefetch_next();
+  void prefetch_previous();
+  /// Forgets whole values, since the shard has changed.
+  void discard();
+  /// Where the parameters' memory is the shard itself: nothing to gather or to reduce.
+  [[nodiscard]] bool is_direct() const { return values_are_direct_ && gradients_are_direct_; }
+
+  // Gradients, called by the layer boundary.
+  void expect_backward() { ++backwards_due_; }
+  [[nodiscard]] bool expects_backward() const { return backwards_due_ > 0; }
+  /// Whole values and a whole gradient to add to, zeros at the first use of a microbatch.
+  void begin_backward();
+  /// Starts the reduction after the last use. collective: over shard
+  void end_backward();
+  void finish_reduction();
+  /// Zeros before the first microbatch of a step.
+  void clear_gradient();
+
+ private:
+  [[nodiscard]] at::Tensor make_leaf(std::int64_t offset, at::IntArrayRef shape) const;
+  [[nodiscard]] std::int64_t assign_offsets(std::int64_t step);
+  [[nodiscard]] std::int64_t shard_begin() const;
+
+  std::string module_;
+  std::string name_;
+  Layout layout_;
+  std::size_t place_ = 0;  // in the chain
+  bool trainable_ = false;
+  bool values_are_direct_ = true;
+  bool gradients_are_direct_ = true;
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::vector<std::unique_ptr<JoinedParameters>> joined_;
+  std::vector<std::size_t> starts_;  // parameters that begin at an aligned offset
+  at::Tensor shard_value_;
+  at::Tensor shard_gradient_;
+  at::Tensor whole_value_;     // the shard itself, or memory taken while whole
+  at::Tensor whole_gradient_;  // likewise
+  int holders_ = 0;
+  bool is_whole_ = false;
+  mesh::Pending gathering_;
+  int backwards_due_ = 0;
+  bool has_whole_gradient_ = false;
+  mesh::Pending reducing_;
+  at::Tensor reduced_;  // [shard elements] the sum that arrives
+};
+
+/// Keeps a unit whole as long as it lives.
+class Whole {
+ public:
+  explicit Whole(Unit& unit) : unit_(unit) { unit_.acquire(); }
+  ~Whole() { unit_.release(); }
+  Whole(const Whole&) = delete;
+  Whole& operator=(const Whole&) = delete;
+
+ private:
+  Unit& unit_;
+};
+
+}  // namespace tributary::parallel

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "parallel/layout.h"
+
+namespace tributary::parallel {
+
+class Unit;
+
+struct ChainOptions {
+  Release release = Release::kAfterForward;
+  int prefetch = 1;           // units whose gather is under way ahead of the one that computes
+  bool reduce_in_f32 = true;  // gradients of narrower parameters
+  bool keep_values_on_host = false;     // shards of parameters, between their uses
+  bool keep_optimizer_on_host = false;  // moments and master weights
+};
+
+/// What the sharded units of one model share: their order, memory that passes from one to the next,
+/// and the reductions under way.
+class UnitChain {
+ public:
+  explicit UnitChain(ChainOptions options) : options_(options) {}
+
+  [[nodiscard]] const ChainOptions& options() const { return options_; }
+  /// While decoding, where single tokens cannot be split, every tp rank holds all tokens.
+  void keep_tokens_whole(bool whole) { tokens_are_whole_ = whole; }
+  [[nodiscard]] bool keeps_tokens_whole() const { return tokens_are_whole_; }
+
+  /// In the order of the forward pass, which is that of construction.
+  void append(Unit& unit) { units_.push_back(&unit); }
+
+  /// Starts gathers of the next units of the forward, or of those before `place` that will run
+  /// backward.
+  void prefetch_after(std::size_t place);
+  void prefetch_before(std::size_t place);
+  /// Lets at most two reductions be under way: their buffers are as large as whole units.
+  void add_reduction(Unit& unit);
+  void finish_reductions();
+
+  /// Memory of a freed buffer of this size, or new memory.
+  [[nodiscard]] at::DataPtr take(std::size_t bytes, at::Device device);
+  void give_back(at::DataPtr memory, std::size_t bytes);
+  [[nodiscard]] std::size_t size() const { return units_.size(); }
+
+ private:
+  ChainOptions options_;
+  bool tokens_are_whole_ = false;
+  std::vector<Unit*> units_;
+  std::size_t forward_at_ = 0;  // the latest place of the forward under way
+  std::deque<Unit*> reducing_;
+  std::multimap<std::size_t, at::DataPtr> free_;
+};
+
+}  // namespace tributary::parallel

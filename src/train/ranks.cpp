@@ -1,0 +1,134 @@
+#include "train/ranks.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "config/mesh_shape.h"
+#include "config/read_run_config.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "core/sha256.h"
+#include "mesh/device.h"
+#include "mesh/store.h"
+#include "parallel/unit_chain.h"
+#include "train/session.h"
+
+namespace tributary::train {
+
+Ranks::Ranks() = default;
+Ranks::~Ranks() = default;
+Ranks::Ranks(Ranks&&) noexcept = default;
+
+Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& model_config) {
+  Ranks ranks;
+  ranks.launch = mesh::read_launch();
+  const config::MeshShape shape =
+      config::resolve_mesh(config.parallel, ranks.launch.world, model_config);
+  TRIB_REQUIRE(shape.cp * shape.ulysses == 1, .what = "train: axis is not available yet",
+               .where = "parallel.cp, parallel.ulysses",
+               .found = str("cp ", shape.cp, ", ulysses ", shape.ulysses), .expected = "1",
+               .fix = "set both to 1");
+  if (ranks.launch.world == 1) return ranks;
+  ranks.store = mesh::connect_store(ranks.launch, config.parallel.bootstrap_timeout_seconds);
+  const config::ParallelSection& times = config.parallel;
+  ranks.health = std::make_unique<mesh::Health>(
+      ranks.launch, *ranks.store,
+      mesh::HealthOptions{.heartbeat_seconds = times.heartbeat_seconds,
+                          .lost_after_seconds = times.lost_after_seconds,
+                          .bootstrap_seconds = times.bootstrap_timeout_seconds,
+                          .step_deadline_seconds = times.step_deadline_seconds,
+                          .run_directory = config::run_directory(config)});
+  const bool is_local = ranks.launch.local_world == ranks.launch.world;
+  ranks.mesh = mesh::Mesh(shape, ranks.launch.rank, ranks.store,
+                          {.device = mesh::open_device(config.run.device),
+                           .timeout_seconds = config.parallel.collective_timeout_seconds,
+                           .interface = is_local ? "lo" : "",
+                           .kv_heads = model_config.backbone.kv_heads});
+  return ranks;
+}
+
+void run_for_all(const Ranks& ranks, const std::function<void()>& part) {
+  if (!ranks.health) return part();
+  try {
+    part();
+  } catch (const Error& error) {
+    ranks.health->report_failure(error.what(), error.exit_code());
+  } catch (const c10::Error& error) {
+    ranks.health->report_failure(str("bug: train: libtorch refused a call; found: ",
+                                     escaped(error.what_without_backtrace())),
+                                 ExitCode::kBug);
+  } catch (const std::exception& error) {
+    ranks.health->report_failure(str("bug: train: unexpected; found: ", escaped(error.what())),
+                                 ExitCode::kBug);
+  }
+}
+
+parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh) {
+  const config::ParallelSection& section = config.parallel;
+  parallel::Layout layout;
+  layout.mesh = &mesh;
+  layout.sequence_parallel = !mesh.tp().is_single();
+  const bool releases = section.shard == config::Shard::kParameters &&
+                        section.release == config::Release::kAfterForward;
+  const bool is_plain = mesh.size() == 1 && config.model.dtype == config::Dtype::kFloat32 &&
+                        section.offload == config::Offload::kNone;
+  if (is_plain) return layout;
+  layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{
+      .release = releases ? parallel::Release::kAfterForward : parallel::Release::kAfterStep,
+      .prefetch = static_cast<int>(section.prefetch),
+      .reduce_in_f32 = section.reduce_dtype == config::ReduceDtype::kFloat32,
+      .keep_values_on_host = section.offload == config::Offload::kParameters,
+      .keep_optimizer_on_host = section.offload != config::Offload::kNone});
+  return layout;
+}
+
+void require_agreement(const Session& session) {
+  const mesh::Group& world = session.mesh->world();
+  if (world.is_single()) return;
+  Json facts = session.identity;
+  facts["run.steps"] = str(session.config.run.steps);
+  facts["run.threads"] = str(session.config.run.threads);
+  facts["optimizer.learning_rate"] = str(session.config.optimizer.learning_rate);
+  const std::vector<std::string> all = world.gather_text(facts.dump());
+  const Json first = parse_json(all.front(), "rank 0");
+  std::string differences;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const Json other = parse_json(all[rank], str("rank ", rank));
+    for (const auto& [key, value] : first.items())
+      if (!other.contains(key) || other[key] != value)
+        differences +=
+            str(differences.empty() ? "" : "; ", "rank ", rank, ": ", key, " is ",
+                other.contains(key) ? other[key].dump() : "missing", ", on rank 0 ", value.dump());
+  }
+  TRIB_REQUIRE(differences.empty(), .what = "train: ranks disagree",
+               .where = "before the first step", .found = differences,
+               .expected = "one configuration, model and data set on all",
+               .fix = "start every rank with the same file and the same folders");
+}
+
+data::LoaderState gather_loader_state(const Session& session) {
+  data::LoaderState state = session.loader->state();
+  const mesh::Mesh& mesh = *session.mesh;
+  if (mesh.size() == 1) return state;
+  Json own = Json::object();
+  if (mesh.leads_replica()) own = data::to_json(state);
+  std::vector<data::RecordId> quarantined;
+  std::map<std::string, std::int64_t> bad;
+  for (const std::string& text : mesh.world().gather_text(own.dump())) {
+    const Json json = parse_json(text, "state of a loader");
+    if (json.empty()) continue;
+    const data::LoaderState other = data::loader_state_from_json(json, "state of a loader");
+    quarantined.insert(quarantined.end(), other.quarantined.begin(), other.quarantined.end());
+    for (const auto& [reason, count] : other.bad) bad[reason] += count;
+  }
+  std::ranges::sort(quarantined);
+  const auto repeated = std::ranges::unique(quarantined);
+  quarantined.erase(repeated.begin(), repeated.end());
+  state.quarantined = std::move(quarantined);
+  state.bad = std::move(bad);
+  return state;
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <c10/util/intrusive_ptr.h>
+
+#include "config/model_config.h"
+#include "config/run_config.h"
+#include "data/loader/loader.h"
+#include "mesh/health.h"
+#include "mesh/launch.h"
+#include "mesh/mesh.h"
+#include "parallel/layout.h"
+
+namespace tributary::train {
+
+struct Session;
+
+/// The processes of a run, as this one sees them: alone unless a launcher says otherwise.
+struct Ranks {
+  Ranks();
+  ~Ranks();
+  Ranks(Ranks&&) noexcept;
+  Ranks& operator=(Ranks&&) = delete;
+
+  mesh::Launch launch;
+  c10::intrusive_ptr<c10d::Store> store;  // before what uses it
+  std::unique_ptr<mesh::Health> health;   // where there is more than one
+  mesh::Mesh mesh;
+};
+
+/// Meets the other processes of the job on the mesh that the configuration names.
+///
+/// collective: every process of the job
+/// errors: Fault::kInput where degrees do not fit the number of processes or the model;
+///         Fault::kResource when a process does not come in time, naming it
+[[nodiscard]] Ranks join_ranks(const config::RunConfig& config,
+                               const config::ModelConfig& model_config);
+
+/// Runs a part of the training. Where there are other ranks, what it throws ends all of them with
+/// one cause, from inside the call: what the part's surroundings hold may wait for ranks that have
+/// gone, so nothing is unwound.
+void run_for_all(const Ranks& ranks, const std::function<void()>& part);
+
+/// How the model lies over the ranks.
+[[nodiscard]] parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh);
+
+/// Compares what must be equal on all ranks before the first step.
+///
+/// errors: Fault::kInput naming the ranks that differ, and in what
+/// collective: over all ranks
+void require_agreement(const Session& session);
+
+/// The loader's state with what every replica's loader found bad.
+/// collective: over all ranks
+[[nodiscard]] data::LoaderState gather_loader_state(const Session& session);
+
+}  // namespace tributary::train

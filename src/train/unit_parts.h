@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "train/checkpoint/checkpoint.h"
+
+namespace tributary::train {
+
+/// Appends the parts of a parameter that this rank holds of a buffer laid out like its unit's
+/// shard, under `prefix` and the parameter's name; one empty part where it holds none.
+///
+/// owns: the values are views of the buffer
+void append_parts(const parallel::Unit& unit, const parallel::Parameter& parameter,
+                  const at::Tensor& buffer, const std::string& prefix,
+                  std::vector<NamedTensor>& parts);
+
+/// The values of all parameters of a model.
+[[nodiscard]] std::vector<NamedTensor> list_parameters(const model::Model& model);
+
+}  // namespace tributary::train

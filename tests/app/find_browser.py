@@ -1,0 +1,58 @@
+"""Finds a browser that runs without a window, for tests that look at pages."""
+
+import glob
+import os
+import shutil
+import subprocess
+
+NAMES = ["chromium", "google-chrome", "google-chrome-stable", "chromium-browser"]
+# Where Playwright keeps what `playwright install chromium` fetched.
+PLAYWRIGHT = ["chromium-*/chrome-linux*/chrome",
+              "chromium_headless_shell-*/chrome-*/headless_shell",
+              "chromium_headless_shell-*/chrome-*/chrome-headless-shell"]
+SKIPPED = 77  # CTest reports a test that exits with it as skipped
+
+
+def list_candidates():
+    given = os.environ.get("TRIB_BROWSER")
+    if given:
+        return [given]
+    folder = os.environ.get("PLAYWRIGHT_BROWSERS_PATH",
+                            os.path.expanduser("~/.cache/ms-playwright"))
+    fetched = [path for pattern in PLAYWRIGHT
+               for path in sorted(glob.glob(os.path.join(folder, pattern)), reverse=True)]
+    return [path for path in map(shutil.which, NAMES) if path] + fetched
+
+
+def why_it_does_not_run(program):
+    """None when it runs. Ubuntu's chromium-browser is a stub that asks for a snap."""
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        return str(failure)
+    if done.returncode == 0:
+        return None
+    lines = (done.stderr + done.stdout).strip().splitlines()
+    return lines[0] if lines else f"exit code {done.returncode}"
+
+
+def find_browser():
+    """Returns the first browser that runs.
+
+    Ends the process with SKIPPED where TRIB_SKIP_BROWSER=1; else a machine without one fails, so
+    that nobody takes a page for tested that was not.
+    """
+    if os.environ.get("TRIB_SKIP_BROWSER") == "1":
+        print("SKIPPED: TRIB_SKIP_BROWSER=1, the page was not opened in a browser")
+        raise SystemExit(SKIPPED)
+    tried = []
+    for program in list_candidates():
+        reason = why_it_does_not_run(program)
+        if reason is None:
+            return program
+        tried.append(f"{program} does not run: {reason}")
+    raise SystemExit(
+        "no browser runs here" + "".join(f"; {each}" for each in tried) +
+        ". Install one: `apt-get install chromium` on Debian; on Ubuntu, where that is a snap, "
+        "Google Chrome's .deb or `pip install playwright && playwright install --with-deps "
+        "chromium`; or name one in TRIB_BROWSER; or set TRIB_SKIP_BROWSER=1 to leave the test out")

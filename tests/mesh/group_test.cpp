@@ -1,0 +1,135 @@
+#include "mesh/group.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include "tests/mesh/thread_ranks.h"
+
+namespace tributary::mesh {
+namespace {
+
+/// What rank `rank` brings: different numbers everywhere.
+at::Tensor brought(int rank, std::int64_t elements, at::ScalarType dtype = at::kFloat) {
+  return (at::arange(elements, at::kDouble) * 0.5 + 1000.0 * rank).to(dtype);
+}
+
+class Groups : public testing::TestWithParam<int> {
+ protected:
+  config::MeshShape shape() const { return {.dp_shard = GetParam()}; }
+};
+
+TEST_P(Groups, AddOverAllRanksAtAnySize) {
+  run_ranks(shape(), [&](const Mesh& mesh) {
+    for (const std::int64_t elements : {1, 3, 17, 5000, 40001}) {
+      const at::Tensor values = brought(mesh.rank(), elements);
+      mesh.shard().all_reduce(values).wait();
+      at::Tensor expected = at::zeros({elements});
+      for (int rank = 0; rank < mesh.size(); ++rank) expected += brought(rank, elements);
+      EXPECT_TRUE(at::allclose(values, expected)) << elements;
+    }
+  });
+}
+
+TEST_P(Groups, FindTheLargestOfWholeNumbers) {
+  run_ranks(shape(), [&](const Mesh& mesh) {
+    const std::vector<std::int64_t> most = mesh.world().largest({mesh.rank(), -mesh.rank()});
+    EXPECT_EQ(most, (std::vector<std::int64_t>{mesh.size() - 1, 0}));
+    const std::vector<std::int64_t> sum = mesh.world().sum(std::vector<std::int64_t>{1, 7});
+    EXPECT_EQ(sum, (std::vector<std::int64_t>{mesh.size(), 7 * mesh.size()}));
+  });
+}
+
+TEST_P(Groups, GatherPartsInTheOrderOfRanks) {
+  run_ranks(shape(), [&](const Mesh& mesh) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kLong}) {
+      const at::Tensor whole = at::empty({mesh.size() * 7}, dtype);
+      mesh.shard().all_gather(brought(mesh.rank(), 7, dtype), whole).wait();
+      for (int rank = 0; rank < mesh.size(); ++rank)
+        EXPECT_TRUE(at::equal(whole.narrow(0, rank * 7, 7), brought(rank, 7, dtype)));
+    }
+  });
+}
+
+TEST_P(Groups, ScatterTheSum) {
+  run_ranks(shape(), [&](const Mesh& mesh) {
+    const at::Tensor part = at::empty({9});
+    mesh.shard().reduce_scatter(brought(mesh.rank(), 9 * mesh.size()), part).wait();
+    at::Tensor sum = at::zeros({9 * mesh.size()});
+    for (int rank = 0; rank < mesh.size(); ++rank) sum += brought(rank, 9 * mesh.size());
+    EXPECT_TRUE(at::equal(part, sum.narrow(0, mesh.rank() * 9, 9)));
+  });
+}
+
+TEST_P(Groups, ExchangeUnevenRowsWithNoneForSome) {
+  run_ranks(shape(), [&](const Mesh& mesh) {
+    // Rank a sends (a + b) % 3 rows of value 10 a + b to rank b.
+    std::vector<std::int64_t> send;
+    std::vector<std::int64_t> receive;
+    std::vector<at::Tensor> rows;
+    for (int other = 0; other < mesh.size(); ++other) {
+      send.push_back((mesh.rank() + other) % 3);
+      receive.push_back((other + mesh.rank()) % 3);
+      rows.push_back(at::full({send.back(), 2}, 10.0 * mesh.rank() + other));
+    }
+    const at::Tensor out = at::cat(rows);
+    const at::Tensor in = at::empty({at::tensor(receive).sum().item<std::int64_t>(), 2});
+    mesh.shard().all_to_all(out, send, in, receive).wait();
+    std::int64_t row = 0;
+    for (int other = 0; other < mesh.size(); ++other)
+      for (std::int64_t i = 0; i < receive[static_cast<std::size_t>(other)]; ++i)
+        EXPECT_EQ(in[row++][1].item<double>(), 10.0 * other + mesh.rank());
+  });
+}
+
+TEST_P(Groups, KeepManyCollectivesUnderWayAtOnce) {
+  run_ranks(shape(), [&](const Mesh& mesh) {
+    std::vector<at::Tensor> values;
+    std::vector<Pending> pending;
+    for (int i = 0; i < 20; ++i) {
+      values.push_back(at::full({2000 + 2000 * i}, 1.0 * i));
+      pending.push_back(mesh.shard().all_reduce(values.back()));
+    }
+    for (Pending& one : pending) one.wait();
+    for (int i = 0; i < 20; ++i)
+      EXPECT_TRUE(at::equal(values[i], at::full({2000 + 2000 * i}, 1.0 * i * mesh.size())));
+    EXPECT_GE(mesh.shard().traffic().calls, mesh.size() > 1 ? 20 : 0);
+  });
+}
+
+TEST_P(Groups, GatherTextsOfAnyLength) {
+  run_ranks(shape(), [&](const Mesh& mesh) {
+    const auto texts = mesh.world().gather_text(std::string(mesh.rank() * 3, 'x'));
+    for (int rank = 0; rank < mesh.size(); ++rank)
+      EXPECT_EQ(texts[rank], std::string(rank * 3, 'x'));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Groups, testing::Values(1, 2, 3, 4));
+
+TEST(Mesh, JoinsTheRanksOfEachAxis) {
+  const config::MeshShape shape{.dp_replicate = 2, .dp_shard = 2, .tp = 2};
+  run_ranks(shape, [&](const Mesh& mesh) {
+    const auto sum_of = [&](const Group& group) {
+      return group.sum(std::vector<std::int64_t>{1 << mesh.rank()}).front();
+    };
+    std::int64_t tp = 0;
+    std::int64_t shard = 0;
+    std::int64_t replicate = 0;
+    for (int rank = 0; rank < 8; ++rank) {
+      const config::MeshCoordinates at = config::coordinates_of(shape, rank);
+      const auto& own = mesh.at();
+      if (at.dp_replicate == own.dp_replicate && at.dp_shard == own.dp_shard) tp |= 1 << rank;
+      if (at.dp_replicate == own.dp_replicate && at.tp == own.tp) shard |= 1 << rank;
+      if (at.dp_shard == own.dp_shard && at.tp == own.tp) replicate |= 1 << rank;
+    }
+    EXPECT_EQ(sum_of(mesh.tp()), tp);
+    EXPECT_EQ(sum_of(mesh.shard()), shard);
+    EXPECT_EQ(sum_of(mesh.replicate()), replicate);
+    EXPECT_EQ(sum_of(mesh.world()), 255);
+    EXPECT_TRUE(mesh.cp().is_single());
+  });
+}
+
+}  // namespace
+}  // namespace tributary::mesh

@@ -1,0 +1,259 @@
+"""Ranks that die, stop, hang and fail: all others say why and leave in time. argv[1]: health_probe.
+
+Real processes on the loopback interface. The probe beats every 0.1 s, a rank is lost after 2 s, a
+main thread hangs after 4 s. Bounds on times are wide: on a machine that compiles beside, a process
+can wait seconds for its turn. What was measured is printed.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+PROBE = sys.argv.pop(1)
+PEER_LOST, HANG = 10, 11
+LATE = 120  # s
+
+
+def environment(**variables):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TRIB_", "RANK", "WORLD"))}
+    return kept | {"OMP_NUM_THREADS": "1"} | {k: str(v) for k, v in variables.items()}
+
+
+class Job:
+    """Ranks that share a store; rank 0 takes over a socket that already listens."""
+
+    def __init__(self, world, *orders, only=None, store_port=None, error_files=None):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.ranks = {}
+        for rank in only if only is not None else range(world):
+            variables = {"TRIB_RANK": rank, "TRIB_WORLD_SIZE": world,
+                         "TRIB_STORE_PORT": listener.getsockname()[1]}
+            if rank == 0:
+                variables["TRIB_STORE_DESCRIPTOR"] = listener.fileno()
+            if store_port:
+                variables = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank,
+                             "LOCAL_WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1",
+                             "MASTER_PORT": store_port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+            if error_files:
+                variables["TORCHELASTIC_ERROR_FILE"] = f"{error_files}/{rank}.json"
+            self.ranks[rank] = subprocess.Popen(
+                [PROBE, *orders], env=environment(**variables), pass_fds=[listener.fileno()] if rank == 0 else [],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        listener.close()
+
+    def wait_until_ready(self):
+        for rank in self.ranks.values():
+            assert rank.stdout.readline() == "ready\n", rank.stderr.read()
+        time.sleep(0.3)  # some steps
+
+    def ends(self, *ranks):
+        """{rank: (exit code, standard error)} of the ranks, within LATE."""
+        deadline = time.monotonic() + LATE
+        found = {}
+        for rank in ranks or self.ranks:
+            _, errors = self.ranks[rank].communicate(timeout=max(0.1, deadline - time.monotonic()))
+            found[rank] = (self.ranks[rank].returncode, errors)
+        return found
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for rank in self.ranks.values():
+            if rank.poll() is None:
+                rank.kill()
+            rank.communicate()
+
+
+class Health(unittest.TestCase):
+    def assert_all_say(self, ends, code, *words):
+        lines = set()
+        for rank, (exit_code, errors) in ends.items():
+            with self.subTest(rank=rank):
+                self.assertEqual(exit_code, code, errors)
+                said = [line for line in errors.splitlines() if "error: " in line or "bug: " in line]
+                self.assertEqual(len(said), 1, errors)
+                self.assertRegex(said[0], rf"^\[rank {rank} step \d+\] ")
+                for word in words:
+                    self.assertRegex(said[0], word)
+                lines.add(said[0].split("] ", 1)[1])
+        self.assertEqual(len(lines), 1, lines)
+
+    def measure(self, what, start, most=None):
+        seconds = time.monotonic() - start
+        print(f"{what}: all others have left after {seconds:.2f} s")
+        if most:
+            self.assertLess(seconds, most)
+
+    def test_ranks_that_finish_are_not_missed(self):
+        with Job(3, "steps=20") as job:
+            self.assertEqual({end[0] for end in job.ends().values()}, {0})
+
+    def test_a_world_of_one_finishes(self):
+        with Job(1, "steps=3") as job:
+            self.assertEqual(job.ends()[0][0], 0)
+
+    def test_kill_of_a_rank(self):
+        with Job(3) as job:
+            job.wait_until_ready()
+            start = time.monotonic()
+            job.ranks[1].kill()
+            ends = job.ends(0, 2)
+            self.measure("kill -9 of a rank", start, most=5)
+            self.assert_all_say(ends, PEER_LOST, "resource error: mesh: rank lost: rank 1 on ",
+                                r"last heartbeat \d\.\d s ago in section (forward|backward) of step",
+                                "its connection ended")
+
+    def test_kill_of_rank_0_which_serves_the_store(self):
+        with Job(3) as job:
+            job.wait_until_ready()
+            start = time.monotonic()
+            job.ranks[0].kill()
+            ends = job.ends(1, 2)
+            self.measure("kill -9 of rank 0", start, most=5)
+            for end in ends.values():
+                self.assertEqual(end[0], PEER_LOST)
+                self.assertIn("rank lost: rank 0 on ", end[1])
+                self.assertIn("it is the controller", end[1])
+
+    def test_a_stopped_rank(self):
+        with Job(3) as job:
+            job.wait_until_ready()
+            start = time.monotonic()
+            job.ranks[2].send_signal(signal.SIGSTOP)
+            ends = job.ends(0, 1)
+            self.measure("SIGSTOP of a rank, lost after 2 s", start, most=10)
+            self.assert_all_say(ends, PEER_LOST, "rank lost: rank 2 on ", "none for 2 s")
+            job.ranks[2].send_signal(signal.SIGCONT)
+            self.assert_all_say(job.ends(2), PEER_LOST, "rank lost: rank 2 on ")
+
+    def test_a_stopped_rank_0(self):
+        with Job(2) as job:
+            job.wait_until_ready()
+            start = time.monotonic()
+            job.ranks[0].send_signal(signal.SIGSTOP)
+            ends = job.ends(1)
+            self.measure("SIGSTOP of rank 0, lost after 2 s", start, most=10)
+            self.assert_all_say(ends, PEER_LOST, "rank lost: rank 0 on ", "none for 2 s")
+            job.ranks[0].send_signal(signal.SIGCONT)
+            self.assert_all_say(job.ends(0), PEER_LOST, "rank lost: rank 1 on ")
+
+    def test_a_short_stop_is_no_loss(self):
+        with Job(2, "steps=100") as job:
+            job.wait_until_ready()
+            job.ranks[1].send_signal(signal.SIGSTOP)
+            time.sleep(0.4)
+            job.ranks[1].send_signal(signal.SIGCONT)
+            self.assertEqual({end[0] for end in job.ends().values()}, {0})
+
+    def test_a_main_thread_that_hangs_leaves_its_stacks(self):
+        with tempfile.TemporaryDirectory() as run, Job(2, f"run={run}", "stick=1:1") as job:
+            for rank in job.ranks.values():
+                rank.stdout.readline()
+            start = time.monotonic()
+            ends = job.ends()
+            self.measure("main thread hangs, deadline 4 s", start)
+            self.assert_all_say(ends, HANG, "resource error: mesh: no progress: rank 1 on ",
+                                r"section backward of step 1, none for [4-9]\.\d s, deadline 4\.0 s",
+                                "watchdog-rank-1.txt")
+            for rank in range(2):  # the one that waits has something to tell, too
+                stacks = Path(run, f"watchdog-rank-{rank}.txt").read_text()
+                self.assertIn("no progress: rank 1", stacks)
+                self.assertIn(" health, kernel", stacks)
+            self.assertIn("nanosleep", stacks.split("thread")[1])
+
+    def test_a_failure_of_a_rank_is_what_all_ranks_say(self):
+        with tempfile.TemporaryDirectory() as files:
+            text = "input error: data: file is damaged; found: a.jsonl"
+            with Job(3, f"fail=2:5:2:{text}", error_files=files) as job:
+                ends = job.ends()
+                self.assert_all_say(ends, 2, text)
+            for rank in range(3):
+                message = json.loads(Path(files, f"{rank}.json").read_text())["message"]
+                self.assertIn(text, message["message"])
+                self.assertIn(text, message["extraInfo"]["py_callstack"])
+                self.assertLess(abs(int(message["extraInfo"]["timestamp"]) - time.time()), 3600)
+
+    def test_the_cause_wins_over_its_echo(self):
+        with Job(3, "fail=0:5:10:resource error: mesh: connection reset by peer",
+                 "fail=1:6:70:bug: train: broken") as job:
+            self.assert_all_say(job.ends(), 70, "bug: train: broken")
+
+    def test_a_failure_in_a_world_of_one(self):
+        with Job(1, "fail=0:2:5:resource error: train: disk full") as job:
+            self.assert_all_say(job.ends(), 5, "disk full")
+
+    def test_the_store_of_the_launcher_may_die(self):
+        store = subprocess.Popen([PROBE, "serve"], stdout=subprocess.PIPE, text=True,
+                                 env=environment())
+        try:
+            with Job(2, "steps=100", store_port=store.stdout.readline().strip()) as job:
+                job.wait_until_ready()
+                store.kill()
+                self.assertEqual({end[0] for end in job.ends().values()}, {0})
+        finally:
+            store.kill()
+            store.communicate()
+
+
+class Start(unittest.TestCase):
+    def test_names_the_ranks_that_did_not_arrive(self):
+        with Job(5, "bootstrap=6", only=[0, 2, 4]) as job:
+            for rank, (code, errors) in job.ends().items():
+                with self.subTest(rank=rank):
+                    self.assertEqual(code, 5, errors)
+                    self.assertIn("ranks are missing at the start", errors)
+                    self.assertIn("found: rank 1, rank 3 of 5 did not arrive", errors)
+                    self.assertIn("parallel.bootstrap_timeout_seconds", errors)
+
+    def test_says_that_rank_0_is_not_reached(self):
+        with Job(2, "bootstrap=2", only=[1]) as job:
+            code, errors = job.ends()[1]
+            self.assertEqual(code, 5, errors)
+            self.assertIn("mesh: store is not reached", errors)
+            self.assertIn("rank 0 serves it within 2 s", errors)
+
+    def test_says_that_the_store_does_not_answer(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+            variables = {"RANK": 1, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1",
+                         "MASTER_PORT": silent.getsockname()[1]}
+            result = subprocess.run([PROBE, "bootstrap=1"], env=environment(**variables),
+                                    capture_output=True, text=True, timeout=LATE)
+            self.assertEqual(result.returncode, 5, result.stderr)
+            self.assertIn("mesh: store does not answer", result.stderr)
+            self.assertIn("rank 1 of 2", result.stderr)
+
+    def test_says_that_the_port_is_taken(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            variables = {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1",
+                         "MASTER_PORT": taken.getsockname()[1]}
+            start = time.monotonic()
+            result = subprocess.run([PROBE, "bootstrap=90"], env=environment(**variables),
+                                    capture_output=True, text=True, timeout=LATE)
+            self.assertEqual(result.returncode, 5, result.stderr)
+            self.assertIn("mesh: store cannot be served", result.stderr)
+            self.assertIn("a free port of this machine", result.stderr)
+            self.assertLess(time.monotonic() - start, 60)
+
+    def test_refuses_two_processes_of_one_rank(self):
+        with Job(3, "bootstrap=8", only=[0, 1]) as job:
+            environ = Path(f"/proc/{job.ranks[1].pid}/environ").read_text().split("\0")
+            variables = dict(entry.split("=", 1) for entry in environ if "=" in entry)
+            second = subprocess.run([PROBE, "bootstrap=8"], env=variables, capture_output=True,
+                                    text=True, timeout=LATE)
+            # Either of the two may be the second to arrive; the other one misses rank 2.
+            errors = second.stderr + job.ends(1)[1][1]
+            self.assertEqual(second.returncode, 5)
+            self.assertEqual(errors.count("mesh: two processes have the same rank"), 1, errors)
+            self.assertIn("rank 1 has arrived before", errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/mesh_shape.h"
+#include "mesh/mesh.h"
+
+namespace tributary::train {
+
+/// One comparison of many ranks with one.
+struct Cell {
+  config::MeshShape shape = {};
+  bool sees = true;                         // Qwen2.5-VL, else Qwen3
+  std::vector<std::string> freeze = {};     // modules
+  std::vector<std::string> recompute = {};  // modules
+  std::int64_t samples = 6;                 // of a global batch
+  bool releases = true;                     // gathered parameters between forward and backward
+  std::int64_t prefetch = 1;
+  int steps = 20;
+
+  [[nodiscard]] std::string name() const;
+};
+
+/// The largest deviations over all steps.
+struct Deviation {
+  double loss = 0;        // relative
+  double gradient = 0;    // of a parameter, relative norm
+  std::string parameter;  // that deviates most
+};
+
+/// Key and value heads of the models: what a mesh must know for tp above it.
+inline constexpr std::int64_t kKvHeads = 2;
+
+/// Trains the same tiny model on the same batches on one rank and on the mesh, and compares the
+/// loss and every gradient of every step.
+///
+/// collective: over all ranks of the mesh
+[[nodiscard]] Deviation run_cell(const mesh::Mesh& mesh, const Cell& cell);
+
+/// Bytes of parameters, gradients and moments that this rank keeps of the tiny Qwen2.5-VL.
+[[nodiscard]] std::int64_t count_state_bytes(const mesh::Mesh& mesh);
+
+/// What is compared: every axis alone, each pair and each triple; all of them with frozen modules,
+/// recompute and fewer samples than ranks, or a part that covers each of these once.
+[[nodiscard]] std::vector<Cell> list_cells(bool all);
+
+}  // namespace tributary::train

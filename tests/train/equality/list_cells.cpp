@@ -1,0 +1,72 @@
+#include <array>
+
+#include "tests/train/equality/cell.h"
+
+namespace tributary::train {
+namespace {
+
+using Degree = std::int64_t config::MeshShape::*;
+
+constexpr std::array<Degree, 5> kAxes{&config::MeshShape::dp_replicate,
+                                      &config::MeshShape::dp_shard, &config::MeshShape::cp,
+                                      &config::MeshShape::ulysses, &config::MeshShape::tp};
+
+config::MeshShape shape_of(std::initializer_list<Degree> axes) {
+  config::MeshShape shape;
+  for (const Degree axis : axes) shape.*axis = 2;
+  return shape;
+}
+
+/// Every axis alone, every pair, every triple.
+std::vector<config::MeshShape> list_shapes() {
+  std::vector<config::MeshShape> shapes;
+  for (std::size_t i = 0; i < kAxes.size(); ++i) {
+    shapes.push_back(shape_of({kAxes[i]}));
+    for (std::size_t j = i + 1; j < kAxes.size(); ++j) {
+      shapes.push_back(shape_of({kAxes[i], kAxes[j]}));
+      for (std::size_t k = j + 1; k < kAxes.size(); ++k)
+        shapes.push_back(shape_of({kAxes[i], kAxes[j], kAxes[k]}));
+    }
+  }
+  shapes.push_back({.dp_shard = 4});
+  shapes.push_back({.dp_shard = 8});
+  shapes.push_back({.tp = 4});
+  shapes.push_back({.dp_shard = 2, .tp = 4});
+  return shapes;
+}
+
+}  // namespace
+
+std::vector<Cell> list_cells(bool all) {
+  std::vector<Cell> cells;
+  bool sees = true;
+  for (const config::MeshShape& shape : list_shapes()) {
+    if (shape.cp > 1 || shape.ulysses > 1) continue;  // no block serves these axes yet
+    if (!all) {
+      cells.push_back({.shape = shape, .sees = sees});
+      sees = !sees;
+      continue;
+    }
+    for (const bool each : {true, false}) {
+      cells.push_back({.shape = shape, .sees = each});
+      cells.push_back({.shape = shape, .sees = each, .recompute = {"vision", "backbone"}});
+      cells.push_back({.shape = shape, .sees = each, .samples = 1});
+    }
+    cells.push_back({.shape = shape, .freeze = {"vision"}});
+    cells.push_back({.shape = shape, .freeze = {"vision", "projector"}});
+    cells.push_back({.shape = shape, .releases = false});
+    cells.push_back({.shape = shape, .prefetch = 0});
+  }
+  const config::MeshShape two{.dp_shard = 2};
+  if (!all) {
+    cells.push_back({.shape = two, .freeze = {"vision"}});
+    cells.push_back({.shape = two, .recompute = {"vision", "backbone"}});
+    cells.push_back({.shape = two, .samples = 1});
+    cells.push_back({.shape = two, .releases = false, .prefetch = 2});
+    cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"backbone"}});
+    cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .freeze = {"vision", "projector"}});
+  }
+  return cells;
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+#include <mutex>
+
+#include "tests/mesh/thread_ranks.h"
+#include "tests/train/equality/cell.h"
+
+namespace tributary::train {
+namespace {
+
+void expect_equal(const Cell& cell) {
+  Deviation worst;
+  std::mutex mutex;
+  mesh::run_ranks(
+      cell.shape,
+      [&](const mesh::Mesh& mesh) {
+        const Deviation own = run_cell(mesh, cell);
+        const std::scoped_lock lock(mutex);
+        worst.loss = std::max(worst.loss, own.loss);
+        if (own.gradient >= worst.gradient) {
+          worst.gradient = own.gradient;
+          worst.parameter = own.parameter;
+        }
+      },
+      kKvHeads);
+  EXPECT_LT(worst.loss, 1e-5) << cell.name();
+  EXPECT_LT(worst.gradient, 1e-4) << cell.name() << " at " << worst.parameter;
+  std::printf("%-60s loss %.1e gradient %.1e\n", cell.name().c_str(), worst.loss, worst.gradient);
+}
+
+TEST(ManyRanks, TrainLikeOneWhenShardedAlone) { expect_equal({.shape = {.dp_shard = 2}}); }
+TEST(ManyRanks, TrainLikeOneWhenReplicated) { expect_equal({.shape = {.dp_replicate = 2}}); }
+TEST(ManyRanks, TrainLikeOneUnderTensorParallel) { expect_equal({.shape = {.tp = 2}}); }
+TEST(ManyRanks, TrainTextLikeOneUnderTensorParallel) {
+  expect_equal({.shape = {.tp = 2}, .sees = false});
+}
+TEST(ManyRanks, ShareKeyHeadsUnderTensorParallel) { expect_equal({.shape = {.tp = 4}}); }
+TEST(ManyRanks, ShardWhatTensorParallelCut) {
+  expect_equal({.shape = {.dp_shard = 2, .tp = 2}});
+  expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .sees = false});
+}
+TEST(ManyRanks, ReplicateShards) {
+  expect_equal({.shape = {.dp_replicate = 2, .dp_shard = 2}, .sees = false});
+}
+TEST(ManyRanks, TrainWithMoreRanksThanSamples) {
+  expect_equal({.shape = {.dp_shard = 4}, .samples = 2});
+}
+TEST(ManyRanks, ReduceATiedHeadInEveryMicrobatch) {
+  expect_equal({.shape = {.dp_shard = 2}, .sees = false, .samples = 24, .steps = 3});
+}
+TEST(ManyRanks, TrainWithFrozenVision) {
+  expect_equal({.shape = {.dp_shard = 2}, .freeze = {"vision"}});
+  expect_equal({.shape = {.dp_shard = 2}, .freeze = {"vision", "projector"}});
+  expect_equal({.shape = {.tp = 2}, .freeze = {"vision"}});
+}
+TEST(ManyRanks, RecomputeLikeOne) {
+  expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"vision", "backbone"}});
+}
+
+TEST(ManyRanks, KeepTheirShareOfParametersGradientsAndMoments) {
+  const std::int64_t whole = count_state_bytes(mesh::Mesh());
+  for (const std::int64_t ranks : {2, 4, 8}) {
+    std::mutex mutex;
+    std::int64_t most = 0;
+    mesh::run_ranks({.dp_shard = ranks}, [&](const mesh::Mesh& mesh) {
+      const std::int64_t own = count_state_bytes(mesh);
+      const std::scoped_lock lock(mutex);
+      most = std::max(most, own);
+    });
+    std::printf("%ld ranks: %ld of %ld bytes on the fullest\n", ranks, most, whole);
+    // Shards end at multiples of 64 bytes: little for real layers, some for these.
+    EXPECT_LT(most, whole / ranks * 115 / 100) << ranks;
+  }
+}
+
+}  // namespace
+}  // namespace tributary::train

@@ -1,0 +1,244 @@
+"""Trains on several processes as launchers start them and compares with one process.
+
+usage: many_ranks.py TRIBUTARY [unittest arguments]
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import safetensors.numpy
+import tiny_run
+
+PROGRAM = None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Job:
+    """One process for each rank, with the variables of torchrun's kind."""
+
+    def __init__(self, config, ranks, *arguments):
+        port = free_port()
+        self.processes = []
+        for rank in range(ranks):
+            environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks),
+                               LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks),
+                               MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                               OMP_NUM_THREADS="1")
+            self.processes.append(subprocess.Popen(
+                [PROGRAM, "train", str(config), *arguments], env=environment, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def wait(self, seconds=120):
+        end = time.monotonic() + seconds
+        results = []
+        try:
+            for process in self.processes:
+                out, err = process.communicate(timeout=max(1, end - time.monotonic()))
+                results.append((process.returncode, out, err))
+        finally:
+            self.kill()
+        return results
+
+    def kill(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+class ManyRanks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.shared = pathlib.Path(cls.folder.name)
+        tiny_run.make_workplace(cls.shared)
+        config = tiny_run.write_config(cls.shared / "one.yaml", cls.shared,
+                                       run={"dir": str(cls.shared / "one")})
+        result = tiny_run.train(PROGRAM, config)
+        assert result.returncode == 0, result.stderr
+        cls.one = cls.shared / "one"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def config(self, name, **values):
+        values.setdefault("run", {}).setdefault("dir", str(self.shared / name))
+        return tiny_run.write_config(self.shared / f"{name}.yaml", self.shared, **values)
+
+    def run_on(self, name, ranks, *arguments, code=0, **values):
+        results = Job(self.config(name, **values), ranks, *arguments).wait()
+        for rank, (returncode, out, err) in enumerate(results):
+            self.assertEqual(returncode, code, f"rank {rank}: {err}\n{out}")
+        return self.shared / name
+
+    def expect_losses(self, run, tolerance=1e-5):
+        expected = tiny_run.read_lines(self.one / "metrics.jsonl")
+        found = tiny_run.read_lines(run / "metrics.jsonl")
+        self.assertEqual([line["step"] for line in found], [line["step"] for line in expected])
+        for wanted, line in zip(expected, found):
+            for key in ("loss", "grad_norm"):
+                self.assertAlmostEqual(line[key], wanted[key], delta=tolerance * 10 * wanted[key],
+                                       msg=f"step {line['step']} {key}")
+            for key in ("samples", "tokens", "target_tokens"):
+                self.assertEqual(line[key], wanted[key], f"step {line['step']} {key}")
+
+    def parameters(self, run, name):
+        out = self.shared / f"{name}-export"
+        exported = subprocess.run([PROGRAM, "checkpoint", "export", str(run), "-o", str(out)],
+                                  capture_output=True, text=True)
+        self.assertEqual(exported.returncode, 0, exported.stderr)
+        tensors = {}
+        for path in sorted(out.glob("*.safetensors")):
+            tensors.update(safetensors.numpy.load_file(path))
+        return tensors
+
+    def test_every_mesh_trains_like_one_process(self):
+        for name, ranks, mesh in (("shard", 2, {}), ("replicate", 2, {"dp_replicate": 2}),
+                                  ("tp", 2, {"tp": 2}), ("both", 4, {"dp_shard": 2, "tp": 2}),
+                                  ("hybrid", 4, {"dp_replicate": 2, "dp_shard": 2}),
+                                  ("optimizer", 2, {"shard": "optimizer"})):
+            with self.subTest(name):
+                run = self.run_on(name, ranks, parallel=mesh)
+                self.expect_losses(run)
+                ours, theirs = self.parameters(run, name), self.parameters(self.one, "of-" + name)
+                self.assertEqual(set(ours), set(theirs))
+                for key in ours:
+                    self.assertLess(abs(ours[key] - theirs[key]).max(), 2e-4, key)
+                summary = json.loads((run / "summary.json").read_text())
+                wanted = json.loads((self.one / "summary.json").read_text())
+                self.assertEqual(summary["held_out_samples"], wanted["held_out_samples"])
+
+    def test_a_run_goes_on_under_another_mesh(self):
+        run = self.run_on("reshard", 4, "run.steps=6", parallel={"dp_shard": 2, "tp": 2})
+        meshes = ((2, {"tp": 2}), (1, {}), (2, {"dp_replicate": 2}))
+        for steps, (ranks, mesh) in zip((8, 10, 12), meshes):
+            run = self.run_on("reshard", ranks, f"run.steps={steps}", "--resume", "auto",
+                              parallel=mesh)
+        # Learning rates follow run.steps, so it is compared with a run of the same stops.
+        stops = self.config("stops")
+        for steps in (6, 8, 10, 12):
+            result = tiny_run.train(PROGRAM, stops, f"run.steps={steps}", "--resume", "auto")
+            self.assertEqual(result.returncode, 0, result.stderr)
+        wanted = tiny_run.read_lines(self.shared / "stops" / "metrics.jsonl")
+        for expected, line in zip(wanted, tiny_run.read_lines(run / "metrics.jsonl")):
+            self.assertAlmostEqual(line["loss"], expected["loss"], delta=1e-4 * expected["loss"])
+
+    def test_resharding_there_and_back_changes_no_bit(self):
+        before = self.run_on("there", 2, "run.steps=6", parallel={"dp_shard": 2})
+        tensors = self.parameters(before, "there-before")
+        for ranks, mesh in ((4, {"dp_shard": 2, "tp": 2}), (2, {"tp": 2}), (1, {}),
+                            (2, {"dp_shard": 2})):
+            self.run_on("there", ranks, "run.steps=6", "--resume", "auto", parallel=mesh)
+        after = self.parameters(before, "there-after")
+        for key, tensor in tensors.items():
+            self.assertTrue((tensor == after[key]).all(), key)
+
+    def wait_for_steps(self, name, steps):
+        metrics = self.shared / name / "metrics.jsonl"
+        end = time.monotonic() + 90
+        while time.monotonic() < end:
+            if metrics.exists() and metrics.read_text().count("\n") >= steps:
+                return
+            time.sleep(0.02)
+        self.fail(f"{name}: no step {steps}")
+
+    def lose_a_rank(self, name, lost, by):
+        """Ends or stops one of three ranks in training; returns what the others did, and when."""
+        job = Job(self.config(name, run={"dir": str(self.shared / name), "steps": 100000},
+                              checkpoint={"every": 5},
+                              parallel={"heartbeat_seconds": 0.1, "lost_after_seconds": 0.5}), 3)
+        self.wait_for_steps(name, 4)
+        job.processes[lost].send_signal(by)
+        start = time.monotonic()
+        survivors = [process for rank, process in enumerate(job.processes) if rank != lost]
+        results = []
+        try:
+            for process in survivors:
+                out, err = process.communicate(timeout=30)
+                results.append((process.returncode, err))
+            seconds = time.monotonic() - start
+        finally:
+            job.kill()
+        return results, seconds
+
+    def test_a_killed_or_stopped_rank_ends_the_others_by_its_name(self):
+        for lost in (0, 1, 2):
+            for by in (signal.SIGKILL, signal.SIGSTOP):
+                with self.subTest(lost=lost, by=by.name):
+                    results, seconds = self.lose_a_rank(f"lose-{lost}-{by.name}", lost, by)
+                    print(f"rank {lost} {by.name}: all others left after {seconds:.2f} s")
+                    for code, err in results:
+                        self.assertEqual(code, 10, err)
+                        self.assertIn(f"rank {lost}", err)
+                    self.assertLess(seconds, 10)
+
+    def test_the_launcher_restarts_a_job_to_the_same_bits(self):
+        straight = self.run_on("straight", 2, parallel={"dp_shard": 2})
+        config = self.config("restarted", parallel={"dp_shard": 2})
+        launcher = subprocess.Popen(
+            [PROGRAM, "launch", "-n", "2", "--restarts", "2", "--", "train", str(config)],
+            env=tiny_run.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.wait_for_steps("restarted", 5)
+        listed = subprocess.run(["pgrep", "-P", str(launcher.pid)], capture_output=True, text=True)
+        os.kill(int(listed.stdout.split()[-1]), signal.SIGKILL)
+        out, err = launcher.communicate(timeout=120)
+        self.assertEqual(launcher.returncode, 0, err)
+        key = lambda run: [(line["step"], line["loss"], line["grad_norm"])
+                           for line in tiny_run.read_lines(run / "metrics.jsonl")]
+        self.assertEqual(key(self.shared / "restarted"), key(straight))
+        ours = self.parameters(self.shared / "restarted", "restarted")
+        for name, tensor in self.parameters(straight, "straight").items():
+            self.assertTrue((tensor == ours[name]).all(), name)
+
+    def test_ranks_that_disagree_are_named(self):
+        port = free_port()
+        processes = []
+        for rank in range(2):
+            environment = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
+                               LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                               MASTER_PORT=str(port), OMP_NUM_THREADS="1")
+            processes.append(subprocess.Popen(
+                [PROGRAM, "train", str(self.config("disagree")), f"run.seed={1 + rank}"],
+                env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        results = [(process.communicate(timeout=60), process.returncode) for process in processes]
+        for (out, err), code in results:
+            self.assertEqual(code, 2, err)
+            self.assertIn("rank 1", err)
+            self.assertIn("seed", err)
+
+    def test_degrees_that_do_not_fit_are_refused(self):
+        for (code, out, err) in Job(self.config("degrees", parallel={"tp": 3}), 2).wait():
+            self.assertEqual(code, 2, err)
+            self.assertIn("start 3 processes", err)
+
+    def test_a_signal_to_one_rank_ends_all_with_a_checkpoint(self):
+        job = Job(self.config("signal", run={"dir": str(self.shared / "signal"), "steps": 400},
+                              checkpoint={"every": 1000}), 2)
+        metrics = self.shared / "signal" / "metrics.jsonl"
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (metrics.exists() and metrics.read_text()):
+            time.sleep(0.05)
+        job.processes[1].send_signal(signal.SIGTERM)
+        for code, out, err in job.wait():
+            self.assertEqual(code, 15, err)
+        steps = list((self.shared / "signal" / "checkpoints").glob("step-*"))
+        self.assertEqual(len(steps), 1)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main(verbosity=2)
