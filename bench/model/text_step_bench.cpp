@@ -54,7 +54,7 @@ void train_step(benchmark::State& state) {
   at::Tensor targets = at::where(at::arange(batch.input_ids.size(0)).remainder(4) == 0,
                                  batch.input_ids, at::full({}, -100, at::kLong));
   for (auto _ : state) {
-    const LossSum loss = sum_loss(*model, model->forward(batch), targets);
+    const LossSum loss = sum_loss(*model, model->forward(batch), targets, batch.cu_seqlens);
     torch::autograd::backward({loss.sum});
   }
   state.counters["tokens_per_second"] = benchmark::Counter(

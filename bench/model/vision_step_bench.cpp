@@ -111,7 +111,7 @@ void train_step(benchmark::State& state) {
   const at::Tensor targets = at::where(at::arange(batch.input_ids.size(0)).remainder(8) == 0,
                                        batch.input_ids, at::full({}, -100, at::kLong));
   for (auto _ : state) {
-    const LossSum loss = sum_loss(*model, model->forward(batch), targets);
+    const LossSum loss = sum_loss(*model, model->forward(batch), targets, batch.cu_seqlens);
     torch::autograd::backward({loss.sum});
   }
   state.counters["tokens"] = static_cast<double>(batch.input_ids.size(0));

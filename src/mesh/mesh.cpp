@@ -79,6 +79,8 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
     const auto first = ranks.begin() + at_.tp / copies * copies;
     kv_replicas_ = open("tp.kv_replicas", std::vector<int>(first, first + copies));
   }
+  // A rank has its connections before the others have theirs: none may leave until all do.
+  (void)world_.sum(std::vector<std::int64_t>{0});
 }
 
 Traffic Mesh::traffic() const {

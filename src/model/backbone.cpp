@@ -53,27 +53,25 @@ at::Tensor Backbone::head(const at::Tensor& hidden) const {
                              [this](const at::Tensor& x) { return (*head_)(x); });
 }
 
-std::shared_ptr<const PackContext> Backbone::context_of(
-    const at::Tensor& embedded, const at::Tensor& position_ids,
-    std::span<const std::int32_t> cu_seqlens) const {
-  const parallel::Layout& layout = embedding_unit_->layout();
-  const std::int64_t tokens = embedded.size(0) * (layout.splits_tokens() ? layout.tp().size() : 1);
-  TRIB_CHECK(
-      position_ids.dim() == 2 && position_ids.size(0) == 3 && position_ids.size(1) == tokens &&
-          cu_seqlens.back() == tokens,
-      .what = "model: positions do not fit the tokens",
-      .found = tributary::str("position_ids ", position_ids.sizes(), ", ", tokens, " tokens"),
-      .expected = "position_ids [3, tokens]");
+std::shared_ptr<const PackContext> Backbone::context_of(const at::Tensor& embedded,
+                                                        const at::Tensor& position_ids,
+                                                        const parallel::TokenSplit& split) const {
+  TRIB_CHECK(position_ids.dim() == 2 && position_ids.size(0) == 3 &&
+                 position_ids.size(1) == split.tokens(),
+             .what = "model: positions do not fit the tokens",
+             .found = tributary::str("position_ids ", position_ids.sizes(), ", ", split.tokens(),
+                                     " tokens"),
+             .expected = "position_ids [3, tokens]");
+  const at::Tensor positions = split.keep(position_ids, /*padding=*/0).to(embedded.device());
   // Shared by the layers that run again in backward, after this call has returned.
   return std::make_shared<const PackContext>(PackContext{
-      .rotary = ops::make_rotary_table(rotary_angles(config_, position_ids.to(embedded.device())),
-                                       embedded.scalar_type()),
-      .groups = ops::SampleGroups(cu_seqlens, ops::Mask::kCausal, embedded.device())});
+      .rotary = ops::make_rotary_table(rotary_angles(config_, positions), embedded.scalar_type()),
+      .attention = parallel::PackAttention(split, embedding_unit_->layout(), embedded.device())});
 }
 
 at::Tensor Backbone::forward(const at::Tensor& embedded, const at::Tensor& position_ids,
-                             std::span<const std::int32_t> cu_seqlens) const {
-  const auto context = context_of(embedded, position_ids, cu_seqlens);
+                             const parallel::TokenSplit& split) const {
+  const auto context = context_of(embedded, position_ids, split);
   at::Tensor hidden = embedded;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
@@ -87,7 +85,10 @@ at::Tensor Backbone::forward(const at::Tensor& embedded, const at::Tensor& posit
 at::Tensor Backbone::prefill(const at::Tensor& embedded, const at::Tensor& position_ids,
                              std::span<const std::int32_t> cu_seqlens, KvCache& cache) const {
   const at::NoGradGuard no_grad;
-  const auto context = context_of(embedded, position_ids, cu_seqlens);
+  const parallel::TokenSplit split(cu_seqlens, embedding_unit_->layout());
+  TRIB_CHECK(split.is_whole(), .what = "model: a prompt is split over ranks",
+             .expected = "parallel::TokensWhole around prefill and decode");
+  const auto context = context_of(embedded, position_ids, split);
   cache.start(cu_seqlens, position_ids.to(embedded.device()), config_.layers);
   at::Tensor hidden = embedded;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -95,7 +96,7 @@ at::Tensor Backbone::prefill(const at::Tensor& embedded, const at::Tensor& posit
     const auto [queries, keys] = layers_[i].local_heads();
     const at::Tensor heads = layers_[i].project(hidden, context->rotary);
     cache.fill(static_cast<std::int64_t>(i), heads.narrow(1, queries, 2 * keys));
-    hidden = layers_[i].finish(hidden, ops::attend_packed(heads, queries, keys, context->groups));
+    hidden = layers_[i].finish(hidden, context->attention(heads, queries, keys));
   }
   std::vector<std::int64_t> last_tokens;
   for (std::size_t i = 1; i < cu_seqlens.size(); ++i) last_tokens.push_back(cu_seqlens[i] - 1);

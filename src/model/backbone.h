@@ -34,10 +34,10 @@ class Backbone {
   /// shape: token_ids [tokens] i64 -> returns [tokens, width]
   [[nodiscard]] at::Tensor embed(const at::Tensor& token_ids) const;
 
-  /// shape: embedded [tokens, width], position_ids [3, tokens] i64 -> returns the final hidden
-  ///        states [tokens, width], normalised
+  /// shape: embedded [tokens that this rank keeps, width], position_ids [3, tokens of the pack] i64
+  ///        -> returns the final hidden states, shaped as embedded, normalised
   [[nodiscard]] at::Tensor forward(const at::Tensor& embedded, const at::Tensor& position_ids,
-                                   std::span<const std::int32_t> cu_seqlens) const;
+                                   const parallel::TokenSplit& split) const;
   /// shape: hidden [rows, width] -> returns [rows, vocab]
   [[nodiscard]] at::Tensor head(const at::Tensor& hidden) const;
   [[nodiscard]] const parallel::LanguageHead& language_head() const { return *head_; }
@@ -54,7 +54,7 @@ class Backbone {
  private:
   [[nodiscard]] std::shared_ptr<const PackContext> context_of(
       const at::Tensor& embedded, const at::Tensor& position_ids,
-      std::span<const std::int32_t> cu_seqlens) const;
+      const parallel::TokenSplit& split) const;
   [[nodiscard]] at::Tensor normalise(const at::Tensor& hidden) const;
 
   config::BackboneConfig config_;

@@ -63,15 +63,30 @@ at::Tensor DecoderLayer::project(const at::Tensor& hidden, const ops::RotaryTabl
   return ops::rotate_heads(heads, rotary, heads_.queries + heads_.keys);
 }
 
+at::Tensor DecoderLayer::attend_early(const at::Tensor& hidden, const PackContext& context) const {
+  const at::Tensor x = query_key_value_.gather(attention_norm_(hidden));
+  const auto start = [&](std::size_t part, const std::optional<Norm>& norm, bool rotates) {
+    at::Tensor heads = query_key_value_.part(part, x).unflatten(1, {-1, config_.head_width});
+    if (norm) heads = (*norm)(heads);
+    if (rotates) heads = ops::rotate_heads(heads, context.rotary, heads.size(1));
+    return context.attention.start(heads);
+  };
+  const parallel::Travelling queries = start(0, query_norm_, true);
+  const parallel::Travelling keys = start(1, key_norm_, true);
+  const parallel::Travelling values = start(2, std::nullopt, false);
+  return context.attention.attend(queries, keys, values);
+}
+
 at::Tensor DecoderLayer::finish(const at::Tensor& hidden, const at::Tensor& attended) const {
   const at::Tensor middle = hidden + attention_out_(attended.flatten(1));
   return middle + down_(ops::swiglu(gate_up_(mlp_norm_(middle))));
 }
 
 at::Tensor DecoderLayer::operator()(const at::Tensor& hidden, const PackContext& context) const {
-  const at::Tensor attended = ops::attend_packed(project(hidden, context.rotary), heads_.queries,
-                                                 heads_.keys, context.groups);
-  return finish(hidden, attended);
+  return finish(hidden, context.attention.exchanges_early()
+                            ? attend_early(hidden, context)
+                            : context.attention(project(hidden, context.rotary), heads_.queries,
+                                                heads_.keys));
 }
 
 }  // namespace tributary::model

@@ -6,17 +6,17 @@
 #include <ATen/core/Tensor.h>
 
 #include "config/model_config.h"
-#include "ops/attend_packed.h"
 #include "ops/rotary.h"
 #include "parallel/linear.h"
 #include "parallel/norm.h"
+#include "parallel/sequence/pack_attention.h"
 
 namespace tributary::model {
 
 /// What all layers share about one pack.
 struct PackContext {
   ops::RotaryTable rotary;
-  ops::SampleGroups groups;
+  parallel::PackAttention attention;
 };
 
 /// One transformer block: pre-norm attention with grouped queries, pre-norm SwiGLU.
@@ -44,6 +44,8 @@ class DecoderLayer {
 
  private:
   [[nodiscard]] at::Tensor normalise_heads(const at::Tensor& heads) const;
+  /// The same as project and attend, each projection under way while the next is computed.
+  [[nodiscard]] at::Tensor attend_early(const at::Tensor& hidden, const PackContext& context) const;
 
   config::BackboneConfig config_;
   LocalHeads heads_;

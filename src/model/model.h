@@ -43,7 +43,7 @@ class Model {
   [[nodiscard]] std::span<const std::unique_ptr<parallel::Unit>> units() const { return units_; }
 
   /// shape: returns the final hidden states [tokens, width], normalised, before the head; where the
-  ///        layout splits tokens, those that this rank keeps, padded at the end
+  ///        layout splits tokens, those that this rank keeps (parallel::TokenSplit)
   /// errors: Fault::kInput when media rows and placeholders do not match
   /// collective: over shard and tp; all ranks take part, whatever media their batch holds
   [[nodiscard]] virtual at::Tensor forward(const PackedBatch& batch) = 0;
@@ -90,16 +90,18 @@ void export_weights(const Model& model, const std::string& source_directory,
 
 /// Sum over target positions of the cross entropy, in f32, and how many there are.
 struct LossSum {
-  at::Tensor sum;   // scalar f32, differentiable
-  at::Tensor rows;  // [targets] f32, the loss of each target row in order; without gradient
-  std::int64_t targets = 0;
+  at::Tensor sum;   // scalar f32, differentiable; of this rank's tokens where ranks share a pack
+  at::Tensor rows;  // [targets] f32, the loss of each target row of the pack; without gradient
+  std::int64_t targets = 0;  // of the pack
 };
 
-/// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole batch, -100 where
+/// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole pack, -100 where
 ///        nothing is predicted
+/// collective: over tp, cp and ulysses
 /// cost:  the head runs on target rows alone; above `most_logits` in chunks whose logits are made
 ///        again in backward, so that a vocabulary of 150,000 does not keep gigabytes
 [[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
+                               std::span<const std::int32_t> cu_seqlens,
                                std::int64_t most_logits = std::int64_t{1} << 26);
 
 }  // namespace tributary::model

@@ -13,6 +13,10 @@ bool Layout::splits_tokens() const {
   return sequence_parallel && !tp().is_single() && !(chain && chain->keeps_tokens_whole());
 }
 
+bool Layout::splits_sequence() const {
+  return !mesh->sequence().is_single() && !(chain && chain->keeps_tokens_whole());
+}
+
 TokensWhole::TokensWhole(const Layout& layout) : chain_(layout.chain.get()) {
   if (chain_ != nullptr) chain_->keep_tokens_whole(true);
 }

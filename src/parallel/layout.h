@@ -26,6 +26,8 @@ struct Layout {
   [[nodiscard]] const mesh::Group& tp() const { return mesh->tp(); }
   /// Whether this rank now has a part of the tokens outside of column and row pairs.
   [[nodiscard]] bool splits_tokens() const;
+  /// Whether cp and ulysses ranks now have different tokens of a pack.
+  [[nodiscard]] bool splits_sequence() const;
   /// The same ranks for a module whose tokens every tp rank holds: a vision tower.
   [[nodiscard]] Layout with_whole_tokens() const {
     Layout layout = *this;
@@ -35,8 +37,8 @@ struct Layout {
   [[nodiscard]] static const mesh::Mesh& one_rank();
 };
 
-/// While it lives every tp rank holds all tokens: decoding takes single ones, which cannot be
-/// split.
+/// While it lives every rank of a replica holds all tokens: decoding takes single ones, which cannot
+/// be split.
 class TokensWhole {
  public:
   explicit TokensWhole(const Layout& layout);

@@ -80,8 +80,14 @@ JoinedLinear::JoinedLinear(Unit& unit, const std::vector<std::string>& names,
 }
 
 at::Tensor JoinedLinear::operator()(const at::Tensor& x) const {
-  return ops::linear(all_tokens(x, *layout_), weight_->value,
-                     bias_ != nullptr ? bias_->value : at::Tensor());
+  return ops::linear(gather(x), weight_->value, bias_ != nullptr ? bias_->value : at::Tensor());
+}
+
+at::Tensor JoinedLinear::gather(const at::Tensor& x) const { return all_tokens(x, *layout_); }
+
+at::Tensor JoinedLinear::part(std::size_t index, const at::Tensor& gathered) const {
+  return ops::linear(gathered, weight_->parts[index]->value,
+                     bias_ != nullptr ? bias_->parts[index]->value : at::Tensor());
 }
 
 }  // namespace tributary::parallel

@@ -66,6 +66,12 @@ class JoinedLinear {
   /// collective: over tp
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
 
+  // The maps one by one, for what can be done with the first while the next is computed.
+  /// The rows that all of them work on. collective: over tp
+  [[nodiscard]] at::Tensor gather(const at::Tensor& x) const;
+  /// shape: gathered [rows, in] -> returns [rows, this rank's outputs of one map]
+  [[nodiscard]] at::Tensor part(std::size_t index, const at::Tensor& gathered) const;
+
  private:
   const Layout* layout_;
   JoinedParameters* weight_;

@@ -17,6 +17,7 @@ struct ChainOptions {
   Release release = Release::kAfterForward;
   int prefetch = 1;           // units whose gather is under way ahead of the one that computes
   bool reduce_in_f32 = true;  // gradients of narrower parameters
+  bool ulysses_async = false;           // heads set out while the next are projected
   bool keep_values_on_host = false;     // shards of parameters, between their uses
   bool keep_optimizer_on_host = false;  // moments and master weights
 };
@@ -28,7 +29,7 @@ class UnitChain {
   explicit UnitChain(ChainOptions options) : options_(options) {}
 
   [[nodiscard]] const ChainOptions& options() const { return options_; }
-  /// While decoding, where single tokens cannot be split, every tp rank holds all tokens.
+  /// While decoding, where single tokens cannot be split, every rank of a replica holds all tokens.
   void keep_tokens_whole(bool whole) { tokens_are_whole_ = whole; }
   [[nodiscard]] bool keeps_tokens_whole() const { return tokens_are_whole_; }
 

@@ -95,8 +95,8 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
       result.attention_rows +=
           ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
     result.seconds.data += watch.lap();
-    const model::LossSum loss =
-        model::sum_loss(model, model.forward(microbatch.batch), microbatch.targets);
+    const model::LossSum loss = model::sum_loss(model, model.forward(microbatch.batch),
+                                                microbatch.targets, microbatch.batch.cu_seqlens);
     add_by_source(loss.rows, microbatch.target_sources, result.by_source);
     result.seconds.forward += watch.lap();
     if (loss.sum.requires_grad())

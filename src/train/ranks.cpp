@@ -26,10 +26,6 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   ranks.launch = mesh::read_launch();
   const config::MeshShape shape =
       config::resolve_mesh(config.parallel, ranks.launch.world, model_config);
-  TRIB_REQUIRE(shape.cp * shape.ulysses == 1, .what = "train: axis is not available yet",
-               .where = "parallel.cp, parallel.ulysses",
-               .found = str("cp ", shape.cp, ", ulysses ", shape.ulysses), .expected = "1",
-               .fix = "set both to 1");
   if (ranks.launch.world == 1) return ranks;
   ranks.store = mesh::connect_store(ranks.launch, config.parallel.bootstrap_timeout_seconds);
   const config::ParallelSection& times = config.parallel;
@@ -79,6 +75,7 @@ parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh
       .release = releases ? parallel::Release::kAfterForward : parallel::Release::kAfterStep,
       .prefetch = static_cast<int>(section.prefetch),
       .reduce_in_f32 = section.reduce_dtype == config::ReduceDtype::kFloat32,
+      .ulysses_async = section.ulysses_async,
       .keep_values_on_host = section.offload == config::Offload::kParameters,
       .keep_optimizer_on_host = section.offload != config::Offload::kNone});
   return layout;

@@ -73,7 +73,8 @@ void add_losses(const Session& session, const std::vector<Question>& questions,
       collate(samples, session.model_config, session.config.model.mrope, session.device);
   if (microbatch.target_sources.empty()) return;
   const model::LossSum loss =
-      model::sum_loss(*session.model, session.model->forward(microbatch.batch), microbatch.targets);
+      model::sum_loss(*session.model, session.model->forward(microbatch.batch), microbatch.targets,
+                      microbatch.batch.cu_seqlens);
   add_by_source(loss.rows, microbatch.target_sources, by_source);
 }
 

@@ -35,12 +35,14 @@ TEST_P(TextModel, GivesAPackTheLogitsOfSeparatePasses) {
 TEST_P(TextModel, GivesAPackTheGradientsOfSeparatePasses) {
   const auto model = make_random_model(tiny_config(GetParam()));
   const PackedBatch batch = random_pack({5, 17, 8}, 61);
-  torch::autograd::backward({sum_loss(*model, model->forward(batch), next_tokens(batch)).sum});
+  torch::autograd::backward(
+      {sum_loss(*model, model->forward(batch), next_tokens(batch), batch.cu_seqlens).sum});
   const at::Tensor packed = all_gradients(*model);
   clear_gradients(*model);
   for (std::size_t i = 0; i < 3; ++i) {
     const PackedBatch single = take_sample(batch, i);
-    torch::autograd::backward({sum_loss(*model, model->forward(single), next_tokens(single)).sum});
+    torch::autograd::backward(
+        {sum_loss(*model, model->forward(single), next_tokens(single), single.cu_seqlens).sum});
   }
   const at::Tensor separate = all_gradients(*model);
   EXPECT_LT(largest(packed - separate), 1e-5 * largest(separate));
@@ -70,7 +72,8 @@ TEST_P(TextModel, LetsNoGradientFlowBetweenSamples) {
   batch.input_ids = at::arange(13, at::kLong);
   at::Tensor targets = next_tokens(batch);
   targets.narrow(0, 0, 4).fill_(-100);
-  torch::autograd::backward({sum_loss(*model, model->forward(batch), targets).sum});
+  torch::autograd::backward(
+      {sum_loss(*model, model->forward(batch), targets, batch.cu_seqlens).sum});
   const auto& embed = *model->units().front();
   const at::Tensor gradient = embed.gradient_of(*embed.parameters().front());
   EXPECT_EQ(largest(gradient.narrow(0, 0, 4)), 0.0);
@@ -82,7 +85,8 @@ TEST_P(TextModel, GivesBitEqualGradientsWhenLayersRunAgain) {
   const PackedBatch batch = random_pack({5, 17, 8}, 61);
   const auto gradients = [&] {
     clear_gradients(*model);
-    torch::autograd::backward({sum_loss(*model, model->forward(batch), next_tokens(batch)).sum});
+    torch::autograd::backward(
+        {sum_loss(*model, model->forward(batch), next_tokens(batch), batch.cu_seqlens).sum});
     return all_gradients(*model);
   };
   const at::Tensor kept = gradients();
@@ -110,7 +114,7 @@ TEST(SumLoss, CountsTargetsAndGivesTheLossOfEachRow) {
   const auto model = make_random_model(tiny_config(ModelFamily::kQwen2));
   const at::Tensor hidden = at::randn({6, 24});
   const at::Tensor targets = at::tensor({-100, 3, -100, 60, 0, -100}, at::kLong);
-  const LossSum loss = sum_loss(*model, hidden, targets);
+  const LossSum loss = sum_loss(*model, hidden, targets, std::vector{0, 6});
   EXPECT_EQ(loss.targets, 3);
   const at::Tensor shares = at::log_softmax(model->head(hidden), -1);
   EXPECT_NEAR(loss.rows[0].item<float>(), -shares[1][3].item<float>(), 1e-5);
@@ -122,7 +126,8 @@ TEST(SumLoss, CountsTargetsAndGivesTheLossOfEachRow) {
 
 TEST(SumLoss, IsZeroWithoutTargets) {
   const auto model = make_random_model(tiny_config(ModelFamily::kQwen2));
-  const LossSum loss = sum_loss(*model, at::randn({2, 24}), at::full({2}, -100, at::kLong));
+  const LossSum loss =
+      sum_loss(*model, at::randn({2, 24}), at::full({2}, -100, at::kLong), std::vector{0, 2});
   EXPECT_EQ(loss.targets, 0);
   EXPECT_EQ(loss.sum.item<float>(), 0.0F);
 }
@@ -133,7 +138,7 @@ TEST(SumLoss, InChunksEqualsAllAtOnce) {
   const auto run = [&](std::int64_t most_logits) {
     clear_gradients(*model);
     at::Tensor hidden = at::linspace(-1, 1, 40 * 24).view({40, 24}).requires_grad_();
-    const LossSum loss = sum_loss(*model, hidden, targets, most_logits);
+    const LossSum loss = sum_loss(*model, hidden, targets, std::vector{0, 40}, most_logits);
     torch::autograd::backward({loss.sum});
     return std::tuple(loss.rows, hidden.grad(), all_gradients(*model));
   };

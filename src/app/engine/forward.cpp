@@ -56,7 +56,8 @@ ExitCode run_forward(const ForwardOptions& options) {
     outputs["logits"] = spread_logits(model->head(hidden), batch);
   }
   if (batch.targets.defined()) {
-    const model::LossSum loss = model::sum_loss(*model, hidden, batch.targets);
+    const model::LossSum loss =
+        model::sum_loss(*model, hidden, batch.targets, batch.pack.cu_seqlens);
     TRIB_REQUIRE(loss.targets > 0, .what = "app: labels hold no target", .where = options.inputs,
                  .expected = "a label other than -100 after the first token of a sample");
     const at::Tensor mean = loss.sum / loss.targets;

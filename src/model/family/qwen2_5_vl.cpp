@@ -4,9 +4,9 @@
 
 #include "core/error.h"
 #include "model/backbone.h"
+#include "model/encoder/media.h"
 #include "model/encoder/qwen2_5_vl_vision.h"
 #include "model/family/all_families.h"
-#include "model/pad_to_split.h"
 #include "ops/select_rows.h"
 #include "parallel/token_exchange.h"
 
@@ -14,13 +14,6 @@ namespace tributary::model {
 namespace {
 
 using parallel::Keep;
-
-/// Images and clips of a pack as one input of the tower.
-struct Media {
-  at::Tensor rows;          // [patches, patch_width]
-  std::vector<Grid> grids;  // images, then clips
-  at::Tensor places;        // [merged tokens] i64: the placeholder of each feature row
-};
 
 /// Qwen2.5-VL: vision features take the places of the placeholders among the embedded tokens.
 class Qwen2_5Vl final : public Model {
@@ -30,16 +23,17 @@ class Qwen2_5Vl final : public Model {
         vision_(config_.vision.value(), layout_, units_),
         backbone_(config_.backbone, "model.", layout_, units_) {}
 
-  at::Tensor forward(const PackedBatch& whole) override {
-    const PackedBatch batch = pad_to_split(whole, layout_);
-    return backbone_.forward(embed(batch), batch.position_ids, batch.cu_seqlens);
+  at::Tensor forward(const PackedBatch& batch) override {
+    const parallel::TokenSplit split(batch.cu_seqlens, layout_);
+    return backbone_.forward(embed(batch, split), batch.position_ids, split);
   }
   at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
   at::Tensor prefill(const PackedBatch& batch, KvCache& cache) override {
     const at::NoGradGuard no_grad;
-    return backbone_.prefill(embed(batch), batch.position_ids, batch.cu_seqlens, cache);
+    const parallel::TokenSplit split(batch.cu_seqlens, layout_);
+    return backbone_.prefill(embed(batch, split), batch.position_ids, batch.cu_seqlens, cache);
   }
   at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) override {
     return backbone_.decode(token_ids, cache);
@@ -55,37 +49,53 @@ class Qwen2_5Vl final : public Model {
   }
 
  private:
+  /// Feature rows and the rows of this rank's embedded tokens that they take.
+  struct Features {
+    at::Tensor rows;
+    at::Tensor places;
+  };
+
   /// shape: returns [tokens that this rank keeps, width]
-  [[nodiscard]] at::Tensor embed(const PackedBatch& batch) {
-    Media media = gather_media(batch);
-    // Other ranks of the shard group may hold media: all gather the tower's parameters alike.
-    if (media.grids.empty() && !layout_.mesh->shard().is_single()) media = no_media(batch);
-    if (media.grids.empty()) return backbone_.embed(batch.input_ids);
-    at::Tensor features = vision_(media.rows, media.grids, keep_);
-    const at::Tensor embedded = backbone_.embed(batch.input_ids);
-    if (layout_.splits_tokens()) {
-      const std::int64_t first = layout_.tp().index() * embedded.size(0);
-      const at::Tensor places = media.places - first;
-      const at::Tensor own =
-          places.ge(0).logical_and(places.lt(embedded.size(0))).nonzero().squeeze(1);
-      features = parallel::copy_to_ranks(features, layout_.tp());
-      media.places = places.index_select(0, own);
-      features = ops::select_rows(features, own);
-    } else if (media.places.size(0) < features.size(0)) {
-      features = ops::select_rows(features, at::empty({0}, media.places.options()));
-    }
+  [[nodiscard]] at::Tensor embed(const PackedBatch& batch, const parallel::TokenSplit& split) {
+    const at::Tensor ids = split.keep(batch.input_ids, /*padding=*/0);
+    const Media media = gather_media(batch);
+    if (media.grids.empty() && layout_.mesh->shard().is_single()) return backbone_.embed(ids);
+    Features features = encode(media, split);
+    const at::Tensor embedded = backbone_.embed(ids);
+    if (layout_.splits_tokens()) features = own_features(features, embedded.size(0));
     // Places are unique, so unlike an accumulating scatter this does not depend on threads.
-    return embedded.index_copy(0, media.places, features.to(embedded.scalar_type()));
+    return embedded.index_copy(0, features.places, features.rows.to(embedded.scalar_type()));
+  }
+
+  /// Runs the tower, on ranks without media too: others of the shard group may hold some, and all
+  /// gather the tower's parameters alike.
+  [[nodiscard]] Features encode(const Media& media, const parallel::TokenSplit& split) {
+    if (media.grids.empty()) {
+      const Media none = no_media(media.places);
+      return {ops::select_rows(vision_(none.rows, none.grids, keep_), none.places), none.places};
+    }
+    if (!layout_.splits_sequence()) return {vision_(media.rows, media.grids, keep_), media.places};
+    MediaShare share = share_media(media, config_.vision->merge, split, layout_.mesh->sequence());
+    if (share.own.grids.empty()) share.own = no_media(media.places);
+    return {share.route(vision_(share.own.rows, share.own.grids, keep_)), share.route.places()};
+  }
+
+  /// Of a replica's features those that this tp rank keeps.
+  [[nodiscard]] Features own_features(const Features& all, std::int64_t tokens) const {
+    const at::Tensor places = all.places - layout_.tp().index() * tokens;
+    const at::Tensor own = places.ge(0).logical_and(places.lt(tokens)).nonzero().squeeze(1);
+    return {ops::select_rows(parallel::copy_to_ranks(all.rows, layout_.tp()), own),
+            places.index_select(0, own)};
   }
 
   /// The smallest input of the tower, whose features take no place.
-  [[nodiscard]] Media no_media(const PackedBatch& batch) const {
+  [[nodiscard]] Media no_media(const at::Tensor& places) const {
     const config::VisionConfig& vision = *config_.vision;
     const auto side = static_cast<std::int32_t>(vision.merge);
     return {at::zeros({vision.merge * vision.merge, vision.patch_width()},
-                      batch.input_ids.options().dtype(at::kFloat)),
+                      places.options().dtype(at::kFloat)),
             {Grid{1, side, side}},
-            at::empty({0}, batch.input_ids.options())};
+            at::empty({0}, places.options())};
   }
 
   [[nodiscard]] Media gather_media(const PackedBatch& batch) const {

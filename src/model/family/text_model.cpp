@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "model/backbone.h"
 #include "model/family/all_families.h"
-#include "model/pad_to_split.h"
 
 namespace tributary::model {
 namespace {
@@ -17,11 +16,11 @@ class TextModel final : public Model {
   TextModel(const config::ModelConfig& config, const parallel::Layout& layout)
       : Model(config, layout), backbone_(config.backbone, "model.", layout_, units_) {}
 
-  at::Tensor forward(const PackedBatch& whole) override {
-    require_text(whole);
-    const PackedBatch batch = pad_to_split(whole, layout_);
-    return backbone_.forward(backbone_.embed(batch.input_ids), batch.position_ids,
-                             batch.cu_seqlens);
+  at::Tensor forward(const PackedBatch& batch) override {
+    require_text(batch);
+    const parallel::TokenSplit split(batch.cu_seqlens, layout_);
+    return backbone_.forward(backbone_.embed(split.keep(batch.input_ids, /*padding=*/0)),
+                             batch.position_ids, split);
   }
   at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }

@@ -41,7 +41,6 @@ std::vector<Cell> list_cells(bool all) {
   std::vector<Cell> cells;
   bool sees = true;
   for (const config::MeshShape& shape : list_shapes()) {
-    if (shape.cp > 1 || shape.ulysses > 1) continue;  // no block serves these axes yet
     if (!all) {
       cells.push_back({.shape = shape, .sees = sees});
       sees = !sees;

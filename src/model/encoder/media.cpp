@@ -1,0 +1,60 @@
+#include "model/encoder/media.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <ATen/ATen.h>
+
+namespace tributary::model {
+namespace {
+
+/// The rank of each item.
+std::vector<std::int64_t> assign(const std::vector<Grid>& grids, std::int64_t ranks) {
+  std::vector<std::size_t> order(grids.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](std::size_t item) { return grids[item].patches(); });
+  std::vector<std::int64_t> load(static_cast<std::size_t>(ranks), 0);
+  std::vector<std::int64_t> rank_of(grids.size());
+  for (const std::size_t item : order) {
+    const auto least = std::ranges::min_element(load);
+    *least += grids[item].patches();
+    rank_of[item] = least - load.begin();
+  }
+  return rank_of;
+}
+
+}  // namespace
+
+MediaShare share_media(const Media& media, std::int64_t merge, const parallel::TokenSplit& split,
+                       const mesh::Group& ranks) {
+  const std::vector<std::int64_t> rank_of = assign(media.grids, ranks.size());
+  const std::vector<parallel::TokenSplit::Home> homes = split.homes();
+  const at::Tensor places = media.places.to(at::kCPU).contiguous();
+  const std::int64_t* place = places.const_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> made(static_cast<std::size_t>(ranks.size()), 0);  // features so far
+  std::vector<parallel::RowMove> moves;
+  std::vector<at::Tensor> rows;
+  Media own;
+  std::int64_t first = 0;
+  for (std::size_t item = 0; item < media.grids.size(); ++item) {
+    const Grid& grid = media.grids[item];
+    const std::int64_t from = rank_of[item];
+    if (from == ranks.index()) {
+      rows.push_back(media.rows.narrow(0, first, grid.patches()));
+      own.grids.push_back(grid);
+    }
+    for (std::int64_t i = 0; i < grid.patches() / (merge * merge); ++i) {
+      const parallel::TokenSplit::Home& home = homes[static_cast<std::size_t>(*place++)];
+      moves.push_back({.from = from,
+                       .row = made[static_cast<std::size_t>(from)]++,
+                       .to = home.rank,
+                       .place = home.row});
+    }
+    first += grid.patches();
+  }
+  if (!rows.empty()) own.rows = at::cat(rows);
+  return {std::move(own), parallel::RowRoute(moves, ranks, media.places.device())};
+}
+
+}  // namespace tributary::model

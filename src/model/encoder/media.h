@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "core/sample_shape.h"
+#include "mesh/group.h"
+#include "parallel/sequence/row_route.h"
+#include "parallel/sequence/token_split.h"
+
+namespace tributary::model {
+
+/// Images and clips of a pack as one input of a tower.
+struct Media {
+  at::Tensor rows;          // [patches, patch_width]
+  std::vector<Grid> grids;  // images, then clips
+  at::Tensor places;        // [merged tokens] i64: the placeholder of each feature row
+};
+
+/// The part of a pack's media that one rank encodes, and the way of the features from all of them
+/// to the ranks that keep their placeholders.
+struct MediaShare {
+  Media own;  // without places; empty where there are fewer items than ranks
+  parallel::RowRoute route;
+};
+
+/// Gives whole items to the ranks of a replica: the largest first, each to the rank with the fewest
+/// patches so far. The same on all of them.
+///
+/// units: `merge` patches on a side are one token
+[[nodiscard]] MediaShare share_media(const Media& media, std::int64_t merge,
+                                     const parallel::TokenSplit& split, const mesh::Group& ranks);
+
+}  // namespace tributary::model
