@@ -93,6 +93,7 @@ class Trainee {
     config_.run.steps = cell.steps;
     config_.model.recompute = cell.recompute;
     config_.parallel.prefetch = cell.prefetch;
+    config_.parallel.ulysses_async = cell.ulysses_async;
     config_.parallel.release =
         cell.releases ? config::Release::kAfterForward : config::Release::kNever;
     model_ = model::make_model(model_config(cell.sees), lay_out(config_, mesh));
@@ -192,6 +193,7 @@ std::string Cell::name() const {
   for (const std::string& module : recompute) text += " recompute:" + module;
   if (samples < 6) text += str(" samples:", samples);
   if (!releases) text += " kept";
+  if (ulysses_async) text += " async";
   if (prefetch != 1) text += str(" prefetch:", prefetch);
   return text;
 }

@@ -18,6 +18,7 @@ struct Cell {
   std::int64_t samples = 6;                 // of a global batch
   bool releases = true;                     // gathered parameters between forward and backward
   std::int64_t prefetch = 1;
+  bool ulysses_async = false;
   int steps = 20;
 
   [[nodiscard]] std::string name() const;

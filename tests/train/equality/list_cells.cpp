@@ -32,6 +32,8 @@ std::vector<config::MeshShape> list_shapes() {
   shapes.push_back({.dp_shard = 8});
   shapes.push_back({.tp = 4});
   shapes.push_back({.dp_shard = 2, .tp = 4});
+  shapes.push_back({.cp = 4});
+  shapes.push_back({.ulysses = 4});
   return shapes;
 }
 
@@ -55,6 +57,9 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = shape, .freeze = {"vision", "projector"}});
     cells.push_back({.shape = shape, .releases = false});
     cells.push_back({.shape = shape, .prefetch = 0});
+    if (shape.ulysses == 1) continue;
+    for (const bool each : {true, false})
+      cells.push_back({.shape = shape, .sees = each, .ulysses_async = true});
   }
   const config::MeshShape two{.dp_shard = 2};
   if (!all) {
@@ -62,6 +67,11 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = two, .recompute = {"vision", "backbone"}});
     cells.push_back({.shape = two, .samples = 1});
     cells.push_back({.shape = two, .releases = false, .prefetch = 2});
+    cells.push_back({.shape = {.ulysses = 2}, .ulysses_async = true});
+    cells.push_back({.shape = {.cp = 2}, .recompute = {"vision", "backbone"}});
+    cells.push_back({.shape = {.cp = 2}, .samples = 1});
+    cells.push_back({.shape = {.cp = 2, .ulysses = 2}, .freeze = {"vision", "projector"}});
+    cells.push_back({.shape = {.ulysses = 2, .tp = 2}, .sees = false, .ulysses_async = true});
     cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"backbone"}});
     cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .freeze = {"vision", "projector"}});
   }
