@@ -27,8 +27,8 @@ WORDS = 24  # of a sample: one token each
 PER_RANK = 8  # samples a step
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def parse_arguments(text=__doc__):
+    parser = argparse.ArgumentParser(description=text.split("\n")[0])
     parser.add_argument("tributary")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=15)
@@ -93,23 +93,30 @@ def prepare(arguments, folder):
     return model
 
 
-def run_tributary(arguments, folder, model, run):
+def train(arguments, folder, model, run, more=None):
+    """Runs `tributary train`; returns when its processes started and the lines of its metrics."""
     config = {"run": {"name": "bench", "dir": str(folder / f"run-{run}"), "steps": arguments.steps,
                       "threads": 1, "seed": 1},
               "model": {"path": str(model)},
               "data": {"sources": [{"name": "all", "path": str(folder / "train.jsonl"),
-                                    "held_out": str(folder / "held_out.jsonl")}], "workers": 1},
+                                    "held_out": str(folder / "held_out.jsonl")}],
+                       "system_prompt": "", "workers": 1},
               "batch": {"global_samples": PER_RANK * arguments.ranks,
                         "capacity_tokens": 1 << 16},
               "optimizer": {"learning_rate": 1e-3, "clip_norm": 1},
               "schedule": {"decay": "constant", "warmup_steps": 0},
               "validation": {"every": 0, "final_samples_per_source": 1, "max_new_tokens": 1},
-              "checkpoint": {"every": 1000000}, "metrics": {"peak_flops": 1e12, "tensorboard": False}}
+              "checkpoint": {"every": 1000000}, "metrics": {"peak_flops": 1e12, "tensorboard": False},
+              **(more or {})}
     path = folder / f"run-{run}.yaml"
     path.write_text(json.dumps(config))
     process_start, _ = launch([arguments.tributary, "train", str(path)], arguments.ranks)
-    lines = [json.loads(line)
-             for line in (folder / f"run-{run}" / "metrics.jsonl").read_text().splitlines()]
+    return process_start, [json.loads(line) for line in
+                           (folder / f"run-{run}" / "metrics.jsonl").read_text().splitlines()]
+
+
+def run_tributary(arguments, folder, model, run):
+    process_start, lines = train(arguments, folder, model, run)
     steps = [sum(line["seconds"].values()) for line in lines]
     started = (folder / f"run-{run}" / "config.yaml").stat().st_mtime - process_start + steps[0]
     return statistics.median(steps[WARM_UP_STEPS:]), started, lines[0]["tokens"]

@@ -36,7 +36,8 @@ struct ModelSection {
   Weights weights = Weights::kRandom;
   Dtype dtype = Dtype::kFloat32;
   std::vector<std::string> freeze;     // module names: vision, projector, backbone
-  std::vector<std::string> recompute;  // module names whose layers run forward again in backward
+  std::vector<std::string> recompute;  // modules whose layers run again in backward; <module>.mlp
+  std::vector<std::string> offload;    // modules whose layers do so from inputs in host memory
   MropeMode mrope = MropeMode::kOfficial;
 
   friend bool operator==(const ModelSection&, const ModelSection&) = default;

@@ -18,14 +18,10 @@ enum class Reduce { kSum, kMax };
 struct Traffic {
   std::int64_t calls = 0;
   std::int64_t bytes = 0;  // sent by this rank
-  double under_way = 0;    // from issue to the arrival of the last piece
+  double under_way = 0;    // from issue to the end of the wait
   double waited = 0;       // of these, spent inside Pending::wait
 
   Traffic& operator+=(const Traffic& other);
-  /// Share of the time under way that computation hid; 0 without any.
-  [[nodiscard]] double hidden_share() const {
-    return under_way > 0 ? 1 - std::min(1.0, waited / under_way) : 0;
-  }
 };
 
 /// A collective under way, or nothing. Its tensors stay alive and must not change until `wait`.

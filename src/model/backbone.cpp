@@ -82,6 +82,11 @@ at::Tensor Backbone::forward(const at::Tensor& embedded, const at::Tensor& posit
   return normalise(hidden);
 }
 
+void Backbone::set_keep(parallel::Keep keep) {
+  keep_ = keep;
+  for (DecoderLayer& layer : layers_) layer.set_keep(keep);
+}
+
 at::Tensor Backbone::prefill(const at::Tensor& embedded, const at::Tensor& position_ids,
                              std::span<const std::int32_t> cu_seqlens, KvCache& cache) const {
   const at::NoGradGuard no_grad;

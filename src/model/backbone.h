@@ -49,7 +49,7 @@ class Backbone {
   /// shape: token_ids [samples] i64 -> returns [samples, width]
   [[nodiscard]] at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) const;
 
-  void set_keep(parallel::Keep keep) { keep_ = keep; }
+  void set_keep(parallel::Keep keep);
 
  private:
   [[nodiscard]] std::shared_ptr<const PackContext> context_of(

@@ -21,7 +21,8 @@ std::optional<Norm> head_norm(parallel::Unit& unit, const BackboneConfig& config
 
 DecoderLayer::DecoderLayer(parallel::Unit& unit, const BackboneConfig& config,
                            const std::string& prefix)
-    : config_(config),
+    : unit_(&unit),
+      config_(config),
       heads_{parallel::local_heads(unit.layout(), config.heads),
              parallel::local_heads(unit.layout(), config.kv_heads)},
       attention_norm_(unit, prefix + ".input_layernorm", config.width, config.norm_epsilon),
@@ -79,7 +80,9 @@ at::Tensor DecoderLayer::attend_early(const at::Tensor& hidden, const PackContex
 
 at::Tensor DecoderLayer::finish(const at::Tensor& hidden, const at::Tensor& attended) const {
   const at::Tensor middle = hidden + attention_out_(attended.flatten(1));
-  return middle + down_(ops::swiglu(gate_up_(mlp_norm_(middle))));
+  return middle + parallel::run_part(*unit_, keep_, middle, [this](const at::Tensor& x) {
+           return down_(ops::swiglu(gate_up_(mlp_norm_(x))));
+         });
 }
 
 at::Tensor DecoderLayer::operator()(const at::Tensor& hidden, const PackContext& context) const {

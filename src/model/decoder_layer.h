@@ -7,6 +7,7 @@
 
 #include "config/model_config.h"
 #include "ops/rotary.h"
+#include "parallel/layer_boundary.h"
 #include "parallel/linear.h"
 #include "parallel/norm.h"
 #include "parallel/sequence/pack_attention.h"
@@ -28,6 +29,8 @@ class DecoderLayer {
 
   /// shape: hidden [tokens that this rank keeps, width] -> returns the same
   [[nodiscard]] at::Tensor operator()(const at::Tensor& hidden, const PackContext& context) const;
+  /// What its body keeps for backward: attention alone, or all.
+  void set_keep(parallel::Keep keep) { keep_ = keep; }
 
   struct LocalHeads {
     std::int64_t queries = 0;
@@ -47,7 +50,9 @@ class DecoderLayer {
   /// The same as project and attend, each projection under way while the next is computed.
   [[nodiscard]] at::Tensor attend_early(const at::Tensor& hidden, const PackContext& context) const;
 
+  const parallel::Unit* unit_;
   config::BackboneConfig config_;
+  parallel::Keep keep_ = parallel::Keep::kActivations;
   LocalHeads heads_;
   parallel::Norm attention_norm_;
   parallel::JoinedLinear query_key_value_;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -12,6 +14,7 @@
 #include "config/run_config.h"
 #include "core/sample_shape.h"
 #include "parallel/language_head.h"
+#include "parallel/layer_boundary.h"
 #include "parallel/unit.h"
 
 namespace tributary::model {
@@ -59,8 +62,14 @@ class Model {
   /// shape: token_ids [samples] i64 -> returns [samples, width]
   [[nodiscard]] virtual at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) = 0;
 
-  /// Runs the layers of these modules again in backward instead of keeping their activations.
-  virtual void set_recompute(std::span<const std::string> modules) = 0;
+  /// What is kept of the layers of a module for backward.
+  using KeepOf = std::function<parallel::Keep(std::string_view module)>;
+  virtual void set_keep(const KeepOf& keep_of) = 0;
+  /// `recompute` lists modules whose layers run again in backward instead of keeping activations,
+  /// or `<module>.mlp` where just their MLPs do; `offload` modules that do so from inputs which
+  /// rest in host memory.
+  void set_recompute(std::span<const std::string> recompute,
+                     std::span<const std::string> offload = {});
 
  protected:
   Model(config::ModelConfig config, parallel::Layout layout)

@@ -28,6 +28,17 @@ struct Layer : torch::CustomClassHolder {
   }
 };
 
+bool runs_again(Keep keep) { return keep == Keep::kInput || keep == Keep::kInputOnHost; }
+
+/// Where an input waits for backward. The copy is made in the order of the stream.
+at::Tensor rest(const at::Tensor& input, Keep keep) {
+  if (keep != Keep::kInputOnHost || input.is_cpu()) return input;
+  const at::Tensor host = at::empty(
+      input.sizes(), input.options().device(at::kCPU).pinned_memory(/*pinned_memory=*/true));
+  host.copy_(input.detach(), /*non_blocking=*/true);
+  return host;
+}
+
 struct Boundary : torch::autograd::Function<Boundary> {
   /// `anchor` asks for a gradient where `hidden` does not, yet the layer's parameters do.
   static Variable forward(AutogradContext* context, const Variable& hidden,
@@ -38,8 +49,8 @@ struct Boundary : torch::autograd::Function<Boundary> {
     layer->unit.expect_backward();
     const Whole whole(layer->unit);
     layer->unit.prefetch_next();
-    if (layer->keep == Keep::kInput) {
-      context->save_for_backward({hidden});
+    if (runs_again(layer->keep)) {
+      context->save_for_backward({rest(hidden, layer->keep)});
       return layer->body(hidden);
     }
     layer->run(hidden, needs_gradient);
@@ -51,8 +62,9 @@ struct Boundary : torch::autograd::Function<Boundary> {
         c10::static_intrusive_pointer_cast<Layer>(context->saved_data["layer"].toCapsule());
     layer->unit.begin_backward();
     layer->unit.prefetch_previous();
-    if (layer->keep == Keep::kInput)
-      layer->run(context->get_saved_variables()[0], context->saved_data["needs_gradient"].toBool());
+    if (runs_again(layer->keep))
+      layer->run(context->get_saved_variables()[0].to(gradients[0].device()),
+                 context->saved_data["needs_gradient"].toBool());
     if (layer->output.requires_grad()) torch::autograd::backward({layer->output}, {gradients[0]});
     layer->output = at::Tensor();
     layer->unit.end_backward();
@@ -60,7 +72,47 @@ struct Boundary : torch::autograd::Function<Boundary> {
   }
 };
 
+/// A part of a layer that runs again, in a graph of its own.
+struct Part : torch::CustomClassHolder {
+  explicit Part(LayerBody run) : body(std::move(run)) {}
+  LayerBody body;
+};
+
+struct Rerun : torch::autograd::Function<Rerun> {
+  static Variable forward(AutogradContext* context, const Variable& x, const Variable& /*anchor*/,
+                          const c10::intrusive_ptr<Part>& part) {
+    context->saved_data["part"] = c10::IValue::make_capsule(part);
+    context->saved_data["needs_gradient"] = x.requires_grad();
+    context->save_for_backward({x});
+    return part->body(x);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto part =
+        c10::static_intrusive_pointer_cast<Part>(context->saved_data["part"].toCapsule());
+    const at::Tensor input = context->get_saved_variables()[0].detach().requires_grad_(
+        context->saved_data["needs_gradient"].toBool());
+    at::Tensor output;
+    {
+      const at::AutoGradMode record(true);
+      output = part->body(input);
+    }
+    if (output.requires_grad()) torch::autograd::backward({output}, {gradients[0]});
+    return {input.grad(), Variable(), Variable()};
+  }
+};
+
+/// Asks for a gradient where the input does not, yet parameters do.
+at::Tensor anchor_like(const at::Tensor& input) {
+  return at::empty({0}, input.options().dtype(at::kFloat)).requires_grad_();
+}
+
 }  // namespace
+
+at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody body) {
+  const bool has_backward = at::GradMode::is_enabled() && (unit.trainable() || x.requires_grad());
+  if (keep != Keep::kAttention || !has_backward) return body(x);
+  return Rerun::apply(x, anchor_like(x), c10::make_intrusive<Part>(std::move(body)));
+}
 
 at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody body) {
   const bool has_backward =
@@ -70,9 +122,9 @@ at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody 
     unit.prefetch_next();
     return body(hidden);
   }
-  if (keep == Keep::kActivations && unit.is_direct()) return body(hidden);
-  const at::Tensor anchor = at::empty({0}, hidden.options().dtype(at::kFloat)).requires_grad_();
-  return Boundary::apply(hidden, anchor, c10::make_intrusive<Layer>(unit, keep, std::move(body)));
+  if (!runs_again(keep) && unit.is_direct()) return body(hidden);
+  return Boundary::apply(hidden, anchor_like(hidden),
+                         c10::make_intrusive<Layer>(unit, keep, std::move(body)));
 }
 
 }  // namespace tributary::parallel

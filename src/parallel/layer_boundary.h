@@ -8,23 +8,30 @@
 
 namespace tributary::parallel {
 
-/// What backward finds: the layer's activations, or only its input.
-enum class Keep { kActivations, kInput };
+/// What backward finds of a layer: its activations; those of its attention, the rest being made
+/// again; its input alone; that in host memory.
+enum class Keep { kActivations, kAttention, kInput, kInputOnHost };
 
 /// The body of one layer: hidden states in, hidden states out. Whatever else it reads is captured,
 /// stays alive with it and has no gradient.
 using LayerBody = std::function<at::Tensor(const at::Tensor& hidden)>;
 
 /// Runs one layer inside the one autograd boundary around it: the only place that knows of
-/// recompute and of gathering parameters.
+/// recompute, offload and gathering parameters.
 ///
 /// The unit is whole while the body runs, forward and backward; its gradient is reduced after the
 /// backward of its last use. With Keep::kInput the layer runs again in backward: memory of one
 /// input instead of all activations, for one more forward; gradients are bit-equal to
-/// Keep::kActivations.
+/// Keep::kActivations. With Keep::kInputOnHost not even the input stays on the device.
 /// shape: hidden [tokens, width] -> returns what `body` returns
 /// owns:  `body` is kept until backward has passed; `unit` must outlive it
 /// collective: over shard, in forward and in backward, unless the unit is direct
 [[nodiscard]] at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody body);
+
+/// Runs a part of a layer; under Keep::kAttention backward runs it again from its input.
+///
+/// Only inside the body of the unit's layer, which holds the unit whole.
+/// shape: x and result as in `body`, which is kept until backward has passed
+[[nodiscard]] at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody body);
 
 }  // namespace tributary::parallel

@@ -37,8 +37,8 @@ struct Layout {
   [[nodiscard]] static const mesh::Mesh& one_rank();
 };
 
-/// While it lives every rank of a replica holds all tokens: decoding takes single ones, which cannot
-/// be split.
+/// While it lives every rank of a replica holds all tokens: decoding takes single ones, which
+/// cannot be split.
 class TokensWhole {
  public:
   explicit TokensWhole(const Layout& layout);

@@ -227,6 +227,11 @@ void Unit::end_backward() {
   --backwards_due_;
   release();
   if (gradients_are_direct_ || !trainable_ || backwards_due_ > 0) return;
+  if (!layout_.chain->options().reduce_once) start_reduction();
+}
+
+void Unit::start_reduction() {
+  if (!has_whole_gradient_ || reduced_.defined()) return;
   const at::NoGradGuard no_grad;
   at::Tensor whole = whole_gradient_;
   if (whole.scalar_type() != shard_gradient_.scalar_type())

@@ -82,8 +82,11 @@ class Unit {
   [[nodiscard]] bool expects_backward() const { return backwards_due_ > 0; }
   /// Whole values and a whole gradient to add to, zeros at the first use of a microbatch.
   void begin_backward();
-  /// Starts the reduction after the last use. collective: over shard
+  /// Starts the reduction after the last use, unless the chain reduces once a step.
+  /// collective: over shard
   void end_backward();
+  /// Starts to reduce the whole gradient, if there is one. collective: over shard
+  void start_reduction();
   void finish_reduction();
   /// Zeros before the first microbatch of a step.
   void clear_gradient();

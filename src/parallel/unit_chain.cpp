@@ -37,6 +37,8 @@ void UnitChain::add_reduction(Unit& unit) {
 }
 
 void UnitChain::finish_reductions() {
+  if (options_.reduce_once)
+    for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit) (*unit)->start_reduction();
   for (Unit* unit : reducing_) unit->finish_reduction();
   reducing_.clear();
 }

@@ -15,9 +15,10 @@ class Unit;
 
 struct ChainOptions {
   Release release = Release::kAfterForward;
-  int prefetch = 1;           // units whose gather is under way ahead of the one that computes
-  bool reduce_in_f32 = true;  // gradients of narrower parameters
-  bool ulysses_async = false;           // heads set out while the next are projected
+  int prefetch = 1;            // units whose gather is under way ahead of the one that computes
+  bool reduce_in_f32 = true;   // gradients of narrower parameters
+  bool reduce_once = false;    // after the last microbatch: whole gradients stay until then
+  bool ulysses_async = false;  // heads set out while the next are projected
   bool keep_values_on_host = false;     // shards of parameters, between their uses
   bool keep_optimizer_on_host = false;  // moments and master weights
 };
@@ -42,6 +43,7 @@ class UnitChain {
   void prefetch_before(std::size_t place);
   /// Lets at most two reductions be under way: their buffers are as large as whole units.
   void add_reduction(Unit& unit);
+  /// After the last microbatch of a step: starts what was held back, and ends all.
   void finish_reductions();
 
   /// Memory of a freed buffer of this size, or new memory.

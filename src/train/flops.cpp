@@ -1,6 +1,7 @@
 #include "train/flops.h"
 
 #include <algorithm>
+#include <string>
 
 namespace tributary::train {
 namespace {
@@ -30,6 +31,7 @@ void add_vision(const config::VisionConfig& vision, const Grid& grid, ForwardFlo
   const double embedding = 2 * patches * as_double(vision.patch_width()) * width;
   flops.vision_linear += 2 * patches * layers * block + embedding;
   flops.patch_embedding += embedding;
+  flops.vision_mlp += 2 * patches * layers * 3 * width * as_double(vision.mlp_width);
 
   const double frame = as_double(grid.rows * grid.columns);
   const double full_layers = as_double(static_cast<std::int64_t>(
@@ -45,7 +47,7 @@ void add_vision(const config::VisionConfig& vision, const Grid& grid, ForwardFlo
       2 * merged * (merged_width * merged_width + merged_width * as_double(vision.output_width));
 }
 
-bool lists(std::span<const std::string> modules, const char* module) {
+bool lists(std::span<const std::string> modules, const std::string& module) {
   return std::find(modules.begin(), modules.end(), module) != modules.end();
 }
 
@@ -54,9 +56,11 @@ bool lists(std::span<const std::string> modules, const char* module) {
 ForwardFlops& ForwardFlops::operator+=(const ForwardFlops& other) {
   vision_linear += other.vision_linear;
   patch_embedding += other.patch_embedding;
+  vision_mlp += other.vision_mlp;
   vision_attention += other.vision_attention;
   projector += other.projector;
   backbone_linear += other.backbone_linear;
+  backbone_mlp += other.backbone_mlp;
   backbone_attention += other.backbone_attention;
   head += other.head;
   return *this;
@@ -77,6 +81,7 @@ ForwardFlops count_forward(const config::ModelConfig& config, const SampleShape&
   const double block =
       width * (2 * heads_width + 2 * kv_width) + 3 * width * as_double(backbone.mlp_width);
   flops.backbone_linear = 2 * tokens * layers * block;
+  flops.backbone_mlp = 2 * tokens * layers * 3 * width * as_double(backbone.mlp_width);
   flops.backbone_attention = 4 * tokens * tokens * heads_width * layers;
   flops.head = 2 * as_double(shape.target_tokens.count) * width * as_double(backbone.vocab);
   return flops;
@@ -89,6 +94,7 @@ TrainFlops count_training(const ForwardFlops& forward, std::span<const std::stri
   struct Work {
     double linear = 0;
     double outside_layers = 0;  // of `linear`; never run again
+    double mlp = 0;             // of `linear`
     double attention = 0;
     double causal_share = 1;
   };
@@ -106,14 +112,18 @@ TrainFlops count_training(const ForwardFlops& forward, std::span<const std::stri
     train.hardware += causal;
     if (flows && lists(recomputed, module))
       train.hardware += work.linear - work.outside_layers + work.attention * work.causal_share;
+    else if (flows && lists(recomputed, std::string(module) + ".mlp"))
+      train.hardware += work.mlp;
     trained_before = flows;
   };
   add("vision", {.linear = forward.vision_linear,
                  .outside_layers = forward.patch_embedding,
+                 .mlp = forward.vision_mlp,
                  .attention = forward.vision_attention});
   add("projector", {.linear = forward.projector});
   add("backbone", {.linear = forward.backbone_linear + forward.head,
                    .outside_layers = forward.head,
+                   .mlp = forward.backbone_mlp,
                    .attention = forward.backbone_attention,
                    .causal_share = 0.5});
   return train;
@@ -126,8 +136,8 @@ std::string describe_mfu() {
          "embedding 0; head on target tokens alone. Attention of the backbone, forward and "
          "backward: mfu_full 12 * tokens^2 * heads * head_width * layers per sample, mfu_causal "
          "6 * the same. Attention of the vision tower: 12 * width * patches^2 per window or frame. "
-         "Padding and recompute do not count. hfu = mfu_causal with one more forward of the layers "
-         "that model.recompute runs again in backward.";
+         "Padding and recompute do not count. hfu = mfu_causal with one more forward of what "
+         "model.recompute and model.offload run again in backward.";
 }
 
 }  // namespace tributary::train

@@ -17,9 +17,11 @@ namespace tributary::train {
 struct ForwardFlops {
   double vision_linear = 0;
   double patch_embedding = 0;   // the share of vision_linear that lies in no layer
+  double vision_mlp = 0;        // likewise in MLPs
   double vision_attention = 0;  // exact windows, full where the layer is
   double projector = 0;
   double backbone_linear = 0;
+  double backbone_mlp = 0;  // the share of backbone_linear that lies in MLPs
   double backbone_attention = 0;
   double head = 0;  // on target tokens alone
 
@@ -39,9 +41,10 @@ struct TrainFlops {
 
 /// What is trained: a frozen module costs its input gradient alone, and nothing where nothing
 /// trainable lies before it. Recompute is not useful work: it counts in `hardware` alone, one more
-/// forward of the layers of a module that has a backward.
+/// forward of the layers, or the MLPs, of a module that has a backward.
 ///
-/// units: `frozen` and `recomputed` list modules: vision, projector, backbone
+/// units: `frozen` and `recomputed` list modules: vision, projector, backbone; the latter also
+///        `<module>.mlp`
 [[nodiscard]] TrainFlops count_training(const ForwardFlops& forward,
                                         std::span<const std::string> frozen,
                                         std::span<const std::string> recomputed);

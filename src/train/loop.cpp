@@ -32,6 +32,13 @@ std::vector<SampleShape> shapes_of(const std::vector<data::EncodedSample>& sampl
   return shapes;
 }
 
+CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& after) {
+  return {.calls = after.calls - before.calls,
+          .bytes = after.bytes - before.bytes,
+          .seconds = after.under_way - before.under_way,
+          .waited = after.waited - before.waited};
+}
+
 }  // namespace
 
 Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, TrainState state,
@@ -81,6 +88,7 @@ StepMetrics Loop::do_step() {
   const config::RunConfig& config = session_.config;
   Stopwatch whole;
   Stopwatch watch;
+  const mesh::Traffic before = session_.mesh->traffic();
   enter(mesh::Section::kData);
   const std::vector<data::EncodedSample> samples = session_.loader->next_batch();
   WaitSeconds waiting{.samples = watch.lap()};
@@ -110,6 +118,7 @@ StepMetrics Loop::do_step() {
   metrics.seconds = batch.seconds;
   metrics.waiting = waiting;
   metrics.seconds.data += waiting.samples + waiting.packing;
+  metrics.collectives = cost_between(before, session_.mesh->traffic());
   metrics.seconds.optimizer = watch.lap();
   ForwardFlops flops;
   for (const SampleShape& shape : shapes) {
@@ -121,7 +130,9 @@ StepMetrics Loop::do_step() {
     metrics.skip_reason = "not finite: " + update.not_finite;
     for (const data::EncodedSample& sample : samples) metrics.sample_keys.push_back(sample.key);
   }
-  TrainFlops work = count_training(flops, config.model.freeze, config.model.recompute);
+  std::vector<std::string> run_again = config.model.recompute;
+  run_again.insert(run_again.end(), config.model.offload.begin(), config.model.offload.end());
+  TrainFlops work = count_training(flops, config.model.freeze, run_again);
   auto attention_rows = static_cast<double>(batch.attention_rows);
   add_over_replicas(metrics, work, attention_rows);
   metrics.fill = static_cast<double>(metrics.tokens) /

@@ -9,6 +9,7 @@
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "core/sha256.h"
 #include "mesh/device.h"
 #include "mesh/store.h"
@@ -37,6 +38,9 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
                           .step_deadline_seconds = times.step_deadline_seconds,
                           .run_directory = config::run_directory(config)});
   const bool is_local = ranks.launch.local_world == ranks.launch.world;
+  if (ranks.launch.rank == 0 && !is_local && ranks.launch.local_world % shape.tp != 0)
+    log_warning(str("mesh: tp = ", shape.tp, " spans nodes of ", ranks.launch.local_world,
+                    " ranks each; every layer waits for the network between them"));
   ranks.mesh = mesh::Mesh(shape, ranks.launch.rank, ranks.store,
                           {.device = mesh::open_device(config.run.device),
                            .timeout_seconds = config.parallel.collective_timeout_seconds,
@@ -75,6 +79,7 @@ parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh
       .release = releases ? parallel::Release::kAfterForward : parallel::Release::kAfterStep,
       .prefetch = static_cast<int>(section.prefetch),
       .reduce_in_f32 = section.reduce_dtype == config::ReduceDtype::kFloat32,
+      .reduce_once = section.shard == config::Shard::kOptimizer,
       .ulysses_async = section.ulysses_async,
       .keep_values_on_host = section.offload == config::Offload::kParameters,
       .keep_optimizer_on_host = section.offload != config::Offload::kNone});

@@ -50,7 +50,7 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   } else {
     model::initialize(*model, config.run.seed);
   }
-  model->set_recompute(config.model.recompute);
+  model->set_recompute(config.model.recompute, config.model.offload);
   return model;
 }
 

@@ -90,7 +90,11 @@ TEST_P(TextModel, GivesBitEqualGradientsWhenLayersRunAgain) {
     return all_gradients(*model);
   };
   const at::Tensor kept = gradients();
-  model->set_recompute(std::vector<std::string>{"backbone"});
+  for (const char* part : {"backbone", "backbone.mlp"}) {
+    model->set_recompute(std::vector<std::string>{part});
+    EXPECT_TRUE(at::equal(kept, gradients())) << part;
+  }
+  model->set_recompute({}, std::vector<std::string>{"backbone"});
   EXPECT_TRUE(at::equal(kept, gradients()));
 }
 

@@ -79,9 +79,11 @@ TEST(CountTraining, CountsFrozenModulesByWhatTheirBackwardDoes) {
 TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
   const ForwardFlops forward{.vision_linear = 1000,
                              .patch_embedding = 1,
+                             .vision_mlp = 600,
                              .vision_attention = 100,
                              .projector = 20000,
                              .backbone_linear = 300000,
+                             .backbone_mlp = 200000,
                              .backbone_attention = 8000000,
                              .head = 7};
   const auto added = [&](std::vector<std::string> frozen, std::vector<std::string> recomputed) {
@@ -96,6 +98,7 @@ TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
   EXPECT_DOUBLE_EQ(added({}, {"projector"}), 20000);
   EXPECT_DOUBLE_EQ(added({}, {"backbone"}), 300000 + 4000000) << "nor is the head";
   EXPECT_DOUBLE_EQ(added({}, {"vision", "projector", "backbone"}), 1099 + 20000 + 4300000);
+  EXPECT_DOUBLE_EQ(added({}, {"vision.mlp", "backbone.mlp"}), 600 + 200000);
   EXPECT_DOUBLE_EQ(added({"vision"}, {"vision"}), 0) << "no backward, nothing to run again for";
   EXPECT_DOUBLE_EQ(added({"backbone"}, {"backbone"}), 4300000) << "its input gradient needs it";
 }

@@ -82,6 +82,8 @@ class TrainRun(unittest.TestCase):
             self.assertLess(0, line["mfu_causal"])
             self.assertLess(line["mfu_causal"], line["mfu_full"])
             self.assertEqual(line["hfu"], line["mfu_causal"])  # nothing is recomputed
+            self.assertEqual(line["collectives"],
+                             {"calls": 0, "bytes": 0, "seconds": 0, "waited": 0})
             self.assertEqual(set(line["waiting"]), {"samples", "packing"})
             for wait in line["waiting"].values():
                 self.assertGreaterEqual(wait, 0)

@@ -77,6 +77,16 @@ void check_model(const RunConfig& config, Checker& check) {
                  .fix = "set model.dtype to float32, or run.device to cuda"});
   check_unique(model.freeze, "model.freeze", check);
   check_unique(model.recompute, "model.recompute", check);
+  check_unique(model.offload, "model.offload", check);
+  for (const std::string& module : model.recompute) {
+    const std::string whole = module.substr(0, module.find('.'));
+    const bool twice = (whole != module && std::ranges::count(model.recompute, whole) > 0) ||
+                       std::ranges::count(model.offload, whole) > 0;
+    check.require(!twice, "model.recompute",
+                  {.what = "config: module is run again in two ways",
+                   .found = module,
+                   .expected = "a module, its .mlp, or model.offload, but one of them"});
+  }
   check.require(std::set(model.freeze.begin(), model.freeze.end()).size() < 3, "model.freeze",
                 {.what = "config: nothing is left to train",
                  .found = "vision, projector and backbone frozen",

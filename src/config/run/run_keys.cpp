@@ -59,8 +59,13 @@ std::vector<Key> run_keys() {
            .choices = {"vision", "projector", "backbone"}}),
       key<&R::model, &ModelSection::recompute>(
           {.path = "model.recompute",
-           .meaning =
-               "Modules whose layers run forward again in the backward pass, to save memory.",
+           .meaning = "Modules whose layers run forward again in the backward pass, to save "
+                      "memory; with `.mlp` just the MLPs of their layers.",
+           .choices = {"vision", "projector", "backbone", "vision.mlp", "backbone.mlp"}}),
+      key<&R::model, &ModelSection::offload>(
+          {.path = "model.offload",
+           .meaning = "Modules whose layers run again in the backward pass from inputs that rest "
+                      "in host memory until then.",
            .choices = {"vision", "projector", "backbone"}}),
       key<&R::model, &ModelSection::mrope>(
           {.path = "model.mrope",

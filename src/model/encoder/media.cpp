@@ -27,7 +27,8 @@ std::vector<std::int64_t> assign(const std::vector<Grid>& grids, std::int64_t ra
 }  // namespace
 
 MediaShare share_media(const Media& media, std::int64_t merge, const parallel::TokenSplit& split,
-                       const mesh::Group& ranks) {
+                       const parallel::Layout& layout) {
+  const auto& ranks = layout.mesh->sequence();
   const std::vector<std::int64_t> rank_of = assign(media.grids, ranks.size());
   const std::vector<parallel::TokenSplit::Home> homes = split.homes();
   const at::Tensor places = media.places.to(at::kCPU).contiguous();

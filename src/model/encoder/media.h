@@ -6,7 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/sample_shape.h"
-#include "mesh/group.h"
+#include "parallel/layout.h"
 #include "parallel/sequence/row_route.h"
 #include "parallel/sequence/token_split.h"
 
@@ -31,6 +31,7 @@ struct MediaShare {
 ///
 /// units: `merge` patches on a side are one token
 [[nodiscard]] MediaShare share_media(const Media& media, std::int64_t merge,
-                                     const parallel::TokenSplit& split, const mesh::Group& ranks);
+                                     const parallel::TokenSplit& split,
+                                     const parallel::Layout& layout);
 
 }  // namespace tributary::model

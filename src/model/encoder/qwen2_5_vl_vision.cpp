@@ -120,9 +120,9 @@ class Qwen2_5VlVision::Block {
   [[nodiscard]] at::Tensor run(const at::Tensor& hidden, parallel::Keep keep,
                                std::shared_ptr<const Layout> layout) const {
     return parallel::run_layer(unit_, keep, hidden,
-                               [this, layout = std::move(layout)](const at::Tensor& x) {
+                               [this, keep, layout = std::move(layout)](const at::Tensor& x) {
                                  const at::Tensor attended = x + attend(norm1_(x), *layout);
-                                 return attended + down_(ops::swiglu(gate_up_(norm2_(attended))));
+                                 return attended + run_mlp(attended, keep);
                                });
   }
 
@@ -138,6 +138,12 @@ class Qwen2_5VlVision::Block {
             .deviation = config.initializer_range,
             .cut = cut,
             .heads = heads};
+  }
+
+  [[nodiscard]] at::Tensor run_mlp(const at::Tensor& x, parallel::Keep keep) const {
+    return parallel::run_part(unit_, keep, x, [this](const at::Tensor& hidden) {
+      return down_(ops::swiglu(gate_up_(norm2_(hidden))));
+    });
   }
 
   [[nodiscard]] at::Tensor attend(const at::Tensor& x, const Layout& layout) const {

@@ -39,11 +39,7 @@ class Qwen2_5Vl final : public Model {
     return backbone_.decode(token_ids, cache);
   }
 
-  void set_recompute(std::span<const std::string> modules) override {
-    const auto keep_of = [&](const char* module) {
-      return std::ranges::find(modules, module) != modules.end() ? Keep::kInput
-                                                                 : Keep::kActivations;
-    };
+  void set_keep(const KeepOf& keep_of) override {
     keep_ = {.vision = keep_of("vision"), .projector = keep_of("projector")};
     backbone_.set_keep(keep_of("backbone"));
   }
@@ -75,7 +71,7 @@ class Qwen2_5Vl final : public Model {
       return {ops::select_rows(vision_(none.rows, none.grids, keep_), none.places), none.places};
     }
     if (!layout_.splits_sequence()) return {vision_(media.rows, media.grids, keep_), media.places};
-    MediaShare share = share_media(media, config_.vision->merge, split, layout_.mesh->sequence());
+    MediaShare share = share_media(media, config_.vision->merge, split, layout_);
     if (share.own.grids.empty()) share.own = no_media(media.places);
     return {share.route(vision_(share.own.rows, share.own.grids, keep_)), share.route.places()};
   }

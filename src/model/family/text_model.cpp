@@ -35,10 +35,7 @@ class TextModel final : public Model {
     return backbone_.decode(token_ids, cache);
   }
 
-  void set_recompute(std::span<const std::string> modules) override {
-    const bool again = std::find(modules.begin(), modules.end(), "backbone") != modules.end();
-    backbone_.set_keep(again ? parallel::Keep::kInput : parallel::Keep::kActivations);
-  }
+  void set_keep(const KeepOf& keep_of) override { backbone_.set_keep(keep_of("backbone")); }
 
  private:
   static void require_text(const PackedBatch& batch) {

@@ -25,6 +25,14 @@ struct WaitSeconds {
   double packing = 0;  // until its samples had their microbatches
 };
 
+/// What the collectives of the step cost the rank that writes the line.
+struct CollectiveCost {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;  // sent
+  double seconds = 0;      // from issue to the end of the wait, added over all of them
+  double waited = 0;       // of these, in which the rank did nothing else
+};
+
 /// Loss of one source: sum of the cross entropy over its target tokens.
 struct SourceLoss {
   double sum = 0;
@@ -50,6 +58,7 @@ struct StepMetrics {
   std::int64_t microbatches = 0;
   PhaseSeconds seconds;
   WaitSeconds waiting;
+  CollectiveCost collectives;
   std::vector<SourceLoss> by_source;  // in the order of data.sources
   double fill = 0;
   double padding = 0;  // share of the rows of the backbone's attention; nothing else is padded

@@ -19,6 +19,7 @@ struct Cell {
   bool releases = true;                     // gathered parameters between forward and backward
   std::int64_t prefetch = 1;
   bool ulysses_async = false;
+  bool shards_optimizer = false;  // alone: ZeRO-1
   int steps = 20;
 
   [[nodiscard]] std::string name() const;

@@ -57,6 +57,8 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = shape, .freeze = {"vision", "projector"}});
     cells.push_back({.shape = shape, .releases = false});
     cells.push_back({.shape = shape, .prefetch = 0});
+    cells.push_back({.shape = shape, .samples = 24, .shards_optimizer = true});
+    cells.push_back({.shape = shape, .recompute = {"vision.mlp", "backbone.mlp"}});
     if (shape.ulysses == 1) continue;
     for (const bool each : {true, false})
       cells.push_back({.shape = shape, .sees = each, .ulysses_async = true});
@@ -67,6 +69,9 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = two, .recompute = {"vision", "backbone"}});
     cells.push_back({.shape = two, .samples = 1});
     cells.push_back({.shape = two, .releases = false, .prefetch = 2});
+    cells.push_back({.shape = two, .samples = 24, .shards_optimizer = true});
+    cells.push_back({.shape = two, .recompute = {"vision.mlp", "backbone.mlp"}});
+    cells.push_back({.shape = {.tp = 2}, .sees = false, .recompute = {"backbone.mlp"}});
     cells.push_back({.shape = {.ulysses = 2}, .ulysses_async = true});
     cells.push_back({.shape = {.cp = 2}, .recompute = {"vision", "backbone"}});
     cells.push_back({.shape = {.cp = 2}, .samples = 1});

@@ -2,7 +2,7 @@
 #include <mutex>
 
 #include "tests/mesh/thread_ranks.h"
-#include "tests/train/equality/cell.h"
+#include "tests/train/equality/trainee.h"
 
 namespace tributary::train {
 namespace {
@@ -54,6 +54,23 @@ TEST(ManyRanks, TrainWithFrozenVision) {
 }
 TEST(ManyRanks, RecomputeLikeOne) {
   expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"vision", "backbone"}});
+}
+
+/// Bytes that a rank sends in a step of several microbatches.
+std::int64_t bytes_of_a_step(const mesh::Mesh& mesh, bool shards_optimizer) {
+  const Cell cell{.samples = 24, .shards_optimizer = shards_optimizer};
+  Trainee trainee(cell, mesh);
+  const std::int64_t before = mesh.traffic().bytes;
+  (void)trainee.differentiate(0);
+  return mesh.traffic().bytes - before;
+}
+
+TEST(ManyRanks, GatherAndReduceOnceAStepUnderZero1) {
+  mesh::run_ranks({.dp_shard = 2}, [](const mesh::Mesh& mesh) {
+    const std::int64_t every_microbatch = bytes_of_a_step(mesh, /*shards_optimizer=*/false);
+    const std::int64_t once = bytes_of_a_step(mesh, /*shards_optimizer=*/true);
+    EXPECT_LT(2 * once, every_microbatch);
+  });
 }
 
 TEST(ManyRanks, KeepTheirShareOfParametersGradientsAndMoments) {

@@ -1,0 +1,125 @@
+#include "tests/train/equality/trainee.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "core/random.h"
+#include "core/text.h"
+#include "schedule/pack.h"
+#include "train/gradients.h"
+#include "train/optimizer/apply_update.h"
+#include "train/ranks.h"
+
+namespace tributary::train {
+namespace {
+
+constexpr std::int64_t kImage = 50;
+constexpr std::int64_t kPatchWidth = 96;
+
+}  // namespace
+
+config::ModelConfig tiny_model_config(bool sees) {
+  config::ModelConfig config;
+  config.family = sees ? config::ModelFamily::kQwen2_5Vl : config::ModelFamily::kQwen3;
+  config.backbone = {.layers = 2,
+                     .width = 32,
+                     .heads = 4,
+                     .kv_heads = kKvHeads,
+                     .head_width = 8,
+                     .mlp_width = 48,
+                     .vocab = 61,  // no multiple of any number of ranks
+                     .max_positions = 256,
+                     .rope_theta = 1e4,
+                     .norm_epsilon = 1e-6,
+                     .qkv_bias = sees,
+                     .qk_norm = !sees,
+                     .tied_head = !sees,
+                     .mrope_section = {},
+                     .initializer_range = 0.2};
+  if (!sees) return config;
+  config.backbone.mrope_section = {2, 1, 1};
+  config::VisionConfig& vision = config.vision.emplace();
+  vision.layers = 2;
+  vision.width = 16;
+  vision.heads = 4;
+  vision.mlp_width = 24;
+  vision.output_width = 32;
+  vision.patch = 4;
+  vision.window = 16;
+  vision.full_attention_layers = {1};
+  vision.initializer_range = 0.2;
+  config.tokens.image_pad = kImage;
+  config.tokens.video_pad = kImage + 1;
+  return config;
+}
+
+namespace {
+
+/// Text of random length, two of three with an image: some ranks see none.
+data::EncodedSample make_sample(bool sees, int step, std::int64_t index) {
+  RandomStream stream(7, str("sample ", step), static_cast<std::uint64_t>(index));
+  data::EncodedSample sample;
+  sample.key = str("made:", step, ".", index);
+  const auto append = [&](std::int64_t count, bool is_target) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      sample.tokens.push_back(static_cast<std::int32_t>(stream.between(0, kImage - 1)));
+      sample.targets.push_back(is_target ? stream.between(0, 60) : data::kIgnoredTarget);
+    }
+  };
+  append(stream.between(1, 6), false);
+  if (sees && index % 3 != 0) {
+    const Grid grid{1, static_cast<std::int32_t>(2 * stream.between(1, 4)),
+                    static_cast<std::int32_t>(2 * stream.between(1, 4))};
+    data::PatchedItem item;
+    item.grid = grid;
+    for (std::int64_t i = 0; i < grid.patches() * kPatchWidth; ++i)
+      item.rows.push_back(static_cast<float>(stream.normal()));
+    for (std::int64_t i = 0; i < grid.patches() / 4; ++i) {
+      sample.tokens.push_back(static_cast<std::int32_t>(kImage));
+      sample.targets.push_back(data::kIgnoredTarget);
+    }
+    sample.items.push_back(std::move(item));
+  }
+  append(stream.between(2, 9), true);
+  return sample;
+}
+
+}  // namespace
+
+Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
+    : cell_(cell), mesh_(mesh) {
+  config_.optimizer.learning_rate = 1e-3;
+  config_.optimizer.clip_norm = 1;
+  config_.run.steps = cell.steps;
+  config_.model.recompute = cell.recompute;
+  config_.parallel.prefetch = cell.prefetch;
+  config_.parallel.ulysses_async = cell.ulysses_async;
+  if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
+  config_.parallel.release =
+      cell.releases ? config::Release::kAfterForward : config::Release::kNever;
+  model_ = model::make_model(tiny_model_config(cell.sees), lay_out(config_, mesh));
+  for (const auto& unit : model_->units())
+    unit->materialize(at::kCPU, at::kFloat, std::ranges::count(cell.freeze, unit->module()) == 0);
+  model::initialize(*model_, seed);
+  model_->set_recompute(cell.recompute);
+  optimizer_.emplace(model_->units(), config_.optimizer);
+}
+
+double Trainee::differentiate(int step) {
+  std::vector<data::EncodedSample> samples;
+  std::vector<Tokens> lengths;
+  for (std::int64_t i = 0; i < cell_.samples; ++i) {
+    if (i % mesh_.data_ranks() != mesh_.data_index()) continue;
+    samples.push_back(make_sample(cell_.sees, step, i));
+    lengths.push_back({static_cast<std::int64_t>(samples.back().tokens.size())});
+  }
+  const schedule::PackedBins bins =
+      schedule::pack(config::Packing::kBestFitDecreasing, lengths, Tokens{60});
+  loss_ = accumulate_gradients(*model_, samples, bins, {}).loss;
+  return loss_;
+}
+
+void Trainee::update() { (void)apply_update(*model_, *optimizer_, config_, loss_); }
+
+}  // namespace tributary::train

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "config/run_config.h"
+#include "mesh/mesh.h"
+#include "model/model.h"
+#include "tests/train/equality/cell.h"
+#include "train/optimizer/adamw.h"
+
+namespace tributary::train {
+
+/// The tiny Qwen2.5-VL or Qwen3 of all comparisons.
+[[nodiscard]] config::ModelConfig tiny_model_config(bool sees);
+
+/// One tiny model in training on some mesh, on batches that follow from the step alone.
+class Trainee {
+ public:
+  Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed = 3);
+  /// Leaves the gradients in the units' shards. Returns the loss.
+  double differentiate(int step);
+  void update();
+  [[nodiscard]] const model::Model& model() const { return *model_; }
+  [[nodiscard]] const AdamW& optimizer() const { return *optimizer_; }
+
+ private:
+  const Cell& cell_;
+  const mesh::Mesh& mesh_;
+  config::RunConfig config_;
+  std::unique_ptr<model::Model> model_;
+  std::optional<AdamW> optimizer_;
+  double loss_ = 0;
+};
+
+}  // namespace tributary::train
