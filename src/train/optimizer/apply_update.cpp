@@ -19,6 +19,13 @@ std::string first_not_finite(const model::Model& model) {
           !at::isfinite(unit->shard_gradient().narrow(0, own.first, own.count)).all().item<bool>())
         return parameter->name;
   }
+  return "";
+}
+
+/// The first parameter that any rank names. collective: over all ranks
+std::string first_of_all_ranks(const model::Model& model) {
+  for (const std::string& name : model.layout().mesh->world().gather_text(first_not_finite(model)))
+    if (!name.empty()) return name;
   return "gradient norm";  // finite values whose squares are not
 }
 
@@ -34,7 +41,7 @@ Update apply_update(const model::Model& model, AdamW& optimizer, const config::R
   if (!std::isfinite(loss)) {
     update.not_finite = "loss";
   } else if (!std::isfinite(sum_squared)) {
-    update.not_finite = first_not_finite(model);
+    update.not_finite = first_of_all_ranks(model);
   } else {
     optimizer.step(update.learning_rate, clip_factor(update.grad_norm, config.optimizer.clip_norm));
   }

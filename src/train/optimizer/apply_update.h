@@ -12,7 +12,7 @@ namespace tributary::train {
 struct Update {
   double learning_rate = 0;
   double grad_norm = 0;    // before clipping
-  std::string not_finite;  // `loss` or the first such parameter; then nothing was changed
+  std::string not_finite;  // `loss` or such a parameter of any rank; then nothing was changed
 };
 
 /// Votes on loss and gradients, then clips and updates; the learning rate is that of the

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <mutex>
 
+#include <ATen/ATen.h>
+
 #include "tests/mesh/thread_ranks.h"
 #include "tests/train/equality/trainee.h"
 
@@ -54,6 +56,27 @@ TEST(ManyRanks, TrainWithFrozenVision) {
 }
 TEST(ManyRanks, RecomputeLikeOne) {
   expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"vision", "backbone"}});
+}
+
+TEST(ManyRanks, SkipAStepTogetherAndNameTheParameter) {
+  for (const config::MeshShape& shape :
+       {config::MeshShape{.dp_shard = 2}, {.tp = 2}, {.dp_shard = 2, .cp = 2}})
+    mesh::run_ranks(
+        shape,
+        [](const mesh::Mesh& mesh) {
+          const Cell cell;
+          Trainee trainee(cell, mesh);
+          (void)trainee.differentiate(0);
+          const parallel::Unit& unit = *trainee.model().units().back();  // the head's
+          const parallel::Parameter& head = *unit.parameters().back();
+          const parallel::Range own = unit.range_of(head);
+          if (mesh.rank() + 1 == mesh.size()) unit.shard_gradient()[own.first] = NAN;
+          const at::Tensor before = unit.shard_value().clone();
+          EXPECT_EQ(trainee.update().not_finite, head.name);
+          EXPECT_TRUE(at::equal(unit.shard_value(), before));
+          EXPECT_EQ(trainee.optimizer().steps(), 0);
+        },
+        kKvHeads);
 }
 
 /// Bytes that a rank sends in a step of several microbatches.

@@ -81,7 +81,7 @@ void expect_same_bits(const MeshShape& first, const MeshShape& second) {
         Trainee trainee(cell, mesh);
         for (int step = 0; step < cell.steps; ++step) {
           (void)trainee.differentiate(step);
-          trainee.update();
+          (void)trainee.update();
         }
         before.add(content_of(trainee, 1));
         save(mesh, trainee, root, 1);

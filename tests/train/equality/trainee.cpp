@@ -8,7 +8,6 @@
 #include "core/text.h"
 #include "schedule/pack.h"
 #include "train/gradients.h"
-#include "train/optimizer/apply_update.h"
 #include "train/ranks.h"
 
 namespace tributary::train {
@@ -91,6 +90,8 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
     : cell_(cell), mesh_(mesh) {
   config_.optimizer.learning_rate = 1e-3;
   config_.optimizer.clip_norm = 1;
+  config_.optimizer.groups = {{.match = "*_proj.weight", .learning_rate_scale = 0.5},
+                              {.match = "*norm*", .learning_rate_scale = 2}};
   config_.run.steps = cell.steps;
   config_.model.recompute = cell.recompute;
   config_.parallel.prefetch = cell.prefetch;
@@ -120,6 +121,6 @@ double Trainee::differentiate(int step) {
   return loss_;
 }
 
-void Trainee::update() { (void)apply_update(*model_, *optimizer_, config_, loss_); }
+Update Trainee::update() { return apply_update(*model_, *optimizer_, config_, loss_); }
 
 }  // namespace tributary::train

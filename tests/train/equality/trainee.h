@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "tests/train/equality/cell.h"
 #include "train/optimizer/adamw.h"
+#include "train/optimizer/apply_update.h"
 
 namespace tributary::train {
 
@@ -20,7 +21,7 @@ class Trainee {
   Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed = 3);
   /// Leaves the gradients in the units' shards. Returns the loss.
   double differentiate(int step);
-  void update();
+  Update update();
   [[nodiscard]] const model::Model& model() const { return *model_; }
   [[nodiscard]] const AdamW& optimizer() const { return *optimizer_; }
 
