@@ -90,6 +90,8 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
     : cell_(cell), mesh_(mesh) {
   config_.optimizer.learning_rate = 1e-3;
   config_.optimizer.clip_norm = 1;
+  // Entries whose gradient is nothing but rounding would else take whole steps of either sign.
+  config_.optimizer.epsilon = 1e-5;
   config_.optimizer.groups = {{.match = "*_proj.weight", .learning_rate_scale = 0.5},
                               {.match = "*norm*", .learning_rate_scale = 2}};
   config_.run.steps = cell.steps;
