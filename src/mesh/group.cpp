@@ -48,6 +48,14 @@ ExitCode exit_of(const std::string& text) {
   return is_deadline ? ExitCode::kHang : ExitCode::kPeerLost;
 }
 
+/// A collective that breaks does so when it is issued, where a connection has ended before, or
+/// while it is waited for.
+[[noreturn]] void raise_broken(const std::string& what, const std::exception& broken) {
+  const std::string text = std::string(broken.what()).substr(0, 300);
+  TRIB_RAISE(Fault::kResource, .what = "mesh: collective failed", .where = what, .found = text,
+             .expected = "an answer from every rank of the group", .exit = exit_of(text));
+}
+
 }  // namespace
 
 Pending::Pending(std::unique_ptr<Work> work, std::shared_ptr<Ledger> ledger, std::string what)
@@ -63,9 +71,7 @@ void Pending::wait() {
   try {
     work->finish();
   } catch (const std::exception& broken) {
-    const std::string text = std::string(broken.what()).substr(0, 300);
-    TRIB_RAISE(Fault::kResource, .what = "mesh: collective failed", .where = what_, .found = text,
-               .expected = "an answer from every rank of the group", .exit = exit_of(text));
+    raise_broken(what_, broken);
   }
   const double ended = now_seconds();
   ledger_->add({.calls = 0,
@@ -90,18 +96,24 @@ Group::Group(std::string name, std::vector<int> ranks, int index,
 
 Traffic Group::traffic() const { return ledger_->total(); }
 
-Pending Group::start(std::unique_ptr<Pending::Work> work, const char* what,
-                     std::int64_t bytes) const {
+Pending Group::start(const char* what, std::int64_t bytes, const Issue& issue) const {
   ledger_->add({.calls = 1, .bytes = bytes, .under_way = 0, .waited = 0});
-  return {std::move(work), ledger_, str(what, " over ", name_)};
+  std::string name = str(what, " over ", name_);
+  try {
+    return {issue(), ledger_, std::move(name)};
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& broken) {
+    raise_broken(name, broken);
+  }
 }
 
 Pending Group::all_reduce(const at::Tensor& values, Reduce reduce) const {
   if (is_single() || values.numel() == 0) return {};
   TRIB_CHECK(values.is_contiguous(), .what = "mesh: tensor of a collective is not contiguous",
              .where = name_);
-  return start(transport_->all_reduce(values.detach(), reduce), "all-reduce",
-               static_cast<std::int64_t>(values.nbytes()) * 2 * (size() - 1) / size());
+  return start("all-reduce", static_cast<std::int64_t>(values.nbytes()) * 2 * (size() - 1) / size(),
+               [&] { return transport_->all_reduce(values.detach(), reduce); });
 }
 
 Pending Group::all_gather(const at::Tensor& part, const at::Tensor& whole) const {
@@ -115,8 +127,8 @@ Pending Group::all_gather(const at::Tensor& part, const at::Tensor& whole) const
     if (!whole.is_alias_of(part)) whole.view({-1}).copy_(part.view({-1}));
     return {};
   }
-  return start(transport_->all_gather(part.detach(), whole.detach()), "all-gather",
-               static_cast<std::int64_t>(part.nbytes()) * (size() - 1));
+  return start("all-gather", static_cast<std::int64_t>(part.nbytes()) * (size() - 1),
+               [&] { return transport_->all_gather(part.detach(), whole.detach()); });
 }
 
 Pending Group::reduce_scatter(const at::Tensor& whole, const at::Tensor& part) const {
@@ -131,8 +143,8 @@ Pending Group::reduce_scatter(const at::Tensor& whole, const at::Tensor& part) c
     if (!whole.is_alias_of(part)) part.view({-1}).copy_(whole.view({-1}));
     return {};
   }
-  return start(transport_->reduce_scatter(whole.detach(), part.detach()), "reduce-scatter",
-               static_cast<std::int64_t>(part.nbytes()) * (size() - 1));
+  return start("reduce-scatter", static_cast<std::int64_t>(part.nbytes()) * (size() - 1),
+               [&] { return transport_->reduce_scatter(whole.detach(), part.detach()); });
 }
 
 Pending Group::all_to_all(const at::Tensor& send, std::span<const std::int64_t> send_rows,
@@ -152,8 +164,8 @@ Pending Group::all_to_all(const at::Tensor& send, std::span<const std::int64_t> 
     receive.copy_(send);
     return {};
   }
-  return start(transport_->all_to_all(send.detach(), out, receive.detach(), in), "all-to-all",
-               static_cast<std::int64_t>(send.nbytes()));
+  return start("all-to-all", static_cast<std::int64_t>(send.nbytes()),
+               [&] { return transport_->all_to_all(send.detach(), out, receive.detach(), in); });
 }
 
 Pending Group::exchange(const at::Tensor& send, int to, const at::Tensor& receive, int from) const {
@@ -164,8 +176,8 @@ Pending Group::exchange(const at::Tensor& send, int to, const at::Tensor& receiv
     receive.copy_(send);
     return {};
   }
-  return start(transport_->exchange(send.detach(), to, receive.detach(), from), "exchange",
-               static_cast<std::int64_t>(send.nbytes()));
+  return start("exchange", static_cast<std::int64_t>(send.nbytes()),
+               [&] { return transport_->exchange(send.detach(), to, receive.detach(), from); });
 }
 
 namespace {

@@ -70,6 +70,8 @@ class Transport {
 ///
 /// All members call the same collectives in the same order, one thread at a time. In a group of one
 /// every collective is the identity. Tensors are contiguous and stay so until the wait.
+///
+/// errors: of every collective that of Pending::wait, where a connection has ended before
 class Group {
  public:
   /// A group of one rank.
@@ -107,8 +109,8 @@ class Group {
   [[nodiscard]] std::vector<std::string> gather_text(const std::string& text) const;
 
  private:
-  [[nodiscard]] Pending start(std::unique_ptr<Pending::Work> work, const char* what,
-                              std::int64_t bytes) const;
+  using Issue = std::function<std::unique_ptr<Pending::Work>()>;
+  [[nodiscard]] Pending start(const char* what, std::int64_t bytes, const Issue& issue) const;
 
   std::string name_;
   std::vector<int> ranks_;
