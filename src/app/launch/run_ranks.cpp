@@ -180,6 +180,7 @@ class Attempt {
     } else if (failed_at_ >= 0 && now - failed_at_ > kRootCauseSeconds) {
       terminated_at_ = now;
       send(SIGTERM);
+      send(SIGCONT);  // a stopped one takes its SIGTERM only when it goes on
     }
   }
 

@@ -19,7 +19,8 @@ struct LaunchOptions {
 /// returns the exit code: 0, that of the root cause, or kCrashLoop. The last line on standard error
 /// names the cause.
 ///
-/// When one rank fails, the others have 200 ms to leave, then SIGTERM, and SIGKILL 5 s later.
+/// When one rank fails, the others have 200 ms to leave, then SIGTERM (a stopped one is woken to
+/// take it), and SIGKILL 5 s later.
 /// SIGINT, SIGTERM and SIGHUP of the launcher go to all ranks; then nothing is restarted.
 ///
 /// errors: Fault::kResource when a rank cannot be started
