@@ -18,6 +18,8 @@ enum class Shard { kParameters, kOptimizer };
 enum class Release { kAfterForward, kNever };
 enum class ReduceDtype { kFloat32, kSame };
 enum class Offload { kNone, kOptimizer, kParameters };
+enum class DrillFault { kNone, kKill, kStop, kFail };
+enum class DrillPlace { kForward, kBackward, kCollective, kOptimizer, kCheckpoint };
 
 /// What happens where and how long.
 struct RunSection {
@@ -176,6 +178,17 @@ struct ParallelSection {
   friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
 };
 
+/// A fault that strikes on purpose, to rehearse how a job recovers (train/drill.h).
+struct DrillSection {
+  DrillFault fault = DrillFault::kNone;
+  std::int64_t rank = 0;
+  std::int64_t step = 1;
+  DrillPlace section = DrillPlace::kForward;
+  double after_seconds = 0;  // that the rank rests in the section before
+
+  friend bool operator==(const DrillSection&, const DrillSection&) = default;
+};
+
 /// One run, as its YAML file describes it; checked whole before anything is loaded.
 struct RunConfig {
   RunSection run;
@@ -189,6 +202,7 @@ struct RunConfig {
   MetricsSection metrics;
   StabilitySection stability;
   ParallelSection parallel;
+  DrillSection drill;
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

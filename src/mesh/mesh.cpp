@@ -15,6 +15,8 @@ using config::MeshShape;
 /// rank that is lost meanwhile is the watch's to find (health.h).
 constexpr double kPatience = 600;
 
+constexpr const char* kSaving = "saving";
+
 /// Whether two ranks differ in the named axes alone.
 struct Axes {
   bool dp_replicate = false;
@@ -54,10 +56,12 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
         .timeout_seconds =
             for_host ? std::max(kPatience, options.timeout_seconds) : options.timeout_seconds,
         .interface = options.interface};
-    return Group(name, ranks, index,
-                 options.device.is_cuda() && !for_host
-                     ? make_nccl(store, transport, options.device.index())
-                     : make_gloo(store, transport));
+    std::unique_ptr<Transport> opened = options.device.is_cuda() && !for_host
+                                            ? make_nccl(store, transport, options.device.index())
+                                            : make_gloo(store, transport);
+    if (options.on_collective && name != kSaving)
+      opened = make_observed(std::move(opened), options.on_collective);
+    return Group(name, ranks, index, std::move(opened));
   };
   const auto along = [&](const std::string& name, const Axes& axes) {
     return open(name, members(shape, at_, axes));
@@ -65,7 +69,7 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
   // In one order on all ranks: constructing a group is itself a meeting of its members.
   const std::vector<int> all = members(shape, at_, {true, true, true, true, true, true});
   world_ = open("world", all, /*for_host=*/true);
-  saving_ = open("saving", all, /*for_host=*/true);
+  saving_ = open(kSaving, all, /*for_host=*/true);
   shard_ = along("shard", {.dp_shard = true, .cp = true, .ulysses = true});
   shard_reduce_ = along("shard_reduce", {.dp_shard = true, .cp = true, .ulysses = true});
   replicate_ = along("dp_replicate", {.dp_replicate = true});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,9 @@ struct MeshOptions {
   double timeout_seconds = 60;     // of one collective; of world() and saving() at least 600
   std::string interface;           // of Gloo; empty: that of the host's name
   std::int64_t kv_heads = 0;       // of the backbone; 0: kv_replicas() is single
+  // Called as soon as a collective of any group but saving() is under way, by the thread that
+  // issued it.
+  std::function<void()> on_collective = {};
 };
 
 /// The ranks of a module as a grid with named axes, and the groups in which they communicate.

@@ -86,7 +86,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   for (const auto& unit : model.units()) unit->clear_gradient();
   Stopwatch watch;
   for (std::int64_t bin = 0; bin < agreed.microbatches; ++bin) {
-    if (options.on_microbatch) options.on_microbatch();
+    if (options.on_section) options.on_section(mesh::Section::kForward);
     const Microbatch microbatch = bin < microbatches.bins()
                                       ? collate(select(samples, microbatches.bin(bin)),
                                                 model.config(), options.mrope, options.device)
@@ -99,6 +99,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                                                 microbatch.targets, microbatch.batch.cu_seqlens);
     add_by_source(loss.rows, microbatch.target_sources, result.by_source);
     result.seconds.forward += watch.lap();
+    if (options.on_section) options.on_section(mesh::Section::kBackward);
     if (loss.sum.requires_grad())
       torch::autograd::backward({loss.sum / static_cast<double>(agreed.targets)}, {});
     result.seconds.backward += watch.lap();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/sample.h"
+#include "mesh/health.h"
 #include "model/model.h"
 #include "schedule/packed_bins.h"
 #include "train/collate.h"
@@ -25,8 +26,8 @@ struct BatchResult {
 struct GradientOptions {
   config::MropeMode mrope = config::MropeMode::kOfficial;
   at::Device device = at::kCPU;
-  int sources = 1;                           // number of data.sources
-  std::function<void()> on_microbatch = {};  // called before each
+  int sources = 1;                                     // number of data.sources
+  std::function<void(mesh::Section)> on_section = {};  // before forward and backward of each bin
 };
 
 /// Sets the gradients to those of the mean loss over all target tokens of the global batch,

@@ -96,13 +96,12 @@ StepMetrics Loop::do_step() {
   const schedule::PackedBins microbatches =
       schedule::pack(config.batch.packing, lengths_of(shapes), config.batch.capacity_tokens);
   waiting.packing = watch.lap();
-  enter(mesh::Section::kForward);
   const BatchResult batch =
       accumulate_gradients(*session_.model, samples, microbatches,
                            {.mrope = config.model.mrope,
                             .device = session_.device,
                             .sources = static_cast<int>(session_.sources.size()),
-                            .on_microbatch = [&] { enter(mesh::Section::kForward); }});
+                            .on_section = [&](mesh::Section section) { enter(section); }});
   watch.lap();
   enter(mesh::Section::kOptimizer);
   const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
@@ -233,7 +232,12 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
 }
 
 void Loop::enter(mesh::Section section) const {
-  if (session_.health != nullptr) session_.health->enter(section, state_.step + 1);
+  // A validation and a checkpoint belong to the step that is done.
+  const bool is_after =
+      section == mesh::Section::kValidation || section == mesh::Section::kCheckpoint;
+  const std::int64_t step = state_.step + (is_after ? 0 : 1);
+  if (session_.health != nullptr) session_.health->enter(section, step);
+  if (session_.drill != nullptr) session_.drill->enter(section, step);
 }
 
 void Loop::save(std::optional<double> score) {

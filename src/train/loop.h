@@ -44,7 +44,7 @@ class Loop {
   /// Adds what other replicas did. collective: over all ranks
   void add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows) const;
   [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
-  /// Tells the other ranks' watch what this one is at.
+  /// Tells the other ranks' watch, and a fault drill, what this one is at.
   void enter(mesh::Section section) const;
   void record(const StepMetrics& metrics);
   void write_events(const StepMetrics& metrics);

@@ -18,6 +18,15 @@
 
 namespace tributary::train {
 
+namespace {
+
+std::function<void()> observer_of(Drill* drill) {
+  if (drill == nullptr) return {};
+  return [drill] { drill->on_collective(); };
+}
+
+}  // namespace
+
 Ranks::Ranks() = default;
 Ranks::~Ranks() = default;
 Ranks::Ranks(Ranks&&) noexcept = default;
@@ -27,6 +36,8 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   ranks.launch = mesh::read_launch();
   const config::MeshShape shape =
       config::resolve_mesh(config.parallel, ranks.launch.world, model_config);
+  if (config.drill.fault != config::DrillFault::kNone)
+    ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
   if (ranks.launch.world == 1) return ranks;
   ranks.store = mesh::connect_store(ranks.launch, config.parallel.bootstrap_timeout_seconds);
   const config::ParallelSection& times = config.parallel;
@@ -41,11 +52,13 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   if (ranks.launch.rank == 0 && !is_local && ranks.launch.local_world % shape.tp != 0)
     log_warning(str("mesh: tp = ", shape.tp, " spans nodes of ", ranks.launch.local_world,
                     " ranks each; every layer waits for the network between them"));
-  ranks.mesh = mesh::Mesh(shape, ranks.launch.rank, ranks.store,
-                          {.device = mesh::open_device(config.run.device),
-                           .timeout_seconds = config.parallel.collective_timeout_seconds,
-                           .interface = is_local ? "lo" : "",
-                           .kv_heads = model_config.backbone.kv_heads});
+  ranks.mesh = mesh::Mesh(
+      shape, ranks.launch.rank, ranks.store,
+      {.device = mesh::open_device(config.run.device),
+       .timeout_seconds = config.parallel.collective_timeout_seconds,
+       .interface = is_local ? "lo" : "",
+       .kv_heads = model_config.backbone.kv_heads,
+       .on_collective = observer_of(ranks.drill.get())});
   return ranks;
 }
 

@@ -13,6 +13,7 @@
 #include "mesh/launch.h"
 #include "mesh/mesh.h"
 #include "parallel/layout.h"
+#include "train/drill.h"
 
 namespace tributary::train {
 
@@ -28,6 +29,7 @@ struct Ranks {
   mesh::Launch launch;
   c10::intrusive_ptr<c10d::Store> store;  // before what uses it
   std::unique_ptr<mesh::Health> health;   // where there is more than one
+  std::unique_ptr<Drill> drill;           // with drill.fault; outlives the mesh that tells it
   mesh::Mesh mesh;
 };
 

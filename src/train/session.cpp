@@ -70,6 +70,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   session.config = config;
   session.mesh = &mesh;
   session.health = ranks.health.get();
+  session.drill = ranks.drill.get();
   session.device = mesh::open_device(config.run.device);
   session.model_config = config::read_model_config(config.model.path);
   for (const config::SourceSection& source : config.data.sources)

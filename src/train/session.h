@@ -23,6 +23,7 @@ struct Session {
   config::ModelConfig model_config;
   const mesh::Mesh* mesh = nullptr;  // of the ranks, which outlive the session
   mesh::Health* health = nullptr;    // none on one rank
+  Drill* drill = nullptr;            // of the ranks; none without drill.fault
   at::Device device = at::kCPU;
   std::vector<std::string> sources;  // names, in the order of the configuration
   std::unique_ptr<model::Model> model;

@@ -123,7 +123,10 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
        .async = config.checkpoint.async,
        .start_step = checkpoint.empty() ? 0 : read_checkpoint_facts(checkpoint).step,
        .damaged = damaged,
-       .ranks = &ranks.mesh.saving()});
+       .ranks = &ranks.mesh.saving(),
+       .on_written = [drill = ranks.drill.get()](std::int64_t step) {
+         if (drill != nullptr) drill->on_written(step);
+       }});
   TrainEnd ended{ExitCode::kDone, leads};
   run_for_all(ranks, [&] {
     const Stopwatch start;
@@ -135,6 +138,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
         leads ? begin_run(run, request, session, state) : config.metrics.peak_flops;
     (void)ranks.mesh.world().sum(std::vector<std::int64_t>{0});  // the directory is ready
     print_variables(out);
+    if (ranks.drill) out << ranks.drill->announcement() << "\n";
     if (!checkpoint.empty()) out << "resuming from " << checkpoint << "\n";
     out << "model with " << config::count_parameters(session.model_config) << " parameters, "
         << session.loader->records() << " training records, ready after "

@@ -84,6 +84,19 @@ TEST(ReadRunConfig, TakesOverridesOfValuesListsAndItems) {
   EXPECT_EQ(config.optimizer.groups[0].weight_decay, 0.5);
 }
 
+TEST(ReadRunConfig, RefusesADrillThatWouldNeverStrike) {
+  EXPECT_EQ(parse(kLeast, {"drill.step=5000"}).drill.fault, DrillFault::kNone);
+  EXPECT_THAT(refusal_of(kLeast, {"drill.fault=kill", "drill.step=5000"}),
+              HasSubstr("found: step 5000, run.steps 1000"));
+  const std::vector<std::string> checkpoint{"drill.fault=stop", "drill.section=checkpoint"};
+  EXPECT_THAT(refusal_of(kLeast, checkpoint), HasSubstr("a checkpoint that is not written"));
+  for (const char* step : {"drill.step=100", "drill.step=1000"}) {
+    std::vector<std::string> saved = checkpoint;
+    saved.emplace_back(step);
+    EXPECT_EQ(parse(kLeast, saved).drill.section, DrillPlace::kCheckpoint);
+  }
+}
+
 TEST(ReadRunConfig, TakesAWholeConfigurationFromOverrides) {
   const RunConfig config = parse("", {"model.path=m", "data.sources=[{name: a, path: b}]"});
   EXPECT_EQ(config.data.sources[0].path, "b");

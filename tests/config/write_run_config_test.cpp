@@ -76,6 +76,7 @@ RunConfig random_config(std::mt19937_64& random) {
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";
   config.model.path = "model";
   config.run.steps = 1'000'000'000'000;
+  config.drill.step = config.run.steps;
   config.schedule.warmup_steps = 3;
   config.schedule.decay_steps = config.schedule.decay == Decay::kWarmupStableDecay ? 5 : 0;
   if (config.schedule.decay == Decay::kConstant) config.schedule.final_ratio = 0;

@@ -211,6 +211,22 @@ void check_parallel(const RunConfig& config, Checker& check) {
                  .expected = "lost_after_seconds >= 2 * heartbeat_seconds"});
 }
 
+void check_drill(const RunConfig& config, Checker& check) {
+  const DrillSection& drill = config.drill;
+  if (drill.fault == DrillFault::kNone) return;
+  check.require(drill.step <= config.run.steps, "drill.step",
+                {.what = "config: fault drill comes after the end of the run",
+                 .found = str("step ", drill.step, ", run.steps ", config.run.steps),
+                 .expected = "drill.step <= run.steps"});
+  const auto due = [&](std::int64_t every) { return every > 0 && drill.step % every == 0; };
+  const bool is_saved = drill.step == config.run.steps || due(config.checkpoint.every) ||
+                        (config.checkpoint.keep_best && due(config.validation.every));
+  check.require(drill.section != DrillPlace::kCheckpoint || is_saved, "drill.step",
+                {.what = "config: fault drill waits for a checkpoint that is not written",
+                 .found = str("step ", drill.step, ", checkpoint.every ", config.checkpoint.every),
+                 .expected = "a step with a checkpoint"});
+}
+
 }  // namespace
 
 void check_combinations(const RunConfig& config, const KeyPlaces& places, Problems& problems) {
@@ -221,6 +237,7 @@ void check_combinations(const RunConfig& config, const KeyPlaces& places, Proble
   check_schedule(config, check);
   check_groups(config, check);
   check_parallel(config, check);
+  check_drill(config, check);
 }
 
 }  // namespace tributary::config

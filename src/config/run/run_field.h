@@ -66,6 +66,17 @@ inline const std::vector<std::string>& names_of<Offload>() {
   static const std::vector<std::string> names{"none", "optimizer", "parameters"};
   return names;
 }
+template <>
+inline const std::vector<std::string>& names_of<DrillFault>() {
+  static const std::vector<std::string> names{"none", "kill", "stop", "fail"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<DrillPlace>() {
+  static const std::vector<std::string> names{"forward", "backward", "collective", "optimizer",
+                                              "checkpoint"};
+  return names;
+}
 
 template <class T>
 struct IsList : std::false_type {};

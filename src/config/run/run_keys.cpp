@@ -303,6 +303,7 @@ const std::vector<Key>& all_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> all = run_keys();
     for (Key& each : parallel_keys()) all.push_back(std::move(each));
+    for (Key& each : drill_keys()) all.push_back(std::move(each));
     return all;
   }();
   return keys;

@@ -52,6 +52,8 @@ struct KeyList {
 
 /// The lines of the section `parallel`; part of all_keys().
 [[nodiscard]] std::vector<Key> parallel_keys();
+/// The lines of the section `drill`; part of all_keys().
+[[nodiscard]] std::vector<Key> drill_keys();
 
 /// The key or list with this path; null: there is none. Item numbers are written `[]`.
 [[nodiscard]] const Key* find_key(const std::string& path);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,5 +30,9 @@ struct TransportOptions {
 /// Between CUDA devices; the build without CUDA refuses.
 [[nodiscard]] std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                    const TransportOptions& options, int device);
+
+/// Calls `on_issue` whenever a collective of `inner` has been issued and is not waited for yet.
+[[nodiscard]] std::unique_ptr<Transport> make_observed(std::unique_ptr<Transport> inner,
+                                                       std::function<void()> on_issue);
 
 }  // namespace tributary::mesh

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,6 +68,9 @@ struct CheckpointWriterOptions {
   std::vector<std::string> damaged = {};  // later ones, renamed to `<path>.damaged-<start>`
   /// The ranks that write together, on a group of their own; none: this rank alone.
   const mesh::Group* ranks = nullptr;
+  /// Called when this rank has written its part of a step and nothing is committed yet, by the
+  /// thread that writes; what it throws fails the save.
+  std::function<void(std::int64_t step)> on_written = {};
 };
 
 /// Saves checkpoints into one directory, which rank 0 locks as long as it lives.

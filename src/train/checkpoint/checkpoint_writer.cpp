@@ -174,7 +174,8 @@ std::vector<FileReport> write_parts(FileSystem& files, const SaveKey& key,
 
 /// Prepare, write, report, commit: each step on all ranks before the next.
 void write_checkpoint(FileSystem& files, const SaveKey& key, const StagedContent& content,
-                      const mesh::Group& ranks) {
+                      const mesh::Group& ranks,
+                      const std::function<void(std::int64_t)>& on_written) {
   const bool leads = ranks.index() == 0;
   const std::int64_t bytes =
       ranks.sum(std::vector<std::int64_t>{static_cast<std::int64_t>(content.bytes)}).front();
@@ -186,6 +187,7 @@ void write_checkpoint(FileSystem& files, const SaveKey& key, const StagedContent
     std::vector<FileReport> own;
     const std::vector<std::string> written = run_together(ranks, [&] {
       own = write_parts(files, key, content, ranks);
+      if (on_written) on_written(content.step);
       return ranks.is_single() ? std::string() : write_reports(key, own);
     });
     run_together(ranks, [&] {
@@ -320,7 +322,7 @@ class CheckpointWriter::Impl {
   /// In the background thread, while the others leave this object alone but for wait().
   void run(const SaveKey& key, const StagedContent& content) {
     try {
-      write_checkpoint(files_, key, content, ranks_);
+      write_checkpoint(files_, key, content, ranks_, options_.on_written);
       failed_in_a_row_ = 0;
       failure_ = nullptr;
     } catch (const std::exception& error) {
