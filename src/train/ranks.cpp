@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/sha256.h"
 #include "mesh/device.h"
+#include "mesh/interface.h"
 #include "mesh/store.h"
 #include "parallel/unit_chain.h"
 #include "train/session.h"
@@ -56,7 +57,7 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
       shape, ranks.launch.rank, ranks.store,
       {.device = mesh::open_device(config.run.device),
        .timeout_seconds = config.parallel.collective_timeout_seconds,
-       .interface = is_local ? "lo" : "",
+       .interface = is_local ? "lo" : mesh::collective_interface(ranks.launch.master_address),
        .kv_heads = model_config.backbone.kv_heads,
        .on_collective = observer_of(ranks.drill.get())});
   return ranks;
