@@ -148,36 +148,6 @@ class ManyRanks(unittest.TestCase):
             time.sleep(0.02)
         self.fail(f"{name}: no step {steps}")
 
-    def lose_a_rank(self, name, lost, by):
-        """Ends or stops one of three ranks in training; returns what the others did, and when."""
-        job = Job(self.config(name, run={"dir": str(self.shared / name), "steps": 100000},
-                              checkpoint={"every": 5},
-                              parallel={"heartbeat_seconds": 0.1, "lost_after_seconds": 0.5}), 3)
-        self.wait_for_steps(name, 4)
-        job.processes[lost].send_signal(by)
-        start = time.monotonic()
-        survivors = [process for rank, process in enumerate(job.processes) if rank != lost]
-        results = []
-        try:
-            for process in survivors:
-                out, err = process.communicate(timeout=30)
-                results.append((process.returncode, err))
-            seconds = time.monotonic() - start
-        finally:
-            job.kill()
-        return results, seconds
-
-    def test_a_killed_or_stopped_rank_ends_the_others_by_its_name(self):
-        for lost in (0, 1, 2):
-            for by in (signal.SIGKILL, signal.SIGSTOP):
-                with self.subTest(lost=lost, by=by.name):
-                    results, seconds = self.lose_a_rank(f"lose-{lost}-{by.name}", lost, by)
-                    print(f"rank {lost} {by.name}: all others left after {seconds:.2f} s")
-                    for code, err in results:
-                        self.assertEqual(code, 10, err)
-                        self.assertIn(f"rank {lost}", err)
-                    self.assertLess(seconds, 10)
-
     def test_the_launcher_restarts_a_job_to_the_same_bits(self):
         straight = self.run_on("straight", 2, parallel={"dp_shard": 2})
         config = self.config("restarted", parallel={"dp_shard": 2})

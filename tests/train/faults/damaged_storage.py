@@ -1,0 +1,133 @@
+"""A disk that is full and shards that are damaged, under a run of two ranks.
+
+usage: damaged_storage.py TRIBUTARY [unittest arguments]
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import rank_job
+import tiny_run
+import two_nodes
+
+PROGRAM = None
+STEPS = 6
+
+
+class DamagedStorage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.shared = pathlib.Path(cls.folder.name)
+        tiny_run.make_workplace(cls.shared)
+        cls.finish("straight", [])
+        cls.losses = rank_job.losses_of(cls.shared / "straight")
+        cls.tensors = rank_job.tensors_of(cls.shared / "straight")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def commands(cls, name, *arguments):
+        config = tiny_run.write_config(
+            cls.shared / f"{name}.yaml", cls.shared,
+            run={"dir": str(cls.shared / name), "steps": STEPS},
+            validation={"final_samples_per_source": 1, "max_new_tokens": 1},
+            checkpoint={"every": 2}, metrics={"tensorboard": False})
+        return [[PROGRAM, "train", str(config), *arguments]] * 2
+
+    @classmethod
+    def finish(cls, name, arguments):
+        rank_job.run_to_the_end(cls.commands(name, *arguments))
+
+    def expect_refusal(self, code, commands, *words):
+        """Both ranks leave with the code, and each with one line that has all the words."""
+        with rank_job.Job(commands) as job:
+            for found, _, said in job.wait_for(range(2)).values():
+                self.assertEqual(found, code, said)
+                (line,) = rank_job.causes_in(said)
+                for word in words:
+                    self.assertIn(word, line)
+
+    def expect_same_bits(self, name):
+        self.assertEqual(rank_job.losses_of(self.shared / name), self.losses)
+        self.assertEqual(rank_job.tensors_of(self.shared / name), self.tensors)
+
+    # --- a full disk
+
+    def small_disk(self, name, mebibytes):
+        place = self.shared / name
+        place.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", place],
+                       check=True)
+        self.addCleanup(subprocess.run, ["umount", place], check=True)
+        return place
+
+    @staticmethod
+    def fill(place, leave_bytes):
+        """Takes all space of the disk but some."""
+        free = shutil.disk_usage(place).free - leave_bytes
+        with open(place / "filler", "wb") as filler:
+            filler.write(bytes(max(0, free)))
+        return place / "filler"
+
+    def test_a_full_disk_ends_the_run_with_its_last_checkpoint(self):
+        disk = self.small_disk("small-disk", 16)
+        name = "small-disk/run"
+        (self.shared / "small-disk").mkdir(exist_ok=True)
+        self.finish(name, ["run.steps=2"])
+        kept = rank_job.tensors_of(disk / "run")
+        filler = self.fill(disk, leave_bytes=64 << 10)
+        with rank_job.Job(self.commands(name, "--resume", "auto", "checkpoint.every=1")) as job:
+            for rank, (code, _, words) in job.wait_for(range(2)).items():
+                self.assertEqual(code, 5, words)
+                (line,) = rank_job.causes_in(words)
+                self.assertIn("resource error: checkpoint: not enough space for a save", line)
+            self.assertIn("save 3 of 3", job.words_of(0))
+        self.assertEqual(rank_job.tensors_of(disk / "run"), kept)
+        filler.unlink()
+        self.finish(name, ["--resume", "auto"])
+        self.expect_same_bits(name)
+
+    # --- damaged shards
+
+    def damaged_run(self, name):
+        """A copy of the run of two checkpoints, and the second shard of the newest."""
+        shutil.copytree(self.shared / "straight", self.shared / name)
+        (shard,) = (self.shared / name).glob(f"checkpoints/step-{STEPS}/model/"
+                                             "*00002-of-00002.safetensors")
+        return shard
+
+    def expect_the_previous_one_goes_on(self, name):
+        self.finish(name, ["--resume", "auto", "--fallback=previous"])
+        self.expect_same_bits(name)
+
+    def test_a_truncated_shard_is_refused(self):
+        shard = self.damaged_run("truncated")
+        size = shard.stat().st_size
+        with open(shard, "r+b") as file:
+            file.truncate(size - 100)
+        self.expect_refusal(4, self.commands("truncated", "--resume", "auto"), shard.name,
+                            str(size - 100), str(size), "--fallback=previous")
+        self.expect_the_previous_one_goes_on("truncated")
+
+    def test_a_shard_with_one_flipped_bit_is_refused(self):
+        shard = self.damaged_run("flipped")
+        content = bytearray(shard.read_bytes())
+        content[-50] ^= 4
+        shard.write_bytes(content)
+        self.expect_refusal(4, self.commands("flipped", "--resume", "auto"), shard.name, "crc",
+                            "--fallback=previous")
+        self.expect_the_previous_one_goes_on("flipped")
+
+
+if __name__ == "__main__":
+    two_nodes.enter_or_skip()
+    PROGRAM = sys.argv.pop(1)
+    unittest.main(verbosity=2)

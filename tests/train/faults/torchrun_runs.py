@@ -1,0 +1,86 @@
+"""The program under PyTorch's own launcher: over two nodes, and through a restart.
+
+usage: torchrun_runs.py TRIBUTARY [unittest arguments]
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import rank_job
+import tiny_run
+import two_nodes
+
+PROGRAM = None
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]  # what the script torchrun runs
+
+
+class Torchrun(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.shared = pathlib.Path(cls.folder.name)
+        tiny_run.make_workplace(cls.shared)
+        rank_job.run_to_the_end([cls.train("straight")] * 2)
+        cls.losses = rank_job.losses_of(cls.shared / "straight")
+        cls.tensors = rank_job.tensors_of(cls.shared / "straight")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def train(cls, name, *arguments):
+        config = tiny_run.write_config(
+            cls.shared / f"{name}.yaml", cls.shared,
+            run={"dir": str(cls.shared / name), "steps": 6},
+            validation={"final_samples_per_source": 1, "max_new_tokens": 1},
+            checkpoint={"every": 2}, metrics={"tensorboard": False},
+            parallel={"heartbeat_seconds": 0.1, "lost_after_seconds": 5})
+        return [PROGRAM, "train", str(config), *arguments]
+
+    def expect_same_bits(self, name):
+        self.assertEqual(rank_job.losses_of(self.shared / name), self.losses)
+        self.assertEqual(rank_job.tensors_of(self.shared / name), self.tensors)
+
+    def test_a_killed_rank_leads_to_a_restart_and_the_same_bits(self):
+        command = [*TORCHRUN, "--standalone", "--no-python", "--nproc-per-node=2",
+                   "--max-restarts=1", "--monitor-interval=0.1",
+                   *self.train("restarted", "--resume", "auto", "drill.fault=kill", "drill.rank=1",
+                               "drill.step=5", "drill.section=backward")]
+        result = subprocess.run(command, env=rank_job.environment({}), text=True,
+                                capture_output=True, timeout=2 * rank_job.LATE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("fault drill: rank 1 is killed in backward of step 5", result.stderr)
+        self.assertIn("fault drill: over, this is restart 1", result.stdout)
+        self.assertIn("resuming from", result.stdout)
+        self.expect_same_bits("restarted")
+
+    def test_two_nodes_train_to_the_same_bits(self):
+        def command():
+            return [*TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--no-python",
+                    "--rdzv-backend=c10d", f"--rdzv-endpoint={two_nodes.NAMES[0]}:29400",
+                    "--rdzv-id=job1", "--monitor-interval=0.1",
+                    *self.train("two-nodes", "--resume", "auto")]
+
+        with two_nodes.TwoNodes() as nodes:
+            agents = [subprocess.Popen(nodes.on(node, command()), text=True,
+                                       env=rank_job.environment({}), stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE) for node in range(2)]
+            try:
+                for agent in agents:
+                    _, words = agent.communicate(timeout=2 * rank_job.LATE)
+                    self.assertEqual(agent.returncode, 0, words)
+            finally:
+                for agent in agents:
+                    agent.terminate()  # hands it on to its ranks
+                    agent.wait()
+        self.expect_same_bits("two-nodes")
+
+
+if __name__ == "__main__":
+    two_nodes.enter_or_skip()
+    PROGRAM = sys.argv.pop(1)
+    unittest.main(verbosity=2)
