@@ -60,9 +60,8 @@ class TwoNodes:
             f"{address} {name}\n" for name, address in ADDRESSES.items()))
         self.hosts.flush()
         subprocess.run(["mount", "--bind", self.hosts.name, "/etc/hosts"], check=True)
-        first, second = (str(holder.pid) for holder in self.holders)
-        subprocess.run(["ip", "link", "add", CABLE, "netns", first, "type", "veth", "peer", "name",
-                        CABLE, "netns", second], check=True)
+        self.run(0, "ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE,
+                 "netns", str(self.holders[1].pid))
         for node, address in enumerate(ADDRESSES.values()):
             self.run(node, "ip", "address", "add", f"{address}/24", "dev", CABLE)
             self.run(node, "ip", "link", "set", CABLE, "up")
