@@ -1,0 +1,90 @@
+#include "schedule/balance/balance.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "schedule/balance/balance_bound.h"
+#include "schedule/balance/branch_and_bound.h"
+#include "schedule/balance/local_search.h"
+#include "schedule/balance/place_longest_first.h"
+
+namespace tributary::schedule {
+namespace {
+
+constexpr std::int64_t kEvaluationsBeforeBranching = 100'000;
+
+/// The value at which a further search does not pay.
+std::int64_t find_enough(std::int64_t bound, double enough_gap) {
+  return bound + static_cast<std::int64_t>(static_cast<double>(bound) * enough_gap);
+}
+
+/// Searches as for many items, briefly, then through all arrangements; true when it got to the end,
+/// and then the value is the bound.
+bool solve_exactly(Partition& partition, const BalanceBudget& budget, Balance& result) {
+  Effort first(budget, kEvaluationsBeforeBranching);
+  (void)search_locally(partition, result.lower_bound, first);
+  Effort second(budget);
+  const bool is_proven = branch_and_bound(partition, result.lower_bound, second);
+  if (is_proven) result.lower_bound = partition.value(partition.worst());
+  result.evaluations = first.spent() + second.spent();
+  return is_proven;
+}
+
+}  // namespace
+
+double Balance::gap() const {
+  return lower_bound == 0 ? 0.0 : double(value) / double(lower_bound) - 1.0;
+}
+
+Balance balance(const BalanceProblem& problem, const BalanceBudget& budget) {
+  Balance result;
+  result.lower_bound = balance_bound(problem);
+  Partition partition(problem);
+  place_longest_first(partition);
+  bool is_finished = false;
+  if (partition.items() <= kMostExactItems) {
+    is_finished = solve_exactly(partition, budget, result);
+  } else {
+    Effort effort(budget);
+    is_finished =
+        search_locally(partition, find_enough(result.lower_bound, budget.enough_gap), effort);
+    result.evaluations = effort.spent();
+  }
+  result.bucket_of = partition.assignment();
+  result.value = partition.value(partition.worst());
+  result.status = result.value <= result.lower_bound ? BalanceStatus::kOptimal
+                  : is_finished                      ? BalanceStatus::kFeasible
+                                                     : BalanceStatus::kTruncated;
+  return result;
+}
+
+void check_problem(const BalanceProblem& problem) {
+  TRIB_REQUIRE(problem.buckets >= 1 && problem.buckets <= kMostBuckets,
+               .what = "schedule: number of buckets out of range", .found = str(problem.buckets),
+               .expected = str("1 to ", kMostBuckets));
+  TRIB_REQUIRE(problem.dimensions >= 1 && std::ssize(problem.loads) % problem.dimensions == 0,
+               .what = "schedule: loads are no whole rows",
+               .found = str(problem.loads.size(), " loads in ", problem.dimensions, " dimensions"),
+               .expected = "items * dimensions loads, at least 1 dimension");
+  std::vector<std::int64_t> total(static_cast<std::size_t>(problem.dimensions));
+  for (std::size_t i = 0; i < problem.loads.size(); ++i) {
+    const std::size_t dimension = i % total.size();
+    const std::int64_t load = problem.loads[i];
+    TRIB_REQUIRE(
+        load >= 0 && load <= kMostLoad - total[dimension], .what = "schedule: load out of range",
+        .where = str("item ", i / total.size(), ", dimension ", dimension), .found = str(load),
+        .expected = str("at least 0, and at most ", kMostLoad, " in all items together"));
+    total[dimension] += load;
+  }
+}
+
+std::int64_t balance_value(const BalanceProblem& problem, std::span<const std::int32_t> bucket_of) {
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(problem.buckets * problem.dimensions));
+  for (std::size_t i = 0; i < problem.loads.size(); ++i) {
+    const std::size_t item = i / problem.dimensions;
+    loads[bucket_of[item] * problem.dimensions + i % problem.dimensions] += problem.loads[i];
+  }
+  return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
+}
+
+}  // namespace tributary::schedule

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace tributary::schedule {
+
+/// Items to be shared out over buckets. The dimensions are modules that work at the same time, so
+/// the loads of an item in all of them have one unit.
+struct BalanceProblem {
+  std::int64_t buckets = 0;
+  std::int64_t dimensions = 0;
+  std::span<const std::int64_t> loads;  // [items, dimensions], each at least 0
+
+  [[nodiscard]] std::int64_t items() const { return std::ssize(loads) / dimensions; }
+};
+
+/// When the search ends short of a proven optimum.
+struct BalanceBudget {
+  std::int64_t evaluations = 8'000'000;  // arrangements looked at; the same on every machine
+  double enough_gap = 1e-5;              // no longer looked for with more than 24 items
+  /// Asked now and then; where it is set, it ends the search in place of the number, and the result
+  /// then depends on the machine.
+  std::function<bool()> is_late = {};
+};
+
+enum class BalanceStatus {
+  kOptimal,    // proven
+  kFeasible,   // no exchange or chain is left that helps
+  kTruncated,  // the budget ended the search
+};
+
+/// Which bucket each item goes to, and how good that is.
+struct Balance {
+  std::vector<std::int32_t> bucket_of;  // [items]
+  std::int64_t value = 0;               // the largest load of any bucket in any dimension
+  std::int64_t lower_bound = 0;         // no arrangement is below
+  BalanceStatus status = BalanceStatus::kFeasible;
+  std::int64_t evaluations = 0;
+
+  /// value / lower_bound - 1
+  [[nodiscard]] double gap() const;
+};
+
+/// Shares items out over buckets so that the largest load of any bucket in any dimension is small:
+/// the longest item first, then exchanges and ejection chains on the worst bucket, then, for few
+/// items, branch and bound.
+///
+/// units:  loads in any one unit, nanoseconds where they are times
+/// owns:   nothing; equal items are alike, so the value does not depend on the order of the items;
+///         with at least as many items as buckets no bucket is empty
+/// errors: Fault::kInput when there is no bucket or no dimension, when loads are no whole rows or
+///         below 0, and when a dimension adds up to more than kMostLoad
+/// cost:   2,048 items in two dimensions over 256 buckets: bench/schedule/balance_bench
+/// source: DFLOP, equation 6, in d dimensions; its bound and search are ours
+[[nodiscard]] Balance balance(const BalanceProblem& problem, const BalanceBudget& budget = {});
+
+/// Checks what every part of balancing needs; the errors of balance().
+void check_problem(const BalanceProblem& problem);
+
+/// The largest load of any bucket in any dimension.
+[[nodiscard]] std::int64_t balance_value(const BalanceProblem& problem,
+                                         std::span<const std::int32_t> bucket_of);
+
+inline constexpr std::int64_t kMostLoad = std::int64_t{1} << 60;
+inline constexpr std::int64_t kMostBuckets = std::int64_t{1} << 24;
+
+}  // namespace tributary::schedule

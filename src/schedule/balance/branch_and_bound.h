@@ -1,0 +1,20 @@
+#pragma once
+
+#include "schedule/balance/effort.h"
+#include "schedule/balance/partition.h"
+
+namespace tributary::schedule {
+
+/// Looks through all arrangements, the item with the largest load first, skipping those that cannot
+/// be below the best one known; leaves `partition` at the best. Buckets with the same loads are
+/// tried once.
+///
+/// units:  `partition` holds an arrangement to begin with; `bound` is balance_bound(). True when
+/// the
+///         result is proven to be the optimum, false when the effort was used up
+/// cost:   exponential; meant for kMostExactItems items
+[[nodiscard]] bool branch_and_bound(Partition& partition, std::int64_t bound, Effort& effort);
+
+inline constexpr std::int32_t kMostExactItems = 24;
+
+}  // namespace tributary::schedule

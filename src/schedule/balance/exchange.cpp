@@ -1,0 +1,85 @@
+#include "schedule/balance/exchange.h"
+
+#include <algorithm>
+
+namespace tributary::schedule {
+namespace {
+
+/// What is fixed while one bucket is looked at.
+struct Scan {
+  const Partition& partition;
+  const Tabu& tabu;
+  std::int32_t worst;
+  std::int32_t critical;   // its dimension with the largest load
+  std::int64_t most_room;  // up to the allowed value, of any other bucket in that dimension
+};
+
+void try_moves(const Scan& scan, std::int32_t given, Exchange& best) {
+  const Partition& partition = scan.partition;
+  if (partition.members(scan.worst).size() < 2) return;  // no bucket is left empty
+  const std::int64_t* load = partition.item(given);
+  const std::int64_t left = value_after(partition, scan.worst, nullptr, load);
+  if (left >= best.value) return;
+  for (std::int32_t bucket = 0; bucket < partition.buckets(); ++bucket) {
+    if (bucket == scan.worst) continue;
+    const std::int64_t value = std::max(left, value_after(partition, bucket, load, nullptr));
+    if (value < best.value && scan.tabu.allows(given, value))
+      best = {value, given, Partition::kNowhere, bucket};
+  }
+}
+
+/// The item taken back is below the one given in the critical dimension, by no more than the
+/// emptiest bucket has room for.
+std::int64_t try_swaps(const Scan& scan, std::int32_t given, Exchange& best) {
+  const Partition& partition = scan.partition;
+  const std::int64_t* load = partition.item(given);
+  const auto ascending = partition.ascending(scan.critical);
+  const std::int64_t most = load[scan.critical];
+  const std::ptrdiff_t end = partition.first_at_least(scan.critical, most);
+  const std::ptrdiff_t begin = partition.first_at_least(scan.critical, most - scan.most_room);
+  for (std::ptrdiff_t place = end - 1; place >= begin; --place) {
+    const std::int32_t taken = ascending[place];
+    const std::int32_t bucket = partition.bucket_of(taken);
+    if (bucket == scan.worst) continue;
+    const std::int64_t there = value_after(partition, bucket, load, partition.item(taken));
+    if (there >= best.value) continue;
+    const std::int64_t here = value_after(partition, scan.worst, partition.item(taken), load);
+    const std::int64_t value = std::max(here, there);
+    if (value < best.value && scan.tabu.allows(given, value) && scan.tabu.allows(taken, value))
+      best = {value, given, taken, bucket};
+  }
+  return end - begin;
+}
+
+Scan describe_scan(const Partition& partition, const Tabu& tabu, std::int32_t worst,
+                   std::int64_t below) {
+  const std::int32_t critical = partition.critical_dimension(worst);
+  std::int64_t least = below;
+  for (std::int32_t bucket = 0; bucket < partition.buckets(); ++bucket) {
+    least = std::min(least, partition.bucket(bucket)[critical]);
+  }
+  return {partition, tabu, worst, critical, below - least};
+}
+
+}  // namespace
+
+Exchange find_exchange(const Partition& partition, std::int32_t worst, std::int64_t below,
+                       const Tabu& tabu, Effort& effort) {
+  const Scan scan = describe_scan(partition, tabu, worst, below);
+  Exchange best = {.value = below};
+  for (const std::int32_t given : partition.members(worst)) {
+    try_moves(scan, given, best);
+    const std::int64_t swaps = try_swaps(scan, given, best);
+    if (!effort.spend(partition.buckets() + swaps)) break;
+  }
+  return best;
+}
+
+void apply(Partition& partition, const Exchange& exchange) {
+  if (exchange.taken != Partition::kNowhere) {
+    partition.move(exchange.taken, partition.bucket_of(exchange.given));
+  }
+  partition.move(exchange.given, exchange.bucket);
+}
+
+}  // namespace tributary::schedule

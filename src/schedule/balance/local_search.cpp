@@ -1,0 +1,88 @@
+#include "schedule/balance/local_search.h"
+
+#include <limits>
+
+#include "schedule/balance/ejection_chain.h"
+#include "schedule/balance/exchange.h"
+#include "schedule/balance/tabu.h"
+
+namespace tributary::schedule {
+namespace {
+
+class LocalSearch {
+ public:
+  LocalSearch(Partition& partition, Effort& effort)
+      : partition_(partition), effort_(effort), tabu_(partition.items()) {}
+
+  bool run(std::int64_t enough) {
+    bool goes_on = true;
+    while (goes_on && !effort_.used_up()) {
+      const std::int32_t worst = partition_.worst();
+      if (partition_.value(worst) < best_value_) keep(partition_.value(worst));
+      if (best_value_ <= enough) break;
+      tabu_.next_step();
+      goes_on = relieve(worst) || climb(worst);
+    }
+    restore();
+    return !effort_.used_up();
+  }
+
+ private:
+  void keep(std::int64_t value) {
+    best_value_ = value;
+    tabu_.set_best_value(value);
+    best_.resize(static_cast<std::size_t>(partition_.items()));
+    for (std::int32_t item = 0; item < partition_.items(); ++item) {
+      best_[item] = partition_.bucket_of(item);
+    }
+  }
+  void restore() {
+    for (std::int32_t item = 0; item < std::ssize(best_); ++item) {
+      if (partition_.bucket_of(item) != best_[item]) partition_.move(item, best_[item]);
+    }
+  }
+
+  bool relieve(std::int32_t worst) {
+    const std::int64_t value = partition_.value(worst);
+    const Exchange exchange = find_exchange(partition_, worst, value, tabu_, effort_);
+    if (exchange.is_found()) {
+      apply(partition_, exchange);
+      return true;
+    }
+    // Chains cost a hundred exchanges: they are for a new best arrangement, not for the way there.
+    if (value > best_value_ || value == chained_value_) return false;
+    chained_value_ = value;
+    return relieve_by_chain(partition_, worst, effort_);
+  }
+
+  /// Goes uphill by at most an eighth of the value.
+  bool climb(std::int32_t worst) {
+    if (effort_.used_up()) return false;
+    const std::int64_t value = partition_.value(worst);
+    Exchange exchange = find_exchange(partition_, worst, value + value / 8 + 1, tabu_, effort_);
+    if (!exchange.is_found()) {
+      tabu_.release();
+      exchange = find_exchange(partition_, worst, value + value / 8 + 1, tabu_, effort_);
+    }
+    if (!exchange.is_found()) return false;
+    tabu_.hold(exchange.given);
+    if (exchange.taken != Partition::kNowhere) tabu_.hold(exchange.taken);
+    apply(partition_, exchange);
+    return true;
+  }
+
+  Partition& partition_;
+  Effort& effort_;
+  Tabu tabu_;
+  std::vector<std::int32_t> best_;  // [items]: buckets
+  std::int64_t best_value_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t chained_value_ = -1;  // at which chains were looked for last
+};
+
+}  // namespace
+
+bool search_locally(Partition& partition, std::int64_t enough, Effort& effort) {
+  return LocalSearch(partition, effort).run(enough);
+}
+
+}  // namespace tributary::schedule

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "schedule/balance/balance.h"
+
+namespace tributary::schedule {
+
+/// An arrangement while it is being improved: items in a canonical order, loads of buckets, and who
+/// lies where.
+///
+/// Items are numbered by their largest load, descending, then by all their loads, so that equal
+/// problems look equal in whatever order the items came. `order()` gives the caller's numbers.
+class Partition {
+ public:
+  static constexpr std::int32_t kNowhere = -1;
+
+  /// Nothing is placed yet. The problem has passed check_problem().
+  explicit Partition(const BalanceProblem& problem);
+
+  [[nodiscard]] std::int32_t items() const { return static_cast<std::int32_t>(order_.size()); }
+  [[nodiscard]] std::int32_t buckets() const { return static_cast<std::int32_t>(members_.size()); }
+  [[nodiscard]] std::int32_t dimensions() const { return dimensions_; }
+  [[nodiscard]] std::span<const std::int32_t> order() const { return order_; }
+
+  [[nodiscard]] const std::int64_t* item(std::int32_t item) const {
+    return &item_loads_[static_cast<std::size_t>(item) * dimensions_];
+  }
+  [[nodiscard]] const std::int64_t* bucket(std::int32_t bucket) const {
+    return &bucket_loads_[static_cast<std::size_t>(bucket) * dimensions_];
+  }
+  [[nodiscard]] std::int32_t bucket_of(std::int32_t item) const { return bucket_of_[item]; }
+  [[nodiscard]] std::span<const std::int32_t> members(std::int32_t bucket) const {
+    return members_[bucket];
+  }
+  /// The largest load of a bucket.
+  [[nodiscard]] std::int64_t value(std::int32_t bucket) const { return value_[bucket]; }
+  /// The bucket with the largest value; ties take the lowest.
+  [[nodiscard]] std::int32_t worst() const;
+  /// The bucket's dimension with its largest load; ties take the lowest.
+  [[nodiscard]] std::int32_t critical_dimension(std::int32_t bucket) const;
+  /// Items by their load in one dimension, ascending; ties by number.
+  [[nodiscard]] std::span<const std::int32_t> ascending(std::int32_t dimension) const {
+    return ascending_[dimension];
+  }
+  /// The first place of ascending() whose load is at least `load`.
+  [[nodiscard]] std::ptrdiff_t first_at_least(std::int32_t dimension, std::int64_t load) const;
+
+  /// Puts an item into a bucket, out of the one it was in.
+  void move(std::int32_t item, std::int32_t bucket);
+  /// Which bucket each of the caller's items is in.
+  [[nodiscard]] std::vector<std::int32_t> assignment() const;
+
+ private:
+  void add(std::int32_t item, std::int32_t bucket, std::int64_t sign);
+
+  std::int32_t dimensions_;
+  std::vector<std::int32_t> order_;         // [items]: the caller's number
+  std::vector<std::int64_t> item_loads_;    // [items, dimensions]
+  std::vector<std::int64_t> bucket_loads_;  // [buckets, dimensions]
+  std::vector<std::int64_t> value_;         // [buckets]
+  std::vector<std::int32_t> bucket_of_;     // [items]
+  std::vector<std::int32_t> place_;         // [items]: in members_
+  std::vector<std::vector<std::int32_t>> members_;
+  std::vector<std::vector<std::int32_t>> ascending_;  // [dimensions][items]
+};
+
+/// What bucket holds after `in` came and `out` left, in its largest dimension. Either may be null.
+[[nodiscard]] inline std::int64_t value_after(const Partition& partition, std::int32_t bucket,
+                                              const std::int64_t* in, const std::int64_t* out) {
+  const std::int64_t* loads = partition.bucket(bucket);
+  std::int64_t value = 0;
+  for (std::int32_t d = 0; d < partition.dimensions(); ++d) {
+    value = std::max(value, loads[d] + (in == nullptr ? 0 : in[d]) - (out == nullptr ? 0 : out[d]));
+  }
+  return value;
+}
+
+}  // namespace tributary::schedule

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "schedule/balance/partition.h"
+
+namespace tributary::schedule {
+
+/// Places every item, the one with the largest load first, into the bucket whose largest load is
+/// then smallest; of equals, the one with the smallest sum of loads, then the lowest. Then fills
+/// buckets left empty with the smallest item of the fullest bucket that has several.
+///
+/// units:  nothing is placed before
+/// cost:   O(items * min(buckets, kMostCandidates) * dimensions). With more buckets, the candidates
+///         are the least loaded one and those beside it in a heap by value
+/// source: Graham 1969, "Bounds on multiprocessing timing anomalies" (LPT), judged by the largest
+/// of
+///         d dimensions
+void place_longest_first(Partition& partition);
+
+inline constexpr std::int32_t kMostCandidates = 1023;  // ten whole levels of the heap
+
+}  // namespace tributary::schedule
