@@ -66,7 +66,7 @@ void share_over_buckets(benchmark::State& state) {
   const double ratio = double(state.range(2)) / 100;
   double worst_gap = 0;
   double sum_of_gaps = 0;
-  constexpr int kSeeds = 5;
+  constexpr int kSeeds = 20;
   std::int64_t evaluations = 0;
   std::vector<std::vector<std::int64_t>> loads;
   for (int seed = 0; seed < kSeeds; ++seed)
