@@ -151,7 +151,7 @@ TEST(Balance, RefusesWhatIsNoProblem) {
   const std::vector<std::int64_t> three = {1, 2, 3};
   EXPECT_THAT([&] { (void)balance({.buckets = 0, .dimensions = 1, .loads = three}); },
               ThrowsMessage<Error>(HasSubstr("number of buckets out of range; found: 0; expected: "
-                                             "1 to 16777216")));
+                                             "1 to 1048576")));
   EXPECT_THAT([&] { (void)balance({.buckets = 1, .dimensions = 2, .loads = three}); },
               ThrowsMessage<Error>(HasSubstr("no whole rows; found: 3 loads in 2 dimensions")));
   EXPECT_THAT([&] { (void)balance({.buckets = 1, .dimensions = 0, .loads = three}); },

@@ -23,6 +23,11 @@ const std::vector<Command>& all_commands() {
        declare_generate},
       {"launch", "Run a verb as several ranks on this machine, and restart them when one fails",
        declare_launch},
+      {"pack",
+       "Pack samples into sequences and deal them to replicas, with the distance to a bound",
+       declare_pack},
+      {"balance", "Share items over buckets in several dimensions, with the distance to a bound",
+       declare_balance},
       {"report", "Draw a run as one HTML file that needs nothing else", declare_report},
   };
   return commands;

@@ -4,7 +4,8 @@
 
 namespace tributary::app {
 
-// One function a verb, each in `<verb>_command.cpp`; all_commands.cpp is the list.
+// One function a verb, each in `<verb>_command.cpp` or with its group; all_commands.cpp is the list.
+Run declare_balance(Verb& verb);
 Run declare_checkpoint_export(Verb& verb);
 Run declare_checkpoint_inspect(Verb& verb);
 Run declare_checkpoint_verify(Verb& verb);
@@ -15,6 +16,7 @@ Run declare_doctor(Verb& verb);
 Run declare_forward(Verb& verb);
 Run declare_generate(Verb& verb);
 Run declare_launch(Verb& verb);
+Run declare_pack(Verb& verb);
 Run declare_report(Verb& verb);
 Run declare_train(Verb& verb);
 

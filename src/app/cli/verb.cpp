@@ -42,6 +42,9 @@ void Verb::option(const std::string& names, std::vector<std::string>& values,
 void Verb::required(const std::string& names, std::string& value, const std::string& help) {
   state_.app->add_option(names, value, help)->required();
 }
+void Verb::required(const std::string& names, std::int64_t& value, const std::string& help) {
+  state_.app->add_option(names, value, help)->required();
+}
 void Verb::flag(const std::string& names, bool& value, const std::string& help) {
   state_.app->add_flag(names, value, help);
 }

@@ -33,6 +33,7 @@ class Verb {
   /// May be given several times.
   void option(const std::string& names, std::vector<std::string>& values, const std::string& help);
   void required(const std::string& names, std::string& value, const std::string& help);
+  void required(const std::string& names, std::int64_t& value, const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);
   /// A command line that --help shows; every verb has one.
   void example(const std::string& line);

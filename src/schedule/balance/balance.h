@@ -65,6 +65,6 @@ void check_problem(const BalanceProblem& problem);
                                          std::span<const std::int32_t> bucket_of);
 
 inline constexpr std::int64_t kMostLoad = std::int64_t{1} << 60;
-inline constexpr std::int64_t kMostBuckets = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMostBuckets = std::int64_t{1} << 20;
 
 }  // namespace tributary::schedule

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <string>
+#include <vector>
+
+namespace tributary::app {
+
+/// Numbers from a text file, one row a line.
+struct NumberTable {
+  std::string source;                // the file, for messages
+  std::vector<std::string> columns;  // names from the header line; empty where there is none
+  std::int64_t width = 0;            // numbers in a row
+  std::vector<double> values;        // [rows, width], each at least 0 and finite
+
+  [[nodiscard]] std::int64_t rows() const { return std::ssize(values) / width; }
+  /// Where a row stands: file:line.
+  [[nodiscard]] std::string place_of(std::int64_t row) const;
+};
+
+/// Reads numbers separated by commas, as many in every line. The first line is a header when none
+/// of its fields is a number; blank lines may follow the last row, and nothing else.
+///
+/// units:  path "-" is the standard input
+/// errors: Fault::kInput naming file and line: no such file, no row, a row of another width, a
+/// field
+///         that is no number, below 0, not finite or above kMostWhole
+[[nodiscard]] NumberTable read_table(const std::string& path);
+[[nodiscard]] NumberTable read_table(std::istream& in, const std::string& source);
+
+inline constexpr double kMostWhole =
+    9007199254740992;  // 2^53: doubles hold all whole numbers below
+
+}  // namespace tributary::app

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/units.h"
+#include "schedule/packed_bins.h"
+
+namespace tributary::schedule {
+
+/// What a packed sequence costs: its tokens, and what each sample's attention adds.
+struct SequenceCost {
+  double per_token = 1;
+  double per_token_pair = 0;  // times the sum of squared sample lengths
+  double fixed = 0;
+
+  friend bool operator==(const SequenceCost&, const SequenceCost&) = default;
+};
+
+/// The cost of each bin, rounded to whole units.
+///
+/// errors: Fault::kInput when a coefficient is below 0 or not finite
+[[nodiscard]] std::vector<std::int64_t> cost_of_bins(const PackedBins& packed,
+                                                     std::span<const Tokens> lengths,
+                                                     const SequenceCost& cost);
+
+/// How the replicas of a module wait for each other.
+enum class Meeting {
+  kStep,        // once a step (pp, ZeRO-1): the largest sum of costs counts
+  kMicrobatch,  // at every microbatch (FSDP): the largest cost of each slot counts
+};
+
+/// Deals bins to replicas, the same number to each as far as it goes: the costliest first, for
+/// kStep to the replica with the least cost among those that still lack bins, for kMicrobatch slot
+/// by slot, there and back (zig-zag). Ties take the lowest bin and the lowest replica.
+///
+/// shape:  costs [bins], each at least 0 -> replica of each bin
+/// errors: Fault::kInput when there is no replica, or a cost is below 0
+/// cost:   O(bins log bins)
+/// source: kStep: Graham's LPT with a limit on the count; kMicrobatch: FlowTrain, algorithm 1,
+/// whose
+///         classes of similar cost are here the slots, which no other arrangement beats
+[[nodiscard]] std::vector<std::int32_t> dispatch_bins(std::span<const std::int64_t> costs,
+                                                      std::int64_t replicas, Meeting meeting);
+
+/// Makes the number of bins a multiple of the replicas where it can: the costliest bin with several
+/// samples is split in two, the longest sample first to the lighter half, again and again. The half
+/// that is split off comes last. Bins of one sample stay; the number then ends short of a multiple.
+///
+/// errors: those of cost_of_bins() and dispatch_bins()
+[[nodiscard]] PackedBins split_to_multiple(const PackedBins& packed,
+                                           std::span<const Tokens> lengths,
+                                           const SequenceCost& cost, std::int64_t replicas);
+
+inline constexpr std::int64_t kMostReplicas = std::int64_t{1} << 20;
+inline constexpr double kMostBinCost = 1e15;
+
+}  // namespace tributary::schedule
