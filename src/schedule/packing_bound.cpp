@@ -9,8 +9,12 @@ namespace tributary::schedule {
 
 std::int64_t packing_bound(std::span<const Tokens> lengths, Tokens capacity) {
   check_lengths(lengths, capacity);
-  std::vector<std::int64_t> sorted;  // ascending
-  for (const Tokens length : lengths) sorted.push_back(length.count);
+  std::vector<std::int64_t> sizes;
+  for (const Tokens length : lengths) sizes.push_back(length.count);
+  return packing_bound(std::move(sizes), capacity.count);
+}
+
+std::int64_t packing_bound(std::vector<std::int64_t> sorted, std::int64_t room) {
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::int64_t> sum(sorted.size() + 1);  // of the items before a place
   for (std::size_t i = 0; i < sorted.size(); ++i) sum[i + 1] = sum[i] + sorted[i];
@@ -18,7 +22,6 @@ std::int64_t packing_bound(std::span<const Tokens> lengths, Tokens capacity) {
     return std::upper_bound(sorted.begin(), sorted.end(), length) - sorted.begin();
   };
 
-  const std::int64_t room = capacity.count;
   const std::ptrdiff_t halves = count_up_to(room / 2);
   // For a threshold k: items above room - k share a bin with none of at least k; those above one
   // half share one with no other of their kind; what is between k and one half fills their gaps.

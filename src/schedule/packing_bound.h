@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/units.h"
 
@@ -15,5 +16,7 @@ namespace tributary::schedule {
 /// source: Martello 1990, "Lower bounds and reduction procedures for the bin packing problem",
 ///         bound L2: at least 2/3 of the fewest bins
 [[nodiscard]] std::int64_t packing_bound(std::span<const Tokens> lengths, Tokens capacity);
+/// The same for plain sizes of any unit, which the caller has checked.
+[[nodiscard]] std::int64_t packing_bound(std::vector<std::int64_t> sizes, std::int64_t capacity);
 
 }  // namespace tributary::schedule

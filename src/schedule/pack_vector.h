@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "schedule/packed_bins.h"
+
+namespace tributary::schedule {
+
+/// Items that need room in several dimensions: tokens, patches, attention work.
+struct VectorItems {
+  std::span<const std::int64_t> needs;       // [items, dimensions], each 0 to its capacity
+  std::span<const std::int64_t> capacities;  // [dimensions], of every bin
+
+  [[nodiscard]] std::int64_t dimensions() const { return std::ssize(capacities); }
+  [[nodiscard]] std::int64_t items() const { return std::ssize(needs) / dimensions(); }
+};
+
+/// Packs a window that is known as a whole: the item with the largest share of a capacity first (of
+/// equals, the one that came first), each into the bin that has room in every dimension and, summed
+/// over the shares of the capacities, least left; of equals, the oldest.
+///
+/// shape:  bins in the order in which they were opened
+/// errors: Fault::kInput when there is no dimension, a capacity is not 1 to kMostVectorCapacity,
+///         needs are no whole rows or more than kMostVectorItems of them, or one does not fit; it
+///         names item and dimension
+/// cost:   O(items * bins * dimensions)
+/// source: Panigrahy 2011, "Heuristics for vector bin packing", best fit decreasing by the largest
+///         share
+[[nodiscard]] PackedBins pack_vector(const VectorItems& items);
+
+/// A number of bins that no packing can be below: packing_bound() of the worst dimension.
+///
+/// errors: those of pack_vector()
+[[nodiscard]] std::int64_t vector_packing_bound(const VectorItems& items);
+
+inline constexpr std::int64_t kMostVectorCapacity = std::int64_t{1} << 42;
+inline constexpr std::int64_t kMostVectorItems = std::int64_t{1} << 20;
+
+}  // namespace tributary::schedule
