@@ -17,19 +17,22 @@ import tempfile
 
 import compare_fsdp2 as common
 
+RANKS = object()  # as many as there are
 SETTINGS = {
     "dp_shard, prefetch 0": {"prefetch": 0},
     "dp_shard, prefetch 1": {"prefetch": 1},
     "dp_shard, prefetch 2": {"prefetch": 2},
-    "ulysses, joined": {"dp_shard": 1, "ulysses": "auto"},
-    "ulysses, asynchronous": {"dp_shard": 1, "ulysses": "auto", "ulysses_async": True},
+    "ulysses, joined": {"dp_shard": 1, "ulysses": RANKS},
+    "ulysses, asynchronous": {"dp_shard": 1, "ulysses": RANKS, "ulysses_async": True},
 }
 BASELINES = {"dp_shard": "dp_shard, prefetch 0", "ulysses": "ulysses, joined"}
 
 
 def measure(arguments, folder, model, name, run):
+    parallel = {key: arguments.ranks if value is RANKS else value
+                for key, value in SETTINGS[name].items()}
     lines = common.train(arguments, folder, model, f"{run}-{list(SETTINGS).index(name)}",
-                         {"parallel": SETTINGS[name]})[1][common.WARM_UP_STEPS:]
+                         {"parallel": parallel})[1][common.WARM_UP_STEPS:]
     return {"step": statistics.median(sum(line["seconds"].values()) for line in lines),
             "waited": statistics.median(line["collectives"]["waited"] for line in lines),
             "bytes": statistics.median(line["collectives"]["bytes"] for line in lines)}

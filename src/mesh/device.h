@@ -16,10 +16,11 @@ struct Devices {
 /// Looks for accelerators; on a machine without one that is an answer, not an error.
 [[nodiscard]] Devices list_devices();
 
-/// Opens `cpu`, `cuda` or `cuda:N`.
+/// Opens `cpu`, `cuda` or `cuda:N`; `cuda` is the device with the number of this process among
+/// those of its machine.
 ///
 /// errors: Fault::kInput for another name; Fault::kResource when the build has no CUDA or the
 ///         device is not there
-[[nodiscard]] c10::Device open_device(const std::string& name);
+[[nodiscard]] c10::Device open_device(const std::string& name, int local_rank = 0);
 
 }  // namespace tributary::mesh

@@ -63,6 +63,16 @@ std::vector<std::int64_t> choose_tokens(Model& model, const at::Tensor& hidden,
   return tokens;
 }
 
+/// Every rank goes on with the same tokens: how many steps follow depends on them, and two machines
+/// may round two equal scores differently.
+std::vector<std::int64_t> tokens_of_rank_0(const parallel::Layout& layout,
+                                           std::vector<std::int64_t> tokens) {
+  const auto& world = layout.mesh->world();
+  if (world.is_single()) return tokens;
+  if (world.index() != 0) std::ranges::fill(tokens, 0);
+  return world.sum(std::move(tokens));
+}
+
 }  // namespace
 
 std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch& prompts,
@@ -78,7 +88,8 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
   KvCache cache(decoding.max_new_tokens);
   at::Tensor hidden = model.prefill(prompts, cache);
   for (std::int64_t step = 0;; ++step) {
-    const std::vector<std::int64_t> tokens = choose_tokens(model, hidden, samples, step, decoding);
+    const std::vector<std::int64_t> tokens =
+        tokens_of_rank_0(model.layout(), choose_tokens(model, hidden, samples, step, decoding));
     std::vector<std::int64_t> going_on;  // rows of the cache
     std::vector<std::int64_t> new_tokens;
     std::vector<std::size_t> next_samples;

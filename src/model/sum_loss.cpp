@@ -17,18 +17,23 @@ at::Tensor row_losses(Model& model, const at::Tensor& hidden, const at::Tensor& 
   const std::int64_t rows = hidden.size(0);
   const parallel::LanguageHead& head = model.language_head();
   const std::int64_t columns = model.config().backbone.vocab / model.layout().tp().size();
-  const auto losses_of = [&](parallel::Keep keep, std::int64_t first, std::int64_t count) {
-    return parallel::run_layer(head.unit(), keep, hidden.narrow(0, first, count),
-                               [&head, wanted = targets.narrow(0, first, count)](
-                                   const at::Tensor& some) { return head.losses(some, wanted); });
-  };
-  if (rows * columns <= most_logits) return losses_of(parallel::Keep::kActivations, 0, rows);
-  const std::int64_t chunk = std::max<std::int64_t>(1, most_logits / columns);
-  const parallel::Whole whole(head.unit());  // over all chunks
-  std::vector<at::Tensor> losses;
-  for (std::int64_t first = 0; first < rows; first += chunk)
-    losses.push_back(losses_of(parallel::Keep::kInput, first, std::min(chunk, rows - first)));
-  return at::cat(losses, 0);
+  const std::int64_t chunk =
+      rows * columns <= most_logits ? rows : std::max<std::int64_t>(1, most_logits / columns);
+  // One boundary around all chunks: ranks with more targets must not gather more often.
+  return parallel::run_layer(
+      head.unit(), parallel::Keep::kActivations, hidden, [=, &head](const at::Tensor& all) {
+        if (chunk == rows) return head.losses(all, targets);
+        std::vector<at::Tensor> losses;
+        for (std::int64_t first = 0; first < rows; first += chunk) {
+          const std::int64_t count = std::min(chunk, rows - first);
+          losses.push_back(parallel::run_twice(
+              head.unit(), all.narrow(0, first, count),
+              [&head, wanted = targets.narrow(0, first, count)](const at::Tensor& some) {
+                return head.losses(some, wanted);
+              }));
+        }
+        return at::cat(losses, 0);
+      });
 }
 
 /// The losses of all targets of the pack, of which this rank has computed some.

@@ -63,12 +63,15 @@ struct Boundary : torch::autograd::Function<Boundary> {
     layer->unit.begin_backward();
     layer->unit.prefetch_previous();
     if (runs_again(layer->keep))
-      layer->run(context->get_saved_variables()[0].to(gradients[0].device()),
+      layer->run(context->get_saved_variables()[0].to(gradients[0].device(), /*non_blocking=*/true),
                  context->saved_data["needs_gradient"].toBool());
     if (layer->output.requires_grad()) torch::autograd::backward({layer->output}, {gradients[0]});
-    layer->output = at::Tensor();
+    // The node lives until the loss goes; what it holds need not.
+    const at::Tensor gradient = layer->input.grad();
+    layer->input = layer->output = at::Tensor();
+    layer->body = nullptr;
     layer->unit.end_backward();
-    return {layer->input.grad(), Variable(), Variable()};
+    return {gradient, Variable(), Variable()};
   }
 };
 
@@ -97,6 +100,7 @@ struct Rerun : torch::autograd::Function<Rerun> {
       output = part->body(input);
     }
     if (output.requires_grad()) torch::autograd::backward({output}, {gradients[0]});
+    part->body = nullptr;
     return {input.grad(), Variable(), Variable()};
   }
 };
@@ -108,10 +112,14 @@ at::Tensor anchor_like(const at::Tensor& input) {
 
 }  // namespace
 
-at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody body) {
+at::Tensor run_twice(const Unit& unit, const at::Tensor& x, LayerBody body) {
   const bool has_backward = at::GradMode::is_enabled() && (unit.trainable() || x.requires_grad());
-  if (keep != Keep::kAttention || !has_backward) return body(x);
+  if (!has_backward) return body(x);
   return Rerun::apply(x, anchor_like(x), c10::make_intrusive<Part>(std::move(body)));
+}
+
+at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody body) {
+  return keep == Keep::kAttention ? run_twice(unit, x, std::move(body)) : body(x);
 }
 
 at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody body) {

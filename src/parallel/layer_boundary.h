@@ -28,10 +28,12 @@ using LayerBody = std::function<at::Tensor(const at::Tensor& hidden)>;
 /// collective: over shard, in forward and in backward, unless the unit is direct
 [[nodiscard]] at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody body);
 
-/// Runs a part of a layer; under Keep::kAttention backward runs it again from its input.
+/// Runs a part of a layer of which backward finds the input alone and runs it again.
 ///
 /// Only inside the body of the unit's layer, which holds the unit whole.
 /// shape: x and result as in `body`, which is kept until backward has passed
+[[nodiscard]] at::Tensor run_twice(const Unit& unit, const at::Tensor& x, LayerBody body);
+/// The same under Keep::kAttention; else just runs the part.
 [[nodiscard]] at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody body);
 
 }  // namespace tributary::parallel

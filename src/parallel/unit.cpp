@@ -227,7 +227,9 @@ void Unit::end_backward() {
   --backwards_due_;
   release();
   if (gradients_are_direct_ || !trainable_ || backwards_due_ > 0) return;
-  if (!layout_.chain->options().reduce_once) start_reduction();
+  // Sums of microbatches in a narrow type would lose what their reduction in f32 keeps.
+  const bool may_wait = whole_gradient_.scalar_type() == shard_gradient_.scalar_type();
+  if (!layout_.chain->options().reduce_once || !may_wait) start_reduction();
 }
 
 void Unit::start_reduction() {

@@ -17,7 +17,7 @@ struct ChainOptions {
   Release release = Release::kAfterForward;
   int prefetch = 1;            // units whose gather is under way ahead of the one that computes
   bool reduce_in_f32 = true;   // gradients of narrower parameters
-  bool reduce_once = false;    // after the last microbatch: whole gradients stay until then
+  bool reduce_once = false;    // after the last microbatch, unless that is in a wider type
   bool ulysses_async = false;  // heads set out while the next are projected
   bool keep_values_on_host = false;     // shards of parameters, between their uses
   bool keep_optimizer_on_host = false;  // moments and master weights

@@ -1,5 +1,7 @@
 #include "train/gradients.h"
 
+#include <limits>
+
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -23,10 +25,37 @@ struct Agreement {
   std::int64_t microbatches = 0;  // that every rank runs
 };
 
-Agreement agree(const mesh::Mesh& mesh, std::int64_t targets, std::int64_t microbatches) {
-  const std::int64_t counted = mesh.leads_replica() ? targets : 0;
+/// A number of 62 bits that other samples hardly have.
+std::int64_t fingerprint(std::span<const data::EncodedSample> samples) {
+  std::size_t hash = samples.size();
+  const auto mix = [&](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL + 1; };
+  for (const data::EncodedSample& sample : samples) {
+    for (const char letter : sample.key) mix(static_cast<unsigned char>(letter));
+    mix(sample.tokens.size());
+    for (const data::PatchedItem& item : sample.items) mix(item.rows.size());
+  }
+  return static_cast<std::int64_t>(hash >> 2);
+}
+
+/// Each rank of a replica has read its samples for itself, and all must have the same.
+Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> samples,
+                std::int64_t microbatches) {
+  const std::int64_t counted = mesh.leads_replica() ? count_targets(samples) : 0;
+  const auto replicas = static_cast<std::size_t>(mesh.data_ranks());
+  const auto own = static_cast<std::size_t>(mesh.data_index());
+  std::vector<std::int64_t> values(2 * replicas + 1, std::numeric_limits<std::int64_t>::min());
+  values[2 * own] = fingerprint(samples);
+  values[2 * own + 1] = -values[2 * own];
+  values.back() = microbatches;
+  const std::vector<std::int64_t> most = mesh.world().largest(std::move(values));
+  for (std::size_t replica = 0; replica < replicas; ++replica)
+    TRIB_REQUIRE(most[2 * replica] == -most[2 * replica + 1],
+                 .what = "train: ranks of one replica have read different samples",
+                 .where = str("replica ", replica), .found = "other keys or lengths",
+                 .expected = "the same samples on all tp, cp and ulysses ranks",
+                 .fix = "see the quarantine files for records that one machine cannot read");
   return {.targets = mesh.world().sum(std::vector<std::int64_t>{counted}).front(),
-          .microbatches = mesh.world().largest({microbatches}).front()};
+          .microbatches = most.back()};
 }
 
 std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSample> samples,
@@ -77,7 +106,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                                  const schedule::PackedBins& microbatches,
                                  const GradientOptions& options) {
   const mesh::Mesh& mesh = *model.layout().mesh;
-  const Agreement agreed = agree(mesh, count_targets(samples), microbatches.bins());
+  const Agreement agreed = agree(mesh, samples, microbatches.bins());
   TRIB_REQUIRE(agreed.targets > 0, .what = "train: no sample of the batch has a target token",
                .where = samples.empty() ? "" : samples.front().key,
                .expected = "at least one assistant turn that is not empty");
@@ -95,13 +124,14 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
       result.attention_rows +=
           ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
     result.seconds.data += watch.lap();
-    const model::LossSum loss = model::sum_loss(model, model.forward(microbatch.batch),
-                                                microbatch.targets, microbatch.batch.cu_seqlens);
-    add_by_source(loss.rows, microbatch.target_sources, result.by_source);
+    const model::LossSum loss =
+        model::sum_loss(model, model.forward(microbatch.batch), microbatch.targets,
+                        microbatch.batch.cu_seqlens, options.most_logits);
     result.seconds.forward += watch.lap();
     if (options.on_section) options.on_section(mesh::Section::kBackward);
     if (loss.sum.requires_grad())
       torch::autograd::backward({loss.sum / static_cast<double>(agreed.targets)}, {});
+    add_by_source(loss.rows, microbatch.target_sources, result.by_source);
     result.seconds.backward += watch.lap();
   }
   parallel::complete_gradients(model.units());

@@ -26,6 +26,7 @@ struct BatchResult {
 struct GradientOptions {
   config::MropeMode mrope = config::MropeMode::kOfficial;
   at::Device device = at::kCPU;
+  std::int64_t most_logits = std::int64_t{1} << 26;    // of one chunk of the head (sum_loss)
   int sources = 1;                                     // number of data.sources
   std::function<void(mesh::Section)> on_section = {};  // before forward and backward of each bin
 };

@@ -252,13 +252,10 @@ bool Loop::is_asked(const StopRequest& stop) const {
 }
 
 std::function<bool()> Loop::asker(const StopRequest& stop) const {
-  // Ranks would stop between different collectives if each looked for itself.
-  if (session_.mesh->size() > 1)
-    return [this] {
-      enter(mesh::Section::kValidation);
-      return false;
-    };
-  return [&stop] { return stop.asked(); };
+  return [this, &stop] {
+    enter(mesh::Section::kValidation);
+    return is_asked(stop);  // together: ranks would else stop between different collectives
+  };
 }
 
 Loop::End Loop::run(const StopRequest& stop) {

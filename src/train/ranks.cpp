@@ -15,6 +15,7 @@
 #include "mesh/interface.h"
 #include "mesh/store.h"
 #include "parallel/unit_chain.h"
+#include "train/agreement.h"
 #include "train/session.h"
 
 namespace tributary::train {
@@ -53,13 +54,17 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   if (ranks.launch.rank == 0 && !is_local && ranks.launch.local_world % shape.tp != 0)
     log_warning(str("mesh: tp = ", shape.tp, " spans nodes of ", ranks.launch.local_world,
                     " ranks each; every layer waits for the network between them"));
-  ranks.mesh = mesh::Mesh(
-      shape, ranks.launch.rank, ranks.store,
-      {.device = mesh::open_device(config.run.device),
-       .timeout_seconds = config.parallel.collective_timeout_seconds,
-       .interface = is_local ? "lo" : mesh::collective_interface(ranks.launch.master_address),
-       .kv_heads = model_config.backbone.kv_heads,
-       .on_collective = observer_of(ranks.drill.get())});
+  // What fails from here on must not look like a lost rank to the others.
+  run_for_all(ranks, [&] {
+    require_one_configuration(ranks.launch, *ranks.store, config);
+    ranks.mesh = mesh::Mesh(
+        shape, ranks.launch.rank, ranks.store,
+        {.device = mesh::open_device(config.run.device, ranks.launch.local_rank),
+         .timeout_seconds = config.parallel.collective_timeout_seconds,
+         .interface = is_local ? "lo" : mesh::collective_interface(ranks.launch.master_address),
+         .kv_heads = model_config.backbone.kv_heads,
+         .on_collective = observer_of(ranks.drill.get())});
+  });
   return ranks;
 }
 
@@ -98,30 +103,6 @@ parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh
       .keep_values_on_host = section.offload == config::Offload::kParameters,
       .keep_optimizer_on_host = section.offload != config::Offload::kNone});
   return layout;
-}
-
-void require_agreement(const Session& session) {
-  const mesh::Group& world = session.mesh->world();
-  if (world.is_single()) return;
-  Json facts = session.identity;
-  facts["run.steps"] = str(session.config.run.steps);
-  facts["run.threads"] = str(session.config.run.threads);
-  facts["optimizer.learning_rate"] = str(session.config.optimizer.learning_rate);
-  const std::vector<std::string> all = world.gather_text(facts.dump());
-  const Json first = parse_json(all.front(), "rank 0");
-  std::string differences;
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const Json other = parse_json(all[rank], str("rank ", rank));
-    for (const auto& [key, value] : first.items())
-      if (!other.contains(key) || other[key] != value)
-        differences +=
-            str(differences.empty() ? "" : "; ", "rank ", rank, ": ", key, " is ",
-                other.contains(key) ? other[key].dump() : "missing", ", on rank 0 ", value.dump());
-  }
-  TRIB_REQUIRE(differences.empty(), .what = "train: ranks disagree",
-               .where = "before the first step", .found = differences,
-               .expected = "one configuration, model and data set on all",
-               .fix = "start every rank with the same file and the same folders");
 }
 
 data::LoaderState gather_loader_state(const Session& session) {

@@ -49,12 +49,6 @@ void run_for_all(const Ranks& ranks, const std::function<void()>& part);
 /// How the model lies over the ranks.
 [[nodiscard]] parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh);
 
-/// Compares what must be equal on all ranks before the first step.
-///
-/// errors: Fault::kInput naming the ranks that differ, and in what
-/// collective: over all ranks
-void require_agreement(const Session& session);
-
 /// The loader's state with what every replica's loader found bad.
 /// collective: over all ranks
 [[nodiscard]] data::LoaderState gather_loader_state(const Session& session);

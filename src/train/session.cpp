@@ -1,6 +1,7 @@
 #include "train/session.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -15,9 +16,13 @@
 namespace tributary::train {
 namespace {
 
-void set_compute(const config::RunSection& run) {
+/// Threads of this process: as asked for, as the environment says, or its share of the cores.
+void set_compute(const config::RunSection& run, const mesh::Launch& launch) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  at::set_num_threads(run.threads > 0 ? run.threads : cores);
+  if (run.threads > 0)
+    at::set_num_threads(run.threads);
+  else if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    at::set_num_threads(std::max(1, cores / launch.local_world));
   // Some accumulations differ from run to run on two threads without this (toolchain.md 13).
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   // That mode also fills every empty tensor before its first use, which no kernel here reads.
@@ -65,13 +70,13 @@ data::Picture resize_picture(const data::Picture& picture, int height, int width
 Session open_session(const config::RunConfig& config, const Ranks& ranks,
                      const std::string& quarantine_path) {
   const mesh::Mesh& mesh = ranks.mesh;
-  set_compute(config.run);
+  set_compute(config.run, ranks.launch);
   Session session;
   session.config = config;
   session.mesh = &mesh;
   session.health = ranks.health.get();
   session.drill = ranks.drill.get();
-  session.device = mesh::open_device(config.run.device);
+  session.device = mesh::open_device(config.run.device, ranks.launch.local_rank);
   session.model_config = config::read_model_config(config.model.path);
   for (const config::SourceSection& source : config.data.sources)
     session.sources.push_back(source.name);

@@ -9,6 +9,7 @@
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "train/agreement.h"
 #include "train/loop.h"
 #include "train/metrics/environment.h"
 #include "train/run/snapshot.h"

@@ -123,6 +123,12 @@ class ManyRanks(unittest.TestCase):
                 summary = json.loads((run / "summary.json").read_text())
                 wanted = json.loads((self.one / "summary.json").read_text())
                 self.assertEqual(summary["held_out_samples"], wanted["held_out_samples"])
+                self.assertAlmostEqual(summary["held_out_loss"], wanted["held_out_loss"],
+                                       delta=1e-4 * wanted["held_out_loss"])
+                answers, expected = ([line["answer"] for line in
+                                      tiny_run.read_lines(each / "predictions.jsonl")]
+                                     for each in (run, self.one))
+                self.assertEqual(answers, expected)
 
     def test_a_run_goes_on_under_another_mesh(self):
         run = self.run_on("reshard", 4, "run.steps=6", parallel={"dp_shard": 2, "tp": 2})

@@ -4,7 +4,8 @@
 
 namespace tributary::app {
 
-// One function a verb, each in `<verb>_command.cpp` or with its group; all_commands.cpp is the list.
+// One function a verb, each in `<verb>_command.cpp` or with its group; all_commands.cpp is the
+// list.
 Run declare_balance(Verb& verb);
 Run declare_checkpoint_export(Verb& verb);
 Run declare_checkpoint_inspect(Verb& verb);

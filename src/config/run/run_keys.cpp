@@ -39,7 +39,9 @@ std::vector<Key> run_keys() {
            .unit = "threads",
            .range = {0, 4096}}),
       key<&R::run, &RunSection::device>(
-          {.path = "run.device", .meaning = "`cpu`, `cuda` (the first one) or `cuda:<n>`."}),
+          {.path = "run.device",
+           .meaning = "`cpu`, `cuda` (of each machine's devices one a process, in order) or "
+                      "`cuda:<n>`."}),
 
       key<&R::model, &ModelSection::path>(
           {.path = "model.path",

@@ -78,6 +78,8 @@ std::string Cell::name() const {
   if (!releases) text += " kept";
   if (ulysses_async) text += " async";
   if (shards_optimizer) text += " zero1";
+  for (const std::string& module : offload) text += " offload:" + module;
+  if (chunks_head) text += " chunks";
   if (prefetch != 1) text += str(" prefetch:", prefetch);
   return text;
 }

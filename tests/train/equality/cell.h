@@ -19,7 +19,9 @@ struct Cell {
   bool releases = true;                     // gathered parameters between forward and backward
   std::int64_t prefetch = 1;
   bool ulysses_async = false;
-  bool shards_optimizer = false;  // alone: ZeRO-1
+  std::vector<std::string> offload = {};  // modules; parameters and moments too
+  bool chunks_head = false;               // logits of 2 targets at a time
+  bool shards_optimizer = false;          // alone: ZeRO-1
   int steps = 20;
 
   [[nodiscard]] std::string name() const;

@@ -59,6 +59,8 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = shape, .prefetch = 0});
     cells.push_back({.shape = shape, .samples = 24, .shards_optimizer = true});
     cells.push_back({.shape = shape, .recompute = {"vision.mlp", "backbone.mlp"}});
+    cells.push_back({.shape = shape, .offload = {"vision", "projector", "backbone"}});
+    cells.push_back({.shape = shape, .samples = 7, .chunks_head = true});
     if (shape.ulysses == 1) continue;
     for (const bool each : {true, false})
       cells.push_back({.shape = shape, .sees = each, .ulysses_async = true});
@@ -73,6 +75,11 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = two, .recompute = {"vision.mlp", "backbone.mlp"}});
     cells.push_back({.shape = {.tp = 2}, .sees = false, .recompute = {"backbone.mlp"}});
     cells.push_back({.shape = {.ulysses = 2}, .ulysses_async = true});
+    cells.push_back({.shape = two, .offload = {"vision", "projector", "backbone"}});
+    cells.push_back({.shape = two, .samples = 7, .chunks_head = true});
+    cells.push_back({.shape = two, .sees = false, .samples = 7, .chunks_head = true});
+    cells.push_back({.shape = {.cp = 2}, .sees = false, .chunks_head = true});
+    cells.push_back({.shape = {.tp = 2}, .chunks_head = true});
     cells.push_back({.shape = {.cp = 2}, .recompute = {"vision", "backbone"}});
     cells.push_back({.shape = {.cp = 2}, .samples = 1});
     cells.push_back({.shape = {.cp = 2, .ulysses = 2}, .freeze = {"vision", "projector"}});

@@ -98,6 +98,7 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
   config_.model.recompute = cell.recompute;
   config_.parallel.prefetch = cell.prefetch;
   config_.parallel.ulysses_async = cell.ulysses_async;
+  if (!cell.offload.empty()) config_.parallel.offload = config::Offload::kParameters;
   if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
   config_.parallel.release =
       cell.releases ? config::Release::kAfterForward : config::Release::kNever;
@@ -105,7 +106,7 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
   for (const auto& unit : model_->units())
     unit->materialize(at::kCPU, at::kFloat, std::ranges::count(cell.freeze, unit->module()) == 0);
   model::initialize(*model_, seed);
-  model_->set_recompute(cell.recompute);
+  model_->set_recompute(cell.recompute, cell.offload);
   optimizer_.emplace(model_->units(), config_.optimizer);
 }
 
@@ -119,7 +120,9 @@ double Trainee::differentiate(int step) {
   }
   const schedule::PackedBins bins =
       schedule::pack(config::Packing::kBestFitDecreasing, lengths, Tokens{60});
-  loss_ = accumulate_gradients(*model_, samples, bins, {}).loss;
+  loss_ = accumulate_gradients(*model_, samples, bins,
+                               {.most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26})
+              .loss;
   return loss_;
 }
 
