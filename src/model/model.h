@@ -48,7 +48,8 @@ class Model {
   /// shape: returns the final hidden states [tokens, width], normalised, before the head; where the
   ///        layout splits tokens, those that this rank keeps (parallel::TokenSplit)
   /// errors: Fault::kInput when media rows and placeholders do not match
-  /// collective: over shard and tp; all ranks take part, whatever media their batch holds
+  /// collective: over shard, tp, cp and ulysses; all ranks take part, whatever media their batch
+  /// holds
   [[nodiscard]] virtual at::Tensor forward(const PackedBatch& batch) = 0;
   /// shape: hidden [rows, width] -> [rows, vocab]
   [[nodiscard]] virtual at::Tensor head(const at::Tensor& hidden) = 0;
@@ -106,7 +107,7 @@ struct LossSum {
 
 /// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole pack, -100 where
 ///        nothing is predicted
-/// collective: over tp, cp and ulysses
+/// collective: over shard, tp, cp and ulysses
 /// cost:  the head runs on target rows alone; above `most_logits` in chunks whose logits are made
 ///        again in backward, so that a vocabulary of 150,000 does not keep gigabytes
 [[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,

@@ -244,8 +244,10 @@ class Start(unittest.TestCase):
 
     def test_refuses_two_processes_of_one_rank(self):
         with Job(3, "bootstrap=8", only=[0, 1]) as job:
-            environ = Path(f"/proc/{job.ranks[1].pid}/environ").read_text().split("\0")
-            variables = dict(entry.split("=", 1) for entry in environ if "=" in entry)
+            variables = {}
+            while "TRIB_RANK" not in variables:  # empty while the process is being started
+                environ = Path(f"/proc/{job.ranks[1].pid}/environ").read_text().split("\0")
+                variables = dict(entry.split("=", 1) for entry in environ if "=" in entry)
             second = subprocess.run([PROBE, "bootstrap=8"], env=variables, capture_output=True,
                                     text=True, timeout=LATE)
             # Either of the two may be the second to arrive; the other one misses rank 2.
