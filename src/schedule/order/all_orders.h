@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "config/pipeline_order.h"
+#include "core/result.h"
+#include "schedule/order/order_shape.h"
+
+namespace tributary::schedule {
+
+/// What one order needs and promises.
+struct OrderTraits {
+  config::PipelineOrder order;
+  std::string_view name;  // as plans write it
+  Fold fold;
+  int chunks;            // of a stage; 0: two or more
+  bool splits_backward;  // B and W are actions of their own
+  StageLists (*list)(const OrderShape&);
+  /// The most chunk activations that the stage ever keeps.
+  int (*in_flight)(const OrderShape&, int stage);
+};
+
+[[nodiscard]] std::span<const OrderTraits> all_orders();
+
+/// errors: Fault::kBug when the order has no line in the list
+[[nodiscard]] const OrderTraits& traits_of(config::PipelineOrder order);
+
+/// Lists the passes of every stage.
+///
+/// errors: Refusal when the order cannot be made for the shape: an empty pipeline, a wrong number
+/// of
+///         chunks or times, microbatches that do not fill the groups of the interleaved order
+[[nodiscard]] Result<StageLists> list_passes(config::PipelineOrder order, const OrderShape& shape);
+
+}  // namespace tributary::schedule

@@ -1,0 +1,246 @@
+#include "schedule/order/zb_v.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
+
+namespace tributary::schedule {
+namespace {
+
+using Time = std::int64_t;
+
+/// Passes that travel along the V: down with chunk 0, up with chunk 1, and back.
+enum Leg { kF0, kF1, kB1, kB0 };
+constexpr std::array<int, 4> kChunk{0, 1, 1, 0};
+
+enum class Fill { kWhereItFits, kEagerly };
+
+struct Variant {
+  Fill forward;
+  Fill backward;
+};
+
+struct Stage {
+  Time clock = 0;
+  Time idle = 0;  // after the first forward
+  int live = 0;   // chunk activations
+  std::array<int, 4> done{};
+  std::array<std::vector<Time>, 4> end;
+  std::deque<Action> weights;  // that wait
+  ActionList list;
+};
+
+Time longest_idle(const std::vector<Time>& idle) {
+  return *std::max_element(idle.begin(), idle.end());
+}
+
+/// Builds all lists at once by a clock for each stage.
+class Builder {
+ public:
+  Builder(const OrderShape& shape, Variant variant, const std::vector<Time>& earlier_idle)
+      : shape_(shape),
+        variant_(variant),
+        earlier_idle_(earlier_idle),
+        capacity_(2 * shape.stages),
+        stages_(static_cast<std::size_t>(shape.stages)) {}
+
+  void build() {
+    descend();
+    level();
+    for (int round = 0; round < 2 * shape_.microbatches; ++round) run_round();
+    for (int i = 0; i < shape_.stages; ++i)
+      while (!stages_[i].weights.empty()) run_weight(i);
+  }
+
+  [[nodiscard]] std::vector<Time> idle() const {
+    std::vector<Time> idle;
+    for (const Stage& stage : stages_) idle.push_back(stage.idle);
+    return idle;
+  }
+  [[nodiscard]] StageLists take_lists() {
+    StageLists lists;
+    for (Stage& stage : stages_) lists.push_back(std::move(stage.list));
+    return lists;
+  }
+
+ private:
+  [[nodiscard]] PassTimes times(int i, int chunk) const {
+    if (shape_.times.empty()) return {};
+    return shape_.times[chunk == 0 ? i : 2 * shape_.stages - 1 - i];
+  }
+  [[nodiscard]] Time cost(Leg leg, int i) const {
+    const PassTimes of = times(i, kChunk[leg]);
+    return leg == kF0 || leg == kF1 ? of.forward.count : of.backward_input.count;
+  }
+  [[nodiscard]] Time weight_cost(int i) const {
+    return times(i, stages_[i].weights.front().chunk).backward_weight.count;
+  }
+  /// The stage that the pass comes from; nothing at the ends of a leg.
+  [[nodiscard]] const Stage* before(Leg leg, int i) const {
+    const int from = leg == kF0 || leg == kB1 ? i - 1 : i + 1;
+    return from >= 0 && from < shape_.stages ? &stages_[from] : nullptr;
+  }
+  /// The stage before has run the pass that comes next here, or there is none before.
+  [[nodiscard]] bool arrives(Leg leg, int i) const {
+    const Stage* from = before(leg, i);
+    return from == nullptr || from->done[leg] > stages_[i].done[leg];
+  }
+  [[nodiscard]] Time arrival(Leg leg, int i) const {
+    const Stage* from = before(leg, i);
+    return from == nullptr ? std::numeric_limits<Time>::min() / 2
+                           : from->end[leg][stages_[i].done[leg]] + shape_.hop.count;
+  }
+  [[nodiscard]] Time gap(Leg leg, int i) const { return arrival(leg, i) - stages_[i].clock; }
+
+  /// How much longer this stage may idle than it has without becoming the worst.
+  [[nodiscard]] Time slack(int i) const {
+    Time worst = longest_idle(idle());
+    if (!earlier_idle_.empty())
+      worst = std::max(worst, longest_idle(earlier_idle_) - earlier_idle_[i]);
+    return worst - stages_[i].idle;
+  }
+
+  void run_weight(int i) {
+    Stage& stage = stages_[i];
+    stage.clock += weight_cost(i);
+    stage.list.push_back(stage.weights.front());
+    stage.weights.pop_front();
+    --stage.live;
+  }
+
+  void run(Leg leg, int i) {
+    Stage& stage = stages_[i];
+    const Time start = std::max(stage.clock, arrival(leg, i));
+    if (stage.done[kF0] > 0) stage.idle += start - stage.clock;
+    stage.clock = start + cost(leg, i);
+    const int microbatch = stage.done[leg]++;
+    stage.end[leg].push_back(stage.clock);
+    const bool forward = leg == kF0 || leg == kF1;
+    stage.list.push_back({.op = forward ? Op::kForward : Op::kBackwardInput,
+                          .chunk = kChunk[leg],
+                          .microbatch = microbatch});
+    if (forward) {
+      ++stage.live;
+    } else {
+      stage.weights.push_back(
+          {.op = Op::kBackwardWeight, .chunk = kChunk[leg], .microbatch = microbatch});
+    }
+  }
+
+  void fill(Leg leg, int i, Fill how) {
+    const Stage& stage = stages_[i];
+    while (!stage.weights.empty() && gap(leg, i) >= weight_cost(i)) run_weight(i);
+    if (how == Fill::kEagerly && !stage.weights.empty() && gap(leg, i) > slack(i)) run_weight(i);
+  }
+
+  /// The first microbatch goes down and up; while a stage waits for it, more go down.
+  void descend() {
+    for (int i = 0; i < shape_.stages; ++i) run(kF0, i);
+    for (int i = shape_.stages - 1; i >= 0; --i) {
+      while (i < shape_.stages - 1 && stages_[i].live + 2 + 2 * i <= capacity_ &&
+             stages_[i].clock + cost(kF0, i) <= arrival(kF1, i) &&
+             stages_[i].done[kF0] < shape_.microbatches)
+        for (int j = 0; j <= i; ++j) run(kF0, j);
+      run(kF1, i);
+    }
+  }
+
+  /// Lower stages catch up with those above, chunks in turn.
+  void level() {
+    Leg leg = kF0;
+    for (int i = 1; i < shape_.stages; ++i) {
+      const auto is_behind = [&] {
+        const auto& own = stages_[i].done;
+        const auto& above = stages_[i - 1].done;
+        return own[kF0] + own[kF1] < above[kF0] + above[kF1] ||
+               (own[kF1] <= above[kF1] && above[kF1] < shape_.microbatches);
+      };
+      while (is_behind()) {
+        for (int j = shape_.stages - 1; j >= i; --j)
+          if (stages_[j].done[leg] < shape_.microbatches) run(leg, j);
+        leg = leg == kF0 ? kF1 : kF0;
+      }
+    }
+  }
+
+  [[nodiscard]] Leg next_backward(int i) const {
+    const auto& done = stages_[i].done;
+    if (done[kB0] >= done[kB1]) return kB1;
+    return arrives(kB0, i) || done[kB1] >= shape_.microbatches ? kB0 : kB1;
+  }
+
+  void run_next_forward(int i) {
+    Stage& stage = stages_[i];
+    const auto& done = stage.done;
+    if (done[kF1] >= shape_.microbatches) return;
+    Leg leg = kF0;
+    if (done[kF1] < done[kF0]) {
+      if (arrives(kF1, i)) {
+        leg = kF1;
+      } else if (done[kF0] >= shape_.microbatches || !arrives(kF0, i)) {
+        return;
+      }
+    }
+    while (stage.live + 1 > capacity_) run_weight(i);
+    fill(leg, i, variant_.forward);
+    run(leg, i);
+  }
+
+  /// One backward and one forward on each stage.
+  void run_round() {
+    std::vector<Leg> backward;
+    for (int i = 0; i < shape_.stages; ++i) backward.push_back(next_backward(i));
+    for (int i = shape_.stages - 1; i >= 0; --i) {
+      if (backward[i] != kB0) continue;
+      fill(kB0, i, Fill::kEagerly);
+      run(kB0, i);
+    }
+    for (int i = 0; i < shape_.stages; ++i) {
+      if (backward[i] != kB1) continue;
+      fill(kB1, i, variant_.backward);
+      run(kB1, i);
+    }
+    for (int i = 0; i < shape_.stages; ++i) run_next_forward(i);
+  }
+
+  const OrderShape& shape_;
+  Variant variant_;
+  const std::vector<Time>& earlier_idle_;
+  int capacity_;
+  std::vector<Stage> stages_;
+};
+
+struct Built {
+  StageLists lists;
+  std::vector<Time> idle;
+};
+
+/// Builds again with the idle times of the first attempt, as long as that helps.
+Built build(const OrderShape& shape, Variant variant, const std::vector<Time>& earlier_idle) {
+  Builder builder(shape, variant, earlier_idle);
+  builder.build();
+  Built built{builder.take_lists(), builder.idle()};
+  if (earlier_idle.empty() || longest_idle(built.idle) < longest_idle(earlier_idle)) {
+    Built again = build(shape, variant, built.idle);
+    if (longest_idle(again.idle) < longest_idle(built.idle)) return again;
+  }
+  return built;
+}
+
+}  // namespace
+
+StageLists list_zb_v(const OrderShape& shape) {
+  using enum Fill;
+  Built best;
+  for (const Variant variant :
+       {Variant{kEagerly, kEagerly}, Variant{kWhereItFits, kEagerly},
+        Variant{kEagerly, kWhereItFits}, Variant{kWhereItFits, kWhereItFits}}) {
+    Built built = build(shape, variant, {});
+    if (best.lists.empty() || longest_idle(built.idle) < longest_idle(best.idle))
+      best = std::move(built);
+  }
+  return std::move(best.lists);
+}
+
+}  // namespace tributary::schedule

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/units.h"
+
+namespace tributary::schedule {
+
+/// What an action does. The passes come first; a lowered list has the rest between them.
+enum class Op : std::uint8_t {
+  kForward,                  // F
+  kBackwardInput,            // B: the gradient of the input alone
+  kBackwardWeight,           // W: the gradient of the weights alone
+  kBackward,                 // BW: both
+  kSendActivation,           // SF: to the stage of the next virtual stage
+  kReceiveActivation,        // RF: posts a buffer; the forward waits for it
+  kSendGradient,             // SB: to the stage of the virtual stage before
+  kReceiveGradient,          // RB
+  kHandActivation,           // LC: the next virtual stage is on this stage too
+  kHandGradient,             // LC'
+  kSendFeatures,             // XS: along an edge, to every replica of the module that takes them
+  kReceiveFeatures,          // XR
+  kSendFeatureGradients,     // XS': back along the edge
+  kReceiveFeatureGradients,  // XR'
+  kReduceGradients,          // GR: of a chunk, over the replicas
+  kOptimizerStep,            // OPT: after the global norm, so all lanes meet
+};
+
+/// Where an action runs; actions of different streams overlap.
+enum class Stream : std::uint8_t { kCompute, kActivations, kGradients, kFeatures, kReduction };
+
+/// One entry of the ordered list of a rank.
+struct Action {
+  Op op = Op::kForward;
+  int chunk = 0;       // which of the rank's virtual stages
+  int microbatch = 0;  // from 0 in data order; 0 for GR and OPT
+  int peer = -1;       // lane of a send or receive; edge of XS, XR; -1 for the rest
+  Bytes bytes = {};    // that travel; 0 for the rest
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+using ActionList = std::vector<Action>;
+
+[[nodiscard]] bool is_pass(Op op);
+[[nodiscard]] bool is_send(Op op);
+[[nodiscard]] bool is_receive(Op op);
+/// BW or B: after it, the gradient of the input is there.
+[[nodiscard]] bool gives_input_gradient(Op op);
+/// BW or W: after it, nothing of the forward pass is needed any more.
+[[nodiscard]] bool gives_weight_gradient(Op op);
+[[nodiscard]] Stream stream_of(Op op);
+[[nodiscard]] std::string_view name_of(Op op);
+
+/// `F0.3`: op, chunk, dot, microbatch.
+[[nodiscard]] std::string to_text(const Action& action);
+
+/// The canonical text: a list a line, actions parted by one space, every line ended by `\n`.
+///
+/// source: parallelism.md section 6.1
+[[nodiscard]] std::string to_text(std::span<const ActionList> lists);
+
+/// Reads the canonical text of passes and local actions back; peers and bytes are not in it.
+///
+/// errors: Fault::kInput naming line and word that is no action
+[[nodiscard]] std::vector<ActionList> parse_actions(std::string_view text);
+
+}  // namespace tributary::schedule
