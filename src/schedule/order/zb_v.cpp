@@ -35,11 +35,28 @@ Time longest_idle(const std::vector<Time>& idle) {
   return *std::max_element(idle.begin(), idle.end());
 }
 
+/// Equal times for all virtual stages: the rounds below keep their count on every stage in step
+/// only so.
+PassTimes mean_of(const std::vector<PassTimes>& times) {
+  if (times.empty()) return {};
+  PassTimes sum{{0}, {0}, {0}};
+  for (const PassTimes& each : times) {
+    sum.forward += each.forward;
+    sum.backward_input += each.backward_input;
+    sum.backward_weight += each.backward_weight;
+  }
+  const Time count = std::ssize(times);
+  return {{sum.forward.count / count},
+          {sum.backward_input.count / count},
+          {sum.backward_weight.count / count}};
+}
+
 /// Builds all lists at once by a clock for each stage.
 class Builder {
  public:
   Builder(const OrderShape& shape, Variant variant, const std::vector<Time>& earlier_idle)
       : shape_(shape),
+        times_(mean_of(shape.times)),
         variant_(variant),
         earlier_idle_(earlier_idle),
         capacity_(2 * shape.stages),
@@ -65,16 +82,8 @@ class Builder {
   }
 
  private:
-  [[nodiscard]] PassTimes times(int i, int chunk) const {
-    if (shape_.times.empty()) return {};
-    return shape_.times[chunk == 0 ? i : 2 * shape_.stages - 1 - i];
-  }
-  [[nodiscard]] Time cost(Leg leg, int i) const {
-    const PassTimes of = times(i, kChunk[leg]);
-    return leg == kF0 || leg == kF1 ? of.forward.count : of.backward_input.count;
-  }
-  [[nodiscard]] Time weight_cost(int i) const {
-    return times(i, stages_[i].weights.front().chunk).backward_weight.count;
+  [[nodiscard]] Time cost(Leg leg) const {
+    return leg == kF0 || leg == kF1 ? times_.forward.count : times_.backward_input.count;
   }
   /// The stage that the pass comes from; nothing at the ends of a leg.
   [[nodiscard]] const Stage* before(Leg leg, int i) const {
@@ -103,7 +112,7 @@ class Builder {
 
   void run_weight(int i) {
     Stage& stage = stages_[i];
-    stage.clock += weight_cost(i);
+    stage.clock += times_.backward_weight.count;
     stage.list.push_back(stage.weights.front());
     stage.weights.pop_front();
     --stage.live;
@@ -113,7 +122,7 @@ class Builder {
     Stage& stage = stages_[i];
     const Time start = std::max(stage.clock, arrival(leg, i));
     if (stage.done[kF0] > 0) stage.idle += start - stage.clock;
-    stage.clock = start + cost(leg, i);
+    stage.clock = start + cost(leg);
     const int microbatch = stage.done[leg]++;
     stage.end[leg].push_back(stage.clock);
     const bool forward = leg == kF0 || leg == kF1;
@@ -130,7 +139,7 @@ class Builder {
 
   void fill(Leg leg, int i, Fill how) {
     const Stage& stage = stages_[i];
-    while (!stage.weights.empty() && gap(leg, i) >= weight_cost(i)) run_weight(i);
+    while (!stage.weights.empty() && gap(leg, i) >= times_.backward_weight.count) run_weight(i);
     if (how == Fill::kEagerly && !stage.weights.empty() && gap(leg, i) > slack(i)) run_weight(i);
   }
 
@@ -139,7 +148,7 @@ class Builder {
     for (int i = 0; i < shape_.stages; ++i) run(kF0, i);
     for (int i = shape_.stages - 1; i >= 0; --i) {
       while (i < shape_.stages - 1 && stages_[i].live + 2 + 2 * i <= capacity_ &&
-             stages_[i].clock + cost(kF0, i) <= arrival(kF1, i) &&
+             stages_[i].clock + cost(kF0) <= arrival(kF1, i) &&
              stages_[i].done[kF0] < shape_.microbatches)
         for (int j = 0; j <= i; ++j) run(kF0, j);
       run(kF1, i);
@@ -205,6 +214,7 @@ class Builder {
   }
 
   const OrderShape& shape_;
+  PassTimes times_;
   Variant variant_;
   const std::vector<Time>& earlier_idle_;
   int capacity_;

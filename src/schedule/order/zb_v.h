@@ -5,13 +5,13 @@
 namespace tributary::schedule {
 
 /// Lists a V of two chunks a stage with the backward split: forwards go down and up again, and
-/// weight gradients fill the waits. Made for the times of the shape.
+/// weight gradients fill the waits. Made for the mean times of the shape, each stage alike.
 ///
 /// shape:  chunks = 2; 6 * microbatches passes for each stage
 /// cost:   2 * stages chunk activations in flight; no bubble but the first descent where
 ///         F = B = W and microbatches >= 2 * stages
 /// source: Qi 2024, "Pipeline parallelism with controllable memory" (arXiv:2405.15362), ZB-V;
-///         an activation counts until its weight gradient, and times may differ by stage
+///         an activation counts until its weight gradient
 [[nodiscard]] StageLists list_zb_v(const OrderShape& shape);
 
 }  // namespace tributary::schedule

@@ -1,0 +1,88 @@
+#include "schedule/pipeline/lower_schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tributary::schedule {
+namespace {
+
+/// Lowers the list of one lane.
+class LaneLowering {
+ public:
+  LaneLowering(const PipelineMap& map, int lane, const ActionList& passes, int receive_buffers)
+      : passes_(passes), receive_buffers_(receive_buffers) {
+    std::map<int, std::size_t> last_weight;  // of each chunk
+    for (const Action& pass : passes) {
+      TRIB_CHECK(is_pass(pass.op), .what = "schedule: list is lowered already",
+                 .where = map.describe(lane), .found = to_text(pass));
+      transfers_.push_back(transfers_of(map, lane, pass));
+      for (const Action& receive : transfers_.back().receives) waiting_.push_back(receive);
+      if (gives_weight_gradient(pass.op)) last_weight[pass.chunk] = transfers_.size() - 1;
+    }
+    for (const auto& [chunk, pass] : last_weight) reduction_after_[pass] = chunk;
+  }
+
+  [[nodiscard]] ActionList run() {
+    post_receives();
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
+      lowered_.push_back(passes_[i]);
+      lowered_.insert(lowered_.end(), transfers_[i].sends.begin(), transfers_[i].sends.end());
+      if (const auto reduction = reduction_after_.find(i); reduction != reduction_after_.end())
+        lowered_.push_back({.op = Op::kReduceGradients, .chunk = reduction->second});
+      for (const Action& used : transfers_[i].receives) --posted_[link_of(used)];
+      if (!transfers_[i].receives.empty()) post_receives();
+    }
+    if (!reduction_after_.empty()) lowered_.push_back({.op = Op::kOptimizerStep});
+    return std::move(lowered_);
+  }
+
+ private:
+  using Link = std::pair<Op, int>;
+  static Link link_of(const Action& receive) { return {receive.op, receive.peer}; }
+
+  /// Posts, in the order of use, all that have a free buffer on their link.
+  void post_receives() {
+    const auto has_no_buffer = [this](const Action& receive) {
+      int& posted = posted_[link_of(receive)];
+      if (posted == receive_buffers_) return true;
+      ++posted;
+      lowered_.push_back(receive);
+      return false;
+    };
+    // A link that is full stays full for the rest of the pass over the waiting receives.
+    std::vector<Action> still;
+    still.reserve(waiting_.size());
+    for (const Action& receive : waiting_)
+      if (has_no_buffer(receive)) still.push_back(receive);
+    waiting_ = std::move(still);
+  }
+
+  const ActionList& passes_;
+  int receive_buffers_;
+  std::vector<PassTransfers> transfers_;
+  std::vector<Action> waiting_;
+  std::map<Link, int> posted_;
+  std::map<std::size_t, int> reduction_after_;  // pass -> chunk
+  ActionList lowered_;
+};
+
+}  // namespace
+
+Schedule lower_schedule(const Schedule& passes, const Buffers& buffers) {
+  TRIB_CHECK(buffers.receive >= 1 && buffers.send >= 1, .what = "schedule: link without a buffer",
+             .found = str(buffers.receive, " to receive, ", buffers.send, " to send"),
+             .expected = "at least 1 of each");
+  Schedule lowered = passes;
+  const PipelineMap map(lowered.pipeline);
+  TRIB_CHECK(std::ssize(passes.lists) == map.lanes(),
+             .what = "schedule: not one list for each lane", .found = str(passes.lists.size()),
+             .expected = str(map.lanes()));
+  for (int lane = 0; lane < map.lanes(); ++lane)
+    lowered.lists[lane] = LaneLowering(map, lane, passes.lists[lane], buffers.receive).run();
+  return lowered;
+}
+
+}  // namespace tributary::schedule

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "schedule/pipeline/pipeline.h"
+
+namespace tributary::schedule {
+
+/// How much may be under way on one link: between two lanes, in one direction, of activations or of
+/// gradients; or along an edge.
+struct Buffers {
+  int receive = 2;  // posted and not yet used by a pass
+  int send = 2;     // given to the link and not yet taken by the other side; the next one waits
+
+  friend bool operator==(const Buffers&, const Buffers&) = default;
+};
+
+/// Puts sends, receives, gradient reductions and the optimizer step between the passes: a send
+/// right after its pass, a receive as soon as the link has a free buffer, in the order of use; the
+/// reduction of a chunk after its last weight gradient.
+///
+/// errors: Fault::kBug when the lists are not made for the pipeline
+/// source: parallelism.md section 6.1
+[[nodiscard]] Schedule lower_schedule(const Schedule& passes, const Buffers& buffers);
+
+/// What a pass waits for and what it gives, as the actions of its own lane.
+struct PassTransfers {
+  std::vector<Action> receives;
+  std::vector<Action> sends;  // and LC
+};
+[[nodiscard]] PassTransfers transfers_of(const PipelineMap& map, int lane, const Action& pass);
+
+/// The other side of a transfer: its action on the lane at the other end.
+struct FarEnd {
+  int lane;
+  Action action;
+};
+/// errors: Fault::kBug when the action is neither a send nor a receive
+[[nodiscard]] std::vector<FarEnd> far_ends_of(const PipelineMap& map, int lane,
+                                              const Action& transfer);
+
+}  // namespace tributary::schedule

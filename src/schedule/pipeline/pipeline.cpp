@@ -1,0 +1,124 @@
+#include "schedule/pipeline/pipeline.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "schedule/order/all_orders.h"
+
+namespace tributary::schedule {
+
+PipelineMap::PipelineMap(const Pipeline& pipeline) : pipeline_(pipeline) {
+  check_modules();
+  for (const PipelineModule& module : pipeline.modules) {
+    first_lane_.push_back(lanes_);
+    lanes_ += module.replicas * module.stages;
+  }
+  order_modules();
+  find_backwards();
+}
+
+void PipelineMap::check_modules() const {
+  TRIB_REQUIRE(
+      !pipeline_.modules.empty() && pipeline_.microbatches >= 1,
+      .what = "schedule: pipeline is empty",
+      .found = str(pipeline_.modules.size(), " modules, ", pipeline_.microbatches, " microbatches"),
+      .expected = "at least 1 of each");
+  for (const PipelineModule& module : pipeline_.modules) {
+    TRIB_REQUIRE(module.stages >= 1 && module.chunks >= 1 && module.replicas >= 1,
+                 .what = "schedule: module has no stage, chunk or replica", .where = module.name,
+                 .found = str(module.stages, " stages, ", module.chunks, " chunks, ",
+                              module.replicas, " replicas"),
+                 .expected = "at least 1 of each");
+    TRIB_REQUIRE(module.trains.empty() || std::ssize(module.trains) == module.virtual_stages(),
+                 .what = "schedule: trains is not given for each virtual stage",
+                 .where = module.name, .found = str(module.trains.size()),
+                 .expected = str(module.virtual_stages(), ", or none where all train"));
+  }
+  const int modules = static_cast<int>(std::ssize(pipeline_.modules));
+  for (const PipelineEdge& edge : pipeline_.edges)
+    TRIB_REQUIRE(edge.from >= 0 && edge.to >= 0 && edge.from < modules && edge.to < modules,
+                 .what = "schedule: edge leads nowhere", .found = str(edge.from, " to ", edge.to),
+                 .expected = str("modules 0 to ", modules - 1));
+}
+
+void PipelineMap::order_modules() {
+  const std::size_t modules = pipeline_.modules.size();
+  into_.resize(modules);
+  from_.resize(modules);
+  for (int edge = 0; edge < std::ssize(pipeline_.edges); ++edge) {
+    into_[pipeline_.edges[edge].to].push_back(edge);
+    from_[pipeline_.edges[edge].from].push_back(edge);
+  }
+  std::vector<bool> placed(modules);
+  const auto is_next = [&](std::size_t module) {
+    return !placed[module] &&
+           std::all_of(into_[module].begin(), into_[module].end(),
+                       [&](int edge) { return placed[pipeline_.edges[edge].from]; });
+  };
+  while (flow_.size() < modules) {
+    std::size_t next = 0;
+    while (next < modules && !is_next(next)) ++next;
+    TRIB_REQUIRE(next < modules, .what = "schedule: edges go round in a circle",
+                 .found = str(modules - flow_.size(), " modules that wait for each other"));
+    placed[next] = true;
+    flow_.push_back(static_cast<int>(next));
+  }
+  for (const int module : flow_)
+    TRIB_REQUIRE(module == flow_.back() || !from_[module].empty(),
+                 .what = "schedule: module feeds no other", .where = pipeline_.modules[module].name,
+                 .expected = str("an edge on the way to ", pipeline_.modules[flow_.back()].name));
+}
+
+void PipelineMap::find_backwards() {
+  backward_.resize(pipeline_.modules.size());
+  for (const int index : flow_) {
+    const PipelineModule& module = pipeline_.modules[index];
+    bool backward = std::any_of(into_[index].begin(), into_[index].end(), [&](int edge) {
+      return backward_[pipeline_.edges[edge].from].back();
+    });
+    for (int virtual_stage = 0; virtual_stage < module.virtual_stages(); ++virtual_stage) {
+      backward = backward || module.has_weights_of(virtual_stage);
+      backward_[index].push_back(backward);
+    }
+  }
+}
+
+int PipelineMap::lane_of(const Lane& lane) const {
+  return first_lane_[lane.module] + lane.replica * pipeline_.modules[lane.module].stages +
+         lane.stage;
+}
+
+Lane PipelineMap::at(int lane) const {
+  TRIB_CHECK(lane >= 0 && lane < lanes_, .what = "schedule: no such lane", .found = str(lane),
+             .expected = str("0 to ", lanes_ - 1));
+  const auto next = std::upper_bound(first_lane_.begin(), first_lane_.end(), lane);
+  const int module = static_cast<int>(next - first_lane_.begin()) - 1;
+  const int within = lane - first_lane_[module];
+  const int stages = pipeline_.modules[module].stages;
+  return {.module = module, .replica = within / stages, .stage = within % stages};
+}
+
+std::string PipelineMap::describe(int lane) const {
+  const Lane of = at(lane);
+  return str(pipeline_.modules[of.module].name, " replica ", of.replica, " stage ", of.stage);
+}
+
+int PipelineMap::virtual_stage(int module, int stage, int chunk) const {
+  const PipelineModule& of = pipeline_.modules[module];
+  const bool upwards = traits_of(of.order).fold == Fold::kVShaped && chunk % 2 == 1;
+  return chunk * of.stages + (upwards ? of.stages - 1 - stage : stage);
+}
+
+PipelineMap::Position PipelineMap::position_of(int module, int virtual_stage) const {
+  const PipelineModule& of = pipeline_.modules[module];
+  const int chunk = virtual_stage / of.stages;
+  const int along = virtual_stage % of.stages;
+  const bool upwards = traits_of(of.order).fold == Fold::kVShaped && chunk % 2 == 1;
+  return {.stage = upwards ? of.stages - 1 - along : along, .chunk = chunk};
+}
+
+bool PipelineMap::has_backward(int module, int virtual_stage) const {
+  return backward_[module][virtual_stage];
+}
+
+}  // namespace tributary::schedule

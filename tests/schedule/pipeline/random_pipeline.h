@@ -1,0 +1,81 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "core/random.h"
+#include "schedule/order/all_orders.h"
+#include "schedule/pipeline/pipeline.h"
+
+namespace tributary::schedule {
+
+inline PipelineModule make_module(config::PipelineOrder order, int stages, int chunks = 0) {
+  PipelineModule module{.name = "backbone", .order = order, .stages = stages};
+  const int fixed = traits_of(order).chunks;
+  module.chunks = fixed > 0 ? fixed : std::max(chunks, 2);
+  return module;
+}
+
+/// A backbone alone.
+inline Pipeline make_pipeline(config::PipelineOrder order, int stages, int microbatches,
+                              int chunks = 0) {
+  return {
+      .modules = {make_module(order, stages, chunks)}, .edges = {}, .microbatches = microbatches};
+}
+
+inline void draw_times(RandomStream& random, PipelineModule& module) {
+  // Uneven layers: each virtual stage has its own times, some have none of a kind.
+  for (int i = 0; i < module.virtual_stages(); ++i) {
+    const auto draw = [&] { return Nanoseconds{random.below(8) == 0 ? 0 : random.between(1, 40)}; };
+    module.times.push_back({draw(), draw(), draw()});
+  }
+}
+
+/// Trains all, nothing, all from some virtual stage on, or any.
+inline void draw_frozen(RandomStream& random, PipelineModule& module) {
+  const int stages = module.virtual_stages();
+  const auto how = random.below(6);
+  if (how <= 1) return;
+  const auto first = random.between(0, stages);
+  for (int i = 0; i < stages; ++i)
+    module.trains.push_back(how == 2 ? false : how == 3 ? i >= first : random.below(2) == 0);
+}
+
+/// A backbone of any order with up to three encoders in front, chained or side by side, each with
+/// stages, replicas, times and frozen parts of its own.
+inline Pipeline draw_pipeline(RandomStream& random, int most_stages = 6, int most_rounds = 14) {
+  Pipeline pipeline;
+  const OrderTraits& traits = all_orders()[random.below(all_orders().size())];
+  const int stages = static_cast<int>(random.between(1, most_stages));
+  pipeline.microbatches = static_cast<int>(random.between(1, most_rounds));
+  pipeline.hop = {random.below(3) == 0 ? random.between(1, 10) : 0};
+  const auto encoders = random.below(3) == 0 ? random.between(1, 3) : 0;
+  for (int i = 0; i < encoders; ++i) {
+    PipelineModule encoder{.name = "encoder" + std::to_string(i)};
+    encoder.order =
+        random.below(2) == 0 ? config::PipelineOrder::k1f1b : config::PipelineOrder::kZbH1;
+    encoder.stages = static_cast<int>(random.between(1, 3));
+    encoder.replicas = static_cast<int>(random.between(1, 3));
+    pipeline.modules.push_back(encoder);
+  }
+  PipelineModule backbone =
+      make_module(traits.order, stages, static_cast<int>(random.between(2, 4)));
+  backbone.replicas = static_cast<int>(random.between(1, 2));
+  if (traits.order == config::PipelineOrder::kInterleaved) {
+    backbone.group = stages + static_cast<int>(random.below(3));
+    pipeline.microbatches = std::max(1, pipeline.microbatches / backbone.group) * backbone.group;
+  }
+  pipeline.modules.push_back(backbone);
+  const int last = static_cast<int>(encoders);
+  for (int i = 0; i < last; ++i) {
+    const bool chained = i + 1 < last && random.below(4) == 0;
+    pipeline.edges.push_back({.from = i, .to = chained ? i + 1 : last});
+  }
+  for (PipelineModule& module : pipeline.modules) {
+    draw_times(random, module);
+    draw_frozen(random, module);
+  }
+  return pipeline;
+}
+
+}  // namespace tributary::schedule
