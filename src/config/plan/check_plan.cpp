@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "config/plan/plan_names.h"
+#include "config/plan/ranges.h"
+#include "config/run/problems.h"
+
+namespace tributary::config {
+namespace {
+
+constexpr std::string_view kBackbone = "backbone";
+
+bool is_name(const std::string& name) {
+  return !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+         });
+}
+
+class PlanCheck {
+ public:
+  PlanCheck(const Plan& plan, const std::string& file, Problems& problems)
+      : plan_(plan), file_(file), problems_(problems), backbone_(plan.find(kBackbone)) {}
+
+  void check() {
+    if (backbone_ == nullptr)
+      add("modules", "config: plan has no backbone", "", "a module of the name backbone");
+    for (const ModulePlan& module : plan_.modules) {
+      if (!is_name(module.name))
+        add("modules", "config: module has no proper name", escaped(module.name),
+            "small letters, digits and _, beginning with a letter");
+      if (module.placement == Placement::kInline) {
+        check_inline(module);
+      } else {
+        check_ranks(module);
+        check_stages(module);
+        check_schedule(module);
+      }
+    }
+    check_sharing();
+    check_edges();
+    for (const auto& [module, bytes] : plan_.predicted.peak_bytes)
+      if (plan_.find(module) == nullptr) refuse_module("predicted.peak_bytes." + module, module);
+  }
+
+ private:
+  void add(const std::string& key, const std::string& what, const std::string& found,
+           const std::string& expected, const std::string& fix = {}) {
+    problems_.add({.what = what,
+                   .where = str(file_, " ", key),
+                   .found = found,
+                   .expected = expected,
+                   .fix = fix});
+  }
+  static std::string key_of(const ModulePlan& module, const std::string& key) {
+    return str("modules.", module.name, ".", key);
+  }
+
+  void check_inline(const ModulePlan& module) {
+    if (module.name == kBackbone)
+      return add(key_of(module, "placement"), "config: backbone cannot be inline", "inline",
+                 "separate or sliced");
+    const bool has_own = !module.ranks.empty() || module.mesh != MeshShape{} ||
+                         !module.stages.empty() || module.schedule != PipelineOrder::k1f1b;
+    if (has_own)
+      add(key_of(module, "placement"), "config: inline module has a place of its own", "inline",
+          "no ranks, mesh, stages and schedule: it runs inside the first backbone stage");
+  }
+
+  void check_ranks(const ModulePlan& module) {
+    const bool is_backbone = module.name == kBackbone;
+    if (is_backbone && module.placement != Placement::kSeparate &&
+        module.placement != Placement::kSliced)
+      add(key_of(module, "placement"), "config: placement is not one of the backbone",
+          plan_name_of(module.placement), "separate or sliced");
+    if (module.mesh.world() != std::ssize(module.ranks))
+      add(key_of(module, "ranks"), "config: ranks are not those of the mesh",
+          str(module.ranks.size(), " ranks, ", describe(module.mesh)),
+          str(module.mesh.world(), " ranks"));
+    if (module.placement == Placement::kColocated && backbone_ != nullptr &&
+        module.ranks != backbone_->ranks)
+      add(key_of(module, "ranks"), "config: colocated module is not on the backbone's ranks",
+          write_ranks(module.ranks), write_ranks(backbone_->ranks));
+    if (module.placement != Placement::kSliced && module.share_percent != 100)
+      add(key_of(module, "share_percent"), "config: only a sliced module has a share",
+          str(module.share_percent), "no such key, or placement sliced");
+  }
+
+  void check_stages(const ModulePlan& module) {
+    std::int64_t next = 0;
+    for (std::size_t i = 0; i < module.stages.size(); ++i) {
+      const StageLayers& stage = module.stages[i];
+      const std::string key = key_of(module, str("stages.", i));
+      if (stage.embed && i != 0)
+        add(key, "config: embedding is not on the first stage", str("stage ", i), "stage 0");
+      if (stage.head && i + 1 != module.stages.size())
+        add(key, "config: head is not on the last stage", str("stage ", i),
+            str("stage ", module.stages.size() - 1));
+      if (stage.layers > 0 && stage.first != next)
+        add(key, "config: layers do not follow those of the stage before",
+            str("layer ", stage.first), str("layer ", next));
+      if (stage.layers > 0) next = stage.first + stage.layers;
+    }
+  }
+
+  void check_schedule(const ModulePlan& module) {
+    const std::int64_t pp = module.mesh.pp;
+    const std::int64_t stages = std::max<std::int64_t>(std::ssize(module.stages), 1);
+    const std::int64_t fixed = virtual_stages_of(module.schedule);
+    const bool fits = stages % pp == 0 && (fixed > 0 ? stages == fixed * pp : stages / pp >= 2);
+    if (!fits)
+      add(key_of(module, "stages"), "config: stages are not those of the schedule",
+          str(stages, " stages, pp ", pp, ", schedule ", plan_name_of(module.schedule)),
+          fixed > 0 ? str(fixed * pp, " stages") : str("a multiple of ", pp, ", twice at least"));
+    const std::int64_t microbatches = plan_.batch.microbatches;
+    if (module.schedule == PipelineOrder::kInterleaved && microbatches % pp != 0)
+      add("batch.microbatches", "config: microbatches do not fill the groups of interleaved",
+          str(microbatches), str("a multiple of pp ", pp),
+          str("set it to ", (microbatches / pp + 1) * pp));
+    const bool follows = module.name == kBackbone || module.schedule == PipelineOrder::k1f1b ||
+                         module.schedule == PipelineOrder::kZbH1;
+    if (!follows)
+      add(key_of(module, "schedule"), "config: schedule is not one of an encoder",
+          plan_name_of(module.schedule), "1f1b or zb_h1: it follows the backbone");
+  }
+
+  /// Ranks belong to one module, unless the modules share their devices.
+  void check_sharing() {
+    std::map<std::int64_t, const ModulePlan*> owner;
+    std::map<std::int64_t, std::int64_t> share;
+    for (const ModulePlan& module : plan_.modules) {
+      for (const std::int64_t rank : module.ranks) {
+        if (module.placement == Placement::kSliced) {
+          share[rank] += module.share_percent;
+          if (share[rank] <= 100) continue;
+          add(key_of(module, "share_percent"), "config: slices are larger than the device",
+              str(share[rank], " percent of rank ", rank), "at most 100");
+          break;
+        }
+        if (module.placement == Placement::kColocated) continue;
+        const ModulePlan*& first = owner[rank];
+        if (first == nullptr) {
+          first = &module;
+          continue;
+        }
+        add(key_of(module, "ranks"), "config: rank belongs to two modules",
+            str("rank ", rank, ", also of ", first->name), "ranks of its own");
+        break;
+      }
+    }
+    for (const auto& [rank, percent] : share)
+      if (owner.contains(rank))
+        return add(key_of(*owner[rank], "placement"), "config: rank of a slice is taken whole",
+                   str("rank ", rank), "placement sliced for all modules on it");
+  }
+
+  void refuse_module(const std::string& key, const std::string& name) {
+    std::string names;
+    for (const ModulePlan& module : plan_.modules)
+      names += (names.empty() ? "" : ", ") + module.name;
+    add(key, "config: no such module", escaped(name), "one of " + names);
+  }
+
+  void check_edges() {
+    std::set<std::pair<std::string, std::string>> seen;
+    std::map<std::string, std::vector<std::string>> leads;
+    for (std::size_t i = 0; i < plan_.edges.size(); ++i) {
+      const EdgePlan& edge = plan_.edges[i];
+      const std::string key = str("edges.", i);
+      const ModulePlan* from = plan_.find(edge.from);
+      const ModulePlan* to = plan_.find(edge.to);
+      if (from == nullptr) refuse_module(key + ".from", edge.from);
+      if (to == nullptr) refuse_module(key + ".to", edge.to);
+      if (from == nullptr || to == nullptr) continue;
+      if (!seen.insert({edge.from, edge.to}).second)
+        add(key, "config: edge is there twice", str(edge.from, " to ", edge.to), "one");
+      const bool flows = from->placement == Placement::kFlow || to->placement == Placement::kFlow;
+      if (flows != (edge.via == EdgeVia::kPool))
+        add(key + ".via", "config: edge takes the wrong way", plan_name_of(edge.via),
+            flows ? "pool, as one end has placement flow"
+                  : "exchange, as no end has placement flow");
+      leads[edge.from].push_back(edge.to);
+    }
+    for (const ModulePlan& module : plan_.modules) {
+      if (reaches(leads, module.name, module.name))
+        add("edges", "config: edges go round in a circle", str("through ", module.name),
+            "features that flow one way");
+      if (backbone_ != nullptr && module.name != kBackbone &&
+          !reaches(leads, module.name, backbone_->name) &&
+          !reaches(leads, backbone_->name, module.name))
+        add("edges", "config: module is not connected to the backbone", module.name,
+            str("an edge between ", module.name, " and backbone"));
+    }
+  }
+
+  static bool reaches(const std::map<std::string, std::vector<std::string>>& leads,
+                      const std::string& from, const std::string& to) {
+    std::set<std::string> seen;
+    std::vector<std::string> open{from};
+    while (!open.empty()) {
+      const auto next = leads.find(open.back());
+      open.pop_back();
+      if (next == leads.end()) continue;
+      for (const std::string& module : next->second) {
+        if (module == to) return true;
+        if (seen.insert(module).second) open.push_back(module);
+      }
+    }
+    return false;
+  }
+
+  const Plan& plan_;
+  const std::string& file_;
+  Problems& problems_;
+  const ModulePlan* backbone_;
+};
+
+/// A module without stages holds all layers at once.
+void check_layers(const ModulePlan& module, std::int64_t layers, bool has_ends,
+                  const std::string& file, Problems& problems) {
+  if (module.stages.empty()) return;
+  std::int64_t found = 0;
+  for (const StageLayers& stage : module.stages) found += stage.layers;
+  const bool ends = module.stages.front().embed && module.stages.back().head;
+  if (found == layers && (ends || !has_ends)) return;
+  problems.add({.what = "config: stages do not hold the layers of the model",
+                .where = str(file, " modules.", module.name, ".stages"),
+                .found = str(found, " layers", ends ? ", embed and head" : ""),
+                .expected = str(layers, " layers", has_ends ? ", embed and head" : "")});
+}
+
+}  // namespace
+
+const ModulePlan* Plan::find(std::string_view name) const {
+  const auto found = std::find_if(modules.begin(), modules.end(),
+                                  [name](const ModulePlan& module) { return module.name == name; });
+  return found == modules.end() ? nullptr : &*found;
+}
+
+std::int64_t virtual_stages_of(PipelineOrder order) {
+  if (order == PipelineOrder::kInterleaved) return 0;
+  return order >= PipelineOrder::kZbV ? 2 : 1;
+}
+
+void check_plan(const Plan& plan, const std::string& where) {
+  Problems problems;
+  PlanCheck(plan, where, problems).check();
+  problems.raise_if_any(where);
+}
+
+void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::string& where) {
+  Problems problems;
+  if (const ModulePlan* backbone = plan.find("backbone"))
+    check_layers(*backbone, model.backbone.layers, true, where, problems);
+  if (const ModulePlan* vision = plan.find("vision"); vision != nullptr && model.vision)
+    check_layers(*vision, model.vision->layers, false, where, problems);
+  problems.raise_if_any(where);
+}
+
+}  // namespace tributary::config

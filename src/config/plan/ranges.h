@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/plan.h"
+
+namespace tributary::config {
+
+/// `0-3,8` to 0 1 2 3 8: ascending, each once, below 2^20; nothing for anything else.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> parse_ranks(std::string_view text);
+[[nodiscard]] std::string write_ranks(const std::vector<std::int64_t>& ranks);
+
+/// `embed`, then a range of layers, then `head`; nothing for anything else.
+[[nodiscard]] std::optional<StageLayers> parse_stage(const std::vector<std::string>& units);
+[[nodiscard]] std::vector<std::string> write_stage(const StageLayers& stage);
+
+}  // namespace tributary::config

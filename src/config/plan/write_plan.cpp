@@ -1,0 +1,54 @@
+#include <nlohmann/json.hpp>
+
+#include "config/plan/plan_names.h"
+#include "config/plan/ranges.h"
+#include "core/json.h"
+
+namespace tributary::config {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;  // keys as the format page lists them
+
+OrderedJson write_mesh(const MeshShape& mesh) {
+  return {{"pp", mesh.pp}, {"dp_replicate", mesh.dp_replicate}, {"dp_shard", mesh.dp_shard},
+          {"cp", mesh.cp}, {"ulysses", mesh.ulysses},           {"tp", mesh.tp},
+          {"ep", mesh.ep}};
+}
+
+OrderedJson write_module(const ModulePlan& module) {
+  OrderedJson json;
+  json["placement"] = plan_name_of(module.placement);
+  if (!module.ranks.empty()) json["ranks"] = write_ranks(module.ranks);
+  if (module.placement != Placement::kInline) json["mesh"] = write_mesh(module.mesh);
+  for (const StageLayers& stage : module.stages) json["stages"].push_back(write_stage(stage));
+  if (module.placement != Placement::kInline) json["schedule"] = plan_name_of(module.schedule);
+  json["recompute"] = plan_name_of(module.recompute);
+  json["offload"] = plan_name_of(module.offload);
+  json["train"] = plan_name_of(module.train);
+  if (module.placement == Placement::kSliced) json["share_percent"] = module.share_percent;
+  return json;
+}
+
+}  // namespace
+
+std::string write_plan(const Plan& plan) {
+  OrderedJson json{{"format", kPlanFormat}, {"modules", OrderedJson::object()}};
+  for (const ModulePlan& module : plan.modules) json["modules"][module.name] = write_module(module);
+  json["edges"] = OrderedJson::array();
+  for (const EdgePlan& edge : plan.edges)
+    json["edges"].push_back(
+        {{"from", edge.from}, {"to", edge.to}, {"via", plan_name_of(edge.via)}});
+  json["batch"] = {{"global_samples", plan.batch.global_samples},
+                   {"microbatches", plan.batch.microbatches},
+                   {"capacity_tokens", plan.batch.capacity_tokens.count},
+                   {"packing", plan_name_of(plan.batch.packing)},
+                   {"balance", plan_name_of(plan.batch.balance)}};
+  OrderedJson peaks = OrderedJson::object();
+  for (const auto& [module, bytes] : plan.predicted.peak_bytes) peaks[module] = bytes.count;
+  json["predicted"] = {{"step_ns", plan.predicted.step.count},
+                       {"lower_bound_ns", plan.predicted.lower_bound.count},
+                       {"peak_bytes", peaks}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tributary::config

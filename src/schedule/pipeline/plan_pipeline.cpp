@@ -1,0 +1,83 @@
+#include "schedule/pipeline/plan_pipeline.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace tributary::schedule {
+namespace {
+
+using config::ModulePlan;
+using config::Placement;
+using config::Plan;
+
+bool is_chain(const ModulePlan& module) { return module.placement != Placement::kInline; }
+
+void require_own_ranks(const ModulePlan& module) {
+  TRIB_REQUIRE(module.placement != Placement::kColocated && module.placement != Placement::kSliced,
+               .what = "schedule: placement has no action lists yet",
+               .where = str("modules.", module.name, ".placement"),
+               .expected = "inline, separate or flow");
+}
+
+PipelineModule chain_of(const ModulePlan& plan) {
+  PipelineModule module{.name = plan.name, .order = plan.schedule};
+  module.stages = static_cast<int>(plan.mesh.pp);
+  const std::int64_t virtual_stages = std::max<std::int64_t>(1, std::ssize(plan.stages));
+  module.chunks = static_cast<int>(virtual_stages / plan.mesh.pp);
+  module.replicas = static_cast<int>(plan.mesh.dp_replicate * plan.mesh.dp_shard);
+  module.trains.assign(static_cast<std::size_t>(virtual_stages),
+                       plan.train != config::TrainMode::kFrozen);
+  return module;
+}
+
+/// The index of the chain that runs a module: its own, or for an inline one the backbone's.
+int chain_index(const Pipeline& pipeline, const Plan& plan, const std::string& name) {
+  const std::string chain = is_chain(*plan.find(name)) ? name : "backbone";
+  const auto found = std::find_if(pipeline.modules.begin(), pipeline.modules.end(),
+                                  [&](const PipelineModule& each) { return each.name == chain; });
+  return static_cast<int>(found - pipeline.modules.begin());
+}
+
+}  // namespace
+
+Pipeline pipeline_of(const Plan& plan) {
+  Pipeline pipeline;
+  pipeline.microbatches = static_cast<int>(plan.batch.microbatches);
+  for (const ModulePlan& module : plan.modules) {
+    require_own_ranks(module);
+    if (is_chain(module)) pipeline.modules.push_back(chain_of(module));
+  }
+  const int backbone = chain_index(pipeline, plan, "backbone");
+  for (const ModulePlan& module : plan.modules)
+    if (!is_chain(module) && module.train != config::TrainMode::kFrozen)
+      pipeline.modules[backbone].trains[0] = true;
+  for (const config::EdgePlan& edge : plan.edges) {
+    const int from = chain_index(pipeline, plan, edge.from);
+    const int to = chain_index(pipeline, plan, edge.to);
+    TRIB_REQUIRE(from != backbone || to == backbone,
+                 .what = "schedule: module behind the backbone has no action lists yet",
+                 .where = str("modules.", edge.to), .expected = "modules in front of it");
+    if (from != to) pipeline.edges.push_back({.from = from, .to = to});
+  }
+  return pipeline;
+}
+
+std::vector<int> lanes_of_ranks(const Plan& plan, const PipelineMap& map) {
+  std::vector<int> lanes;
+  for (const ModulePlan& module : plan.modules) {
+    if (!is_chain(module)) continue;
+    const int index = chain_index(map.pipeline(), plan, module.name);
+    for (std::size_t i = 0; i < module.ranks.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(module.ranks[i]);
+      if (rank >= lanes.size()) lanes.resize(rank + 1, -1);
+      const config::MeshCoordinates at =
+          config::coordinates_of(module.mesh, static_cast<std::int64_t>(i));
+      const std::int64_t replica = at.dp_replicate * module.mesh.dp_shard + at.dp_shard;
+      lanes[rank] = map.lane_of({index, static_cast<int>(replica), static_cast<int>(at.pp)});
+    }
+  }
+  return lanes;
+}
+
+}  // namespace tributary::schedule
