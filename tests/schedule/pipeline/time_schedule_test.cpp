@@ -67,10 +67,24 @@ TEST(TimeSchedule, SplitsEveryLaneIntoBusyAndIdle) {
     EXPECT_EQ(lane.busy.count, 24);
     EXPECT_EQ((lane.busy + lane.idle()), time.makespan);
   }
+  // The first stage waits for the first gradient, and once its last forward is done.
+  EXPECT_EQ(time.lanes[0].warm_up.count, 6);
+  EXPECT_EQ(time.lanes[0].steady.count, 0);
+  EXPECT_EQ(time.lanes[0].drain.count, 3);
   // The last stage waits for the first forward to come down, and for the last backward to go up.
   EXPECT_EQ(time.lanes[3].warm_up.count, 3);
   EXPECT_EQ(time.lanes[3].steady.count, 0);
   EXPECT_EQ(time.lanes[3].drain.count, 6);
+}
+
+TEST(TimeSchedule, CountsAWaitRightAfterTheLastForwardAsDrain) {
+  Pipeline pipeline = make_pipeline(PipelineOrder::k1f1b, 2, 3);
+  pipeline.modules[0].times = {{{1}, {1}, {1}}, {{10}, {10}, {10}}};
+  const ScheduleTime time = time_of(schedule_passes(pipeline));
+  EXPECT_EQ(time.makespan.count, 93);
+  EXPECT_EQ(time.lanes[0].warm_up.count, 29);
+  EXPECT_EQ(time.lanes[0].steady.count, 0);
+  EXPECT_EQ(time.lanes[0].drain.count, 27 + 28);
 }
 
 TEST(TimeSchedule, CriticalPathExplainsTheMakespan) {
@@ -91,6 +105,50 @@ TEST(TimeSchedule, CriticalPathExplainsTheMakespan) {
       ASSERT_TRUE(wait.count == 0 || (!same_lane && wait == schedule.pipeline.hop));
     }
   }
+}
+
+/// When each lane starts its first action of the op and microbatch.
+std::vector<std::int64_t> starts_of(const Schedule& schedule, const Buffers& buffers, Op op,
+                                    int microbatch, const ScheduleCosts& costs) {
+  const PipelineMap map(schedule.pipeline);
+  const DependencyGraph graph(schedule, map, buffers);
+  const ScheduleTime time = time_schedule(graph, map, costs);
+  std::vector<std::int64_t> starts(schedule.lists.size(), -1);
+  for (int node = graph.actions() - 1; node >= 0; --node)
+    if (graph.action(node).op == op && graph.action(node).microbatch == microbatch)
+      starts[graph.lane_of(node)] = time.start[node].count;
+  return starts;
+}
+
+TEST(TimeSchedule, AMessageTravelsWhenBothSidesAreReady) {
+  Pipeline pipeline = make_pipeline(PipelineOrder::kGpipe, 2, 2);
+  pipeline.hop = {10};
+  const Schedule passes = schedule_passes(pipeline);
+  const PipelineMap map(passes.pipeline);
+  const auto second_forward = [&](const Buffers& buffers) {
+    return starts_of(lower_schedule(passes, buffers), buffers, Op::kForward, 1, costs_of(map))[1];
+  };
+  // Both travel from 1 and 2 on; with one buffer the second waits until the first is used, at 12.
+  EXPECT_EQ(second_forward({.receive = 2, .send = 2}), 12);
+  EXPECT_EQ(second_forward({.receive = 1, .send = 2}), 22);
+}
+
+TEST(TimeSchedule, ReplicasMeetForReductionsAndAllLanesForTheStep) {
+  Pipeline pipeline = make_pipeline(PipelineOrder::k1f1b, 2, 2);
+  pipeline.modules[0].replicas = 2;
+  const Schedule schedule = lower_schedule(schedule_passes(pipeline), {});
+  // The second replica takes ten times as long for its passes; a reduction takes 7 ns.
+  const ScheduleCosts costs{.action =
+                                [](int lane, const Action& action) {
+                                  if (action.op == Op::kReduceGradients) return Nanoseconds{7};
+                                  return Nanoseconds{is_pass(action.op) ? (lane < 2 ? 1 : 10) : 0};
+                                },
+                            .hop = {}};
+  // A stage ends after 2 microbatches of 2 passes and those of its neighbour: 5 or 6 passes.
+  EXPECT_THAT(starts_of(schedule, {}, Op::kReduceGradients, 0, costs),
+              testing::ElementsAre(60, 50, 60, 50));
+  EXPECT_THAT(starts_of(schedule, {}, Op::kOptimizerStep, 0, costs),
+              testing::ElementsAre(67, 67, 67, 67));
 }
 
 TEST(TimeSchedule, RefusesABlockedSchedule) {
