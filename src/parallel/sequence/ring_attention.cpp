@@ -87,7 +87,7 @@ struct KeysValues {
   at::Tensor values;
 };
 
-/// Walks the blocks around the ring: `rows` is that of ring rank index - step.
+/// The way of blocks around the ring: at each step this rank has that of owner(step).
 class Walk {
  public:
   Walk(const RingPlan& plan, const mesh::Group& ring) : plan_(plan), ring_(ring) {}
@@ -124,11 +124,10 @@ struct AttendRing : torch::autograd::Function<AttendRing> {
                           const c10::intrusive_ptr<RingCall>& call) {
     const Walk walk(*call->plan, call->ring);
     const at::Tensor queries = qkv.narrow(1, 0, heads);
-    const at::Tensor own = qkv.narrow(1, heads, qkv.size(1) - heads).contiguous();
     const auto f32 = qkv.options().dtype(at::kFloat);
     const at::Tensor out = at::zeros(queries.sizes(), f32);
     const at::Tensor log_sum = at::zeros({qkv.size(0), heads}, f32);
-    at::Tensor block = own;
+    at::Tensor block = qkv.narrow(1, heads, qkv.size(1) - heads).contiguous();
     for (std::int64_t step = 0; step < walk.steps(); ++step) {
       at::Tensor next;
       mesh::Pending passing;

@@ -35,6 +35,7 @@ TokenSplit::TokenSplit(std::span<const std::int32_t> cu_seqlens, const Layout& l
       first.push_back(first.back() + piece(sample, rank).count +
                       piece(sample, 2 * ring_ranks_ - 1 - rank).count);
   }
+  if (is_whole_) return;  // every microbatch of one rank comes here
   const std::vector<std::int64_t> row = row_of(ring_index_);
   const auto count = static_cast<std::ptrdiff_t>(row.size()) / slices_;
   kept_.assign(row.begin() + slice * count, row.begin() + (slice + 1) * count);

@@ -47,7 +47,8 @@ class TokenSplit {
   /// Boundaries of what this ring rank's row holds of each sample, the padding as one more.
   [[nodiscard]] std::vector<std::int32_t> row_boundaries() const;
 
-  /// Tokens of the pack that this rank works on, all its tp ranks together; -1: padding.
+  /// Tokens of the pack that this rank works on, all its tp ranks together; -1: padding. Empty
+  /// where it keeps the whole.
   [[nodiscard]] const std::vector<std::int64_t>& kept() const { return kept_; }
   /// What this rank keeps of a value of each token, `padding` where there is none.
   /// shape: [..., tokens] -> returns [..., kept]

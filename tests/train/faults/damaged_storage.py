@@ -3,15 +3,14 @@
 usage: damaged_storage.py TRIBUTARY [unittest arguments]
 """
 
-import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import rank_job
+import same_bits
 import tiny_run
 import two_nodes
 
@@ -19,19 +18,10 @@ PROGRAM = None
 STEPS = 6
 
 
-class DamagedStorage(unittest.TestCase):
+class DamagedStorage(same_bits.SameBits):
     @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.shared = pathlib.Path(cls.folder.name)
-        tiny_run.make_workplace(cls.shared)
+    def run_straight(cls):
         cls.finish("straight", [])
-        cls.losses = rank_job.losses_of(cls.shared / "straight")
-        cls.tensors = rank_job.tensors_of(cls.shared / "straight")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     @classmethod
     def commands(cls, name, *arguments):
@@ -54,10 +44,6 @@ class DamagedStorage(unittest.TestCase):
                 (line,) = rank_job.causes_in(said)
                 for word in words:
                     self.assertIn(word, line)
-
-    def expect_same_bits(self, name):
-        self.assertEqual(rank_job.losses_of(self.shared / name), self.losses)
-        self.assertEqual(rank_job.tensors_of(self.shared / name), self.tensors)
 
     # --- a full disk
 

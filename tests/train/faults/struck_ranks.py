@@ -6,14 +6,13 @@ usage: struck_ranks.py TRIBUTARY [unittest arguments]; TRIB_TEST_FULL=1: every r
 
 import collections
 import os
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import rank_job
+import same_bits
 import tiny_run
 
 PROGRAM = None
@@ -38,19 +37,10 @@ def cells():
     return [*killed, ("stop", 1, "forward"), ("stop", 0, "collective"), ("stop", 2, "checkpoint")]
 
 
-class StruckRanks(unittest.TestCase):
+class StruckRanks(same_bits.SameBits):
     @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.shared = pathlib.Path(cls.folder.name)
-        tiny_run.make_workplace(cls.shared)
+    def run_straight(cls):
         rank_job.run_to_the_end(cls.commands("straight"))
-        cls.losses = rank_job.losses_of(cls.shared / "straight")
-        cls.tensors = rank_job.tensors_of(cls.shared / "straight")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     @classmethod
     def config(cls, name):
@@ -70,10 +60,6 @@ class StruckRanks(unittest.TestCase):
         return [f"drill.fault={fault}", f"drill.rank={rank}", f"drill.step={STRUCK_AT}",
                 f"drill.section={section}", "drill.after_seconds=0.25",
                 f"parallel.lost_after_seconds={LOST_AFTER}"]
-
-    def expect_same_bits(self, name):
-        self.assertEqual(rank_job.losses_of(self.shared / name), self.losses)
-        self.assertEqual(rank_job.tensors_of(self.shared / name), self.tensors)
 
     def strike(self, name, fault, rank, section):
         """Returns how long the last of the others took to leave."""

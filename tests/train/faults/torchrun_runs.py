@@ -3,13 +3,12 @@
 usage: torchrun_runs.py TRIBUTARY [unittest arguments]
 """
 
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import rank_job
+import same_bits
 import tiny_run
 import two_nodes
 
@@ -17,19 +16,10 @@ PROGRAM = None
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]  # what the script torchrun runs
 
 
-class Torchrun(unittest.TestCase):
+class Torchrun(same_bits.SameBits):
     @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.shared = pathlib.Path(cls.folder.name)
-        tiny_run.make_workplace(cls.shared)
+    def run_straight(cls):
         rank_job.run_to_the_end([cls.train("straight")] * 2)
-        cls.losses = rank_job.losses_of(cls.shared / "straight")
-        cls.tensors = rank_job.tensors_of(cls.shared / "straight")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     @classmethod
     def train(cls, name, *arguments):
@@ -40,10 +30,6 @@ class Torchrun(unittest.TestCase):
             checkpoint={"every": 2}, metrics={"tensorboard": False},
             parallel={"heartbeat_seconds": 0.1, "lost_after_seconds": 5})
         return [PROGRAM, "train", str(config), *arguments]
-
-    def expect_same_bits(self, name):
-        self.assertEqual(rank_job.losses_of(self.shared / name), self.losses)
-        self.assertEqual(rank_job.tensors_of(self.shared / name), self.tensors)
 
     def test_a_killed_rank_leads_to_a_restart_and_the_same_bits(self):
         command = [*TORCHRUN, "--standalone", "--no-python", "--nproc-per-node=2",
