@@ -68,14 +68,11 @@ class ShapeCheck {
 };
 
 void check_availability(const MeshShape& shape, Problems& problems) {
-  const std::array<std::pair<const char*, std::int64_t>, 2> axes{
-      {{"parallel.pp", shape.pp}, {"parallel.ep", shape.ep}}};
-  for (const auto& [key, value] : axes)
-    if (value > 1)
-      problems.add({.what = "config: axis is not available yet",
-                    .where = str(key, " = ", value),
-                    .expected = "1",
-                    .fix = str("set ", key, " to 1")});
+  if (shape.ep > 1)
+    problems.add({.what = "config: axis is not available yet",
+                  .where = str("parallel.ep = ", shape.ep),
+                  .expected = "1",
+                  .fix = "set parallel.ep to 1"});
 }
 
 void check_backbone(const MeshShape& shape, const BackboneConfig& backbone, ShapeCheck& check) {

@@ -110,6 +110,7 @@ void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::
 struct PipelineSection {
   PipelineOrder schedule = PipelineOrder::k1f1b;
   std::int64_t microbatches = 1;
+  std::int64_t vision_stages = 0;   // of pp, those of the vision tower alone
   std::int64_t virtual_stages = 1;  // of a rank; the V-shaped orders take 2 in any case
   std::vector<std::int64_t> layers_per_stage =
       {};  // [pp * virtual stages]; empty: as even as can be
@@ -121,6 +122,12 @@ struct PipelineSection {
 /// errors: Fault::kInput as check_plan, or when layers_per_stage do not add up to the model
 [[nodiscard]] Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline,
                                const RunConfig& run, const ModelConfig& model);
+
+/// The run that the plan of `parallel.plan` makes of a configuration: degrees, stages, schedule,
+/// recompute, offload, frozen modules and batch are the plan's. Without a plan the same.
+///
+/// errors: Fault::kInput as read_plan, or listing all that the trainer cannot do
+[[nodiscard]] RunConfig apply_plan(RunConfig config);
 
 /// Virtual stages of a rank that an order takes: 1, 2, or 0 for two or more.
 [[nodiscard]] std::int64_t virtual_stages_of(PipelineOrder order);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "config/pipeline_order.h"
 #include "core/units.h"
 
 namespace tributary::config {
@@ -15,11 +16,11 @@ enum class Packing { kNone, kOnlineBestFit, kBestFitDecreasing };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
 enum class Shard { kParameters, kOptimizer };
-enum class Release { kAfterForward, kNever };
+enum class Release { kAuto, kAfterForward, kNever };
 enum class ReduceDtype { kFloat32, kSame };
 enum class Offload { kNone, kOptimizer, kParameters };
 enum class DrillFault { kNone, kKill, kStop, kFail };
-enum class DrillPlace { kForward, kBackward, kCollective, kOptimizer, kCheckpoint };
+enum class DrillPlace { kForward, kBackward, kCollective, kAction, kOptimizer, kCheckpoint };
 
 /// What happens where and how long.
 struct RunSection {
@@ -162,9 +163,13 @@ struct ParallelSection {
   Degree ulysses = {};
   Degree tp = {};
   Degree pp = {};
+  PipelineOrder schedule = PipelineOrder::k1f1b;
+  std::int64_t vision_stages = 0;   // of the stages those that hold the vision tower alone
+  std::string plan = {};            // file that decides placement instead of this section
+  std::int64_t virtual_stages = 1;  // of a rank; orders that need more take theirs
   Degree ep = {};
   Shard shard = Shard::kParameters;
-  Release release = Release::kAfterForward;
+  Release release = Release::kAuto;
   std::int64_t prefetch = 1;  // units gathered ahead
   ReduceDtype reduce_dtype = ReduceDtype::kFloat32;
   Offload offload = Offload::kNone;
@@ -184,6 +189,7 @@ struct DrillSection {
   std::int64_t rank = 0;
   std::int64_t step = 1;
   DrillPlace section = DrillPlace::kForward;
+  std::int64_t action = 0;   // of the list of the step, with kAction
   double after_seconds = 0;  // that the rank rests in the section before
 
   friend bool operator==(const DrillSection&, const DrillSection&) = default;

@@ -180,6 +180,20 @@ Pending Group::exchange(const at::Tensor& send, int to, const at::Tensor& receiv
                [&] { return transport_->exchange(send.detach(), to, receive.detach(), from); });
 }
 
+Pending Group::send(const at::Tensor& values, int to, int tag) const {
+  TRIB_CHECK(values.is_contiguous() && to != index() && to >= 0 && to < size(),
+             .what = "mesh: message cannot be sent", .where = name_, .found = str("to ", to));
+  return start("send", static_cast<std::int64_t>(values.nbytes()),
+               [&] { return transport_->send(values.detach(), to, tag); });
+}
+
+Pending Group::receive(const at::Tensor& values, int from, int tag) const {
+  TRIB_CHECK(values.is_contiguous() && from != index() && from >= 0 && from < size(),
+             .what = "mesh: message cannot be received", .where = name_,
+             .found = str("from ", from));
+  return start("receive", 0, [&] { return transport_->receive(values.detach(), from, tag); });
+}
+
 namespace {
 
 template <class Value>

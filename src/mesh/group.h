@@ -64,6 +64,8 @@ class Transport {
                                                     std::vector<std::int64_t> receive_rows) = 0;
   virtual std::unique_ptr<Pending::Work> exchange(at::Tensor send, int to, at::Tensor receive,
                                                   int from) = 0;
+  virtual std::unique_ptr<Pending::Work> send(at::Tensor values, int to, int tag) = 0;
+  virtual std::unique_ptr<Pending::Work> receive(at::Tensor values, int from, int tag) = 0;
 };
 
 /// Ranks that communicate, in one order that all of them agree on.
@@ -100,6 +102,11 @@ class Group {
   /// Sends to one member and receives from another at once: a step of a ring.
   [[nodiscard]] Pending exchange(const at::Tensor& send, int to, const at::Tensor& receive,
                                  int from) const;
+  /// One way, from one member to another. The receiver knows shape, type and tag; on one way
+  /// messages are received in the order in which they are sent. Only in groups that do nothing
+  /// else.
+  [[nodiscard]] Pending send(const at::Tensor& values, int to, int tag) const;
+  [[nodiscard]] Pending receive(const at::Tensor& values, int from, int tag) const;
 
   // Whole numbers that the host knows: small, blocking.
   [[nodiscard]] std::vector<std::int64_t> sum(std::vector<std::int64_t> values) const;

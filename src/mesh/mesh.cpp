@@ -1,6 +1,7 @@
 #include "mesh/mesh.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/text.h"
 #include "mesh/transport/transports.h"
@@ -77,6 +78,14 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
   cp_ = along("cp", {.cp = true});
   ulysses_ = along("ulysses", {.ulysses = true});
   tp_ = along("tp", {.tp = true});
+  constexpr std::array<const char*, 4> kLinks{"pp.activations.down", "pp.activations.up",
+                                              "pp.gradients.down", "pp.gradients.up"};
+  for (std::size_t link = 0; link < kLinks.size(); ++link)
+    stages_[link] = along(kLinks[link], {.pp = true});
+  const std::vector<int> chain = members(shape, at_, {.pp = true});
+  const int begin = chain[static_cast<std::size_t>(options.first_of_backbone)];
+  if (begin != chain.back() && (rank == begin || rank == chain.back()))
+    end_stages_ = open("pp.ends", {begin, chain.back()});
   if (options.kv_heads > 0 && shape.tp > options.kv_heads) {
     const std::int64_t copies = shape.tp / options.kv_heads;
     std::vector<int> ranks = members(shape, at_, {.tp = true});
@@ -90,8 +99,9 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
 Traffic Mesh::traffic() const {
   Traffic total;
   for (const Group* group : {&world_, &saving_, &shard_, &shard_reduce_, &replicate_, &sequence_,
-                             &cp_, &ulysses_, &tp_, &kv_replicas_})
+                             &cp_, &ulysses_, &tp_, &kv_replicas_, &end_stages_})
     total += group->traffic();
+  for (const Group& link : stages_) total += link.traffic();
   return total;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,10 +21,20 @@ struct MeshOptions {
   c10::Device device = c10::kCPU;  // decides the transport: Gloo or NCCL
   double timeout_seconds = 60;     // of one collective; of world() and saving() at least 600
   std::string interface;           // of Gloo; empty: that of the host's name
+  int first_of_backbone = 0;       // pp coordinate; end_stages() begins there
   std::int64_t kv_heads = 0;       // of the backbone; 0: kv_replicas() is single
   // Called as soon as a collective of any group but saving() is under way, by the thread that
   // issued it.
   std::function<void()> on_collective = {};
+};
+
+/// What travels between pipeline stages, and which way. Each is a link of its own, so that none
+/// waits behind another.
+enum class StageLink : std::uint8_t {
+  kActivationsDown,  // to a higher pp coordinate
+  kActivationsUp,
+  kGradientsDown,
+  kGradientsUp,
 };
 
 /// The ranks of a module as a grid with named axes, and the groups in which they communicate.
@@ -57,6 +68,13 @@ class Mesh {
   [[nodiscard]] const Group& cp() const { return cp_; }
   [[nodiscard]] const Group& ulysses() const { return ulysses_; }
   [[nodiscard]] const Group& tp() const { return tp_; }
+  /// The pipeline stages of this rank's replica, for messages: the index is the pp coordinate.
+  [[nodiscard]] const Group& stages(StageLink link) const {
+    return stages_[static_cast<std::size_t>(link)];
+  }
+  /// The first and the last stage of the backbone in this rank's replica; this rank alone if it is
+  /// neither.
+  [[nodiscard]] const Group& end_stages() const { return end_stages_; }
   /// The tp ranks that hold the same key and value heads: tp / kv_heads neighbours, or this rank
   /// alone where heads are not fewer than ranks.
   [[nodiscard]] const Group& kv_replicas() const { return kv_replicas_; }
@@ -67,9 +85,9 @@ class Mesh {
     return at_.dp_replicate * shape_.dp_shard + at_.dp_shard;
   }
   /// Whether this rank counts for its replica where a sum must take every sample once.
-  [[nodiscard]] bool leads_replica() const {
-    return at_.cp == 0 && at_.ulysses == 0 && at_.tp == 0;
-  }
+  [[nodiscard]] bool leads_replica() const { return at_.pp == 0 && leads_stage(); }
+  /// Whether it counts for what its stage alone knows.
+  [[nodiscard]] bool leads_stage() const { return at_.cp == 0 && at_.ulysses == 0 && at_.tp == 0; }
   /// Of all groups.
   [[nodiscard]] Traffic traffic() const;
 
@@ -78,7 +96,8 @@ class Mesh {
   config::MeshCoordinates at_;
   int rank_ = 0;
   Group world_, saving_, shard_, shard_reduce_, replicate_, sequence_, cp_, ulysses_, tp_,
-      kv_replicas_;
+      kv_replicas_, end_stages_;
+  std::array<Group, 4> stages_;  // by StageLink
 };
 
 }  // namespace tributary::mesh

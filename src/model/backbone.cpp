@@ -1,5 +1,7 @@
 #include "model/backbone.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 
 #include "core/error.h"
@@ -21,21 +23,53 @@ Backbone::Backbone(const config::BackboneConfig& config, const std::string& pref
                    const parallel::Layout& layout,
                    std::vector<std::unique_ptr<parallel::Unit>>& units)
     : config_(config) {
-  embedding_unit_ = &add_unit(units, "embed", layout);
+  embedding_unit_ = &add_unit(units, "embed", layout.at_stage(layout.first_of_backbone()));
   embedding_.emplace(*embedding_unit_, prefix + "embed_tokens", config.vocab, config.width,
                      config.initializer_range);
   layers_.reserve(static_cast<std::size_t>(config.layers));
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    parallel::Unit& unit = add_unit(units, str("layers.", i), layout);
+    parallel::Unit& unit = add_unit(units, str("layers.", i), layout.at_stage(stage_of(i)));
     layer_units_.push_back(&unit);
     layers_.emplace_back(unit, config, str(prefix, "layers.", i));
   }
+  add_head(prefix, layout.at_stage(layout.virtual_stages() - 1), units);
+}
+
+void Backbone::add_head(const std::string& prefix, const parallel::Layout& layout,
+                        std::vector<std::unique_ptr<parallel::Unit>>& units) {
   head_unit_ = &add_unit(units, "head", layout);
-  final_norm_.emplace(*head_unit_, prefix + "norm", config.width, config.norm_epsilon);
-  if (config.tied_head)
+  final_norm_.emplace(*head_unit_, prefix + "norm", config_.width, config_.norm_epsilon);
+  if (!config_.tied_head) {
+    head_.emplace(*head_unit_, "lm_head", config_.vocab, config_.width, config_.initializer_range);
+    return;
+  }
+  if (layout.holder(layout.first_of_backbone()) == layout.holder(layout.virtual_stage)) {
     head_.emplace(*embedding_unit_, *embedding_);
-  else
-    head_.emplace(*head_unit_, "lm_head", config.vocab, config.width, config.initializer_range);
+    return;
+  }
+  // In a unit of its own, so that it is cut over the ranks as the embedding is.
+  head_.emplace(add_unit(units, "tied_head", layout), prefix + "embed_tokens", config_.vocab,
+                config_.width, config_.initializer_range);
+  for (parallel::Parameter* copy : {&embedding_->weight(), &head_->weight()}) {
+    copy->split.copies = &layout.mesh->end_stages();
+    copy->split.partial_gradient = true;
+  }
+}
+
+Backbone::Layers Backbone::layers_of(int stage) const {
+  if (!layout().stages) return {0, layers_.size()};
+  const config::StageLayers& own = layout().stages->layers[static_cast<std::size_t>(stage)];
+  const auto first = static_cast<std::size_t>(own.first);
+  return {first, first + static_cast<std::size_t>(own.layers)};
+}
+
+int Backbone::stage_of(std::int64_t layer) const {
+  if (!layout().stages) return 0;
+  const std::vector<config::StageLayers>& stages = layout().stages->layers;
+  const auto holds = [layer](const config::StageLayers& each) {
+    return layer >= each.first && layer < each.first + each.layers;
+  };
+  return static_cast<int>(std::ranges::find_if(stages, holds) - stages.begin());
 }
 
 at::Tensor Backbone::embed(const at::Tensor& token_ids) const {
@@ -53,7 +87,7 @@ at::Tensor Backbone::head(const at::Tensor& hidden) const {
                              [this](const at::Tensor& x) { return (*head_)(x); });
 }
 
-std::shared_ptr<const PackContext> Backbone::context_of(const at::Tensor& embedded,
+std::shared_ptr<const PackContext> Backbone::context_of(const at::Tensor& hidden,
                                                         const at::Tensor& position_ids,
                                                         const parallel::TokenSplit& split) const {
   TRIB_CHECK(position_ids.dim() == 2 && position_ids.size(0) == 3 &&
@@ -62,24 +96,25 @@ std::shared_ptr<const PackContext> Backbone::context_of(const at::Tensor& embedd
              .found = tributary::str("position_ids ", position_ids.sizes(), ", ", split.tokens(),
                                      " tokens"),
              .expected = "position_ids [3, tokens]");
-  const at::Tensor positions = split.keep(position_ids, /*padding=*/0).to(embedded.device());
+  const at::Tensor positions = split.keep(position_ids, /*padding=*/0).to(hidden.device());
   // Shared by the layers that run again in backward, after this call has returned.
   return std::make_shared<const PackContext>(PackContext{
-      .rotary = ops::make_rotary_table(rotary_angles(config_, positions), embedded.scalar_type()),
-      .attention = parallel::PackAttention(split, embedding_unit_->layout(), embedded.device())});
+      .rotary = ops::make_rotary_table(rotary_angles(config_, positions), hidden.scalar_type()),
+      .attention = parallel::PackAttention(split, layout(), hidden.device())});
 }
 
-at::Tensor Backbone::forward(const at::Tensor& embedded, const at::Tensor& position_ids,
+at::Tensor Backbone::forward(int stage, const at::Tensor& hidden, const at::Tensor& position_ids,
                              const parallel::TokenSplit& split) const {
-  const auto context = context_of(embedded, position_ids, split);
-  at::Tensor hidden = embedded;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  const auto context = context_of(hidden, position_ids, split);
+  const auto [first, end] = layers_of(stage);
+  at::Tensor passed = hidden;
+  for (std::size_t i = first; i < end; ++i) {
     const DecoderLayer& layer = layers_[i];
-    hidden = parallel::run_layer(
-        *layer_units_[i], keep_, hidden,
+    passed = parallel::run_layer(
+        *layer_units_[i], keep_, passed,
         [&layer, context](const at::Tensor& input) { return layer(input, *context); });
   }
-  return normalise(hidden);
+  return is_last(stage) ? normalise(passed) : passed;
 }
 
 void Backbone::set_keep(parallel::Keep keep) {
@@ -87,45 +122,46 @@ void Backbone::set_keep(parallel::Keep keep) {
   for (DecoderLayer& layer : layers_) layer.set_keep(keep);
 }
 
-at::Tensor Backbone::prefill(const at::Tensor& embedded, const at::Tensor& position_ids,
+at::Tensor Backbone::prefill(int stage, const at::Tensor& hidden, const at::Tensor& position_ids,
                              std::span<const std::int32_t> cu_seqlens, KvCache& cache) const {
   const at::NoGradGuard no_grad;
-  const parallel::TokenSplit split(cu_seqlens, embedding_unit_->layout());
+  const parallel::TokenSplit split(cu_seqlens, layout());
   TRIB_CHECK(split.is_whole(), .what = "model: a prompt is split over ranks",
              .expected = "parallel::TokensWhole around prefill and decode");
-  const auto context = context_of(embedded, position_ids, split);
-  cache.start(cu_seqlens, position_ids.to(embedded.device()), config_.layers);
-  at::Tensor hidden = embedded;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  const auto context = context_of(hidden, position_ids, split);
+  const auto [first, end] = layers_of(stage);
+  at::Tensor passed = hidden;
+  for (std::size_t i = first; i < end; ++i) {
     const parallel::Whole whole(*layer_units_[i]);
     const auto [queries, keys] = layers_[i].local_heads();
-    const at::Tensor heads = layers_[i].project(hidden, context->rotary);
+    const at::Tensor heads = layers_[i].project(passed, context->rotary);
     cache.fill(static_cast<std::int64_t>(i), heads.narrow(1, queries, 2 * keys));
-    hidden = layers_[i].finish(hidden, context->attention(heads, queries, keys));
+    passed = layers_[i].finish(passed, context->attention(heads, queries, keys));
   }
+  if (!is_last(stage)) return passed;
   std::vector<std::int64_t> last_tokens;
   for (std::size_t i = 1; i < cu_seqlens.size(); ++i) last_tokens.push_back(cu_seqlens[i] - 1);
-  const at::Tensor rows = at::tensor(last_tokens, at::kLong).to(hidden.device());
-  return normalise(hidden.index_select(0, rows));
+  const at::Tensor rows = at::tensor(last_tokens, at::kLong).to(passed.device());
+  return normalise(passed.index_select(0, rows));
 }
 
-at::Tensor Backbone::decode(const at::Tensor& token_ids, KvCache& cache) const {
+at::Tensor Backbone::decode(int stage, const at::Tensor& hidden, KvCache& cache) const {
   const at::NoGradGuard no_grad;
-  cache.advance();
-  at::Tensor hidden = embed(token_ids);
   const ops::RotaryTable rotary =
       ops::make_rotary_table(rotary_angles(config_, cache.positions()), hidden.scalar_type());
   const at::Tensor hidden_columns = cache.hidden_columns(hidden.scalar_type());
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  const auto [first, end] = layers_of(stage);
+  at::Tensor passed = hidden;
+  for (std::size_t i = first; i < end; ++i) {
     const parallel::Whole whole(*layer_units_[i]);
     const auto [queries, keys] = layers_[i].local_heads();
-    const at::Tensor heads = layers_[i].project(hidden, rotary);
+    const at::Tensor heads = layers_[i].project(passed, rotary);
     const at::Tensor kept =
         cache.append(static_cast<std::int64_t>(i), heads.narrow(1, queries, 2 * keys));
     const at::Tensor query = heads.narrow(1, 0, queries).contiguous();
-    hidden = layers_[i].finish(hidden, ops::attend_cached(query, kept, hidden_columns));
+    passed = layers_[i].finish(passed, ops::attend_cached(query, kept, hidden_columns));
   }
-  return normalise(hidden);
+  return is_last(stage) ? normalise(passed) : passed;
 }
 
 }  // namespace tributary::model

@@ -21,39 +21,57 @@ namespace tributary::model {
 
 /// The decoder-only language model that encoders feed: token embedding, layers, norm, head.
 ///
-/// It takes embedded inputs, so that a family can put vision features in their places first.
+/// It takes embedded inputs, so that a family can put vision features in their places first. Where
+/// a pipeline cuts it, each virtual stage runs its layers; the last one ends with the norm.
 class Backbone {
  public:
   /// Appends its units: backbone.embed, backbone.layers.<n>, backbone.head. `prefix` begins the
   /// names of all parameters but the head's: model.
+  ///
+  /// A head that is tied to an embedding on another rank is a copy of it, backbone.tied_head.
   Backbone(const config::BackboneConfig& config, const std::string& prefix,
            const parallel::Layout& layout, std::vector<std::unique_ptr<parallel::Unit>>& units);
   Backbone(const Backbone&) = delete;
   Backbone& operator=(const Backbone&) = delete;
 
-  /// shape: token_ids [tokens] i64 -> returns [tokens, width]
+  /// shape: token_ids [tokens] i64 -> returns [tokens, width]; on the first stage
   [[nodiscard]] at::Tensor embed(const at::Tensor& token_ids) const;
 
-  /// shape: embedded [tokens that this rank keeps, width], position_ids [3, tokens of the pack] i64
-  ///        -> returns the final hidden states, shaped as embedded, normalised
-  [[nodiscard]] at::Tensor forward(const at::Tensor& embedded, const at::Tensor& position_ids,
+  /// shape: hidden [tokens that this rank keeps, width] of the stage before, or embedded;
+  ///        position_ids [3, tokens of the pack] i64 -> returns the hidden states after the stage,
+  ///        shaped as hidden; after the last one normalised
+  [[nodiscard]] at::Tensor forward(int stage, const at::Tensor& hidden,
+                                   const at::Tensor& position_ids,
                                    const parallel::TokenSplit& split) const;
-  /// shape: hidden [rows, width] -> returns [rows, vocab]
+  /// shape: hidden [rows, width] -> returns [rows, vocab]; on the last stage
   [[nodiscard]] at::Tensor head(const at::Tensor& hidden) const;
   [[nodiscard]] const parallel::LanguageHead& language_head() const { return *head_; }
 
   /// Runs whole prompts and starts the cache with them.
-  /// shape: returns the final hidden state of each sample's last token [samples, width]
-  [[nodiscard]] at::Tensor prefill(const at::Tensor& embedded, const at::Tensor& position_ids,
+  /// shape: returns [tokens, width]; of the last stage the final hidden state of each sample's last
+  ///        token [samples, width]
+  [[nodiscard]] at::Tensor prefill(int stage, const at::Tensor& hidden,
+                                   const at::Tensor& position_ids,
                                    std::span<const std::int32_t> cu_seqlens, KvCache& cache) const;
-  /// shape: token_ids [samples] i64 -> returns [samples, width]
-  [[nodiscard]] at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) const;
+  /// shape: hidden [samples, width] of the newest tokens -> returns [samples, width]
+  [[nodiscard]] at::Tensor decode(int stage, const at::Tensor& hidden, KvCache& cache) const;
 
   void set_keep(parallel::Keep keep);
 
  private:
+  [[nodiscard]] const parallel::Layout& layout() const { return embedding_unit_->layout(); }
+  /// Layers [first, end) of a virtual stage.
+  struct Layers {
+    std::size_t first = 0;
+    std::size_t end = 0;
+  };
+  [[nodiscard]] Layers layers_of(int stage) const;
+  [[nodiscard]] int stage_of(std::int64_t layer) const;
+  [[nodiscard]] bool is_last(int stage) const { return stage + 1 == layout().virtual_stages(); }
+  void add_head(const std::string& prefix, const parallel::Layout& layout,
+                std::vector<std::unique_ptr<parallel::Unit>>& units);
   [[nodiscard]] std::shared_ptr<const PackContext> context_of(
-      const at::Tensor& embedded, const at::Tensor& position_ids,
+      const at::Tensor& hidden, const at::Tensor& position_ids,
       const parallel::TokenSplit& split) const;
   [[nodiscard]] at::Tensor normalise(const at::Tensor& hidden) const;
 

@@ -48,6 +48,7 @@ std::int64_t draw_token(const at::Tensor& logits, const Decoding& decoding, Rand
 std::vector<std::int64_t> choose_tokens(Model& model, const at::Tensor& hidden,
                                         const std::vector<std::size_t>& samples, std::int64_t step,
                                         const Decoding& decoding) {
+  if (!model.layout().holds_head()) return std::vector<std::int64_t>(samples.size());
   const at::Tensor logits = model.head(hidden).to(at::kFloat);
   if (decoding.temperature == 0) {
     const at::Tensor best = at::argmax(logits, -1).to(at::kCPU).contiguous();
@@ -65,12 +66,13 @@ std::vector<std::int64_t> choose_tokens(Model& model, const at::Tensor& hidden,
 
 /// Every rank goes on with the same tokens: how many steps follow depends on them, and two machines
 /// may round two equal scores differently.
-std::vector<std::int64_t> tokens_of_rank_0(const parallel::Layout& layout,
-                                           std::vector<std::int64_t> tokens) {
-  const auto& world = layout.mesh->world();
-  if (world.is_single()) return tokens;
-  if (world.index() != 0) std::ranges::fill(tokens, 0);
-  return world.sum(std::move(tokens));
+std::vector<std::int64_t> tokens_of_one_rank(const parallel::Layout& layout,
+                                             std::vector<std::int64_t> tokens) {
+  const mesh::Mesh& mesh = *layout.mesh;
+  if (mesh.world().is_single()) return tokens;
+  const bool decides = layout.holds_head() && mesh.data_index() == 0 && mesh.leads_stage();
+  if (!decides) std::ranges::fill(tokens, 0);
+  return mesh.world().sum(std::move(tokens));
 }
 
 }  // namespace
@@ -89,7 +91,7 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
   at::Tensor hidden = model.prefill(prompts, cache);
   for (std::int64_t step = 0;; ++step) {
     const std::vector<std::int64_t> tokens =
-        tokens_of_rank_0(model.layout(), choose_tokens(model, hidden, samples, step, decoding));
+        tokens_of_one_rank(model.layout(), choose_tokens(model, hidden, samples, step, decoding));
     std::vector<std::int64_t> going_on;  // rows of the cache
     std::vector<std::int64_t> new_tokens;
     std::vector<std::size_t> next_samples;
@@ -105,9 +107,9 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
     }
     if (going_on.empty() || step + 1 == decoding.max_new_tokens) return answers;
     if (going_on.size() < samples.size())
-      cache.keep(at::tensor(going_on, at::kLong).to(hidden.device()));
+      cache.keep(at::tensor(going_on, at::kLong).to(prompts.input_ids.device()));
     samples = std::move(next_samples);
-    hidden = model.decode(at::tensor(new_tokens, at::kLong).to(hidden.device()), cache);
+    hidden = model.decode(at::tensor(new_tokens, at::kLong).to(prompts.input_ids.device()), cache);
   }
 }
 

@@ -63,7 +63,8 @@ at::Tensor KvCache::append(std::int64_t layer, const at::Tensor& keys_values) {
 void KvCache::keep(const at::Tensor& samples) {
   starts_ = starts_.index_select(0, samples);
   next_positions_ = next_positions_.index_select(0, samples);
-  for (at::Tensor& layer : layers_) layer = layer.index_select(0, samples);
+  for (at::Tensor& layer : layers_)  // of other pipeline stages there is nothing
+    if (layer.defined()) layer = layer.index_select(0, samples);
 }
 
 at::Tensor KvCache::positions() const { return (next_positions_ - 1).unsqueeze(0).expand({3, -1}); }

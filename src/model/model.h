@@ -46,22 +46,32 @@ class Model {
   [[nodiscard]] std::span<const std::unique_ptr<parallel::Unit>> units() const { return units_; }
 
   /// shape: returns the final hidden states [tokens, width], normalised, before the head; where the
-  ///        layout splits tokens, those that this rank keeps (parallel::TokenSplit)
+  ///        layout splits tokens, those that this rank keeps (parallel::TokenSplit). Undefined on
+  ///        ranks that hold an earlier pipeline stage alone
   /// errors: Fault::kInput when media rows and placeholders do not match
-  /// collective: over shard, tp, cp and ulysses; all ranks take part, whatever media their batch
-  /// holds
-  [[nodiscard]] virtual at::Tensor forward(const PackedBatch& batch) = 0;
+  /// collective: over shard, tp, cp, ulysses and pp; all ranks take part, whatever media their
+  /// batch holds
+  [[nodiscard]] at::Tensor forward(const PackedBatch& batch);
+  /// One virtual stage of it, which this rank holds.
+  /// shape: input [rows, width] as the stage before returned it, undefined for the first -> returns
+  ///        [rows, width]
+  [[nodiscard]] virtual at::Tensor run_stage(int stage, const PackedBatch& batch,
+                                             const at::Tensor& input) = 0;
+  /// Memory for what a virtual stage takes from the one before. shape: [rows, width]
+  [[nodiscard]] virtual at::Tensor empty_input(int stage, const PackedBatch& batch) const;
+
   /// shape: hidden [rows, width] -> [rows, vocab]
   [[nodiscard]] virtual at::Tensor head(const at::Tensor& hidden) = 0;
   /// The block behind `head`, for losses.
   [[nodiscard]] virtual const parallel::LanguageHead& language_head() const = 0;
 
   /// Runs the prompts of all samples and fills a fresh cache.
-  /// shape: returns the final hidden state of each sample's last token [samples, width]
-  [[nodiscard]] virtual at::Tensor prefill(const PackedBatch& batch, KvCache& cache) = 0;
+  /// shape: returns the final hidden state of each sample's last token [samples, width]; undefined
+  ///        as for `forward`
+  [[nodiscard]] at::Tensor prefill(const PackedBatch& batch, KvCache& cache);
   /// One more token for every sample in the cache.
-  /// shape: token_ids [samples] i64 -> returns [samples, width]
-  [[nodiscard]] virtual at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) = 0;
+  /// shape: token_ids [samples] i64 -> returns [samples, width], or undefined
+  [[nodiscard]] at::Tensor decode(const at::Tensor& token_ids, KvCache& cache);
 
   /// What is kept of the layers of a module for backward.
   using KeepOf = std::function<parallel::Keep(std::string_view module)>;
@@ -73,6 +83,12 @@ class Model {
                      std::span<const std::string> offload = {});
 
  protected:
+  [[nodiscard]] virtual at::Tensor prefill_stage(int stage, const PackedBatch& batch,
+                                                 const at::Tensor& input, KvCache& cache) = 0;
+  /// shape: input [samples, width], undefined for the first stage, which embeds the tokens
+  [[nodiscard]] virtual at::Tensor decode_stage(int stage, const at::Tensor& token_ids,
+                                                const at::Tensor& input, KvCache& cache) = 0;
+
   Model(config::ModelConfig config, parallel::Layout layout)
       : config_(std::move(config)), layout_(std::move(layout)) {}
   config::ModelConfig config_;

@@ -27,6 +27,7 @@ class LanguageHead {
   [[nodiscard]] at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const;
   /// Where the weight lies: whole around every call.
   [[nodiscard]] Unit& unit() const { return *unit_; }
+  [[nodiscard]] Parameter& weight() const { return *weight_; }
 
  private:
   Unit* unit_;

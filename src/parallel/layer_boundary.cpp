@@ -4,6 +4,9 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "parallel/stage/weight_queue.h"
+#include "parallel/unit_chain.h"
+
 namespace tributary::parallel {
 namespace {
 
@@ -29,6 +32,11 @@ struct Layer : torch::CustomClassHolder {
 };
 
 bool runs_again(Keep keep) { return keep == Keep::kInput || keep == Keep::kInputOnHost; }
+
+/// Where weight gradients of the unit wait, if they do.
+WeightQueue* put_off(const Unit& unit) {
+  return unit.layout().chain ? unit.layout().chain->put_off() : nullptr;
+}
 
 /// Where an input waits for backward. The copy is made in the order of the stream.
 at::Tensor rest(const at::Tensor& input, Keep keep) {
@@ -70,7 +78,11 @@ struct Boundary : torch::autograd::Function<Boundary> {
     const at::Tensor gradient = layer->input.grad();
     layer->input = layer->output = at::Tensor();
     layer->body = nullptr;
-    layer->unit.end_backward();
+    Unit& unit = layer->unit;
+    if (WeightQueue* queue = put_off(unit); queue != nullptr)
+      queue->push([&unit] { unit.end_backward(); });
+    else
+      unit.end_backward();
     return {gradient, Variable(), Variable()};
   }
 };

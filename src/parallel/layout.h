@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 
 #include "mesh/mesh.h"
+#include "parallel/stage/stage_map.h"
 
 namespace tributary::parallel {
 
@@ -22,6 +23,9 @@ struct Layout {
   std::shared_ptr<UnitChain> chain;
   /// Outside of column and row pairs the tokens are split over tp.
   bool sequence_parallel = false;
+  /// Where a pipeline cuts the model; none: every rank holds all layers.
+  std::shared_ptr<const StageMap> stages;
+  int virtual_stage = 0;  // of the units that are made with this value
 
   [[nodiscard]] const mesh::Group& tp() const { return mesh->tp(); }
   /// Whether this rank now has a part of the tokens outside of column and row pairs.
@@ -34,6 +38,23 @@ struct Layout {
     layout.sequence_parallel = false;
     return layout;
   }
+  /// The same ranks for layers of another virtual stage.
+  [[nodiscard]] Layout at_stage(int stage) const {
+    Layout layout = *this;
+    layout.virtual_stage = stage;
+    return layout;
+  }
+  /// The first virtual stage of the backbone: those before it hold the vision tower alone.
+  [[nodiscard]] int first_of_backbone() const { return stages ? stages->encoder_stages : 0; }
+  [[nodiscard]] int virtual_stages() const { return stages ? stages->size() : 1; }
+  /// The pp coordinate that runs a virtual stage, and whether this rank has it.
+  [[nodiscard]] int holder(int stage) const { return stages ? stages->holder(stage) : 0; }
+  [[nodiscard]] bool holds(int stage) const {
+    return !stages || stages->holder(stage) == mesh->at().pp;
+  }
+  [[nodiscard]] bool is_here() const { return holds(virtual_stage); }
+  /// Whether this rank computes logits and losses.
+  [[nodiscard]] bool holds_head() const { return holds(virtual_stages() - 1); }
   [[nodiscard]] static const mesh::Mesh& one_rank();
 };
 

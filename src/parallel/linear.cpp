@@ -1,7 +1,7 @@
 #include "parallel/linear.h"
 
-#include "ops/linear.h"
 #include "parallel/split.h"
+#include "parallel/stage/weight_queue.h"
 #include "parallel/token_exchange.h"
 
 namespace tributary::parallel {
@@ -55,13 +55,13 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
     case Cut::kWhole:
       break;
     case Cut::kColumns:
-      return ops::linear(all_tokens(x, *layout_), weight_->value, bias);
+      return linear(all_tokens(x, *layout_), weight_->value, bias, *layout_);
     case Cut::kRows: {
-      const at::Tensor sum = sum_parts(ops::linear(x, weight_->value, {}), *layout_);
+      const at::Tensor sum = sum_parts(linear(x, weight_->value, {}, *layout_), *layout_);
       return bias.defined() ? sum + bias : sum;  // once, after the sum
     }
   }
-  return ops::linear(x, weight_->value, bias);
+  return linear(x, weight_->value, bias, *layout_);
 }
 
 JoinedLinear::JoinedLinear(Unit& unit, const std::vector<std::string>& names,
@@ -80,14 +80,15 @@ JoinedLinear::JoinedLinear(Unit& unit, const std::vector<std::string>& names,
 }
 
 at::Tensor JoinedLinear::operator()(const at::Tensor& x) const {
-  return ops::linear(gather(x), weight_->value, bias_ != nullptr ? bias_->value : at::Tensor());
+  return linear(gather(x), weight_->value, bias_ != nullptr ? bias_->value : at::Tensor(),
+                *layout_);
 }
 
 at::Tensor JoinedLinear::gather(const at::Tensor& x) const { return all_tokens(x, *layout_); }
 
 at::Tensor JoinedLinear::part(std::size_t index, const at::Tensor& gathered) const {
-  return ops::linear(gathered, weight_->parts[index]->value,
-                     bias_ != nullptr ? bias_->parts[index]->value : at::Tensor());
+  return linear(gathered, weight_->parts[index]->value,
+                bias_ != nullptr ? bias_->parts[index]->value : at::Tensor(), *layout_);
 }
 
 }  // namespace tributary::parallel

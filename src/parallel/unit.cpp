@@ -42,7 +42,7 @@ void empty_hollow(const at::Tensor& tensor, UnitChain& chain) {
 
 Unit::Unit(std::string module, std::string name, const Layout& layout)
     : module_(std::move(module)), name_(std::move(name)), layout_(layout) {
-  if (!layout_.chain) return;
+  if (!layout_.chain || !layout_.is_here()) return;
   place_ = layout_.chain->size();
   layout_.chain->append(*this);
 }
@@ -120,6 +120,7 @@ void Unit::materialize(at::Device device, at::ScalarType dtype, bool trainable) 
              .where = name_);
 
   const auto options = at::TensorOptions().device(device).dtype(dtype);
+  if (!is_here()) return materialize_elsewhere(options, gradient_dtype);
   const bool on_host = layout_.chain && layout_.chain->options().keep_values_on_host;
   shard_value_ = at::zeros({shard}, on_host ? options.device(at::kCPU) : options);
   if (on_host && !device.is_cpu()) values_are_direct_ = false;
@@ -138,6 +139,15 @@ void Unit::materialize(at::Device device, at::ScalarType dtype, bool trainable) 
     for (const Parameter* part : joined->parts) shape[0] += part->local_shape()[0];
     joined->value = make_leaf(joined->parts.front()->offset, shape);
   }
+}
+
+void Unit::materialize_elsewhere(const at::TensorOptions& options, at::ScalarType gradient_dtype) {
+  values_are_direct_ = gradients_are_direct_ = true;
+  shard_value_ = whole_value_ = at::empty({0}, options);
+  shard_gradient_ = whole_gradient_ = at::Tensor();
+  if (trainable_) shard_gradient_ = at::empty({0}, options.dtype(gradient_dtype));
+  for (const auto& parameter : parameters_) parameter->value = shard_value_;
+  for (const auto& joined : joined_) joined->value = shard_value_;
 }
 
 std::int64_t Unit::shard_begin() const {

@@ -39,7 +39,8 @@ class Unit {
                                    const std::vector<std::int64_t>& tail, Initializer initializer,
                                    const std::vector<Split>& splits = {});
 
-  /// Allocates the shard and, when trainable, its gradient (zeros). Values are not initialised.
+  /// Allocates the shard and, when trainable, its gradient (zeros). Values are not initialised. Of
+  /// a unit of another pipeline stage this rank knows the parameters and holds nothing.
   ///
   /// Every parameter but the later ones of a joined group starts at a multiple of 64 bytes; what
   /// lies between is 0. The gradient of a joined group reaches its parts through the shared memory.
@@ -49,6 +50,7 @@ class Unit {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] bool trainable() const { return trainable_; }
+  [[nodiscard]] bool is_here() const { return layout_.is_here(); }
   [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& parameters() const {
     return parameters_;
   }
@@ -94,6 +96,7 @@ class Unit {
  private:
   [[nodiscard]] at::Tensor make_leaf(std::int64_t offset, at::IntArrayRef shape) const;
   [[nodiscard]] std::int64_t assign_offsets(std::int64_t step);
+  void materialize_elsewhere(const at::TensorOptions& options, at::ScalarType gradient_dtype);
   [[nodiscard]] std::int64_t shard_begin() const;
 
   std::string module_;

@@ -12,13 +12,15 @@
 namespace tributary::parallel {
 
 class Unit;
+class WeightQueue;
 
 struct ChainOptions {
   Release release = Release::kAfterForward;
-  int prefetch = 1;            // units whose gather is under way ahead of the one that computes
-  bool reduce_in_f32 = true;   // gradients of narrower parameters
-  bool reduce_once = false;    // after the last microbatch, unless that is in a wider type
-  bool ulysses_async = false;  // heads set out while the next are projected
+  int prefetch = 1;              // units whose gather is under way ahead of the one that computes
+  bool reduce_in_f32 = true;     // gradients of narrower parameters
+  bool reduce_once = false;      // after the last microbatch, unless that is in a wider type
+  bool splits_backward = false;  // weight gradients can be put off (WeightQueue)
+  bool ulysses_async = false;    // heads set out while the next are projected
   bool keep_values_on_host = false;     // shards of parameters, between their uses
   bool keep_optimizer_on_host = false;  // moments and master weights
 };
@@ -33,6 +35,10 @@ class UnitChain {
   /// While decoding, where single tokens cannot be split, every rank of a replica holds all tokens.
   void keep_tokens_whole(bool whole) { tokens_are_whole_ = whole; }
   [[nodiscard]] bool keeps_tokens_whole() const { return tokens_are_whole_; }
+
+  /// Where weight gradients of the backward pass under way wait; none: they do not.
+  void set_put_off(WeightQueue* queue) { put_off_ = queue; }
+  [[nodiscard]] WeightQueue* put_off() const { return put_off_; }
 
   /// In the order of the forward pass, which is that of construction.
   void append(Unit& unit) { units_.push_back(&unit); }
@@ -54,6 +60,7 @@ class UnitChain {
  private:
   ChainOptions options_;
   bool tokens_are_whole_ = false;
+  WeightQueue* put_off_ = nullptr;
   std::vector<Unit*> units_;
   std::size_t forward_at_ = 0;  // the latest place of the forward under way
   std::deque<Unit*> reducing_;

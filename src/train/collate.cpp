@@ -20,7 +20,7 @@ struct Media {
   std::vector<double> seconds_per_step;
 };
 
-Media join_media(Samples samples, Modality modality, std::int64_t patch_width) {
+Media join_media(Samples samples, Modality modality, std::int64_t patch_width, Fields fields) {
   Media media;
   std::int64_t patches = 0;
   for (const data::EncodedSample* sample : samples) {
@@ -34,7 +34,7 @@ Media join_media(Samples samples, Modality modality, std::int64_t patch_width) {
       patches += item.grid.patches();
     }
   }
-  if (media.grids.empty()) return media;
+  if (media.grids.empty() || fields == Fields::kWithoutPixels) return media;
   media.rows = at::empty({patches, patch_width}, at::kFloat);
   auto* out = media.rows.data_ptr<float>();
   for (const data::EncodedSample* sample : samples)
@@ -46,7 +46,7 @@ Media join_media(Samples samples, Modality modality, std::int64_t patch_width) {
 }  // namespace
 
 Microbatch collate(Samples samples, const config::ModelConfig& config, config::MropeMode mode,
-                   at::Device device) {
+                   at::Device device, Fields fields) {
   Microbatch result;
   model::PackedBatch& batch = result.batch;
   batch.cu_seqlens = {0};
@@ -73,8 +73,8 @@ Microbatch collate(Samples samples, const config::ModelConfig& config, config::M
   }
 
   const std::int64_t patch_width = config.vision ? config.vision->patch_width() : 0;
-  Media images = join_media(samples, Modality::kImage, patch_width);
-  Media videos = join_media(samples, Modality::kVideo, patch_width);
+  Media images = join_media(samples, Modality::kImage, patch_width, fields);
+  Media videos = join_media(samples, Modality::kVideo, patch_width, fields);
   batch.position_ids = model::position_ids(
       config,
       {.tokens = {batch.input_ids.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(tokens)},

@@ -20,6 +20,9 @@ struct Microbatch {
   std::vector<int> target_sources;  // [target tokens]: index in data.sources, in row order
 };
 
+/// What of the samples a rank needs: a later pipeline stage reads no pixels.
+enum class Fields { kAll, kWithoutPixels };
+
 /// Lays samples back to back.
 ///
 /// shape:  tokens = sum over samples; media rows in order of appearance
@@ -27,6 +30,6 @@ struct Microbatch {
 /// cost:   one copy of each field
 [[nodiscard]] Microbatch collate(std::span<const data::EncodedSample* const> samples,
                                  const config::ModelConfig& config, config::MropeMode mode,
-                                 at::Device device);
+                                 at::Device device, Fields fields = Fields::kAll);
 
 }  // namespace tributary::train

@@ -21,17 +21,17 @@ const char* describe(DrillFault fault) {
 }
 
 const char* describe(DrillPlace place) {
-  constexpr std::array<const char*, 5> kWords{"in forward", "in backward",
-                                              "in a collective of backward", "in the optimizer",
-                                              "in the checkpoint"};
+  constexpr std::array<const char*, 6> kWords{
+      "in forward",       "in backward",      "in a collective of backward",
+      "before an action", "in the optimizer", "in the checkpoint"};
   return kWords.at(static_cast<std::size_t>(place));
 }
 
 /// The section whose begin sets the drill off; a checkpoint is told of by its writer.
 mesh::Section section_of(DrillPlace place) {
-  constexpr std::array<mesh::Section, 5> kSections{
-      mesh::Section::kForward, mesh::Section::kBackward, mesh::Section::kBackward,
-      mesh::Section::kOptimizer, mesh::Section::kCheckpoint};
+  constexpr std::array<mesh::Section, 6> kSections{
+      mesh::Section::kForward, mesh::Section::kBackward,  mesh::Section::kBackward,
+      mesh::Section::kForward, mesh::Section::kOptimizer, mesh::Section::kCheckpoint};
   return kSections.at(static_cast<std::size_t>(place));
 }
 
@@ -56,13 +56,21 @@ Drill::Drill(const config::DrillSection& options, const mesh::Launch& launch)
 
 void Drill::enter(mesh::Section section, std::int64_t step) {
   if (!is_armed_ || step != options_.step || section != section_of(options_.section) ||
-      options_.section == DrillPlace::kCheckpoint)
+      options_.section == DrillPlace::kCheckpoint || options_.section == DrillPlace::kAction)
     return;
   rest();
   if (options_.section == DrillPlace::kCollective)
     waits_for_collective_ = true;
   else
     strike();
+}
+
+void Drill::on_action(std::int64_t step, std::int64_t action) {
+  if (!is_armed_ || options_.section != DrillPlace::kAction || step != options_.step ||
+      action != options_.action)
+    return;
+  rest();
+  strike();
 }
 
 void Drill::on_collective() {

@@ -27,6 +27,8 @@ class Drill {
 
   /// The main thread goes on to `section` of `step`.
   void enter(mesh::Section section, std::int64_t step);
+  /// The main thread comes to the n-th action of its list.
+  void on_action(std::int64_t step, std::int64_t action);
   /// A collective is under way. From any thread.
   void on_collective();
   /// This rank has written its part of the checkpoint after `step`; nothing is committed.

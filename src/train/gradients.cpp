@@ -1,14 +1,16 @@
 #include "train/gradients.h"
 
+#include <cmath>
 #include <limits>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "ops/attend_packed.h"
 #include "parallel/complete_gradients.h"
+#include "train/executor/executor.h"
+#include "train/executor/step_schedule.h"
 
 namespace tributary::train {
 namespace {
@@ -18,6 +20,8 @@ std::int64_t count_targets(std::span<const data::EncodedSample> samples) {
   for (const data::EncodedSample& sample : samples) targets += sample.shape().target_tokens.count;
   return targets;
 }
+
+constexpr double kNanoseconds = 1e9;  // of a second
 
 /// What all ranks know of a step before it begins.
 struct Agreement {
@@ -77,16 +81,17 @@ Microbatch idle_microbatch(at::Device device) {
   return idle;
 }
 
-void add_over_replicas(const mesh::Mesh& mesh, std::vector<SourceLoss>& by_source) {
-  if (mesh.world().is_single()) return;
-  std::vector<double> values;
-  for (const SourceLoss& source : by_source) {
-    values.push_back(mesh.leads_replica() ? source.sum : 0);
-    values.push_back(mesh.leads_replica() ? static_cast<double>(source.targets) : 0);
-  }
-  values = mesh.world().sum(std::move(values));
-  for (std::size_t i = 0; i < by_source.size(); ++i)
-    by_source[i] = {.sum = values[2 * i], .targets = static_cast<std::int64_t>(values[2 * i + 1])};
+/// collective: over all ranks, with more than one stage
+PipelineUse add_up(const mesh::Mesh& mesh, const Execution& execution) {
+  if (mesh.shape().pp == 1) return {};
+  PipelineUse use{.bubble = 0, .in_flight = std::vector<std::int64_t>(mesh.shape().pp, 0)};
+  use.in_flight[static_cast<std::size_t>(mesh.at().pp)] = execution.in_flight;
+  use.in_flight.push_back(std::llround(execution.wall * kNanoseconds));
+  use.in_flight = mesh.world().largest(std::move(use.in_flight));
+  const double busy = mesh.world().sum(std::vector<double>{execution.busy}).front();
+  use.bubble = 1 - busy * kNanoseconds / static_cast<double>(use.in_flight.back() * mesh.size());
+  use.in_flight.pop_back();
+  return use;
 }
 
 }  // namespace
@@ -102,6 +107,18 @@ void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
     by_source[static_cast<std::size_t>(sources[i])] += {.sum = double{losses[i]}, .targets = 1};
 }
 
+void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source) {
+  if (world.is_single()) return;
+  std::vector<double> values;
+  for (const SourceLoss& source : by_source) {
+    values.push_back(counts ? source.sum : 0);
+    values.push_back(counts ? static_cast<double>(source.targets) : 0);
+  }
+  values = world.sum(std::move(values));
+  for (std::size_t i = 0; i < by_source.size(); ++i)
+    by_source[i] = {.sum = values[2 * i], .targets = static_cast<std::int64_t>(values[2 * i + 1])};
+}
+
 BatchResult accumulate_gradients(model::Model& model, std::span<const data::EncodedSample> samples,
                                  const schedule::PackedBins& microbatches,
                                  const GradientOptions& options) {
@@ -110,35 +127,33 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   TRIB_REQUIRE(agreed.targets > 0, .what = "train: no sample of the batch has a target token",
                .where = samples.empty() ? "" : samples.front().key,
                .expected = "at least one assistant turn that is not empty");
-  BatchResult result;
-  result.by_source.resize(static_cast<std::size_t>(options.sources));
   for (const auto& unit : model.units()) unit->clear_gradient();
+  const StepSchedule schedule = schedule_step(model, agreed.microbatches);
+  BatchResult result;
+  const auto collate_bin = [&](int bin, Fields fields) {
+    if (bin >= microbatches.bins()) return idle_microbatch(options.device);
+    Microbatch microbatch = collate(select(samples, microbatches.bin(bin)), model.config(),
+                                    options.mrope, options.device, fields);
+    result.attention_rows +=
+        ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
+    return microbatch;
+  };
+  const Execution execution = Executor(model, {.targets = agreed.targets,
+                                               .most_logits = options.most_logits,
+                                               .sources = options.sources,
+                                               .collate = collate_bin,
+                                               .on_section = options.on_section,
+                                               .on_action = options.on_action})
+                                  .run(schedule.actions);
   Stopwatch watch;
-  for (std::int64_t bin = 0; bin < agreed.microbatches; ++bin) {
-    if (options.on_section) options.on_section(mesh::Section::kForward);
-    const Microbatch microbatch = bin < microbatches.bins()
-                                      ? collate(select(samples, microbatches.bin(bin)),
-                                                model.config(), options.mrope, options.device)
-                                      : idle_microbatch(options.device);
-    if (bin < microbatches.bins())
-      result.attention_rows +=
-          ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
-    result.seconds.data += watch.lap();
-    const model::LossSum loss =
-        model::sum_loss(model, model.forward(microbatch.batch), microbatch.targets,
-                        microbatch.batch.cu_seqlens, options.most_logits);
-    result.seconds.forward += watch.lap();
-    if (options.on_section) options.on_section(mesh::Section::kBackward);
-    if (loss.sum.requires_grad())
-      torch::autograd::backward({loss.sum / static_cast<double>(agreed.targets)}, {});
-    add_by_source(loss.rows, microbatch.target_sources, result.by_source);
-    result.seconds.backward += watch.lap();
-  }
   parallel::complete_gradients(model.units());
-  add_over_replicas(mesh, result.by_source);
+  result.by_source = execution.by_source;
+  add_over_ranks(mesh.world(), mesh.leads_stage() && model.layout().holds_head(), result.by_source);
   SourceLoss all;
   for (const SourceLoss& source : result.by_source) all += source;
   result.loss = all.mean();
+  result.seconds = execution.seconds;
+  result.pipeline = add_up(mesh, execution);
   result.seconds.backward += watch.lap();
   return result;
 }

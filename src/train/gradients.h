@@ -20,6 +20,7 @@ struct BatchResult {
   double loss = 0;                    // mean over the target tokens of the global batch
   std::vector<SourceLoss> by_source;  // of the global batch
   PhaseSeconds seconds;               // data (collating), forward, backward
+  PipelineUse pipeline;               // of all ranks
   std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
 };
 
@@ -28,7 +29,8 @@ struct GradientOptions {
   at::Device device = at::kCPU;
   std::int64_t most_logits = std::int64_t{1} << 26;    // of one chunk of the head (sum_loss)
   int sources = 1;                                     // number of data.sources
-  std::function<void(mesh::Section)> on_section = {};  // before forward and backward of each bin
+  std::function<void(mesh::Section)> on_section = {};  // before each pass
+  std::function<void()> on_action = {};                // before each action of this rank
 };
 
 /// Sets the gradients to those of the mean loss over all target tokens of the global batch,
@@ -43,6 +45,9 @@ struct GradientOptions {
                                                std::span<const data::EncodedSample> samples,
                                                const schedule::PackedBins& microbatches,
                                                const GradientOptions& options);
+
+/// Adds up the losses of the ranks that count. collective: over the group
+void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source);
 
 /// Adds the loss of each target row to its source, in f64 and in row order.
 ///

@@ -101,7 +101,8 @@ StepMetrics Loop::do_step() {
                            {.mrope = config.model.mrope,
                             .device = session_.device,
                             .sources = static_cast<int>(session_.sources.size()),
-                            .on_section = [&](mesh::Section section) { enter(section); }});
+                            .on_section = [&](mesh::Section section) { enter(section); },
+                            .on_action = action_observer()});
   watch.lap();
   enter(mesh::Section::kOptimizer);
   const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
@@ -117,6 +118,7 @@ StepMetrics Loop::do_step() {
   metrics.seconds = batch.seconds;
   metrics.waiting = waiting;
   metrics.seconds.data += waiting.samples + waiting.packing;
+  metrics.pipeline = batch.pipeline;
   metrics.collectives = cost_between(before, session_.mesh->traffic());
   metrics.seconds.optimizer = watch.lap();
   ForwardFlops flops;
@@ -238,6 +240,13 @@ void Loop::enter(mesh::Section section) const {
   const std::int64_t step = state_.step + (is_after ? 0 : 1);
   if (session_.health != nullptr) session_.health->enter(section, step);
   if (session_.drill != nullptr) session_.drill->enter(section, step);
+}
+
+std::function<void()> Loop::action_observer() const {
+  if (session_.drill == nullptr) return {};
+  return [this, action = std::int64_t{0}]() mutable {
+    session_.drill->on_action(state_.step + 1, action++);
+  };
 }
 
 void Loop::save(std::optional<double> score) {

@@ -46,6 +46,8 @@ class Loop {
   [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
   /// Tells the other ranks' watch, and a fault drill, what this one is at.
   void enter(mesh::Section section) const;
+  /// Tells a fault drill which action of the step comes; nothing without one.
+  [[nodiscard]] std::function<void()> action_observer() const;
   void record(const StepMetrics& metrics);
   void write_events(const StepMetrics& metrics);
   /// Whether any rank was asked to stop. collective: over all ranks

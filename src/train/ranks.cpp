@@ -15,7 +15,9 @@
 #include "mesh/interface.h"
 #include "mesh/store.h"
 #include "parallel/unit_chain.h"
+#include "schedule/order/all_orders.h"
 #include "train/agreement.h"
+#include "train/executor/map_stages.h"
 #include "train/session.h"
 
 namespace tributary::train {
@@ -62,6 +64,7 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
         {.device = mesh::open_device(config.run.device, ranks.launch.local_rank),
          .timeout_seconds = config.parallel.collective_timeout_seconds,
          .interface = is_local ? "lo" : mesh::collective_interface(ranks.launch.master_address),
+         .first_of_backbone = static_cast<int>(config.parallel.vision_stages),
          .kv_heads = model_config.backbone.kv_heads,
          .on_collective = observer_of(ranks.drill.get())});
   });
@@ -84,13 +87,18 @@ void run_for_all(const Ranks& ranks, const std::function<void()>& part) {
   }
 }
 
-parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh) {
+parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh,
+                         const config::ModelConfig& model_config) {
   const config::ParallelSection& section = config.parallel;
   parallel::Layout layout;
   layout.mesh = &mesh;
   layout.sequence_parallel = !mesh.tp().is_single();
+  const bool is_cut = mesh.shape().pp > 1;
+  if (is_cut) layout.stages = map_stages(plan_of_run(config, mesh.shape(), model_config));
+  // A stage meets its layers again with every microbatch: it gathers and reduces them once a step.
   const bool releases = section.shard == config::Shard::kParameters &&
-                        section.release == config::Release::kAfterForward;
+                        (section.release == config::Release::kAfterForward ||
+                         (section.release == config::Release::kAuto && !is_cut));
   const bool is_plain = mesh.size() == 1 && config.model.dtype == config::Dtype::kFloat32 &&
                         section.offload == config::Offload::kNone;
   if (is_plain) return layout;
@@ -98,7 +106,8 @@ parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh
       .release = releases ? parallel::Release::kAfterForward : parallel::Release::kAfterStep,
       .prefetch = static_cast<int>(section.prefetch),
       .reduce_in_f32 = section.reduce_dtype == config::ReduceDtype::kFloat32,
-      .reduce_once = section.shard == config::Shard::kOptimizer,
+      .reduce_once = is_cut || section.shard == config::Shard::kOptimizer,
+      .splits_backward = is_cut && schedule::traits_of(section.schedule).splits_backward,
       .ulysses_async = section.ulysses_async,
       .keep_values_on_host = section.offload == config::Offload::kParameters,
       .keep_optimizer_on_host = section.offload != config::Offload::kNone});

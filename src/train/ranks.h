@@ -47,7 +47,10 @@ struct Ranks {
 void run_for_all(const Ranks& ranks, const std::function<void()>& part);
 
 /// How the model lies over the ranks.
-[[nodiscard]] parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh);
+///
+/// errors: Fault::kInput when the layers cannot be cut into the stages
+[[nodiscard]] parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh,
+                                       const config::ModelConfig& model_config);
 
 /// The loader's state with what every replica's loader found bad.
 /// collective: over all ranks

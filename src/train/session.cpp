@@ -40,7 +40,7 @@ at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& dev
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
                                           const mesh::Mesh& mesh, const at::Device& device) {
-  auto model = model::make_model(model_config, lay_out(config, mesh));
+  auto model = model::make_model(model_config, lay_out(config, mesh, model_config));
   const std::vector<std::string>& freeze = config.model.freeze;
   bool any_trainable = false;
   for (const auto& unit : model->units()) {

@@ -72,10 +72,19 @@ void add_losses(const Session& session, const std::vector<Question>& questions,
   const Microbatch microbatch =
       collate(samples, session.model_config, session.config.model.mrope, session.device);
   if (microbatch.target_sources.empty()) return;
+  const at::Tensor hidden = session.model->forward(microbatch.batch);
+  if (!session.model->layout().holds_head()) return;
   const model::LossSum loss =
-      model::sum_loss(*session.model, session.model->forward(microbatch.batch), microbatch.targets,
-                      microbatch.batch.cu_seqlens);
+      model::sum_loss(*session.model, hidden, microbatch.targets, microbatch.batch.cu_seqlens);
   add_by_source(loss.rows, microbatch.target_sources, by_source);
+}
+
+/// Every replica has computed the same losses, on the ranks that hold the head.
+void share_losses(const model::Model& model, std::vector<SourceLoss>& by_source) {
+  const mesh::Mesh& mesh = *model.layout().mesh;
+  if (mesh.shape().pp == 1) return;
+  const bool counts = model.layout().holds_head() && mesh.data_index() == 0 && mesh.leads_stage();
+  add_over_ranks(mesh.world(), counts, by_source);
 }
 
 void zero_pixels(model::PackedBatch& batch) {
@@ -168,6 +177,7 @@ ValidationResult validate(const Session& session, const ValidationOptions& optio
     }
     if (!pack.empty()) score_pack(session, options, pack, result);
   }
+  share_losses(*session.model, result.loss);
   return result;
 }
 

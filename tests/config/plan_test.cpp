@@ -243,7 +243,8 @@ TEST(ExpandPlan, TakesTheLayersOfEachStage) {
   pipeline.layers_per_stage = {4, 2, 0};
   EXPECT_THAT(refusal, testing::ThrowsMessage<Error>(HasSubstr("found: 6; expected: 7")));
   pipeline.layers_per_stage = {7, 0, 0};
-  EXPECT_THAT(refusal, testing::ThrowsMessage<Error>(HasSubstr("layers_per_stage.1; found: 0")));
+  EXPECT_THAT(refusal, testing::ThrowsMessage<Error>(
+                           HasSubstr("layers_per_stage.1; found: 7 layers for 3")));
   pipeline = {.schedule = PipelineOrder::kInterleaved, .microbatches = 4};
   EXPECT_THAT(refusal, testing::ThrowsMessage<Error>(HasSubstr("a multiple of 3, twice")));
 }

@@ -22,8 +22,8 @@ int main(int count, char** arguments) {
   const auto store = mesh::connect_store(launch, /*timeout_seconds=*/60);
   const mesh::Mesh mesh({.dp_shard = launch.world}, launch.rank, store,
                         {.timeout_seconds = 60, .interface = "lo"});
-  const auto model =
-      model::make_model(config::read_model_config(arguments[1]), train::lay_out({}, mesh));
+  const config::ModelConfig config = config::read_model_config(arguments[1]);
+  const auto model = model::make_model(config, train::lay_out({}, mesh, config));
   const std::int64_t before = train::peak_process_bytes();
   std::int64_t shard = 0;
   for (const auto& unit : model->units()) {

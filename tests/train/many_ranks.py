@@ -112,7 +112,10 @@ class ManyRanks(unittest.TestCase):
                                   ("hybrid", 4, {"dp_replicate": 2, "dp_shard": 2}),
                                   ("ring", 2, {"cp": 2}),
                                   ("heads", 4, {"cp": 2, "ulysses": 2, "ulysses_async": True}),
-                                  ("optimizer", 2, {"shard": "optimizer"})):
+                                  ("optimizer", 2, {"shard": "optimizer"}),
+                                  ("stages", 2, {"pp": 2}),
+                                  ("tower", 3, {"pp": 3, "vision_stages": 1}),
+                                  ("zero", 4, {"pp": 2, "dp_shard": 2, "schedule": "zb_h1"})):
             with self.subTest(name):
                 run = self.run_on(name, ranks, parallel=mesh)
                 self.expect_losses(run)
@@ -130,9 +133,38 @@ class ManyRanks(unittest.TestCase):
                                      for each in (run, self.one))
                 self.assertEqual(answers, expected)
 
+    def write_plan(self, name, **modules):
+        """A plan of the one-process run on stages of unequal layers."""
+        plan = {"format": "tributary.plan/1",
+                "modules": {"vision": {"placement": "inline"}, "projector": {"placement": "inline"},
+                            "backbone": {"ranks": "0-1", "mesh": {"pp": 2}, "schedule": "zb_h1",
+                                         "stages": [["embed", "0-1"], ["head"]]}},
+                "edges": [{"from": "vision", "to": "projector"},
+                          {"from": "projector", "to": "backbone"}],
+                "batch": {"global_samples": 6, "microbatches": 2, "capacity_tokens": 160}}
+        for module, keys in modules.items():
+            plan["modules"][module] = plan["modules"][module] | keys
+        path = self.shared / f"{name}.json"
+        path.write_text(json.dumps(plan))
+        return str(path)
+
+    def test_a_plan_decides_where_layers_lie(self):
+        run = self.run_on("planned", 2, "--plan", self.write_plan("planned"))
+        self.expect_losses(run)
+        self.assertEqual(tiny_run.read_lines(run / "metrics.jsonl")[0]["pipeline"]["in_flight"],
+                         [2, 2])
+
+    def test_a_plan_that_cannot_be_run_is_refused(self):
+        plan = self.write_plan("refused", vision={"placement": "separate", "ranks": "2-3",
+                                                  "mesh": {"dp_shard": 2}})
+        for code, out, err in Job(self.config("refused"), 2, "--plan", plan).wait():
+            self.assertEqual(code, 2, err)
+            self.assertIn("plan asks for what the trainer cannot do", err)
+            self.assertIn("modules.vision.ranks", err)
+
     def test_a_run_goes_on_under_another_mesh(self):
         run = self.run_on("reshard", 4, "run.steps=6", parallel={"dp_shard": 2, "tp": 2})
-        meshes = ((2, {"tp": 2}), (1, {}), (2, {"dp_replicate": 2}))
+        meshes = ((2, {"pp": 2}), (1, {}), (4, {"pp": 2, "dp_replicate": 2}))
         for steps, (ranks, mesh) in zip((8, 10, 12), meshes):
             run = self.run_on("reshard", ranks, f"run.steps={steps}", "--resume", "auto",
                               parallel=mesh)

@@ -31,9 +31,13 @@ void finish_run(const std::string& run, ExitCode code) {
 
 Run declare_train(Verb& verb) {
   const auto options = std::make_shared<TrainOptions>();
+  const auto plan = std::make_shared<std::string>();
   verb.positional("CONFIG.yaml", options->config, "the file that describes the run");
   verb.rest("key.path=value", options->overrides,
             "values that replace those of the file, for example run.steps=200");
+  verb.option("--plan", *plan,
+              "a plan.json that decides placement, schedule and batch in place of the file's "
+              "`parallel` section");
   verb.option("--resume", options->resume,
               "go on from a checkpoint: `auto` takes the newest of run.dir, or starts afresh "
               "where there is none; or the PATH of a checkpoint");
@@ -48,7 +52,8 @@ Run declare_train(Verb& verb) {
   verb.example(
       "tributary train configs/demo.yaml run.steps=200\n"
       "  tributary train configs/demo.yaml --resume auto");
-  return [options] {
+  return [options, plan] {
+    if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
     const config::RunConfig config = config::read_run_config(options->config, options->overrides);
     const bool on_cuda = config.run.device.starts_with("cuda");
     const TrainOutcome outcome =

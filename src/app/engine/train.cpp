@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "app/engine/engine_verbs.h"
+#include "config/plan.h"
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -38,7 +39,8 @@ std::string describe_resume(const TrainOptions& options) {
 }  // namespace
 
 TrainOutcome run_train(const TrainOptions& options) {
-  const config::RunConfig config = config::read_run_config(options.config, options.overrides);
+  const config::RunConfig config =
+      config::apply_plan(config::read_run_config(options.config, options.overrides));
   config::check_surroundings(config);
   TRIB_REQUIRE(options.fallback.empty() || options.fallback == "previous",
                .what = "train: no such fallback", .where = "--fallback",

@@ -38,8 +38,11 @@ std::vector<StageLayers> cut_layers(const MeshShape& mesh, const PipelineSection
     cut.push_back({.embed = i == 0, .first = first, .layers = split[i], .head = i + 1 == stages});
     first += split[i];
     TRIB_REQUIRE(!cut.back().empty(), .what = "config: stage has no layer",
-                 .where = str("parallel.layers_per_stage.", i), .found = "0",
-                 .expected = "at least 1; the first stage has the embedding, the last the head");
+                 .where = pipeline.layers_per_stage.empty() ? std::string("parallel.pp")
+                                                            : str("parallel.layers_per_stage.", i),
+                 .found = str(layers, " layers for ", stages, " virtual stages"),
+                 .expected = "at least one each; the first has the embedding, the last the head",
+                 .fix = "set fewer stages, or another parallel.schedule");
     if (cut.back().layers == 0) cut.back().first = 0;
   }
   return cut;
@@ -54,16 +57,44 @@ ModulePlan plan_module(const std::string& name, const RunConfig& run) {
           .train = frozen ? TrainMode::kFrozen : TrainMode::kFull};
 }
 
+std::vector<std::int64_t> ranks_from(std::int64_t first, const MeshShape& mesh) {
+  std::vector<std::int64_t> ranks(static_cast<std::size_t>(mesh.world()));
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
+
+/// On the first stages of the mesh, with its other degrees.
+void place_apart(ModulePlan& vision, const MeshShape& mesh, std::int64_t stages) {
+  vision.placement = Placement::kSeparate;
+  vision.mesh = mesh;
+  vision.mesh.pp = stages;
+  vision.ranks = ranks_from(0, vision.mesh);
+}
+
+void check_vision_stages(const MeshShape& mesh, const PipelineSection& pipeline,
+                         const ModelConfig& model) {
+  TRIB_REQUIRE(pipeline.vision_stages == 0 || model.vision,
+               .what = "config: model has no vision tower for stages of its own",
+               .where = str("parallel.vision_stages = ", pipeline.vision_stages),
+               .expected = "0 for a text model", .fix = "set parallel.vision_stages to 0");
+  TRIB_REQUIRE(pipeline.vision_stages < mesh.pp,
+               .what = "config: no pipeline stage is left for the backbone",
+               .where = str("parallel.vision_stages = ", pipeline.vision_stages),
+               .found = str("pp ", mesh.pp), .expected = str("a larger parallel.pp"),
+               .fix = str("set parallel.pp to ", pipeline.vision_stages + 1, " or more"));
+}
+
 }  // namespace
 
 Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline, const RunConfig& run,
                  const ModelConfig& model) {
+  check_vision_stages(mesh, pipeline, model);
   Plan plan;
   ModulePlan backbone = plan_module("backbone", run);
-  backbone.ranks.resize(static_cast<std::size_t>(mesh.world()));
-  std::iota(backbone.ranks.begin(), backbone.ranks.end(), 0);
   backbone.mesh = mesh;
-  backbone.stages = cut_layers(mesh, pipeline, model.backbone.layers);
+  backbone.mesh.pp = mesh.pp - pipeline.vision_stages;
+  backbone.ranks = ranks_from(mesh.world() - backbone.mesh.world(), backbone.mesh);
+  backbone.stages = cut_layers(backbone.mesh, pipeline, model.backbone.layers);
   backbone.schedule = pipeline.schedule;
   plan.modules.push_back(std::move(backbone));
   if (model.vision) {
@@ -71,6 +102,7 @@ Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline, const R
       plan.modules.push_back(plan_module(name, run));
       plan.modules.back().placement = Placement::kInline;
     }
+    if (pipeline.vision_stages > 0) place_apart(plan.modules.back(), mesh, pipeline.vision_stages);
     plan.edges = {{.from = "vision", .to = "projector"}, {.from = "projector", .to = "backbone"}};
   }
   plan.batch = {.global_samples = run.batch.global_samples,

@@ -23,8 +23,13 @@ std::vector<Key> drill_keys() {
       key<&R::drill, &D::section>(
           {.path = "drill.section",
            .meaning = "Where in the step: as it begins to compute forward, backward or the update; "
-                      "with the first collective of backward under way; or when its part of the "
-                      "checkpoint is written and nothing is committed."}),
+                      "with the first collective of backward under way; before action "
+                      "`drill.action` of its list; or when its part of the checkpoint is written "
+                      "and nothing is committed."}),
+      key<&R::drill, &D::action>({.path = "drill.action",
+                                  .meaning = "With `drill.section: action`: which, from 0.",
+                                  .unit = "action",
+                                  .range = {0, 1'000'000'000}}),
       key<&R::drill, &D::after_seconds>(
           {.path = "drill.after_seconds",
            .meaning = "How long the rank rests there before; longer than "

@@ -39,10 +39,31 @@ std::vector<Key> parallel_keys() {
                                  .meaning = "Ranks that share every matrix; keep them in one node.",
                                  .unit = "ranks",
                                  .range = kRanks}),
-      key<&R::parallel, &P::pp>({.path = "parallel.pp",
-                                 .meaning = "Pipeline stages; only 1 so far.",
-                                 .unit = "ranks",
-                                 .range = kRanks}),
+      key<&R::parallel, &P::pp>(
+          {.path = "parallel.pp",
+           .meaning = "Pipeline stages: ranks that each hold some of the layers.",
+           .unit = "ranks",
+           .range = kRanks}),
+      key<&R::parallel, &P::schedule>(
+          {.path = "parallel.schedule",
+           .meaning = "Order of the passes on the pipeline stages: docs/guides/pipeline.md."}),
+      key<&R::parallel, &P::vision_stages>(
+          {.path = "parallel.vision_stages",
+           .meaning = "Of the pipeline stages, the first so many hold the vision tower and nothing "
+                      "else; 0: the tower lies in the first stage of the backbone.",
+           .unit = "ranks",
+           .range = {0, 1}}),
+      key<&R::parallel, &P::plan>(
+          {.path = "parallel.plan",
+           .meaning = "A plan (docs/formats/plan.md): its degrees, stages, schedule, recompute, "
+                      "offload, frozen modules and batch stand in place of those of this file."}),
+      key<&R::parallel, &P::virtual_stages>(
+          {.path = "parallel.virtual_stages",
+           .meaning =
+               "Pieces of the model that each stage holds, under `interleaved`; the V-shaped "
+               "orders have 2 and the others 1.",
+           .unit = "stages",
+           .range = {1, 1024}}),
       key<&R::parallel, &P::ep>({.path = "parallel.ep",
                                  .meaning = "Ranks that share the experts; only 1 so far.",
                                  .unit = "ranks",
@@ -54,7 +75,8 @@ std::vector<Key> parallel_keys() {
       key<&R::parallel, &P::release>(
           {.path = "parallel.release",
            .meaning = "When gathered parameters are freed: after each forward pass, to be gathered "
-                      "again for backward, or not before the end of the step."}),
+                      "again for backward, or not before the end of the step; `auto`: the first "
+                      "without pipeline stages, else the second."}),
       key<&R::parallel, &P::prefetch>(
           {.path = "parallel.prefetch",
            .meaning = "Layers whose parameters are gathered ahead of the one that computes.",

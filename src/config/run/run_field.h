@@ -53,7 +53,13 @@ inline const std::vector<std::string>& names_of<Shard>() {
 }
 template <>
 inline const std::vector<std::string>& names_of<Release>() {
-  static const std::vector<std::string> names{"after_forward", "never"};
+  static const std::vector<std::string> names{"auto", "after_forward", "never"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<PipelineOrder>() {
+  static const std::vector<std::string> names{"gpipe", "1f1b",   "interleaved", "zb_h1",
+                                              "zb_v",  "v_half", "v_min"};
   return names;
 }
 template <>
@@ -73,8 +79,8 @@ inline const std::vector<std::string>& names_of<DrillFault>() {
 }
 template <>
 inline const std::vector<std::string>& names_of<DrillPlace>() {
-  static const std::vector<std::string> names{"forward", "backward", "collective", "optimizer",
-                                              "checkpoint"};
+  static const std::vector<std::string> names{"forward", "backward",  "collective",
+                                              "action",  "optimizer", "checkpoint"};
   return names;
 }
 

@@ -59,6 +59,15 @@ class Nccl final : public Transport {
     group_->recv(in, from, 0);
     return keep(group_->endCoalescing(), {send, receive});
   }
+  // Messages of a pair travel in their order, so tags are not needed.
+  std::unique_ptr<Pending::Work> send(at::Tensor values, int to, int /*tag*/) override {
+    std::vector<at::Tensor> out{values};
+    return keep(group_->send(out, to, 0), {values});
+  }
+  std::unique_ptr<Pending::Work> receive(at::Tensor values, int from, int /*tag*/) override {
+    std::vector<at::Tensor> in{values};
+    return keep(group_->recv(in, from, 0), {values});
+  }
 
  private:
   static std::unique_ptr<Pending::Work> keep(c10::intrusive_ptr<c10d::Work> work,

@@ -136,6 +136,18 @@ class Gloo final : public Transport {
     return exchange;
   }
 
+  std::unique_ptr<Pending::Work> send(at::Tensor values, int to, int tag) override {
+    auto exchange = std::make_unique<Exchange>();
+    send_piece(*exchange, values, to, tag);
+    return exchange;
+  }
+
+  std::unique_ptr<Pending::Work> receive(at::Tensor values, int from, int tag) override {
+    auto exchange = std::make_unique<Exchange>();
+    receive_piece(*exchange, values, from, tag);
+    return exchange;
+  }
+
  private:
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   int next_tag() { return next_tag_ = (next_tag_ + 1) & 0x3fffffff; }

@@ -27,6 +27,12 @@ class Observed final : public Transport {
                                           int from) override {
     return tell(inner_->exchange(std::move(send), to, std::move(receive), from));
   }
+  std::unique_ptr<Pending::Work> send(at::Tensor values, int to, int tag) override {
+    return tell(inner_->send(std::move(values), to, tag));
+  }
+  std::unique_ptr<Pending::Work> receive(at::Tensor values, int from, int tag) override {
+    return tell(inner_->receive(std::move(values), from, tag));
+  }
 
  private:
   std::unique_ptr<Pending::Work> tell(std::unique_ptr<Pending::Work> work) const {

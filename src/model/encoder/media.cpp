@@ -42,7 +42,7 @@ MediaShare share_media(const Media& media, std::int64_t merge, const parallel::T
     const Grid& grid = media.grids[item];
     const std::int64_t from = rank_of[item];
     if (from == ranks.index()) {
-      rows.push_back(media.rows.narrow(0, first, grid.patches()));
+      if (media.rows.defined()) rows.push_back(media.rows.narrow(0, first, grid.patches()));
       own.grids.push_back(grid);
     }
     for (std::int64_t i = 0; i < grid.patches() / (merge * merge); ++i) {

@@ -14,7 +14,7 @@ namespace tributary::model {
 
 /// Images and clips of a pack as one input of a tower.
 struct Media {
-  at::Tensor rows;          // [patches, patch_width]
+  at::Tensor rows;          // [patches, patch_width]; undefined where the tower is on other ranks
   std::vector<Grid> grids;  // images, then clips
   at::Tensor places;        // [merged tokens] i64: the placeholder of each feature row
 };

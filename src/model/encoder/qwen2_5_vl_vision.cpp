@@ -196,15 +196,17 @@ class Qwen2_5VlVision::Merger {
 Qwen2_5VlVision::Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout& layout,
                                  std::vector<std::unique_ptr<Unit>>& units)
     : config_(config) {
-  const auto add = [&](const char* module, std::string name) -> Unit& {
-    units.push_back(std::make_unique<Unit>(module, std::move(name), layout.with_whole_tokens()));
+  const auto add = [&](const char* module, std::string name, int stage = 0) -> Unit& {
+    units.push_back(std::make_unique<Unit>(module, std::move(name),
+                                           layout.with_whole_tokens().at_stage(stage)));
     return *units.back();
   };
   patch_embedding_ = std::make_unique<PatchEmbedding>(config, add("vision", "vision.patches"));
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.push_back(
         std::make_unique<Block>(config, layer, add("vision", str("vision.layers.", layer))));
-  merger_ = std::make_unique<Merger>(config, add("projector", "projector.merger"));
+  merger_ = std::make_unique<Merger>(
+      config, add("projector", "projector.merger", layout.first_of_backbone()));
 }
 
 Qwen2_5VlVision::~Qwen2_5VlVision() = default;
@@ -225,6 +227,11 @@ std::shared_ptr<const Qwen2_5VlVision::Layout> Qwen2_5VlVision::layout_of(
 
 at::Tensor Qwen2_5VlVision::operator()(const at::Tensor& rows, std::span<const Grid> grids,
                                        VisionKeep keep) {
+  return project(run_tower(rows, grids, keep.vision), grids, keep.projector);
+}
+
+at::Tensor Qwen2_5VlVision::run_tower(const at::Tensor& rows, std::span<const Grid> grids,
+                                      parallel::Keep keep) {
   std::int64_t patches = 0;
   for (const Grid& grid : grids) patches += grid.patches();
   TRIB_REQUIRE(rows.dim() == 2 && rows.size(0) == patches && rows.size(1) == config_.patch_width(),
@@ -232,21 +239,22 @@ at::Tensor Qwen2_5VlVision::operator()(const at::Tensor& rows, std::span<const G
                .found = tributary::str(rows.sizes()),
                .expected = str("[", patches, ", ", config_.patch_width(), "]"));
   const std::shared_ptr<const Layout> layout = layout_of(grids, rows.device());
-
   // Nothing trainable lies upstream of the pixels, so a frozen tower needs no graph at all.
   const bool trains_vision = patch_embedding_->unit().trainable();
-  at::Tensor hidden;
-  {
-    const at::AutoGradMode mode(at::GradMode::is_enabled() && trains_vision);
-    hidden = patch_embedding_->run(rows);
-    if (layout->order)
-      hidden = ops::permute_rows(hidden.view({-1, config_.merge * config_.merge * config_.width}),
-                                 *layout->order)
-                   .view({-1, config_.width});
-    for (const std::unique_ptr<Block>& block : blocks_)
-      hidden = block->run(hidden, keep.vision, layout);
-  }
-  const at::Tensor merged = merger_->run(hidden, keep.projector);
+  const at::AutoGradMode mode(at::GradMode::is_enabled() && trains_vision);
+  at::Tensor hidden = patch_embedding_->run(rows);
+  if (layout->order)
+    hidden = ops::permute_rows(hidden.view({-1, config_.merge * config_.merge * config_.width}),
+                               *layout->order)
+                 .view({-1, config_.width});
+  for (const std::unique_ptr<Block>& block : blocks_) hidden = block->run(hidden, keep, layout);
+  return hidden;
+}
+
+at::Tensor Qwen2_5VlVision::project(const at::Tensor& patches, std::span<const Grid> grids,
+                                    parallel::Keep keep) {
+  const std::shared_ptr<const Layout> layout = layout_of(grids, patches.device());
+  const at::Tensor merged = merger_->run(patches, keep);
   return layout->order ? ops::permute_rows(merged, inverse(*layout->order)) : merged;
 }
 

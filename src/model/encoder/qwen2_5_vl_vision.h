@@ -26,7 +26,8 @@ struct VisionKeep {
 /// patch ever meets a patch of another frame.
 class Qwen2_5VlVision {
  public:
-  /// Appends its units: the patch embedding, one for each block, the merger. Over tp, heads and
+  /// Appends its units: the patch embedding, one for each block, the merger, which lies with the
+  /// first stage of the backbone. Over tp, heads and
   /// widths are cut; every tp rank keeps all patches, which attention windows would scatter.
   Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout& layout,
                   std::vector<std::unique_ptr<parallel::Unit>>& units);
@@ -40,6 +41,14 @@ class Qwen2_5VlVision {
   /// source: Bai 2025, "Qwen2.5-VL technical report" (arXiv:2502.13923); models.md section 5.1.5
   [[nodiscard]] at::Tensor operator()(const at::Tensor& rows, std::span<const Grid> grids,
                                       VisionKeep keep);
+
+  // Its two modules one by one, for a pipeline that cuts between them.
+  /// shape: returns [patches, width], window by window
+  [[nodiscard]] at::Tensor run_tower(const at::Tensor& rows, std::span<const Grid> grids,
+                                     parallel::Keep keep);
+  /// shape: patches as run_tower returns them -> [merged tokens, output_width]
+  [[nodiscard]] at::Tensor project(const at::Tensor& patches, std::span<const Grid> grids,
+                                   parallel::Keep keep);
 
  private:
   class PatchEmbedding;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <ATen/ATen.h>
 
@@ -23,20 +24,33 @@ class Qwen2_5Vl final : public Model {
         vision_(config_.vision.value(), layout_, units_),
         backbone_(config_.backbone, "model.", layout_, units_) {}
 
-  at::Tensor forward(const PackedBatch& batch) override {
+  at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
     const parallel::TokenSplit split(batch.cu_seqlens, layout_);
-    return backbone_.forward(embed(batch, split), batch.position_ids, split);
+    if (stage < layout_.first_of_backbone()) return run_tower(share_of(batch, split));
+    return backbone_.forward(stage, enter(stage, batch, input, split), batch.position_ids, split);
+  }
+  at::Tensor empty_input(int stage, const PackedBatch& batch) const override {
+    if (stage > layout_.first_of_backbone()) return Model::empty_input(stage, batch);
+    std::int64_t patches = 0;
+    for (const Grid& grid : share_of(batch, {batch.cu_seqlens, layout_}).own.grids)
+      patches += grid.patches();
+    const at::ScalarType dtype = units().front()->shard_value().scalar_type();
+    return at::empty({patches, config_.vision->width}, batch.input_ids.options().dtype(dtype));
   }
   at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
-  at::Tensor prefill(const PackedBatch& batch, KvCache& cache) override {
-    const at::NoGradGuard no_grad;
+  at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,
+                           KvCache& cache) override {
     const parallel::TokenSplit split(batch.cu_seqlens, layout_);
-    return backbone_.prefill(embed(batch, split), batch.position_ids, batch.cu_seqlens, cache);
+    if (stage < layout_.first_of_backbone()) return run_tower(share_of(batch, split));
+    return backbone_.prefill(stage, enter(stage, batch, input, split), batch.position_ids,
+                             batch.cu_seqlens, cache);
   }
-  at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) override {
-    return backbone_.decode(token_ids, cache);
+  at::Tensor decode_stage(int stage, const at::Tensor& token_ids, const at::Tensor& input,
+                          KvCache& cache) override {
+    const bool embeds = stage == layout_.first_of_backbone();
+    return backbone_.decode(stage, embeds ? backbone_.embed(token_ids) : input, cache);
   }
 
   void set_keep(const KeepOf& keep_of) override {
@@ -50,30 +64,57 @@ class Qwen2_5Vl final : public Model {
     at::Tensor rows;
     at::Tensor places;
   };
+  /// What this rank encodes of a pack, and where the features go.
+  struct Share {
+    Media own;
+    std::optional<parallel::RowRoute> route;  // where ranks share a pack
+  };
 
+  /// What enters a stage of the backbone: `input`, or at its first stage the embedded tokens with
+  /// the features in their places; the patches of the tower are `input` where it has own ranks.
   /// shape: returns [tokens that this rank keeps, width]
-  [[nodiscard]] at::Tensor embed(const PackedBatch& batch, const parallel::TokenSplit& split) {
+  [[nodiscard]] at::Tensor enter(int stage, const PackedBatch& batch, const at::Tensor& input,
+                                 const parallel::TokenSplit& split) {
+    if (stage > layout_.first_of_backbone()) return input;
     const at::Tensor ids = split.keep(batch.input_ids, /*padding=*/0);
-    const Media media = gather_media(batch);
-    if (media.grids.empty() && layout_.mesh->shard().is_single()) return backbone_.embed(ids);
-    Features features = encode(media, split);
+    const bool has_media = !batch.image_grids.empty() || !batch.video_grids.empty();
+    if (!has_media && layout_.mesh->shard().is_single() && !input.defined())
+      return backbone_.embed(ids);
+    const Share share = share_of(batch, split);
+    Features features = project(share, input.defined() ? input : run_tower(share));
     const at::Tensor embedded = backbone_.embed(ids);
     if (layout_.splits_tokens()) features = own_features(features, embedded.size(0));
     // Places are unique, so unlike an accumulating scatter this does not depend on threads.
     return embedded.index_copy(0, features.places, features.rows.to(embedded.scalar_type()));
   }
 
-  /// Runs the tower, on ranks without media too: others of the shard group may hold some, and all
+  /// Ranks without media encode something too: others of the shard group may hold some, and all
   /// gather the tower's parameters alike.
-  [[nodiscard]] Features encode(const Media& media, const parallel::TokenSplit& split) {
-    if (media.grids.empty()) {
-      const Media none = no_media(media.places);
-      return {ops::select_rows(vision_(none.rows, none.grids, keep_), none.places), none.places};
+  [[nodiscard]] Share share_of(const PackedBatch& batch, const parallel::TokenSplit& split) const {
+    Share share{.own = gather_media(batch), .route = std::nullopt};
+    if (!share.own.grids.empty() && layout_.splits_sequence()) {
+      MediaShare part = share_media(share.own, config_.vision->merge, split, layout_);
+      share = {.own = std::move(part.own), .route = std::move(part.route)};
+      share.own.places = share.route->places();
     }
-    if (!layout_.splits_sequence()) return {vision_(media.rows, media.grids, keep_), media.places};
-    MediaShare share = share_media(media, config_.vision->merge, split, layout_);
-    if (share.own.grids.empty()) share.own = no_media(media.places);
-    return {share.route(vision_(share.own.rows, share.own.grids, keep_)), share.route.places()};
+    if (share.own.grids.empty()) {
+      Media none = no_media(share.own.places);
+      if (share.route) none.places = share.route->places();
+      share.own = std::move(none);
+    }
+    return share;
+  }
+
+  [[nodiscard]] at::Tensor run_tower(const Share& share) {
+    return vision_.run_tower(share.own.rows, share.own.grids, keep_.vision);
+  }
+
+  [[nodiscard]] Features project(const Share& share, const at::Tensor& patches) {
+    const at::Tensor rows = vision_.project(patches, share.own.grids, keep_.projector);
+    if (share.route) return {(*share.route)(rows), share.route->places()};
+    if (share.own.places.size(0) == 0)
+      return {ops::select_rows(rows, share.own.places), share.own.places};
+    return {rows, share.own.places};
   }
 
   /// Of a replica's features those that this tp rank keeps.
@@ -99,12 +140,15 @@ class Qwen2_5Vl final : public Model {
         places_of(batch.input_ids, config_.tokens.image_pad, batch.image_grids, "images");
     const at::Tensor videos =
         places_of(batch.input_ids, config_.tokens.video_pad, batch.video_grids, "clips");
-    require_rows(batch.pixel_values, batch.image_grids, "images");
-    require_rows(batch.pixel_values_videos, batch.video_grids, "clips");
+    if (layout_.holds(0)) {
+      require_rows(batch.pixel_values, batch.image_grids, "images");
+      require_rows(batch.pixel_values_videos, batch.video_grids, "clips");
+    }
     if (batch.video_grids.empty()) return {batch.pixel_values, batch.image_grids, images};
     if (batch.image_grids.empty()) return {batch.pixel_values_videos, batch.video_grids, videos};
-    Media media{at::cat({batch.pixel_values, batch.pixel_values_videos}), batch.image_grids,
-                at::cat({images, videos})};
+    Media media{{}, batch.image_grids, at::cat({images, videos})};
+    if (batch.pixel_values.defined())
+      media.rows = at::cat({batch.pixel_values, batch.pixel_values_videos});
     media.grids.insert(media.grids.end(), batch.video_grids.begin(), batch.video_grids.end());
     return media;
   }

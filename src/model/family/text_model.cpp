@@ -16,23 +16,25 @@ class TextModel final : public Model {
   TextModel(const config::ModelConfig& config, const parallel::Layout& layout)
       : Model(config, layout), backbone_(config.backbone, "model.", layout_, units_) {}
 
-  at::Tensor forward(const PackedBatch& batch) override {
+  at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
     require_text(batch);
     const parallel::TokenSplit split(batch.cu_seqlens, layout_);
-    return backbone_.forward(backbone_.embed(split.keep(batch.input_ids, /*padding=*/0)),
-                             batch.position_ids, split);
+    const at::Tensor hidden =
+        stage == 0 ? backbone_.embed(split.keep(batch.input_ids, /*padding=*/0)) : input;
+    return backbone_.forward(stage, hidden, batch.position_ids, split);
   }
   at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
-  at::Tensor prefill(const PackedBatch& batch, KvCache& cache) override {
+  at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,
+                           KvCache& cache) override {
     require_text(batch);
-    const at::NoGradGuard no_grad;
-    return backbone_.prefill(backbone_.embed(batch.input_ids), batch.position_ids, batch.cu_seqlens,
-                             cache);
+    return backbone_.prefill(stage, stage == 0 ? backbone_.embed(batch.input_ids) : input,
+                             batch.position_ids, batch.cu_seqlens, cache);
   }
-  at::Tensor decode(const at::Tensor& token_ids, KvCache& cache) override {
-    return backbone_.decode(token_ids, cache);
+  at::Tensor decode_stage(int stage, const at::Tensor& token_ids, const at::Tensor& input,
+                          KvCache& cache) override {
+    return backbone_.decode(stage, stage == 0 ? backbone_.embed(token_ids) : input, cache);
   }
 
   void set_keep(const KeepOf& keep_of) override { backbone_.set_keep(keep_of("backbone")); }

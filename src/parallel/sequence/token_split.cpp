@@ -27,7 +27,8 @@ TokenSplit::TokenSplit(std::span<const std::int32_t> cu_seqlens, const Layout& l
     slices_ = layout.mesh->ulysses().size();
     slice = layout.mesh->ulysses().index();
   }
-  multiple_ = slices_ * (over_tp ? layout.tp().size() : 1);
+  if (over_tp) tp_parts_ = layout.tp().size();
+  multiple_ = slices_ * tp_parts_;
   is_whole_ = ring_ranks_ * multiple_ == 1;
   for (std::int64_t rank = 0; rank < ring_ranks_; ++rank) {
     std::vector<std::int64_t>& first = first_rows_.emplace_back(1, 0);

@@ -47,6 +47,11 @@ class TokenSplit {
   /// Boundaries of what this ring rank's row holds of each sample, the padding as one more.
   [[nodiscard]] std::vector<std::int32_t> row_boundaries() const;
 
+  /// Hidden states that this rank has outside of column and row pairs.
+  [[nodiscard]] std::int64_t hidden_rows() const {
+    return is_whole_ ? tokens() : std::ssize(kept_) / tp_parts_;
+  }
+
   /// Tokens of the pack that this rank works on, all its tp ranks together; -1: padding. Empty
   /// where it keeps the whole.
   [[nodiscard]] const std::vector<std::int64_t>& kept() const { return kept_; }
@@ -68,6 +73,7 @@ class TokenSplit {
   std::int64_t ring_ranks_ = 1;
   std::int64_t ring_index_ = 0;
   std::int64_t slices_ = 1;    // of a row, over ulysses
+  std::int64_t tp_parts_ = 1;  // of a slice
   std::int64_t multiple_ = 1;  // of which a row is
   bool is_whole_ = true;
   std::vector<std::vector<std::int64_t>> first_rows_;  // [ring rank][sample], then the end

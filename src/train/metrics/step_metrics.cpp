@@ -51,6 +51,9 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
             {"hfu", rounded(metrics.hfu, 6)},
             {"bytes", metrics.peak_bytes},
             {"skipped", !metrics.skip_reason.empty()}};
+  if (!metrics.pipeline.in_flight.empty())
+    line["pipeline"] = {{"bubble", rounded(metrics.pipeline.bubble, 5)},
+                        {"in_flight", metrics.pipeline.in_flight}};
   for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
     if (metrics.by_source[i].targets > 0)
       line["loss_by_source"][sources[i]] = finite(metrics.by_source[i].mean());

@@ -33,6 +33,12 @@ struct CollectiveCost {
   double waited = 0;       // of these, in which the rank did nothing else
 };
 
+/// How the pipeline stages of a step kept busy; of one stage nothing is written.
+struct PipelineUse {
+  double bubble = 0;                    // idle share of all ranks, 0 to 1
+  std::vector<std::int64_t> in_flight;  // [pp] most chunk activations that a stage kept
+};
+
 /// Loss of one source: sum of the cross entropy over its target tokens.
 struct SourceLoss {
   double sum = 0;
@@ -59,6 +65,7 @@ struct StepMetrics {
   PhaseSeconds seconds;
   WaitSeconds waiting;
   CollectiveCost collectives;
+  PipelineUse pipeline;
   std::vector<SourceLoss> by_source;  // in the order of data.sources
   double fill = 0;
   double padding = 0;  // share of the rows of the backbone's attention; nothing else is padded

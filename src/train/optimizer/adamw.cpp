@@ -1,5 +1,6 @@
 #include "train/optimizer/adamw.h"
 
+#include <set>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -110,6 +111,7 @@ void AdamW::publish_values() {
 
 std::vector<NamedTensor> AdamW::state() const {
   std::vector<NamedTensor> state;
+  std::set<std::string> names;
   for (const UnitState& unit_state : units_) {
     const parallel::Unit& unit = *unit_state.unit;
     const bool has_master = unit_state.master.scalar_type() != unit.shard_value().scalar_type();
@@ -117,7 +119,8 @@ std::vector<NamedTensor> AdamW::state() const {
       append_parts(unit, *parameter, unit_state.exp_avg, "exp_avg.", state);
       append_parts(unit, *parameter, unit_state.exp_avg_sq, "exp_avg_sq.", state);
       if (has_master) append_parts(unit, *parameter, unit_state.master, "master.", state);
-      const bool writes = unit.layout().mesh->rank() == 0;
+      // A head that is tied over pipeline stages has a unit beside the embedding's.
+      const bool writes = unit.layout().mesh->rank() == 0 && names.insert(parameter->name).second;
       state.push_back({"step." + parameter->name, step_count_, TensorPart{{}, {}, writes}});
     }
   }

@@ -1,5 +1,6 @@
 #include "train/optimizer/gradient_norm.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -38,7 +39,9 @@ std::map<int, std::vector<at::Tensor>> norms_by_copies(
     if (!unit->trainable()) continue;
     const mesh::Mesh& mesh = *unit->layout().mesh;
     const int replicas = mesh.replicate().size();
-    if (mesh.tp().is_single()) {
+    const bool has_copies = std::ranges::any_of(
+        unit->parameters(), [](const auto& each) { return each->split.copies != nullptr; });
+    if (!has_copies) {
       append_row_norms(unit->shard_gradient(), norms[replicas]);
       continue;
     }

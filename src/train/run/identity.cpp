@@ -1,6 +1,7 @@
 #include "train/run/identity.h"
 
 #include <array>
+#include <set>
 
 #include "core/file/file_system.h"
 #include "core/sha256.h"
@@ -16,8 +17,10 @@ std::string describe_shape(const model::Model& model) {
   std::int64_t parameters = 0;
   std::int64_t elements = 0;
   std::int64_t trained = 0;
+  std::set<std::string> names;  // a head that is tied over pipeline stages is there twice
   for (const auto& unit : model.units()) {
     for (const auto& parameter : unit->parameters()) {
+      if (!names.insert(parameter->name).second) continue;
       ++parameters;
       elements += parameter->elements();
       if (unit->trainable()) trained += parameter->elements();

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "core/text.h"
+#include "schedule/order/all_orders.h"
 #include "tests/train/equality/trainee.h"
 #include "train/ranks.h"
 
@@ -67,6 +68,10 @@ std::string Cell::name() const {
   const auto add = [&](const char* axis, std::int64_t degree) {
     if (degree > 1) text += str(" ", axis, degree);
   };
+  if (shape.pp > 1) text += str(" pp", shape.pp, " ", schedule::traits_of(order).name);
+  if (vision_stages > 0) text += " vision_apart";
+  if (virtual_stages > 1) text += str(" virtual", virtual_stages);
+  if (ties_head) text += " tied";
   add("dp_replicate", shape.dp_replicate);
   add("dp_shard", shape.dp_shard);
   add("cp", shape.cp);
@@ -85,7 +90,8 @@ std::string Cell::name() const {
 }
 
 std::int64_t count_state_bytes(const mesh::Mesh& mesh) {
-  const auto model = model::make_model(tiny_model_config(/*sees=*/true), lay_out({}, mesh));
+  const auto model = model::make_model(tiny_model_config(/*sees=*/true),
+                                       lay_out({}, mesh, tiny_model_config(/*sees=*/true)));
   std::size_t bytes = 0;
   for (const auto& unit : model->units()) unit->materialize(at::kCPU, at::kFloat, true);
   const AdamW optimizer(model->units(), {});

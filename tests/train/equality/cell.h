@@ -12,6 +12,10 @@ namespace tributary::train {
 /// One comparison of many ranks with one.
 struct Cell {
   config::MeshShape shape = {};
+  config::PipelineOrder order = config::PipelineOrder::k1f1b;
+  std::int64_t virtual_stages = 1;
+  std::int64_t vision_stages = 0;
+  std::int64_t layers = 2;                  // of the backbone
   bool sees = true;                         // Qwen2.5-VL, else Qwen3
   std::vector<std::string> freeze = {};     // modules
   std::vector<std::string> recompute = {};  // modules
@@ -22,6 +26,7 @@ struct Cell {
   std::vector<std::string> offload = {};  // modules; parameters and moments too
   bool chunks_head = false;               // logits of 2 targets at a time
   bool shards_optimizer = false;          // alone: ZeRO-1
+  bool ties_head = false;                 // also of Qwen2.5-VL
   int steps = 20;
 
   [[nodiscard]] std::string name() const;

@@ -37,6 +37,57 @@ std::vector<config::MeshShape> list_shapes() {
   return shapes;
 }
 
+using Order = config::PipelineOrder;
+
+Cell pipeline(const config::MeshShape& shape, Order order) {
+  return {.shape = shape,
+          .order = order,
+          .virtual_stages = order == Order::kInterleaved ? 2 : 1,
+          .layers = 8,
+          .samples = 24};
+}
+
+/// Every schedule on 2 and 4 stages, with packed mixed batches, frozen vision, recompute and a tied
+/// head, and on stages that are cut further.
+void add_pipelines(bool all, std::vector<Cell>& cells) {
+  const auto add = [&](Cell cell, bool sees, std::vector<std::string> freeze,
+                       std::vector<std::string> recompute, bool ties_head) {
+    cell.sees = sees;
+    cell.freeze = std::move(freeze);
+    cell.recompute = std::move(recompute);
+    cell.ties_head = ties_head;
+    cells.push_back(std::move(cell));
+  };
+  for (const Order order : {Order::kGpipe, Order::k1f1b, Order::kInterleaved, Order::kZbH1,
+                            Order::kZbV, Order::kVHalf, Order::kVMin}) {
+    for (const std::int64_t stages : {2, 4}) {
+      const Cell cell = pipeline({.pp = stages}, order);
+      add(cell, true, {}, {}, false);
+      add(cell, true, {"vision"}, {}, false);
+      add(cell, true, {}, {"vision", "backbone"}, false);
+      add(cell, true, {}, {}, true);
+      if (all) add(cell, false, {}, {"backbone.mlp"}, false);
+    }
+    add(pipeline({.pp = 2, .dp_shard = 2}, order), true, {}, {}, false);
+    add(pipeline({.pp = 2, .tp = 2}, order), true, {}, {}, true);
+    add(pipeline({.pp = 2, .cp = 2}, order), true, {}, {}, false);
+    add(pipeline({.pp = 2, .dp_shard = 2, .tp = 2}, order), true, {}, {"backbone"}, true);
+    if (!all) continue;
+    add(pipeline({.pp = 4, .dp_shard = 2}, order), true, {"vision"}, {}, true);
+    add(pipeline({.pp = 2, .dp_replicate = 2, .ulysses = 2}, order), true, {}, {}, false);
+  }
+  for (const Order order : {Order::k1f1b, Order::kZbH1, Order::kZbV}) {
+    Cell cell = pipeline({.pp = 4}, order);
+    cell.layers = 6;  // two stages, or three
+    cell.vision_stages = 1;
+    add(cell, true, {}, {}, false);
+    cell.shape = {.pp = 2, .tp = 2};
+    add(cell, true, {}, {}, false);
+    cell.shape = {.pp = 2, .dp_shard = 2};
+    add(cell, true, {"vision"}, {}, false);
+  }
+}
+
 }  // namespace
 
 std::vector<Cell> list_cells(bool all) {
@@ -87,6 +138,7 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"backbone"}});
     cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .freeze = {"vision", "projector"}});
   }
+  add_pipelines(all, cells);
   return cells;
 }
 

@@ -25,7 +25,10 @@ int main(int count, char** arguments) {
     if (cell.shape.world() != launch.world) continue;
     const mesh::Mesh mesh(cell.shape, launch.rank,
                           c10::make_intrusive<c10d::PrefixStore>(str("cell/", number++), store),
-                          {.timeout_seconds = 60, .interface = "lo", .kv_heads = train::kKvHeads});
+                          {.timeout_seconds = 60,
+                           .interface = "lo",
+                           .first_of_backbone = static_cast<int>(cell.vision_stages),
+                           .kv_heads = train::kKvHeads});
     const train::Deviation worst = train::run_cell(mesh, cell);
     const bool is_equal = worst.loss <= 1e-5 && worst.gradient <= 1e-4;
     good = good && is_equal;

@@ -58,6 +58,52 @@ TEST(ManyRanks, RecomputeLikeOne) {
   expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"vision", "backbone"}});
 }
 
+using Order = config::PipelineOrder;
+
+TEST(ManyRanks, PipelineLikeOne) {
+  for (const Order order : {Order::kGpipe, Order::k1f1b, Order::kZbH1, Order::kZbV, Order::kVHalf})
+    expect_equal({.shape = {.pp = 2}, .order = order, .layers = 8, .samples = 24, .steps = 4});
+  expect_equal({.shape = {.pp = 2},
+                .order = Order::kInterleaved,
+                .virtual_stages = 2,
+                .layers = 8,
+                .samples = 24,
+                .steps = 4});
+}
+TEST(ManyRanks, PipelineATiedHead) {
+  for (const Order order : {Order::k1f1b, Order::kZbH1, Order::kZbV})
+    expect_equal({.shape = {.pp = 2},
+                  .order = order,
+                  .layers = 8,
+                  .sees = false,
+                  .samples = 24,
+                  .steps = 4});
+}
+TEST(ManyRanks, PipelineFrozenVision) {
+  for (const Order order : {Order::k1f1b, Order::kZbH1})
+    expect_equal({.shape = {.pp = 2},
+                  .order = order,
+                  .layers = 8,
+                  .freeze = {"vision"},
+                  .samples = 24,
+                  .steps = 4});
+}
+
+TEST(ManyRanks, PipelineATowerOfItsOwn) {
+  for (const Order order : {Order::k1f1b, Order::kZbH1, Order::kZbV})
+    for (const bool frozen : {false, true})
+      expect_equal(
+          {.shape = {.pp = 3},
+           .order = order,
+           .vision_stages = 1,
+           .layers = 4,
+           .freeze = frozen ? std::vector<std::string>{"vision"} : std::vector<std::string>{},
+           .samples = 24,
+           .steps = 3});
+  expect_equal({.shape = {.pp = 3, .tp = 2}, .vision_stages = 1, .layers = 4, .steps = 3});
+  expect_equal({.shape = {.pp = 3, .cp = 2}, .vision_stages = 1, .layers = 4, .steps = 3});
+}
+
 TEST(ManyRanks, SkipAStepTogetherAndNameTheParameter) {
   for (const config::MeshShape& shape :
        {config::MeshShape{.dp_shard = 2}, {.tp = 2}, {.dp_shard = 2, .cp = 2}})

@@ -73,7 +73,7 @@ void save(const mesh::Mesh& mesh, const Trainee& trainee, const std::string& roo
 void expect_same_bits(const MeshShape& first, const MeshShape& second) {
   SCOPED_TRACE(str(config::describe(first), " -> ", config::describe(second)));
   const std::string root = scratch();
-  const Cell cell{.samples = 8, .steps = 2};
+  const Cell cell{.layers = 4, .samples = 8, .steps = 2};
   WholeState before;
   mesh::run_ranks(
       first,
@@ -121,7 +121,11 @@ TEST(Resharding, ThereAndBackChangesNoBit) {
       {{.dp_shard = 2, .cp = 2, .tp = 2}, {.dp_shard = 8}},
       {{.dp_shard = 5}, {.tp = 4}},
       {{.dp_replicate = 2, .cp = 2, .ulysses = 2}, {.dp_shard = 2, .tp = 4}},
-      {{}, {.dp_shard = 7}}};
+      {{}, {.dp_shard = 7}},
+      {{.pp = 2}, {}},
+      {{.pp = 4}, {.pp = 2, .dp_shard = 2}},
+      {{.pp = 2, .tp = 2}, {.cp = 2, .tp = 2}},
+      {{.dp_shard = 3}, {.pp = 2, .dp_shard = 2}}};
   for (const auto& [first, second] : pairs) expect_same_bits(first, second);
 }
 

@@ -102,7 +102,13 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
   if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
   config_.parallel.release =
       cell.releases ? config::Release::kAfterForward : config::Release::kNever;
-  model_ = model::make_model(tiny_model_config(cell.sees), lay_out(config_, mesh));
+  config_.parallel.schedule = cell.order;
+  config_.parallel.virtual_stages = cell.virtual_stages;
+  config_.parallel.vision_stages = cell.vision_stages;
+  config::ModelConfig model_config = tiny_model_config(cell.sees);
+  model_config.backbone.layers = cell.layers;
+  model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
+  model_ = model::make_model(model_config, lay_out(config_, mesh, model_config));
   for (const auto& unit : model_->units())
     unit->materialize(at::kCPU, at::kFloat, std::ranges::count(cell.freeze, unit->module()) == 0);
   model::initialize(*model_, seed);

@@ -1,0 +1,53 @@
+#include "model/model.h"
+
+#include <ATen/ATen.h>
+
+#include "model/kv_cache.h"
+#include "parallel/sequence/token_split.h"
+#include "parallel/stage/stage_link.h"
+
+namespace tributary::model {
+namespace {
+
+at::Tensor empty_rows(const Model& model, std::int64_t rows, at::Device device) {
+  const at::ScalarType dtype = model.units().front()->shard_value().scalar_type();
+  return at::empty({rows, model.config().backbone.width},
+                   at::TensorOptions().device(device).dtype(dtype));
+}
+
+}  // namespace
+
+at::Tensor Model::empty_input(int /*stage*/, const PackedBatch& batch) const {
+  const parallel::TokenSplit split(batch.cu_seqlens, layout_);
+  return empty_rows(*this, split.hidden_rows(), batch.input_ids.device());
+}
+
+at::Tensor Model::forward(const PackedBatch& batch) {
+  return parallel::run_stages(
+      layout_, /*first=*/0, [&](int stage) { return empty_input(stage, batch); },
+      [&](int stage, const at::Tensor& input) { return run_stage(stage, batch, input); });
+}
+
+at::Tensor Model::prefill(const PackedBatch& batch, KvCache& cache) {
+  const at::NoGradGuard no_grad;
+  cache.start(batch.cu_seqlens, batch.position_ids.to(batch.input_ids.device()),
+              config_.backbone.layers);
+  return parallel::run_stages(
+      layout_, /*first=*/0, [&](int stage) { return empty_input(stage, batch); },
+      [&](int stage, const at::Tensor& input) {
+        return prefill_stage(stage, batch, input, cache);
+      });
+}
+
+at::Tensor Model::decode(const at::Tensor& token_ids, KvCache& cache) {
+  const at::NoGradGuard no_grad;
+  cache.advance();
+  return parallel::run_stages(
+      layout_, layout_.first_of_backbone(),
+      [&](int) { return empty_rows(*this, token_ids.size(0), token_ids.device()); },
+      [&](int stage, const at::Tensor& input) {
+        return decode_stage(stage, token_ids, input, cache);
+      });
+}
+
+}  // namespace tributary::model

@@ -1,0 +1,221 @@
+#include "train/executor/executor.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "core/error.h"
+#include "train/executor/step_schedule.h"
+#include "train/gradients.h"
+
+namespace tributary::train {
+namespace {
+
+using parallel::Passed;
+using schedule::Action;
+using schedule::Op;
+
+std::vector<int> stages_of_rank(const parallel::Layout& layout) {
+  if (!layout.stages) return {0};
+  return layout.stages->chunks_of(static_cast<int>(layout.mesh->at().pp));
+}
+
+}  // namespace
+
+Executor::Executor(model::Model& model, const ExecutorOptions& options)
+    : model_(model),
+      layout_(model.layout()),
+      options_(options),
+      own_(stages_of_rank(layout_)),
+      trains_(trained_stages(model)),
+      first_trained_(static_cast<int>(std::ranges::find(trains_, true) - trains_.begin())) {
+  seen_.by_source.resize(static_cast<std::size_t>(options_.sources));
+}
+
+Execution Executor::run(std::span<const Action> actions) {
+  const Stopwatch wall;
+  watch_.lap();
+  for (const Action& action : actions) {
+    if (options_.on_action) options_.on_action();
+    do_action(action);
+  }
+  for (auto& [link, messages] : sends_)
+    for (mesh::Pending& message : messages) message.wait();
+  seen_.wall = wall.seconds();
+  seen_.seconds.backward += watch_.lap();
+  TRIB_CHECK(passes_.empty() && activations_.empty() && gradients_.empty(),
+             .what = "train: step ended with passes that are not done",
+             .found = str(passes_.size(), " passes, ", activations_.size(), " activations, ",
+                          gradients_.size(), " gradients"));
+  return std::move(seen_);
+}
+
+void Executor::do_action(const Action& action) {
+  const int stage = own_[static_cast<std::size_t>(action.chunk)];
+  const Place here{stage, action.microbatch};
+  const Place before{stage - 1, action.microbatch};
+  const Place after{stage + 1, action.microbatch};
+  switch (action.op) {
+    case Op::kForward:
+      return forward(here);
+    case Op::kBackward:
+      return backward(here, /*puts_weights_off=*/false);
+    case Op::kBackwardInput:
+      return backward(here, /*puts_weights_off=*/trains_[static_cast<std::size_t>(stage)]);
+    case Op::kBackwardWeight:
+      return backward_weights(here);
+    case Op::kSendActivation:
+    case Op::kSendFeatures:
+      return send(Passed::kActivation, here, after);
+    case Op::kReceiveActivation:
+    case Op::kReceiveFeatures:
+      return post_receive(Passed::kActivation, before, here);
+    case Op::kSendGradient:
+    case Op::kSendFeatureGradients:
+      return send(Passed::kGradient, here, before);
+    case Op::kReceiveGradient:
+    case Op::kReceiveFeatureGradients:
+      return post_receive(Passed::kGradient, after, here);
+    case Op::kHandActivation:
+      return hand_over(Passed::kActivation, here, after);
+    case Op::kHandGradient:
+      return hand_over(Passed::kGradient, here, before);
+    case Op::kReduceGradients:
+      return reduce_gradients(stage);
+    case Op::kOptimizerStep:
+      return;  // after all gradients are complete
+  }
+}
+
+const Microbatch& Executor::microbatch(int index) {
+  const auto known = microbatches_.find(index);
+  if (known != microbatches_.end()) return known->second.first;
+  seen_.seconds.forward += watch_.lap();
+  const Fields fields = layout_.holds(0) ? Fields::kAll : Fields::kWithoutPixels;
+  auto& entry = microbatches_[index];
+  entry = {options_.collate(index, fields), static_cast<int>(own_.size())};
+  seen_.seconds.data += watch_.lap();
+  return entry.first;
+}
+
+void Executor::forward(Place place) {
+  const auto [stage, index] = place;
+  if (options_.on_section) options_.on_section(mesh::Section::kForward);
+  const Microbatch& batch = microbatch(index);
+  Pass pass;
+  if (stage > 0) pass.input = take(Passed::kActivation, place);
+  const Stopwatch busy;
+  if (stage > 0) pass.input = pass.input.detach().requires_grad_(has_backward(stage - 1));
+  pass.output = model_.run_stage(stage, batch.batch, pass.input);
+  if (stage + 1 == layout_.virtual_stages())
+    pass.output = sum_loss(place, pass.output);
+  else
+    outputs_[place] = pass.output.detach().contiguous();
+  if (--microbatches_.at(index).second == 0) microbatches_.erase(index);
+  if (has_backward(stage)) {
+    passes_[place] = std::move(pass);
+    seen_.in_flight = std::max(seen_.in_flight, ++kept_);
+  }
+  seen_.busy += busy.seconds();
+  seen_.seconds.forward += watch_.lap();
+}
+
+at::Tensor Executor::sum_loss(Place place, const at::Tensor& hidden) {
+  const Microbatch& batch = microbatch(place.second);
+  const model::LossSum loss =
+      model::sum_loss(model_, hidden, batch.targets, batch.batch.cu_seqlens, options_.most_logits);
+  add_by_source(loss.rows, batch.target_sources, seen_.by_source);
+  return loss.sum / static_cast<double>(options_.targets);
+}
+
+void Executor::backward(Place place, bool puts_weights_off) {
+  const auto [stage, index] = place;
+  if (options_.on_section) options_.on_section(mesh::Section::kBackward);
+  const bool is_last = stage + 1 == layout_.virtual_stages();
+  const at::Tensor gradient = is_last ? at::Tensor() : take(Passed::kGradient, place);
+  const Stopwatch busy;
+  Pass& pass = passes_.at(place);
+  if (pass.output.requires_grad()) {
+    std::optional<parallel::PutOff> put_off;
+    if (puts_weights_off) put_off.emplace(layout_, pass.weights);
+    torch::autograd::backward({pass.output}, {gradient});
+  }
+  if (stage > 0 && has_backward(stage - 1)) {
+    const at::Tensor& of_input = pass.input.grad();
+    input_gradients_[place] = of_input.defined() ? of_input : at::zeros_like(pass.input);
+  }
+  pass.input = pass.output = at::Tensor();
+  if (!puts_weights_off) {
+    passes_.erase(place);
+    --kept_;
+  }
+  seen_.busy += busy.seconds();
+  seen_.seconds.backward += watch_.lap();
+}
+
+void Executor::backward_weights(Place place) {
+  const Stopwatch busy;
+  passes_.at(place).weights.run();
+  passes_.erase(place);
+  --kept_;
+  seen_.busy += busy.seconds();
+  seen_.seconds.backward += watch_.lap();
+}
+
+std::map<Executor::Place, Executor::Incoming>& Executor::incoming(Passed what) {
+  return what == Passed::kActivation ? activations_ : gradients_;
+}
+
+at::Tensor Executor::give(Passed what, Place place) {
+  std::map<Place, at::Tensor>& from = what == Passed::kActivation ? outputs_ : input_gradients_;
+  auto node = from.extract(place);
+  TRIB_CHECK(!node.empty(), .what = "train: nothing to pass on",
+             .where = str("stage ", place.first, ", microbatch ", place.second));
+  return node.mapped();
+}
+
+void Executor::post_receive(Passed what, Place from, Place to) {
+  // A gradient is shaped like what was passed on, an activation like the microbatch says.
+  const auto pass = passes_.find(to);
+  at::Tensor values =
+      pass != passes_.end() && pass->second.output.defined()
+          ? at::empty_like(pass->second.output, at::MemoryFormat::Contiguous)
+          : model_.empty_input(std::max(from.first, to.first), microbatch(to.second).batch);
+  mesh::Pending message = parallel::receive(
+      layout_, {.what = what, .from = from.first, .to = to.first, .microbatch = to.second}, values);
+  incoming(what)[to] = {std::move(values), std::move(message)};
+}
+
+void Executor::send(Passed what, Place from, Place to) {
+  std::deque<mesh::Pending>& under_way = sends_[{what, to.first}];
+  while (under_way.size() >= kBuffersOfALink) {
+    under_way.front().wait();
+    under_way.pop_front();
+  }
+  under_way.push_back(parallel::send(
+      layout_, {.what = what, .from = from.first, .to = to.first, .microbatch = to.second},
+      give(what, from).contiguous()));
+}
+
+void Executor::hand_over(Passed what, Place from, Place to) {
+  incoming(what)[to] = {give(what, from), {}};
+}
+
+at::Tensor Executor::take(Passed what, Place place) {
+  auto node = incoming(what).extract(place);
+  TRIB_CHECK(!node.empty(), .what = "train: nothing was received",
+             .where = str("stage ", place.first, ", microbatch ", place.second));
+  node.mapped().message.wait();
+  return node.mapped().values;
+}
+
+void Executor::reduce_gradients(int stage) {
+  // In the order in which backward has passed. A tied head may still add to the embedding.
+  for (auto unit = model_.units().rbegin(); unit != model_.units().rend(); ++unit)
+    if ((*unit)->layout().virtual_stage == stage && !(*unit)->expects_backward())
+      (*unit)->start_reduction();
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/model.h"
+#include "schedule/pipeline/pipeline.h"
+
+namespace tributary::train {
+
+/// How much a link between two stages may hold that is sent and not yet used.
+inline constexpr int kBuffersOfALink = 2;
+
+/// Which virtual stages have something to train.
+[[nodiscard]] std::vector<bool> trained_stages(const model::Model& model);
+
+/// What this rank does in a step, in its order.
+struct StepSchedule {
+  schedule::ActionList actions;
+  int microbatches = 0;  // as many as the order takes, at least those asked for
+  int in_flight = 0;     // most chunk activations that this rank will keep
+};
+
+/// The actions of this rank for a step of so many microbatches, from the order and the stages of
+/// the model's layout and from what of it trains.
+///
+/// cost: one pass over the actions of all stages of a replica
+[[nodiscard]] StepSchedule schedule_step(const model::Model& model, std::int64_t microbatches);
+
+}  // namespace tributary::train
