@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "parallel/layer_boundary.h"
+#include "parallel/linear.h"
+#include "parallel/stage/stage_link.h"
+#include "parallel/stage/weight_queue.h"
+#include "parallel/unit_chain.h"
+#include "tests/mesh/thread_ranks.h"
+
+namespace tributary::parallel {
+namespace {
+
+/// One linear layer whose backward may be split.
+struct OneLayer {
+  explicit OneLayer(bool recomputes) : keep(recomputes ? Keep::kInput : Keep::kActivations) {
+    ChainOptions options;
+    options.splits_backward = true;
+    layout.chain = std::make_shared<UnitChain>(options);
+    unit = std::make_unique<Unit>("backbone", "layer", layout);
+    linear.emplace(*unit, "map", LinearShape{.in = 6, .out = 5, .bias = Bias::kZeros});
+    unit->materialize(at::kCPU, at::kFloat, /*trainable=*/true);
+    const at::NoGradGuard no_grad;
+    unit->shard_value().copy_(at::arange(unit->shard_value().numel(), at::kFloat).mul(0.37).sin());
+  }
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const {
+    return run_layer(*unit, keep, x, [this](const at::Tensor& input) { return (*linear)(input); });
+  }
+
+  Keep keep;
+  Layout layout;
+  std::unique_ptr<Unit> unit;
+  std::optional<Linear> linear;
+};
+
+class SplitBackward : public testing::TestWithParam<bool> {};
+
+TEST_P(SplitBackward, GivesTheSameBitsWheneverWeightsCome) {
+  const at::Tensor gradient = at::arange(20, at::kFloat).view({4, 5}).cos();
+  const auto input = [] {
+    return at::arange(24, at::kFloat).view({4, 6}).mul(0.1).requires_grad_();
+  };
+  const OneLayer at_once(GetParam());
+  const at::Tensor x = input();
+  torch::autograd::backward({at_once(x)}, {gradient});
+
+  const OneLayer later(GetParam());
+  const at::Tensor y = input();
+  const at::Tensor out = later(y);
+  WeightQueue queue;
+  {
+    const PutOff put_off(later.layout, queue);
+    torch::autograd::backward({out}, {gradient});
+  }
+  EXPECT_TRUE(at::equal(x.grad(), y.grad()));
+  EXPECT_FALSE(queue.empty());
+  EXPECT_EQ(later.unit->shard_gradient().count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_EQ(later.unit->expects_backward(), GetParam());  // behind a boundary it is still due
+  queue.run();
+  EXPECT_TRUE(queue.empty());
+  EXPECT_FALSE(later.unit->expects_backward());
+  EXPECT_GT(later.unit->shard_gradient().count_nonzero().item<std::int64_t>(), 30);
+  EXPECT_TRUE(at::equal(at_once.unit->shard_gradient(), later.unit->shard_gradient()));
+}
+
+INSTANTIATE_TEST_SUITE_P(KeptOrRunAgain, SplitBackward, testing::Bool());
+
+/// Virtual stages in the order of a V over the stages: 0, 1, 1, 0.
+Layout v_shaped(const mesh::Mesh& mesh) {
+  auto stages = std::make_shared<StageMap>();
+  stages->layers.resize(4);
+  stages->holders = {0, 1, 1, 0};
+  Layout layout;
+  layout.mesh = &mesh;
+  layout.stages = stages;
+  return layout;
+}
+
+TEST(Stages, PassThroughAllOfThemInOrder) {
+  mesh::run_ranks({.pp = 2}, [](const mesh::Mesh& mesh) {
+    const Layout layout = v_shaped(mesh);
+    const at::Tensor result = run_stages(
+        layout, /*first=*/0, [](int) { return at::empty({3}); },
+        [](int stage, const at::Tensor& input) {
+          EXPECT_EQ(input.defined(), stage > 0);
+          const at::Tensor from = stage == 0 ? at::ones({3}) : input;
+          return from * 10 + stage;
+        });
+    EXPECT_EQ(result.defined(), mesh.at().pp == 0);
+    EXPECT_TRUE(!result.defined() || at::equal(result, at::full({3}, 10123.0)));
+  });
+}
+
+TEST(Stages, KnowWhatTheyHold) {
+  mesh::run_ranks({.pp = 2}, [](const mesh::Mesh& mesh) {
+    const Layout layout = v_shaped(mesh);
+    EXPECT_EQ(layout.holds_head(), mesh.at().pp == 0);
+    EXPECT_EQ(layout.at_stage(1).is_here(), mesh.at().pp == 1);
+    EXPECT_EQ(layout.stages->chunks_of(1), (std::vector<int>{1, 2}));
+    Unit elsewhere("backbone", "layer", layout.at_stage(mesh.at().pp == 0 ? 1 : 0));
+    const Parameter& weight = elsewhere.declare("weight", {7, 3}, {});
+    elsewhere.materialize(at::kCPU, at::kFloat, /*trainable=*/true);
+    EXPECT_TRUE(elsewhere.trainable());
+    EXPECT_EQ(elsewhere.shard_value().numel(), 0);
+    EXPECT_TRUE(elsewhere.boxes_of(weight).empty());
+  });
+}
+
+TEST(Stages, SendSeveralMessagesBeforeTheFirstIsRead) {
+  mesh::run_ranks({.pp = 2}, [](const mesh::Mesh& mesh) {
+    const Layout layout = v_shaped(mesh);
+    std::vector<mesh::Pending> sent;
+    for (int microbatch = 0; microbatch < 3 && mesh.at().pp == 0; ++microbatch)
+      sent.push_back(send(layout, {.from = 0, .to = 1, .microbatch = microbatch},
+                          at::full({2}, microbatch + 1.0)));
+    for (int microbatch = 0; microbatch < 3 && mesh.at().pp == 1; ++microbatch) {
+      const at::Tensor values = at::empty({2});
+      receive(layout, {.from = 0, .to = 1, .microbatch = microbatch}, values).wait();
+      EXPECT_TRUE(at::equal(values, at::full({2}, microbatch + 1.0)));
+    }
+    for (mesh::Pending& message : sent) message.wait();
+  });
+}
+
+}  // namespace
+}  // namespace tributary::parallel
