@@ -1,7 +1,5 @@
 #include "model/backbone.h"
 
-#include <algorithm>
-
 #include <ATen/ATen.h>
 
 #include "core/error.h"
@@ -64,12 +62,8 @@ Backbone::Layers Backbone::layers_of(int stage) const {
 }
 
 int Backbone::stage_of(std::int64_t layer) const {
-  if (!layout().stages) return 0;
-  const std::vector<config::StageLayers>& stages = layout().stages->layers;
-  const auto holds = [layer](const config::StageLayers& each) {
-    return layer >= each.first && layer < each.first + each.layers;
-  };
-  return static_cast<int>(std::ranges::find_if(stages, holds) - stages.begin());
+  const std::shared_ptr<const parallel::StageMap>& stages = layout().stages;
+  return stages ? stages->stage_of(layer, stages->encoder_stages, stages->size()) : 0;
 }
 
 at::Tensor Backbone::embed(const at::Tensor& token_ids) const {

@@ -44,7 +44,6 @@ void check_tower(const ModulePlan& vision, const ModulePlan& backbone, Limits& l
   if (vision.placement == Placement::kInline) return;
   limits.require(vision.placement == Placement::kSeparate, "vision", "placement",
                  "another placement", "inline or separate");
-  limits.require(vision.mesh.pp == 1, "vision", "mesh.pp", str(vision.mesh.pp), "1");
   limits.require(is_consecutive(vision.ranks, 0), "vision", "ranks", "other ranks",
                  "consecutive ranks from 0");
   MeshShape same = backbone.mesh;

@@ -64,7 +64,13 @@ std::vector<std::int64_t> ranks_from(std::int64_t first, const MeshShape& mesh) 
 }
 
 /// On the first stages of the mesh, with its other degrees.
-void place_apart(ModulePlan& vision, const MeshShape& mesh, std::int64_t stages) {
+void place_apart(ModulePlan& vision, const MeshShape& mesh, std::int64_t stages,
+                 std::int64_t layers) {
+  std::int64_t first = 0;
+  for (const std::int64_t own : split_evenly(layers, stages)) {
+    vision.stages.push_back({.first = first, .layers = own});
+    first += own;
+  }
   vision.placement = Placement::kSeparate;
   vision.mesh = mesh;
   vision.mesh.pp = stages;
@@ -82,6 +88,10 @@ void check_vision_stages(const MeshShape& mesh, const PipelineSection& pipeline,
                .where = str("parallel.vision_stages = ", pipeline.vision_stages),
                .found = str("pp ", mesh.pp), .expected = str("a larger parallel.pp"),
                .fix = str("set parallel.pp to ", pipeline.vision_stages + 1, " or more"));
+  TRIB_REQUIRE(pipeline.vision_stages == 0 || pipeline.vision_stages <= model.vision->layers,
+               .what = "config: vision tower has fewer layers than stages",
+               .where = str("parallel.vision_stages = ", pipeline.vision_stages),
+               .found = str(model.vision->layers, " layers"), .expected = "at least one each");
 }
 
 }  // namespace
@@ -102,7 +112,8 @@ Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline, const R
       plan.modules.push_back(plan_module(name, run));
       plan.modules.back().placement = Placement::kInline;
     }
-    if (pipeline.vision_stages > 0) place_apart(plan.modules.back(), mesh, pipeline.vision_stages);
+    if (pipeline.vision_stages > 0)
+      place_apart(plan.modules.back(), mesh, pipeline.vision_stages, model.vision->layers);
     plan.edges = {{.from = "vision", .to = "projector"}, {.from = "projector", .to = "backbone"}};
   }
   plan.batch = {.global_samples = run.batch.global_samples,

@@ -52,7 +52,7 @@ std::vector<Key> parallel_keys() {
            .meaning = "Of the pipeline stages, the first so many hold the vision tower and nothing "
                       "else; 0: the tower lies in the first stage of the backbone.",
            .unit = "ranks",
-           .range = {0, 1}}),
+           .range = {0, 65535}}),
       key<&R::parallel, &P::plan>(
           {.path = "parallel.plan",
            .meaning = "A plan (docs/formats/plan.md): its degrees, stages, schedule, recompute, "

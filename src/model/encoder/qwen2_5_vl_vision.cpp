@@ -117,6 +117,7 @@ class Qwen2_5VlVision::Block {
         down_(unit, name(layer, "mlp.down_proj"),
               shape(config, config.mlp_width, config.width, Cut::kRows)) {}
 
+  [[nodiscard]] int stage() const { return unit_.layout().virtual_stage; }
   [[nodiscard]] at::Tensor run(const at::Tensor& hidden, parallel::Keep keep,
                                std::shared_ptr<const Layout> layout) const {
     return parallel::run_layer(unit_, keep, hidden,
@@ -201,10 +202,13 @@ Qwen2_5VlVision::Qwen2_5VlVision(const config::VisionConfig& config, const paral
                                            layout.with_whole_tokens().at_stage(stage)));
     return *units.back();
   };
+  const auto stage_of = [&](std::int64_t layer) {
+    return layout.stages ? layout.stages->stage_of(layer, 0, layout.first_of_backbone()) : 0;
+  };
   patch_embedding_ = std::make_unique<PatchEmbedding>(config, add("vision", "vision.patches"));
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    blocks_.push_back(
-        std::make_unique<Block>(config, layer, add("vision", str("vision.layers.", layer))));
+    blocks_.push_back(std::make_unique<Block>(
+        config, layer, add("vision", str("vision.layers.", layer), stage_of(layer))));
   merger_ = std::make_unique<Merger>(
       config, add("projector", "projector.merger", layout.first_of_backbone()));
 }
@@ -227,27 +231,33 @@ std::shared_ptr<const Qwen2_5VlVision::Layout> Qwen2_5VlVision::layout_of(
 
 at::Tensor Qwen2_5VlVision::operator()(const at::Tensor& rows, std::span<const Grid> grids,
                                        VisionKeep keep) {
-  return project(run_tower(rows, grids, keep.vision), grids, keep.projector);
+  return project(run_tower(/*stage=*/0, rows, grids, keep.vision), grids, keep.projector);
 }
 
-at::Tensor Qwen2_5VlVision::run_tower(const at::Tensor& rows, std::span<const Grid> grids,
-                                      parallel::Keep keep) {
+at::Tensor Qwen2_5VlVision::embed_patches(const at::Tensor& rows, std::span<const Grid> grids,
+                                          const Layout& layout) const {
   std::int64_t patches = 0;
   for (const Grid& grid : grids) patches += grid.patches();
   TRIB_REQUIRE(rows.dim() == 2 && rows.size(0) == patches && rows.size(1) == config_.patch_width(),
                .what = "model: pixel rows do not match the grids",
                .found = tributary::str(rows.sizes()),
                .expected = str("[", patches, ", ", config_.patch_width(), "]"));
-  const std::shared_ptr<const Layout> layout = layout_of(grids, rows.device());
+  const at::Tensor hidden = patch_embedding_->run(rows);
+  if (!layout.order) return hidden;
+  return ops::permute_rows(hidden.view({-1, config_.merge * config_.merge * config_.width}),
+                           *layout.order)
+      .view({-1, config_.width});
+}
+
+at::Tensor Qwen2_5VlVision::run_tower(int stage, const at::Tensor& input,
+                                      std::span<const Grid> grids, parallel::Keep keep) {
+  const std::shared_ptr<const Layout> layout = layout_of(grids, input.device());
   // Nothing trainable lies upstream of the pixels, so a frozen tower needs no graph at all.
   const bool trains_vision = patch_embedding_->unit().trainable();
   const at::AutoGradMode mode(at::GradMode::is_enabled() && trains_vision);
-  at::Tensor hidden = patch_embedding_->run(rows);
-  if (layout->order)
-    hidden = ops::permute_rows(hidden.view({-1, config_.merge * config_.merge * config_.width}),
-                               *layout->order)
-                 .view({-1, config_.width});
-  for (const std::unique_ptr<Block>& block : blocks_) hidden = block->run(hidden, keep, layout);
+  at::Tensor hidden = stage == 0 ? embed_patches(input, grids, *layout) : input;
+  for (const std::unique_ptr<Block>& block : blocks_)
+    if (block->stage() == stage) hidden = block->run(hidden, keep, layout);
   return hidden;
 }
 

@@ -43,9 +43,11 @@ class Qwen2_5VlVision {
                                       VisionKeep keep);
 
   // Its two modules one by one, for a pipeline that cuts between them.
-  /// shape: returns [patches, width], window by window
-  [[nodiscard]] at::Tensor run_tower(const at::Tensor& rows, std::span<const Grid> grids,
-                                     parallel::Keep keep);
+  /// One stage of the tower, or all of it where it has none of its own.
+  /// shape: input as `rows` above, or after the first stage what the one before returned
+  ///        -> returns [patches, width], window by window
+  [[nodiscard]] at::Tensor run_tower(int stage, const at::Tensor& input,
+                                     std::span<const Grid> grids, parallel::Keep keep);
   /// shape: patches as run_tower returns them -> [merged tokens, output_width]
   [[nodiscard]] at::Tensor project(const at::Tensor& patches, std::span<const Grid> grids,
                                    parallel::Keep keep);
@@ -56,6 +58,9 @@ class Qwen2_5VlVision {
   class Merger;
   struct Layout;
 
+  /// Patches in the order of the windows.
+  [[nodiscard]] at::Tensor embed_patches(const at::Tensor& rows, std::span<const Grid> grids,
+                                         const Layout& layout) const;
   [[nodiscard]] std::shared_ptr<const Layout> layout_of(std::span<const Grid> grids,
                                                         at::Device device);
 

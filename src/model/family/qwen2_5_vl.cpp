@@ -26,7 +26,7 @@ class Qwen2_5Vl final : public Model {
 
   at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
     const parallel::TokenSplit split(batch.cu_seqlens, layout_);
-    if (stage < layout_.first_of_backbone()) return run_tower(share_of(batch, split));
+    if (stage < layout_.first_of_backbone()) return run_tower(stage, share_of(batch, split), input);
     return backbone_.forward(stage, enter(stage, batch, input, split), batch.position_ids, split);
   }
   at::Tensor empty_input(int stage, const PackedBatch& batch) const override {
@@ -43,7 +43,7 @@ class Qwen2_5Vl final : public Model {
   at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,
                            KvCache& cache) override {
     const parallel::TokenSplit split(batch.cu_seqlens, layout_);
-    if (stage < layout_.first_of_backbone()) return run_tower(share_of(batch, split));
+    if (stage < layout_.first_of_backbone()) return run_tower(stage, share_of(batch, split), input);
     return backbone_.prefill(stage, enter(stage, batch, input, split), batch.position_ids,
                              batch.cu_seqlens, cache);
   }
@@ -81,7 +81,7 @@ class Qwen2_5Vl final : public Model {
     if (!has_media && layout_.mesh->shard().is_single() && !input.defined())
       return backbone_.embed(ids);
     const Share share = share_of(batch, split);
-    Features features = project(share, input.defined() ? input : run_tower(share));
+    Features features = project(share, input.defined() ? input : run_tower(stage, share, {}));
     const at::Tensor embedded = backbone_.embed(ids);
     if (layout_.splits_tokens()) features = own_features(features, embedded.size(0));
     // Places are unique, so unlike an accumulating scatter this does not depend on threads.
@@ -105,8 +105,10 @@ class Qwen2_5Vl final : public Model {
     return share;
   }
 
-  [[nodiscard]] at::Tensor run_tower(const Share& share) {
-    return vision_.run_tower(share.own.rows, share.own.grids, keep_.vision);
+  /// `input`: undefined at the first stage.
+  [[nodiscard]] at::Tensor run_tower(int stage, const Share& share, const at::Tensor& input) {
+    return vision_.run_tower(stage, input.defined() ? input : share.own.rows, share.own.grids,
+                             keep_.vision);
   }
 
   [[nodiscard]] Features project(const Share& share, const at::Tensor& patches) {

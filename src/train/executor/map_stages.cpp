@@ -9,11 +9,11 @@
 namespace tributary::train {
 namespace {
 
-/// Pipeline stages that hold the vision tower and nothing else.
-std::int64_t vision_stages_of(const config::Plan& plan) {
+/// The layers of the pipeline stages that hold the vision tower and nothing else.
+std::vector<config::StageLayers> stages_of_tower(const config::Plan& plan) {
   const config::ModulePlan* vision = plan.find("vision");
-  return vision != nullptr && vision->placement == config::Placement::kSeparate ? vision->mesh.pp
-                                                                                : 0;
+  const bool is_apart = vision != nullptr && vision->placement == config::Placement::kSeparate;
+  return is_apart ? vision->stages : std::vector<config::StageLayers>{};
 }
 
 }  // namespace
@@ -46,11 +46,9 @@ std::shared_ptr<const parallel::StageMap> map_stages(const config::Plan& plan) {
   const config::ModulePlan& backbone = *plan.find("backbone");
   auto stages = std::make_shared<parallel::StageMap>();
   stages->order = backbone.schedule;
-  stages->encoder_stages = static_cast<int>(vision_stages_of(plan));
-  for (int stage = 0; stage < stages->encoder_stages; ++stage) {
-    stages->layers.emplace_back();
-    stages->holders.push_back(stage);
-  }
+  stages->layers = stages_of_tower(plan);
+  stages->encoder_stages = stages->size();
+  for (int stage = 0; stage < stages->encoder_stages; ++stage) stages->holders.push_back(stage);
   for (int stage = 0; stage < std::ssize(backbone.stages); ++stage) {
     stages->layers.push_back(backbone.stages[static_cast<std::size_t>(stage)]);
     stages->holders.push_back(stages->encoder_stages +

@@ -47,44 +47,55 @@ Cell pipeline(const config::MeshShape& shape, Order order) {
           .samples = 24};
 }
 
-/// Every schedule on 2 and 4 stages, with packed mixed batches, frozen vision, recompute and a tied
-/// head, and on stages that are cut further.
+/// The cell with packed mixed batches, with frozen vision, recomputed, and with a tied head.
+std::vector<Cell> under_all_conditions(const Cell& cell) {
+  std::vector<Cell> cells(4, cell);
+  cells[1].freeze = {"vision"};
+  cells[2].recompute = {"vision", "backbone"};
+  cells[3].ties_head = true;
+  return cells;
+}
+
+/// Every schedule on 2 and 4 stages under all conditions, on stages that are cut further, and with
+/// the tower on a stage of its own; or a part in which each schedule, condition and axis is.
 void add_pipelines(bool all, std::vector<Cell>& cells) {
-  const auto add = [&](Cell cell, bool sees, std::vector<std::string> freeze,
-                       std::vector<std::string> recompute, bool ties_head) {
-    cell.sees = sees;
-    cell.freeze = std::move(freeze);
-    cell.recompute = std::move(recompute);
-    cell.ties_head = ties_head;
-    cells.push_back(std::move(cell));
+  std::size_t number = 0;
+  const auto add = [&](const std::vector<Cell>& some) {
+    if (all)
+      cells.insert(cells.end(), some.begin(), some.end());
+    else
+      cells.push_back(some[number % some.size()]);
   };
   for (const Order order : {Order::kGpipe, Order::k1f1b, Order::kInterleaved, Order::kZbH1,
                             Order::kZbV, Order::kVHalf, Order::kVMin}) {
-    for (const std::int64_t stages : {2, 4}) {
-      const Cell cell = pipeline({.pp = stages}, order);
-      add(cell, true, {}, {}, false);
-      add(cell, true, {"vision"}, {}, false);
-      add(cell, true, {}, {"vision", "backbone"}, false);
-      add(cell, true, {}, {}, true);
-      if (all) add(cell, false, {}, {"backbone.mlp"}, false);
-    }
-    add(pipeline({.pp = 2, .dp_shard = 2}, order), true, {}, {}, false);
-    add(pipeline({.pp = 2, .tp = 2}, order), true, {}, {}, true);
-    add(pipeline({.pp = 2, .cp = 2}, order), true, {}, {}, false);
-    add(pipeline({.pp = 2, .dp_shard = 2, .tp = 2}, order), true, {}, {"backbone"}, true);
-    if (!all) continue;
-    add(pipeline({.pp = 4, .dp_shard = 2}, order), true, {"vision"}, {}, true);
-    add(pipeline({.pp = 2, .dp_replicate = 2, .ulysses = 2}, order), true, {}, {}, false);
+    ++number;
+    const std::vector<Cell> two = under_all_conditions(pipeline({.pp = 2}, order));
+    cells.insert(cells.end(), two.begin(), two.end());
+    add(under_all_conditions(pipeline({.pp = 4}, order)));
+    std::vector<Cell> cut{pipeline({.pp = 2, .dp_shard = 2}, order),
+                          pipeline({.pp = 2, .tp = 2}, order), pipeline({.pp = 2, .cp = 2}, order)};
+    cut[1].ties_head = true;
+    add(cut);
+    if (!all && order != Order::k1f1b && order != Order::kZbV) continue;
+    std::vector<Cell> eight{pipeline({.pp = 2, .dp_shard = 2, .tp = 2}, order),
+                            pipeline({.pp = 4, .dp_shard = 2}, order),
+                            pipeline({.pp = 2, .dp_replicate = 2, .ulysses = 2}, order)};
+    eight[0].recompute = {"backbone"};
+    eight[1].freeze = {"vision"};
+    eight[1].ties_head = true;
+    eight[2].offload = {"vision", "projector", "backbone"};
+    add(eight);
   }
   for (const Order order : {Order::k1f1b, Order::kZbH1, Order::kZbV}) {
-    Cell cell = pipeline({.pp = 4}, order);
-    cell.layers = 6;  // two stages, or three
-    cell.vision_stages = 1;
-    add(cell, true, {}, {}, false);
-    cell.shape = {.pp = 2, .tp = 2};
-    add(cell, true, {}, {}, false);
-    cell.shape = {.pp = 2, .dp_shard = 2};
-    add(cell, true, {"vision"}, {}, false);
+    ++number;
+    std::vector<Cell> apart{pipeline({.pp = 4}, order), pipeline({.pp = 2, .tp = 2}, order),
+                            pipeline({.pp = 2, .dp_shard = 2}, order)};
+    apart[2].freeze = {"vision"};
+    for (Cell& cell : apart) {
+      cell.layers = 6;  // for two stages, and for three
+      cell.vision_stages = 1;
+    }
+    add(apart);
   }
 }
 

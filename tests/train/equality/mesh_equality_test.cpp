@@ -100,6 +100,8 @@ TEST(ManyRanks, PipelineATowerOfItsOwn) {
            .freeze = frozen ? std::vector<std::string>{"vision"} : std::vector<std::string>{},
            .samples = 24,
            .steps = 3});
+  expect_equal(
+      {.shape = {.pp = 4}, .order = Order::kZbH1, .vision_stages = 2, .layers = 4, .steps = 3});
   expect_equal({.shape = {.pp = 3, .tp = 2}, .vision_stages = 1, .layers = 4, .steps = 3});
   expect_equal({.shape = {.pp = 3, .cp = 2}, .vision_stages = 1, .layers = 4, .steps = 3});
 }
