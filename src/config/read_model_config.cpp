@@ -1,27 +1,15 @@
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "config/family/all_families.h"
 #include "config/model_config.h"
 #include "core/error.h"
+#include "core/file/given_file.h"
 
 namespace tributary::config {
 namespace {
 
-std::string read_text_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  TRIB_REQUIRE(file.is_open(), .what = "config: file cannot be read", .where = path,
-               .found = std::strerror(errno),
-               .fix = "model.path must be a directory in Hugging Face layout, with config.json");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  TRIB_REQUIRE(!file.bad(), .what = "config: file cannot be read", .where = path,
-               .found = std::strerror(errno));
-  return text;
-}
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
 const Family& find_family(const JsonObject& config) {
   const std::string model_type = config.text("model_type", "");
@@ -41,7 +29,11 @@ const Family& find_family(const JsonObject& config) {
 
 ModelConfig read_model_config(const std::string& directory) {
   const std::string path = directory + (directory.ends_with('/') ? "" : "/") + "config.json";
-  const Json json = parse_json(read_text_file(path), path, {.most_bytes = std::size_t{1} << 20});
+  const std::string text = read_given_file(
+      path, kMostBytes,
+      {.what = "config: file cannot be read",
+       .fix = "give a model directory in Hugging Face layout, with config.json (model.path)"});
+  const Json json = parse_json(text, path, {.most_bytes = kMostBytes});
   const JsonObject config(json, path);
   return find_family(config).read(config);
 }

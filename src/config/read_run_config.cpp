@@ -1,11 +1,7 @@
 #include "config/read_run_config.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-
 #include "config/run/run_tree.h"
+#include "core/file/given_file.h"
 
 namespace tributary::config {
 
@@ -22,11 +18,10 @@ RunConfig parse_run_config(std::string_view text, const std::string& where,
 }
 
 RunConfig read_run_config(const std::string& path, std::span<const std::string> overrides) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  TRIB_REQUIRE(file.is_open() && !file.bad(), .what = "config: file cannot be read", .where = path,
-               .found = std::strerror(errno),
-               .expected = "a YAML file, for example configs/demo.yaml");
+  const std::string text =
+      read_given_file(path, kMostConfigBytes,
+                      {.what = "config: file cannot be read",
+                       .expected = "a YAML file, for example configs/demo.yaml"});
   return parse_run_config(text, path, overrides);
 }
 

@@ -1,5 +1,6 @@
 #include "core/json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -8,39 +9,83 @@
 #include "core/error.h"
 
 namespace tributary {
+namespace {
 
-Json parse_json(std::string_view text, std::string_view where, JsonLimits limits) {
-  TRIB_REQUIRE(text.size() <= limits.most_bytes, .what = "json: text is larger than the limit",
-               .where = std::string(where), .found = str(text.size(), " bytes"),
-               .expected = str("at most ", limits.most_bytes, " bytes"));
-  std::vector<std::set<std::string>> keys;  // of every open object
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    TRIB_REQUIRE(depth <= limits.most_depth, .what = "json: nested too deep",
-                 .where = std::string(where), .expected = str("depth <= ", limits.most_depth));
-    switch (event) {
-      case Json::parse_event_t::object_start:
-        keys.emplace_back();
-        break;
-      case Json::parse_event_t::object_end:
-        keys.pop_back();
-        break;
-      case Json::parse_event_t::key: {
-        const auto& key = parsed.get_ref<const std::string&>();
-        TRIB_REQUIRE(keys.back().insert(key).second, .what = "json: duplicate key",
-                     .where = std::string(where), .found = escaped(key));
-        break;
-      }
-      default:
-        break;
+/// Leaves the parser; caught in try_parse_json alone.
+struct Refused {
+  Refusal refusal;
+};
+
+/// Refuses what the grammar allows and we do not: depth, and a key that is given twice.
+class Watcher {
+ public:
+  explicit Watcher(int most_depth) : most_depth_(most_depth) {}
+
+  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > most_depth_)
+      throw Refused{{"too_deep", str("nested too deep, expected depth <= ", most_depth_)}};
+    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys_.pop_back();
+    if (event == Json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!keys_.back().insert(key).second)
+        throw Refused{{"duplicate_key", "duplicate key " + escaped(key)}};
     }
     return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::exception& broken) {
-    TRIB_RAISE(Fault::kInput, .what = "json: not valid JSON", .where = std::string(where),
-               .found = broken.what());
   }
+
+ private:
+  int most_depth_;
+  std::vector<std::set<std::string>> keys_;  // of every open object
+};
+
+/// The library's sentence without its own marks and, of what it last read, the end alone.
+std::string explain(const Json::exception& broken) {
+  constexpr std::size_t kMostRead = 40;
+  constexpr std::string_view kRead = "; last read: '";
+  std::string text = broken.what();
+  const std::size_t syntax = text.find("syntax error while parsing ");
+  const std::size_t begin =
+      syntax == std::string::npos ? text.find("] ") : text.find(" - ", syntax);
+  if (begin != std::string::npos) text.erase(0, text.find(' ', begin + 1) + 1);
+  const std::size_t at = text.find(kRead);
+  const std::size_t end = text.rfind('\'');
+  if (at == std::string::npos || end < at + kRead.size()) return text;
+  const std::string read = text.substr(at + kRead.size(), end - at - kRead.size());
+  return str(text.substr(0, at), " after ",
+             escaped(read.substr(read.size() - std::min(read.size(), kMostRead))),
+             text.substr(end + 1));
+}
+
+}  // namespace
+
+Result<Json> try_parse_json(std::string_view text, JsonLimits limits) {
+  if (text.size() > limits.most_bytes)
+    return Refusal{"too_large", str(text.size(), " bytes, expected at most ", limits.most_bytes)};
+  Watcher watcher(limits.most_depth);
+  try {
+    return Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) {
+      return watcher(depth, event, parsed);
+    });
+  } catch (const Refused& refused) {
+    return refused.refusal;
+  } catch (const Json::parse_error& broken) {
+    const std::string why = explain(broken);
+    return Refusal{why.find("UTF-8") == std::string::npos ? "not_json" : "not_utf8",
+                   str("byte ", broken.byte, ": ", why)};
+  } catch (const Json::exception& broken) {  // a number out of range
+    return Refusal{"not_json", explain(broken)};
+  }
+}
+
+Json parse_json(std::string_view text, std::string_view where, JsonLimits limits) {
+  Result<Json> parsed = try_parse_json(text, limits);
+  if (parsed) return std::move(parsed).value();
+  const Refusal& refusal = parsed.refusal();
+  TRIB_RAISE(Fault::kInput,
+             .what = refusal.code == "too_large" ? "json: text is larger than the limit"
+                                                 : "json: not valid JSON",
+             .where = std::string(where), .found = refusal.reason);
 }
 
 }  // namespace tributary

@@ -20,16 +20,24 @@ TEST(ParseJson, ReadsNestedValues) {
 }
 
 TEST(ParseJson, NamesWhatIsWrong) {
-  refuses_with(R"({"a": 1, "a": 2})", "json: duplicate key; where: a.json; found: \"a\"");
-  refuses_with(R"({"a": 1} x)", "json: not valid JSON");
-  refuses_with("{\"a\": \"\xff\"}", "json: not valid JSON");
-  refuses_with(std::string(40, '[') + std::string(40, ']'), "json: nested too deep");
-  refuses_with("", "json: not valid JSON");
+  refuses_with(R"({"a": 1, "a": 2})",
+               "json: not valid JSON; where: a.json; found: duplicate key \"a\"");
+  refuses_with(R"({"a": 1} x)",
+               "found: byte 10: invalid literal after \"1} x\"; expected end of input");
+  refuses_with(R"({"a": })", "found: byte 7: unexpected '}'; expected '[', '{', or a literal");
+  refuses_with("{\"a\": \"\xff\"}", "byte 8: invalid string: ill-formed UTF-8 byte");
+  refuses_with("\"" + std::string(1 << 20, 'x') + "\n", std::string(20, 'x') + "<U+000A>\"");
+  refuses_with(R"({"a": 1e999})", "number overflow parsing '1e999'");
+  refuses_with(std::string(40, '[') + std::string(40, ']'),
+               "found: nested too deep, expected depth <= 32");
+  refuses_with("", "found: byte 1: unexpected end of input");
 }
 
 TEST(ParseJson, BoundsTheSize) {
   EXPECT_THAT([] { (void)parse_json("[1,2,3]", "a.json", {.most_bytes = 4}); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("7 bytes; expected: at most 4")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "json: text is larger than the limit; where: a.json; found: 7 bytes, "
+                  "expected at most 4")));
 }
 
 }  // namespace

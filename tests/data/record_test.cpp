@@ -86,7 +86,7 @@ TEST(ParseRecord, ReadsPlaceholdersOfMessagesOnlyBesideAMediaList) {
 
 TEST(ParseRecord, RefusesWhatIsNotOneJsonObject) {
   EXPECT_THAT(refusal("{\"messages\": [}"),
-              AllOf(HasSubstr("bad_json"), HasSubstr("train.jsonl:7")));
+              HasSubstr("bad_json: line is not valid JSON: byte 15: unexpected '}'; expected '['"));
   EXPECT_THAT(refusal(""), HasSubstr("bad_json"));
   EXPECT_THAT(refusal(asked("\"a\"") + " {}"), HasSubstr("bad_json"));
   EXPECT_THAT(refusal("[1, 2]"), HasSubstr("bad_form: line holds a array"));

@@ -8,8 +8,6 @@
 namespace tributary::config {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-
 /// First byte that is not part of well-formed UTF-8 (no overlong forms, no surrogates); npos: none.
 std::size_t find_bad_utf8(std::string_view text) {
   const auto at = [&](std::size_t i) {
@@ -31,9 +29,9 @@ std::size_t find_bad_utf8(std::string_view text) {
 }
 
 void check_bytes(std::string_view text, const std::string& file) {
-  TRIB_REQUIRE(text.size() <= kMostBytes, .what = "config: file is larger than the limit",
-               .where = file, .found = str(text.size(), " bytes"),
-               .expected = str("at most ", kMostBytes, " bytes"));
+  TRIB_REQUIRE(text.size() <= kMostConfigBytes, .what = "config: file is larger than the limit",
+               .where = file, .found = str("at least ", text.size(), " bytes"),
+               .expected = str("at most ", kMostConfigBytes, " bytes"));
   TRIB_REQUIRE(!text.starts_with("\xEF\xBB\xBF"), .what = "config: file has a byte order mark",
                .where = str(file, ":1"), .found = "bytes EF BB BF",
                .expected = "UTF-8 without a byte order mark");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,6 +9,8 @@
 #include "config/run/problems.h"
 
 namespace tributary::config {
+
+constexpr std::size_t kMostConfigBytes = std::size_t{1} << 20;
 
 /// One value of a YAML text, with the place that messages name.
 struct YamlNode {

@@ -39,18 +39,27 @@ std::map<std::string, std::string> read_index(const std::string& path) {
 WeightDirectory::WeightDirectory(const std::string& path) {
   FileSystem& files = real_file_system();
   TRIB_REQUIRE(exists(files, path), .what = "weights: no such directory or file", .where = path);
-  if (!std::filesystem::is_directory(path)) {
-    add(MappedSafetensors(path));
-    return;
-  }
-  if (exists(files, path + "/model.safetensors")) {
-    add(MappedSafetensors(path + "/model.safetensors"));
-    return;
-  }
-  const std::string index_path = path + "/" + kIndexName;
-  TRIB_REQUIRE(exists(files, index_path), .what = "weights: no safetensors in the directory",
-               .where = path, .expected = str("model.safetensors or ", kIndexName),
+  const bool is_file = !std::filesystem::is_directory(path);
+  const std::string single = is_file ? path : path + "/model.safetensors";
+  const bool has_single = is_file || exists(files, single);
+  TRIB_REQUIRE(has_single || exists(files, path + "/" + kIndexName),
+               .what = "weights: no safetensors in the directory", .where = path,
+               .expected = str("model.safetensors or ", kIndexName),
                .fix = "give a Hugging Face model directory; .bin and .pt files are not read");
+  try {
+    if (has_single)
+      add(MappedSafetensors(single));
+    else
+      add_shards(path);
+  } catch (const Error& error) {  // the path is right, what lies there is not
+    if (error.fault() != Fault::kInput) throw;
+    throw error.with_exit(ExitCode::kCheckpointRefused);
+  }
+}
+
+void WeightDirectory::add_shards(const std::string& path) {
+  FileSystem& files = real_file_system();
+  const std::string index_path = path + "/" + kIndexName;
   const std::map<std::string, std::string> shard_of = read_index(index_path);
   std::set<std::string> shards;
   for (const auto& [name, shard] : shard_of) shards.insert(shard);

@@ -14,8 +14,10 @@ namespace tributary {
 /// model.safetensors.index.json names. Also opens one .safetensors file.
 class WeightDirectory {
  public:
-  /// errors: Fault::kInput when there are no weights, when a shard is missing or damaged, when the
-  ///         index names a path outside the directory, or when index and shards disagree
+  /// errors: Fault::kInput when there are no weights; with ExitCode::kCheckpointRefused when a
+  /// shard
+  ///         is missing or damaged, when the index names a path outside the directory, or when
+  ///         index and shards disagree
   explicit WeightDirectory(const std::string& path);
 
   struct Place {
@@ -29,6 +31,7 @@ class WeightDirectory {
 
  private:
   void add(MappedSafetensors file);
+  void add_shards(const std::string& path);
 
   std::vector<MappedSafetensors> files_;
   std::map<std::string, Place> tensors_;

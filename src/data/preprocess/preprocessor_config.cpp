@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/file/given_file.h"
 #include "core/json.h"
 
 namespace tributary::data {
@@ -19,11 +19,9 @@ class Settings {
  public:
   explicit Settings(std::string path) : path_(std::move(path)) {
     if (!std::filesystem::exists(path_)) return;
-    std::ifstream file(path_, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    TRIB_REQUIRE(!file.bad(), .what = "data: cannot read the image processor's file",
-                 .where = path_);
-    json_ = parse_json(text, path_);
+    json_ = parse_json(read_given_file(path_, JsonLimits().most_bytes,
+                                       {.what = "data: cannot read the image processor's file"}),
+                       path_);
     TRIB_REQUIRE(json_.is_object(), .what = "data: image processor's file is no JSON object",
                  .where = path_, .found = json_.type_name());
   }

@@ -282,14 +282,16 @@ ParsedRecord read_record(const Json& root, const std::string& key) {
 Result<ParsedRecord> parse_record(std::string_view line, const std::string& key) {
   if (line.size() > kMostLineBytes)
     return Refusal{"line_too_long", str(line.size(), " bytes, limit ", kMostLineBytes)};
+  const Result<Json> root = try_parse_json(line);
+  if (!root) {
+    const Refusal& refusal = root.refusal();
+    return Refusal{refusal.code == "not_utf8" ? "bad_utf8" : "bad_json",
+                   "line is not valid JSON: " + refusal.reason};
+  }
   try {
-    return read_record(parse_json(line, key), key);
+    return read_record(root.value(), key);
   } catch (const Refused& refused) {
     return refused.refusal;
-  } catch (const Error& error) {
-    if (error.fault() != Fault::kInput) throw;
-    const std::string reason = error.what();
-    return Refusal{reason.find("UTF-8") != std::string::npos ? "bad_utf8" : "bad_json", reason};
   }
 }
 

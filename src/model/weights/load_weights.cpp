@@ -64,7 +64,8 @@ struct Faults {
                               list_names("of another shape or type", mis_shaped);
     TRIB_REQUIRE(found.empty(), .what = "model: weights do not fit config.json", .where = directory,
                  .found = found.substr(0, found.rfind(';')),
-                 .fix = "use the config.json and the weights of one model");
+                 .fix = "use the config.json and the weights of one model",
+                 .exit = ExitCode::kCheckpointRefused);
   }
 };
 
@@ -77,7 +78,8 @@ void require_tied(const std::map<std::string, Place>& located, const Place& head
                .what = "model: weights hold a head that differs from the embedding",
                .where = head.file->path(), .found = "lm_head.weight",
                .expected = "equal to model.embed_tokens.weight, as config.json ties them",
-               .fix = "set tie_word_embeddings to false in config.json to use both");
+               .fix = "set tie_word_embeddings to false in config.json to use both",
+               .exit = ExitCode::kCheckpointRefused);
 }
 
 struct Copy {

@@ -301,10 +301,17 @@ TEST(WeightDirectory, ReadsOneFileAndShardsAlike) {
 
 TEST(WeightDirectory, RefusesDirectoriesThatAreNotWhole) {
   const std::string root = scratch();
-  const auto refuses_directory = [&](const std::string& words) {
-    EXPECT_THAT([&] { WeightDirectory{root}; }, ThrowsMessage<Error>(HasSubstr(words)));
+  const auto refuses_directory = [&](const std::string& words,
+                                     ExitCode exit = ExitCode::kCheckpointRefused) {
+    try {
+      WeightDirectory{root};
+      ADD_FAILURE() << "no error: " << words;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(words));
+      EXPECT_EQ(error.exit_code(), exit) << error.what();
+    }
   };
-  refuses_directory("weights: no safetensors in the directory; where: " + root);
+  refuses_directory("weights: no safetensors in the directory; where: " + root, ExitCode::kInput);
   const auto index = [&](const std::string& text) {
     replace_file(real_file_system(), root + "/model.safetensors.index.json", text);
   };
@@ -324,6 +331,10 @@ TEST(WeightDirectory, RefusesDirectoriesThatAreNotWhole) {
   refuses_directory("tensor is not in the shard that the index names");
   index(R"({"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})");
   refuses_directory("tensor is in two shards");
+  replace_file(real_file_system(), root + "/model.safetensors", "1234567");
+  refuses_directory("file is shorter than its length field; where: " + root + "/model.safetensors");
+  EXPECT_THAT([&] { WeightDirectory{root + "/none"}; },
+              ThrowsMessage<Error>(HasSubstr("weights: no such directory or file")));
 }
 
 }  // namespace
