@@ -134,6 +134,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
     Session session = open_session(config, ranks, quarantine_path(run, ranks.mesh));
     require_agreement(session);
     const TrainState state = restore(session, request, checkpoint);
+    if (leads) checkpoints.set_damaged_aside();  // nothing refuses the run any more
 
     const double peak_flops =
         leads ? begin_run(run, request, session, state) : config.metrics.peak_flops;

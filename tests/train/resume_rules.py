@@ -199,6 +199,9 @@ class ResumeRules(unittest.TestCase):
         self.expect(2, ["--fallback", "expected: previous"], config, "--resume", "auto",
                     "--fallback=oldest")
         self.expect(2, ["nothing to fall back from"], config, "--fallback=previous")
+        self.expect(4, ["run.seed", "--accept-change"], config, "run.seed=99", "--resume", "auto",
+                    "--fallback=previous")
+        self.assertEqual(files_of(run), before)  # refused after it looked: nothing is set aside
         self.expect(0, ["checksum", "step-24.damaged-", "resuming from", "step-20"], config,
                     "--resume", "auto", "--fallback=previous")
         self.assertEqual(self.shard(run, 24).read_bytes(), self.shard(self.straight, 24).read_bytes())

@@ -65,7 +65,7 @@ struct CheckpointWriterOptions {
   bool async = true;                      // write in a background thread
   int most_failed_saves = 3;              // in a row; then save() raises. 1: raise at the next call
   std::int64_t start_step = 0;            // of this run: 0, or the step that it resumed from
-  std::vector<std::string> damaged = {};  // later ones, renamed to `<path>.damaged-<start>`
+  std::vector<std::string> damaged = {};  // later ones; set_damaged_aside() renames them
   /// The ranks that write together, on a group of their own; none: this rank alone.
   const mesh::Group* ranks = nullptr;
   /// Called when this rank has written its part of a step and nothing is committed yet, by the
@@ -89,6 +89,10 @@ class CheckpointWriter {
                             FileSystem& files = real_file_system());
   /// Waits for the save under way.
   ~CheckpointWriter();
+
+  /// Renames each checkpoint of `damaged` to `<path>.damaged-<start>`: once, before the first save,
+  /// and not before it is sure that the run begins. Rank 0 alone. errors: Fault::kResource
+  void set_damaged_aside();
 
   /// Waits for the save under way, then stages this one. A step that is committed is not written
   /// again. The content may change as soon as this returns. `score`: higher is better.

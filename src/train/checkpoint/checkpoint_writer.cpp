@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -238,6 +239,15 @@ class CheckpointWriter::Impl {
     }
   }
 
+  void set_damaged_aside() {
+    for (const std::string& path : options_.damaged) {
+      const std::string aside = str(path, ".damaged-", incarnation_);
+      rename_path(files_, path, aside);
+      log_warning(str("checkpoint: a damaged one is kept as ", aside));
+    }
+    if (!options_.damaged.empty()) sync_directory(files_, options_.root);
+  }
+
   void save(const CheckpointContent& content, std::optional<double> score) {
     const Stopwatch stall;
     wait();
@@ -292,8 +302,10 @@ class CheckpointWriter::Impl {
   /// Locks the directory and makes it ready. Rank 0 alone.
   void take_directory() {
     lock_.emplace(prepare_root(options_.root, files_));
-    set_damaged_aside();
-    const std::vector<std::int64_t> steps = committed_steps(files_, options_.root);
+    std::vector<std::int64_t> steps = committed_steps(files_, options_.root);
+    std::erase_if(steps, [&](std::int64_t step) {
+      return std::ranges::count(options_.damaged, str(options_.root, "/", step_name(step))) > 0;
+    });
     TRIB_REQUIRE(steps.empty() || steps.front() <= options_.start_step,
                  .what = "checkpoint: the directory holds later steps than this run begins with",
                  .where = str(options_.root, "/", step_name(steps.empty() ? 0 : steps.front())),
@@ -304,15 +316,6 @@ class CheckpointWriter::Impl {
     for (const std::string& name : remove_leftovers(files_, options_.root, lock_->job()))
       log_warning(
           str("checkpoint: another job's unfinished save stays: ", options_.root, "/", name));
-  }
-
-  void set_damaged_aside() {
-    for (const std::string& path : options_.damaged) {
-      const std::string aside = str(path, ".damaged-", lock_->incarnation());
-      rename_path(files_, path, aside);
-      log_warning(str("checkpoint: a damaged one is kept as ", aside));
-    }
-    if (!options_.damaged.empty()) sync_directory(files_, options_.root);
   }
 
   void wait() {
@@ -363,6 +366,7 @@ class CheckpointWriter::Impl {
 CheckpointWriter::CheckpointWriter(CheckpointWriterOptions options, FileSystem& files)
     : impl_(std::make_unique<Impl>(std::move(options), files)) {}
 CheckpointWriter::~CheckpointWriter() = default;
+void CheckpointWriter::set_damaged_aside() { impl_->set_damaged_aside(); }
 void CheckpointWriter::save(const CheckpointContent& content, std::optional<double> score) {
   impl_->save(content, score);
 }

@@ -162,6 +162,9 @@ std::string find_checkpoint(const std::string& path, FileSystem& files) {
   const std::string plain =
       std::filesystem::path(path + "/").lexically_normal().parent_path().string();
   TRIB_REQUIRE(exists(files, plain), .what = "checkpoint: no such directory", .where = plain);
+  TRIB_REQUIRE(stat_path(files, plain).kind != FileKind::kFile,
+               .what = "checkpoint: a file in place of a directory", .where = plain,
+               .expected = "a run, its checkpoints/, or one checkpoint below it");
   if (step_of(std::filesystem::path(plain).filename()) ||
       exists(files, plain + "/" + kManifestName))
     return plain;

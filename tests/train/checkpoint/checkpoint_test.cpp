@@ -349,6 +349,8 @@ TEST(NewestIntactCheckpoint, GoesPastDamagedOnesWhichAreSetAside) {
   EXPECT_EQ(found.path, root + "/step-1");
   EXPECT_THAT(found.damaged, ElementsAre(root + "/step-3", root + "/step-2"));
   CheckpointWriter writer({.root = root, .start_step = 1, .damaged = found.damaged});
+  EXPECT_THAT(steps_in(root), ElementsAre(3, 2, 1)) << "the run may still be refused";
+  writer.set_damaged_aside();
   EXPECT_THAT(steps_in(root), ElementsAre(1));
   EXPECT_TRUE(fs::exists(root + "/step-3.damaged-2/extra/global.json"));
 
@@ -366,6 +368,9 @@ TEST(FindCheckpoint, TakesARunADirectoryOrACheckpoint) {
               HasSubstr("checkpoint: none in the directory; where: " + run));
   EXPECT_THAT(message_of([&] { (void)find_checkpoint(run + "/none"); }, ExitCode::kInput),
               HasSubstr("no such directory"));
+  std::ofstream(run + "/run.yaml") << "model: {}";
+  EXPECT_THAT(message_of([&] { (void)find_checkpoint(run + "/run.yaml"); }, ExitCode::kInput),
+              HasSubstr("a file in place of a directory; where: " + run + "/run.yaml"));
   {
     CheckpointWriter writer({.root = root});
     writer.save(small_run(9));
