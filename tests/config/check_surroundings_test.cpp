@@ -1,5 +1,11 @@
+#include <array>
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
 
 #include "config/read_run_config.h"
 #include "core/error.h"
@@ -65,6 +71,35 @@ TEST(CheckSurroundings, WantsWeightsOnlyForPretrained) {
               AllOf(HasSubstr("model.safetensors"), HasSubstr("random starts without weights")));
   folder.write("model/model.safetensors.index.json", "{}");
   EXPECT_EQ(refusal_of_surroundings(config), "accepted");
+}
+
+/// What root may do beyond the bits of a file, taken away from one thread.
+void without_capabilities(const std::function<void()>& body) {
+  std::thread([&] {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, 2> none{};
+    ASSERT_EQ(syscall(SYS_capset, &header, none.data()), 0);
+    body();
+  }).join();
+}
+
+TEST(CheckSurroundings, NamesWhatMayNotBeReadOrWritten) {
+  const TemporaryFolder folder;
+  const RunConfig config = surroundings(folder);
+  using std::filesystem::perms;
+  std::filesystem::create_directories(folder.path("runs"));
+  std::filesystem::permissions(folder.path("data/a.jsonl"), perms::none);
+  std::filesystem::permissions(folder.path("runs"), perms::owner_read | perms::owner_exec);
+  without_capabilities([&] {
+    EXPECT_THAT(refusal_of_surroundings(config),
+                AllOf(HasSubstr("2 problems"),
+                      HasSubstr("file cannot be read; where: data.sources.0.path = " +
+                                folder.path("data/a.jsonl") + "; found: Permission denied"),
+                      HasSubstr("run directory cannot be written; where: run.dir = " +
+                                folder.path("runs/new/one") + "; found: " + folder.path("runs") +
+                                ": Permission denied")));
+  });
+  std::filesystem::permissions(folder.path("runs"), perms::owner_all);
 }
 
 }  // namespace

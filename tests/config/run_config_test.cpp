@@ -3,6 +3,7 @@
 
 #include "config/read_run_config.h"
 #include "core/error.h"
+#include "tests/config/temporary_folder.h"
 
 namespace tributary::config {
 namespace {
@@ -97,6 +98,15 @@ TEST(ReadRunConfig, RefusesADrillThatWouldNeverStrike) {
   }
 }
 
+TEST(ReadRunConfig, TakesAutoWithAndWithoutQuotes) {
+  for (const char* text :
+       {"parallel: {tp: auto}", "parallel: {tp: \"auto\"}", "parallel: {tp: 'auto'}"})
+    EXPECT_TRUE(parse(kLeast + text).parallel.tp.is_auto()) << text;
+  EXPECT_TRUE(parse(kLeast, {"parallel.tp='auto'"}).parallel.tp.is_auto());
+  EXPECT_THAT(refusal_of(kLeast + "parallel: {tp: \"2\"}"),
+              HasSubstr("found: \"2\"; expected: a whole number from 1 to 65536, or auto"));
+}
+
 TEST(ReadRunConfig, TakesAWholeConfigurationFromOverrides) {
   const RunConfig config = parse("", {"model.path=m", "data.sources=[{name: a, path: b}]"});
   EXPECT_EQ(config.data.sources[0].path, "b");
@@ -161,6 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{kLeast + "# \xED\xA0\x80\n", {"not UTF-8", "run.yaml:7"}},
         BadText{kLeast + std::string("# \0\n", 4), {"not UTF-8", "zero bytes"}},
         BadText{std::string((1 << 20) + 1, '#'), {"larger than the limit", "1048577 bytes"}},
+        BadText{kLeast + "include: run.yaml\n", {"unknown key", "run.yaml:7 \"include\""}},
         BadText{kLeast + "run:\n  steps: 1\n  steps: 2\n",
                 {"duplicate key", "run.yaml:9", "found: steps", "the first is at run.yaml:8"}},
         BadText{kLeast + "run: &r\n  steps: 1\n", {"anchors are not allowed", "run.yaml:7"}},
@@ -184,6 +195,11 @@ INSTANTIATE_TEST_SUITE_P(
                 {"run.steps", "99999999999999999999"}},
         BadText{kLeast + "run: {seed: -1}", {"run.seed", "from 0 to 9007199254740991"}},
         BadText{kLeast + "run: {threads: 5000}", {"run.threads", "0 to 4096"}},
+        BadText{kLeast + "batch: {global_samples: 1048577}", {"global_samples", "1 to 1048576"}},
+        BadText{kLeast + "batch: {capacity_tokens: 16777217}",
+                {"capacity_tokens", "found: 16777217", "1 to 16777216"}},
+        BadText{kLeast + "batch: {global_samples: 18446744073709551617}",
+                {"global_samples", "found: 18446744073709551617", "1 to 1048576"}},
         BadText{kLeast + "run: 5", {"section is not a map", "run.yaml:7 run", "found: 5"}},
         BadText{kLeast + "run: {name: {a: b}}", {"run.name", "a map with a", "a text"}},
         BadText{kLeast + "run: {name: ~}", {"run.name", "found: nothing"}},
@@ -270,13 +286,24 @@ TEST(ReadRunConfig, RefusesOverridesThatNameNothing) {
               AllOf(HasSubstr("command line run.steps"), HasSubstr("found: ten")));
 }
 
-TEST(ReadRunConfig, NamesAMissingFile) {
-  try {
-    (void)read_run_config("/nowhere/run.yaml");
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("/nowhere/run.yaml"), HasSubstr("No such file")));
-  }
+TEST(ReadRunConfig, NamesAFileThatCannotBeRead) {
+  const TemporaryFolder folder;
+  const auto refusal = [](const std::string& path) -> std::string {
+    try {
+      (void)read_run_config(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::kInput);
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal("/nowhere/run.yaml"),
+              HasSubstr("file cannot be read; where: /nowhere/run.yaml; found: No such file"));
+  EXPECT_THAT(refusal(folder.path("")), HasSubstr("found: a directory; expected: a YAML file"));
+  folder.write("large.yaml", "");
+  std::filesystem::resize_file(folder.path("large.yaml"), std::uintmax_t{1} << 40);  // a sparse one
+  EXPECT_THAT(refusal(folder.path("large.yaml")),
+              AllOf(HasSubstr("larger than the limit"), HasSubstr("at most 1048576 bytes")));
 }
 
 }  // namespace

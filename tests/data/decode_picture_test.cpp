@@ -225,6 +225,78 @@ TEST(DecodePicture, RefusesAProgressiveJpegWithHundredsOfScans) {
   EXPECT_THAT(many.refusal().reason, HasSubstr("more than 500 scans"));
 }
 
+/// Changes the frame header of a baseline JPEG, which begins at the first SOF0.
+Bytes8 change_frame(std::uint8_t marker, std::uint8_t bits, int width, int height) {
+  Bytes8 file = write_jpeg(paint(16, 16), 80);
+  const Bytes8 start{0xff, 0xc0};
+  const auto at = std::search(file.begin(), file.end(), start.begin(), start.end());
+  at[1] = marker;
+  at[4] = bits;
+  at[5] = static_cast<std::uint8_t>(height >> 8);
+  at[6] = static_cast<std::uint8_t>(height);
+  at[7] = static_cast<std::uint8_t>(width >> 8);
+  at[8] = static_cast<std::uint8_t>(width);
+  return file;
+}
+
+TEST(DecodePicture, RefusesJpegsOfStrangeFrames) {
+  const auto refusal = [](const Bytes8& file) {
+    const auto decoded = decode_picture(file);
+    return decoded ? Refusal{"decoded", ""} : decoded.refusal();
+  };
+  ASSERT_EQ(refusal(change_frame(0xc0, 8, 16, 16)).code, "decoded");
+  EXPECT_EQ(refusal(change_frame(0xc0, 8, 1, 65500)).code, "too_large");
+  EXPECT_THAT(refusal(change_frame(0xc0, 8, 1, 65500)).reason, HasSubstr("1 x 65500, limit 32768"));
+  EXPECT_EQ(refusal(change_frame(0xc0, 8, 30000, 30000)).code, "too_large");
+  EXPECT_EQ(refusal(change_frame(0xc0, 8, 0, 16)).code, "empty_picture");
+  EXPECT_EQ(refusal(change_frame(0xc0, 12, 16, 16)).code, "jpeg_damaged");
+  EXPECT_THAT(refusal(change_frame(0xc0, 12, 16, 16)).reason, HasSubstr("precision 12"));
+  EXPECT_EQ(refusal(change_frame(0xc3, 8, 16, 16)).code, "jpeg_damaged");  // lossless
+  EXPECT_THAT(refusal(change_frame(0xc9, 8, 16, 16)).code,  // arithmetic coding that is none
+              testing::AnyOf("jpeg_damaged", "jpeg_warning"));
+}
+
+std::uint32_t crc_of(std::span<const std::uint8_t> bytes) {
+  std::uint32_t crc = ~std::uint32_t{0};
+  for (const std::uint8_t byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb88320U : 0);
+  }
+  return ~crc;
+}
+
+/// Puts chunks behind the header of a PNG.
+void insert_chunks(Bytes8& file, const std::string& name, const Bytes8& body, int times) {
+  Bytes8 chunk(4);
+  put_big_endian(chunk, 0, static_cast<std::uint32_t>(body.size()));
+  chunk.insert(chunk.end(), name.begin(), name.end());
+  chunk.insert(chunk.end(), body.begin(), body.end());
+  const std::uint32_t crc = crc_of(std::span(chunk).subspan(4));
+  chunk.resize(chunk.size() + 4);
+  put_big_endian(chunk, chunk.size() - 4, crc);
+  constexpr std::ptrdiff_t kAfterHeader = 33;
+  for (; times > 0; --times) file.insert(file.begin() + kAfterHeader, chunk.begin(), chunk.end());
+}
+
+TEST(DecodePicture, LeavesAncillaryChunksOfAPngUnread) {
+  const Picture picture = paint(20, 10);
+  const Bytes8 junk(3000, 'x');  // as deflated text or profile it would be damaged
+  for (const char* name :
+       {"zTXt", "iTXt", "tEXt", "iCCP", "eXIf", "sPLT", "acTL", "fcTL", "fdAT"}) {
+    Bytes8 file = write_png(picture);
+    insert_chunks(file, name, junk, 1);
+    const auto decoded = decode_picture(file);
+    ASSERT_TRUE(decoded) << name << ": " << decoded.refusal().reason;
+    EXPECT_EQ(decoded.value().rgb, picture.rgb) << name;
+  }
+  Bytes8 many = write_png(picture);
+  insert_chunks(many, "zTXt", Bytes8(8, 'x'), 20000);
+  EXPECT_TRUE(decode_picture(many));
+  Bytes8 critical = write_png(picture);
+  insert_chunks(critical, "XYZW", junk, 1);
+  EXPECT_EQ(decode_picture(critical).refusal().code, "png_damaged");
+}
+
 TEST(WritePng, IsReadBackExactly) {
   const Picture picture = paint(31, 19);
   const Picture again = decode_picture(write_png(picture)).value();

@@ -47,7 +47,7 @@ std::optional<KeyValue> read_value(const Key& key, const YamlNode& node) {
       if (node.quoted || (node.text != "true" && node.text != "false")) return std::nullopt;
       return node.text == "true";
     case KeyType::kDegree:
-      if (!node.quoted && node.text == "auto") return node.text;
+      if (node.text == "auto") return node.text;  // quoted or not: it is a word
       [[fallthrough]];
     case KeyType::kWhole: {
       const auto whole = parse_number<std::int64_t>(node);
