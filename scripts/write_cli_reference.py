@@ -15,7 +15,7 @@ INTRODUCTION = """# Command line
 | 0 | done |
 | 2 | input error: command line, configuration, a file that the user named |
 | 3 | too many bad samples |
-| 4 | checkpoint refused: damaged or incompatible |
+| 4 | checkpoint or weights refused: damaged or incompatible |
 | 5 | resource: disk, memory, no such device |
 | 13 | stopped on non-finite losses or gradients |
 | 15 | ended on SIGTERM or Ctrl-C after a committed checkpoint |

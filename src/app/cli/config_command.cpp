@@ -16,7 +16,7 @@ Run declare_config(Verb& verb) {
   verb.rest("CONFIG.yaml [key.path=value ...]", arguments->words,
             "file to check, then values that replace its own");
   verb.flag("--keys", arguments->keys, "print every key as Markdown, as docs/configuration.md");
-  verb.example("tributary config configs/demo.yaml run.steps=100");
+  verb.example("tributary config configs/own_data.yaml run.steps=100");
   return [arguments] {
     const std::vector<std::string>& words = arguments->words;
     TRIB_REQUIRE(words.empty() == arguments->keys, .what = "config: nothing to do",

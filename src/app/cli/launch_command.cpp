@@ -20,7 +20,7 @@ Run declare_launch(Verb& verb) {
   verb.option("--pause", given->limits.first_pause_seconds,
               "before the first restart [s]; doubles each time, up to 60");
   verb.rest("VERB ARGUMENT ...", given->words, "behind `--`: what every rank runs");
-  verb.example("tributary launch -n 2 -- train configs/demo.yaml run.steps=200");
+  verb.example("tributary launch -n 2 -- train configs/demo.yaml run.dir=runs/demo2");
   return [given] {
     TRIB_REQUIRE(given->ranks >= 1 && given->ranks <= 4096, .what = "app: number of ranks",
                  .where = "-n", .found = str(given->ranks), .expected = "1 to 4096");

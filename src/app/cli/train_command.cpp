@@ -23,8 +23,8 @@ void finish_run(const std::string& run, ExitCode code) {
                "\"image_url\": {\"url\": \"a.png\"}},\n"
                "    {\"type\": \"text\", \"text\": \"What is this?\"}]}, {\"role\": \"assistant\", "
                "\"content\": \"a cat\"}]}\n"
-               "  then set data.sources.0.path to it: tributary data inspect CONFIG.yaml, "
-               "tributary train CONFIG.yaml\n";
+               "  then name it in a copy of configs/own_data.yaml: "
+               "tributary data inspect mine.yaml, tributary train mine.yaml\n";
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ Run declare_train(Verb& verb) {
   verb.flag("--allow-nonfinite", options->allow_nonfinite,
             "begin although weights hold NaN or infinity");
   verb.example(
-      "tributary train configs/demo.yaml run.steps=200\n"
+      "tributary train configs/own_data.yaml run.steps=400\n"
       "  tributary train configs/demo.yaml --resume auto");
   return [options, plan] {
     if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
