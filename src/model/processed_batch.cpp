@@ -26,11 +26,14 @@ void require_known_names(const Inputs& inputs) {
       "input_ids",      "attention_mask",      "position_ids",   "pixel_values",
       "image_grid_thw", "pixel_values_videos", "video_grid_thw", "second_per_grid_ts",
       "labels",         "mm_token_type_ids"};
-  for (const auto& [name, tensor] : inputs)
-    TRIB_REQUIRE(std::find(known.begin(), known.end(), name) != known.end(),
-                 .what = "model: input that no model here takes", .found = escaped(name),
-                 .expected = "the names that a Hugging Face processor gives",
-                 .fix = str("nearest known name: ", nearest_name(name, known)));
+  for (const auto& [name, tensor] : inputs) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string nearest = nearest_name(name, known);
+    TRIB_RAISE(Fault::kInput, .what = "model: input that no model here takes",
+               .found = escaped(name),
+               .expected = "the names that a Hugging Face processor gives: input_ids, ...",
+               .fix = nearest.empty() ? nearest : "nearest known name: " + nearest);
+  }
 }
 
 /// shape: [rows, columns] like input_ids, as i64

@@ -1,7 +1,11 @@
 """The command line as a user meets it: help, mistakes, exit codes. argv[1] is the executable."""
 
+import os
+import resource
+import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -21,6 +25,21 @@ class Help(unittest.TestCase):
         for words, text in list_verbs(TRIBUTARY):
             with self.subTest(verb=" ".join(words)):
                 self.assertIn(f"Example:\n  tributary {' '.join(words)}", text)
+
+    def test_configurations_of_examples_are_accepted(self):
+        checked = 0
+        for _, text in list_verbs(TRIBUTARY):
+            for line in text[text.index("Example:"):].splitlines():
+                words = line.replace(" -- ", " ").split()
+                files = [i for i, word in enumerate(words) if word.startswith("configs/")]
+                if not files:
+                    continue
+                values = [word for word in words[files[0] + 1:] if "=" in word]
+                result = subprocess.run([TRIBUTARY, "config", words[files[0]], *values], cwd=ROOT,
+                                        capture_output=True, text=True)
+                self.assertEqual(result.returncode, 0, line + "\n" + result.stderr)
+                checked += 1
+        self.assertGreaterEqual(checked, 4)
 
     def test_the_verbs_are_those_of_the_design(self):
         verbs = {" ".join(words) for words, _ in list_verbs(TRIBUTARY)}
@@ -46,16 +65,76 @@ class Mistakes(unittest.TestCase):
             self.assertIn(text, result.stderr)
 
     def test_no_verb(self):
-        self.assert_refused([], "A subcommand is required")
+        self.assert_refused([], "no verb after tributary; expected: one of train, ",
+                            "see `tributary --help`")
+        self.assert_refused(["data"], "no verb after tributary data; expected: one of inspect, "
+                            "make-demo; fix: see `tributary data --help`")
 
     def test_an_unknown_verb(self):
-        self.assert_refused(["trian"], "trian")
+        self.assert_refused(["trian", "run.yaml"], 'no verb "trian"; expected: one of train, ',
+                            "did you mean tributary train?")
+        self.assert_refused(["data", "inspct", "a.jsonl"], "did you mean tributary data inspect?",
+                            "see `tributary data --help`")
+        self.assertNotIn("did you mean", run("frobnicate").stderr)
 
     def test_an_unknown_flag_points_at_the_help_of_its_verb(self):
         self.assert_refused(["doctor", "--quick"], "--quick", "tributary doctor --help")
+        self.assert_refused(["train", "run.yaml", "--resme", "auto"], "--resme",
+                            "did you mean --resume?", "see `tributary train --help`")
+        self.assert_refused(["data", "make-demo"], "--output is required",
+                            "see `tributary data make-demo --help`")
 
     def test_a_missing_argument_is_named(self):
         self.assert_refused(["train"], "CONFIG")
+
+    def test_a_directory_is_no_configuration(self):
+        for verb in (["train"], ["config"], ["data", "inspect"]):
+            self.assert_refused([*verb, str(ROOT)], f"where: {ROOT}")
+        self.assert_refused(["train", str(ROOT)], "config: file cannot be read", "a directory")
+
+
+def with_small_files():
+    """No file may grow beyond 4 KiB, as if the disk were full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+class FullDisk(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def assert_refused(self, words, *expected):
+        result = subprocess.run([TRIBUTARY, *map(str, words)], capture_output=True, text=True,
+                                preexec_fn=with_small_files, restore_signals=False)
+        self.assertEqual(result.returncode, 5, result.stderr)
+        for text in ("resource error", *expected):
+            self.assertIn(text, result.stderr)
+
+    def test_demo_leaves_nothing_behind(self):
+        self.assert_refused(["data", "make-demo", "-o", self.folder / "demo", "--samples", "400"],
+                            "data: demo cannot be written", "File too large")
+        (self.folder / "file").touch()
+        self.assert_refused(["data", "make-demo", "-o", self.folder / "file/demo"],
+                            "data: demo cannot be written", "Not a directory")
+        self.assertEqual(os.listdir(self.folder), ["file"])
+
+    def test_report_leaves_nothing_behind(self):
+        run_directory = self.folder / "run"
+        run_directory.mkdir()
+        (run_directory / "config.yaml").write_text("run: {name: tiny}\n")
+        (run_directory / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+        self.assert_refused(["report", run_directory], "report: file cannot be written",
+                            "report.html", "File too large")
+        self.assertEqual(sorted(os.listdir(run_directory)), ["config.yaml", "metrics.jsonl"])
+
+    def test_demo_directory_may_end_in_a_slash(self):
+        result = run("data", "make-demo", "-o", f"{self.folder}/demo/", "--samples", "10",
+                     "--held-out", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((self.folder / "demo/demo.json").exists())
+        self.assertEqual(os.listdir(self.folder), ["demo"])
 
 
 if __name__ == "__main__":

@@ -179,9 +179,9 @@ class ModelVerbs(unittest.TestCase):
                               env={**os.environ, "OMP_NUM_THREADS": "1"})
         return done.returncode, done.stdout, done.stderr.decode()
 
-    def assert_refused(self, words, *expected):
+    def assert_refused(self, words, *expected, exit_code=2):
         code, _, error = self.run_verb(*words)
-        self.assertEqual(code, 2, error)
+        self.assertEqual(code, exit_code, error)
         for text in expected:
             self.assertIn(text, error)
         self.assertEqual(error.count("\n"), 1, error)
@@ -332,6 +332,7 @@ optimizer: {{learning_rate: 0.01}}
                  "app: this model reads text alone", "found: 1 images"),
                 ([self.model, "--prompt", ""], "app: the prompt is empty"),
                 ([self.model, *ask, "--top-p", "0"], "found: top_p 0"),
+                ([self.model, *ask, "--seed", "-1"], "app: seed is negative", "where: --seed"),
                 ([self.model, *ask, "--temperature", "-1"], "found: temperature -1"),
                 ([self.model], "command line not understood"),
                 ([self.model, *ask, "--max-new-tokens", "0"], "app: an answer needs room",
@@ -374,10 +375,43 @@ optimizer: {{learning_rate: 0.01}}
                  "token id outside the vocabulary", "found: id 999"),
                 ({"input_ids": ids, "pixel_values": ("F32", [1, 2], [0, 0]),
                   "image_grid_thw": ("I64", [1, 3], [1, 1, 1])}, [], "found: 1 images"),
-                ({"input_idz": ids}, [], "nearest known name: input_ids")):
+                ({"input_idz": ids}, [], "nearest known name: input_ids"),
+                ({"model.embed_tokens.weight": ids}, [],
+                 "expected: the names that a Hugging Face processor gives: input_ids, ... [")):
             with self.subTest(expected[0]):
                 self.assert_refused(self.forward_words(tensors, *more), *expected)
                 self.assertFalse(os.path.exists(self.path("out.safetensors")))
+
+    def test_forward_names_inputs_that_cannot_be_read(self):
+        output = ["-o", self.path("out.safetensors")]
+        self.assert_refused(["forward", self.model, self.path("none.safetensors"), *output],
+                            "app: inputs cannot be read", "none.safetensors", "No such file")
+        self.assert_refused(["forward", self.model, self.folder, *output],
+                            "app: inputs cannot be read", "found: a directory")
+        note = self.write_bytes("note.safetensors", b"hello, this is text")
+        self.assert_refused(["forward", self.model, note, *output], "safetensors: ", note)
+
+    def test_damaged_weights_are_a_refused_checkpoint(self):
+        path = self.path("model/model.safetensors")
+        ask = ["generate", self.model, "--prompt", "why?"]
+        weights = random_weights()
+        with open(path, "rb") as file:
+            whole = file.read()
+        for damaged, *expected in (
+                (whole[:-1], "safetensors: data_offsets end past the file"),
+                (whole[:100], "safetensors: header length exceeds the file"),
+                (b"", "safetensors: file is shorter than its length field")):
+            with self.subTest(expected):
+                self.write_bytes("model/model.safetensors", damaged)
+                self.assert_refused(ask, path, *expected, exit_code=4)
+        weights["strange"] = weights.pop("model.norm.weight")
+        name = "model.layers.0.mlp.down_proj.weight"
+        dtype, shape, values = weights[name]
+        weights[name] = (dtype, [1, *shape], values)
+        write_safetensors(path, weights)
+        self.assert_refused(ask, "model: weights do not fit config.json",
+                            'missing (1): model.norm.weight; unexpected (1): "strange"; '
+                            f"of another shape or type (1): {name} [1, ", exit_code=4)
 
     def test_forward_names_missing_weights(self):
         words = self.forward_words({"input_ids": ("I64", [1, 1], [1])})

@@ -1,13 +1,17 @@
 #include "app/cli/verb.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
+#include <filesystem>
+#include <ios>
 #include <iostream>
 #include <map>
 #include <new>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/nearest_name.h"
 
 namespace tributary::app {
 
@@ -93,6 +97,63 @@ const CLI::App* chosen_verb(const CLI::App& root) {
 
 int exit_with(ExitCode code) { return static_cast<int>(code); }
 
+std::vector<std::string> names_below(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+
+/// The first of `words` that begins with `--` and names no option of the verb; empty: there is
+/// none.
+std::string unknown_option(const CLI::App& verb, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const std::string name = word.substr(0, word.find('='));
+    if (name.starts_with("--") && name.size() > 2 && verb.get_option_no_throw(name) == nullptr)
+      return name;
+  }
+  return "";
+}
+
+std::string nearest_option(const CLI::App& verb, const std::string& name) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : verb.get_options())
+    for (const std::string& each : option->get_lnames()) known.push_back("--" + each);
+  return nearest_name(name, known);
+}
+
+/// Says in one line what is wrong with a command line that the parser refused.
+std::string describe_mistake(const CLI::App& root, std::vector<std::string> words,
+                             const std::string& refusal) {
+  const CLI::App* verb = &root;
+  std::string path = "tributary";
+  const auto known = [&] { return names_below(*verb); };
+  while (!words.empty() && !known().empty()) {
+    const auto names = known();
+    if (std::find(names.begin(), names.end(), words.front()) == names.end()) break;
+    verb = verb->get_subcommand(words.front());
+    path += " " + words.front();
+    words.erase(words.begin());
+  }
+  std::string text = "input error: app: command line not understood; found: ";
+  std::string hint;
+  const bool is_option = !words.empty() && words.front().starts_with('-');
+  if (!known().empty() && !is_option) {
+    std::string all;
+    for (const std::string& name : known()) all += (all.empty() ? "" : ", ") + name;
+    const std::string nearest = words.empty() ? "" : nearest_name(words.front(), known());
+    if (!nearest.empty()) hint = str("did you mean ", path, " ", nearest, "? ");
+    text += str(words.empty() ? "no verb after " + path : "no verb " + escaped(words.front()),
+                "; expected: one of ", all);
+  } else {
+    const std::string unknown = unknown_option(*verb, words);
+    const std::string nearest = unknown.empty() ? "" : nearest_option(*verb, unknown);
+    if (!nearest.empty()) hint = str("did you mean ", nearest, "? ");
+    text += refusal;
+  }
+  return str(text, "; fix: ", hint, "see `", path, " --help`");
+}
+
 int run_guarded(const Run& run) {
   try {
     return exit_with(run());
@@ -101,6 +162,12 @@ int run_guarded(const Run& run) {
     return exit_with(error.exit_code());
   } catch (const std::bad_alloc&) {
     log_note("resource error: app: out of memory; fix: lower batch.capacity_tokens");
+    return exit_with(ExitCode::kResource);
+  } catch (const std::ios_base::failure& error) {  // the machine's files, where nobody else looked
+    log_note(str("resource error: app: a file cannot be used; found: ", error.what()));
+    return exit_with(ExitCode::kResource);
+  } catch (const std::filesystem::filesystem_error& error) {
+    log_note(str("resource error: app: a file cannot be used; found: ", error.what()));
     return exit_with(ExitCode::kResource);
   } catch (const std::exception& error) {
     log_note(str("bug: app: unexpected exception; found: ", error.what()));
@@ -122,8 +189,7 @@ int run_command_line(int argc, char** argv) {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& stop) {
     if (stop.get_exit_code() == 0) return root.exit(stop);  // --help, --version
-    log_note(str("input error: app: command line not understood; found: ", stop.what(),
-                 "; fix: see `tributary ", argc > 1 ? argv[1] : "", " --help`"));
+    log_note(describe_mistake(root, std::vector<std::string>(argv + 1, argv + argc), stop.what()));
     return exit_with(ExitCode::kInput);
   }
   return run_guarded(declared.at(chosen_verb(root)).run);

@@ -6,6 +6,7 @@
 
 #include "app/engine/engine_verbs.h"
 #include "core/error.h"
+#include "core/file/given_file.h"
 #include "model/model.h"
 #include "model/processed_batch.h"
 #include "model/weights/stored_tensors.h"
@@ -37,6 +38,10 @@ void add_gradients(const model::Model& model, std::map<std::string, at::Tensor>&
 ExitCode run_forward(const ForwardOptions& options) {
   const config::MropeMode mode = read_mrope_mode(options.mrope);
   const config::ModelConfig config = config::read_model_config(options.model);
+  constexpr std::uint64_t kOneByte = 1;  // enough to see that it can be read
+  (void)read_given_file(
+      options.inputs, kOneByte,
+      {.what = "app: inputs cannot be read", .expected = "a file of safetensors"});
   const model::ProcessedBatch batch =
       model::pack_processed(config, model::read_tensors(options.inputs), mode);
   TRIB_REQUIRE(!options.gradients || batch.targets.defined(), .what = "app: gradients need a loss",

@@ -14,6 +14,7 @@
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
+#include "core/file/given_file.h"
 #include "core/file/weight_directory.h"
 #include "core/log.h"
 #include "data/decode/decode_picture.h"
@@ -112,7 +113,10 @@ data::Picture read_picture(const std::string& path) {
   TRIB_REQUIRE(fs::is_regular_file(path), .what = "app: no such image", .where = path,
                .found = fs::exists(path) ? "no regular file" : "nothing",
                .fix = "give the path of a JPEG or PNG file to --image");
-  const std::string bytes = read_text_file(real_file_system(), path, kMostBytes);
+  const std::string bytes =
+      read_given_file(path, kMostBytes, {.what = "app: image cannot be read"});
+  TRIB_REQUIRE(bytes.size() <= kMostBytes, .what = "app: image file is larger than the limit",
+               .where = path, .expected = str("at most ", kMostBytes, " bytes"));
   Result<data::Picture> picture = data::decode_picture(
       {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});  // NOLINT
   TRIB_REQUIRE(picture.has_value(), .what = "app: image cannot be decoded", .where = path,
@@ -207,6 +211,8 @@ ExitCode run_generate(const GenerateOptions& options) {
   TRIB_REQUIRE(options.max_new_tokens > 0, .what = "app: an answer needs room",
                .where = "--max-new-tokens", .found = str(options.max_new_tokens),
                .expected = "1 or more");
+  TRIB_REQUIRE(options.seed >= 0, .what = "app: seed is negative", .where = "--seed",
+               .found = str(options.seed), .expected = "0 or more");
   const Answerer answerer = find_answerer(options.model);
   const config::ModelConfig config = config::read_model_config(answerer.directory);
   const data::Tokenizer tokenizer =

@@ -64,9 +64,11 @@ void write_report_file(const RunRecord& run, const std::string& path, const Repo
   file.close();
   std::error_code failure;
   if (file) std::filesystem::rename(part, path, failure);
-  if (!file || failure)
-    TRIB_RAISE(Fault::kResource, .what = "report: file cannot be written", .where = path,
-               .found = failure ? failure.message() : std::strerror(errno));
+  if (file && !failure) return;
+  const std::string found = failure ? failure.message() : std::strerror(errno);
+  std::filesystem::remove(part, failure);
+  TRIB_RAISE(Fault::kResource, .what = "report: file cannot be written", .where = path,
+             .found = found);
 }
 
 }  // namespace tributary::app

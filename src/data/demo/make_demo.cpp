@@ -1,5 +1,7 @@
 #include "data/demo/make_demo.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,14 +20,17 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr int kFramesPerSecond = 2;
 constexpr int kMostTries = 10000;
 
+[[noreturn]] void refuse_to_write(const fs::path& path, const std::string& found) {
+  TRIB_RAISE(Fault::kResource, .what = "data: demo cannot be written", .where = path.string(),
+             .found = found, .fix = "free disk space or choose another directory with -o");
+}
+
 void write_file(const fs::path& path, std::span<const std::uint8_t> bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
   file.close();
-  if (!file)
-    TRIB_RAISE(Fault::kResource, .what = "data: demo file cannot be written",
-               .where = path.string(), .fix = "free disk space or choose another directory");
+  if (!file) refuse_to_write(path, std::strerror(errno));
 }
 
 void write_file(const fs::path& path, const std::string& text) {
@@ -94,6 +99,20 @@ void write_split(const DemoSource& source, const DemoOptions& options, Split spl
   write_file(folder / (name + ".jsonl"), lines);
 }
 
+void write_sources(const DemoOptions& options, const fs::path& directory) {
+  const Glyphs glyphs{std::string(kDemoFont)};
+  for (const DemoSource& source : demo_sources()) {
+    const fs::path folder = directory / source.name;
+    std::error_code failure;
+    fs::create_directories(folder / "images", failure);
+    if (failure) refuse_to_write(folder, failure.message());
+    const std::int64_t records =
+        std::max<std::int64_t>(1, options.samples * source.share_percent / 100);
+    write_split(source, options, Split::kTrain, records, folder, glyphs);
+    write_split(source, options, Split::kHeldOut, options.held_out, folder, glyphs);
+  }
+}
+
 std::string manifest_text(const DemoOptions& options) {
   OrderedJson manifest{{"format", "tributary.demo/1"},
                        {"seed", options.seed},
@@ -149,23 +168,23 @@ bool make_demo(const DemoOptions& options) {
                .found = str(options.samples, " samples, ", options.held_out, " held out"),
                .expected = "1 or more", .fix = "raise --samples and --held-out");
   const std::string manifest = manifest_text(options);
-  const fs::path target = fs::path(options.directory).lexically_normal();
+  fs::path target = fs::path(options.directory).lexically_normal();
+  if (!target.has_filename()) target = target.parent_path();  // written as `demo/`
   if (is_there_already(target, manifest)) return false;
-  const Glyphs glyphs{std::string(kDemoFont)};
   fs::path partial = target;
   partial += ".partial";
-  fs::remove_all(partial);
-  for (const DemoSource& source : demo_sources()) {
-    const fs::path folder = partial / source.name;
-    fs::create_directories(folder / "images");
-    const std::int64_t records =
-        std::max<std::int64_t>(1, options.samples * source.share_percent / 100);
-    write_split(source, options, Split::kTrain, records, folder, glyphs);
-    write_split(source, options, Split::kHeldOut, options.held_out, folder, glyphs);
+  std::error_code failure;
+  fs::remove_all(partial, failure);
+  try {
+    write_sources(options, partial);
+    write_file(partial / "demo.json", manifest);
+    fs::remove(target, failure);  // an empty directory
+    fs::rename(partial, target, failure);
+    if (failure) refuse_to_write(target, failure.message());
+  } catch (const Error&) {
+    fs::remove_all(partial, failure);  // a full disk gets its space back
+    throw;
   }
-  write_file(partial / "demo.json", manifest);
-  fs::remove(target);  // an empty directory
-  fs::rename(partial, target);
   return true;
 }
 
