@@ -27,7 +27,7 @@ constexpr std::array<std::uint32_t, 256> kTable = make_table();
 /// A linear map of the 32-bit register: column i is the image of bit i.
 using Matrix = std::array<std::uint32_t, 32>;
 
-std::uint32_t apply(const Matrix& map, std::uint32_t value) {
+std::uint32_t image_of(const Matrix& map, std::uint32_t value) {
   std::uint32_t image = 0;
   for (std::size_t bit = 0; value != 0; ++bit, value >>= 1)
     if ((value & 1) != 0) image ^= map[bit];
@@ -36,7 +36,7 @@ std::uint32_t apply(const Matrix& map, std::uint32_t value) {
 
 Matrix compose(const Matrix& after, const Matrix& before) {
   Matrix product{};
-  for (std::size_t bit = 0; bit < 32; ++bit) product[bit] = apply(after, before[bit]);
+  for (std::size_t bit = 0; bit < 32; ++bit) product[bit] = image_of(after, before[bit]);
   return product;
 }
 
@@ -67,7 +67,7 @@ class LaneShift {
     const Matrix map = advance_by_zeros(kLane);
     for (std::size_t place = 0; place < 4; ++place)
       for (std::uint32_t byte = 0; byte < 256; ++byte)
-        table_[place][byte] = apply(map, byte << (8 * place));
+        table_[place][byte] = image_of(map, byte << (8 * place));
   }
   [[nodiscard]] std::uint32_t operator()(std::uint32_t crc) const {
     return table_[0][crc & 0xff] ^ table_[1][(crc >> 8) & 0xff] ^ table_[2][(crc >> 16) & 0xff] ^
@@ -130,7 +130,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
 
 std::uint32_t combine_crc32c(std::uint32_t first, std::uint32_t second,
                              std::uint64_t second_bytes) {
-  return apply(advance_by_zeros(second_bytes), first) ^ second;
+  return image_of(advance_by_zeros(second_bytes), first) ^ second;
 }
 
 std::string crc_text(std::uint32_t crc) {
