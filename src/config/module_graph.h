@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/units.h"
+
+namespace tributary::config {
+
+enum class LayerKind { kEmbedding, kPatchEmbedding, kConvolution, kBlock, kProjector, kHead };
+
+/// The sizes of one layer that decide its cost, and nothing of its values. Fields that its kind
+/// does not have are 0.
+struct LayerShape {
+  LayerKind kind = LayerKind::kBlock;
+  std::int64_t input_width = 0;  // patch values, features of a projector; else width
+  std::int64_t width = 0;        // hidden size; what the layer gives on
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_width = 0;
+  std::int64_t mlp_width = 0;     // of one expert in a mixture
+  std::int64_t mlp_matrices = 3;  // 3 gated, 2 plain
+  std::int64_t experts = 0;       // 0: a dense block
+  std::int64_t experts_per_token = 0;
+  std::int64_t shared_mlp_width = 0;
+  std::int64_t hidden_width = 0;  // of a projector of two layers
+  std::int64_t merge = 1;         // items that become one at a projector
+  std::int64_t vocab = 0;         // of embedding and head
+  std::int64_t window = 0;        // items that attend to each other; 0: the whole sequence
+  bool causal = true;
+  bool tied = false;  // a head that has no weight of its own
+
+  friend bool operator==(const LayerShape&, const LayerShape&) = default;
+};
+
+/// One module: its layers in order, equal neighbours counted.
+struct LayerRun {
+  LayerShape shape = {};
+  std::int64_t layers = 1;
+
+  friend bool operator==(const LayerRun&, const LayerRun&) = default;
+};
+
+struct ModuleNode {
+  std::string name = {};
+  std::vector<LayerRun> layers = {};
+
+  friend bool operator==(const ModuleNode&, const ModuleNode&) = default;
+};
+
+struct ModuleEdge {
+  std::string from;
+  std::string to;
+
+  friend bool operator==(const ModuleEdge&, const ModuleEdge&) = default;
+};
+
+/// Modules and what flows between them: docs/formats/module_graph.md.
+struct ModuleGraph {
+  std::string name = {};
+  std::vector<ModuleNode> modules = {};
+  std::vector<ModuleEdge> edges = {};
+
+  /// nullptr when there is none of that name.
+  [[nodiscard]] const ModuleNode* find(std::string_view module) const;
+  friend bool operator==(const ModuleGraph&, const ModuleGraph&) = default;
+};
+
+inline constexpr std::string_view kModuleGraphFormat = "tributary.module_graph/1";
+
+/// errors: Fault::kInput that lists everything wrong by file and key path; edges in a circle too
+[[nodiscard]] ModuleGraph parse_module_graph(std::string_view text, const std::string& where);
+[[nodiscard]] ModuleGraph read_module_graph(const std::string& path);
+[[nodiscard]] std::string write_module_graph(const ModuleGraph& graph);
+
+}  // namespace tributary::config

@@ -1,0 +1,1 @@
+#include "plan/cost/collective_cost.h"
