@@ -9,20 +9,25 @@
 
 namespace tributary::config {
 
-/// What one device can do. Rates are what the maker states; shares and floors are measured.
+/// What one device can do. Rates are what the maker states; shares and host times are measured.
+/// Each key of a cluster file is explained in docs/formats/cluster.md, each value of a fitted one
+/// in docs/guides/cost_model.md.
 struct DeviceModel {
   std::string name = {};
   double matrix_flops_per_s = 0;  // dense products in the training dtype
-  double vector_flops_per_s = 0;
   double memory_bytes_per_s = 0;
   Bytes memory = {};
-  Bytes reserve = {};            // kept free of the plan: max(2 GiB, 5 %) by default
-  double matrix_share = 1;       // of matrix_flops_per_s that a large product reaches
-  double attention_share = 1;    // the same, of the attention core
-  double memory_share = 1;       // of memory_bytes_per_s that element-wise kernels reach
-  double matrix_ramp_flops = 0;  // work per product at which half of matrix_share is reached
-  double launch_s = 0;           // host time per kernel; a pass is never faster than its launches
-  double overlap_slowdown = 1;   // of compute beside a collective
+  Bytes reserve = {};                // kept free of any plan
+  double matrix_share = 0.8;         // of matrix_flops_per_s that a large product reaches
+  double matrix_ramp_flops = 1.5e9;  // work per product at which half of that is reached
+  double misaligned_share = 0.4;     // of matrix_share, where a width is no multiple of 8
+  double attention_share = 0.6;      // of matrix_flops_per_s that a fused attention core reaches
+  double memory_share = 0.7;         // of memory_bytes_per_s that element-wise kernels reach
+  double launch_s = 4e-6;            // host time per kernel
+  double launch_blend = 2;           // exponent of the smooth maximum of host and device time
+  double microbatch_s = 0;           // host time per microbatch that nothing hides
+  double logit_bytes = 30;           // memory traffic of the loss per logit, forward and backward
+  double overlap_slowdown = 1.13;    // of compute beside a collective
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };
@@ -37,17 +42,25 @@ struct CollectivePoint {
 };
 
 /// The links that join `ranks` neighbours: inside a node, between nodes, between racks.
-/// All-reduce of S bytes over n ranks: a + 2(n-1) h + 2(n-1)/n S (s + t/(n-1)).
+///
+/// All-reduce of S bytes over n ranks of one level is the faster of two protocols:
+/// start_s + 2(n-1) hop_s + V, and
+/// low_latency_start_s + 2(n-1) low_latency_hop_s + low_latency_slowdown V, where
+/// V = 2(n-1)/n S (seconds_per_byte + seconds_per_byte_pair / (n-1)).
 struct LinkLevel {
   std::string name = {};
-  std::int64_t ranks = 1;       // devices that this level joins, those of the levels inside too
-  double bytes_per_s = 0;       // of one device and direction
-  double start_s = 0;           // a: once per collective
-  double hop_s = 0;             // h: per step of a ring
-  double seconds_per_byte = 0;  // s: of the busiest link in a large group
-  double seconds_per_byte_pair = 0;                    // t: what small groups take more
-  double message_start_s = 0;                          // of one point-to-point message
-  std::vector<CollectivePoint> small_all_reduce = {};  // ascending by ranks, bytes
+  std::int64_t ranks = 1;          // devices that this level joins, with those of the levels inside
+  double bytes_per_s = 0;          // of one device and direction: messages, and all levels but the
+                                   // innermost
+  double message_start_s = 0;      // of one message
+  double start_s = 0;              // of one collective
+  double hop_s = 0;                // of each step of a ring
+  double low_latency_start_s = 0;  // 0: there is no such protocol
+  double low_latency_hop_s = 0;
+  double low_latency_slowdown = 1;
+  double seconds_per_byte = 0;       // of the bus, in a large group; 0: 1 / bytes_per_s
+  double seconds_per_byte_pair = 0;  // what small groups take more
+  std::vector<CollectivePoint> small_all_reduce = {};  // measured; ascending by ranks, then bytes
 
   friend bool operator==(const LinkLevel&, const LinkLevel&) = default;
 };
@@ -55,11 +68,16 @@ struct LinkLevel {
 /// Devices and links: docs/formats/cluster.md.
 struct Cluster {
   std::string name = {};
+  std::string origin = {};  // where its constants come from
   std::int64_t devices = 1;
-  std::int64_t devices_per_node = 1;
   DeviceModel device = {};
+  double exposed_message_share = 0;    // of messages between stages, in a full pipeline
   std::vector<LinkLevel> levels = {};  // innermost first; the last one joins all devices
 
+  /// Devices of the innermost level.
+  [[nodiscard]] std::int64_t devices_per_node() const {
+    return levels.empty() ? 1 : levels.front().ranks;
+  }
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
@@ -71,7 +89,10 @@ inline constexpr std::string_view kClusterFormat = "tributary.cluster/1";
 [[nodiscard]] Cluster parse_cluster(std::string_view text, const std::string& where);
 [[nodiscard]] Cluster read_cluster(const std::string& path);
 
-/// YAML that reads back to the same cluster.
+/// YAML that reads back to the same cluster, each constant with its unit.
 [[nodiscard]] std::string write_cluster(const Cluster& cluster);
+
+/// Checks what must hold between keys, for clusters that were not read.
+void check_cluster(const Cluster& cluster, const std::string& where);
 
 }  // namespace tributary::config

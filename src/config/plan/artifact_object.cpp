@@ -1,5 +1,6 @@
 #include "config/plan/artifact_object.h"
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -71,6 +72,24 @@ std::int64_t ArtifactObject::whole(const std::string& key, std::optional<std::in
   if (fits) return value.get<std::int64_t>();
   refuse(key, expected);
   return range.least;
+}
+
+double ArtifactObject::number(const std::string& key, std::optional<double> standard, double least,
+                              double most) {
+  const std::string expected = str("a number from ", least, " to ", most);
+  if (is_missing(key, standard.has_value(), expected)) return standard.value_or(least);
+  const Json& value = value_->at(key);
+  const double number = value.is_number() ? value.get<double>() : std::nan("");
+  if (number >= least && number <= most) return number;  // false for NaN
+  refuse(key, expected);
+  return least;
+}
+
+bool ArtifactObject::flag(const std::string& key, bool standard) {
+  if (is_missing(key, true, "true or false")) return standard;
+  if (value_->at(key).is_boolean()) return value_->at(key).get<bool>();
+  refuse(key, "true or false");
+  return standard;
 }
 
 std::string ArtifactObject::text(const std::string& key, std::optional<std::string> standard) {

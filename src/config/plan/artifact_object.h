@@ -25,6 +25,10 @@ class ArtifactObject {
   /// least.
   [[nodiscard]] std::int64_t whole(const std::string& key, std::optional<std::int64_t> standard,
                                    WholeRange range);
+  /// A finite number of the range, its ends too.
+  [[nodiscard]] double number(const std::string& key, std::optional<double> standard, double least,
+                              double most);
+  [[nodiscard]] bool flag(const std::string& key, bool standard);
   [[nodiscard]] std::string text(const std::string& key, std::optional<std::string> standard);
   template <class Enum>
   [[nodiscard]] Enum choice(const std::string& key, std::optional<Enum> standard,

@@ -1,1 +1,177 @@
 #include "plan/cost/collective_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/error.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::Cluster;
+using config::CollectiveOp;
+using config::CollectivePoint;
+using config::LinkLevel;
+
+constexpr double kLargestTabled = 16 << 20;  // bytes; above it the formula is the better one
+
+double bus_seconds_per_byte(const LinkLevel& level, std::int64_t ranks) {
+  if (level.seconds_per_byte == 0) return 1 / level.bytes_per_s;
+  return level.seconds_per_byte + level.seconds_per_byte_pair / static_cast<double>(ranks - 1);
+}
+
+/// Between two measured sizes of the same group linear in bytes; nothing outside of them.
+std::optional<double> look_up(const std::vector<CollectivePoint>& points, std::int64_t ranks,
+                              double bytes) {
+  const CollectivePoint* before = nullptr;
+  for (const CollectivePoint& point : points) {
+    if (point.ranks != ranks) continue;
+    const auto at = static_cast<double>(point.bytes.count);
+    if (at >= bytes) {
+      if (at == bytes) return 1e-9 * static_cast<double>(point.time.count);
+      if (before == nullptr) return std::nullopt;
+      const auto low = static_cast<double>(before->bytes.count);
+      const auto low_time = static_cast<double>(before->time.count);
+      return 1e-9 * (low_time + (static_cast<double>(point.time.count) - low_time) * (bytes - low) /
+                                    (at - low));
+    }
+    before = &point;
+  }
+  return std::nullopt;
+}
+
+/// Reduce-scatter and all-gather are the two halves of a ring all-reduce.
+double half_ring(const LinkLevel& level, std::int64_t ranks, double bytes) {
+  return all_reduce_seconds(level, ranks, bytes) / 2;
+}
+
+/// The level that joins nodes: links of each device, several devices of a node in one group.
+struct Outer {
+  const LinkLevel& level;
+  double ranks, per_node, nodes;
+
+  double ring(double share_of_all_reduce, double bytes) const {
+    const double volume = 2 * (ranks - 1) / ranks * bytes / (level.bytes_per_s * per_node);
+    return share_of_all_reduce * (level.start_s + 2 * (ranks - 1) * level.hop_s + volume);
+  }
+  double tree(double bytes) const {
+    return level.start_s +
+           2 * std::log2(std::max(nodes, 2.0)) * std::max(level.hop_s, level.message_start_s) +
+           2 * bytes / (level.bytes_per_s * per_node);
+  }
+  /// All-reduce of each device's shard with its peers of the other nodes.
+  double rails(double share_of_all_reduce, double bytes) const {
+    const double volume = 2 * (nodes - 1) / nodes * bytes / per_node / level.bytes_per_s;
+    return share_of_all_reduce * (level.start_s + 2 * (nodes - 1) * level.hop_s + volume);
+  }
+};
+
+struct Choice {
+  double seconds = 0;
+  Algorithm algorithm = Algorithm::kRing;
+
+  void offer(double other, Algorithm by) {
+    if (other < seconds) *this = {other, by};
+  }
+};
+
+Choice reduce_or_gather(const LinkLevel& inner, const Outer& outer, CollectiveOp op,
+                        std::int64_t per_node, double bytes) {
+  const double share = op == CollectiveOp::kAllReduce ? 1 : 0.5;
+  Choice best{outer.ring(share, bytes), Algorithm::kRing};
+  if (op == CollectiveOp::kAllReduce) best.offer(outer.tree(bytes), Algorithm::kTree);
+  if (per_node > 1)
+    best.offer(share * all_reduce_seconds(inner, per_node, bytes) + outer.rails(share, bytes),
+               Algorithm::kHierarchical);
+  return best;
+}
+
+Choice inside_node(const LinkLevel& level, CollectiveOp op, std::int64_t ranks, double bytes) {
+  switch (op) {
+    case CollectiveOp::kAllReduce: {
+      if (bytes <= kLargestTabled)
+        if (const auto found = look_up(level.small_all_reduce, ranks, bytes))
+          return {*found, Algorithm::kTable};
+      return {all_reduce_seconds(level, ranks, bytes), Algorithm::kRing};
+    }
+    case CollectiveOp::kAllGather:
+    case CollectiveOp::kReduceScatter:
+    case CollectiveOp::kAllToAll:
+      return {half_ring(level, ranks, bytes), Algorithm::kRing};
+    case CollectiveOp::kBroadcast:
+    case CollectiveOp::kSend:
+      return {level.message_start_s + bytes / level.bytes_per_s, Algorithm::kRing};
+  }
+  TRIB_RAISE(Fault::kBug, .what = "plan: collective without a cost");
+}
+
+Choice across_nodes(const Cluster& cluster, CollectiveOp op, const CommunicationGroup& group,
+                    double bytes) {
+  const auto ranks = static_cast<double>(group.ranks);
+  const auto per_node = static_cast<double>(group.ranks_per_node);
+  const LinkLevel* level = &cluster.levels.back();
+  for (const LinkLevel& each : cluster.levels) {
+    const double reach =
+        static_cast<double>(cluster.devices_per_node()) * std::ceil(ranks / per_node);
+    if (static_cast<double>(each.ranks) >= reach) {
+      level = &each;
+      break;
+    }
+  }
+  const Outer outer{*level, ranks, per_node, std::ceil(ranks / per_node)};
+  switch (op) {
+    case CollectiveOp::kAllReduce:
+    case CollectiveOp::kAllGather:
+    case CollectiveOp::kReduceScatter:
+      return reduce_or_gather(cluster.levels.front(), outer, op, group.ranks_per_node, bytes);
+    case CollectiveOp::kAllToAll:  // each device's own link bounds it
+      return {level->start_s + (ranks - 1) * level->hop_s +
+                  (ranks - per_node) / ranks * bytes / level->bytes_per_s,
+              Algorithm::kRing};
+    case CollectiveOp::kBroadcast:
+    case CollectiveOp::kSend:
+      return {level->message_start_s + bytes / level->bytes_per_s, Algorithm::kRing};
+  }
+  TRIB_RAISE(Fault::kBug, .what = "plan: collective without a cost");
+}
+
+}  // namespace
+
+double all_reduce_seconds(const LinkLevel& level, std::int64_t ranks, double bytes) {
+  if (ranks <= 1) return 0;
+  const double hops = 2.0 * static_cast<double>(ranks - 1);
+  const double volume =
+      hops / static_cast<double>(ranks) * bytes * bus_seconds_per_byte(level, ranks);
+  const double simple = level.start_s + hops * level.hop_s + volume;
+  if (level.low_latency_start_s == 0) return simple;
+  return std::min(simple, level.low_latency_start_s + hops * level.low_latency_hop_s +
+                              level.low_latency_slowdown * volume);
+}
+
+CommunicationGroup group_of(std::int64_t ranks, std::int64_t stride,
+                            std::int64_t devices_per_node) {
+  return {.ranks = ranks,
+          .ranks_per_node = std::clamp<std::int64_t>(devices_per_node / stride, 1, ranks)};
+}
+
+CollectiveCost collective_cost(const Cluster& cluster, CollectiveOp op,
+                               const CommunicationGroup& group, Bytes bytes) {
+  TRIB_REQUIRE(group.ranks >= 1 && group.ranks_per_node >= 1 &&
+                   group.ranks_per_node <= group.ranks && group.ranks <= cluster.devices &&
+                   group.ranks_per_node <= cluster.devices_per_node(),
+               .what = "plan: group is not within the cluster",
+               .found = str(group.ranks, " ranks, ", group.ranks_per_node, " in a node"),
+               .expected = str("at most ", cluster.devices, " and ", cluster.devices_per_node()));
+  TRIB_REQUIRE(bytes.count >= 0, .what = "plan: collective of fewer than no bytes",
+               .found = str(bytes));
+  if (group.ranks == 1) return {};
+  const auto amount = static_cast<double>(bytes.count);
+  const Choice choice = group.ranks == group.ranks_per_node
+                            ? inside_node(cluster.levels.front(), op, group.ranks, amount)
+                            : across_nodes(cluster, op, group, amount);
+  return {.time = {std::max<std::int64_t>(1, std::llround(1e9 * choice.seconds))},
+          .algorithm = choice.algorithm};
+}
+
+}  // namespace tributary::plan

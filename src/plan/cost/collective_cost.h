@@ -6,26 +6,36 @@
 
 namespace tributary::plan {
 
-/// Who takes part: `ranks` devices, evenly over `nodes` (or larger units of a level).
+/// Who takes part: `ranks` devices, `ranks_per_node` of them in each innermost level. Groups beside
+/// it use the rest of the devices, each through its own links.
 struct CommunicationGroup {
   std::int64_t ranks = 1;
-  std::int64_t ranks_per_node = 1;  // of the group, in one node
-  std::int64_t sharing = 1;         // groups that use the same links between nodes at once
+  std::int64_t ranks_per_node = 1;
 };
 
-enum class Algorithm { kRing, kTree, kHierarchical };
+enum class Algorithm { kRing, kTree, kHierarchical, kTable };
 
 struct CollectiveCost {
   Nanoseconds time = {};
   Algorithm algorithm = Algorithm::kRing;
 };
 
-/// Time of a collective of `bytes` (the full buffer) by the fastest algorithm there is.
+/// Time of a collective of `bytes` (the full buffer; of a send: the message) by the fastest
+/// algorithm there is. A small all-reduce inside a node of a measured size is looked up.
 ///
-/// errors: Fault::kInput when the group does not fit the cluster
+/// errors: Fault::kInput when the group is not within the cluster
+/// cost:   under a microsecond
 /// source: planning.md section 12; one rank costs nothing
 [[nodiscard]] CollectiveCost collective_cost(const config::Cluster& cluster,
                                              config::CollectiveOp op,
                                              const CommunicationGroup& group, Bytes bytes);
+
+/// All-reduce inside one level by its formula alone, for fits.
+[[nodiscard]] double all_reduce_seconds(const config::LinkLevel& level, std::int64_t ranks,
+                                        double bytes);
+
+/// The ranks of a group whose members are `stride` apart, in nodes of `devices_per_node`.
+[[nodiscard]] CommunicationGroup group_of(std::int64_t ranks, std::int64_t stride,
+                                          std::int64_t devices_per_node);
 
 }  // namespace tributary::plan

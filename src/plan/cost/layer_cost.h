@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "config/cluster.h"
 #include "config/module_graph.h"
@@ -17,12 +16,16 @@ struct PassShape {
   std::int64_t sequences = 1;
 };
 
+/// How the attention core runs: one fused kernel, or products with the scores in memory between.
+enum class AttentionCore { kFused, kScores };
+
 /// How a layer is cut and stored.
 struct LayerPlacement {
   std::int64_t tp = 1;
-  bool sequence_parallel = false;  // activations between the products are cut over tp too
+  bool sequence_parallel = false;  // what lies between the products is cut over tp too
+  AttentionCore attention = AttentionCore::kFused;
   config::Dtype dtype = config::Dtype::kBfloat16;
-  std::int64_t optimizer_shards = 1;  // ranks that share gradients and optimizer state
+  std::int64_t optimizer_shards = 1;  // ranks that share the optimizer's state
 };
 
 /// What a layer does in backward.
@@ -36,14 +39,15 @@ struct LayerCost {
   Nanoseconds forward = {};
   Nanoseconds input_gradient = {};
   Nanoseconds weight_gradient = {};
-  Nanoseconds recompute = {};        // the forward that full recompute adds
-  Bytes activation = {};             // kept for backward, nothing recomputed
-  Bytes activation_selective = {};   // the same with the attention core recomputed
-  Bytes activation_recomputed = {};  // with full recompute: the layer's input
+  Nanoseconds recompute = {};            // the forward that full recompute adds
+  Nanoseconds recompute_selective = {};  // the attention core alone
+  Bytes activation = {};                 // kept for backward, nothing recomputed
+  Bytes activation_selective = {};       // the same with the attention core recomputed
+  Bytes activation_recomputed = {};      // with full recompute: the layer's input
   Bytes parameters = {};
   Bytes gradients = {};
   Bytes optimizer = {};
-  Bytes tp_all_reduce = {};         // one all-reduce over tp: of one pass, `tp_all_reduces` of them
+  Bytes tp_all_reduce = {};         // the buffer of one all-reduce over tp
   std::int64_t tp_all_reduces = 0;  // in forward; as many in the input gradient
   bool outside_grid = false;        // of the measured profile
 
@@ -51,19 +55,24 @@ struct LayerCost {
   friend bool operator==(const LayerCost&, const LayerCost&) = default;
 };
 
-/// Costs by roofline with saturating efficiency.
+/// Costs by roofline with saturating efficiency and a floor of host time:
+/// docs/guides/cost_model.md.
 ///
-/// errors: Fault::kInput when a shape is not positive and finite, or tp does not divide heads
+/// errors: Fault::kInput when a shape is not positive and finite, or tp does not divide the heads
+/// cost:   under a microsecond
 [[nodiscard]] LayerCost layer_cost(const config::DeviceModel& device,
                                    const config::LayerShape& layer, const PassShape& pass,
                                    const LayerPlacement& placement, Training training = {});
 
-/// Costs by a measured table; between its points linear in time, monotone; beyond it constant
-/// throughput with outside_grid set.
+/// Costs by a measured table; between its points linear in time and never decreasing; beyond them
+/// at the throughput of the last, with outside_grid set.
+///
+/// source: planning.md section 2.3
 [[nodiscard]] LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch,
-                                   const PassShape& pass, Training training = {});
+                                   const PassShape& pass, std::int64_t optimizer_shards = 1,
+                                   Training training = {});
 
-/// Number of parameters of a layer, all ranks together.
+/// Weights of a layer, all ranks together: matrices and norms, biases left out.
 [[nodiscard]] std::int64_t count_layer_parameters(const config::LayerShape& layer);
 
 /// Forward FLOPs of one pass, all ranks together.
@@ -72,5 +81,15 @@ struct LayerFlops {
   double attention = 0;  // the full square; causal work is half of it
 };
 [[nodiscard]] LayerFlops count_layer_flops(const config::LayerShape& layer, const PassShape& pass);
+
+/// Bytes that Adam moves per parameter in a step: fp32 weight and two moments read and written, the
+/// gradient read, the low-precision weight written.
+inline constexpr double kAdamBytesPerParameter = 28;
+
+/// Time of the optimizer over the parameters of a rank.
+[[nodiscard]] Nanoseconds optimizer_time(const config::DeviceModel& device, double parameters);
+
+/// Vocabulary of one rank: padded to a multiple of 128 where it is cut, as Megatron does.
+[[nodiscard]] std::int64_t vocab_of_rank(std::int64_t vocab, std::int64_t tp);
 
 }  // namespace tributary::plan

@@ -1,0 +1,82 @@
+#include <algorithm>
+
+#include "plan/cost/layer_cost.h"
+
+namespace tributary::plan {
+
+using config::LayerKind;
+using config::LayerShape;
+
+namespace {
+
+/// Weights of a block's matrices that a token meets, and of those that it does not.
+struct BlockWeights {
+  std::int64_t attention = 0;
+  std::int64_t mlp = 0;  // of one expert
+  std::int64_t shared = 0;
+  std::int64_t router = 0;
+};
+
+BlockWeights weights_of(const LayerShape& layer) {
+  const std::int64_t query = layer.heads * layer.head_width;
+  const std::int64_t kv = layer.kv_heads * layer.head_width;
+  return {.attention = layer.width * (2 * query + 2 * kv),
+          .mlp = layer.mlp_matrices * layer.width * layer.mlp_width,
+          .shared = layer.mlp_matrices * layer.width * layer.shared_mlp_width,
+          .router = layer.width * layer.experts};
+}
+
+}  // namespace
+
+std::int64_t count_layer_parameters(const LayerShape& layer) {
+  switch (layer.kind) {
+    case LayerKind::kBlock: {
+      const BlockWeights weights = weights_of(layer);
+      return weights.attention + weights.mlp * std::max<std::int64_t>(layer.experts, 1) +
+             weights.shared + weights.router + 2 * layer.width;
+    }
+    case LayerKind::kEmbedding:
+      return layer.vocab * layer.width;
+    case LayerKind::kHead:
+      return layer.width + (layer.tied ? 0 : layer.vocab * layer.width);
+    case LayerKind::kPatchEmbedding:
+    case LayerKind::kConvolution:
+      return layer.input_width * layer.width;
+    case LayerKind::kProjector:
+      if (layer.hidden_width == 0) return layer.input_width * layer.merge * layer.width;
+      return layer.input_width * layer.merge * layer.hidden_width +
+             layer.hidden_width * layer.width;
+  }
+  return 0;
+}
+
+LayerFlops count_layer_flops(const LayerShape& layer, const PassShape& pass) {
+  const auto linear = [&](std::int64_t weights, double rows) {
+    return 2 * rows * static_cast<double>(weights);
+  };
+  switch (layer.kind) {
+    case LayerKind::kBlock: {
+      const BlockWeights weights = weights_of(layer);
+      const std::int64_t met = weights.mlp * (layer.experts > 0 ? layer.experts_per_token : 1) +
+                               weights.shared + weights.router + weights.attention;
+      double pairs = pass.squared_tokens;
+      if (layer.window > 0)
+        pairs = std::min(pairs, pass.tokens * static_cast<double>(layer.window));
+      return {.linear = linear(met, pass.tokens),
+              .attention = 4 * pairs * static_cast<double>(layer.heads * layer.head_width)};
+    }
+    case LayerKind::kEmbedding:
+      return {};
+    case LayerKind::kHead:
+      return {.linear = linear(layer.vocab * layer.width, pass.tokens)};
+    case LayerKind::kPatchEmbedding:
+    case LayerKind::kConvolution:
+      return {.linear = linear(layer.input_width * layer.width, pass.tokens)};
+    case LayerKind::kProjector:
+      return {.linear = linear(count_layer_parameters(layer),
+                               pass.tokens / static_cast<double>(layer.merge))};
+  }
+  return {};
+}
+
+}  // namespace tributary::plan
