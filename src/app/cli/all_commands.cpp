@@ -28,6 +28,9 @@ const std::vector<Command>& all_commands() {
        declare_pack},
       {"balance", "Share items over buckets in several dimensions, with the distance to a bound",
        declare_balance},
+      {"calibrate", "Fit the constants of a cluster to measured steps and all-reduces",
+       declare_calibrate},
+      {"predict", "Predict the step times of configurations on a cluster", declare_predict},
       {"report", "Draw a run as one HTML file that needs nothing else", declare_report},
   };
   return commands;

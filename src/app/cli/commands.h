@@ -7,6 +7,7 @@ namespace tributary::app {
 // One function a verb, each in `<verb>_command.cpp` or with its group; all_commands.cpp is the
 // list.
 Run declare_balance(Verb& verb);
+Run declare_calibrate(Verb& verb);
 Run declare_checkpoint_export(Verb& verb);
 Run declare_checkpoint_inspect(Verb& verb);
 Run declare_checkpoint_verify(Verb& verb);
@@ -18,6 +19,7 @@ Run declare_forward(Verb& verb);
 Run declare_generate(Verb& verb);
 Run declare_launch(Verb& verb);
 Run declare_pack(Verb& verb);
+Run declare_predict(Verb& verb);
 Run declare_report(Verb& verb);
 Run declare_train(Verb& verb);
 

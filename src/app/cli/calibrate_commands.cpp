@@ -1,0 +1,195 @@
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "config/cluster.h"
+#include "core/error.h"
+#include "plan/calibrate/calibrate.h"
+#include "plan/cost/collective_cost.h"
+
+namespace tributary::app {
+namespace {
+
+using plan::PredictionError;
+using plan::TrainingRow;
+using plan::TrainingTable;
+
+std::string percent(double share) {
+  return str(std::fixed, std::setprecision(2), 100 * share, " %");
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  errno = 0;
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out.fail()) return;
+  TRIB_RAISE(Fault::kResource, .what = "app: file cannot be written", .where = path,
+             .found = std::strerror(errno));
+}
+
+void print_error(const std::string& what, const PredictionError& error) {
+  std::cout << what << ": mean error " << percent(error.mean) << ", median "
+            << percent(error.median) << ", largest " << percent(error.highest) << ", bias "
+            << percent(error.bias);
+  if (error.pairs > 0)
+    std::cout << "; order right in " << percent(error.order) << " of " << error.pairs << " pairs";
+  std::cout << '\n';
+}
+
+// ---- calibrate ----
+
+struct CalibrateArguments {
+  std::vector<std::string> rows;
+  std::optional<std::string> all_reduce;
+  std::optional<std::string> base;
+  std::string output;
+  std::int64_t folds = 5;
+};
+
+/// Mean error of all-reduce predictions for a group size that the fit has not seen.
+void print_held_out_sweeps(const config::LinkLevel& start,
+                           const std::vector<plan::AllReduceSweep>& sweeps) {
+  for (std::size_t held = 0; held < sweeps.size() && sweeps.size() > 1; ++held) {
+    std::vector<plan::AllReduceSweep> others = sweeps;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(held));
+    const config::LinkLevel fitted = plan::fit_all_reduce(start, others);
+    double error[2]{};
+    int count[2]{};
+    for (const config::CollectivePoint& point : sweeps[held].points) {
+      const int large = point.bytes.count > (16 << 20) ? 1 : 0;
+      const double predicted =
+          plan::all_reduce_seconds(fitted, point.ranks, static_cast<double>(point.bytes.count));
+      error[large] += std::abs(predicted / (1e-9 * static_cast<double>(point.time.count)) - 1);
+      ++count[large];
+    }
+    std::cout << "all-reduce over " << sweeps[held].points.front().ranks
+              << " GPUs, not in the fit: mean error";
+    if (count[1] > 0) std::cout << ' ' << percent(error[1] / count[1]) << " above 16 MiB";
+    if (count[0] > 0) std::cout << ' ' << percent(error[0] / count[0]) << " up to 16 MiB";
+    std::cout << '\n';
+  }
+}
+
+ExitCode run_calibrate(const CalibrateArguments& arguments) {
+  TRIB_REQUIRE(arguments.folds == 0 || (arguments.folds >= 2 && arguments.folds <= 100),
+               .what = "app: value cannot be used", .where = "--folds",
+               .found = str(arguments.folds), .expected = "0 (no check) or 2 to 100");
+  config::Cluster cluster =
+      arguments.base ? config::read_cluster(*arguments.base) : plan::data_sheet_cluster();
+  std::string origin = str("calibrate from ", cluster.origin, ":");
+  if (arguments.all_reduce) {
+    const auto sweeps = plan::read_all_reduce_sweeps(*arguments.all_reduce);
+    print_held_out_sweeps(cluster.levels.front(), sweeps);
+    cluster.levels.front() = plan::fit_all_reduce(cluster.levels.front(), sweeps);
+    cluster.levels.front().small_all_reduce = plan::small_points(sweeps);
+    origin += str(" all-reduce sweeps of ", sweeps.size(), " group sizes;");
+  }
+  std::vector<TrainingRow> rows;
+  for (const std::string& path : arguments.rows) {
+    const TrainingTable table = plan::read_training_rows(path);
+    rows.insert(rows.end(), table.rows.begin(), table.rows.end());
+    origin += str(' ', table.rows.size(), " rows of ",
+                  std::filesystem::path(path).filename().string(), ';');
+  }
+  const config::Cluster start = cluster;
+  cluster = plan::fit_rows(start, rows);
+  std::vector<double> predicted;
+  for (const TrainingRow& row : rows) predicted.push_back(plan::step_seconds(cluster, row));
+  print_error(str(rows.size(), " rows, in the fit"), plan::judge_predictions(rows, predicted));
+  if (arguments.folds > 0) {
+    const std::vector<double> unseen =
+        plan::cross_validate(start, rows, static_cast<int>(arguments.folds), /*seed=*/0);
+    const auto part = [&](const std::string& name, auto belongs) {
+      std::vector<TrainingRow> some;
+      std::vector<double> of_some;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!belongs(rows[i])) continue;
+        some.push_back(rows[i]);
+        of_some.push_back(unseen[i]);
+      }
+      if (!some.empty())
+        print_error(str(some.size(), " rows ", name, ", not in the fit (", arguments.folds,
+                        " folds by model and GPUs)"),
+                    plan::judge_predictions(some, of_some));
+    };
+    const std::int64_t node = cluster.devices_per_node();
+    part("in one node", [&](const TrainingRow& row) { return row.devices <= node; });
+    part("in several nodes", [&](const TrainingRow& row) { return row.devices > node; });
+  }
+  origin.pop_back();
+  cluster.origin = origin;
+  config::check_cluster(cluster, arguments.output);
+  write_file(arguments.output, config::write_cluster(cluster));
+  return ExitCode::kDone;
+}
+
+// ---- predict ----
+
+struct PredictArguments {
+  std::string cluster;
+  std::string rows;
+  std::string output;
+};
+
+ExitCode run_predict(const PredictArguments& arguments) {
+  const config::Cluster cluster = config::read_cluster(arguments.cluster);
+  const TrainingTable table = plan::read_training_rows(arguments.rows);
+  std::string text = table.header + ",predicted_ms\n";
+  std::vector<TrainingRow> measured;
+  std::vector<double> predicted;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const double seconds = plan::step_seconds(cluster, table.rows[i]);
+    text += str(table.lines[i], ',', std::setprecision(9), 1e3 * seconds, '\n');
+    if (!table.rows[i].seconds) continue;
+    measured.push_back(table.rows[i]);
+    predicted.push_back(seconds);
+  }
+  write_file(arguments.output, text);
+  std::cout << table.rows.size() << " rows predicted\n";
+  if (!measured.empty())
+    print_error(str(measured.size(), " rows with a time"),
+                plan::judge_predictions(measured, predicted));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Run declare_calibrate(Verb& verb) {
+  const auto arguments = std::make_shared<CalibrateArguments>();
+  verb.option("--rows", arguments->rows,
+              "measured step times (docs/formats/training_rows.md); may be given several times");
+  verb.option("--allreduce", arguments->all_reduce,
+              "directory of all-reduce sweeps, files *_gpuN.csv");
+  verb.option("--base", arguments->base,
+              "cluster file whose other constants are taken over; default: A100 data sheets");
+  verb.required("-o,--output", arguments->output, "cluster file to write");
+  verb.option("--folds", arguments->folds,
+              "folds of the check on rows that a fit has not seen, by model and GPUs; 0: no check");
+  verb.example(
+      "tributary calibrate --rows single.csv --rows multi.csv --allreduce sweeps -o a100.yaml");
+  return [arguments] {
+    TRIB_REQUIRE(!arguments->rows.empty(), .what = "app: no rows to fit", .where = "--rows",
+                 .expected = "one file at least");
+    return run_calibrate(*arguments);
+  };
+}
+
+Run declare_predict(Verb& verb) {
+  const auto arguments = std::make_shared<PredictArguments>();
+  verb.required("--cluster", arguments->cluster, "cluster file (docs/formats/cluster.md)");
+  verb.required("--rows", arguments->rows,
+                "configurations (docs/formats/training_rows.md); the time column may be absent");
+  verb.required("-o,--output", arguments->output,
+                "CSV to write: the rows with a column predicted_ms");
+  verb.example("tributary predict --cluster a100.yaml --rows multi.csv -o predicted.csv");
+  return [arguments] { return run_predict(*arguments); };
+}
+
+}  // namespace tributary::app

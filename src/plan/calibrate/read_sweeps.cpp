@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include "core/error.h"
+#include "plan/calibrate/calibrate.h"
+
+namespace tributary::plan {
+namespace {
+
+/// The number at the front of a field; nothing when it is none, or is not above 0.
+std::optional<double> positive(std::string_view field) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
+  if (error != std::errc() || end != field.data() + field.size()) return std::nullopt;
+  if (!(number > 0) || !(number < 1e18)) return std::nullopt;
+  return number;
+}
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (std::size_t begin = 0;;) {
+    const std::size_t comma = line.find(',', begin);
+    fields.push_back(line.substr(begin, comma - begin));
+    if (comma == std::string_view::npos) return fields;
+    begin = comma + 1;
+  }
+}
+
+}  // namespace
+
+AllReduceSweep parse_all_reduce_sweep(std::string_view text, const std::string& source,
+                                      std::int64_t ranks) {
+  AllReduceSweep sweep{.source = source};
+  std::int64_t number = 0;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (++number == 1 || line.empty()) continue;
+    const std::vector<std::string_view> fields = split(line);
+    const auto bytes = positive(fields[0]);
+    const auto time = fields.size() >= 4 ? positive(fields[3]) : std::nullopt;
+    TRIB_REQUIRE(bytes && time, .what = "plan: not a point of a sweep",
+                 .where = str(source, ":", number), .found = escaped(line),
+                 .expected = "bytes, count, type, time in ns; bytes and time above 0");
+    const Bytes size{std::llround(*bytes)};
+    TRIB_REQUIRE(sweep.points.empty() || sweep.points.back().bytes < size,
+                 .what = "plan: sizes of a sweep do not ascend", .where = str(source, ":", number),
+                 .found = str(size));
+    sweep.points.push_back({.ranks = ranks, .bytes = size, .time = {std::llround(*time)}});
+  }
+  TRIB_REQUIRE(!sweep.points.empty(), .what = "plan: file holds no rows", .where = source);
+  return sweep;
+}
+
+std::vector<AllReduceSweep> read_all_reduce_sweeps(const std::string& directory) {
+  std::error_code failed;
+  std::vector<std::pair<std::int64_t, std::string>> files;
+  const std::regex name(".*_gpu([0-9]{1,6})\\.csv");
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failed)) {
+    std::smatch match;
+    const std::string file = entry.path().filename().string();
+    if (std::regex_match(file, match, name))
+      files.emplace_back(std::stoll(match[1]), entry.path().string());
+  }
+  TRIB_REQUIRE(!files.empty(), .what = "plan: directory holds no sweep", .where = directory,
+               .found = failed ? failed.message() : "no file of the name *_gpuN.csv",
+               .expected = "all-reduce sweeps, one file for each number of GPUs");
+  std::sort(files.begin(), files.end());
+  std::vector<AllReduceSweep> sweeps;
+  for (const auto& [ranks, path] : files) {
+    TRIB_REQUIRE(ranks >= 2, .what = "plan: sweep of fewer than two ranks", .where = path);
+    std::ifstream in(path, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    TRIB_REQUIRE(in.is_open() && !in.bad(), .what = "plan: file cannot be read", .where = path);
+    sweeps.push_back(parse_all_reduce_sweep(text, path, ranks));
+  }
+  return sweeps;
+}
+
+}  // namespace tributary::plan
