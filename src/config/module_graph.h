@@ -75,4 +75,12 @@ inline constexpr std::string_view kModuleGraphFormat = "tributary.module_graph/1
 [[nodiscard]] ModuleGraph read_module_graph(const std::string& path);
 [[nodiscard]] std::string write_module_graph(const ModuleGraph& graph);
 
+/// The layers of a model by its config.json, of more families than the trainer runs: Qwen2,
+/// Qwen2.5, Qwen3, Qwen3-MoE, Llama; Qwen2-VL, Qwen2.5-VL, Qwen3-VL, LLaVA-OneVision, InternVL;
+/// Qwen2-Audio.
+///
+/// errors: Fault::kInput naming file and key: a family that is not listed, a size that is missing
+[[nodiscard]] ModuleGraph read_graph_of_model(const std::string& directory);
+[[nodiscard]] ModuleGraph parse_graph_of_model(std::string_view text, const std::string& where);
+
 }  // namespace tributary::config

@@ -1,0 +1,155 @@
+#include "config/profile.h"
+
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "config/cluster/yaml_json.h"
+#include "config/plan/artifact_object.h"
+
+namespace tributary::config {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr WholeRange kAmount{0, std::int64_t{1} << 60};
+constexpr WholeRange kTime{1, std::int64_t{1} << 60};
+
+const std::vector<std::string>& dtype_names() {
+  static const std::vector<std::string> names{"float32", "bfloat16"};
+  return names;
+}
+
+const std::vector<std::string>& op_names() {
+  static const std::vector<std::string> names{"all_reduce", "all_gather", "reduce_scatter",
+                                              "all_to_all", "broadcast",  "send"};
+  return names;
+}
+
+ProfilePoint read_point(ArtifactObject json) {
+  ProfilePoint point;
+  point.tokens = {json.whole("tokens", std::nullopt, {1, 1 << 26})};
+  point.forward = {json.whole("forward_ns", std::nullopt, kTime)};
+  point.input_gradient = {json.whole("input_gradient_ns", 0, kAmount)};
+  point.weight_gradient = {json.whole("weight_gradient_ns", 0, kAmount)};
+  point.recompute = {json.whole("recompute_ns", point.forward.count, kAmount)};
+  point.activation = {json.whole("activation_bytes", 0, kAmount)};
+  point.activation_recomputed = {json.whole("activation_recomputed_bytes", 0, kAmount)};
+  json.refuse_unknown();
+  return point;
+}
+
+ProfileTable read_table(ArtifactObject json) {
+  ProfileTable table;
+  table.module = json.text("module", std::nullopt);
+  table.layer = json.text("layer", std::nullopt);
+  table.dtype = json.choice<Dtype>("dtype", Dtype::kBfloat16, dtype_names());
+  table.tp = json.whole("tp", 1, {1, 1 << 16});
+  table.share_percent = json.whole("share_percent", 100, {1, 100});
+  table.sequence_tokens = json.whole("sequence_tokens", 0, {0, 1 << 26});
+  table.parameters = {json.whole("parameter_bytes", 0, kAmount)};
+  for (ArtifactObject& point : json.items("points"))
+    table.points.push_back(read_point(std::move(point)));
+  if (table.points.empty()) json.refuse("points", "a list of one point at least");
+  for (std::size_t i = 1; i < table.points.size(); ++i) {
+    if (table.points[i - 1].tokens < table.points[i].tokens) continue;
+    json.refuse("points", str("ascending tokens; point ", i, " has no more than the one before"));
+    break;
+  }
+  json.refuse_unknown();
+  return table;
+}
+
+CollectiveTable read_collective(ArtifactObject json) {
+  CollectiveTable table;
+  table.op = json.choice<CollectiveOp>("op", std::nullopt, op_names());
+  for (ArtifactObject& item : json.items("points")) {
+    CollectivePoint point;
+    point.ranks = item.whole("ranks", std::nullopt, {2, 1 << 24});
+    point.bytes = {item.whole("bytes", std::nullopt, kAmount)};
+    point.time = {item.whole("ns", std::nullopt, kTime)};
+    item.refuse_unknown();
+    const bool ascends =
+        table.points.empty() || std::tuple(table.points.back().ranks, table.points.back().bytes) <
+                                    std::tuple(point.ranks, point.bytes);
+    if (!ascends) json.refuse("points", "points that ascend by ranks, then bytes");
+    table.points.push_back(point);
+  }
+  json.refuse_unknown();
+  return table;
+}
+
+OrderedJson write_table(const ProfileTable& table) {
+  OrderedJson json{{"module", table.module},
+                   {"layer", table.layer},
+                   {"dtype", dtype_names()[static_cast<std::size_t>(table.dtype)]},
+                   {"tp", table.tp},
+                   {"share_percent", table.share_percent},
+                   {"sequence_tokens", table.sequence_tokens},
+                   {"parameter_bytes", table.parameters.count},
+                   {"points", OrderedJson::array()}};
+  for (const ProfilePoint& point : table.points) {
+    json["points"].push_back({{"tokens", point.tokens.count},
+                              {"forward_ns", point.forward.count},
+                              {"input_gradient_ns", point.input_gradient.count},
+                              {"weight_gradient_ns", point.weight_gradient.count},
+                              {"recompute_ns", point.recompute.count},
+                              {"activation_bytes", point.activation.count},
+                              {"activation_recomputed_bytes", point.activation_recomputed.count}});
+  }
+  return json;
+}
+
+}  // namespace
+
+Profile parse_profile(std::string_view text, const std::string& where) {
+  const Json json = parse_json(text, where);
+  Problems problems;
+  ArtifactObject root(json, where, "", problems);
+  problems.raise_if_any(where);
+  const std::string format = root.text("format", "");
+  TRIB_REQUIRE(format == kProfileFormat, .what = "config: not a profile of this version",
+               .where = root.where("format"), .found = escaped(format),
+               .expected = std::string(kProfileFormat));
+  Profile profile;
+  profile.model = root.text("model", std::nullopt);
+  profile.device = root.text("device", std::nullopt);
+  profile.libraries = root.text("libraries", "");
+  profile.launch = {root.whole("launch_ns", 0, kAmount)};
+  profile.noise = root.number("noise", 0.0, 0, 1e6);
+  profile.copy_bytes_per_s = root.number("copy_bytes_per_s", 0.0, 0, 1e19);
+  for (ArtifactObject& table : root.items("layers"))
+    profile.layers.push_back(read_table(std::move(table)));
+  for (ArtifactObject& table : root.items("collectives"))
+    profile.collectives.push_back(read_collective(std::move(table)));
+  root.refuse_unknown();
+  problems.raise_if_any(where);
+  return profile;
+}
+
+Profile read_profile(const std::string& path) {
+  return parse_profile(read_artifact(path, "a profile, docs/formats/profile.md"), path);
+}
+
+std::string write_profile(const Profile& profile) {
+  OrderedJson json{{"format", kProfileFormat},
+                   {"model", profile.model},
+                   {"device", profile.device},
+                   {"libraries", profile.libraries},
+                   {"launch_ns", profile.launch.count},
+                   {"noise", profile.noise},
+                   {"copy_bytes_per_s", profile.copy_bytes_per_s},
+                   {"layers", OrderedJson::array()},
+                   {"collectives", OrderedJson::array()}};
+  for (const ProfileTable& table : profile.layers) json["layers"].push_back(write_table(table));
+  for (const CollectiveTable& table : profile.collectives) {
+    OrderedJson points = OrderedJson::array();
+    for (const CollectivePoint& point : table.points)
+      points.push_back(
+          {{"ranks", point.ranks}, {"bytes", point.bytes.count}, {"ns", point.time.count}});
+    json["collectives"].push_back(
+        {{"op", op_names()[static_cast<std::size_t>(table.op)]}, {"points", std::move(points)}});
+  }
+  return json.dump(1) + "\n";
+}
+
+}  // namespace tributary::config

@@ -1,0 +1,112 @@
+#include "config/shape_histogram.h"
+
+#include <nlohmann/json.hpp>
+
+#include "config/cluster/yaml_json.h"
+#include "config/plan/artifact_object.h"
+
+namespace tributary::config {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::int64_t kMostPatches = std::int64_t{1} << 26;
+
+std::optional<Grid> read_grid(const Json& json) {
+  if (!json.is_array() || json.size() != 3) return std::nullopt;
+  std::int64_t sides[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!json[i].is_number_integer()) return std::nullopt;
+    sides[i] = json[i].get<std::int64_t>();
+    if (sides[i] < 1 || sides[i] > 1 << 20) return std::nullopt;
+  }
+  const Grid grid{sides[0], sides[1], sides[2]};
+  if (sides[0] * sides[1] > kMostPatches || grid.patches() > kMostPatches) return std::nullopt;
+  return grid;
+}
+
+std::vector<Grid> read_grids(ArtifactObject& bin, const std::string& key) {
+  std::vector<Grid> grids;
+  const Json* list = bin.find(key);
+  if (list == nullptr) return grids;
+  const std::string expected =
+      "a list of [steps in time, rows, columns] of patches, each from 1, at most 2^26 together";
+  if (!list->is_array()) {
+    bin.refuse(key, expected);
+    return grids;
+  }
+  for (const Json& item : *list) {
+    const std::optional<Grid> grid = read_grid(item);
+    if (grid) {
+      grids.push_back(*grid);
+      continue;
+    }
+    bin.refuse(key, expected);
+    break;
+  }
+  return grids;
+}
+
+ShapeBin read_bin(ArtifactObject json) {
+  ShapeBin bin;
+  bin.samples = json.whole("samples", std::nullopt, {1, std::int64_t{1} << 40});
+  bin.shape.tokens = {json.whole("tokens", std::nullopt, {1, 1 << 26})};
+  bin.shape.target_tokens = {json.whole("target_tokens", 0, {0, bin.shape.tokens.count})};
+  bin.shape.images = read_grids(json, "images");
+  bin.shape.videos = read_grids(json, "videos");
+  json.refuse_unknown();
+  return bin;
+}
+
+OrderedJson write_grids(const std::vector<Grid>& grids) {
+  OrderedJson list = OrderedJson::array();
+  for (const Grid& grid : grids) list.push_back({grid.time, grid.rows, grid.columns});
+  return list;
+}
+
+}  // namespace
+
+std::int64_t ShapeHistogram::samples() const {
+  std::int64_t sum = 0;
+  for (const ShapeBin& bin : bins) sum += bin.samples;
+  return sum;
+}
+
+ShapeHistogram parse_shape_histogram(std::string_view text, const std::string& where) {
+  const Json json = parse_json(text, where);
+  Problems problems;
+  ArtifactObject root(json, where, "", problems);
+  problems.raise_if_any(where);
+  const std::string format = root.text("format", "");
+  TRIB_REQUIRE(format == kShapeHistogramFormat,
+               .what = "config: not a shape histogram of this version",
+               .where = root.where("format"), .found = escaped(format),
+               .expected = std::string(kShapeHistogramFormat));
+  ShapeHistogram histogram{.source = root.text("source", "")};
+  for (ArtifactObject& bin : root.items("bins")) histogram.bins.push_back(read_bin(std::move(bin)));
+  if (histogram.bins.empty()) root.refuse("bins", "a list of one bin at least");
+  root.refuse_unknown();
+  problems.raise_if_any(where);
+  return histogram;
+}
+
+ShapeHistogram read_shape_histogram(const std::string& path) {
+  return parse_shape_histogram(
+      read_artifact(path, "a shape histogram, docs/formats/shape_histogram.md"), path);
+}
+
+std::string write_shape_histogram(const ShapeHistogram& histogram) {
+  OrderedJson json{{"format", kShapeHistogramFormat},
+                   {"source", histogram.source},
+                   {"bins", OrderedJson::array()}};
+  for (const ShapeBin& bin : histogram.bins) {
+    json["bins"].push_back({{"samples", bin.samples},
+                            {"tokens", bin.shape.tokens.count},
+                            {"target_tokens", bin.shape.target_tokens.count},
+                            {"images", write_grids(bin.shape.images)},
+                            {"videos", write_grids(bin.shape.videos)}});
+  }
+  return json.dump(1) + "\n";
+}
+
+}  // namespace tributary::config
