@@ -1,0 +1,161 @@
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "plan/calibrate/calibrate.h"
+#include "plan/calibrate/least_squares.h"
+#include "plan/cost/collective_cost.h"
+
+namespace tributary::plan {
+namespace {
+
+TEST(FitLeastSquares, FindsTheCurveThroughNoiseAndOutliers) {
+  RandomStream random(1, "fit");
+  std::vector<double> x;
+  std::vector<double> y;
+  for (int i = 0; i < 200; ++i) {
+    x.push_back(0.1 * i);
+    y.push_back((3 + 0.5 * x.back()) * (1 + 0.01 * random.normal()) * (i % 20 == 7 ? 3 : 1));
+  }
+  const std::vector<FitParameter> parameters{{1, 3, 1e-3, 1e3}, {1, 3, 1e-3, 1e3}};
+  const auto residuals = [&](std::span<const double> values, std::span<double> out) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      out[i] = std::log((values[0] + values[1] * x[i]) / y[i]);
+  };
+  const Fit fit = fit_least_squares(parameters, x.size(), residuals, {.robust_scale = 0.02});
+  EXPECT_NEAR(fit.values[0], 3, 0.05);
+  EXPECT_NEAR(fit.values[1], 0.5, 0.01);
+  EXPECT_EQ(fit.values,
+            fit_least_squares(parameters, x.size(), residuals, {.robust_scale = 0.02}).values);
+}
+
+TEST(FitLeastSquares, LeavesWhatNothingTellsWhereItStarted) {
+  const std::vector<FitParameter> parameters{{2, 1, 1, 10}, {5, 1, 1, 10}};
+  const Fit fit =
+      fit_least_squares(parameters, 1, [](std::span<const double> values, std::span<double> out) {
+        out[0] = 10 * std::log(values[0] / 4);
+      });
+  EXPECT_NEAR(fit.values[0], 4, 0.01);
+  EXPECT_EQ(fit.values[1], 5);
+}
+
+TEST(FitLeastSquares, StaysInItsRange) {
+  const Fit fit = fit_least_squares(std::vector<FitParameter>{{2, 1, 1, 3}}, 1,
+                                    [](std::span<const double> values, std::span<double> out) {
+                                      out[0] = std::log(values[0] / 100);
+                                    });
+  EXPECT_NEAR(fit.values[0], 3, 1e-9);
+}
+
+TEST(FitLeastSquares, RefusesResidualsThatAreNoNumbers) {
+  EXPECT_THAT(
+      [] {
+        (void)fit_least_squares(
+            std::vector<FitParameter>{{2, 1, 1, 3}}, 1,
+            [](std::span<const double>, std::span<double> out) { out[0] = std::nan(""); });
+      },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("no number")));
+}
+
+TEST(FitAllReduce, FindsTheConstantsThatMadeTheSweeps) {
+  config::LinkLevel truth = data_sheet_cluster().levels[0];
+  truth.start_s = 45e-6;
+  truth.low_latency_start_s = 28e-6;
+  truth.low_latency_hop_s = 2e-6;
+  truth.low_latency_slowdown = 1.15;
+  truth.seconds_per_byte = 4.3e-12;
+  truth.seconds_per_byte_pair = 1e-12;
+  std::vector<AllReduceSweep> sweeps;
+  for (const std::int64_t ranks : {2, 4}) {
+    AllReduceSweep sweep;
+    for (std::int64_t mega = 1; mega <= 512; mega = mega < 8 ? mega + 1 : mega * 3 / 2) {
+      const double seconds = all_reduce_seconds(truth, ranks, static_cast<double>(mega << 20));
+      sweep.points.push_back({ranks, {mega << 20}, {std::llround(1e9 * seconds)}});
+    }
+    sweeps.push_back(sweep);
+  }
+  const config::LinkLevel fitted = fit_all_reduce(data_sheet_cluster().levels[0], sweeps);
+  for (const std::int64_t mega : {1, 8, 64, 1024}) {
+    const auto bytes = static_cast<double>(mega << 20);
+    EXPECT_NEAR(all_reduce_seconds(fitted, 8, bytes) / all_reduce_seconds(truth, 8, bytes), 1, 0.03)
+        << mega << " MiB over a group that was not in the fit";
+  }
+}
+
+std::vector<TrainingRow> make_rows(const config::Cluster& cluster) {
+  std::vector<TrainingRow> rows;
+  for (const std::int64_t width : {1024, 2048, 4096}) {
+    for (const std::int64_t layers : {12, 24}) {
+      for (const std::int64_t tp : {1, 2, 4}) {
+        for (const std::int64_t pp : {1, 2}) {
+          for (const std::int64_t micro : {1, 4}) {
+            TrainingRow row{.devices = tp * pp * 2,
+                            .global_batch = 64,
+                            .micro_batch = micro,
+                            .width = width,
+                            .heads = 16,
+                            .layers = layers,
+                            .sequence = 1024,
+                            .tp = tp,
+                            .dp = 2,
+                            .pp = pp};
+            row.seconds = step_seconds(cluster, row);
+            rows.push_back(row);
+          }
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+TEST(FitRows, PredictsModelsThatItHasNotSeen) {
+  config::Cluster truth = data_sheet_cluster();
+  truth.device.matrix_share = 0.6;
+  truth.device.memory_share = 0.5;
+  truth.device.launch_s = 30e-6;
+  truth.device.microbatch_s = 3e-3;
+  const std::vector<TrainingRow> rows = make_rows(truth);
+  const std::vector<double> predicted = cross_validate(data_sheet_cluster(), rows, 4, 0);
+  const PredictionError error = judge_predictions(rows, predicted);
+  EXPECT_LT(error.mean, 0.01);
+  EXPECT_GT(error.order, 0.95);
+}
+
+TEST(FitRows, ForgivesAFewWildRows) {
+  config::Cluster truth = data_sheet_cluster();
+  truth.device.matrix_share = 0.6;
+  std::vector<TrainingRow> rows = make_rows(truth);
+  const std::vector<TrainingRow> clean = rows;
+  for (std::size_t i = 5; i < rows.size(); i += 12) *rows[i].seconds *= 1.8;
+  const config::Cluster fitted = fit_rows(data_sheet_cluster(), rows);
+  std::vector<double> predicted;
+  for (const TrainingRow& row : clean) predicted.push_back(step_seconds(fitted, row));
+  EXPECT_LT(judge_predictions(clean, predicted).mean, 0.03);
+}
+
+TEST(FitRows, NamesARowWithoutATime) {
+  TrainingRow row = make_rows(data_sheet_cluster()).front();
+  row.seconds.reset();
+  row.line = 7;
+  EXPECT_THAT([&] { (void)fit_rows(data_sheet_cluster(), std::vector{row}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("line 7")));
+}
+
+TEST(JudgePredictions, CountsPairsOfOneModelOnEqualDevices) {
+  std::vector<TrainingRow> rows(3);
+  rows[0].seconds = 1;
+  rows[1].seconds = 2;
+  rows[2].seconds = 3;
+  rows[2].width = 7;  // another model
+  const PredictionError error = judge_predictions(rows, std::vector<double>{1.1, 1.0, 3.3});
+  EXPECT_EQ(error.pairs, 1);
+  EXPECT_EQ(error.order, 0);
+  EXPECT_NEAR(error.mean, (0.1 + 0.5 + 0.1) / 3, 1e-12);
+  EXPECT_NEAR(error.highest, 0.5, 1e-12);
+}
+
+}  // namespace
+}  // namespace tributary::plan

@@ -1,0 +1,92 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "plan/calibrate/calibrate.h"
+#include "plan/calibrate/training_row.h"
+
+namespace tributary::plan {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kHeader =
+    "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,"
+    "tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)\n";
+
+std::string message_of(const std::string& text) {
+  try {
+    (void)parse_training_rows(text, "rows.csv");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::kInput);
+    return error.what();
+  }
+  return "read";
+}
+
+TEST(ReadTrainingRows, ReadsRowsInAnyOrderOfColumns) {
+  const TrainingTable table = parse_training_rows(
+      "note,pipeline parallelism,# GPUs,global batch,micro batch,hidden size,attention heads,"
+      "# layers,sequence length,tensor parallelism,data parallelism,recompute\r\n"
+      "x,2,8,16,1,1024,16,24,1024,2,2,full\r\ny,1,8,16,1,1024,16,24,1024,2,4,\r\n\r\n",
+      "rows.csv");
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[0].microbatches(), 8);
+  EXPECT_EQ(table.rows[0].recompute, config::RecomputePlan::kFull);
+  EXPECT_EQ(table.rows[1].recompute, std::nullopt);
+  EXPECT_EQ(table.rows[1].seconds, std::nullopt);
+  EXPECT_EQ(table.lines[1], "y,1,8,16,1,1024,16,24,1024,2,4,");
+}
+
+TEST(ReadTrainingRows, NamesLineAndColumnOfEveryFault) {
+  const std::string good = kHeader + "8,16,1,1024,16,24,1024,2,2,2,100\n";
+  EXPECT_EQ(message_of(good), "read");
+  EXPECT_THAT(message_of(good + "8,16,nan,1024,16,24,1024,2,2,2,100\n"),
+              AllOf(HasSubstr("rows.csv:3"), HasSubstr("micro batch"), HasSubstr("nan")));
+  EXPECT_THAT(message_of(good + "8,16,1,1024,16,24,1024,2,2,2,inf\n"),
+              AllOf(HasSubstr("rows.csv:3"), HasSubstr("iteration time")));
+  EXPECT_THAT(message_of(good + "8,16,0,1024,16,24,1024,2,2,2,1\n"), HasSubstr("rows.csv:3"));
+  EXPECT_THAT(message_of(good + "8,16,1,1024,16,24,1024,2,2,4,1\n"),
+              HasSubstr("tp 2, dp 2, pp 4 on 8"));
+  EXPECT_THAT(message_of(good + "8,15,1,1024,16,24,1024,2,2,2,1\n"),
+              HasSubstr("batch does not divide"));
+  EXPECT_THAT(message_of(good + "8,16,1,1000,16,24,1024,2,2,2,1\n"),
+              HasSubstr("heads do not divide"));
+  EXPECT_THAT(message_of(good + "8,16,1,1024,16,1,1024,2,2,2,1\n"),
+              HasSubstr("fewer layers than stages"));
+  EXPECT_THAT(message_of(good + "8,16,1\n"), HasSubstr("3 fields"));
+  EXPECT_THAT(message_of(kHeader), HasSubstr("holds no rows"));
+  EXPECT_THAT(message_of("# GPUs,global bach\n1,2\n"), HasSubstr("column is missing"));
+  EXPECT_THAT(message_of(""), HasSubstr("holds no rows"));
+}
+
+TEST(ReadTrainingRows, ReadsAMillionRowsAndNamesTheBadOne) {
+  std::string text = kHeader;
+  for (int i = 0; i < 1'000'000; ++i) text += "8,16,1,1024,16,24,1024,2,2,2,100\n";
+  EXPECT_EQ(parse_training_rows(text, "rows.csv").rows.size(), 1'000'000u);
+  EXPECT_THAT(message_of(text + "8,16,1,1024,16,24,1024,2,2,2,-5\n"),
+              HasSubstr("rows.csv:1000002"));
+}
+
+TEST(ReadAllReduceSweeps, NamesTheLine) {
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      (void)parse_all_reduce_sweep(text, "s.csv", 2);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "read";
+  };
+  EXPECT_EQ(message("h\n1024,1,float,5,1\n2048,1,float,6,1\n"), "read");
+  EXPECT_THAT(message("h\n1024,1,float,nan,1\n"), HasSubstr("s.csv:2"));
+  EXPECT_THAT(message("h\n1024,1,float,0,1\n"), HasSubstr("s.csv:2"));
+  EXPECT_THAT(message("h\n1024,1,float,5,1\n1024,1,float,6,1\n"), HasSubstr("do not ascend"));
+  EXPECT_THAT(message("h\n"), HasSubstr("holds no rows"));
+  EXPECT_THAT([] { (void)read_all_reduce_sweeps("/nowhere"); },
+              testing::ThrowsMessage<Error>(HasSubstr("directory holds no sweep")));
+}
+
+}  // namespace
+}  // namespace tributary::plan
