@@ -226,9 +226,11 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
     events_->scalar("validation/loss", state_.step, result.mean_loss());
     events_->scalar("validation/accuracy", state_.step, accuracy);
   }
-  console_.say(str("validation at step ", state_.step, ": loss ", result.mean_loss(),
-                   ", exact match ", 100 * accuracy, " % of ", result.predictions.size(), " (",
-                   describe_seconds(watch.seconds()), ")"));
+  const std::string at = str("validation at step ", state_.step);
+  console_.say(result.predictions.empty() ? str(at, ": no held-out sample could be used")
+                                          : str(at, ": loss ", result.mean_loss(), ", exact match ",
+                                                100 * accuracy, " % of ", result.predictions.size(),
+                                                " (", describe_seconds(watch.seconds()), ")"));
   if (is_last) final_ = std::move(result);
   return accuracy;
 }
