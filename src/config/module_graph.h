@@ -60,7 +60,7 @@ struct ModuleEdge {
 /// Modules and what flows between them: docs/formats/module_graph.md.
 struct ModuleGraph {
   std::string name = {};
-  std::vector<ModuleNode> modules = {};
+  std::vector<ModuleNode> modules = {};  // ascending by name
   std::vector<ModuleEdge> edges = {};
 
   /// nullptr when there is none of that name.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -239,6 +240,8 @@ ModuleGraph parse_graph_of_model(std::string_view text, const std::string& where
     graph.edges.push_back({graph.modules[i].name, to});
   }
   graph.modules.push_back(backbone);
+  std::sort(graph.modules.begin(), graph.modules.end(),
+            [](const ModuleNode& a, const ModuleNode& b) { return a.name < b.name; });
   return graph;
 }
 

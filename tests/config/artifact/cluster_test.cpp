@@ -71,7 +71,7 @@ TEST(Cluster, NamesTheKeyOfEveryFault) {
               HasSubstr("device.memory_bytes_per_s"));
   EXPECT_THAT(message_of("start_s: 1e-5", "start_s: -1e-5"), HasSubstr("levels.0.start_s"));
   EXPECT_THAT(message_of("name: tiny", "name: tiny, matrix_shara: 1"),
-              AllOf(HasSubstr("device.matrix_shara"), HasSubstr("did you mean matrix_share?")));
+              AllOf(HasSubstr("device.\"matrix_shara\""), HasSubstr("did you mean matrix_share?")));
   EXPECT_THAT(message_of("ranks: 16", "ranks: 15"),
               AllOf(HasSubstr("levels.1.ranks"), HasSubstr("a multiple of 4")));
   EXPECT_THAT(message_of("devices: 16", "devices: 17"), HasSubstr("at most 16"));

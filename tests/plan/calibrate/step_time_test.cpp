@@ -1,3 +1,4 @@
+#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -82,7 +83,7 @@ TEST(StepSeconds, AgreesWithTheExactScheduleOf1F1B) {
       pipeline.modules.push_back(module);
       const schedule::Schedule listed = schedule::schedule_passes(pipeline);
       const schedule::PipelineMap map(listed.pipeline);
-      const schedule::DependencyGraph graph(listed, map);
+      const schedule::DependencyGraph graph(listed, map, {});
       const double exact =
           1e-9 * static_cast<double>(schedule::makespan_of(graph, costs_of(map)).count);
       EXPECT_NEAR((parts.stages + parts.bubble) / exact, 1, 0.005)

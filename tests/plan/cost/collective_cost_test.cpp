@@ -81,7 +81,8 @@ TEST(CollectiveCost, LooksUpMeasuredGroupsOnly) {
 }
 
 TEST(CollectiveCost, ReducesInsideNodesFirstWhereThatIsFaster) {
-  const Cluster cluster = make_cluster();
+  Cluster cluster = make_cluster();
+  cluster.levels[0].seconds_per_byte = 1e-11;
   const CollectiveCost cost = collective_cost(cluster, CollectiveOp::kAllReduce,
                                               {.ranks = 64, .ranks_per_node = 8}, {1 << 24});
   EXPECT_EQ(cost.algorithm, Algorithm::kHierarchical);
