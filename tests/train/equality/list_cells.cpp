@@ -59,6 +59,7 @@ std::vector<Cell> under_all_conditions(const Cell& cell) {
 /// Every schedule on 2 and 4 stages under all conditions, on stages that are cut further, and with
 /// the tower on a stage of its own; or a part in which each schedule, condition and axis is.
 void add_pipelines(bool all, std::vector<Cell>& cells) {
+  const std::size_t before = cells.size();
   std::size_t number = 0;
   const auto add = [&](const std::vector<Cell>& some) {
     if (all)
@@ -97,6 +98,8 @@ void add_pipelines(bool all, std::vector<Cell>& cells) {
     }
     add(apart);
   }
+  if (all) return;
+  for (std::size_t i = before; i < cells.size(); ++i) cells[i].steps = 6;
 }
 
 }  // namespace
