@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <ATen/ATen.h>
+
 #include "core/text.h"
 #include "mesh/transport/transports.h"
 
@@ -39,6 +41,17 @@ std::vector<int> members(const MeshShape& shape, const MeshCoordinates& at, cons
   for (std::int64_t rank = 0; rank < shape.world(); ++rank)
     if (axes.join(at, config::coordinates_of(shape, rank))) ranks.push_back(static_cast<int>(rank));
   return ranks;
+}
+
+/// NCCL connects a pair at its first message, and both wait for it: in one order on all ranks, or a
+/// stage that first receives on one link would wait for one that first receives on another.
+void meet_neighbours(const Group& link, c10::Device device) {
+  const at::Tensor nothing = at::zeros({1}, at::TensorOptions(device));
+  for (int from = 0; from < link.size() && link.size() > 1; ++from) {
+    const int to = (from + 1) % link.size();
+    if (link.index() == from) link.send(nothing, to, /*tag=*/0).wait();
+    if (link.index() == to) link.receive(nothing, from, /*tag=*/0).wait();
+  }
 }
 
 }  // namespace
@@ -92,6 +105,8 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
     const auto first = ranks.begin() + at_.tp / copies * copies;
     kv_replicas_ = open("tp.kv_replicas", std::vector<int>(first, first + copies));
   }
+  if (options.device.is_cuda())
+    for (const Group& link : stages_) meet_neighbours(link, options.device);
   // A rank has its connections before the others have theirs: none may leave until all do.
   (void)world_.sum(std::vector<std::int64_t>{0});
 }

@@ -4,8 +4,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/cross_entropy.h"
+#include "ops/linear.h"
 #include "parallel/split.h"
-#include "parallel/stage/weight_queue.h"
 
 namespace tributary::parallel {
 namespace {
@@ -72,7 +72,7 @@ LanguageHead::LanguageHead(Unit& unit, const Embedding& tied)
     : unit_(&unit), weight_(&tied.weight()) {}
 
 at::Tensor LanguageHead::operator()(const at::Tensor& hidden) const {
-  const at::Tensor logits = linear(hidden, weight_->value, {}, unit_->layout());
+  const at::Tensor logits = ops::linear(hidden, weight_->value, {});
   const mesh::Group& tp = unit_->layout().tp();
   if (tp.is_single()) return logits;
   const at::Tensor by_rank =
@@ -83,10 +83,9 @@ at::Tensor LanguageHead::operator()(const at::Tensor& hidden) const {
 
 at::Tensor LanguageHead::losses(const at::Tensor& hidden, const at::Tensor& targets) const {
   const mesh::Group& tp = unit_->layout().tp();
-  if (tp.is_single())
-    return ops::cross_entropy(linear(hidden, weight_->value, {}, unit_->layout()), targets);
+  if (tp.is_single()) return ops::cross_entropy(ops::linear(hidden, weight_->value, {}), targets);
   const Range own = weight_->split.ranges.front();
-  const at::Tensor logits = linear(hidden, weight_->value, {}, unit_->layout(), own.count);
+  const at::Tensor logits = ops::linear(hidden, weight_->value.narrow(0, 0, own.count), {});
   return SplitCrossEntropy::apply(logits, targets, c10::make_intrusive<Vocabulary>(tp, own));
 }
 

@@ -79,10 +79,12 @@ struct Boundary : torch::autograd::Function<Boundary> {
     layer->input = layer->output = at::Tensor();
     layer->body = nullptr;
     Unit& unit = layer->unit;
-    if (WeightQueue* queue = put_off(unit); queue != nullptr)
-      queue->push([&unit] { unit.end_backward(); });
-    else
+    if (WeightQueue* queue = put_off(unit); queue != nullptr) {
+      unit.release();  // weight gradients need no values
+      queue->push([&unit] { unit.end_gradient(); });
+    } else {
       unit.end_backward();
+    }
     return {gradient, Variable(), Variable()};
   }
 };

@@ -128,8 +128,12 @@ void Unit::materialize(at::Device device, at::ScalarType dtype, bool trainable) 
   shard_gradient_ = whole_gradient_ = at::Tensor();
   if (trainable) {
     shard_gradient_ = at::zeros({shard}, options.dtype(gradient_dtype));
+    // What all microbatches of a step add to is as wide as their sum.
+    const bool adds_up = layout_.chain && layout_.chain->options().reduce_once;
     whole_gradient_ =
-        gradients_are_direct_ ? shard_gradient_ : make_hollow(shard * group.size(), options);
+        gradients_are_direct_
+            ? shard_gradient_
+            : make_hollow(shard * group.size(), adds_up ? options.dtype(gradient_dtype) : options);
   }
   for (const auto& parameter : parameters_)
     parameter->value = make_leaf(parameter->offset, parameter->local_shape());
@@ -234,12 +238,14 @@ void Unit::begin_backward() {
 }
 
 void Unit::end_backward() {
-  --backwards_due_;
   release();
+  end_gradient();
+}
+
+void Unit::end_gradient() {
+  --backwards_due_;
   if (gradients_are_direct_ || !trainable_ || backwards_due_ > 0) return;
-  // Sums of microbatches in a narrow type would lose what their reduction in f32 keeps.
-  const bool may_wait = whole_gradient_.scalar_type() == shard_gradient_.scalar_type();
-  if (!layout_.chain->options().reduce_once || !may_wait) start_reduction();
+  if (!layout_.chain->options().reduce_once) start_reduction();
 }
 
 void Unit::start_reduction() {

@@ -87,6 +87,8 @@ class Unit {
   /// Starts the reduction after the last use, unless the chain reduces once a step.
   /// collective: over shard
   void end_backward();
+  /// The second part of it alone, where weight gradients came after the release of the values.
+  void end_gradient();
   /// Starts to reduce the whole gradient, if there is one. collective: over shard
   void start_reduction();
   void finish_reduction();

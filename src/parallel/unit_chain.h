@@ -18,7 +18,7 @@ struct ChainOptions {
   Release release = Release::kAfterForward;
   int prefetch = 1;              // units whose gather is under way ahead of the one that computes
   bool reduce_in_f32 = true;     // gradients of narrower parameters
-  bool reduce_once = false;      // after the last microbatch, unless that is in a wider type
+  bool reduce_once = false;      // after the last microbatch, of sums as wide as it
   bool splits_backward = false;  // weight gradients can be put off (WeightQueue)
   bool ulysses_async = false;    // heads set out while the next are projected
   bool keep_values_on_host = false;     // shards of parameters, between their uses

@@ -101,6 +101,14 @@ void require_agreement(const Session& session) {
   if (world.is_single()) return;
   Json facts = session.identity;
   facts["compute threads"] = str(at::get_num_threads());
+  if (const auto& stages = session.model->layout().stages) {
+    std::string cut;
+    for (int stage = 0; stage < stages->size(); ++stage) {
+      const config::StageLayers& own = stages->layers[static_cast<std::size_t>(stage)];
+      cut += str(" ", own.first, "+", own.layers, " on ", stages->holder(stage));
+    }
+    facts["layers of the stages"] = cut;
+  }
   std::vector<Facts> all;
   for (const std::string& text : world.gather_text(facts.dump())) all.push_back(parse_facts(text));
   require_equal(all);

@@ -56,7 +56,7 @@ Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> sam
     TRIB_REQUIRE(most[2 * replica] == -most[2 * replica + 1],
                  .what = "train: ranks of one replica have read different samples",
                  .where = str("replica ", replica), .found = "other keys or lengths",
-                 .expected = "the same samples on all tp, cp and ulysses ranks",
+                 .expected = "the same samples on all its pp, cp, ulysses and tp ranks",
                  .fix = "see the quarantine files for records that one machine cannot read");
   return {.targets = mesh.world().sum(std::vector<std::int64_t>{counted}).front(),
           .microbatches = most.back()};
@@ -145,6 +145,9 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                                                .on_section = options.on_section,
                                                .on_action = options.on_action})
                                   .run(schedule.actions);
+  TRIB_CHECK(execution.in_flight <= schedule.in_flight,
+             .what = "train: stage kept more activations than its schedule promises",
+             .found = str(execution.in_flight), .expected = str("at most ", schedule.in_flight));
   Stopwatch watch;
   parallel::complete_gradients(model.units());
   result.by_source = execution.by_source;

@@ -40,6 +40,7 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   ranks.launch = mesh::read_launch();
   const config::MeshShape shape =
       config::resolve_mesh(config.parallel, ranks.launch.world, model_config);
+  (void)plan_of_run(config, shape, model_config);  // refused before the ranks meet
   if (config.drill.fault != config::DrillFault::kNone)
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
   if (ranks.launch.world == 1) return ranks;

@@ -44,5 +44,28 @@ TEST(UnitReduction, AddsGradientsOfBfloat16InFloat32) {
   });
 }
 
+TEST(UnitReduction, AddsMicrobatchesOfBfloat16InFloat32) {
+  mesh::run_ranks({.dp_shard = 2}, [](const mesh::Mesh& mesh) {
+    Layout layout;
+    layout.mesh = &mesh;
+    ChainOptions options;
+    options.reduce_once = true;
+    layout.chain = std::make_shared<UnitChain>(options);
+    std::vector<std::unique_ptr<Unit>> units;
+    units.push_back(std::make_unique<Unit>("backbone", "layer", layout));
+    Unit& unit = *units.front();
+    const Parameter& scale = unit.declare("scale", {64}, {});
+    unit.materialize(at::kCPU, at::kBFloat16, /*trainable=*/true);
+    for (const double part : {1.0, std::exp2(-9)}) {
+      const at::Tensor input = at::full({64}, part, at::TensorOptions(at::kBFloat16));
+      const at::Tensor out = run_layer(unit, Keep::kActivations, input,
+                                       [&](const at::Tensor& x) { return x * scale.value; });
+      torch::autograd::backward({out.sum()});
+    }
+    complete_gradients(units);
+    EXPECT_TRUE(at::equal(unit.shard_gradient(), at::full({32}, 2 * (1 + std::exp2(-9)))));
+  });
+}
+
 }  // namespace
 }  // namespace tributary::parallel

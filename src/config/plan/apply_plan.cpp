@@ -3,6 +3,7 @@
 
 #include "config/plan.h"
 #include "config/run/problems.h"
+#include "config/run/run_tree.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -109,10 +110,13 @@ RunConfig apply_plan(RunConfig config) {
   parallel.offload = backbone->offload;
   config.model.freeze.clear();
   config.model.recompute.clear();
+  config.model.offload.clear();
   for (const ModulePlan& module : plan.modules) set_module(module, config);
   config.batch.global_samples = plan.batch.global_samples;
   config.batch.capacity_tokens = plan.batch.capacity_tokens;
   config.batch.packing = plan.batch.packing;
+  check_combinations(config, {}, problems);
+  problems.raise_if_any(path);
   return config;
 }
 

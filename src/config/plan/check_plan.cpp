@@ -253,8 +253,16 @@ void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::
   Problems problems;
   if (const ModulePlan* backbone = plan.find("backbone"))
     check_layers(*backbone, model.backbone.layers, true, where, problems);
-  if (const ModulePlan* vision = plan.find("vision"); vision != nullptr && model.vision)
-    check_layers(*vision, model.vision->layers, false, where, problems);
+  for (const ModulePlan& module : plan.modules) {
+    const bool is_seen = module.name == "vision" || module.name == "projector";
+    if (is_seen && !model.vision)
+      problems.add({.what = "config: plan has a module that the model lacks",
+                    .where = str(where, " modules.", module.name),
+                    .found = "a text model",
+                    .expected = "backbone alone"});
+    else if (module.name == "vision")
+      check_layers(module, model.vision->layers, false, where, problems);
+  }
   problems.raise_if_any(where);
 }
 

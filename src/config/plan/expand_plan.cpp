@@ -21,7 +21,7 @@ std::vector<std::int64_t> split_evenly(std::int64_t layers, std::int64_t stages)
 std::vector<StageLayers> cut_layers(const MeshShape& mesh, const PipelineSection& pipeline,
                                     std::int64_t layers) {
   const std::int64_t fixed = virtual_stages_of(pipeline.schedule);
-  const std::int64_t stages = mesh.pp * std::max(fixed, pipeline.virtual_stages);
+  const std::int64_t stages = mesh.pp * (fixed > 0 ? fixed : pipeline.virtual_stages);
   std::vector<std::int64_t> split = pipeline.layers_per_stage;
   if (split.empty()) split = split_evenly(layers, stages);
   TRIB_REQUIRE(

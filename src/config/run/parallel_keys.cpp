@@ -46,7 +46,9 @@ std::vector<Key> parallel_keys() {
            .range = kRanks}),
       key<&R::parallel, &P::schedule>(
           {.path = "parallel.schedule",
-           .meaning = "Order of the passes on the pipeline stages: docs/guides/pipeline.md."}),
+           .meaning =
+               "Order of the passes on the pipeline stages (docs/guides/pipeline.md); of one "
+               "stage it means nothing."}),
       key<&R::parallel, &P::vision_stages>(
           {.path = "parallel.vision_stages",
            .meaning = "Of the pipeline stages, the first so many hold the vision tower and nothing "

@@ -18,16 +18,14 @@ using torch::autograd::variable_list;
 
 /// The map of a call, and what decides, when backward comes, whether its weight waits.
 struct Map : torch::CustomClassHolder {
-  Map(at::Tensor weights, at::Tensor biases, std::int64_t rows, std::shared_ptr<UnitChain> of)
-      : weight(std::move(weights)), bias(std::move(biases)), outputs(rows), chain(std::move(of)) {}
+  Map(at::Tensor weights, at::Tensor biases, std::shared_ptr<UnitChain> of)
+      : weight(std::move(weights)), bias(std::move(biases)), chain(std::move(of)) {}
   at::Tensor weight;
   at::Tensor bias;  // or undefined
-  std::int64_t outputs;
   std::shared_ptr<UnitChain> chain;
 
-  [[nodiscard]] at::Tensor own_weight() const { return weight.narrow(0, 0, outputs); }
   void add_gradients(const at::Tensor& x, const at::Tensor& gradient) const {
-    weight.grad().narrow(0, 0, outputs).add_(gradient.t().mm(x));
+    weight.grad().add_(gradient.t().mm(x));
     if (bias.defined()) bias.grad().add_(gradient.sum(0));
   }
 };
@@ -39,7 +37,7 @@ struct SplitLinear : torch::autograd::Function<SplitLinear> {
     context->save_for_backward({x});
     context->saved_data["map"] = c10::IValue::make_capsule(map);
     context->saved_data["needs_x"] = x.requires_grad();
-    return ops::linear(x, map->own_weight(), map->bias);
+    return ops::linear(x, map->weight, map->bias);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -48,7 +46,7 @@ struct SplitLinear : torch::autograd::Function<SplitLinear> {
     const auto map =
         c10::static_intrusive_pointer_cast<Map>(context->saved_data["map"].toCapsule());
     at::Tensor of_x;
-    if (context->saved_data["needs_x"].toBool()) of_x = gradient.mm(map->own_weight());
+    if (context->saved_data["needs_x"].toBool()) of_x = gradient.mm(map->weight);
     if (map->weight.requires_grad()) {
       if (WeightQueue* queue = map->chain->put_off(); queue != nullptr)
         queue->push([map, x, gradient] { map->add_gradients(x, gradient); });
@@ -75,13 +73,10 @@ PutOff::PutOff(const Layout& layout, WeightQueue& queue) : chain_(layout.chain.g
 PutOff::~PutOff() { chain_->set_put_off(nullptr); }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  const Layout& layout, std::optional<std::int64_t> outputs) {
+                  const Layout& layout) {
   const bool splits = layout.chain && layout.chain->options().splits_backward;
-  if (!splits || !at::GradMode::is_enabled())
-    return ops::linear(x, outputs ? weight.narrow(0, 0, *outputs) : weight, bias);
-  return SplitLinear::apply(
-      x, weight,
-      c10::make_intrusive<Map>(weight, bias, outputs.value_or(weight.size(0)), layout.chain));
+  if (!splits || !at::GradMode::is_enabled()) return ops::linear(x, weight, bias);
+  return SplitLinear::apply(x, weight, c10::make_intrusive<Map>(weight, bias, layout.chain));
 }
 
 }  // namespace tributary::parallel

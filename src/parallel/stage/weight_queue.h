@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -38,13 +36,12 @@ class PutOff {
   UnitChain* chain_;
 };
 
-/// x W^T + b as ops::linear, with a weight gradient that can be put off.
+/// x W^T + b as ops::linear, with a weight gradient that can be put off. Not for the head, whose
+/// output gradient is as wide as the vocabulary: what is put off is kept.
 ///
-/// shape:  x [rows, in], weight [out, in] and bias [out] leaves whose gradients are there (Unit);
-///         `outputs`: of the weight the first so many rows alone
+/// shape:  x [rows, in], weight [out, in] and bias [out] leaves whose gradients are there (Unit)
 /// dtype:  gradients have the same bits, put off or not
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, const at::Tensor& weight,
-                                const at::Tensor& bias, const Layout& layout,
-                                std::optional<std::int64_t> outputs = {});
+                                const at::Tensor& bias, const Layout& layout);
 
 }  // namespace tributary::parallel

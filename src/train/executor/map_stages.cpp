@@ -18,21 +18,49 @@ std::vector<config::StageLayers> stages_of_tower(const config::Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+/// What a plan leaves out: a module that is not cut has all its layers on one stage.
+void fill_stages(config::Plan& plan, const config::ModelConfig& model) {
+  for (config::ModulePlan& module : plan.modules) {
+    if (!module.stages.empty() || module.placement == config::Placement::kInline) continue;
+    if (module.name == "backbone")
+      module.stages = {{.embed = true, .layers = model.backbone.layers, .head = true}};
+    if (module.name == "vision" && model.vision) module.stages = {{.layers = model.vision->layers}};
+  }
+}
+
+/// Of one stage there is nothing to schedule.
+config::PipelineSection pipeline_section(const config::ParallelSection& parallel,
+                                         const config::MeshShape& shape) {
+  config::PipelineSection section;
+  section.vision_stages = parallel.vision_stages;
+  section.microbatches = shape.pp - parallel.vision_stages;  // packing finds their number
+  if (shape.pp == 1) return section;
+  section.schedule = parallel.schedule;
+  section.virtual_stages = parallel.virtual_stages;
+  const std::int64_t fixed = config::virtual_stages_of(parallel.schedule);
+  const std::int64_t own = parallel.virtual_stages;
+  TRIB_REQUIRE(fixed == 0 ? own >= 2 : own == 1 || own == fixed,
+               .what = "config: schedule has another number of virtual stages",
+               .where = "parallel.virtual_stages", .found = str(own),
+               .expected = fixed == 0 ? std::string("2 or more under interleaved") : str(fixed),
+               .fix = str("set parallel.virtual_stages to ", fixed == 0 ? 2 : fixed,
+                          ", or parallel.schedule to another order"));
+  return section;
+}
+
+}  // namespace
+
 config::Plan plan_of_run(const config::RunConfig& config, const config::MeshShape& shape,
                          const config::ModelConfig& model) {
-  config::Plan plan;
-  if (config.parallel.plan.empty())
-    plan =
-        config::expand_plan(shape,
-                            {.schedule = config.parallel.schedule,
-                             .microbatches = shape.pp,  // packing finds their number in each step
-                             .vision_stages = config.parallel.vision_stages,
-                             .virtual_stages = config.parallel.virtual_stages},
-                            config, model);
-  else
-    plan = config::read_plan(config.parallel.plan);
-  config::check_plan_of_model(
-      plan, model, config.parallel.plan.empty() ? "plan of the run" : config.parallel.plan);
+  const std::string& path = config.parallel.plan;
+  config::Plan plan =
+      path.empty()
+          ? config::expand_plan(shape, pipeline_section(config.parallel, shape), config, model)
+          : config::read_plan(path);
+  fill_stages(plan, model);
+  config::check_plan_of_model(plan, model, path.empty() ? "plan of the run" : path);
   return plan;
 }
 

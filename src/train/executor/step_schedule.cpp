@@ -62,9 +62,7 @@ StepSchedule schedule_step(const model::Model& model, std::int64_t microbatches)
   schedule::Schedule lowered = schedule::lower_schedule(
       schedule::schedule_passes(pipeline), {.receive = kBuffersOfALink, .send = kBuffersOfALink});
   const auto lane = static_cast<std::size_t>(model.layout().mesh->at().pp);
-  return {.actions = std::move(lowered.lists[lane]),
-          .microbatches = pipeline.microbatches,
-          .in_flight = lowered.in_flight[lane]};
+  return {.actions = std::move(lowered.lists[lane]), .in_flight = lowered.in_flight[lane]};
 }
 
 }  // namespace tributary::train

@@ -17,8 +17,7 @@ inline constexpr int kBuffersOfALink = 2;
 /// What this rank does in a step, in its order.
 struct StepSchedule {
   schedule::ActionList actions;
-  int microbatches = 0;  // as many as the order takes, at least those asked for
-  int in_flight = 0;     // most chunk activations that this rank will keep
+  int in_flight = 0;  // most chunk activations that this rank will keep
 };
 
 /// The actions of this rank for a step of so many microbatches, from the order and the stages of

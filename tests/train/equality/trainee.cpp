@@ -100,8 +100,7 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
   config_.parallel.ulysses_async = cell.ulysses_async;
   if (!cell.offload.empty()) config_.parallel.offload = config::Offload::kParameters;
   if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
-  config_.parallel.release =
-      cell.releases ? config::Release::kAfterForward : config::Release::kNever;
+  config_.parallel.release = cell.releases ? config::Release::kAuto : config::Release::kNever;
   config_.parallel.schedule = cell.order;
   config_.parallel.virtual_stages = cell.virtual_stages;
   config_.parallel.vision_stages = cell.vision_stages;
