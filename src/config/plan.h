@@ -17,7 +17,6 @@ enum class Placement { kInline, kColocated, kSeparate, kFlow, kSliced };
 enum class RecomputePlan { kNone, kSelective, kFull };
 enum class TrainMode { kFull, kLora, kFrozen };
 enum class EdgeVia { kExchange, kPool };
-enum class Balance { kNone, kLpt, kLpt2d };
 
 /// The contiguous layers of one virtual stage; at least one unit of the three.
 struct StageLayers {

@@ -13,6 +13,7 @@ enum class Weights { kRandom, kPretrained };
 enum class Dtype { kFloat32, kBfloat16 };
 enum class MropeMode { kOfficial, kHf5 };
 enum class Packing { kNone, kOnlineBestFit, kBestFitDecreasing };
+enum class Balance { kNone, kLpt, kLpt2d };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
 enum class Shard { kParameters, kOptimizer };
@@ -78,6 +79,8 @@ struct BatchSection {
   std::int64_t global_samples = 32;
   Tokens capacity_tokens = {4096};  // of one microbatch
   Packing packing = Packing::kBestFitDecreasing;
+  Balance balance = Balance::kLpt2d;  // of samples over replicas
+  bool correct_costs = false;         // by which they are balanced, from measured times
 
   friend bool operator==(const BatchSection&, const BatchSection&) = default;
 };

@@ -43,13 +43,15 @@ std::int64_t fingerprint(std::span<const data::EncodedSample> samples) {
 
 /// Each rank of a replica has read its samples for itself, and all must have the same.
 Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> samples,
-                std::int64_t microbatches) {
+                std::int64_t microbatches, std::int64_t plan) {
   const std::int64_t counted = mesh.leads_replica() ? count_targets(samples) : 0;
   const auto replicas = static_cast<std::size_t>(mesh.data_ranks());
   const auto own = static_cast<std::size_t>(mesh.data_index());
-  std::vector<std::int64_t> values(2 * replicas + 1, std::numeric_limits<std::int64_t>::min());
+  std::vector<std::int64_t> values(2 * replicas + 3, std::numeric_limits<std::int64_t>::min());
   values[2 * own] = fingerprint(samples);
   values[2 * own + 1] = -values[2 * own];
+  values[2 * replicas] = plan;
+  values[2 * replicas + 1] = -plan;
   values.back() = microbatches;
   const std::vector<std::int64_t> most = mesh.world().largest(std::move(values));
   for (std::size_t replica = 0; replica < replicas; ++replica)
@@ -58,6 +60,11 @@ Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> sam
                  .where = str("replica ", replica), .found = "other keys or lengths",
                  .expected = "the same samples on all its pp, cp, ulysses and tp ranks",
                  .fix = "see the quarantine files for records that one machine cannot read");
+  TRIB_REQUIRE(most[2 * replicas] == -most[2 * replicas + 1],
+               .what = "train: ranks have planned the step differently",
+               .found = "other shapes of the samples, or another program",
+               .expected = "one plan on all ranks",
+               .fix = "see whether all machines can read the headers of all images");
   return {.targets = mesh.world().sum(std::vector<std::int64_t>{counted}).front(),
           .microbatches = most.back()};
 }
@@ -123,7 +130,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                                  const schedule::PackedBins& microbatches,
                                  const GradientOptions& options) {
   const mesh::Mesh& mesh = *model.layout().mesh;
-  const Agreement agreed = agree(mesh, samples, microbatches.bins());
+  const Agreement agreed = agree(mesh, samples, microbatches.bins(), options.plan);
   TRIB_REQUIRE(agreed.targets > 0, .what = "train: no sample of the batch has a target token",
                .where = samples.empty() ? "" : samples.front().key,
                .expected = "at least one assistant turn that is not empty");

@@ -29,6 +29,7 @@ struct GradientOptions {
   at::Device device = at::kCPU;
   std::int64_t most_logits = std::int64_t{1} << 26;    // of one chunk of the head (sum_loss)
   int sources = 1;                                     // number of data.sources
+  std::int64_t plan = 0;                               // fingerprint of the step plan, of 62 bits
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action of this rank
 };
@@ -38,7 +39,8 @@ struct GradientOptions {
 ///
 /// shape:  `samples` are those of this rank's replica, the bins of `microbatches` hold indices of
 ///         them; both may be empty where other replicas have some
-/// errors: Fault::kInput when no sample of the global batch has a target token
+/// errors: Fault::kInput when no sample of the global batch has a target token, and when ranks have
+///         other samples than their replica or another plan
 /// collective: over all ranks of the model's mesh, which run equally many microbatches: idle ones
 ///         where a replica has fewer
 [[nodiscard]] BatchResult accumulate_gradients(model::Model& model,

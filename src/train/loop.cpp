@@ -32,6 +32,35 @@ std::vector<SampleShape> shapes_of(const std::vector<data::EncodedSample>& sampl
   return shapes;
 }
 
+/// What this rank's replica trains on in a step.
+struct OwnPart {
+  schedule::PackedBins microbatches;  // bins of places among its samples
+  std::int64_t plan = 0;              // fingerprint
+  BalanceMetrics balance;
+};
+
+/// As planned ahead, where samples are balanced. A sample in place of a bad one may have another
+/// shape than the plan knew: then the replica packs what it has got.
+OwnPart take_part(const Session& session, std::int64_t first_index,
+                  const std::vector<SampleShape>& shapes) {
+  const config::BatchSection& batch = session.config.batch;
+  OwnPart own;
+  own.balance.replicas = session.mesh->data_ranks();
+  if (session.planner) {
+    PlannedStep planned = session.planner->take(first_index);
+    const data::DealSeconds seconds = session.loader->deal_seconds();
+    own.plan = planned.fingerprint;
+    own.microbatches = std::move(planned.microbatches);
+    own.balance.gap = planned.gap;
+    own.balance.planning = seconds.describing + seconds.dealing;
+    own.balance.exposed = seconds.waited;
+    if (planned.shapes == shapes) return own;
+    own.balance.repacked = 1;
+  }
+  own.microbatches = schedule::pack(batch.packing, lengths_of(shapes), batch.capacity_tokens);
+  return own;
+}
+
 CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& after) {
   return {.calls = after.calls - before.calls,
           .bytes = after.bytes - before.bytes,
@@ -90,17 +119,18 @@ StepMetrics Loop::do_step() {
   Stopwatch watch;
   const mesh::Traffic before = session_.mesh->traffic();
   enter(mesh::Section::kData);
+  const std::int64_t first_index = session_.loader->next_index();
   const std::vector<data::EncodedSample> samples = session_.loader->next_batch();
   WaitSeconds waiting{.samples = watch.lap()};
   const std::vector<SampleShape> shapes = shapes_of(samples);
-  const schedule::PackedBins microbatches =
-      schedule::pack(config.batch.packing, lengths_of(shapes), config.batch.capacity_tokens);
+  const OwnPart own = take_part(session_, first_index, shapes);
   waiting.packing = watch.lap();
   const BatchResult batch =
-      accumulate_gradients(*session_.model, samples, microbatches,
+      accumulate_gradients(*session_.model, samples, own.microbatches,
                            {.mrope = config.model.mrope,
                             .device = session_.device,
                             .sources = static_cast<int>(session_.sources.size()),
+                            .plan = own.plan,
                             .on_section = [&](mesh::Section section) { enter(section); },
                             .on_action = action_observer()});
   watch.lap();
@@ -113,7 +143,8 @@ StepMetrics Loop::do_step() {
   metrics.learning_rate = update.learning_rate;
   metrics.grad_norm = update.grad_norm;
   metrics.samples = static_cast<std::int64_t>(samples.size());
-  metrics.microbatches = microbatches.bins();
+  metrics.microbatches = own.microbatches.bins();
+  metrics.balance = own.balance;
   metrics.by_source = batch.by_source;
   metrics.seconds = batch.seconds;
   metrics.waiting = waiting;
@@ -135,7 +166,8 @@ StepMetrics Loop::do_step() {
   run_again.insert(run_again.end(), config.model.offload.begin(), config.model.offload.end());
   TrainFlops work = count_training(flops, config.model.freeze, run_again);
   auto attention_rows = static_cast<double>(batch.attention_rows);
-  add_over_replicas(metrics, work, attention_rows);
+  add_over_replicas(metrics, work, attention_rows,
+                    load_of(session_.model_config, config.model, shapes));
   metrics.fill = static_cast<double>(metrics.tokens) /
                  static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
   metrics.padding = 1 - static_cast<double>(metrics.tokens) / attention_rows;
@@ -149,7 +181,8 @@ StepMetrics Loop::do_step() {
   return metrics;
 }
 
-void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows) const {
+void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows,
+                             const ReplicaLoad& load) const {
   const mesh::Mesh& mesh = *session_.mesh;
   if (mesh.size() == 1) return;
   std::vector<double> values{static_cast<double>(metrics.samples),
@@ -159,7 +192,13 @@ void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& att
                              work.causal,
                              work.full,
                              work.hardware,
-                             attention_rows};
+                             attention_rows,
+                             static_cast<double>(metrics.balance.repacked)};
+  const std::size_t first_load = values.size();
+  const auto replicas = static_cast<std::size_t>(mesh.data_ranks());
+  values.resize(first_load + replicas * load.size());
+  std::ranges::copy(load, values.begin() + static_cast<std::ptrdiff_t>(
+                                               first_load + mesh.data_index() * load.size()));
   if (!mesh.leads_replica()) std::ranges::fill(values, 0.0);
   values = mesh.world().sum(std::move(values));
   const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(values[i]); };
@@ -169,6 +208,11 @@ void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& att
   metrics.target_tokens = count(3);
   work = {.full = values[5], .causal = values[4], .hardware = values[6]};
   attention_rows = values[7];
+  metrics.balance.repacked = count(8);
+  std::vector<ReplicaLoad> loads(replicas);
+  for (std::size_t i = first_load; i < values.size(); ++i)
+    loads[(i - first_load) / load.size()][(i - first_load) % load.size()] = values[i];
+  metrics.balance.imbalance = imbalance_of(loads);
   if (metrics.skip_reason.empty()) return;
   std::string own;
   for (const std::string& key : metrics.sample_keys)

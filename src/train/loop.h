@@ -42,7 +42,8 @@ class Loop {
  private:
   [[nodiscard]] StepMetrics do_step();
   /// Adds what other replicas did. collective: over all ranks
-  void add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows) const;
+  void add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows,
+                         const ReplicaLoad& load) const;
   [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
   /// Tells the other ranks' watch, and a fault drill, what this one is at.
   void enter(mesh::Section section) const;

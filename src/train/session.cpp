@@ -59,6 +59,14 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   return model;
 }
 
+/// Deals by the planner's plans; without one, samples are dealt in turn.
+data::Deal deal_by(StepPlanner* planner) {
+  if (planner == nullptr) return {};
+  return [planner](std::int64_t first_index, std::span<const SampleShape> shapes) {
+    return planner->plan(first_index, shapes);
+  };
+}
+
 data::Picture resize_picture(const data::Picture& picture, int height, int width) {
   return {.width = width,
           .height = height,
@@ -84,13 +92,16 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
       data::Tokenizer::load(config.model.path + "/tokenizer.json"));
   session.encoder =
       data::make_encoder(config, session.model_config, *session.tokenizer, resize_picture);
+  if (config.batch.balance != config::Balance::kNone && mesh.data_ranks() > 1)
+    session.planner = std::make_unique<StepPlanner>(config, session.model_config, mesh);
   session.loader = std::make_unique<data::Loader>(
       data::LoaderOptions{.data = config.data,
                           .seed = config.run.seed,
                           .batch_samples = config.batch.global_samples,
                           .quarantine_path = quarantine_path,
                           .part = mesh.data_index(),
-                          .parts = mesh.data_ranks()},
+                          .parts = mesh.data_ranks(),
+                          .deal = deal_by(session.planner.get())},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
   session.model = build_model(config, session.model_config, mesh, session.device);

@@ -11,6 +11,7 @@
 #include "data/loader/loader.h"
 #include "data/text/tokenizer.h"
 #include "model/model.h"
+#include "train/balance/step_planner.h"
 #include "train/checkpoint/compatibility.h"
 #include "train/optimizer/adamw.h"
 #include "train/ranks.h"
@@ -29,6 +30,7 @@ struct Session {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<data::Tokenizer> tokenizer;
   std::unique_ptr<data::SampleEncoder> encoder;
+  std::unique_ptr<StepPlanner> planner;  // where samples are balanced; outlives the loader
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<data::HeldOut> held_out;
   std::unique_ptr<AdamW> optimizer;

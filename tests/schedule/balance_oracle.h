@@ -14,10 +14,11 @@ namespace tributary::schedule {
 struct OwnedProblem {
   std::int64_t buckets = 1;
   std::int64_t dimensions = 1;
-  std::vector<std::int64_t> loads;  // [items, dimensions]
+  std::vector<std::int64_t> loads;      // [items, dimensions]
+  std::vector<std::int64_t> held = {};  // [dimensions], or none
 
   [[nodiscard]] BalanceProblem view() const {
-    return {.buckets = buckets, .dimensions = dimensions, .loads = loads};
+    return {.buckets = buckets, .dimensions = dimensions, .loads = loads, .held = held};
   }
   [[nodiscard]] std::int64_t items() const { return std::ssize(loads) / dimensions; }
 };

@@ -38,8 +38,10 @@ TEST(Balance, EqualsBruteForceOnSmallCases) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "brute force");
-    const OwnedProblem problem = random_problem(random, random.between(1, 8), random.between(1, 4),
-                                                random.between(1, 3), random.between(0, 40));
+    OwnedProblem problem = random_problem(random, random.between(1, 8), random.between(1, 4),
+                                          random.between(1, 3), random.between(0, 40));
+    for (std::int64_t d = 0; seed % 2 == 1 && d < problem.dimensions; ++d)
+      problem.held.push_back(random.between(0, 60));
     const Balance found = balance(problem.view());
     EXPECT_EQ(found.value, least_value(problem));
     EXPECT_EQ(found.value, balance_value(problem.view(), found.bucket_of));
@@ -54,9 +56,11 @@ TEST(Balance, KeepsItsPromisesOnAnyProblem) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "promises");
-    const OwnedProblem problem =
+    OwnedProblem problem =
         random_problem(random, random.between(0, 120), random.between(1, 20), random.between(1, 4),
                        std::int64_t{1} << random.between(0, 40));
+    for (std::int64_t d = 0; seed % 3 == 1 && d < problem.dimensions; ++d)
+      problem.held.push_back(random.between(0, std::int64_t{1} << 40));
     const Balance found = balance(problem.view(), {.evaluations = 20'000});
     ASSERT_EQ(std::ssize(found.bucket_of), problem.items());
     EXPECT_EQ(found.value, balance_value(problem.view(), found.bucket_of));
@@ -163,6 +167,16 @@ TEST(Balance, RefusesWhatIsNoProblem) {
   const std::vector<std::int64_t> large = {kMostLoad, 0, 1, 0};
   EXPECT_THAT([&] { (void)balance({.buckets = 1, .dimensions = 2, .loads = large}); },
               ThrowsMessage<Error>(HasSubstr("where: item 1, dimension 0; found: 1")));
+  const std::vector<std::int64_t> held{1, -1, 1};
+  const auto with_held = [&](std::size_t dimensions) {
+    return [&, dimensions] {
+      (void)balance(
+          {.buckets = 2, .dimensions = 2, .loads = {}, .held = std::span(held).first(dimensions)});
+    };
+  };
+  EXPECT_THAT(with_held(3),
+              ThrowsMessage<Error>(HasSubstr("hold other dimensions than items have")));
+  EXPECT_THAT(with_held(2), ThrowsMessage<Error>(HasSubstr("held load out of range; found: -1")));
 }
 
 }  // namespace

@@ -36,6 +36,11 @@ inline const std::vector<std::string>& names_of<Packing>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<Balance>() {
+  static const std::vector<std::string> names{"none", "lpt", "lpt_2d"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<Decay>() {
   static const std::vector<std::string> names{"constant", "linear", "cosine",
                                               "warmup_stable_decay"};

@@ -160,6 +160,14 @@ std::vector<Key> run_keys() {
           {.path = "batch.packing",
            .meaning = "How samples fill microbatches: one each, best fit as they arrive, or best "
                       "fit from long to short over the global batch."}),
+      key<&R::batch, &BatchSection::balance>(
+          {.path = "batch.balance",
+           .meaning = "Which replica takes which samples of the global batch: in turn, or so that "
+                      "the predicted times of all replicas are level, as a sum (`lpt`) or the "
+                      "vision tower's and the backbone's each (`lpt_2d`)."}),
+      key<&R::batch, &BatchSection::correct_costs>(
+          {.path = "batch.correct_costs",
+           .meaning = "Correct the predicted times by measured ones, as long as that pays."}),
 
       key<&R::optimizer, &OptimizerSection::learning_rate>(
           {.path = "optimizer.learning_rate",

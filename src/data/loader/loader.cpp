@@ -6,11 +6,13 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <numeric>
+#include <optional>
 #include <stop_token>
 #include <thread>
 
 #include "core/error.h"
+#include "core/stopwatch.h"
+#include "data/loader/check_same_data.h"
 #include "data/loader/data_order.h"
 #include "data/loader/quarantine.h"
 #include "data/loader/source_files.h"
@@ -30,10 +32,12 @@ struct Draw {
 /// A place in the queue: drawn, then filled by a worker, then handed out.
 struct Slot {
   Draw draw;
+  bool is_own = true;
   bool is_filled = false;
   EncodedSample sample;
   std::vector<Rejection> rejections;  // of the records that were tried before
   std::exception_ptr failure;
+  DealSeconds seconds;  // of the batch, in its first slot
 };
 
 std::vector<MixtureShare> mix(const LoaderOptions& options,
@@ -48,19 +52,6 @@ std::vector<MixtureShare> mix(const LoaderOptions& options,
   return shares;
 }
 
-/// What a resumed run must find again.
-std::vector<double> weights_of(const config::DataSection& data) {
-  std::vector<double> weights;
-  for (const config::SourceSection& source : data.sources) weights.push_back(source.weight);
-  return weights;
-}
-
-std::vector<std::int64_t> start_steps_of(const config::DataSection& data) {
-  std::vector<std::int64_t> steps;
-  for (const config::SourceSection& source : data.sources) steps.push_back(source.start_step);
-  return steps;
-}
-
 }  // namespace
 
 class Loader::Impl {
@@ -68,6 +59,8 @@ class Loader::Impl {
   Impl(const LoaderOptions& options, const SampleEncoder& encoder);
 
   std::vector<EncodedSample> next_batch();
+  std::int64_t next_index() const { return next_index_; }
+  DealSeconds deal_seconds() const { return deal_seconds_; }
   EncodedSample load(std::int64_t id) const;
   LoaderState state() const;
   void restore(const LoaderState& state, std::span<const std::string> accepted);
@@ -76,9 +69,18 @@ class Loader::Impl {
  private:
   void start_workers();
   void work(const std::stop_token& stop);
+  Slot* take_work(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
+  void deal_ahead(const std::stop_token& stop);
+  std::vector<std::unique_ptr<Slot>> deal_batch(const std::vector<Draw>& draws) const;
+  /// Tries the records that may stand at a place of the order until `use` refuses none.
+  template <class Use>
+  void find_good(const Draw& draw, std::vector<Rejection>& rejections, const Use& use) const;
   void fill(Slot& slot) const;
+  SampleShape describe(const Draw& draw) const;
   Draw draw_next();
-  bool is_own(std::int64_t index) const;
+  bool is_in_turn(std::int64_t index) const;
+  std::size_t most_queued() const;
+  void wait_for_deal(std::unique_lock<std::mutex>& lock);
   std::vector<std::unique_ptr<Slot>> take_batch();
   std::int64_t good_records() const;
 
@@ -90,11 +92,13 @@ class Loader::Impl {
 
   std::int64_t next_index_ = 0;  // of the caller's thread: what was handed out
   std::vector<std::int64_t> cursors_;
+  DealSeconds deal_seconds_;
 
   std::mutex mutex_;                         // guards what follows
-  std::condition_variable_any room_;         // a slot may be drawn
-  std::condition_variable_any filled_;       // a slot was filled
+  std::condition_variable_any room_;         // a slot may be drawn, or was dealt
+  std::condition_variable_any filled_;       // a slot was filled, or dealt
   std::deque<std::unique_ptr<Slot>> queue_;  // samples from next_index_ on, in order
+  std::size_t begun_ = 0;                    // slots in front that a worker has taken
   std::int64_t drawn_index_ = 0;
   std::vector<std::int64_t> drawn_cursors_;
 
@@ -135,74 +139,170 @@ Draw Loader::Impl::draw_next() {
   return {drawn_index_++, source, drawn_cursors_[static_cast<std::size_t>(source)]++};
 }
 
-/// Whether a sample is of this loader's part; the others are drawn and left to other ranks.
-bool Loader::Impl::is_own(std::int64_t index) const {
+/// Whether a sample is of this loader's part where nothing deals; the others are drawn and left to
+/// other ranks.
+bool Loader::Impl::is_in_turn(std::int64_t index) const {
   return index % options_.batch_samples % options_.parts == options_.part;
+}
+
+std::size_t Loader::Impl::most_queued() const {
+  return static_cast<std::size_t>(std::max(1, options_.data.prefetch_batches) *
+                                  options_.batch_samples);
+}
+
+template <class Use>
+void Loader::Impl::find_good(const Draw& draw, std::vector<Rejection>& rejections,
+                             const Use& use) const {
+  const SourceFiles& files = *sources_[static_cast<std::size_t>(draw.source)];
+  std::int64_t item = order_.item_at(draw.source, draw.position);
+  for (std::int64_t attempt = 0; attempt <= kMostReplacements; ++attempt) {
+    const std::int64_t in_file = files.train_record(item);
+    const Result<Record> record = files.read_train(item);
+    const std::optional<Refusal> refusal =
+        record ? use(record.value(), files.file().key(in_file)) : record.refusal();
+    if (!refusal) return;
+    rejections.push_back({{draw.source, in_file},
+                          files.file().key(in_file),
+                          files.file().offset(in_file),
+                          files.digest_beginning(in_file),
+                          *refusal});
+    item = order_.replacement(draw.source, draw.index, attempt);
+  }
+  TRIB_RAISE(Fault::kInput, .what = "data: no good record found in place of a bad one",
+             .where = files.file().path(),
+             .found = str(kMostReplacements + 1,
+                          " bad records in a row, the last: ", rejections.back().refusal.reason),
+             .exit = ExitCode::kDataLimit);
 }
 
 /// Reads, decodes and encodes the sample of a slot; a bad record gives way to the next replacement.
 void Loader::Impl::fill(Slot& slot) const {
-  const auto [index, source, position] = slot.draw;
-  const SourceFiles& files = *sources_[static_cast<std::size_t>(source)];
-  std::int64_t item = order_.item_at(source, position);
-  for (std::int64_t attempt = 0; attempt <= kMostReplacements; ++attempt) {
-    const Result<Record> record = files.read_train(item);
-    Result<EncodedSample> sample =
-        record ? encoder_.encode(record.value()) : Result<EncodedSample>(record.refusal());
-    const std::int64_t in_file = files.train_record(item);
-    if (sample) {
-      slot.sample = std::move(sample).value();
-      slot.sample.id = index;
-      slot.sample.source = source;
-      slot.sample.key = files.file().key(in_file);
-      return;
-    }
-    slot.rejections.push_back({{source, in_file},
-                               files.file().key(in_file),
-                               files.file().offset(in_file),
-                               files.digest_beginning(in_file),
-                               sample.refusal()});
-    item = order_.replacement(source, index, attempt);
-  }
-  TRIB_RAISE(Fault::kInput, .what = "data: no good record found in place of a bad one",
-             .where = files.file().path(),
-             .found = str(kMostReplacements + 1, " bad records in a row, the last: ",
-                          slot.rejections.back().refusal.reason),
-             .exit = ExitCode::kDataLimit);
+  find_good(slot.draw, slot.rejections,
+            [&](const Record& record, std::string key) -> std::optional<Refusal> {
+              Result<EncodedSample> sample = encoder_.encode(record);
+              if (!sample) return sample.refusal();
+              slot.sample = std::move(sample).value();
+              slot.sample.id = slot.draw.index;
+              slot.sample.source = slot.draw.source;
+              slot.sample.key = std::move(key);
+              return std::nullopt;
+            });
+}
+
+/// The shape of the first record in line whose text and headers are good. Who fills the slot meets
+/// the others again, and counts them.
+SampleShape Loader::Impl::describe(const Draw& draw) const {
+  SampleShape shape;
+  std::vector<Rejection> left_to_who_fills;
+  find_good(draw, left_to_who_fills,
+            [&](const Record& record, const std::string&) -> std::optional<Refusal> {
+              Result<SampleShape> described = encoder_.describe(record);
+              if (!described) return described.refusal();
+              shape = std::move(described).value();
+              return std::nullopt;
+            });
+  return shape;
 }
 
 void Loader::Impl::start_workers() {
   if (!workers_.empty()) return;
+  if (options_.deal)
+    workers_.emplace_back([this](const std::stop_token& stop) { deal_ahead(stop); });
   for (int i = 0; i < options_.data.workers; ++i)
     workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
 }
 
-void Loader::Impl::work(const std::stop_token& stop) {
-  const auto capacity = static_cast<std::size_t>(std::max(1, options_.data.prefetch_batches) *
-                                                 options_.batch_samples);
+/// Slots of a batch, with the parts that their shapes lead to.
+std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Draw>& draws) const {
+  std::vector<std::unique_ptr<Slot>> slots;
+  for (const Draw& draw : draws) slots.emplace_back(std::make_unique<Slot>())->draw = draw;
+  try {
+    Stopwatch watch;
+    std::vector<SampleShape> shapes;
+    for (const Draw& draw : draws) shapes.push_back(describe(draw));
+    slots.front()->seconds.describing = watch.lap();
+    const std::vector<std::int32_t> parts = options_.deal(draws.front().index, shapes);
+    TRIB_CHECK(parts.size() == slots.size(), .what = "data: not every sample was dealt",
+               .found = str(parts.size()), .expected = str(slots.size()));
+    slots.front()->seconds.dealing = watch.lap();
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      slots[i]->is_own = parts[i] == options_.part;
+      slots[i]->is_filled = !slots[i]->is_own;
+    }
+  } catch (...) {
+    slots.front()->failure = std::current_exception();  // raised where the batch is handed out
+    for (auto& slot : slots) slot->is_filled = true;
+  }
+  return slots;
+}
+
+/// Deals batches as long as the queue has room for a whole one.
+void Loader::Impl::deal_ahead(const std::stop_token& stop) {
+  const auto samples = static_cast<std::size_t>(options_.batch_samples);
   std::unique_lock lock(mutex_);
-  while (room_.wait(lock, stop, [&] { return queue_.size() < capacity; }) &&
+  while (room_.wait(lock, stop, [&] { return queue_.size() + samples <= most_queued(); }) &&
          !stop.stop_requested()) {
+    std::vector<Draw> draws;
+    for (std::size_t i = 0; i < samples; ++i) draws.push_back(draw_next());
+    lock.unlock();
+    std::vector<std::unique_ptr<Slot>> slots = deal_batch(draws);
+    lock.lock();
+    for (std::unique_ptr<Slot>& slot : slots) queue_.push_back(std::move(slot));
+    room_.notify_all();
+    filled_.notify_all();
+  }
+}
+
+/// Waits for a slot to fill: the next one that was dealt, or without a deal a new one. Null: stop.
+Slot* Loader::Impl::take_work(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
+  const auto has_work = [&] {
+    while (begun_ < queue_.size() && queue_[begun_]->is_filled) ++begun_;
+    return options_.deal ? begun_ < queue_.size() : queue_.size() < most_queued();
+  };
+  if (!room_.wait(lock, stop, has_work) || stop.stop_requested()) return nullptr;
+  if (!options_.deal) {
     Slot& slot = *queue_.emplace_back(std::make_unique<Slot>());
     slot.draw = draw_next();
+    slot.is_own = is_in_turn(slot.draw.index);
+  }
+  return queue_[begun_++].get();
+}
+
+void Loader::Impl::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (Slot* slot = take_work(lock, stop)) {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      if (is_own(slot.draw.index)) fill(slot);
+      if (slot->is_own) fill(*slot);
     } catch (...) {
       failure = std::current_exception();  // raised again where the sample is handed out
     }
     lock.lock();
-    slot.failure = failure;
-    slot.is_filled = true;
+    slot->failure = failure;
+    slot->is_filled = true;
     filled_.notify_all();
   }
+}
+
+/// Waits until the next batch is dealt, which it should be long before.
+void Loader::Impl::wait_for_deal(std::unique_lock<std::mutex>& lock) {
+  const Stopwatch watch;
+  const auto is_dealt = [&] { return std::ssize(queue_) >= options_.batch_samples; };
+  if (!filled_.wait_for(lock, options_.sample_deadline, is_dealt))
+    TRIB_RAISE(Fault::kResource, .what = "data: batch was not dealt in time",
+               .where = str("sample ", next_index_),
+               .expected = str("within ", options_.sample_deadline.count(), " ms"),
+               .fix = "look whether the disk of the data set answers", .exit = ExitCode::kHang);
+  deal_seconds_ = queue_.front()->seconds;
+  deal_seconds_.waited = watch.seconds();
 }
 
 /// Waits until the next batch is filled and takes it out of the queue.
 std::vector<std::unique_ptr<Slot>> Loader::Impl::take_batch() {
   std::vector<std::unique_ptr<Slot>> batch;
   std::unique_lock lock(mutex_);
+  if (options_.deal) wait_for_deal(lock);
   while (std::ssize(batch) < options_.batch_samples) {
     const auto is_ready = [&] { return !queue_.empty() && queue_.front()->is_filled; };
     if (!filled_.wait_for(lock, options_.sample_deadline, is_ready))
@@ -212,7 +312,8 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::take_batch() {
                  .fix = "look whether the disk of the data set answers", .exit = ExitCode::kHang);
     batch.push_back(std::move(queue_.front()));
     queue_.pop_front();
-    room_.notify_one();
+    begun_ -= begun_ > 0 ? 1 : 0;  // none where no worker has looked past a slot of another part
+    room_.notify_all();
   }
   return batch;
 }
@@ -226,7 +327,7 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
     // In the order of the samples, so that counts and limit do not depend on the threads.
     for (const Rejection& rejection : slot->rejections) quarantine_.add(rejection, good_records());
     if (slot->failure) std::rethrow_exception(slot->failure);
-    if (is_own(slot->draw.index)) samples.push_back(std::move(slot->sample));
+    if (slot->is_own) samples.push_back(std::move(slot->sample));
   }
   return samples;
 }
@@ -257,8 +358,10 @@ LoaderState Loader::Impl::state() const {
   state.seed = options_.seed;
   state.held_out_fraction = options_.data.held_out_fraction;
   for (const auto& source : sources_) state.sources.push_back(source->digest());
-  state.weights = weights_of(options_.data);
-  state.start_steps = start_steps_of(options_.data);
+  for (const config::SourceSection& source : options_.data.sources) {
+    state.weights.push_back(source.weight);
+    state.start_steps.push_back(source.start_step);
+  }
   state.next_index = next_index_;
   state.cursors = cursors_;
   state.quarantined = quarantine_.records();
@@ -267,43 +370,13 @@ LoaderState Loader::Impl::state() const {
 }
 
 void Loader::Impl::restore(const LoaderState& saved, std::span<const std::string> accepted) {
-  const LoaderState own = state();
-  const auto refuse_if = [&](bool differs, const char* what, const char* key,
-                             const std::string& found, const std::string& expected) {
-    const bool may_differ = std::ranges::find(accepted, key) != accepted.end();
-    TRIB_REQUIRE(!differs || may_differ, .what = str("data: resumed run has another ", what),
-                 .found = found, .expected = expected,
-                 .fix = "resume with the data section of the first run",
-                 .exit = ExitCode::kCheckpointRefused);
-  };
-  refuse_if(saved.seed != own.seed, "seed", "run.seed", str(own.seed), str(saved.seed));
-  refuse_if(saved.held_out_fraction != own.held_out_fraction, "held_out_fraction",
-            "data.held_out_fraction", str(own.held_out_fraction), str(saved.held_out_fraction));
-  refuse_if(
-      saved.sources.size() != own.sources.size() || saved.cursors.size() != own.cursors.size(),
-      "number of sources", "", str(own.sources.size()), str(saved.sources.size()));
-  for (std::size_t i = 0; i < own.sources.size(); ++i) {
-    refuse_if(saved.sources[i] != own.sources[i], "data set", "data.digest",
-              describe(own.sources[i]), describe(saved.sources[i]));
-  }
-  refuse_if(saved.weights != own.weights || saved.start_steps != own.start_steps, "mixture",
-            "data.sources", "other weights or start steps", "the saved ones");
-  const std::int64_t drawn =
-      std::accumulate(saved.cursors.begin(), saved.cursors.end(), std::int64_t{0});
-  refuse_if(drawn != saved.next_index ||
-                std::ranges::any_of(saved.cursors, [](std::int64_t cursor) { return cursor < 0; }),
-            "cursor", "", str("cursors that sum up to ", drawn), str(saved.next_index));
-
+  check_same_data(saved, state(), accepted);
   workers_.clear();  // stops and joins
   queue_.clear();
+  begun_ = 0;
   next_index_ = drawn_index_ = saved.next_index;
   cursors_ = drawn_cursors_ = saved.cursors;
   quarantine_.restore(saved.quarantined, saved.bad);
-}
-
-std::string describe(const SourceDigest& source) {
-  return str(source.name, ": ", source.records, " records, ", source.bytes, " bytes, content ",
-             source.content, source.images.empty() ? "" : ", first images ", source.images);
 }
 
 std::int64_t Loader::Impl::records() const {
@@ -316,6 +389,8 @@ Loader::Loader(const LoaderOptions& options, const SampleEncoder& encoder)
     : impl_(std::make_unique<Impl>(options, encoder)) {}
 Loader::~Loader() = default;
 std::vector<EncodedSample> Loader::next_batch() { return impl_->next_batch(); }
+std::int64_t Loader::next_index() const { return impl_->next_index(); }
+DealSeconds Loader::deal_seconds() const { return impl_->deal_seconds(); }
 EncodedSample Loader::load(std::int64_t id) const { return impl_->load(id); }
 LoaderState Loader::state() const { return impl_->state(); }
 void Loader::restore(const LoaderState& state, std::span<const std::string> accepted) {

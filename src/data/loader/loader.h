@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -60,16 +61,31 @@ struct LoaderState {
 /// errors: Fault::kInput naming `where` and the key
 [[nodiscard]] LoaderState loader_state_from_json(const Json& json, const std::string& where);
 
+/// Decides which part reads each sample of a global batch. Called by a thread of the loader, ahead
+/// of time, batch by batch.
+///
+/// shape: `shapes` of the samples from `first_index` on [batch_samples] -> part of each
+using Deal = std::function<std::vector<std::int32_t>(std::int64_t first_index,
+                                                     std::span<const SampleShape> shapes)>;
+
+/// Seconds that dealing out a batch took.
+struct DealSeconds {
+  double describing = 0;  // by the thread that deals
+  double dealing = 0;     // likewise
+  double waited = 0;      // by the caller of next_batch: what being ahead did not hide
+};
+
 struct LoaderOptions {
   config::DataSection data;
   std::uint64_t seed = 0;
   std::int64_t batch_samples = 1;  // of one global batch
   std::string quarantine_path;     // JSONL, appended; empty: bad records are counted alone
   std::chrono::milliseconds sample_deadline = std::chrono::minutes(10);  // to read one sample
-  // Of every batch this loader reads the samples at positions part, part + parts, ...; what it
-  // hands out over all parts is what one loader would.
+  // Of every batch this loader reads the samples that `deal` gives to `part`, without one those at
+  // positions part, part + parts, ...; what it hands out over all parts is what one loader would.
   std::int64_t part = 0;
   std::int64_t parts = 1;
+  Deal deal = {};
 };
 
 /// An endless, reproducible stream of samples from a weighted mixture of JSONL files.
@@ -77,6 +93,11 @@ struct LoaderOptions {
 /// Sample `i` is a pure function of (seed, i): the source by a draw keyed by i, the record by a
 /// permutation keyed by (source, epoch), and for a bad record a replacement drawn from the same
 /// source by a stream keyed by i. Worker threads only fill slots ahead of time.
+///
+/// A batch is dealt by the shapes of records whose text and image headers are good, which every
+/// part finds alike; nobody decodes for that. Where the pixels of one then turn out bad, the part
+/// that it was dealt to reads, counts and hands out the replacement, as without a deal: the samples
+/// of a batch are the same under any deal, but the shape of that one is another than was dealt by.
 ///
 /// owns:   its worker threads, which stop at destruction; the encoder must outlive the loader
 /// errors: Fault::kInput at construction for a missing file or image folder, an empty source, or
@@ -94,6 +115,10 @@ class Loader {
   ///         data.bad_fraction of those read and more than data.bad_at_least; Fault::kResource with
   ///         ExitCode::kHang when a sample is not there within the deadline
   [[nodiscard]] std::vector<EncodedSample> next_batch();
+  /// The first sample that is not handed out yet.
+  [[nodiscard]] std::int64_t next_index() const;
+  /// Of the last batch handed out; 0 without a deal.
+  [[nodiscard]] DealSeconds deal_seconds() const;
   /// Makes the sample with this id again, as it was handed out. For carried ids after a restore.
   ///
   /// units: id in [0, state().next_index)

@@ -76,10 +76,19 @@ void check_problem(const BalanceProblem& problem) {
         .expected = str("at least 0, and at most ", kMostLoad, " in all items together"));
     total[dimension] += load;
   }
+  const std::int64_t held = std::ssize(problem.held);
+  TRIB_REQUIRE(held == 0 || held == problem.dimensions,
+               .what = "schedule: buckets hold other dimensions than items have",
+               .found = str(held, " loads"), .expected = str(problem.dimensions, ", or none"));
+  for (const std::int64_t load : problem.held)
+    TRIB_REQUIRE(load >= 0 && load <= kMostLoad, .what = "schedule: held load out of range",
+                 .found = str(load), .expected = str("0 to ", kMostLoad));
 }
 
 std::int64_t balance_value(const BalanceProblem& problem, std::span<const std::int32_t> bucket_of) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(problem.buckets * problem.dimensions));
+  if (!problem.held.empty())
+    for (std::size_t i = 0; i < loads.size(); ++i) loads[i] = problem.held[i % problem.dimensions];
   for (std::size_t i = 0; i < problem.loads.size(); ++i) {
     const std::size_t item = i / problem.dimensions;
     loads[bucket_of[item] * problem.dimensions + i % problem.dimensions] += problem.loads[i];

@@ -13,6 +13,9 @@ struct BalanceProblem {
   std::int64_t buckets = 0;
   std::int64_t dimensions = 0;
   std::span<const std::int64_t> loads;  // [items, dimensions], each at least 0
+  // [dimensions], each at least 0: what every bucket holds beforehand; empty: nothing. With it,
+  // dimensions are compared by how far they lie above a level of their own.
+  std::span<const std::int64_t> held = {};
 
   [[nodiscard]] std::int64_t items() const { return std::ssize(loads) / dimensions; }
 };

@@ -81,10 +81,11 @@ std::int64_t balance_bound(const BalanceProblem& problem) {
       total += loads[item];
     }
     std::sort(loads.begin(), loads.end(), std::greater<>());
-    bound = std::max(bound, (total + problem.buckets - 1) / problem.buckets);
-    if (!loads.empty()) bound = std::max(bound, loads.front());
-    bound = std::max(bound, bound_by_meeting(loads, problem.buckets));
-    bound = std::max(bound, bound_by_units(loads, problem.buckets));
+    std::int64_t added = (total + problem.buckets - 1) / problem.buckets;
+    if (!loads.empty()) added = std::max(added, loads.front());
+    added = std::max(added, bound_by_meeting(loads, problem.buckets));
+    added = std::max(added, bound_by_units(loads, problem.buckets));
+    bound = std::max(bound, added + (problem.held.empty() ? 0 : problem.held[dimension]));
   }
   return bound;
 }

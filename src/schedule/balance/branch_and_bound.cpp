@@ -23,6 +23,8 @@ class Search {
         best_value_(partition.value(partition.worst())),
         rest_(loads_of_items(partition)),
         smallest_(rest_) {
+    for (std::size_t i = 0; !partition.held().empty() && i < loads_.size(); ++i)
+      loads_[i] = partition.held()[i % partition.held().size()];
     const std::size_t row = partition.dimensions();
     for (std::size_t i = rest_.size(); i-- > row;) {
       rest_[i - row] += rest_[i];

@@ -31,6 +31,7 @@ std::vector<std::int32_t> order_canonically(const BalanceProblem& problem) {
 Partition::Partition(const BalanceProblem& problem)
     : dimensions_(static_cast<std::int32_t>(problem.dimensions)),
       order_(order_canonically(problem)),
+      held_(problem.held.begin(), problem.held.end()),
       item_loads_(problem.loads.size()),
       bucket_loads_(static_cast<std::size_t>(problem.buckets * problem.dimensions)),
       value_(static_cast<std::size_t>(problem.buckets)),
@@ -38,6 +39,9 @@ Partition::Partition(const BalanceProblem& problem)
       place_(order_.size()),
       members_(static_cast<std::size_t>(problem.buckets)),
       ascending_(static_cast<std::size_t>(problem.dimensions)) {
+  for (std::size_t i = 0; !held_.empty() && i < bucket_loads_.size(); ++i)
+    bucket_loads_[i] = held_[i % held_.size()];
+  if (!held_.empty()) std::ranges::fill(value_, *std::ranges::max_element(held_));
   for (std::int32_t place = 0; place < items(); ++place) {
     const std::size_t row = static_cast<std::size_t>(order_[place]) * dimensions_;
     std::copy_n(problem.loads.begin() + row, dimensions_,

@@ -36,6 +36,8 @@ class Partition {
   [[nodiscard]] std::span<const std::int32_t> members(std::int32_t bucket) const {
     return members_[bucket];
   }
+  /// What every bucket holds beforehand; empty: nothing.
+  [[nodiscard]] std::span<const std::int64_t> held() const { return held_; }
   /// The largest load of a bucket.
   [[nodiscard]] std::int64_t value(std::int32_t bucket) const { return value_[bucket]; }
   /// The bucket with the largest value; ties take the lowest.
@@ -59,6 +61,7 @@ class Partition {
 
   std::int32_t dimensions_;
   std::vector<std::int32_t> order_;         // [items]: the caller's number
+  std::vector<std::int64_t> held_;          // [dimensions], or empty
   std::vector<std::int64_t> item_loads_;    // [items, dimensions]
   std::vector<std::int64_t> bucket_loads_;  // [buckets, dimensions]
   std::vector<std::int64_t> value_;         // [buckets]

@@ -16,6 +16,16 @@ Json rounded(double value, double digits) {
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+Json to_json(const BalanceMetrics& balance) {
+  Json json{{"gap", rounded(balance.gap, 6)},
+            {"planning", rounded(balance.planning, 6)},
+            {"exposed", rounded(balance.exposed, 6)},
+            {"repacked", balance.repacked}};
+  for (std::size_t i = 0; i < kLoadNames.size(); ++i)
+    if (balance.imbalance[i] > 0) json[kLoadNames[i]] = rounded(balance.imbalance[i], 5);
+  return json;
+}
+
 }  // namespace
 
 Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources) {
@@ -57,6 +67,7 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
   for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
     if (metrics.by_source[i].targets > 0)
       line["loss_by_source"][sources[i]] = finite(metrics.by_source[i].mean());
+  if (metrics.balance.replicas > 1) line["balance"] = to_json(metrics.balance);
   if (!metrics.skip_reason.empty()) {
     line["skip_reason"] = metrics.skip_reason;
     line["sample_ids"] = metrics.sample_keys;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "train/balance/replica_loads.h"
 
 namespace tributary::train {
 
@@ -39,6 +40,16 @@ struct PipelineUse {
   std::vector<std::int64_t> in_flight;  // [pp] most chunk activations that a stage kept
 };
 
+/// How level the work of the replicas was, and what planning it took.
+struct BalanceMetrics {
+  std::int64_t replicas = 1;
+  ReplicaLoad imbalance{};    // largest / mean over the replicas; 0: no load in that dimension
+  double gap = 0;             // of the plan, above a bound that no plan is below
+  double planning = 0;        // seconds, ahead of the step
+  double exposed = 0;         // of these, what the step waited
+  std::int64_t repacked = 0;  // replicas with another sample than planned, in place of a bad one
+};
+
 /// Loss of one source: sum of the cross entropy over its target tokens.
 struct SourceLoss {
   double sum = 0;
@@ -66,6 +77,7 @@ struct StepMetrics {
   WaitSeconds waiting;
   CollectiveCost collectives;
   PipelineUse pipeline;
+  BalanceMetrics balance;
   std::vector<SourceLoss> by_source;  // in the order of data.sources
   double fill = 0;
   double padding = 0;  // share of the rows of the backbone's attention; nothing else is padded

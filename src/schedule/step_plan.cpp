@@ -1,0 +1,208 @@
+#include "schedule/step_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "schedule/balance/balance.h"
+#include "schedule/balance/balance_bound.h"
+#include "schedule/pack.h"
+
+namespace tributary::schedule {
+namespace {
+
+// A search that ends long before the step that it is hidden behind.
+constexpr std::int64_t kEvaluations = 100'000;
+constexpr std::int64_t kEvaluationsOfASample = 1000;
+constexpr double kEnoughGap = 1e-3;
+constexpr double kFillAimedAt = 0.98;  // of a microbatch: from there on tokens count as a load
+constexpr int kRoundsTried = 2;
+
+using Places = std::vector<std::int32_t>;
+
+std::vector<Tokens> lengths_of(const StepProblem& problem, std::span<const std::int32_t> places) {
+  std::vector<Tokens> lengths;
+  for (const std::int32_t place : places) lengths.push_back(problem.samples[place].tokens);
+  return lengths;
+}
+
+/// Packs some of the samples; the bins hold their places in the global batch.
+PackedBins pack_places(const StepProblem& problem, std::span<const std::int32_t> places) {
+  PackedBins packed = pack(problem.packing, lengths_of(problem, places), problem.capacity);
+  for (std::int32_t& item : packed.items) item = places[item];
+  return packed;
+}
+
+/// Packs what each replica got.
+StepPlan pack_each(const StepProblem& problem, std::vector<std::int32_t> replica_of) {
+  std::vector<Places> places(static_cast<std::size_t>(problem.replicas));
+  for (std::size_t i = 0; i < replica_of.size(); ++i)
+    places[replica_of[i]].push_back(static_cast<std::int32_t>(i));
+  StepPlan plan{.replica_of = std::move(replica_of), .microbatches = {}};
+  for (const Places& own : places) plan.microbatches.push_back(pack_places(problem, own));
+  return plan;
+}
+
+std::vector<std::int32_t> deal_in_turn(const StepProblem& problem) {
+  std::vector<std::int32_t> replica_of(problem.samples.size());
+  for (std::size_t i = 0; i < replica_of.size(); ++i)
+    replica_of[i] = static_cast<std::int32_t>(i % problem.replicas);
+  return replica_of;
+}
+
+/// The loads of all samples in one dimension.
+using Loads = std::vector<std::int64_t>;
+
+std::vector<Loads> loads_of_modules(const StepProblem& problem) {
+  std::vector<Loads> modules(problem.balance == config::Balance::kLpt2d ? 2 : 1);
+  for (const SampleLoad& sample : problem.samples) {
+    if (modules.size() == 1) {
+      modules[0].push_back(sample.sum().count);
+    } else {
+      modules[0].push_back(sample.vision.count);
+      modules[1].push_back(sample.backbone.count);
+    }
+  }
+  return modules;
+}
+
+/// Tokens as if they were times: a bucket that is fuller than is aimed at lies above `level`.
+Loads loads_of_tokens(const StepProblem& problem, std::int64_t level) {
+  const double scale =
+      static_cast<double>(level) / (kFillAimedAt * static_cast<double>(problem.capacity.count));
+  Loads loads;
+  for (const SampleLoad& sample : problem.samples)
+    loads.push_back(std::llround(static_cast<double>(sample.tokens.count) * scale));
+  return loads;
+}
+
+/// Shares the samples over buckets. Each dimension is raised to one level by what every bucket
+/// holds beforehand, so that the largest load is the largest excess of any module over its own
+/// bound.
+Balance share_out(const StepProblem& problem, std::int64_t buckets, bool limits_tokens) {
+  std::vector<Loads> dimensions = loads_of_modules(problem);
+  std::vector<std::int64_t> held;
+  for (const Loads& loads : dimensions)
+    held.push_back(balance_bound({.buckets = buckets, .dimensions = 1, .loads = loads}));
+  const std::int64_t level = std::ranges::max(held);
+  for (std::int64_t& bound : held) bound = level - bound;
+  if (limits_tokens) {
+    dimensions.push_back(loads_of_tokens(problem, level));
+    held.push_back(0);
+  }
+  Loads rows;
+  for (std::size_t i = 0; i < problem.samples.size(); ++i)
+    for (const Loads& loads : dimensions) rows.push_back(loads[i]);
+  return balance(
+      {.buckets = buckets, .dimensions = std::ssize(dimensions), .loads = rows, .held = held},
+      {.evaluations = kEvaluations + kEvaluationsOfASample * std::ssize(problem.samples),
+       .enough_gap = kEnoughGap});
+}
+
+PackedBins bins_of(std::span<const std::int32_t> bucket_of, std::int64_t buckets) {
+  std::vector<Places> members(static_cast<std::size_t>(buckets));
+  for (std::size_t i = 0; i < bucket_of.size(); ++i)
+    members[bucket_of[i]].push_back(static_cast<std::int32_t>(i));
+  PackedBins bins{.first = {0}, .items = {}};
+  for (const Places& own : members) {
+    if (own.empty()) continue;  // fewer samples than buckets
+    bins.items.insert(bins.items.end(), own.begin(), own.end());
+    bins.first.push_back(static_cast<std::int32_t>(bins.items.size()));
+  }
+  return bins;
+}
+
+bool do_fit(const StepProblem& problem, const PackedBins& bins) {
+  for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {
+    Tokens tokens;
+    for (const std::int32_t place : bins.bin(bin)) tokens += problem.samples[place].tokens;
+    if (tokens > problem.capacity) return false;
+  }
+  return true;
+}
+
+/// Deals bins slot by slot; a replica runs its costliest bins first, as all others do.
+StepPlan deal_rounds(const StepProblem& problem, const PackedBins& bins) {
+  std::vector<std::int64_t> costs(static_cast<std::size_t>(bins.bins()));
+  for (std::size_t bin = 0; bin < costs.size(); ++bin)
+    for (const std::int32_t place : bins.bin(bin)) costs[bin] += problem.samples[place].sum().count;
+  const std::vector<std::int32_t> replica_of_bin =
+      dispatch_bins(costs, problem.replicas, Meeting::kMicrobatch);
+  Places order(costs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::int32_t bin) { return costs[bin]; });
+  StepPlan plan;
+  plan.replica_of.resize(problem.samples.size());
+  plan.microbatches.assign(static_cast<std::size_t>(problem.replicas), {.first = {0}, .items = {}});
+  for (const std::int32_t bin : order) {
+    PackedBins& own = plan.microbatches[replica_of_bin[bin]];
+    for (const std::int32_t place : bins.bin(bin)) {
+      plan.replica_of[place] = replica_of_bin[bin];
+      own.items.push_back(place);
+    }
+    std::sort(own.items.end() - std::ssize(bins.bin(bin)), own.items.end());
+    own.first.push_back(static_cast<std::int32_t>(own.items.size()));
+  }
+  return plan;
+}
+
+/// Level in every round. Where no level arrangement fits the capacity, the packed bins are dealt.
+StepPlan balance_rounds(const StepProblem& problem) {
+  Places all(problem.samples.size());
+  std::iota(all.begin(), all.end(), 0);
+  const PackedBins packed = pack_places(problem, all);
+  if (problem.packing == config::Packing::kNone) return deal_rounds(problem, packed);
+  const std::int64_t fewest = (packed.bins() + problem.replicas - 1) / problem.replicas;
+  for (std::int64_t rounds = fewest; rounds < fewest + kRoundsTried; ++rounds) {
+    const std::int64_t buckets = rounds * problem.replicas;
+    const Balance shared = share_out(problem, buckets, /*limits_tokens=*/true);
+    const PackedBins bins = bins_of(shared.bucket_of, buckets);
+    if (!do_fit(problem, bins)) continue;
+    StepPlan plan = deal_rounds(problem, bins);
+    plan.gap = shared.gap();
+    return plan;
+  }
+  return deal_rounds(problem, packed);
+}
+
+}  // namespace
+
+StepPlan plan_step(const StepProblem& problem) {
+  TRIB_REQUIRE(problem.replicas >= 1 && problem.replicas <= kMostReplicas,
+               .what = "schedule: number of replicas out of range", .found = str(problem.replicas),
+               .expected = str("1 to ", kMostReplicas));
+  const bool is_alone = problem.replicas == 1 || problem.samples.empty();
+  if (is_alone || problem.balance == config::Balance::kNone)
+    return pack_each(problem, deal_in_turn(problem));
+  if (problem.meeting == Meeting::kMicrobatch) return balance_rounds(problem);
+  const Balance shared = share_out(problem, problem.replicas, /*limits_tokens=*/false);
+  StepPlan plan = pack_each(problem, shared.bucket_of);
+  plan.gap = shared.gap();
+  return plan;
+}
+
+bool operator==(const StepPlan& a, const StepPlan& b) {
+  return a.replica_of == b.replica_of && a.gap == b.gap &&
+         std::ranges::equal(a.microbatches, b.microbatches,
+                            [](const PackedBins& one, const PackedBins& other) {
+                              return one.first == other.first && one.items == other.items;
+                            });
+}
+
+std::int64_t fingerprint(const StepPlan& plan) {
+  std::uint64_t hash = plan.replica_of.size();
+  const auto mix = [&](std::int64_t value) {
+    hash = mix_bits(hash ^ (static_cast<std::uint64_t>(value) + 1));
+  };
+  for (const PackedBins& replica : plan.microbatches) {
+    mix(replica.bins());
+    for (const std::int32_t first : replica.first) mix(first);
+    for (const std::int32_t item : replica.items) mix(item);
+  }
+  return static_cast<std::int64_t>(hash >> 2);
+}
+
+}  // namespace tributary::schedule

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "config/run_config.h"
+#include "core/units.h"
+#include "schedule/dispatch_bins.h"
+#include "schedule/packed_bins.h"
+
+namespace tributary::schedule {
+
+/// What planning knows of a sample: the room it takes in a microbatch, and the predicted times of a
+/// training step's work on it, module by module.
+struct SampleLoad {
+  Tokens tokens;
+  Nanoseconds vision;    // the tower and its projector
+  Nanoseconds backbone;  // with its head
+
+  [[nodiscard]] Nanoseconds sum() const { return vision + backbone; }
+  friend bool operator==(const SampleLoad&, const SampleLoad&) = default;
+};
+
+struct StepProblem {
+  std::span<const SampleLoad> samples;  // of the global batch
+  std::int64_t replicas = 1;
+  Meeting meeting = Meeting::kStep;
+  config::Balance balance = config::Balance::kNone;
+  config::Packing packing = config::Packing::kBestFitDecreasing;
+  Tokens capacity;  // of a microbatch
+};
+
+/// Which replica takes which sample of a global batch, in which microbatch.
+struct StepPlan {
+  std::vector<std::int32_t> replica_of;  // [samples]
+  // [replicas]: bins of places in the global batch. Balanced bins ascend inside, and those that
+  // meet in a round have the same number.
+  std::vector<PackedBins> microbatches;
+  double gap = 0;  // of the slowest bucket, above a bound that no arrangement is below [share]
+
+  friend bool operator==(const StepPlan&, const StepPlan&);
+};
+
+/// Deals the samples of a global batch to replicas and microbatches.
+///
+/// kNone deals in turn and packs what each replica got. kLpt makes the sum of predicted times
+/// level, kLpt2d the vision tower's and the backbone's each: a module whose times cannot be made
+/// level counts by how far it is above the level that it could have, in nanoseconds. Replicas that
+/// meet once a step are level over the step, and pack what they got; those that meet at every
+/// microbatch are level in each round, with the fewest microbatches that hold all samples.
+///
+/// units:  a pure function: the same on every rank and for any number of threads
+/// errors: Fault::kInput for a sample longer than the capacity, no replica, or a time below 0
+/// source: DFLOP, section on online microbatch scheduling; bound and search are those of balance()
+[[nodiscard]] StepPlan plan_step(const StepProblem& problem);
+
+/// 62 bits that another plan hardly has: by which ranks compare.
+[[nodiscard]] std::int64_t fingerprint(const StepPlan& plan);
+
+}  // namespace tributary::schedule

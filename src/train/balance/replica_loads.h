@@ -1,0 +1,29 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "config/model_config.h"
+#include "config/run_config.h"
+#include "core/sample_shape.h"
+
+namespace tributary::train {
+
+/// What is compared between replicas; the names are those of metrics.jsonl.
+inline constexpr std::array<const char*, 6> kLoadNames{"time",   "vision",  "backbone",
+                                                       "tokens", "patches", "attention"};
+
+/// A replica's work of one step: predicted times [ns] of all modules, of the vision tower and of
+/// the backbone; tokens, patches, and FLOP of attention forward.
+using ReplicaLoad = std::array<double, kLoadNames.size()>;
+
+[[nodiscard]] ReplicaLoad load_of(const config::ModelConfig& model,
+                                  const config::ModelSection& section,
+                                  std::span<const SampleShape> shapes);
+
+/// The largest load of any replica / the mean of all, by dimension; 0 where there is none.
+[[nodiscard]] ReplicaLoad imbalance_of(std::span<const ReplicaLoad> replicas);
+
+}  // namespace tributary::train

@@ -1,0 +1,68 @@
+#include "train/balance/step_planner.h"
+
+#include "core/error.h"
+#include "train/balance/predict_load.h"
+
+namespace tributary::train {
+namespace {
+
+/// What the plan gives to one replica; bins of places in the replica's own samples.
+PlannedStep part_of(const schedule::StepPlan& plan, std::int64_t replica,
+                    std::span<const SampleShape> shapes) {
+  PlannedStep own{.fingerprint = fingerprint(plan),
+                  .gap = plan.gap,
+                  .shapes = {},
+                  .microbatches = plan.microbatches[static_cast<std::size_t>(replica)]};
+  std::vector<std::int32_t> place(shapes.size());  // in the batch -> among the replica's own
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (plan.replica_of[i] != replica) continue;
+    place[i] = static_cast<std::int32_t>(own.shapes.size());
+    own.shapes.push_back(shapes[i]);
+  }
+  for (std::int32_t& item : own.microbatches.items) item = place[static_cast<std::size_t>(item)];
+  return own;
+}
+
+}  // namespace
+
+schedule::Meeting meeting_of(const mesh::Mesh& mesh, const config::ParallelSection& parallel) {
+  const bool is_once = mesh.shape().dp_shard == 1 || parallel.shard == config::Shard::kOptimizer;
+  return is_once ? schedule::Meeting::kStep : schedule::Meeting::kMicrobatch;
+}
+
+StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
+                         const mesh::Mesh& mesh)
+    : batch_(config.batch),
+      section_(config.model),
+      model_(model),
+      meeting_(meeting_of(mesh, config.parallel)),
+      replicas_(mesh.data_ranks()),
+      own_(mesh.data_index()) {}
+
+std::vector<std::int32_t> StepPlanner::plan(std::int64_t first_index,
+                                            std::span<const SampleShape> shapes) {
+  std::vector<schedule::SampleLoad> loads;
+  for (const SampleShape& shape : shapes) loads.push_back(predict_load(model_, section_, shape));
+  schedule::StepPlan plan = schedule::plan_step({.samples = loads,
+                                                 .replicas = replicas_,
+                                                 .meeting = meeting_,
+                                                 .balance = batch_.balance,
+                                                 .packing = batch_.packing,
+                                                 .capacity = batch_.capacity_tokens});
+  PlannedStep own = part_of(plan, own_, shapes);
+  const std::scoped_lock lock(mutex_);
+  planned_.insert_or_assign(first_index, std::move(own));
+  return std::move(plan.replica_of);
+}
+
+PlannedStep StepPlanner::take(std::int64_t first_index) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = planned_.find(first_index);
+  TRIB_CHECK(found != planned_.end(), .what = "train: batch was not planned",
+             .where = str("sample ", first_index));
+  PlannedStep step = std::move(found->second);
+  planned_.erase(planned_.begin(), std::next(found));
+  return step;
+}
+
+}  // namespace tributary::train

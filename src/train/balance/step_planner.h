@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "config/model_config.h"
+#include "config/run_config.h"
+#include "core/sample_shape.h"
+#include "mesh/mesh.h"
+#include "schedule/step_plan.h"
+
+namespace tributary::train {
+
+/// A global batch as it was planned, and what of it this rank's replica trains on.
+struct PlannedStep {
+  std::int64_t fingerprint = 0;       // of the plan, the same on all ranks
+  double gap = 0;                     // of the plan, above its bound
+  std::vector<SampleShape> shapes;    // of the replica's samples, in the order of the batch
+  schedule::PackedBins microbatches;  // bins of places in `shapes`
+};
+
+/// Whether replicas wait for each other at every microbatch or once a step.
+[[nodiscard]] schedule::Meeting meeting_of(const mesh::Mesh& mesh,
+                                           const config::ParallelSection& parallel);
+
+/// Plans global batches ahead of the step, in the loader's thread, and keeps the plans until then.
+class StepPlanner {
+ public:
+  StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
+              const mesh::Mesh& mesh);
+
+  /// Which replica reads each sample of the batch that begins with sample `first_index`.
+  /// units: called by one thread, while another one calls take()
+  [[nodiscard]] std::vector<std::int32_t> plan(std::int64_t first_index,
+                                               std::span<const SampleShape> shapes);
+  /// The plan of the batch that begins there; forgets those before it.
+  /// errors: Fault::kBug when that batch was not planned
+  [[nodiscard]] PlannedStep take(std::int64_t first_index);
+
+ private:
+  config::BatchSection batch_;
+  config::ModelSection section_;
+  config::ModelConfig model_;
+  schedule::Meeting meeting_;
+  std::int64_t replicas_;
+  std::int64_t own_;
+  std::mutex mutex_;  // guards planned_
+  std::map<std::int64_t, PlannedStep> planned_;
+};
+
+}  // namespace tributary::train

@@ -1,0 +1,176 @@
+#include <atomic>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+
+#include "core/random.h"
+#include "tests/data/small_mixture.h"
+
+namespace tributary::data {
+namespace {
+
+/// Headers are letters; pixels of a record that begins with "late" turn out bad when decoded.
+class LateEncoder final : public SampleEncoder {
+ public:
+  Result<SampleShape> describe(const Record& record) const override {
+    return letters_.describe(record);
+  }
+  Result<EncodedSample> encode(const Record& record) const override {
+    ++decoded;
+    const std::string text = std::get<std::string>(record.turns.front().parts.front());
+    if (text.starts_with("late")) return Refusal{"late_error", "text is " + text};
+    return letters_.encode(record);
+  }
+  Result<HeldOutSample> encode_held_out(const Record& record) const override {
+    return letters_.encode_held_out(record);
+  }
+  mutable std::atomic<int> decoded = 0;
+
+ private:
+  LetterEncoder letters_;
+};
+
+/// Parts that follow from the shapes alone, unlike those in turn.
+std::vector<std::int32_t> deal_by_length(std::int64_t first_index,
+                                         std::span<const SampleShape> shapes, std::int64_t parts) {
+  std::vector<std::int32_t> part_of;
+  for (const SampleShape& shape : shapes)
+    part_of.push_back(static_cast<std::int32_t>(
+        mix_bits(static_cast<std::uint64_t>(first_index + 31 * shape.tokens.count)) %
+        static_cast<std::uint64_t>(parts)));
+  return part_of;
+}
+
+class DealTest : public LoaderTest {
+ protected:
+  void SetUp() override {
+    LoaderTest::SetUp();
+    folder_.write("large.jsonl", lines_of("l", 40) + line_of("bad one") + "{broken\n" +
+                                     line_of("late one") + lines_of("m", 30) + line_of("late two"));
+  }
+  LoaderOptions part(std::int64_t part, std::int64_t parts) const {
+    LoaderOptions chosen = options();
+    chosen.part = part;
+    chosen.parts = parts;
+    chosen.deal = [parts](std::int64_t first, std::span<const SampleShape> shapes) {
+      return deal_by_length(first, shapes, parts);
+    };
+    return chosen;
+  }
+  static std::string name_of(const EncodedSample& sample) {
+    return str(sample.source, " ", sample.key, " ", text_of(sample));
+  }
+  std::map<std::int64_t, std::string> samples_of_one(int batches) const {
+    Loader one(options(), late_);
+    std::map<std::int64_t, std::string> samples;
+    for (int i = 0; i < batches; ++i)
+      for (const EncodedSample& sample : one.next_batch()) samples[sample.id] = name_of(sample);
+    return samples;
+  }
+
+  LateEncoder late_;
+};
+
+constexpr int kBatches = 40;
+
+TEST_F(DealTest, PartsTogetherHandOutWhatOneLoaderDoes) {
+  const auto expected = samples_of_one(kBatches);
+  Loader one(options(), late_);
+  for (int i = 0; i < kBatches; ++i) (void)one.next_batch();
+  std::map<std::int64_t, std::string> samples;
+  std::set<RecordId> bad;
+  for (std::int64_t p = 0; p < 3; ++p) {
+    Loader loader(part(p, 3), late_);
+    for (int i = 0; i < kBatches; ++i) {
+      std::int64_t last = -1;
+      for (const EncodedSample& sample : loader.next_batch()) {
+        EXPECT_GT(sample.id, last) << "ids ascend";
+        last = sample.id;
+        EXPECT_TRUE(samples.emplace(sample.id, name_of(sample)).second) << "handed out twice";
+      }
+    }
+    EXPECT_EQ(loader.state().next_index, one.state().next_index);
+    EXPECT_EQ(loader.state().cursors, one.state().cursors);
+    for (const RecordId& id : loader.state().quarantined) bad.insert(id);
+  }
+  EXPECT_EQ(samples, expected);
+  const std::vector<RecordId> of_one = one.state().quarantined;
+  EXPECT_EQ(bad, std::set<RecordId>(of_one.begin(), of_one.end()));
+  EXPECT_EQ(of_one.size(), 4) << "bad header, broken line, and two with bad pixels";
+}
+
+TEST_F(DealTest, APartDecodesItsOwnSamplesAlone) {
+  folder_.write("large.jsonl", lines_of("l", 82));
+  LoaderOptions chosen = part(1, 4);
+  chosen.data.prefetch_batches = 1;
+  int own = 0;
+  {
+    Loader loader(chosen, late_);
+    for (int i = 0; i < kBatches; ++i) own += static_cast<int>(loader.next_batch().size());
+  }
+  EXPECT_GT(own, kBatches);
+  EXPECT_LT(own, kBatches * 3);
+  EXPECT_GE(late_.decoded, own);
+  EXPECT_LE(late_.decoded, own + 8) << "of the batch read ahead";
+}
+
+TEST_F(DealTest, GoesOnFromAStateUnderAnotherNumberOfParts) {
+  const auto expected = samples_of_one(kBatches);
+  Loader first(part(0, 3), late_);
+  for (int i = 0; i < kBatches / 2; ++i) (void)first.next_batch();
+  const LoaderState state = first.state();
+  std::map<std::int64_t, std::string> samples;
+  for (std::int64_t p = 0; p < 2; ++p) {
+    Loader loader(part(p, 2), late_);
+    (void)loader.next_batch();  // what was read ahead is dropped
+    loader.restore(state);
+    for (int i = kBatches / 2; i < kBatches; ++i)
+      for (const EncodedSample& sample : loader.next_batch()) samples[sample.id] = name_of(sample);
+  }
+  auto later = expected;
+  std::erase_if(later, [&](const auto& sample) { return sample.first < state.next_index; });
+  EXPECT_EQ(samples, later);
+}
+
+TEST_F(DealTest, IsABatchAheadSoThatNobodyWaits) {
+  LoaderOptions chosen = options();
+  chosen.data.prefetch_batches = 1;
+  std::atomic<int> dealt = 0;
+  chosen.deal = [&](std::int64_t first, std::span<const SampleShape> shapes) {
+    EXPECT_EQ(first, 8 * dealt) << "batch by batch";
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    ++dealt;
+    return std::vector<std::int32_t>(shapes.size(), 0);
+  };
+  Loader loader(chosen, late_);
+  EXPECT_EQ(loader.next_batch().size(), 8);
+  EXPECT_GT(loader.deal_seconds().waited, 0.02) << "nothing could be ahead of the first batch";
+  for (int step = 1; step < 4; ++step) {
+    for (int waits = 0; waits < 200 && dealt <= step; ++waits)  // what a step takes
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(dealt, step + 1);
+    (void)loader.next_batch();
+    EXPECT_LT(loader.deal_seconds().waited, 0.005);
+    EXPECT_GT(loader.deal_seconds().dealing, 0.02);
+  }
+}
+
+TEST_F(DealTest, AnErrorOfTheDealReachesTheCaller) {
+  LoaderOptions chosen = options();
+  chosen.deal = [](std::int64_t first, std::span<const SampleShape> shapes) {
+    if (first > 0) throw std::runtime_error("no deal");
+    return std::vector<std::int32_t>(shapes.size(), 0);
+  };
+  Loader loader(chosen, late_);
+  EXPECT_EQ(loader.next_batch().size(), 8);
+  EXPECT_THROW((void)loader.next_batch(), std::runtime_error);
+  chosen.deal = [](std::int64_t, std::span<const SampleShape>) {
+    return std::vector<std::int32_t>(1);
+  };
+  Loader short_dealt(chosen, late_);
+  EXPECT_THROW((void)short_dealt.next_batch(), Error);
+}
+
+}  // namespace
+}  // namespace tributary::data
