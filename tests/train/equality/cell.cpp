@@ -85,6 +85,8 @@ std::string Cell::name() const {
   if (shards_optimizer) text += " zero1";
   for (const std::string& module : offload) text += " offload:" + module;
   if (chunks_head) text += " chunks";
+  if (balance == config::Balance::kLpt) text += " lpt";
+  if (balance == config::Balance::kLpt2d) text += " lpt_2d";
   if (prefetch != 1) text += str(" prefetch:", prefetch);
   return text;
 }

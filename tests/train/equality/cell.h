@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/mesh_shape.h"
+#include "config/run_config.h"
 #include "mesh/mesh.h"
 
 namespace tributary::train {
@@ -27,6 +28,7 @@ struct Cell {
   bool chunks_head = false;               // logits of 2 targets at a time
   bool shards_optimizer = false;          // alone: ZeRO-1
   bool ties_head = false;                 // also of Qwen2.5-VL
+  config::Balance balance = config::Balance::kNone;
   int steps = 20;
 
   [[nodiscard]] std::string name() const;

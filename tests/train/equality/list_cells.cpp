@@ -126,6 +126,7 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = shape, .recompute = {"vision.mlp", "backbone.mlp"}});
     cells.push_back({.shape = shape, .offload = {"vision", "projector", "backbone"}});
     cells.push_back({.shape = shape, .samples = 7, .chunks_head = true});
+    cells.push_back({.shape = shape, .samples = 24, .balance = config::Balance::kLpt2d});
     if (shape.ulysses == 1) continue;
     for (const bool each : {true, false})
       cells.push_back({.shape = shape, .sees = each, .ulysses_async = true});
@@ -143,6 +144,11 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = two, .offload = {"vision", "projector", "backbone"}});
     cells.push_back({.shape = two, .samples = 7, .chunks_head = true});
     cells.push_back({.shape = two, .sees = false, .samples = 7, .chunks_head = true});
+    cells.push_back({.shape = two, .samples = 24, .balance = config::Balance::kLpt2d});
+    cells.push_back({.shape = {.dp_replicate = 2}, .samples = 9, .balance = config::Balance::kLpt});
+    cells.push_back({.shape = {.dp_replicate = 2, .dp_shard = 2, .tp = 2},
+                     .samples = 24,
+                     .balance = config::Balance::kLpt2d});
     cells.push_back({.shape = {.cp = 2}, .sees = false, .chunks_head = true});
     cells.push_back({.shape = {.tp = 2}, .chunks_head = true});
     cells.push_back({.shape = {.cp = 2}, .recompute = {"vision", "backbone"}});

@@ -1,13 +1,18 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
 
 #include <ATen/ATen.h>
 
+#include "core/error.h"
 #include "tests/mesh/thread_ranks.h"
 #include "tests/train/equality/trainee.h"
 
 namespace tributary::train {
 namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 void expect_equal(const Cell& cell) {
   Deviation worst;
@@ -54,6 +59,28 @@ TEST(ManyRanks, TrainWithFrozenVision) {
   expect_equal({.shape = {.dp_shard = 2}, .freeze = {"vision", "projector"}});
   expect_equal({.shape = {.tp = 2}, .freeze = {"vision"}});
 }
+TEST(ManyRanks, TrainLikeOneWhenBalanced) {
+  using config::Balance;
+  expect_equal({.shape = {.dp_shard = 2}, .samples = 9, .balance = Balance::kLpt2d});
+  expect_equal({.shape = {.dp_replicate = 2}, .samples = 9, .balance = Balance::kLpt});
+  expect_equal({.shape = {.dp_shard = 4}, .samples = 24, .balance = Balance::kLpt2d, .steps = 8});
+  expect_equal({.shape = {.dp_shard = 4}, .samples = 2, .balance = Balance::kLpt2d, .steps = 8});
+  expect_equal({.shape = {.dp_replicate = 2, .dp_shard = 2},
+                .freeze = {"vision"},
+                .samples = 11,
+                .balance = Balance::kLpt2d,
+                .steps = 8});
+}
+
+TEST(ManyRanks, RefuseAStepThatRanksPlannedDifferently) {
+  mesh::run_ranks({.dp_shard = 2}, [](const mesh::Mesh& mesh) {
+    const Cell cell{.balance = mesh.rank() == 0 ? config::Balance::kNone : config::Balance::kLpt2d};
+    Trainee trainee(cell, mesh);
+    EXPECT_THAT([&] { (void)trainee.differentiate(0); },
+                ThrowsMessage<Error>(HasSubstr("ranks have planned the step differently")));
+  });
+}
+
 TEST(ManyRanks, RecomputeLikeOne) {
   expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"vision", "backbone"}});
 }

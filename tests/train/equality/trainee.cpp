@@ -6,7 +6,6 @@
 
 #include "core/random.h"
 #include "core/text.h"
-#include "schedule/pack.h"
 #include "train/gradients.h"
 #include "train/ranks.h"
 
@@ -107,6 +106,11 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
   config::ModelConfig model_config = tiny_model_config(cell.sees);
   model_config.backbone.layers = cell.layers;
   model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
+  config_.batch = {.global_samples = cell.samples,
+                   .capacity_tokens = Tokens{60},
+                   .packing = config::Packing::kBestFitDecreasing,
+                   .balance = cell.balance};
+  planner_ = std::make_unique<StepPlanner>(config_, model_config, mesh);
   model_ = model::make_model(model_config, lay_out(config_, mesh, model_config));
   for (const auto& unit : model_->units())
     unit->materialize(at::kCPU, at::kFloat, std::ranges::count(cell.freeze, unit->module()) == 0);
@@ -116,17 +120,20 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
 }
 
 double Trainee::differentiate(int step) {
-  std::vector<data::EncodedSample> samples;
-  std::vector<Tokens> lengths;
+  std::vector<data::EncodedSample> batch;
+  std::vector<SampleShape> shapes;
   for (std::int64_t i = 0; i < cell_.samples; ++i) {
-    if (i % mesh_.data_ranks() != mesh_.data_index()) continue;
-    samples.push_back(make_sample(cell_.sees, step, i));
-    lengths.push_back({static_cast<std::int64_t>(samples.back().tokens.size())});
+    batch.push_back(make_sample(cell_.sees, step, i));
+    shapes.push_back(batch.back().shape());
   }
-  const schedule::PackedBins bins =
-      schedule::pack(config::Packing::kBestFitDecreasing, lengths, Tokens{60});
-  loss_ = accumulate_gradients(*model_, samples, bins,
-                               {.most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26})
+  const std::vector<std::int32_t> replica_of = planner_->plan(step, shapes);
+  const PlannedStep planned = planner_->take(step);
+  std::vector<data::EncodedSample> samples;
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    if (replica_of[i] == mesh_.data_index()) samples.push_back(std::move(batch[i]));
+  loss_ = accumulate_gradients(*model_, samples, planned.microbatches,
+                               {.most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
+                                .plan = planned.fingerprint})
               .loss;
   return loss_;
 }

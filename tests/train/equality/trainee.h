@@ -7,6 +7,7 @@
 #include "mesh/mesh.h"
 #include "model/model.h"
 #include "tests/train/equality/cell.h"
+#include "train/balance/step_planner.h"
 #include "train/optimizer/adamw.h"
 #include "train/optimizer/apply_update.h"
 
@@ -29,6 +30,7 @@ class Trainee {
   const Cell& cell_;
   const mesh::Mesh& mesh_;
   config::RunConfig config_;
+  std::unique_ptr<StepPlanner> planner_;
   std::unique_ptr<model::Model> model_;
   std::optional<AdamW> optimizer_;
   double loss_ = 0;
