@@ -56,18 +56,21 @@ def environment_of(rank, ranks, port):
                 OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", GLOO_SOCKET_IFNAME="lo")
 
 
-def launch(command, ranks):
+def launch(commands, ranks):
+    """Runs a command on all ranks, or one for each; returns when they started, and what rank 0 wrote."""
+    if isinstance(commands[0], str):
+        commands = [commands] * ranks
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     start = time.time()
     processes = [subprocess.Popen(command, env=environment_of(rank, ranks, port),
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                 for rank in range(ranks)]
+                 for rank, command in enumerate(commands)]
     outputs = [process.communicate() for process in processes]
     for process, (_, err) in zip(processes, outputs):
         if process.returncode != 0:
-            sys.exit(f"{command[0]} failed:\n{err[-2000:]}")
+            sys.exit(f"{commands[0][0]} failed:\n{err[-2000:]}")
     return start, outputs[0][0]
 
 

@@ -289,13 +289,14 @@ void Loader::Impl::work(const std::stop_token& stop) {
 void Loader::Impl::wait_for_deal(std::unique_lock<std::mutex>& lock) {
   const Stopwatch watch;
   const auto is_dealt = [&] { return std::ssize(queue_) >= options_.batch_samples; };
+  const bool had_to_wait = !is_dealt();
   if (!filled_.wait_for(lock, options_.sample_deadline, is_dealt))
     TRIB_RAISE(Fault::kResource, .what = "data: batch was not dealt in time",
                .where = str("sample ", next_index_),
                .expected = str("within ", options_.sample_deadline.count(), " ms"),
                .fix = "look whether the disk of the data set answers", .exit = ExitCode::kHang);
   deal_seconds_ = queue_.front()->seconds;
-  deal_seconds_.waited = watch.seconds();
+  deal_seconds_.waited = had_to_wait ? watch.seconds() : 0;
 }
 
 /// Waits until the next batch is filled and takes it out of the queue.
