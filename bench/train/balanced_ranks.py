@@ -10,8 +10,8 @@ after the first ones; the gain is that of runs beside each other. `max/mean` com
 predicted work of a step, by dimension, the mean over all steps.
 
 With fewer cores than ranks, idle ranks lend their time to busy ones, which hides what imbalance
-costs on machines of their own. `--share 0.4` gives each rank that much of a core and no more, by a
-control group (cgroup v1 or v2; needs root).
+costs on machines of their own. `--share 0.4` gives each rank that much of a core and no more, before
+whatever else runs, by a control group (cgroup v1 or v2; needs root).
 """
 
 import argparse
@@ -65,8 +65,10 @@ def cpu_groups(ranks, share):
             if root == first:
                 (group / "cpu.cfs_period_us").write_text(str(PERIOD))
                 (group / "cpu.cfs_quota_us").write_text(str(quota))
+                (group / "cpu.shares").write_text("262144")
             else:
                 (group / "cpu.max").write_text(f"{quota} {PERIOD}")
+                (group / "cpu.weight").write_text("10000")
         yield [str(group / "cgroup.procs") for group in groups]
     finally:
         for group in groups:

@@ -163,6 +163,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   for (const SourceLoss& source : result.by_source) all += source;
   result.loss = all.mean();
   result.seconds = execution.seconds;
+  result.microbatches = execution.microbatches;
   result.pipeline = add_up(mesh, execution);
   result.seconds.backward += watch.lap();
   return result;

@@ -21,6 +21,7 @@ struct BatchResult {
   std::vector<SourceLoss> by_source;  // of the global batch
   PhaseSeconds seconds;               // data (collating), forward, backward
   PipelineUse pipeline;               // of all ranks
+  std::vector<double> microbatches;   // [s] of each on this rank, without waiting
   std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
 };
 

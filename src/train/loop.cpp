@@ -37,6 +37,7 @@ struct OwnPart {
   schedule::PackedBins microbatches;  // bins of places among its samples
   std::int64_t plan = 0;              // fingerprint
   BalanceMetrics balance;
+  std::optional<PredictedBatch> predicted;  // where costs are corrected
 };
 
 /// As planned ahead, where samples are balanced. A sample in place of a bad one may have another
@@ -52,6 +53,7 @@ OwnPart take_part(const Session& session, std::int64_t first_index,
     own.plan = planned.fingerprint;
     own.microbatches = std::move(planned.microbatches);
     own.balance.gap = planned.gap;
+    own.predicted = std::move(planned.predicted);
     own.balance.planning = seconds.describing + seconds.dealing;
     own.balance.exposed = seconds.waited;
     if (planned.shapes == shapes) return own;
@@ -145,6 +147,7 @@ StepMetrics Loop::do_step() {
   metrics.samples = static_cast<std::int64_t>(samples.size());
   metrics.microbatches = own.microbatches.bins();
   metrics.balance = own.balance;
+  const bool was_repacked = own.balance.repacked > 0;
   metrics.by_source = batch.by_source;
   metrics.seconds = batch.seconds;
   metrics.waiting = waiting;
@@ -174,6 +177,11 @@ StepMetrics Loop::do_step() {
   metrics.peak_bytes = peak_process_bytes();
   const double step_seconds = whole.seconds();
   metrics.seconds.other = step_seconds - metrics.seconds.sum();
+  if (own.predicted)
+    session_.planner->correction()->end_step(
+        first_index, *own.predicted,
+        {.microbatches = batch.microbatches, .as_planned = !was_repacked, .step = step_seconds},
+        *session_.mesh);
   const double available = step_seconds * peak_flops_ * session_.mesh->size();
   metrics.mfu_causal = work.causal / available;
   metrics.mfu_full = work.full / available;
@@ -298,6 +306,8 @@ std::function<void()> Loop::action_observer() const {
 void Loop::save(std::optional<double> score) {
   enter(mesh::Section::kCheckpoint);
   state_.loader = gather_loader_state(session_);
+  if (session_.planner && session_.planner->correction())
+    state_.correction = session_.planner->correction()->save().dump();
   state_.wall_seconds = wall_seconds();
   checkpoints_.save(describe_snapshot(session_, state_), score);
 }

@@ -202,7 +202,10 @@ TEST(Ranges, ReadBackAndRefuse) {
 
 RunConfig run_of_model() {
   RunConfig run;
-  run.batch = {.global_samples = 64, .capacity_tokens = {2048}, .packing = Packing::kOnlineBestFit};
+  run.batch = {.global_samples = 64,
+               .capacity_tokens = {2048},
+               .packing = Packing::kOnlineBestFit,
+               .balance = Balance::kLpt};
   run.model.freeze = {"vision"};
   run.model.recompute = {"backbone"};
   return run;
@@ -228,6 +231,7 @@ TEST(ExpandPlan, PutsTheEncoderIntoTheFirstStage) {
   EXPECT_EQ(plan.find("projector")->train, TrainMode::kFull);
   EXPECT_EQ(plan.batch.microbatches, 8);
   EXPECT_EQ(plan.batch.packing, Packing::kOnlineBestFit);
+  EXPECT_EQ(plan.batch.balance, Balance::kLpt);
 }
 
 TEST(ExpandPlan, TakesTheLayersOfEachStage) {

@@ -119,7 +119,8 @@ Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline, const R
   plan.batch = {.global_samples = run.batch.global_samples,
                 .microbatches = pipeline.microbatches,
                 .capacity_tokens = run.batch.capacity_tokens,
-                .packing = run.batch.packing};
+                .packing = run.batch.packing,
+                .balance = run.batch.balance};
   check_plan(plan, "plan of the run");
   return plan;
 }

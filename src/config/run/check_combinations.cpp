@@ -134,6 +134,11 @@ void check_data(const RunConfig& config, Checker& check) {
                  .found = str("capacity_tokens ", config.batch.capacity_tokens.count,
                               ", data.max_tokens ", data.max_tokens),
                  .expected = "capacity_tokens >= data.max_tokens"});
+  const BatchSection& batch = config.batch;
+  check.require(!batch.correct_costs || batch.balance != Balance::kNone, "batch.correct_costs",
+                {.what = "config: costs are corrected that nothing is balanced by",
+                 .found = "correct_costs true, balance none",
+                 .expected = "batch.balance lpt or lpt_2d, or correct_costs false"});
   const bool holds_out =
       data.held_out_fraction > 0 ||
       std::any_of(data.sources.begin(), data.sources.end(),

@@ -1,5 +1,7 @@
 #include "train/balance/step_planner.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "train/balance/predict_load.h"
 
@@ -37,22 +39,44 @@ StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelCon
       model_(model),
       meeting_(meeting_of(mesh, config.parallel)),
       replicas_(mesh.data_ranks()),
-      own_(mesh.data_index()) {}
+      own_(mesh.data_index()) {
+  const std::int64_t batches = std::max(1, config.data.prefetch_batches) + 1;
+  if (batch_.correct_costs)
+    correction_ = std::make_unique<CostCorrection>(batches * batch_.global_samples);
+}
+
+schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> loads) const {
+  return schedule::plan_step({.samples = loads,
+                              .replicas = replicas_,
+                              .meeting = meeting_,
+                              .balance = batch_.balance,
+                              .packing = batch_.packing,
+                              .capacity = batch_.capacity_tokens});
+}
 
 std::vector<std::int32_t> StepPlanner::plan(std::int64_t first_index,
                                             std::span<const SampleShape> shapes) {
   std::vector<schedule::SampleLoad> loads;
   for (const SampleShape& shape : shapes) loads.push_back(predict_load(model_, section_, shape));
-  schedule::StepPlan plan = schedule::plan_step({.samples = loads,
-                                                 .replicas = replicas_,
-                                                 .meeting = meeting_,
-                                                 .balance = batch_.balance,
-                                                 .packing = batch_.packing,
-                                                 .capacity = batch_.capacity_tokens});
+  std::optional<PredictedBatch> predicted;
+  if (correction_) {
+    predicted.emplace();
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      for (const schedule::PredictedShare& share : CostCorrection::shares_of(shapes[i], loads[i]))
+        predicted->shares.push_back(share);
+    predicted->replica_without = plan_by(loads).replica_of;
+    loads = correction_->correct(first_index, loads, predicted->shares);
+  }
+  schedule::StepPlan plan = plan_by(loads);
   PlannedStep own = part_of(plan, own_, shapes);
+  std::vector<std::int32_t> replica_of = plan.replica_of;
+  if (predicted) {
+    predicted->plan = std::move(plan);
+    own.predicted = std::move(predicted);
+  }
   const std::scoped_lock lock(mutex_);
   planned_.insert_or_assign(first_index, std::move(own));
-  return std::move(plan.replica_of);
+  return replica_of;
 }
 
 PlannedStep StepPlanner::take(std::int64_t first_index) {

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "core/sample_shape.h"
 #include "mesh/mesh.h"
 #include "schedule/step_plan.h"
+#include "train/balance/cost_correction.h"
 
 namespace tributary::train {
 
@@ -20,6 +23,7 @@ struct PlannedStep {
   double gap = 0;                     // of the plan, above its bound
   std::vector<SampleShape> shapes;    // of the replica's samples, in the order of the batch
   schedule::PackedBins microbatches;  // bins of places in `shapes`
+  std::optional<PredictedBatch> predicted = {};  // of the whole batch, where costs are corrected
 };
 
 /// Whether replicas wait for each other at every microbatch or once a step.
@@ -40,13 +44,19 @@ class StepPlanner {
   /// errors: Fault::kBug when that batch was not planned
   [[nodiscard]] PlannedStep take(std::int64_t first_index);
 
+  /// What learns from measured times; null without batch.correct_costs.
+  [[nodiscard]] CostCorrection* correction() const { return correction_.get(); }
+
  private:
+  [[nodiscard]] schedule::StepPlan plan_by(std::span<const schedule::SampleLoad> loads) const;
+
   config::BatchSection batch_;
   config::ModelSection section_;
   config::ModelConfig model_;
   schedule::Meeting meeting_;
   std::int64_t replicas_;
   std::int64_t own_;
+  std::unique_ptr<CostCorrection> correction_;
   std::mutex mutex_;  // guards planned_
   std::map<std::int64_t, PlannedStep> planned_;
 };

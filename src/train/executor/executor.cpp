@@ -106,7 +106,7 @@ void Executor::forward(Place place) {
   const Microbatch& batch = microbatch(index);
   Pass pass;
   if (stage > 0) pass.input = take(Passed::kActivation, place);
-  const Stopwatch busy;
+  const PassBegin begin = begin_pass();
   if (stage > 0) pass.input = pass.input.detach().requires_grad_(has_backward(stage - 1));
   pass.output = model_.run_stage(stage, batch.batch, pass.input);
   if (stage + 1 == layout_.virtual_stages())
@@ -118,8 +118,20 @@ void Executor::forward(Place place) {
     passes_[place] = std::move(pass);
     seen_.in_flight = std::max(seen_.in_flight, ++kept_);
   }
-  seen_.busy += busy.seconds();
+  end_pass(index, begin);
   seen_.seconds.forward += watch_.lap();
+}
+
+Executor::PassBegin Executor::begin_pass() const {
+  return {.watch = {}, .waited = layout_.mesh->traffic().waited};
+}
+
+void Executor::end_pass(int microbatch, const PassBegin& begin) {
+  const double busy = begin.watch.seconds();
+  const auto place = static_cast<std::size_t>(microbatch);
+  seen_.busy += busy;
+  if (seen_.microbatches.size() <= place) seen_.microbatches.resize(place + 1);
+  seen_.microbatches[place] += busy - (layout_.mesh->traffic().waited - begin.waited);
 }
 
 at::Tensor Executor::sum_loss(Place place, const at::Tensor& hidden) {
@@ -135,7 +147,7 @@ void Executor::backward(Place place, bool puts_weights_off) {
   if (options_.on_section) options_.on_section(mesh::Section::kBackward);
   const bool is_last = stage + 1 == layout_.virtual_stages();
   const at::Tensor gradient = is_last ? at::Tensor() : take(Passed::kGradient, place);
-  const Stopwatch busy;
+  const PassBegin begin = begin_pass();
   Pass& pass = passes_.at(place);
   if (pass.output.requires_grad()) {
     std::optional<parallel::PutOff> put_off;
@@ -151,16 +163,16 @@ void Executor::backward(Place place, bool puts_weights_off) {
     passes_.erase(place);
     --kept_;
   }
-  seen_.busy += busy.seconds();
+  end_pass(index, begin);
   seen_.seconds.backward += watch_.lap();
 }
 
 void Executor::backward_weights(Place place) {
-  const Stopwatch busy;
+  const PassBegin begin = begin_pass();
   passes_.at(place).weights.run();
   passes_.erase(place);
   --kept_;
-  seen_.busy += busy.seconds();
+  end_pass(place.second, begin);
   seen_.seconds.backward += watch_.lap();
 }
 

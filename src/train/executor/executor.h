@@ -37,6 +37,7 @@ struct Execution {
   std::vector<SourceLoss> by_source;  // of the microbatches whose loss this rank computed
   PhaseSeconds seconds;               // data (collating), forward, backward
   double busy = 0;                    // [s] passes, without what they waited for
+  std::vector<double> microbatches;   // [s] passes of each, without waits inside them either
   double wall = 0;                    // [s] from the first action to the last
   int in_flight = 0;                  // most chunk activations kept at once
 };
@@ -71,6 +72,13 @@ class Executor {
   void forward(Place place);
   void backward(Place place, bool puts_weights_off);
   void backward_weights(Place place);
+  /// What the clocks said when a pass began.
+  struct PassBegin {
+    Stopwatch watch;
+    double waited = 0;  // for collectives, until then
+  };
+  [[nodiscard]] PassBegin begin_pass() const;
+  void end_pass(int microbatch, const PassBegin& begin);
   [[nodiscard]] at::Tensor sum_loss(Place place, const at::Tensor& hidden);
   void post_receive(parallel::Passed what, Place from, Place to);
   void send(parallel::Passed what, Place from, Place to);

@@ -32,6 +32,8 @@ TrainState restore_snapshot(Session& session, const std::string& checkpoint,
   load_checkpoint(checkpoint, list_parameters(*session.model), session.optimizer->state());
   session.optimizer->restore(state.optimizer_steps);
   session.loader->restore(state.loader, accepted);
+  if (session.planner && session.planner->correction() && !state.correction.empty())
+    session.planner->correction()->restore(parse_json(state.correction, checkpoint), checkpoint);
   return state;
 }
 

@@ -21,7 +21,8 @@ Json to_json(const TrainState& state) {
           {"target_tokens", state.target_tokens},
           {"train_seconds", state.train_seconds},
           {"wall_seconds", state.wall_seconds},
-          {"loader", data::to_json(state.loader)}};
+          {"loader", data::to_json(state.loader)},
+          {"correction", state.correction}};
 }
 
 TrainState train_state_from_json(const Json& json, const std::string& where) {
@@ -39,6 +40,7 @@ TrainState train_state_from_json(const Json& json, const std::string& where) {
     json.at("train_seconds").get_to(state.train_seconds);
     json.at("wall_seconds").get_to(state.wall_seconds);
     state.loader = data::loader_state_from_json(json.at("loader"), where);
+    state.correction = json.value("correction", std::string());
     return state;
   } catch (const Json::exception& error) {
     TRIB_RAISE(Fault::kInput, .what = "train: state of the run cannot be read", .where = where,

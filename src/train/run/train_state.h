@@ -19,6 +19,7 @@ struct TrainState {
   double train_seconds = 0;  // steps alone, over all parts of the run
   double wall_seconds = 0;   // with validation and checkpoints
   data::LoaderState loader;
+  std::string correction;  // of predicted costs, as JSON; empty without
 };
 
 [[nodiscard]] Json to_json(const TrainState& state);

@@ -97,6 +97,21 @@ class BalancedRanks(same_bits.SameBits):
             self.assertLess(line["balance"]["time"], 1.2)
             self.assertNotIn("vision", line["balance"])
 
+    def test_corrected_costs_change_the_arrangement_alone(self):
+        # Measuring begins after 20 steps; the ratios are in use before the last ones.
+        constant = ["schedule.decay=constant", "schedule.warmup_steps=0"]
+        plain = self.run_ranks("plain", RANKS, "run.steps=30", "batch.balance=none", *constant)
+        corrected = ["batch.correct_costs=true", *constant]
+        self.run_ranks("corrected", RANKS, "run.steps=26", *corrected)
+        lines = self.run_ranks("corrected", RANKS, "run.steps=30", "--resume", "auto", *corrected)
+        for line, wanted in zip(lines, plain, strict=True):
+            for key in ("samples", "tokens", "target_tokens"):
+                self.assertEqual(line[key], wanted[key])
+            self.assertAlmostEqual(line["loss"], wanted["loss"], delta=1e-3 * wanted["loss"])
+        newest = self.shared / "corrected/checkpoints/step-30"
+        states = [path.read_text() for path in newest.rglob("*.json")]
+        self.assertTrue(any("seconds_on" in text for text in states), list(newest.rglob("*")))
+
     def test_a_killed_run_goes_on_to_the_same_bits(self):
         for rank, section in ((1, "forward"), (0, "optimizer")):
             with self.subTest(section):
