@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -45,10 +46,10 @@ MeasuredBucket bucket_of(const PredictedBatch& batch, std::span<const std::int32
 std::vector<MeasuredBucket> list_buckets(const PredictedBatch& batch,
                                          const std::vector<Json>& parts, double scale) {
   std::vector<MeasuredBucket> buckets;
-  std::size_t replica = 0;
   for (const Json& part : parts) {
     if (part.is_null()) continue;  // not the first rank of a replica
-    const schedule::PackedBins& bins = batch.plan.microbatches.at(replica++);
+    const schedule::PackedBins& bins =
+        batch.plan.microbatches.at(part.at("replica").get<std::size_t>());
     const auto seconds = part.at("microbatches").get<std::vector<double>>();
     if (!part.at("as_planned").get<bool>() || std::ssize(seconds) < bins.bins()) continue;
     for (std::int64_t bin = 0; bin < bins.bins(); ++bin)
@@ -121,7 +122,10 @@ void CostCorrection::end_step(std::int64_t first_index, const PredictedBatch& ba
                               const MeasuredPart& own, const mesh::Mesh& mesh) {
   Json part = nullptr;
   if (mesh.leads_replica())
-    part = {{"microbatches", own.microbatches}, {"as_planned", own.as_planned}, {"step", own.step}};
+    part = {{"replica", mesh.data_index()},
+            {"microbatches", own.microbatches},
+            {"as_planned", own.as_planned},
+            {"step", own.step}};
   learn(batch, mesh.world().gather_text(part.dump()));
   const std::scoped_lock lock(mutex_);
   known_.insert_or_assign(first_index, std::make_shared<const Known>(Known{scale_, *newest_}));
