@@ -42,19 +42,26 @@ MeasuredBucket bucket_of(const PredictedBatch& batch, std::span<const std::int32
   return bucket;
 }
 
-/// Microbatches of all replicas as planned, each with its seconds.
+/// Microbatches of all replicas as planned, each with its seconds over all stages.
 std::vector<MeasuredBucket> list_buckets(const PredictedBatch& batch,
                                          const std::vector<Json>& parts, double scale) {
-  std::vector<MeasuredBucket> buckets;
+  const std::vector<schedule::PackedBins>& replicas = batch.plan.microbatches;
+  std::vector<std::vector<double>> seconds;
+  for (const schedule::PackedBins& bins : replicas) seconds.emplace_back(bins.bins());
+  std::vector<bool> is_known(replicas.size());
   for (const Json& part : parts) {
-    if (part.is_null()) continue;  // not the first rank of a replica
-    const schedule::PackedBins& bins =
-        batch.plan.microbatches.at(part.at("replica").get<std::size_t>());
-    const auto seconds = part.at("microbatches").get<std::vector<double>>();
-    if (!part.at("as_planned").get<bool>() || std::ssize(seconds) < bins.bins()) continue;
-    for (std::int64_t bin = 0; bin < bins.bins(); ++bin)
-      buckets.push_back(bucket_of(batch, bins.bin(bin), scale, seconds[bin]));
+    if (part.is_null()) continue;  // not the first rank of a stage
+    const auto replica = part.at("replica").get<std::size_t>();
+    const auto own = part.at("microbatches").get<std::vector<double>>();
+    is_known.at(replica) =
+        part.at("as_planned").get<bool>() && own.size() >= seconds[replica].size();
+    for (std::size_t bin = 0; bin < std::min(own.size(), seconds[replica].size()); ++bin)
+      seconds[replica][bin] += own[bin];
   }
+  std::vector<MeasuredBucket> buckets;
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica)
+    for (std::int64_t bin = 0; is_known[replica] && bin < replicas[replica].bins(); ++bin)
+      buckets.push_back(bucket_of(batch, replicas[replica].bin(bin), scale, seconds[replica][bin]));
   return buckets;
 }
 
@@ -121,7 +128,7 @@ std::vector<schedule::SampleLoad> CostCorrection::correct(
 void CostCorrection::end_step(std::int64_t first_index, const PredictedBatch& batch,
                               const MeasuredPart& own, const mesh::Mesh& mesh) {
   Json part = nullptr;
-  if (mesh.leads_replica())
+  if (mesh.leads_stage())
     part = {{"replica", mesh.data_index()},
             {"microbatches", own.microbatches},
             {"as_planned", own.as_planned},
