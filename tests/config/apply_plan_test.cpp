@@ -48,6 +48,14 @@ TEST(ApplyPlan, DecidesDegreesStagesAndBatch) {
   EXPECT_THAT(config.model.recompute, ElementsAre("backbone.mlp"));
   EXPECT_EQ(config.batch.global_samples, 32);
   EXPECT_EQ(config.batch.capacity_tokens.count, 2048);
+  EXPECT_EQ(config.batch.balance, Balance::kNone) << "the plan's, not the run's";
+  EXPECT_EQ(apply_plan(planned(R"({"batch": {"balance": "lpt"}})")).batch.balance, Balance::kLpt);
+}
+
+TEST(ApplyPlan, RefusesToCorrectCostsThatNothingIsBalancedBy) {
+  RunConfig config = planned("{}");
+  config.batch.correct_costs = true;
+  EXPECT_THROW((void)apply_plan(config), Error);
 }
 
 TEST(ApplyPlan, LeavesARunWithoutPlanAlone) {

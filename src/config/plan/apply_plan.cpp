@@ -93,6 +93,11 @@ RunConfig apply_plan(RunConfig config) {
   for (const ModulePlan& module : plan.modules) check_module(module, *backbone, limits);
   for (const EdgePlan& edge : plan.edges)
     limits.require(edge.via == EdgeVia::kExchange, edge.from, "via", "pool", "exchange");
+  if (config.batch.correct_costs && plan.batch.balance == Balance::kNone)
+    problems.add({.what = "train: costs are corrected that the plan balances nothing by",
+                  .where = str(path, " batch.balance"),
+                  .found = "none, and batch.correct_costs true",
+                  .expected = "lpt or lpt_2d, or batch.correct_costs false"});
   problems.raise_if_any("plan of the run");
 
   ParallelSection& parallel = config.parallel;
@@ -115,6 +120,7 @@ RunConfig apply_plan(RunConfig config) {
   config.batch.global_samples = plan.batch.global_samples;
   config.batch.capacity_tokens = plan.batch.capacity_tokens;
   config.batch.packing = plan.batch.packing;
+  config.batch.balance = plan.batch.balance;
   check_combinations(config, {}, problems);
   problems.raise_if_any(path);
   return config;
