@@ -26,7 +26,9 @@ Batch make_batch(std::int64_t step) {
   RandomStream random(3, "batch", static_cast<std::uint64_t>(step));
   for (std::int64_t i = 0; i < kSamples; ++i) {
     const std::int64_t side = random.between(0, 2) == 0 ? 0 : 4 * random.between(1, 3);
-    SampleShape shape{.tokens = {32 * random.between(1, 3)}, .target_tokens = {8}};
+    SampleShape shape;
+    shape.tokens = {32 * random.between(1, 3)};
+    shape.target_tokens = {8};
     if (side > 0) shape.images.push_back({1, side, side});
     const schedule::SampleLoad load{.tokens = shape.tokens,
                                     .vision = {side * side * 1000},
