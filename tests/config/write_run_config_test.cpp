@@ -71,6 +71,7 @@ RunConfig random_config(std::mt19937_64& random) {
   if (below(2) == 1) config.parallel.cp = {0};  // auto
   if (config.model.recompute.front().starts_with(config.model.offload.front()))
     config.model.offload.clear();
+  if (config.batch.balance == Balance::kNone) config.batch.correct_costs = false;
   config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";

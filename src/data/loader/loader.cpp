@@ -1,11 +1,11 @@
 #include "data/loader/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <stop_token>
 #include <thread>
@@ -19,7 +19,6 @@
 
 namespace tributary::data {
 namespace {
-
 constexpr std::int64_t kMostReplacements = 100;  // for one sample, in a row
 
 /// Where sample `index` comes from.
@@ -381,9 +380,8 @@ void Loader::Impl::restore(const LoaderState& saved, std::span<const std::string
 }
 
 std::int64_t Loader::Impl::records() const {
-  std::int64_t all = 0;
-  for (const auto& source : sources_) all += source->train_size();
-  return all;
+  return std::transform_reduce(sources_.begin(), sources_.end(), std::int64_t{0}, std::plus<>(),
+                               [](const auto& source) { return source->train_size(); });
 }
 
 Loader::Loader(const LoaderOptions& options, const SampleEncoder& encoder)
