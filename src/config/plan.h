@@ -79,6 +79,7 @@ struct Plan {
   std::vector<EdgePlan> edges;
   BatchPlan batch;
   PredictedPlan predicted;
+  std::string model = {};  // directory of a config.json, or a module graph; from the plan's folder
 
   /// nullptr when there is none of that name.
   [[nodiscard]] const ModulePlan* find(std::string_view name) const;

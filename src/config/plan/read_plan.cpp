@@ -133,6 +133,7 @@ Plan parse_plan(std::string_view text, const std::string& where) {
   for (ArtifactObject& edge : root.items("edges")) plan.edges.push_back(read_edge(std::move(edge)));
   plan.batch = read_batch(root.object("batch", true));
   plan.predicted = read_predicted(root.object("predicted", false));
+  plan.model = root.text("model", "");
   root.refuse_unknown();
   problems.raise_if_any(where);
   check_plan(plan, where);

@@ -48,6 +48,7 @@ std::string write_plan(const Plan& plan) {
   json["predicted"] = {{"step_ns", plan.predicted.step.count},
                        {"lower_bound_ns", plan.predicted.lower_bound.count},
                        {"peak_bytes", peaks}};
+  if (!plan.model.empty()) json["model"] = plan.model;
   return json.dump(2) + "\n";
 }
 

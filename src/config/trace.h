@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/units.h"
+
+namespace tributary::config {
+
+/// Where a span runs on a lane; each is a line of its own.
+enum class TraceStream { kCompute, kMessages, kReduction };
+
+struct TraceSpan {
+  std::int64_t lane = 0;
+  TraceStream stream = TraceStream::kCompute;
+  std::string name = {};  // `F0.3`
+  std::string kind = {};  // forward, backward, weight, transfer, reduction, optimizer
+  Nanoseconds start = {};
+  Nanoseconds duration = {};
+  bool critical = false;  // on the chain that makes the step as long as it is
+
+  friend bool operator==(const TraceSpan&, const TraceSpan&) = default;
+};
+
+using NamedTimes = std::map<std::string, Nanoseconds>;
+using NamedBytes = std::map<std::string, Bytes>;
+
+/// The ranks that do the same: where their time goes, and what they hold at most.
+struct TraceLane {
+  std::string name = {};
+  std::string module = {};
+  std::int64_t ranks = 1;
+  Nanoseconds busy = {};
+  Nanoseconds communication = {};
+  Nanoseconds idle = {};
+  NamedTimes uses = {};  // the three, by cause; they add up to the step
+  Bytes peak = {};
+  NamedBytes peak_parts = {};                              // add up to the peak
+  std::vector<std::pair<Nanoseconds, Bytes>> memory = {};  // after each change
+
+  friend bool operator==(const TraceLane&, const TraceLane&) = default;
+};
+
+struct TraceSummary {
+  std::string source = "simulated";  // or measured
+  std::string plan = {};
+  std::string cluster = {};
+  std::int64_t steps = 1;
+  Nanoseconds step = {};         // that the trace shows
+  NamedTimes distribution = {};  // mean, deviation, least, median, percentile_95, largest
+  Nanoseconds lower_bound = {};
+  std::int64_t ranks = 0;
+  double idle_share = 0;
+  double mfu = 0;
+  std::string mfu_formula = {};
+  NamedTimes critical_path = {};   // by kind; adds up to the step
+  std::string out_of_memory = {};  // empty when the plan fits
+  bool outside_grid = false;       // of a measured profile
+  std::int64_t failures = 0;
+  double goodput = 1;
+
+  friend bool operator==(const TraceSummary&, const TraceSummary&) = default;
+};
+
+/// What ran when, in one step: docs/formats/trace.md.
+struct Trace {
+  TraceSummary summary;
+  std::vector<TraceLane> lanes;
+  std::vector<TraceSpan> spans;  // of the first lanes, ascending by lane and start
+
+  friend bool operator==(const Trace&, const Trace&) = default;
+};
+
+inline constexpr std::string_view kTraceFormat = "tributary.trace/1";
+
+/// errors: Fault::kInput that lists everything wrong by file and key path
+[[nodiscard]] Trace parse_trace(std::string_view text, const std::string& where);
+[[nodiscard]] Trace read_trace(const std::string& path);
+
+/// JSON of the Chrome trace format, which Perfetto opens; reads back to the same trace.
+[[nodiscard]] std::string write_trace(const Trace& trace);
+
+/// The summary block alone.
+[[nodiscard]] std::string write_summary(const Trace& trace);
+
+}  // namespace tributary::config
