@@ -1,0 +1,200 @@
+#include "plan/shapes/deal_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "schedule/balance/balance.h"
+
+namespace tributary::plan {
+namespace {
+
+constexpr std::int64_t kTilePatches = 729;
+
+double between(RandomStream& random, double low, double high) {
+  return low + (high - low) * random.uniform();
+}
+std::int64_t whole(double value) { return static_cast<std::int64_t>(std::floor(value)); }
+
+SampleSize draw_sample(RandomStream& random) {
+  const std::int64_t text = whole(std::exp(between(random, std::log(40.0), std::log(500.0))));
+  const std::uint64_t kind = random.below(46 + 19 + 60 + 60);
+  std::int64_t tiles = 0;
+  double tokens = 0;
+  if (kind < 46) {
+    tiles = 5;
+    tokens = 729 + 2187 * between(random, 0.7, 1.33);
+  } else if (kind < 46 + 19) {
+    const std::int64_t grid = random.between(6, 25);
+    tiles = grid + 1;
+    tokens =
+        729 + static_cast<double>(std::min<std::int64_t>(9, grid)) * 729 * between(random, 0.75, 1);
+  } else if (kind < 46 + 19 + 60) {
+    tiles = std::min<std::int64_t>(16, 2 + whole(-2.2 * std::log(1 - random.uniform())));
+    tokens = 730 * static_cast<double>(tiles);
+  } else {
+    tiles = random.between(4, 31);
+    tokens = 210 * static_cast<double>(tiles);
+  }
+  return {.tokens = whole(tokens) + text, .patches = tiles * kTilePatches, .items = tiles};
+}
+
+void add(MicrobatchShape& to, const SampleSize& sample) {
+  const auto tokens = static_cast<double>(sample.tokens);
+  to.backbone.tokens += tokens;
+  to.backbone.squared_tokens += tokens * tokens;
+  to.backbone.sequences += 1;
+  if (sample.items == 0) return;
+  const auto patches = static_cast<double>(sample.patches);
+  to.encoder.tokens += patches;
+  to.encoder.squared_tokens += patches * patches / static_cast<double>(sample.items);
+  to.encoder.sequences += sample.items;
+}
+
+MicrobatchShape empty_shape() {
+  MicrobatchShape shape;
+  shape.backbone.sequences = shape.encoder.sequences = 0;
+  return shape;
+}
+
+/// Which bucket each sample goes to.
+std::vector<std::int32_t> buckets_of(const config::BatchPlan& batch, std::int64_t buckets,
+                                     std::span<const SampleSize> samples) {
+  std::vector<std::int32_t> bucket(samples.size());
+  if (batch.balance == config::Balance::kNone) {
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      bucket[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % buckets);
+    return bucket;
+  }
+  const std::int64_t dimensions = batch.balance == config::Balance::kLpt2d ? 2 : 1;
+  double tokens = 0;
+  double patches = 0;
+  for (const SampleSize& sample : samples) {
+    tokens += static_cast<double>(sample.tokens);
+    patches += static_cast<double>(sample.patches);
+  }
+  // Both dimensions count in millionths of their mean bucket, so that they can be compared.
+  const auto scaled = [&](std::int64_t load, double total) {
+    return total <= 0 ? std::int64_t{0}
+                      : std::llround(1e6 * static_cast<double>(load) *
+                                     static_cast<double>(buckets) / total);
+  };
+  std::vector<std::int64_t> loads;
+  for (const SampleSize& sample : samples) {
+    loads.push_back(scaled(sample.tokens, tokens));
+    if (dimensions == 2) loads.push_back(scaled(sample.patches, patches));
+  }
+  return schedule::balance({.buckets = buckets, .dimensions = dimensions, .loads = loads})
+      .bucket_of;
+}
+
+/// The samples of one round to an encoder's replicas, by patches.
+void deal_round(std::span<const SampleSize> samples, std::vector<int> members, int microbatch,
+                std::vector<std::vector<MicrobatchShape>>& replicas) {
+  std::stable_sort(members.begin(), members.end(),
+                   [&](int a, int b) { return samples[a].patches > samples[b].patches; });
+  for (const int member : members) {
+    std::size_t least = 0;
+    for (std::size_t replica = 1; replica < replicas.size(); ++replica)
+      if (replicas[replica][microbatch].encoder.tokens < replicas[least][microbatch].encoder.tokens)
+        least = replica;
+    add(replicas[least][microbatch], samples[member]);
+  }
+}
+
+}  // namespace
+
+std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std::int64_t count) {
+  std::vector<SampleSize> samples;
+  for (std::int64_t i = 0; i < count; ++i) {
+    RandomStream random(seed, "mixture", step, static_cast<std::uint64_t>(i));
+    samples.push_back(draw_sample(random));
+  }
+  return samples;
+}
+
+RecordedSizes sizes_of(const config::ShapeHistogram& histogram) {
+  RecordedSizes recorded;
+  for (const config::ShapeBin& bin : histogram.bins) {
+    SampleSize size{.tokens = bin.shape.tokens.count};
+    for (const Grid& image : bin.shape.images) {
+      size.patches += image.patches();
+      ++size.items;
+    }
+    for (const Grid& video : bin.shape.videos) {
+      size.patches += video.patches();
+      size.items += video.time;
+    }
+    recorded.sizes.push_back(size);
+    recorded.times.push_back(bin.samples);
+  }
+  return recorded;
+}
+
+std::vector<SampleSize> draw_recorded(const RecordedSizes& recorded, std::uint64_t seed,
+                                      std::uint64_t step, std::int64_t count) {
+  TRIB_REQUIRE(!recorded.sizes.empty(), .what = "plan: no sample sizes to draw from");
+  TRIB_CHECK(recorded.times.empty() || recorded.times.size() == recorded.sizes.size(),
+             .what = "plan: times are not given for each size", .found = str(recorded.times.size()),
+             .expected = str(recorded.sizes.size()));
+  std::vector<std::uint64_t> until;  // [sizes] draws below this are of the size or one before it
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < recorded.sizes.size(); ++i) {
+    total += recorded.times.empty() ? 1 : static_cast<std::uint64_t>(recorded.times[i]);
+    until.push_back(total);
+  }
+  std::vector<SampleSize> samples;
+  for (std::int64_t i = 0; i < count; ++i) {
+    RandomStream random(seed, "recorded", step, static_cast<std::uint64_t>(i));
+    const auto drawn = std::upper_bound(until.begin(), until.end(), random.below(total));
+    samples.push_back(recorded.sizes[drawn - until.begin()]);
+  }
+  return samples;
+}
+
+StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipeline,
+                        std::span<const SampleSize> samples) {
+  std::size_t backbone = 0;
+  while (pipeline.modules[backbone].name != "backbone") ++backbone;
+  const int microbatches = pipeline.microbatches;
+  const int replicas = pipeline.modules[backbone].replicas;
+  const std::int64_t buckets = std::int64_t{1} * microbatches * replicas;
+  TRIB_REQUIRE(std::ssize(samples) >= buckets, .what = "plan: samples do not fill the microbatches",
+               .where = "batch.global_samples", .found = str(samples.size()),
+               .expected = str("at least ", buckets, ": ", microbatches, " microbatches of ",
+                               replicas, " replicas"));
+  const std::vector<std::int32_t> bucket = buckets_of(plan.batch, buckets, samples);
+  StepShapes shapes;
+  for (const schedule::PipelineModule& module : pipeline.modules)
+    shapes.emplace_back(
+        static_cast<std::size_t>(module.replicas),
+        std::vector<MicrobatchShape>(static_cast<std::size_t>(microbatches), empty_shape()));
+  std::vector<std::vector<int>> rounds(static_cast<std::size_t>(microbatches));
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const int round = bucket[i] / replicas;
+    add(shapes[backbone][bucket[i] % replicas][round], samples[i]);
+    rounds[round].push_back(static_cast<int>(i));
+  }
+  for (std::size_t module = 0; module < shapes.size(); ++module) {
+    if (module == backbone) continue;
+    for (int round = 0; round < microbatches; ++round)
+      deal_round(samples, rounds[round], round, shapes[module]);
+  }
+  return shapes;
+}
+
+StepShapes full_microbatches(const config::Plan& plan, const schedule::Pipeline& pipeline) {
+  const auto tokens = static_cast<double>(plan.batch.capacity_tokens.count);
+  MicrobatchShape shape = empty_shape();
+  shape.backbone = {.tokens = tokens, .squared_tokens = tokens * tokens, .sequences = 1};
+  StepShapes shapes;
+  for (const schedule::PipelineModule& module : pipeline.modules)
+    shapes.emplace_back(
+        static_cast<std::size_t>(module.replicas),
+        std::vector<MicrobatchShape>(static_cast<std::size_t>(pipeline.microbatches), shape));
+  return shapes;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "config/plan.h"
+#include "config/shape_histogram.h"
+#include "plan/simulate/stage_costs.h"
+
+namespace tributary::plan {
+
+/// The size of one sample: what the backbone and the encoder see of it.
+struct SampleSize {
+  std::int64_t tokens = 1;   // backbone positions
+  std::int64_t patches = 0;  // of all its media, before merging
+  std::int64_t items = 0;    // images, frames: patches attend within one
+
+  friend bool operator==(const SampleSize&, const SampleSize&) = default;
+};
+
+/// Draws samples of single photos, documents, groups of pictures and videos.
+///
+/// shape:  `count` samples; the same for the same seed and step
+/// source: planning.md section 15.2 (46 : 19 : 60 : 60); a tile is 729 patches
+[[nodiscard]] std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step,
+                                                   std::int64_t count);
+
+/// Sizes seen in a data set, and how often each.
+struct RecordedSizes {
+  std::vector<SampleSize> sizes = {};
+  std::vector<std::int64_t> times = {};  // [sizes]; empty: once each
+};
+
+/// The sizes of a histogram: images and the frames of videos are items.
+[[nodiscard]] RecordedSizes sizes_of(const config::ShapeHistogram& histogram);
+
+/// Draws from recorded sizes, as often as they were seen.
+///
+/// errors: Fault::kInput when nothing is recorded
+[[nodiscard]] std::vector<SampleSize> draw_recorded(const RecordedSizes& recorded,
+                                                    std::uint64_t seed, std::uint64_t step,
+                                                    std::int64_t count);
+
+/// The microbatches of one step: [modules of the pipeline][replicas][microbatches].
+using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
+
+/// Deals samples as the plan's batch section says: to the buckets of the backbone's replicas and
+/// microbatches, and the samples of a round to the replicas of each encoder, the largest first to
+/// the one with the least.
+///
+/// errors: Fault::kInput when the samples do not fill every microbatch
+/// source: planning.md sections 3.7 and 6
+[[nodiscard]] StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipeline,
+                                      std::span<const SampleSize> samples);
+
+/// Every microbatch is one full sequence of the capacity; encoders have nothing to do.
+[[nodiscard]] StepShapes full_microbatches(const config::Plan& plan,
+                                           const schedule::Pipeline& pipeline);
+
+}  // namespace tributary::plan

@@ -1,0 +1,156 @@
+#include "plan/simulate/lane_memory.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/error.h"
+
+namespace tributary::plan {
+namespace {
+
+using schedule::Op;
+
+struct Change {
+  Nanoseconds time;
+  int order = 0;  // at the same time what is freed goes first
+  Bytes activations;
+  Bytes features;
+};
+
+/// The changes of one lane, in the order of time.
+class LaneChanges {
+ public:
+  LaneChanges(const StepProgram& program, const StepLoad& load, const StepTimes& times,
+              std::span<const StageCost> costs, int lane)
+      : program_(program), load_(load), times_(times), costs_(costs), of_(program.map().at(lane)) {
+    for (int action = program.first_action(lane); action < program.first_action(lane + 1); ++action)
+      if (program.kind(action) == StepKind::kPass) add_pass(action);
+    std::stable_sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
+      return std::tie(a.time, a.order) < std::tie(b.time, b.order);
+    });
+  }
+  [[nodiscard]] const std::vector<Change>& list() const { return changes_; }
+
+ private:
+  void hold(Nanoseconds from, Bytes activations, Bytes features = {}) {
+    changes_.push_back(
+        {.time = from, .order = 1, .activations = activations, .features = features});
+  }
+  void free(Nanoseconds at, Bytes activations, Bytes features = {}) {
+    changes_.push_back({.time = at,
+                        .order = 0,
+                        .activations = Bytes{} - activations,
+                        .features = Bytes{} - features});
+  }
+
+  void add_pass(int action) {
+    const StageCost& cost = costs_[action];
+    const ActionTimes& at = times_.actions[action];
+    const schedule::Action& pass = program_.action(action);
+    for (const int message : program_.messages_of(action)) {
+      // What came along an edge waits from its arrival until its pass ends.
+      if (program_.channels()[program_.messages()[message].channel].edge < 0) continue;
+      const Bytes bytes = load_.bytes_of(program_, message);
+      hold(times_.messages[message].arrived, {}, bytes);
+      free(at.end, {}, bytes);
+    }
+    const int virtual_stage = program_.map().virtual_stage(of_.module, of_.stage, pass.chunk);
+    const bool has_backward = program_.map().has_backward(of_.module, virtual_stage);
+    const bool trains = program_.pipeline().modules[of_.module].has_weights_of(virtual_stage);
+    switch (pass.op) {
+      case Op::kForward:
+        hold(at.start, cost.kept);
+        if (!has_backward) free(at.end, cost.kept);
+        break;
+      case Op::kBackward:
+        hold(at.start, cost.backward_peak);
+        free(at.end, cost.kept + cost.backward_peak);
+        break;
+      case Op::kBackwardInput:
+        hold(at.start, cost.backward_peak);
+        free(at.end, cost.kept + cost.backward_peak);
+        if (trains) hold(at.end, cost.kept_after_input_gradient);
+        break;
+      default:
+        free(at.end, cost.kept_after_input_gradient);
+        break;
+    }
+  }
+
+  const StepProgram& program_;
+  const StepLoad& load_;
+  const StepTimes& times_;
+  std::span<const StageCost> costs_;
+  schedule::Lane of_;
+  std::vector<Change> changes_;
+};
+
+LaneMemory fixed_memory(const StepProgram& program, const StageCosts& costs, int lane) {
+  LaneMemory memory;
+  const schedule::Lane of = program.map().at(lane);
+  for (int chunk = 0; chunk < program.pipeline().modules[of.module].chunks; ++chunk) {
+    const StageState state =
+        costs.state(of.module, program.map().virtual_stage(of.module, of.stage, chunk));
+    memory.parameters += state.parameters;
+    memory.gradients += state.gradients;
+    memory.optimizer += state.optimizer;
+    memory.gathered = std::max(memory.gathered, state.gathered);
+  }
+  return memory;
+}
+
+/// Posted receives and sends that the other side has not taken hold a buffer each: the largest
+/// message of each channel, as often as it may be under way.
+void add_buffers(const StepProgram& program, const StepLoad& load,
+                 std::vector<LaneMemory>& memory) {
+  for (const Channel& channel : program.channels()) {
+    if (channel.messages == 0 || channel.edge >= 0) continue;
+    const std::int64_t held = std::min(channel.messages, program.send_buffers());
+    Bytes largest;
+    for (int i = 0; i < channel.messages; ++i)
+      largest = std::max(largest, load.bytes_of(program, channel.first_message + i));
+    const Bytes bytes = largest * held;
+    memory[channel.from].buffers += bytes;
+    memory[channel.to].buffers += bytes;
+  }
+}
+
+}  // namespace
+
+std::vector<LaneMemory> follow_memory(const StepProgram& program, const StepLoad& load,
+                                      const StepTimes& times, const StageCosts& costs,
+                                      std::span<const StageCost> pass_costs,
+                                      std::vector<std::vector<MemoryPoint>>* points) {
+  TRIB_CHECK(times.blocked.empty() && std::ssize(pass_costs) == program.actions(),
+             .what = "plan: memory of a step that cannot be followed",
+             .found = str(times.blocked.size(), " blocked lanes, ", pass_costs.size(), " costs"));
+  std::vector<LaneMemory> memory;
+  for (int lane = 0; lane < program.lanes(); ++lane)
+    memory.push_back(fixed_memory(program, costs, lane));
+  add_buffers(program, load, memory);
+  for (int lane = 0; lane < program.lanes(); ++lane) {
+    LaneMemory& of = memory[lane];
+    const Bytes fixed = of.total();
+    Bytes activations;
+    Bytes features;
+    Bytes most;
+    if (points != nullptr) points->push_back({{.time = {}, .bytes = fixed}});
+    const LaneChanges changes(program, load, times, pass_costs, lane);
+    for (const Change& change : changes.list()) {
+      activations += change.activations;
+      features += change.features;
+      if (activations + features > most) {
+        most = activations + features;
+        of.activations = activations;
+        of.features = features;
+        of.peak_at = change.time;
+      }
+      if (points == nullptr) continue;
+      if (points->back().back().time == change.time) points->back().pop_back();
+      points->back().push_back({.time = change.time, .bytes = fixed + activations + features});
+    }
+  }
+  return memory;
+}
+
+}  // namespace tributary::plan

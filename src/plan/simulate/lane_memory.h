@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "plan/simulate/stage_costs.h"
+#include "plan/simulate/step_times.h"
+
+namespace tributary::plan {
+
+/// What the ranks of one lane hold at most.
+struct LaneMemory {
+  Bytes parameters;
+  Bytes gradients;
+  Bytes optimizer;
+  Bytes gathered;     // sharded parameters that are whole meanwhile
+  Bytes buffers;      // of messages
+  Bytes activations;  // at the moment of the peak
+  Bytes features;     // that wait, at that moment
+  Nanoseconds peak_at;
+
+  [[nodiscard]] Bytes total() const {
+    return parameters + gradients + optimizer + gathered + buffers + activations + features;
+  }
+};
+
+/// Bytes after something changed, for a chart.
+struct MemoryPoint {
+  Nanoseconds time;
+  Bytes bytes;
+};
+
+/// Follows activations and waiting features of every lane through a step.
+///
+/// shape:  costs [actions], of passes; points, where they are wanted, [lanes]
+/// source: parallelism.md section 6.10 for what F, B and W keep
+[[nodiscard]] std::vector<LaneMemory> follow_memory(const StepProgram& program,
+                                                    const StepLoad& load, const StepTimes& times,
+                                                    const StageCosts& costs,
+                                                    std::span<const StageCost> pass_costs,
+                                                    std::vector<std::vector<MemoryPoint>>* points);
+
+}  // namespace tributary::plan

@@ -1,0 +1,113 @@
+#include "plan/simulate/plan_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/error.h"
+
+namespace tributary::plan {
+namespace {
+
+/// Ports that lanes use, made when the first message needs one.
+class Ports {
+ public:
+  explicit Ports(Network& network) : network_(network) {}
+  int port(int lane, std::size_t level, bool is_exit, double bytes_per_ns) {
+    const auto [found, is_new] =
+        index_.try_emplace({lane, level, is_exit}, static_cast<int>(network_.bytes_per_ns.size()));
+    if (is_new) network_.bytes_per_ns.push_back(bytes_per_ns);
+    return found->second;
+  }
+
+ private:
+  Network& network_;
+  std::map<std::tuple<int, std::size_t, bool>, int> index_;
+};
+
+/// The first rank of each lane.
+std::vector<std::int64_t> first_ranks(const config::Plan& plan, const StepProgram& program) {
+  std::vector<std::int64_t> ranks;
+  for (int lane = 0; lane < program.lanes(); ++lane) {
+    const schedule::Lane of = program.map().at(lane);
+    const config::ModulePlan& module = *plan.find(program.pipeline().modules[of.module].name);
+    const std::int64_t replica = of.replica;
+    const std::int64_t index = rank_of(module.mesh, {.pp = of.stage,
+                                                     .dp_replicate = replica / module.mesh.dp_shard,
+                                                     .dp_shard = replica % module.mesh.dp_shard});
+    ranks.push_back(module.ranks[index]);
+  }
+  return ranks;
+}
+
+/// The ranks that share one list: their bytes are counted by rank.
+std::int64_t ranks_of_lane(const config::Plan& plan, const StepProgram& program, int module) {
+  const config::MeshShape& mesh = plan.find(program.pipeline().modules[module].name)->mesh;
+  return mesh.cp * mesh.ulysses * mesh.tp;
+}
+
+/// The innermost level that joins two devices.
+std::size_t level_between(const config::Cluster& cluster, std::int64_t a, std::int64_t b) {
+  for (std::size_t level = 0; level + 1 < cluster.levels.size(); ++level)
+    if (a / cluster.levels[level].ranks == b / cluster.levels[level].ranks) return level;
+  return cluster.levels.size() - 1;
+}
+
+bool is_in_pool(const config::Plan& plan, const StepProgram& program, const Channel& channel) {
+  if (channel.op != schedule::Op::kSendFeatures) return false;
+  const schedule::PipelineEdge& edge = program.pipeline().edges[channel.edge];
+  return plan.find(program.pipeline().modules[edge.from].name)->placement ==
+         config::Placement::kFlow;
+}
+
+}  // namespace
+
+Network network_of(const config::Plan& plan, const config::Cluster& cluster,
+                   const StepProgram& program, const ReplicaFolding& folding,
+                   const NetworkOptions& options) {
+  std::int64_t most = -1;
+  for (const config::ModulePlan& module : plan.modules)
+    for (const std::int64_t rank : module.ranks) most = std::max(most, rank);
+  TRIB_REQUIRE(most < cluster.devices, .what = "plan: cluster is too small for the plan",
+               .where = "cluster.devices", .found = str(cluster.devices, " devices"),
+               .expected = str("at least ", most + 1));
+  TRIB_REQUIRE(!cluster.levels.empty(), .what = "plan: cluster has no links",
+               .where = "cluster.levels", .expected = "at least one level");
+  const std::vector<std::int64_t> ranks = first_ranks(plan, program);
+  Network network;
+  network.overlap_slowdown = options.share_links ? cluster.device.overlap_slowdown : 1;
+  Ports ports(network);
+  for (const Channel& channel : program.channels()) {
+    const std::size_t level = level_between(cluster, ranks[channel.from], ranks[channel.to]);
+    const config::LinkLevel& link = cluster.levels[level];
+    TRIB_REQUIRE(std::isfinite(link.bytes_per_s) && link.bytes_per_s > 0,
+                 .what = "plan: link has no bandwidth",
+                 .where = str("cluster.levels.", level, ".bytes_per_s"),
+                 .found = str(link.bytes_per_s), .expected = "a finite number above 0");
+    const double rate = link.bytes_per_s / 1e9;
+    // A folded replica exchanges features with all replicas that its partner stands for.
+    double entries = 1;
+    std::int64_t messages = 1;
+    if (channel.edge >= 0) {
+      const int from = program.map().at(channel.from).module;
+      const int to = program.map().at(channel.to).module;
+      const auto givers = std::int64_t{folding.stands_for[from]};
+      const auto takers = std::int64_t{folding.stands_for[to]};
+      entries = static_cast<double>(givers * ranks_of_lane(plan, program, from)) /
+                static_cast<double>(takers * ranks_of_lane(plan, program, to));
+      messages = std::max(givers * program.pipeline().modules[from].replicas,
+                          takers * program.pipeline().modules[to].replicas);
+    }
+    Route route{.latency = {std::llround(1e9 * link.message_start_s) * messages},
+                .bytes_per_ns = rate / std::max(1.0, entries)};
+    if (is_in_pool(plan, program, channel)) route.capacity = options.pool_microbatches;
+    if (options.share_links) {
+      route.links = {{.link = ports.port(channel.from, level, true, rate)},
+                     {.link = ports.port(channel.to, level, false, rate), .weight = entries}};
+    }
+    network.routes.push_back(std::move(route));
+  }
+  return network;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/shapes/deal_samples.h"
+#include "plan/simulate/critical_path.h"
+#include "plan/simulate/disturbance.h"
+#include "plan/simulate/lane_memory.h"
+#include "plan/simulate/plan_network.h"
+#include "plan/simulate/step_bound.h"
+
+namespace tributary::plan {
+
+/// Where sample sizes come from. Nothing: every microbatch is a full sequence, all steps are equal.
+struct SampleSource {
+  enum class Kind { kFullMicrobatches, kMixture, kRecorded };
+  Kind kind = Kind::kFullMicrobatches;
+  RecordedSizes recorded = {};
+};
+
+struct SimulationOptions {
+  std::int64_t steps = 1;
+  std::uint64_t seed = 0;
+  SampleSource samples = {};
+  Disturbance disturbance = {};
+  NetworkOptions network = {};
+  schedule::Buffers buffers = {};
+  Nanoseconds scheduler = {};  // of the step plan; what a step does not hide is added to it
+};
+
+struct StepDistribution {
+  Nanoseconds mean;
+  Nanoseconds deviation;
+  Nanoseconds least;
+  Nanoseconds median;
+  Nanoseconds percentile_95;
+  Nanoseconds largest;
+};
+
+/// A plan that does not fit, with what it holds on the fullest rank.
+struct OutOfMemory {
+  std::string lane;
+  Bytes needed;
+  Bytes available;
+  LaneMemory memory;
+};
+
+/// Model FLOPs utilisation of the shown step.
+struct Utilisation {
+  double mfu = 0;
+  double flops = 0;  // of the step: forward, backward, weight gradients; no recompute, causal half
+  std::string formula;
+};
+
+/// What a plan does in some steps, and one of them, the median, in full.
+struct Simulation {
+  std::vector<Nanoseconds> steps = {};
+  StepDistribution distribution = {};
+  std::int64_t shown = 0;                     // the step that all of the following is of
+  std::int64_t ranks = 0;                     // of the plan
+  std::vector<std::int64_t> lane_ranks = {};  // [lanes] ranks that a simulated lane stands for
+  StepProgram program;
+  Network network = {};
+  StepLoad load = {};
+  StepTimes times = {};
+  std::vector<LaneAccount> accounts = {};                    // [lanes]
+  std::vector<LaneMemory> memory = {};                       // [lanes]
+  std::vector<std::vector<MemoryPoint>> memory_points = {};  // [lanes]
+  std::vector<PathPart> critical_path = {};
+  StepBound bound = {};
+  Utilisation utilisation = {};
+  FailureCost failures = {};
+  std::optional<OutOfMemory> out_of_memory = {};
+  bool outside_grid = false;
+};
+
+/// The pipeline that is simulated: replicas with equal inputs once.
+struct FoldedPipeline {
+  schedule::Pipeline pipeline;
+  ReplicaFolding folding;
+};
+/// Folds all replicas of each module into one where `all_equal`, none else.
+[[nodiscard]] FoldedPipeline fold_replicas(const schedule::Pipeline& pipeline, bool all_equal);
+
+/// Simulates steps of a plan.
+///
+/// errors: Fault::kInput naming key and value: a plan without action lists, a cluster that is too
+///         small, options out of range; a plan that does not fit in memory is a result
+/// cost:   a second for some ten million actions; equal replicas and steps are simulated once
+[[nodiscard]] Simulation simulate(const config::Plan& plan, const StageCosts& costs,
+                                  const config::Cluster& cluster,
+                                  const SimulationOptions& options = {});
+
+}  // namespace tributary::plan

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <vector>
+
+#include "core/units.h"
+#include "plan/simulate/step_program.h"
+
+namespace tributary::plan {
+
+/// What the actions of one step take.
+struct StepLoad {
+  std::vector<Nanoseconds> duration;  // [actions]; of sends, receives and hand-overs not read
+  std::vector<Nanoseconds> exposed;   // [actions] part of it that is communication; empty: none
+  std::vector<Bytes> bytes;           // [messages]; empty: those of the lists
+
+  [[nodiscard]] Bytes bytes_of(const StepProgram& program, int message) const {
+    return bytes.empty() ? program.bytes_of(message) : bytes[message];
+  }
+};
+
+/// A part of a way that messages share.
+struct LinkUse {
+  int link = 0;
+  double weight = 1;  // bytes that cross the link for each byte of the message
+};
+
+/// How messages of one channel travel. A message takes latency + bytes / rate when it is alone.
+struct Route {
+  Nanoseconds latency = {};
+  double bytes_per_ns = 0;  // of a message that has the way to itself; 0: bytes take no time
+  std::vector<LinkUse> links = {};
+  int capacity = 0;  // messages that a pool keeps; 0: no pool, the receiver has buffers
+};
+
+/// The ways of all channels.
+struct Network {
+  std::vector<Route> routes;         // [channels]
+  std::vector<double> bytes_per_ns;  // [links] shared by all messages on them, max-min fair
+  double overlap_slowdown = 1;       // of a pass beside a gradient reduction of its lane
+
+  /// Nothing is shared, so that a message takes as long whatever else happens.
+  [[nodiscard]] bool is_unshared() const { return bytes_per_ns.empty() && overlap_slowdown <= 1; }
+};
+
+/// Time that a message takes alone.
+[[nodiscard]] Nanoseconds travel_time(const Route& route, Bytes bytes);
+
+/// errors: Fault::kInput naming what is not a size, not finite, or below 0
+void check_load(const StepProgram& program, const StepLoad& load, const Network& network);
+
+}  // namespace tributary::plan

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/units.h"
+#include "plan/simulate/step_load.h"
+
+namespace tributary::plan {
+
+inline constexpr Nanoseconds kNever{-1};
+
+/// When one action runs. A lane is free again at the end; a reduction holds no lane: it starts and
+/// ends on the collective stream.
+struct ActionTimes {
+  Nanoseconds reached = kNever;  // the lane is done with all before it
+  Nanoseconds start = kNever;
+  Nanoseconds end = kNever;
+};
+
+struct MessageTimes {
+  Nanoseconds given = kNever;    // by the sender
+  Nanoseconds posted = kNever;   // by the receiver; with a pool: as given
+  Nanoseconds arrived = kNever;  // when the receiver may use it
+  Nanoseconds taken = kNever;    // when the pass that needs it starts
+
+  [[nodiscard]] Nanoseconds begun() const { return std::max(given, posted); }
+};
+
+/// A lane that cannot go on.
+struct BlockedAction {
+  int action = 0;
+  int message = -1;  // that it waits for; -1: other lanes at a meeting
+};
+
+/// What an engine finds.
+struct StepTimes {
+  Nanoseconds makespan = {};
+  std::vector<ActionTimes> actions;
+  std::vector<MessageTimes> messages;
+  std::vector<BlockedAction> blocked;  // empty unless the step never ends
+};
+
+/// Longest path: lanes keep their order and messages share nothing, so the order of evaluation does
+/// not matter.
+///
+/// errors: Fault::kBug when the network is shared
+/// cost:   O(actions + messages), some 10 ns each
+[[nodiscard]] StepTimes run_longest_path(const StepProgram& program, const StepLoad& load,
+                                         const Network& network);
+
+/// Event after event in time: messages share links max-min fair, passes slow down beside a
+/// reduction. Equal to run_longest_path where nothing is shared.
+///
+/// cost: O(log(lanes)) for each action, plus the flows of the links that a message meets
+[[nodiscard]] StepTimes run_events(const StepProgram& program, const StepLoad& load,
+                                   const Network& network);
+
+/// Runs one step by the engine that the network needs.
+///
+/// errors: Fault::kInput as check_load; a step that never ends is a result with `blocked`
+[[nodiscard]] StepTimes time_step(const StepProgram& program, const StepLoad& load,
+                                  const Network& network);
+
+/// `F0.1 of backbone replica 0 stage 1 waits for SF0.1 of ...; ...`
+[[nodiscard]] std::string describe_blocked(const StepProgram& program, const StepTimes& times);
+
+}  // namespace tributary::plan

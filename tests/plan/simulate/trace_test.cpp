@@ -1,0 +1,74 @@
+#include "config/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "plan/simulate/trace_of.h"
+#include "tests/plan/simulate/plan_case.h"
+
+namespace tributary::plan {
+namespace {
+
+config::Trace make_trace() {
+  const TableCosts costs(true);
+  return trace_of(simulate(vision_plan(), costs, small_cluster(8),
+                           {.steps = 3, .samples = {.kind = SampleSource::Kind::kMixture}}),
+                  "plan.json", "test");
+}
+
+TEST(Trace, ReadsBackWhatWasWritten) {
+  const config::Trace trace = make_trace();
+  EXPECT_EQ(config::parse_trace(config::write_trace(trace), "trace.json"), trace);
+}
+
+TEST(Trace, IsOfTheChromeFormat) {
+  const Json json = parse_json(config::write_trace(make_trace()), "trace.json",
+                               {.most_bytes = 1 << 28, .most_depth = 16});
+  ASSERT_TRUE(json["traceEvents"].is_array());
+  int spans = 0;
+  for (const Json& event : json["traceEvents"]) {
+    const std::string phase = event["ph"];
+    EXPECT_TRUE(phase == "X" || phase == "M" || phase == "C");
+    if (phase != "X") continue;
+    ++spans;
+    EXPECT_TRUE(event["ts"].is_number() && event["dur"].is_number());
+    EXPECT_GE(event["pid"].get<int>(), 0);
+  }
+  EXPECT_GT(spans, 100);
+}
+
+TEST(Trace, UsesAndPathAddUpToTheStep) {
+  const config::Trace trace = make_trace();
+  for (const config::TraceLane& lane : trace.lanes) {
+    Nanoseconds sum;
+    for (const auto& [use, time] : lane.uses) sum += time;
+    EXPECT_EQ(sum, trace.summary.step);
+    EXPECT_EQ((lane.busy + lane.communication + lane.idle), trace.summary.step);
+    Bytes bytes;
+    for (const auto& [part, of] : lane.peak_parts) bytes += of;
+    EXPECT_EQ(bytes, lane.peak);
+  }
+  Nanoseconds path;
+  for (const auto& [kind, time] : trace.summary.critical_path) path += time;
+  EXPECT_EQ(path, trace.summary.step);
+}
+
+TEST(Trace, NamesTheKeyOfWhatCannotBeRead) {
+  Json json = parse_json(config::write_trace(make_trace()), "t", {.most_bytes = 1 << 28});
+  json["summary"]["stpes"] = 1;
+  json["summary"]["step_ns"] = -4;
+  json["traceEvents"] = Json::array({{{"ph", "X"}, {"name", "F0.0"}, {"pid", 99}}});
+  EXPECT_THAT([&] { (void)config::parse_trace(json.dump(), "trace.json"); },
+              testing::ThrowsMessage<Error>(
+                  testing::AllOf(testing::HasSubstr("trace.json summary.step_ns"),
+                                 testing::HasSubstr("did you mean steps?"),
+                                 testing::HasSubstr("trace.json traceEvents.0.pid"))));
+  EXPECT_THAT([] { (void)config::parse_trace(R"({"format": "x"})", "trace.json"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("expected: tributary.trace/1")));
+}
+
+}  // namespace
+}  // namespace tributary::plan
