@@ -31,6 +31,8 @@ const std::vector<Command>& all_commands() {
       {"calibrate", "Fit the constants of a cluster to measured steps and all-reduces",
        declare_calibrate},
       {"predict", "Predict the step times of configurations on a cluster", declare_predict},
+      {"simulate", "Predict a plan's step on a cluster: time, memory, idle time and why",
+       declare_simulate},
       {"report", "Draw a run as one HTML file that needs nothing else", declare_report},
   };
   return commands;

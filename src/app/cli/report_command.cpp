@@ -7,28 +7,58 @@
 #include "core/error.h"
 
 namespace tributary::app {
+namespace {
+
+std::optional<RunPrediction> read_prediction(const std::filesystem::path& run,
+                                             const std::string& predicted) {
+  if (predicted.empty()) return std::nullopt;
+  RunPrediction prediction{.predicted = config::read_trace(predicted), .measured = std::nullopt};
+  const std::filesystem::path measured = run / "trace.json";
+  if (std::filesystem::exists(measured))
+    prediction.measured = config::read_trace(measured.string());
+  return prediction;
+}
+
+}  // namespace
+
 Run declare_report(Verb& verb) {
   struct Arguments {
     std::string run;
     std::string output;
+    std::string predicted;
     std::int64_t examples = 8;
   };
   const auto arguments = std::make_shared<Arguments>();
-  verb.positional("RUN_DIR", arguments->run, "directory of a run, for example runs/demo");
-  verb.option("-o,--output", arguments->output, "HTML file; default: RUN_DIR/report.html");
+  verb.positional("RUN_DIR", arguments->run,
+                  "directory of a run, for example runs/demo; or a trace, of `tributary simulate`");
+  verb.option("-o,--output", arguments->output,
+              "HTML file; default: RUN_DIR/report.html, or beside the trace");
+  verb.option("--predicted", arguments->predicted,
+              "trace of a simulation to draw the run over; RUN_DIR/trace.json, where the run left "
+              "one, is drawn beside it");
   verb.option("--examples", arguments->examples, "predictions shown of each source");
   verb.example("tributary report runs/demo");
+  verb.example("tributary report trace.json");
   return [arguments] {
     TRIB_REQUIRE(arguments->examples >= 0 && arguments->examples <= 1000,
                  .what = "report: value cannot be used", .where = "--examples",
                  .found = str(arguments->examples), .expected = "0 to 1000");
-    const RunRecord run = read_run(arguments->run);
-    const std::string path = arguments->output.empty()
-                                 ? (std::filesystem::path(arguments->run) / "report.html").string()
-                                 : arguments->output;
-    ReportLimits limits;
-    limits.examples_per_source = static_cast<std::size_t>(arguments->examples);
-    write_report_file(run, path, limits);
+    const std::filesystem::path run = arguments->run;
+    const bool is_trace = std::filesystem::is_regular_file(run);
+    const std::string path = !arguments->output.empty() ? arguments->output
+                             : is_trace
+                                 ? std::filesystem::path(run).replace_extension(".html").string()
+                                 : (run / "report.html").string();
+    if (is_trace) {
+      write_report_file(write_trace_report(config::read_trace(run.string()), run.string()), path);
+    } else {
+      ReportLimits limits;
+      limits.examples_per_source = static_cast<std::size_t>(arguments->examples);
+      const std::optional<RunPrediction> prediction = read_prediction(run, arguments->predicted);
+      write_report_file(
+          write_report(read_run(arguments->run), limits, prediction ? &*prediction : nullptr),
+          path);
+    }
     std::cout << path << "\n";
     return ExitCode::kDone;
   };

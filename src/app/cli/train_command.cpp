@@ -13,7 +13,7 @@ namespace {
 /// Draws the report of what there is, and says where to go from here.
 void finish_run(const std::string& run, ExitCode code) {
   const std::string report = run + "/report.html";
-  write_report_file(read_run(run), report);
+  write_report_file(write_report(read_run(run)), report);
   std::cout << "\nreport: " << report << "\n";
   if (code != ExitCode::kDone) return;
   std::cout << "ask the model:\n  tributary generate " << run

@@ -1,5 +1,6 @@
 #include "app/report/write_report.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "app/report/html.h"
 #include "app/report/page_assets.h"
 #include "app/report/sections.h"
+#include "app/report/trace_sections.h"
 #include "core/error.h"
 
 namespace tributary::app {
@@ -32,12 +34,34 @@ constexpr const char* kNavigation = R"(<nav><div class="wrap">
 </div></nav>
 )";
 
+std::string open_page(const std::string& name) {
+  return str(kHead, "<title>", html(name), " – Tributary</title>\n<style>\n", kPageStyle,
+             "</style>\n</head>\n<body>\n");
+}
+
+/// The steps after the first tenth, which warms up.
+MeasuredSteps measure(const RunRecord& run) {
+  std::vector<double> seconds;
+  for (const StepRecord& step : run.steps) {
+    double sum = 0;
+    for (const auto& [phase, part] : step.seconds) sum += part;
+    seconds.push_back(sum);
+  }
+  seconds.erase(seconds.begin(), seconds.begin() + std::ssize(seconds) / 10);
+  MeasuredSteps measured{.steps = std::ssize(seconds)};
+  if (run.summary) measured.peak_bytes = run.summary->peak_bytes.value_or(0);
+  if (seconds.empty()) return measured;
+  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  measured.median_seconds = *middle;
+  return measured;
+}
+
 }  // namespace
 
-std::string write_report(const RunRecord& run, const ReportLimits& limits) {
-  std::string page = kHead;
-  page += str("<title>", html(run.name), " – Tributary</title>\n<style>\n", kPageStyle,
-              "</style>\n</head>\n<body>\n", kNavigation, "<main class=\"wrap\">\n");
+std::string write_report(const RunRecord& run, const ReportLimits& limits,
+                         const RunPrediction* prediction) {
+  std::string page = str(open_page(run.name), kNavigation, "<main class=\"wrap\">\n");
   page += header_section(run);
   page +=
       "<noscript><p class=\"missing\">The charts need JavaScript; everything else is "
@@ -45,6 +69,10 @@ std::string write_report(const RunRecord& run, const ReportLimits& limits) {
   page += accuracy_section(run);
   page += learning_section(run);
   page += speed_section(run);
+  if (prediction != nullptr)
+    page += prediction_table(prediction->predicted, measure(run)) +
+            trace_sections(prediction->predicted,
+                           prediction->measured ? &*prediction->measured : nullptr);
   page += prediction_section(run, limits);
   page += incident_section(run);
   page += configuration_section(run);
@@ -57,10 +85,18 @@ std::string write_report(const RunRecord& run, const ReportLimits& limits) {
   return page;
 }
 
-void write_report_file(const RunRecord& run, const std::string& path, const ReportLimits& limits) {
+std::string write_trace_report(const config::Trace& trace, const std::string& name) {
+  return str(open_page(name), "<main class=\"wrap\">\n<header><p class=\"eyebrow\">",
+             html(trace.summary.source), " step</p><h1>", html(name), "</h1><p class=\"lead\">",
+             html(trace.summary.cluster), "</p></header>\n", trace_sections(trace, nullptr),
+             "</main>\n<footer class=\"wrap\">Written by <code>tributary report</code>. The page "
+             "holds all it shows and makes no request.</footer>\n</body>\n</html>\n");
+}
+
+void write_report_file(const std::string& page, const std::string& path) {
   const std::string part = path + ".part";
   std::ofstream file(part, std::ios::binary);
-  file << write_report(run, limits);
+  file << page;
   file.close();
   std::error_code failure;
   if (file) std::filesystem::rename(part, path, failure);

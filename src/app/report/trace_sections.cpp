@@ -1,0 +1,244 @@
+#include "app/report/trace_sections.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <set>
+
+#include "app/report/html.h"
+#include "core/text.h"
+#include "plan/simulate/lane_account.h"
+
+namespace tributary::app {
+namespace {
+
+using config::Trace;
+using config::TraceLane;
+using config::TraceSpan;
+using config::TraceStream;
+
+constexpr std::size_t kMostLanes = 16;
+constexpr std::size_t kMostSpans = 1500;  // of a lane
+constexpr double kWidth = 1000;
+constexpr double kRow = 16;
+constexpr double kLabel = 210;
+
+std::string duration(double seconds) {
+  if (seconds >= 10) return show_duration(seconds);
+  if (seconds >= 1) return str(std::setprecision(4), seconds, " s");
+  if (seconds >= 1e-3) return str(std::setprecision(4), 1e3 * seconds, " ms");
+  return str(std::setprecision(4), 1e6 * seconds, " us");
+}
+std::string seconds(Nanoseconds time) { return duration(1e-9 * double(time.count)); }
+
+std::string figure(const std::string& name, const std::string& value, const std::string& note) {
+  return str("<div class=\"figure\"><dt>", html(name), "</dt><dd>", html(value), "</dd>",
+             note.empty() ? "" : str("<p class=\"note\">", html(note), "</p>"), "</div>\n");
+}
+
+std::string number(double value) { return str(std::fixed, std::setprecision(2), value); }
+
+std::string rectangle(double x, double y, double width, double height, const std::string& kind,
+                      const std::string& title) {
+  return str("<rect class=\"k-", html(kind), "\" x=\"", number(x), "\" y=\"", number(y),
+             "\" width=\"", number(std::max(0.3, width)), "\" height=\"", number(height),
+             "\"><title>", html(title), "</title></rect>\n");
+}
+
+std::string label(double y, const std::string& text) {
+  return str("<text x=\"0\" y=\"", number(y), "\">", html(text), "</text>\n");
+}
+
+std::string open_svg(double height, const std::string& name) {
+  return str("<svg class=\"trace\" viewBox=\"0 0 ", number(kLabel + kWidth), " ", number(height),
+             "\" role=\"img\" aria-label=\"", html(name), "\">\n");
+}
+
+Nanoseconds axis_of(const Trace& predicted, const Trace* measured) {
+  return std::max(
+      {predicted.summary.step, measured ? measured->summary.step : Nanoseconds{}, Nanoseconds{1}});
+}
+
+/// The spans of one lane's computation; short ones are left out where there are too many.
+std::string draw_lane(const Trace& trace, std::size_t lane, double y, Nanoseconds axis) {
+  std::vector<const TraceSpan*> spans;
+  for (const TraceSpan& span : trace.spans)
+    if (span.lane == std::int64_t(lane) && span.stream != TraceStream::kMessages)
+      spans.push_back(&span);
+  if (spans.size() > kMostSpans) {
+    std::nth_element(
+        spans.begin(), spans.begin() + kMostSpans, spans.end(),
+        [](const TraceSpan* a, const TraceSpan* b) { return a->duration > b->duration; });
+    spans.resize(kMostSpans);
+  }
+  std::string text;
+  const double scale = kWidth / double(axis.count);
+  for (const TraceSpan* span : spans) {
+    const bool reduces = span->stream == TraceStream::kReduction;
+    text += rectangle(kLabel + scale * double(span->start.count), reduces ? y + kRow - 6 : y,
+                      scale * double(span->duration.count), reduces ? 3 : kRow - 4,
+                      span->critical ? span->kind + " critical" : span->kind,
+                      str(span->name, ", ", seconds(span->start), " + ", seconds(span->duration)));
+  }
+  return text;
+}
+
+std::string timeline(const Trace& predicted, const Trace* measured) {
+  const std::size_t lanes = std::min(kMostLanes, predicted.lanes.size());
+  const double rows = measured ? 2.3 : 1.2;
+  std::string text = open_svg(rows * kRow * double(lanes) + 4, "timeline");
+  const Nanoseconds axis = axis_of(predicted, measured);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const double y = 2 + rows * kRow * double(lane);
+    text += label(y + 10, predicted.lanes[lane].name);
+    text += draw_lane(predicted, lane, y, axis);
+    if (!measured || lane >= measured->lanes.size()) continue;
+    text += label(y + kRow + 10, "  measured") + draw_lane(*measured, lane, y + kRow, axis);
+  }
+  std::set<std::string> kinds;
+  for (const TraceSpan& span : predicted.spans)
+    if (span.stream != TraceStream::kMessages) kinds.insert(span.kind);
+  std::string key;
+  for (const std::string& kind : kinds)
+    key += str("<span><i class=\"k-", html(kind), "\"></i>", html(kind), "</span>");
+  return str(
+      "<section id=\"timeline\"><h2>Timeline</h2>\n<p class=\"about\">One step of ",
+      html(seconds(predicted.summary.step)),
+      ", a line for each stage; what makes the step as long as it is has a frame. Point at a "
+      "pass to read it.</p>\n<div class=\"card scroll\">",
+      text, "</svg><p class=\"key\">", key, "</p></div></section>\n");
+}
+
+std::string use_bars(const Trace& trace) {
+  std::string text =
+      open_svg(1.2 * kRow * double(std::min(kMostLanes, trace.lanes.size())) + 4, "use of time");
+  for (std::size_t lane = 0; lane < std::min(kMostLanes, trace.lanes.size()); ++lane) {
+    const double y = 2 + 1.2 * kRow * double(lane);
+    text += label(y + 10, trace.lanes[lane].name);
+    double x = kLabel;
+    // In the order of the classes: busy, communication, idle.
+    for (std::size_t i = 0; i < plan::kTimeUses; ++i) {
+      const std::string use(plan::name_of(static_cast<plan::TimeUse>(i)));
+      const auto found = trace.lanes[lane].uses.find(use);
+      if (found == trace.lanes[lane].uses.end()) continue;
+      const Nanoseconds time = found->second;
+      const double width =
+          kWidth * double(time.count) / double(std::max<std::int64_t>(1, trace.summary.step.count));
+      text += rectangle(x, y, width, kRow - 4, use, str(use, ' ', seconds(time)));
+      x += width;
+    }
+  }
+  return text + "</svg>";
+}
+
+std::string use_table(const Trace& trace) {
+  std::string text =
+      "<table><tr><th>stage</th><th>ranks</th><th>busy</th><th>communication</th><th>idle</th>"
+      "<th>by cause</th></tr>\n";
+  for (std::size_t i = 0; i < std::min(kMostLanes, trace.lanes.size()); ++i) {
+    const TraceLane& lane = trace.lanes[i];
+    const auto share = [&](Nanoseconds time) {
+      return show_percent(double(time.count) /
+                          double(std::max<std::int64_t>(1, trace.summary.step.count)));
+    };
+    std::string causes;
+    for (const auto& [use, time] : lane.uses)
+      causes += str(causes.empty() ? "" : ", ", use, ' ', seconds(time));
+    text += str("<tr><td class=\"name\">", html(lane.name), "</td><td>", lane.ranks, "</td><td>",
+                share(lane.busy), "</td><td>", share(lane.communication), "</td><td>",
+                share(lane.idle), "</td><td>", html(causes), "</td></tr>\n");
+  }
+  return text + "</table>";
+}
+
+std::string memory_chart(const Trace& trace) {
+  Bytes most{1};
+  for (const TraceLane& lane : trace.lanes) most = std::max(most, lane.peak);
+  constexpr double kHeight = 220;
+  std::string text = open_svg(kHeight + 4, "memory");
+  const double x_scale = kWidth / double(std::max<std::int64_t>(1, trace.summary.step.count));
+  const double y_scale = (kHeight - 10) / double(most.count);
+  text += label(12, show_bytes(double(most.count)));
+  for (std::size_t lane = 0; lane < std::min<std::size_t>(8, trace.lanes.size()); ++lane) {
+    std::string points;
+    double before = -1;
+    for (const auto& [time, bytes] : trace.lanes[lane].memory) {
+      const double x = kLabel + x_scale * double(time.count);
+      const double y = kHeight - y_scale * double(bytes.count);
+      // Bytes stay until they change: a step, not a slope.
+      if (before >= 0) points += str(number(x), ",", number(before), " ");
+      points += str(number(x), ",", number(y), " ");
+      before = y;
+    }
+    text += str("<polyline style=\"stroke:var(--c", lane % 8, ")\" points=\"", points, "\"><title>",
+                html(trace.lanes[lane].name), "</title></polyline>\n");
+  }
+  return text + "</svg>";
+}
+
+std::string memory_table(const Trace& trace) {
+  std::string text = "<table><tr><th>stage</th><th>peak</th><th>of which</th></tr>\n";
+  for (std::size_t i = 0; i < std::min(kMostLanes, trace.lanes.size()); ++i) {
+    const TraceLane& lane = trace.lanes[i];
+    std::string parts;
+    for (const auto& [part, bytes] : lane.peak_parts)
+      if (bytes.count > 0)
+        parts += str(parts.empty() ? "" : ", ", part, ' ', show_bytes(double(bytes.count)));
+    text += str("<tr><td class=\"name\">", html(lane.name), "</td><td>",
+                show_bytes(double(lane.peak.count)), "</td><td>", html(parts), "</td></tr>\n");
+  }
+  return text + "</table>";
+}
+
+std::string figures(const Trace& trace) {
+  const config::TraceSummary& summary = trace.summary;
+  std::string text = "<dl class=\"figures\">\n";
+  text += figure("Step", seconds(summary.step), summary.source);
+  text += figure("Lower bound", seconds(summary.lower_bound), "no order of passes is below");
+  text += figure("MFU", show_percent(summary.mfu), str(summary.ranks, " ranks"));
+  text += figure("Idle", show_percent(summary.idle_share), "of all ranks' time");
+  for (const auto& [name, time] : summary.distribution)
+    if (summary.steps > 1 && (name == "percentile_95" || name == "largest"))
+      text += figure(name == "largest" ? "Longest step" : "95th percentile", seconds(time),
+                     str(summary.steps, " steps"));
+  if (summary.failures > 0)
+    text += figure("Goodput", show_percent(summary.goodput), str(summary.failures, " failures"));
+  return text + "</dl>\n";
+}
+
+}  // namespace
+
+std::string trace_sections(const Trace& predicted, const Trace* measured) {
+  std::string text = figures(predicted);
+  if (!predicted.summary.out_of_memory.empty())
+    text +=
+        str("<p class=\"missing\">The plan does not fit: ", html(predicted.summary.out_of_memory),
+            "</p>\n");
+  text += timeline(predicted, measured);
+  text += str("<section id=\"idle\"><h2>Use of time</h2>\n<div class=\"card scroll\">",
+              use_bars(predicted), use_table(predicted), "</div></section>\n");
+  text += str("<section id=\"memory\"><h2>Memory</h2>\n<div class=\"card scroll\">",
+              memory_chart(predicted), memory_table(predicted), "</div></section>\n");
+  return text;
+}
+
+std::string prediction_table(const Trace& predicted, const MeasuredSteps& measured) {
+  double peak = 0;
+  for (const TraceLane& lane : predicted.lanes) peak = std::max(peak, double(lane.peak.count));
+  const double step = 1e-9 * double(predicted.summary.step.count);
+  const auto row = [](const std::string& name, const std::string& is, const std::string& was,
+                      double ratio) {
+    return str("<tr><td class=\"name\">", html(name), "</td><td>", html(was), "</td><td>", html(is),
+               "</td><td>", number(ratio), "</td></tr>\n");
+  };
+  std::string text =
+      str("<section id=\"prediction\"><h2>Measured over predicted</h2>\n<div class=\"card scroll\">"
+          "<table><tr><th></th><th>predicted</th><th>measured</th><th>ratio</th></tr>\n",
+          row(str("step, median of ", measured.steps), duration(measured.median_seconds),
+              duration(step), step > 0 ? measured.median_seconds / step : 0));
+  if (measured.peak_bytes > 0)
+    text += row("peak memory of a rank", show_bytes(measured.peak_bytes), show_bytes(peak),
+                peak > 0 ? measured.peak_bytes / peak : 0);
+  return text + "</table></div></section>\n";
+}
+
+}  // namespace tributary::app

@@ -1,0 +1,131 @@
+"""Runs `tributary simulate` and draws its trace, as a user does: answers, exit codes, words.
+
+Usage: simulate_test.py TRIBUTARY ROOT
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = sys.argv.pop(2)
+TRIBUTARY = sys.argv.pop(1)
+PLAN = os.path.join(ROOT, "configs/plans/demo_pipeline.json")
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder, name)
+        if text is not None:
+            with open(path, "w") as out:
+                out.write(text)
+        return path
+
+    def run_verb(self, *words):
+        done = subprocess.run([TRIBUTARY, *words], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def answer(self, *words):
+        code, out, err = self.run_verb("simulate", *words, "--json")
+        self.assertEqual((code, err), (0, ""))
+        return json.loads(out)
+
+    def refused(self, words, *arguments):
+        code, out, err = self.run_verb("simulate", *arguments)
+        self.assertEqual((code, out), (2, ""), err)
+        self.assertIn(words, err)
+
+    def changed_plan(self, change):
+        with open(PLAN) as file:
+            plan = json.load(file)
+        plan["model"] = os.path.join(ROOT, "configs/demo_model")
+        change(plan)
+        return self.path("plan.json", json.dumps(plan))
+
+    def test_a_step_is_between_its_bound_and_the_sum_of_its_parts(self):
+        found = self.answer(PLAN)
+        self.assertGreater(found["lower_bound_ns"], 0)
+        self.assertLessEqual(found["lower_bound_ns"], found["step_ns"])
+        self.assertEqual(sum(found["critical_path_ns"].values()), found["step_ns"])
+        self.assertEqual(found["ranks"], 6)
+        self.assertEqual(set(found["modules"]), {"vision", "backbone"})
+        for module in found["modules"].values():
+            spent = sum(module[key] for key in module if key.endswith("_rank_ns"))
+            self.assertAlmostEqual(spent, module["ranks"] * found["step_ns"])
+
+    def test_the_same_seed_gives_the_same_steps(self):
+        words = [PLAN, "--steps", "4", "--seed", "5", "--stragglers", "0.3",
+                 "--straggler-factor", "2"]
+        first = self.answer(*words)
+        self.assertEqual(first, self.answer(*words))
+        words[4] = "6"
+        self.assertNotEqual(first["distribution_ns"], self.answer(*words)["distribution_ns"])
+
+    def test_recorded_lengths_and_histograms(self):
+        lengths = self.path("lengths.csv", "300,400,1\n500,800,2\n200,0,0\n")
+        histogram = self.path("shapes.json", json.dumps({
+            "format": "tributary.shape_histogram/1", "source": "test",
+            "bins": [{"samples": 2, "tokens": 300, "target_tokens": 10, "images": [[1, 20, 20]]},
+                     {"samples": 1, "tokens": 200, "target_tokens": 10}]}))
+        steps = [self.answer(PLAN, "--lengths", path)["step_ns"] for path in (lengths, histogram)]
+        mixture = self.answer(PLAN)["step_ns"]
+        for step in steps:
+            self.assertGreater(step, 0)
+            self.assertLess(step, mixture)  # samples of the mixture are ten times as long
+
+    def test_the_trace_is_drawn(self):
+        trace = self.path("trace.json")
+        code, out, err = self.run_verb("simulate", PLAN, "-o", trace)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("critical path:", out)
+        with open(trace) as file:
+            events = json.load(file)["traceEvents"]
+        self.assertTrue(any(event["ph"] == "X" for event in events))
+        code, out, err = self.run_verb("report", trace)
+        self.assertEqual((code, err), (0, ""))
+        page = self.path("trace.html")
+        self.assertEqual(out.strip(), page)
+        with open(page) as file:
+            text = file.read()
+        for part in ("Timeline", "Use of time", "Memory", "backbone replica 0 stage 1", "k-forward"):
+            self.assertIn(part, text)
+        self.assertNotIn("http", text.replace("http-equiv", "").replace("http://www.w3.org", ""))
+
+    def test_a_plan_that_does_not_fit_is_an_answer(self):
+        plan = self.changed_plan(lambda plan: plan["batch"].update(
+            microbatches=4, capacity_tokens=1 << 26))
+        found = self.answer(plan, "--lengths", self.path("long.csv", "100000000,0,0\n"))
+        self.assertIn("needs", found["out_of_memory"])
+        self.assertIn("activations", found["out_of_memory"])
+
+    def test_what_is_wrong_is_named(self):
+        def without_model(plan):
+            del plan["model"]
+        self.refused("plan.json model; found: no such key", self.changed_plan(without_model))
+        def too_few(plan):
+            plan["batch"]["global_samples"] = 15
+        self.refused("where: batch.global_samples; found: 15", self.changed_plan(too_few))
+        def colocated(plan):
+            plan["modules"]["vision"].update(placement="colocated", ranks="2-5",
+                                             mesh={"dp_shard": 4})
+        self.refused("modules.vision.placement", self.changed_plan(colocated))
+        def wrong_layers(plan):
+            plan["modules"]["backbone"]["stages"] = [["embed", "0-1"], ["2-3", "head"]]
+        self.refused("modules.backbone.stages", self.changed_plan(wrong_layers))
+        def circle(plan):
+            plan["edges"].append({"from": "backbone", "to": "vision"})
+        self.refused("edges go round in a circle", self.changed_plan(circle))
+        self.refused("where: steps; found: 0", PLAN, "--steps", "0")
+        self.refused("where: straggler_share; found: nan", PLAN, "--stragglers", "nan")
+        self.refused("lengths.csv:2", PLAN, "--lengths", self.path("lengths.csv", "3,1\nx,1\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
