@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/units.h"
+
+namespace tributary::plan {
+
+/// How a search ended.
+enum class Status {
+  kOptimal,     // proven: value and lower_bound are equal
+  kFeasible,    // a plan, and a bound below it
+  kInfeasible,  // no plan; `limit` says why
+  kTruncated,   // the budget of evaluations ended it; value and bound hold
+};
+
+/// What a search proves about its answer.
+struct Certificate {
+  Nanoseconds value = {};        // of the answer
+  Nanoseconds lower_bound = {};  // no answer is below
+  Status status = Status::kInfeasible;
+  std::int64_t evaluations = 0;  // candidates whose value was computed
+  std::string limit = {};        // of an infeasible problem: what binds, and by how much
+
+  /// value / lower_bound - 1
+  [[nodiscard]] double gap() const {
+    if (value == lower_bound) return 0.0;
+    return static_cast<double>(value.count) / static_cast<double>(lower_bound.count) - 1.0;
+  }
+};
+
+[[nodiscard]] constexpr std::string_view name_of(Status status) {
+  switch (status) {
+    case Status::kOptimal:
+      return "optimal";
+    case Status::kFeasible:
+      return "feasible";
+    case Status::kInfeasible:
+      return "infeasible";
+    case Status::kTruncated:
+      return "truncated";
+  }
+  return "";
+}
+
+}  // namespace tributary::plan
