@@ -1,0 +1,195 @@
+#include "plan/split/split_layers.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/error.h"
+#include "plan/split/stage_times.h"
+
+namespace tributary::plan {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostTotal = std::int64_t{1} << 60;  // of times or bytes, all microbatches
+
+void check_problem(const SplitProblem& problem) {
+  TRIB_REQUIRE(problem.stages >= 1 && problem.microbatches >= 1 && problem.stages_behind >= 0,
+               .what = "plan: pipeline is empty",
+               .found = str(problem.stages, " stages, ", problem.microbatches, " microbatches"),
+               .expected = "at least 1 of each");
+  TRIB_REQUIRE(std::ssize(problem.units) >= problem.stages, .what = "plan: fewer units than stages",
+               .found = str(problem.units.size(), " units, ", problem.stages, " stages"),
+               .expected = "at least one unit a stage");
+  TRIB_REQUIRE(problem.boundary.count >= 0, .what = "plan: value cannot be used",
+               .where = "boundary", .found = str(problem.boundary));
+  const std::int64_t most =
+      kMostTotal / std::ssize(problem.units) / (problem.microbatches + problem.stages);
+  for (std::size_t index = 0; index < problem.units.size(); ++index) {
+    const UnitCosts& unit = problem.units[index];
+    for (const std::int64_t value :
+         {unit.forward.count, unit.input_gradient.count, unit.weight_gradient.count,
+          unit.recompute_selective.count, unit.recompute_full.count, unit.state.count,
+          unit.activation.count, unit.activation_selective.count, unit.activation_full.count}) {
+      TRIB_REQUIRE(value >= 0 && value <= most, .what = "plan: value cannot be used",
+                   .where = str("unit ", index), .found = str(value),
+                   .expected = str("0 to ", most));
+    }
+    TRIB_REQUIRE(unit.activation >= unit.activation_selective &&
+                     unit.activation_selective >= unit.activation_full &&
+                     unit.recompute_full >= unit.recompute_selective,
+                 .what = "plan: recompute that does not pay", .where = str("unit ", index),
+                 .expected = "more recompute to take longer and to keep less");
+  }
+}
+
+class Splitter {
+ public:
+  explicit Splitter(const SplitProblem& problem)
+      : problem_(problem), times_(problem), units_(std::ssize(problem.units)) {}
+
+  LayerSplit run() {
+    std::vector<std::int64_t> limits = candidate_limits();
+    const auto least = std::partition_point(limits.begin(), limits.end(),
+                                            [this](std::int64_t limit) { return !fits(limit); });
+    if (least == limits.end()) return explain();
+    const std::int64_t least_sum = sum_without_recompute();
+    for (auto limit = least; limit != limits.end(); ++limit) {
+      if (best_ != kNever && (problem_.microbatches - 1) * *limit + least_sum >= best_) break;
+      try_limit(*limit);
+    }
+    return finish();
+  }
+
+ private:
+  [[nodiscard]] std::int64_t time_of(std::int64_t stage, std::int64_t first,
+                                     std::int64_t end) const {
+    const auto cost = times_.at(stage, first, end);
+    return cost ? cost->time.count : kNever;
+  }
+  /// The last unit + 1 that a stage may take so that the later ones have one each.
+  [[nodiscard]] std::int64_t last_end(std::int64_t stage) const {
+    return units_ - (problem_.stages - stage - 1);
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> candidate_limits() const {
+    std::vector<std::int64_t> limits;
+    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
+      for (std::int64_t first = stage; first < last_end(stage); ++first) {
+        for (std::int64_t end = first + 1; end <= last_end(stage); ++end) {
+          const std::int64_t time = time_of(stage, first, end);
+          if (time == kNever) break;
+          limits.push_back(time);
+        }
+      }
+    }
+    std::sort(limits.begin(), limits.end());
+    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+    return limits;
+  }
+
+  /// Each stage as far as it goes: time and memory grow with the range, so nothing is lost.
+  [[nodiscard]] bool fits(std::int64_t limit) {
+    ++evaluations_;
+    std::int64_t first = 0;
+    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
+      std::int64_t end = first;
+      while (end < last_end(stage) && time_of(stage, first, end + 1) <= limit) ++end;
+      if (end == first) return false;
+      first = end;
+    }
+    return first == units_;
+  }
+
+  [[nodiscard]] std::int64_t sum_without_recompute() const {
+    std::int64_t sum = problem_.stages > 1 ? problem_.stages * problem_.boundary.count : 0;
+    for (const UnitCosts& unit : problem_.units) sum += unit.passes().count;
+    return sum;
+  }
+
+  /// The least sum with no stage above the limit.
+  void try_limit(std::int64_t limit) {
+    ++evaluations_;
+    const std::size_t row = static_cast<std::size_t>(units_) + 1;
+    std::vector<std::int64_t> sum((problem_.stages + 1) * row, kNever);
+    std::vector<std::int64_t> cut(sum.size(), 0);
+    sum[0] = 0;
+    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
+      for (std::int64_t first = stage; first < last_end(stage); ++first) {
+        const std::int64_t before = sum[stage * row + first];
+        if (before == kNever) continue;
+        for (std::int64_t end = first + 1; end <= last_end(stage); ++end) {
+          const std::int64_t time = time_of(stage, first, end);
+          if (time > limit) break;
+          const std::size_t place = (stage + 1) * row + end;
+          if (before + time >= sum[place]) continue;
+          sum[place] = before + time;
+          cut[place] = first;
+        }
+      }
+    }
+    if (sum.back() == kNever) return;
+    std::vector<std::int64_t> cuts(static_cast<std::size_t>(problem_.stages) + 1, units_);
+    std::int64_t slowest = 0;
+    for (std::int64_t stage = problem_.stages - 1; stage >= 0; --stage) {
+      cuts[stage] = cut[(stage + 1) * row + cuts[stage + 1]];
+      slowest = std::max(slowest, time_of(stage, cuts[stage], cuts[stage + 1]));
+    }
+    const std::int64_t value = sum.back() + (problem_.microbatches - 1) * slowest;
+    if (value >= best_) return;
+    best_ = value;
+    cuts_ = std::move(cuts);
+  }
+
+  [[nodiscard]] LayerSplit finish() {
+    LayerSplit split = {.certificate = {.value = {best_},
+                                        .lower_bound = {best_},
+                                        .status = Status::kOptimal,
+                                        .evaluations = evaluations_},
+                        .first_unit = std::move(cuts_)};
+    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
+      const auto cost = times_.at(stage, split.first_unit[stage], split.first_unit[stage + 1]);
+      split.recompute.push_back(cost.value().recompute);
+      split.stage_time.push_back(cost.value().time);
+    }
+    return split;
+  }
+
+  [[nodiscard]] LayerSplit explain() const {
+    LayerSplit split;
+    split.certificate.evaluations = evaluations_;
+    std::int64_t first = 0;
+    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
+      const bool is_last = stage + 1 == problem_.stages;
+      std::int64_t end = first;
+      while (end < last_end(stage) && time_of(stage, first, end + 1) != kNever) ++end;
+      if (end == first || (is_last && end < units_)) {
+        const std::int64_t needed = is_last ? units_ : first + 1;
+        const Bytes bytes = times_.least_bytes(stage, first, needed);
+        split.certificate.limit =
+            str("memory: stage ", stage, " with units ", first, " to ", needed - 1, " needs ",
+                bytes, " with full recompute, ", bytes - *problem_.memory, " above the limit of ",
+                *problem_.memory, ", although the stages before it take all they can");
+        break;
+      }
+      first = end;
+    }
+    return split;
+  }
+
+  const SplitProblem& problem_;
+  StageTimes times_;
+  std::int64_t units_;
+  std::int64_t best_ = kNever;
+  std::vector<std::int64_t> cuts_;
+  std::int64_t evaluations_ = 0;
+};
+
+}  // namespace
+
+LayerSplit split_layers(const SplitProblem& problem) {
+  check_problem(problem);
+  return Splitter(problem).run();
+}
+
+}  // namespace tributary::plan
