@@ -1,0 +1,165 @@
+#include "plan/baseline/batch_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "schedule/balance/balance.h"
+
+namespace tributary::plan {
+
+struct ChainTimer::Chain {
+  Chain(int stages, int microbatches)
+      : schedule(schedule::schedule_passes({.modules = {{.name = "chain", .stages = stages}},
+                                            .edges = {},
+                                            .microbatches = microbatches})),
+        map(schedule.pipeline),
+        graph(schedule, map, {}) {}
+
+  schedule::Schedule schedule;
+  schedule::PipelineMap map;
+  schedule::DependencyGraph graph;
+};
+
+namespace {
+
+schedule::ScheduleCosts costs_of(const ChainTimer::Cost& forward,
+                                 const ChainTimer::Cost& backward) {
+  const auto action = [&](int lane, const schedule::Action& pass) {
+    const ChainTimer::Cost& cost = pass.op == schedule::Op::kForward ? forward : backward;
+    return Nanoseconds{std::llround(1e9 * cost(lane, pass.microbatch))};
+  };
+  return {.action = action, .hop = {}};
+}
+
+}  // namespace
+
+ChainTimer::Chain& ChainTimer::chain(int stages, int microbatches) {
+  std::shared_ptr<Chain>& found = chains_[{stages, microbatches}];
+  if (!found) found = std::make_shared<Chain>(stages, microbatches);
+  return *found;
+}
+
+double ChainTimer::time(int stages, int microbatches, const Cost& forward, const Cost& backward) {
+  return 1e-9 *
+         static_cast<double>(
+             makespan_of(chain(stages, microbatches).graph, costs_of(forward, backward)).count);
+}
+
+std::vector<double> ChainTimer::idle(int stages, int microbatches, const Cost& forward,
+                                     const Cost& backward) {
+  Chain& chain = this->chain(stages, microbatches);
+  std::vector<double> idle;
+  for (const schedule::LaneTime& lane :
+       time_schedule(chain.graph, chain.map, costs_of(forward, backward)).lanes) {
+    idle.push_back(1e-9 * static_cast<double>(lane.idle().count));
+  }
+  return idle;
+}
+
+double BatchRunner::module_seconds(const ModuleCosts& module, std::int64_t tp, double shape) const {
+  if (shape <= 0) return 0;
+  return module.sample_flops / module.sample_shape * shape /
+         (costs_at(module, tp).throughput.at(shape) * static_cast<double>(tp));
+}
+
+Buckets BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds, Deal how,
+                          const Degrees& encoder, const Degrees& backbone) const {
+  const std::vector<SampleWork>& samples = problem_.batches[batch];
+  const std::int64_t count = replicas * rounds;
+  Buckets buckets = {.replicas = replicas, .rounds = rounds, .samples = {}, .work = {}};
+  buckets.samples.resize(count);
+  buckets.work.resize(count);
+  std::vector<std::int32_t> bucket_of(samples.size());
+  if (how == Deal::kInOrder) {
+    // Replica r takes samples r, r + replicas, ...; its rounds cut them as evenly as can be.
+    const auto mine = static_cast<std::int64_t>(samples.size()) / replicas;
+    for (std::size_t sample = 0; sample < samples.size(); ++sample) {
+      const std::int64_t position =
+          std::min(static_cast<std::int64_t>(sample) / replicas, mine - 1);
+      const std::int64_t replica = static_cast<std::int64_t>(sample) % replicas;
+      const std::int64_t round =
+          std::min(position * rounds / std::max<std::int64_t>(mine, 1), rounds - 1);
+      bucket_of[sample] = static_cast<std::int32_t>(buckets.at(replica, round));
+    }
+  } else {
+    // Marginal times at the mean bucket, so that loads add up.
+    const double tiles =
+        problem_.costs.encoder.sample_shape * double(samples.size()) / double(count);
+    const double tokens =
+        problem_.costs.backbone.sample_shape * double(samples.size()) / double(count);
+    const double of_tile = encoder_seconds(encoder.tp, tiles) / tiles / double(encoder.pp) *
+                           double(backbone.dp) / double(encoder.dp);
+    const double of_token = backbone_seconds(backbone.tp, tokens) / tokens / double(backbone.pp);
+    std::vector<std::int64_t> loads;
+    for (const SampleWork& sample : samples) {
+      loads.push_back(std::llround(1e9 * of_tile * sample.tiles));
+      loads.push_back(std::llround(1e9 * of_token * sample.tokens));
+    }
+    bucket_of = schedule::balance({.buckets = count, .dimensions = 2, .loads = loads},
+                                  {.evaluations = 200'000})
+                    .bucket_of;
+  }
+  for (std::size_t sample = 0; sample < samples.size(); ++sample) {
+    buckets.samples[bucket_of[sample]].push_back(static_cast<std::int32_t>(sample));
+    buckets.work[bucket_of[sample]].tiles += samples[sample].tiles;
+    buckets.work[bucket_of[sample]].tokens += samples[sample].tokens;
+  }
+  return buckets;
+}
+
+double BatchRunner::encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
+                                  std::int64_t replicas, Deal how) const {
+  std::vector<double> tiles(static_cast<std::size_t>(replicas));
+  std::vector<double> order;
+  for (const SampleWork& sample : samples) order.push_back(sample.tiles);
+  if (how == Deal::kBalanced) std::sort(order.begin(), order.end(), std::greater<>());
+  for (std::size_t sample = 0; sample < order.size(); ++sample) {
+    const auto place = how == Deal::kBalanced
+                           ? std::min_element(tiles.begin(), tiles.end()) - tiles.begin()
+                           : static_cast<std::ptrdiff_t>(sample % tiles.size());
+    tiles[place] += order[sample];
+  }
+  return encoder_seconds(tp, *std::max_element(tiles.begin(), tiles.end()));
+}
+
+double BatchRunner::encoder_phase(std::size_t batch, const std::vector<std::int32_t>& samples,
+                                  std::int64_t tp, std::int64_t replicas, Deal how) const {
+  std::vector<SampleWork> chosen;
+  for (const std::int32_t sample : samples) chosen.push_back(problem_.batches[batch][sample]);
+  return encoder_phase(chosen, tp, replicas, how);
+}
+
+double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const StageCost& cost) {
+  double slowest = 0;
+  const auto rounds = static_cast<std::size_t>(buckets.rounds);
+  for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
+    std::vector<StageTimes> times(static_cast<std::size_t>(stages) * rounds);
+    for (int stage = 0; stage < stages; ++stage) {
+      for (std::int64_t round = 0; round < buckets.rounds; ++round) {
+        times[stage * rounds + round] = cost(stage, replica, round);
+      }
+    }
+    ++evaluations_;
+    slowest = std::max(
+        slowest, timer_.time(
+                     stages, static_cast<int>(buckets.rounds),
+                     [&](int stage, int round) { return times[stage * rounds + round].forward; },
+                     [&](int stage, int round) { return times[stage * rounds + round].backward; }));
+  }
+  return slowest;
+}
+
+double BatchRunner::sync_seconds(const ModuleCosts& module, const Degrees& degrees) const {
+  if (degrees.dp == 1) return 0;
+  const double bytes = costs_at(module, degrees.tp).state_bytes * problem_.gradient_share /
+                       static_cast<double>(degrees.pp);
+  const auto replicas = static_cast<double>(degrees.dp);
+  return 2 * (replicas - 1) / replicas * bytes / problem_.bytes_per_second;
+}
+
+std::int64_t layers_of_stage(std::int64_t layers, std::int64_t stages, std::int64_t stage) {
+  return layers / stages + (stage < layers % stages ? 1 : 0);
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "plan/baseline/training_problem.h"
+#include "schedule/pipeline/time_schedule.h"
+
+namespace tributary::plan {
+
+/// How the samples of a batch come into buckets.
+enum class Deal {
+  kInOrder,   // in turn over replicas, then as they come
+  kBalanced,  // by both loads, longest first with exchanges
+};
+
+/// Times of 1F1B chains by their action lists; lists are made once for each shape.
+class ChainTimer {
+ public:
+  using Cost = std::function<double(int stage, int microbatch)>;  // seconds
+  /// Seconds of a step; backward includes recompute.
+  [[nodiscard]] double time(int stages, int microbatches, const Cost& forward,
+                            const Cost& backward);
+  /// Least idle time of a stage in the last step timed, in seconds.
+  [[nodiscard]] std::vector<double> idle(int stages, int microbatches, const Cost& forward,
+                                         const Cost& backward);
+
+ private:
+  struct Chain;
+  [[nodiscard]] Chain& chain(int stages, int microbatches);
+  std::map<std::pair<int, int>, std::shared_ptr<Chain>> chains_;
+};
+
+/// The buckets of a batch: what every replica of the backbone works on in every round.
+struct Buckets {
+  std::int64_t replicas = 1;
+  std::int64_t rounds = 1;
+  std::vector<std::vector<std::int32_t>> samples;  // [rounds * replicas] of a batch
+  std::vector<SampleWork> work;                    // [rounds * replicas] sums
+
+  [[nodiscard]] std::size_t at(std::int64_t replica, std::int64_t round) const {
+    return static_cast<std::size_t>(round * replicas + replica);
+  }
+};
+
+/// Runs batches under plans: what all methods have in common.
+class BatchRunner {
+ public:
+  explicit BatchRunner(const TrainingProblem& problem) : problem_(problem) {}
+
+  /// Seconds of all layers of a module on tp devices, forward and backward.
+  [[nodiscard]] double module_seconds(const ModuleCosts& module, std::int64_t tp,
+                                      double shape) const;
+  [[nodiscard]] double encoder_seconds(std::int64_t tp, double tiles) const {
+    return module_seconds(problem_.costs.encoder, tp, tiles);
+  }
+  [[nodiscard]] double backbone_seconds(std::int64_t tp, double tokens) const {
+    return module_seconds(problem_.costs.backbone, tp, tokens);
+  }
+
+  [[nodiscard]] Buckets deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
+                             Deal how, const Degrees& encoder, const Degrees& backbone) const;
+
+  /// Longest of the encoder replicas when samples go to them in turn, or longest first.
+  [[nodiscard]] double encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
+                                     std::int64_t replicas, Deal how) const;
+  [[nodiscard]] double encoder_phase(std::size_t batch, const std::vector<std::int32_t>& samples,
+                                     std::int64_t tp, std::int64_t replicas, Deal how) const;
+
+  /// Time of a stage in a round: of the module `shares` of the layers that it holds.
+  struct StageTimes {
+    double forward = 0;
+    double backward = 0;
+  };
+  using StageCost = std::function<StageTimes(int stage, std::int64_t replica, std::int64_t round)>;
+  /// The slowest of the replicas' pipelines.
+  [[nodiscard]] double run_pipelines(int stages, const Buckets& buckets, const StageCost& cost);
+
+  /// Seconds in which gradients of a stage of a module are reduced over its replicas.
+  [[nodiscard]] double sync_seconds(const ModuleCosts& module, const Degrees& degrees) const;
+  /// Seconds in which features of tiles reach the backbone over the links of so many devices.
+  [[nodiscard]] double feature_seconds(double tiles, std::int64_t devices) const {
+    return tiles * problem_.feature_bytes /
+           (problem_.bytes_per_second * static_cast<double>(devices));
+  }
+  [[nodiscard]] StageTimes split(double seconds) const {
+    return {seconds * problem_.forward_share, seconds * (1 - problem_.forward_share)};
+  }
+
+  [[nodiscard]] const TrainingProblem& problem() const { return problem_; }
+  [[nodiscard]] ChainTimer& timer() { return timer_; }
+  /// Pipelines timed.
+  [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
+
+ private:
+  const TrainingProblem& problem_;
+  ChainTimer timer_;
+  std::int64_t evaluations_ = 0;
+};
+
+/// Layers of a chain on a stage when they are dealt out as evenly as can be, first stages first.
+[[nodiscard]] std::int64_t layers_of_stage(std::int64_t layers, std::int64_t stages,
+                                           std::int64_t stage);
+
+}  // namespace tributary::plan

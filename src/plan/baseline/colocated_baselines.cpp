@@ -1,0 +1,203 @@
+// The encoder on the ranks of the backbone: LoongForge's three levels, Optimus.
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "plan/baseline/plan_space.h"
+
+namespace tributary::plan {
+namespace {
+
+/// The backbone's own stages, and something before or beside them.
+class ColocatedStep {
+ public:
+  ColocatedStep(BatchRunner& runner, const Degrees& backbone, std::int64_t rounds)
+      : runner_(runner), backbone_(backbone), rounds_(rounds) {}
+
+  [[nodiscard]] Buckets deal(std::size_t batch) const {
+    return runner_.deal(batch, backbone_.dp, rounds_, Deal::kInOrder, backbone_, backbone_);
+  }
+
+  [[nodiscard]] BatchRunner::StageTimes stage(const Buckets& buckets, int stage,
+                                              std::int64_t replica, std::int64_t round) const {
+    const ModuleCosts& module = runner_.problem().costs.backbone;
+    const double share =
+        double(layers_of_stage(module.layers, backbone_.pp, stage)) / double(module.layers);
+    return runner_.split(
+        share *
+        runner_.backbone_seconds(backbone_.tp, buckets.work[buckets.at(replica, round)].tokens));
+  }
+
+  /// The encoder's share of every round on the first stage.
+  template <class EncoderSeconds>
+  [[nodiscard]] double run_on_first_stage(std::size_t batch, EncoderSeconds encoder_seconds) {
+    const Buckets buckets = deal(batch);
+    const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
+      BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
+      if (stage > 0) return times;
+      const BatchRunner::StageTimes more =
+          runner_.split(encoder_seconds(buckets, buckets.at(replica, round)));
+      return BatchRunner::StageTimes{times.forward + more.forward, times.backward + more.backward};
+    };
+    return runner_.run_pipelines(static_cast<int>(backbone_.pp), buckets, cost) + sync();
+  }
+
+  /// All samples of a replica over the ranks that hold one copy of the backbone.
+  [[nodiscard]] double phase(std::size_t batch, const Buckets& buckets, std::int64_t replica,
+                             std::int64_t tp) const {
+    std::vector<std::int32_t> samples;
+    for (std::int64_t round = 0; round < rounds_; ++round) {
+      const std::vector<std::int32_t>& mine = buckets.samples[buckets.at(replica, round)];
+      samples.insert(samples.end(), mine.begin(), mine.end());
+    }
+    return runner_.encoder_phase(batch, samples, tp, backbone_.tp * backbone_.pp / tp,
+                                 Deal::kBalanced);
+  }
+
+  /// Forward of all encoders, the pipeline, backward of all encoders; features exchanged between.
+  [[nodiscard]] double run_in_phases(std::size_t batch) {
+    const Buckets buckets = deal(batch);
+    double slowest = 0;
+    for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
+      double tiles = 0;
+      for (std::int64_t round = 0; round < rounds_; ++round) {
+        tiles += buckets.work[buckets.at(replica, round)].tiles;
+      }
+      slowest =
+          std::max(slowest, phase(batch, buckets, replica, 1) +
+                                2 * runner_.feature_seconds(tiles, backbone_.tp * backbone_.pp) +
+                                pipeline(buckets, replica));
+    }
+    return slowest + sync();
+  }
+
+  /// Encoder kernels in the idle time of the pipeline; what does not fit, and the features of the
+  /// first round, come on top.
+  [[nodiscard]] double run_in_bubbles(std::size_t batch, std::int64_t tp) {
+    const Buckets buckets = deal(batch);
+    double slowest = 0;
+    for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
+      const double work = phase(batch, buckets, replica, tp);
+      double over = 0;
+      for (const double idle : idle_of(buckets, replica)) over = std::max(over, work - idle);
+      const double first = runner_.encoder_phase(batch, buckets.samples[buckets.at(replica, 0)], tp,
+                                                 backbone_.tp * backbone_.pp / tp, Deal::kBalanced);
+      slowest = std::max(slowest,
+                         pipeline(buckets, replica) + std::max(over, runner_.split(first).forward));
+    }
+    return slowest + sync();
+  }
+
+ private:
+  [[nodiscard]] double pipeline(const Buckets& buckets, std::int64_t replica) {
+    return runner_.timer().time(
+        static_cast<int>(backbone_.pp), static_cast<int>(rounds_),
+        [&](int stage, int round) { return this->stage(buckets, stage, replica, round).forward; },
+        [&](int stage, int round) { return this->stage(buckets, stage, replica, round).backward; });
+  }
+  [[nodiscard]] std::vector<double> idle_of(const Buckets& buckets, std::int64_t replica) {
+    return runner_.timer().idle(
+        static_cast<int>(backbone_.pp), static_cast<int>(rounds_),
+        [&](int stage, int round) { return this->stage(buckets, stage, replica, round).forward; },
+        [&](int stage, int round) { return this->stage(buckets, stage, replica, round).backward; });
+  }
+  [[nodiscard]] double sync() const {
+    const Problem3d& costs = runner_.problem().costs;
+    // Every rank that holds a copy of the encoder takes part in its reduction.
+    const Degrees copies = {1, 1, backbone_.devices()};
+    return std::max(runner_.sync_seconds(costs.backbone, backbone_),
+                    has_degree(costs.encoder, 1) ? runner_.sync_seconds(costs.encoder, copies) : 0);
+  }
+
+  BatchRunner& runner_;
+  Degrees backbone_;
+  std::int64_t rounds_;
+};
+
+/// Samples that a rank encodes at a time, and what it keeps of them.
+double colocated_bytes(const TrainingProblem& problem, const Degrees& backbone, std::int64_t rounds,
+                       std::int64_t tp, std::int64_t depth, double samples) {
+  return backbone_bytes(problem, backbone, rounds) + encoder_bytes(problem, tp, 1, depth, samples);
+}
+
+template <class Visit>
+PipelineAnswer search_colocated(const TrainingProblem& problem, Visit visit) {
+  BestPlan best(problem);
+  BatchRunner runner(problem);
+  for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
+    const double samples = double(problem.costs.global_samples) / double(rounds * backbone.dp);
+    ColocatedStep step(runner, backbone, rounds);
+    for (const DegreeCosts& degree : problem.costs.encoder.degrees) {
+      visit(best, runner, step, backbone, rounds, degree.tp, samples);
+    }
+  });
+  return best.answer(kNothingFits);
+}
+
+std::string describe(const Degrees& backbone, std::int64_t rounds, std::int64_t tp) {
+  return str(to_text(backbone), ", ", rounds, " microbatches, encoder tp ", tp);
+}
+
+}  // namespace
+
+PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
+  return search_colocated(
+      problem, [&](BestPlan& best, BatchRunner& runner, ColocatedStep& step,
+                   const Degrees& backbone, std::int64_t rounds, std::int64_t tp, double samples) {
+        if (backbone.tp % tp != 0 || colocated_bytes(problem, backbone, rounds, tp, backbone.pp,
+                                                     samples) > problem.costs.memory_bytes) {
+          return;
+        }
+        best.offer(describe(backbone, rounds, tp), [&](std::size_t batch) {
+          return step.run_on_first_stage(batch, [&](const Buckets& buckets, std::size_t bucket) {
+            return runner.encoder_seconds(tp, buckets.work[bucket].tiles);
+          });
+        });
+      });
+}
+
+PipelineAnswer solve_loongforge_2(const TrainingProblem& problem) {
+  return search_colocated(problem, [&](BestPlan& best, BatchRunner& runner, ColocatedStep& step,
+                                       const Degrees& backbone, std::int64_t rounds,
+                                       std::int64_t tp, double samples) {
+    if (backbone.tp % tp != 0 ||
+        colocated_bytes(problem, backbone, rounds, tp, backbone.pp,
+                        samples * double(tp) / double(backbone.tp)) > problem.costs.memory_bytes) {
+      return;
+    }
+    best.offer(describe(backbone, rounds, tp), [&](std::size_t batch) {
+      return step.run_on_first_stage(batch, [&](const Buckets& buckets, std::size_t bucket) {
+        return runner.encoder_phase(batch, buckets.samples[bucket], tp, backbone.tp / tp,
+                                    Deal::kBalanced);
+      });
+    });
+  });
+}
+
+PipelineAnswer solve_loongforge_3(const TrainingProblem& problem) {
+  return search_colocated(
+      problem, [&](BestPlan& best, BatchRunner&, ColocatedStep& step, const Degrees& backbone,
+                   std::int64_t rounds, std::int64_t tp, double) {
+        if (tp != 1 ||
+            colocated_bytes(problem, backbone, rounds, tp, 1, 1) > problem.costs.memory_bytes) {
+          return;
+        }
+        best.offer(describe(backbone, rounds, tp),
+                   [&](std::size_t batch) { return step.run_in_phases(batch); });
+      });
+}
+
+PipelineAnswer solve_optimus(const TrainingProblem& problem) {
+  return search_colocated(
+      problem, [&](BestPlan& best, BatchRunner&, ColocatedStep& step, const Degrees& backbone,
+                   std::int64_t rounds, std::int64_t tp, double) {
+        if (backbone.tp * backbone.pp % tp != 0 ||
+            colocated_bytes(problem, backbone, rounds, tp, 1, 1) > problem.costs.memory_bytes) {
+          return;
+        }
+        best.offer(describe(backbone, rounds, tp),
+                   [&](std::size_t batch) { return step.run_in_bubbles(batch, tp); });
+      });
+}
+
+}  // namespace tributary::plan

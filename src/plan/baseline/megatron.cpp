@@ -1,0 +1,156 @@
+// Megatron in the forms that the papers compare with: one set of degrees for everything.
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "plan/baseline/plan_space.h"
+
+namespace tributary::plan {
+namespace {
+
+/// Encoder and backbone layers of a stage as shares of their modules.
+struct StageShare {
+  double encoder = 0;
+  double backbone = 0;
+};
+
+/// A chain of both modules' layers, cut by their number.
+std::vector<StageShare> cut_uniformly(const Problem3d& costs, std::int64_t stages) {
+  const std::int64_t all = costs.encoder.layers + costs.backbone.layers;
+  std::vector<StageShare> shares;
+  std::int64_t first = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const std::int64_t end = first + layers_of_stage(all, stages, stage);
+    const std::int64_t encoder =
+        std::min(end, costs.encoder.layers) - std::min(first, costs.encoder.layers);
+    shares.push_back({double(encoder) / double(costs.encoder.layers),
+                      double(end - first - encoder) / double(costs.backbone.layers)});
+    first = end;
+  }
+  return shares;
+}
+
+/// The encoder on the first stages alone.
+std::vector<StageShare> cut_by_module(const Problem3d& costs, std::int64_t encoder_stages,
+                                      std::int64_t backbone_stages) {
+  std::vector<StageShare> shares;
+  for (std::int64_t stage = 0; stage < encoder_stages; ++stage) {
+    shares.push_back({double(layers_of_stage(costs.encoder.layers, encoder_stages, stage)) /
+                          double(costs.encoder.layers),
+                      0});
+  }
+  for (std::int64_t stage = 0; stage < backbone_stages; ++stage) {
+    shares.push_back({0, double(layers_of_stage(costs.backbone.layers, backbone_stages, stage)) /
+                             double(costs.backbone.layers)});
+  }
+  return shares;
+}
+
+struct Kernels {
+  double efficiency = 1;
+  bool hides_features = true;  // their transfer beside compute
+};
+
+double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
+                 std::int64_t rounds, const std::vector<StageShare>& shares, Kernels kernels) {
+  const Buckets buckets = runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
+  const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
+    const SampleWork& work = buckets.work[buckets.at(replica, round)];
+    const StageShare& share = shares[stage];
+    BatchRunner::StageTimes times =
+        runner.split((share.encoder * runner.encoder_seconds(degrees.tp, work.tiles) +
+                      share.backbone * runner.backbone_seconds(degrees.tp, work.tokens)) /
+                     kernels.efficiency);
+    const bool sends =
+        share.encoder > 0 && (stage + 1 == std::ssize(shares) || shares[stage + 1].encoder == 0);
+    if (sends && !kernels.hides_features) {
+      const double seconds = runner.feature_seconds(work.tiles, degrees.tp);
+      times.forward += seconds;
+      times.backward += seconds;
+    }
+    return times;
+  };
+  const Problem3d& costs = runner.problem().costs;
+  return runner.run_pipelines(static_cast<int>(shares.size()), buckets, cost) +
+         std::max(runner.sync_seconds(costs.encoder, degrees),
+                  runner.sync_seconds(costs.backbone, degrees));
+}
+
+PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kernels) {
+  BestPlan best(problem);
+  BatchRunner runner(problem);
+  const Problem3d& costs = problem.costs;
+  for (const DegreeCosts& degree : costs.backbone.degrees) {
+    if (!has_degree(costs.encoder, degree.tp)) continue;
+    for (std::int64_t dp = 1; degree.tp * dp <= costs.devices && dp <= costs.global_samples; ++dp) {
+      if (costs.devices % (degree.tp * dp) != 0) continue;
+      const std::int64_t stages = costs.devices / (degree.tp * dp);
+      for (std::int64_t mine = 1; mine < stages; ++mine) {
+        if (mine > costs.encoder.layers || stages - mine > costs.backbone.layers) continue;
+        for (const std::int64_t rounds : rounds_of(costs.global_samples, dp)) {
+          const Plan3d plan = {{degree.tp, mine, dp}, {degree.tp, stages - mine, dp}, rounds, 0};
+          if (!is_valid(costs, plan)) continue;
+          const std::vector<StageShare> shares = cut_by_module(costs, mine, stages - mine);
+          best.offer(
+              str(to_text({degree.tp, stages, dp}), ", first ", mine, " stages the encoder, ",
+                  rounds, " microbatches"),
+              [&](std::size_t batch) {
+                return run_chain(runner, batch, {degree.tp, stages, dp}, rounds, shares, kernels);
+              });
+        }
+      }
+    }
+  }
+  return best.answer(kNothingFits);
+}
+
+}  // namespace
+
+PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem) {
+  BestPlan best(problem);
+  BatchRunner runner(problem);
+  for_each_backbone(problem, [&](const Degrees& degrees, std::int64_t rounds) {
+    if (!has_degree(problem.costs.encoder, degrees.tp)) return;
+    const double samples = double(problem.costs.global_samples) / double(rounds * degrees.dp);
+    const double bytes = backbone_bytes(problem, degrees, rounds) +
+                         encoder_bytes(problem, degrees.tp, degrees.pp, degrees.pp, samples);
+    if (bytes > problem.costs.memory_bytes) return;
+    const std::vector<StageShare> shares = cut_uniformly(problem.costs, degrees.pp);
+    best.offer(str(to_text(degrees), ", ", rounds, " microbatches"), [&](std::size_t batch) {
+      return run_chain(runner, batch, degrees, rounds, shares, {});
+    });
+  });
+  return best.answer(kNothingFits);
+}
+
+PipelineAnswer solve_megatron_encoder_stage(const TrainingProblem& problem) {
+  return solve_encoder_stages(problem, {});
+}
+
+PipelineAnswer solve_pytorch_3d(const TrainingProblem& problem) {
+  // Plainer kernels and no overlap: 0.85 of the kernels is assumed, no figure is published.
+  return solve_encoder_stages(problem, {.efficiency = 0.85, .hides_features = false});
+}
+
+PipelineAnswer solve_backbone_alone(const TrainingProblem& problem) {
+  BestPlan best(problem);
+  BatchRunner runner(problem);
+  for_each_backbone(problem, [&](const Degrees& degrees, std::int64_t rounds) {
+    if (backbone_bytes(problem, degrees, rounds) > problem.costs.memory_bytes) return;
+    std::vector<StageShare> shares = cut_by_module(problem.costs, 0, degrees.pp);
+    best.offer(str(to_text(degrees), ", ", rounds, " microbatches"), [&](std::size_t batch) {
+      const Buckets buckets =
+          runner.deal(batch, degrees.dp, rounds, Deal::kBalanced, degrees, degrees);
+      const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
+        return runner.split(
+            shares[stage].backbone *
+            runner.backbone_seconds(degrees.tp, buckets.work[buckets.at(replica, round)].tokens));
+      };
+      return runner.run_pipelines(static_cast<int>(degrees.pp), buckets, cost) +
+             runner.sync_seconds(problem.costs.backbone, degrees);
+    });
+  });
+  return best.answer(kNothingFits);
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plan/baseline/training_problem.h"
+#include "plan/certificate.h"
+
+namespace tributary::plan {
+
+/// The best plan of a method in its own space, judged on the batches of the problem.
+struct PipelineAnswer {
+  Certificate certificate = {};  // of the mean step; the bound is the work on all devices at peak
+  std::string plan = {};         // degrees and numbers, as a person reads them
+};
+
+/// A published way to place an encoder and a backbone, under its own name.
+struct PipelineBaseline {
+  std::string_view name;
+  std::string_view source;
+  PipelineAnswer (*solve)(const TrainingProblem& problem);
+};
+
+/// All of them: the one list that `compare` and the tests go through.
+[[nodiscard]] std::span<const PipelineBaseline> pipeline_baselines();
+
+}  // namespace tributary::plan

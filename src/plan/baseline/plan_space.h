@@ -1,0 +1,80 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "plan/baseline/batch_runner.h"
+#include "plan/baseline/pipeline_baselines.h"
+
+namespace tributary::plan {
+
+/// Seconds of one batch under the plan at hand.
+using BatchCost = std::function<double(std::size_t batch)>;
+
+/// Keeps the best plan of a method while it goes through its space.
+class BestPlan {
+ public:
+  explicit BestPlan(const TrainingProblem& problem);
+
+  /// Judges a plan by the mean of the batches; later ones must be better to replace it.
+  void offer(const std::string& plan, const BatchCost& cost);
+  [[nodiscard]] double seconds() const { return seconds_; }
+  [[nodiscard]] PipelineAnswer answer(const std::string& limit) const;
+
+ private:
+  const TrainingProblem& problem_;
+  double seconds_;
+  std::string plan_;
+  std::int64_t evaluations_ = 0;
+};
+
+[[nodiscard]] std::string to_text(const Degrees& degrees);
+
+/// The numbers that divide the samples of a replica.
+[[nodiscard]] std::vector<std::int64_t> rounds_of(std::int64_t global_samples,
+                                                  std::int64_t replicas);
+
+/// Every plan of the backbone on all devices, and every number of rounds.
+void for_each_backbone(
+    const TrainingProblem& problem,
+    const std::function<void(const Degrees& backbone, std::int64_t rounds)>& visit);
+
+/// Bytes that a backbone stage keeps at the mean sample.
+[[nodiscard]] double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
+                                    std::int64_t rounds);
+/// The same of a module that keeps its activations `depth` times, `samples` at a time.
+[[nodiscard]] double encoder_bytes(const TrainingProblem& problem, std::int64_t tp, std::int64_t pp,
+                                   std::int64_t depth, double samples);
+
+[[nodiscard]] bool has_degree(const ModuleCosts& module, std::int64_t tp);
+
+inline constexpr const char* kNothingFits =
+    "memory: no plan of this method's space fits the devices, or their number has no such plan";
+
+/// One batch with the two modules on devices of their own, in one pipeline: each round's samples go
+/// to the encoder replicas longest first, its features to the replicas of the backbone.
+///
+/// `moves_small_out`: the round with the least encoder work comes first, the next least ones last.
+[[nodiscard]] double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan,
+                                  Deal how, bool moves_small_out);
+
+// The methods, by file.
+[[nodiscard]] PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_megatron_encoder_stage(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_pytorch_3d(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_fsdp(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_orchmllm(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_disttrain_batch_serial(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_disttrain_batch_double(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_disttrain_batch_double_lpt(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_dflop(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_flowtrain(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_optimus(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_loongforge_1(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_loongforge_2(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_loongforge_3(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_backbone_alone(const TrainingProblem& problem);
+
+}  // namespace tributary::plan

@@ -1,0 +1,177 @@
+// Encoder and backbone on devices of their own, step by step in one pipeline or batch by batch.
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "core/text.h"
+#include "plan/baseline/plan_space.h"
+#include "plan/search/search_3d.h"
+
+namespace tributary::plan {
+namespace {
+
+/// Rounds in the order in which they run.
+std::vector<std::int64_t> order_rounds(const std::vector<double>& encoder, std::int64_t stages,
+                                       bool moves_small_out) {
+  std::vector<std::int64_t> order(encoder.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!moves_small_out || order.size() < 2) return order;
+  std::vector<std::int64_t> by_size = order;
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](std::int64_t a, std::int64_t b) { return encoder[a] < encoder[b]; });
+  const auto last = std::min<std::size_t>(static_cast<std::size_t>(stages) - 1, order.size() - 1);
+  std::vector<std::int64_t> rest(by_size.begin() + 1 + static_cast<std::ptrdiff_t>(last),
+                                 by_size.end());
+  std::sort(rest.begin(), rest.end());
+  std::vector<std::int64_t> result = {by_size[0]};
+  result.insert(result.end(), rest.begin(), rest.end());
+  result.insert(result.end(), by_size.begin() + 1,
+                by_size.begin() + 1 + static_cast<std::ptrdiff_t>(last));
+  return result;
+}
+
+std::string describe(const Plan3d& plan) {
+  return str("encoder ", to_text(plan.encoder), "; backbone ", to_text(plan.backbone), ", ",
+             plan.microbatches, " microbatches");
+}
+
+/// How the two groups meet when they work batch by batch.
+enum class Overlap { kNone, kOneBatchAhead };
+
+/// The best backbone on so many devices, and its seconds for every batch.
+struct BackboneChoice {
+  std::vector<double> seconds;
+  Degrees degrees;
+  std::int64_t rounds = 0;
+};
+
+std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t devices) {
+  const TrainingProblem& problem = runner.problem();
+  const ModuleCosts& module = problem.costs.backbone;
+  std::optional<BackboneChoice> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Degrees& degrees : list_degrees(module, devices, problem.costs.global_samples)) {
+    for (const std::int64_t rounds : rounds_of(problem.costs.global_samples, degrees.dp)) {
+      if (backbone_bytes(problem, degrees, rounds) > problem.costs.memory_bytes) continue;
+      BackboneChoice choice = {{}, degrees, rounds};
+      double sum = 0;
+      for (std::size_t batch = 0; batch < problem.batches.size() && sum < least; ++batch) {
+        const Buckets buckets =
+            runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
+        const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
+          const double share =
+              double(layers_of_stage(module.layers, degrees.pp, stage)) / double(module.layers);
+          return runner.split(
+              share *
+              runner.backbone_seconds(degrees.tp, buckets.work[buckets.at(replica, round)].tokens));
+        };
+        choice.seconds.push_back(runner.run_pipelines(static_cast<int>(degrees.pp), buckets, cost) +
+                                 runner.sync_seconds(module, degrees));
+        sum += choice.seconds.back();
+      }
+      if (sum >= least) continue;
+      least = sum;
+      best = std::move(choice);
+    }
+  }
+  return best;
+}
+
+PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap overlap, Deal how) {
+  BestPlan best(problem);
+  BatchRunner runner(problem);
+  const Problem3d& costs = problem.costs;
+  for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
+    const std::optional<BackboneChoice> backbone = best_backbone(runner, costs.devices - devices);
+    if (!backbone) continue;
+    for (const DegreeCosts& degree : costs.encoder.degrees) {
+      if (devices % degree.tp != 0) continue;
+      if (encoder_bytes(problem, degree.tp, 1, 1, 1) > costs.memory_bytes) continue;
+      const Degrees encoder = {degree.tp, 1, devices / degree.tp};
+      best.offer(describe({encoder, backbone->degrees, backbone->rounds, 0}),
+                 [&](std::size_t batch) {
+                   const double first =
+                       runner.encoder_phase(problem.batches[batch], encoder.tp, encoder.dp, how);
+                   const double second = backbone->seconds[batch];
+                   return overlap == Overlap::kNone ? first + second : std::max(first, second);
+                 });
+    }
+  }
+  return best.answer(kNothingFits);
+}
+
+}  // namespace
+
+double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, Deal how,
+                    bool moves_small_out) {
+  const Problem3d& costs = runner.problem().costs;
+  const Buckets buckets =
+      runner.deal(batch, plan.backbone.dp, plan.microbatches, how, plan.encoder, plan.backbone);
+  std::vector<double> encoder;  // of a round: its slowest replica
+  for (std::int64_t round = 0; round < buckets.rounds; ++round) {
+    std::vector<std::int32_t> samples;
+    for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
+      const std::vector<std::int32_t>& mine = buckets.samples[buckets.at(replica, round)];
+      samples.insert(samples.end(), mine.begin(), mine.end());
+    }
+    encoder.push_back(
+        runner.encoder_phase(batch, samples, plan.encoder.tp, plan.encoder.dp, Deal::kBalanced));
+  }
+  const std::vector<std::int64_t> order =
+      order_rounds(encoder, plan.encoder.pp + plan.backbone.pp, moves_small_out);
+  const auto cost = [&](int stage, std::int64_t replica, std::int64_t position) {
+    const std::int64_t round = order[position];
+    if (stage < plan.encoder.pp) {
+      return runner.split(encoder[round] *
+                          double(layers_of_stage(costs.encoder.layers, plan.encoder.pp, stage)) /
+                          double(costs.encoder.layers));
+    }
+    return runner.split(
+        runner.backbone_seconds(plan.backbone.tp, buckets.work[buckets.at(replica, round)].tokens) *
+        double(layers_of_stage(costs.backbone.layers, plan.backbone.pp, stage - plan.encoder.pp)) /
+        double(costs.backbone.layers));
+  };
+  return runner.run_pipelines(static_cast<int>(plan.encoder.pp + plan.backbone.pp), buckets, cost) +
+         std::max(runner.sync_seconds(costs.encoder, plan.encoder),
+                  runner.sync_seconds(costs.backbone, plan.backbone));
+}
+
+PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
+  BestPlan best(problem);
+  BatchRunner runner(problem);
+  const Search3dResult found = search_3d(problem.costs, {.keep = 20});
+  for (const Plan3d& plan : found.plans) {
+    best.offer(describe(plan), [&](std::size_t batch) {
+      return run_separate(runner, batch, plan, Deal::kInOrder, true);
+    });
+  }
+  return best.answer(found.certificate.limit);
+}
+
+PipelineAnswer solve_dflop(const TrainingProblem& problem) {
+  BestPlan best(problem);
+  BatchRunner runner(problem);
+  const Search3dResult found = search_3d(problem.costs);
+  for (const Plan3d& plan : found.plans) {
+    best.offer(describe(plan), [&](std::size_t batch) {
+      return run_separate(runner, batch, plan, Deal::kBalanced, false);
+    });
+  }
+  return best.answer(found.certificate.limit);
+}
+
+PipelineAnswer solve_disttrain_batch_serial(const TrainingProblem& problem) {
+  return solve_batch_by_batch(problem, Overlap::kNone, Deal::kInOrder);
+}
+
+PipelineAnswer solve_disttrain_batch_double(const TrainingProblem& problem) {
+  return solve_batch_by_batch(problem, Overlap::kOneBatchAhead, Deal::kInOrder);
+}
+
+PipelineAnswer solve_disttrain_batch_double_lpt(const TrainingProblem& problem) {
+  return solve_batch_by_batch(problem, Overlap::kOneBatchAhead, Deal::kBalanced);
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,107 @@
+// All modules on all ranks, parameters sharded over them: every layer is a meeting of the ranks.
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "core/text.h"
+#include "plan/baseline/plan_space.h"
+
+namespace tributary::plan {
+namespace {
+
+/// The largest sum when numbers go to ranks: in turn, or the largest first to the emptiest.
+double largest_sum(std::vector<double> numbers, std::int64_t ranks, Deal how) {
+  std::vector<double> sums(static_cast<std::size_t>(ranks));
+  if (how == Deal::kBalanced) std::sort(numbers.begin(), numbers.end(), std::greater<>());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    double& sum = how == Deal::kBalanced ? *std::min_element(sums.begin(), sums.end())
+                                         : sums[i % sums.size()];
+    sum += numbers[i];
+  }
+  return *std::max_element(sums.begin(), sums.end());
+}
+
+class ShardedStep {
+ public:
+  ShardedStep(const BatchRunner& runner, Deal how) : runner_(runner), how_(how) {}
+
+  /// Rounds of one batch, each rank with its own samples.
+  [[nodiscard]] double run(std::size_t batch, std::int64_t rounds) const {
+    const TrainingProblem& problem = runner_.problem();
+    const std::vector<SampleWork>& samples = problem.batches[batch];
+    double sum = 0;
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      const std::size_t first = samples.size() * round / rounds;
+      const std::size_t end = samples.size() * (round + 1) / rounds;
+      std::vector<double> tiles;
+      std::vector<double> tokens;
+      for (std::size_t sample = first; sample < end; ++sample) {
+        tiles.push_back(samples[sample].tiles);
+        tokens.push_back(samples[sample].tokens);
+      }
+      const std::int64_t ranks = problem.costs.devices;
+      const double moved = std::accumulate(tiles.begin(), tiles.end(), 0.0);
+      sum += module_round(problem.costs.encoder, largest_sum(tiles, ranks, how_)) +
+             module_round(problem.costs.backbone, largest_sum(tokens, ranks, how_));
+      // Samples dealt anew between the phases move their features, there and back.
+      if (how_ == Deal::kBalanced) sum += 2 * runner_.feature_seconds(moved, ranks);
+    }
+    return sum;
+  }
+
+ private:
+  /// Each layer waits for the slowest rank, and for the next one's parameters where they take
+  /// longer.
+  [[nodiscard]] double module_round(const ModuleCosts& module, double shape) const {
+    const TrainingProblem& problem = runner_.problem();
+    const auto layers = static_cast<double>(module.layers);
+    const auto ranks = static_cast<double>(problem.costs.devices);
+    const double gather = costs_at(module, 1).state_bytes * problem.gradient_share / layers *
+                          (ranks - 1) / ranks / problem.bytes_per_second;
+    const BatchRunner::StageTimes times = runner_.split(runner_.module_seconds(module, 1, shape));
+    // The first gather and the last reduction have nothing to hide behind.
+    return layers * (std::max(times.forward / layers, gather) +
+                     std::max(times.backward / layers, 2 * gather)) +
+           2 * gather;
+  }
+
+  const BatchRunner& runner_;
+  Deal how_;
+};
+
+PipelineAnswer solve_sharded(const TrainingProblem& problem, Deal how) {
+  BestPlan best(problem);
+  const BatchRunner runner(problem);
+  const Problem3d& costs = problem.costs;
+  if (!has_degree(costs.encoder, 1) || !has_degree(costs.backbone, 1)) {
+    return best.answer("degrees: tp 1 was not profiled for both modules");
+  }
+  const ShardedStep step(runner, how);
+  for (const std::int64_t rounds : rounds_of(costs.global_samples, costs.devices)) {
+    const double samples = double(costs.global_samples) / double(rounds * costs.devices);
+    const auto bytes = [&](const ModuleCosts& module) {
+      const DegreeCosts& degree = costs_at(module, 1);
+      const double state = degree.state_bytes;
+      return device_bytes(module, degree, 1, 1, samples * module.sample_shape) - state +
+             state / double(costs.devices) +
+             2 * state * problem.gradient_share / double(module.layers);
+    };
+    if (bytes(costs.encoder) + bytes(costs.backbone) > costs.memory_bytes) continue;
+    best.offer(str("dp ", costs.devices, ", ", rounds, " microbatches"),
+               [&](std::size_t batch) { return step.run(batch, rounds); });
+  }
+  return best.answer(kNothingFits);
+}
+
+}  // namespace
+
+PipelineAnswer solve_fsdp(const TrainingProblem& problem) {
+  return solve_sharded(problem, Deal::kInOrder);
+}
+
+PipelineAnswer solve_orchmllm(const TrainingProblem& problem) {
+  return solve_sharded(problem, Deal::kBalanced);
+}
+
+}  // namespace tributary::plan

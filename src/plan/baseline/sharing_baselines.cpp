@@ -1,0 +1,111 @@
+#include "plan/baseline/sharing_baselines.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "core/error.h"
+#include "plan/baseline/module_levels.h"
+#include "plan/staging/staging.h"
+
+namespace tributary::plan {
+namespace {
+
+SharingAnswer to_answer(const Staging& staging) {
+  SharingAnswer answer = {.certificate = staging.certificate};
+  for (const SharedStage& stage : staging.stages) {
+    BaselineWave wave = {.time = stage.time};
+    for (const PlacedModule& place : stage.placed) {
+      wave.devices.emplace_back(place.module, place.devices);
+    }
+    answer.waves.push_back(std::move(wave));
+  }
+  return answer;
+}
+
+SharingAnswer solve_exact(const SharingProblem& problem) {
+  return to_answer(group_stages(problem));
+}
+
+constexpr std::array kBaselines = {
+    SharingBaseline{"megatron_temporal", "Mosaic, figure 3a", solve_temporal},
+    SharingBaseline{"distmm", "Huang 2024, DistMM", solve_distmm},
+    SharingBaseline{"spindle", "Wang 2025, Spindle", solve_spindle},
+    SharingBaseline{"mosaic", "Mosaic, algorithm 1", solve_mosaic},
+    SharingBaseline{"exact", "ours", solve_exact},
+};
+
+}  // namespace
+
+std::span<const SharingBaseline> sharing_baselines() { return kBaselines; }
+
+std::vector<std::vector<std::int32_t>> levels_of(const SharingProblem& problem) {
+  std::vector<std::vector<std::int32_t>> levels;
+  std::vector<std::size_t> depth;
+  for (std::size_t module = 0; module < problem.modules.size(); ++module) {
+    std::size_t mine = 0;
+    for (const std::int32_t before : problem.modules[module].after) {
+      mine = std::max(mine, depth[before] + 1);
+    }
+    depth.push_back(mine);
+    if (levels.size() <= mine) levels.resize(mine + 1);
+    levels[mine].push_back(static_cast<std::int32_t>(module));
+  }
+  return levels;
+}
+
+std::string explain_memory(const SharingProblem& problem, bool on_all_devices) {
+  if (!problem.memory) return {};
+  for (const SharedModule& module : problem.modules) {
+    for (std::size_t width = 0; width < module.memory.size(); ++width) {
+      const Bytes memory = module.memory[width];
+      if (on_all_devices && width + 1 < module.memory.size()) continue;
+      if (memory <= *problem.memory) continue;
+      return str("memory: ", module.name, " needs ", memory, " of a device, ",
+                 memory - *problem.memory, " above the limit of ", *problem.memory);
+    }
+  }
+  return {};
+}
+
+Nanoseconds time_on_devices(const SharingProblem& problem, std::int64_t module, double devices) {
+  const auto whole = [&](std::int64_t width) {
+    std::int64_t least = problem.time(module, 0, problem.units).count;
+    for (std::int64_t narrower = 1; narrower <= width; ++narrower) {
+      least = std::min(least, problem.time(module, narrower, problem.units).count);
+    }
+    return static_cast<double>(least);
+  };
+  const double place = std::log2(devices);
+  const auto width = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(place)), 0,
+                                              problem.widths() - 1);
+  // A part of a device takes that much longer.
+  if (place < 0) return {std::llround(whole(0) / devices)};
+  if (width == problem.widths() - 1) return {std::llround(whole(width))};
+  const double part = place - static_cast<double>(width);
+  return {std::llround(whole(width) + part * (whole(width + 1) - whole(width)))};
+}
+
+SharingAnswer solve_temporal(const SharingProblem& problem) {
+  check_problem(problem);
+  SharingAnswer answer;
+  answer.certificate = {.evaluations = std::ssize(problem.modules),
+                        .limit = explain_memory(problem, true)};
+  if (!answer.certificate.limit.empty()) return answer;
+  for (std::size_t module = 0; module < problem.modules.size(); ++module) {
+    const Nanoseconds time = time_on_devices(problem, static_cast<std::int64_t>(module),
+                                             static_cast<double>(problem.devices));
+    answer.waves.push_back({time, {{static_cast<std::int32_t>(module), problem.devices}}});
+    answer.certificate.value += time;
+  }
+  answer.certificate.status = Status::kOptimal;
+  answer.certificate.lower_bound = answer.certificate.value;
+  return answer;
+}
+
+SharingAnswer solve_mosaic(const SharingProblem& problem) {
+  return to_answer(merge_stages(problem));
+}
+
+}  // namespace tributary::plan

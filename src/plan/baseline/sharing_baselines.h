@@ -1,0 +1,49 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "plan/certificate.h"
+#include "plan/staging/sharing_problem.h"
+
+namespace tributary::plan {
+
+/// Modules that run at the same time in a baseline, each on devices of its own.
+struct BaselineWave {
+  Nanoseconds time = {};
+  std::vector<std::pair<std::int32_t, std::int64_t>> devices = {};  // module, devices
+};
+
+struct SharingAnswer {
+  Certificate certificate = {};  // the bound is that of the method's own space
+  std::vector<BaselineWave> waves = {};
+};
+
+/// A published way to place a graph of modules on devices, under its own name.
+struct SharingBaseline {
+  std::string_view name;
+  std::string_view source;
+  SharingAnswer (*solve)(const SharingProblem& problem);
+};
+
+/// All of them, and `exact` last: the list that `compare` and the tests go through.
+[[nodiscard]] std::span<const SharingBaseline> sharing_baselines();
+
+/// Seconds of a module on any number of whole devices: between the widths of its table straight in
+/// the logarithm of the devices, never longer than on fewer.
+[[nodiscard]] Nanoseconds time_on_devices(const SharingProblem& problem, std::int64_t module,
+                                          double devices);
+
+/// Each module alone on all devices, one after another.
+[[nodiscard]] SharingAnswer solve_temporal(const SharingProblem& problem);
+/// Modules of a level on whole devices of their own so that the slowest ends first; barriers
+/// between levels.
+[[nodiscard]] SharingAnswer solve_distmm(const SharingProblem& problem);
+/// Modules of a level in waves: the continuous division in which all end together, rounded to whole
+/// devices, cut where the first of them ends.
+[[nodiscard]] SharingAnswer solve_spindle(const SharingProblem& problem);
+/// The greedy merging of stages with shares of devices.
+[[nodiscard]] SharingAnswer solve_mosaic(const SharingProblem& problem);
+
+}  // namespace tributary::plan

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "plan/baseline/module_levels.h"
+#include "plan/baseline/sharing_baselines.h"
+
+namespace tributary::plan {
+namespace {
+
+/// What is left of a module of a level, as a share of its work.
+struct Remainder {
+  std::int32_t module;
+  double share;
+};
+
+/// The level as it is worked off.
+class Level {
+ public:
+  Level(const SharingProblem& problem, std::span<const std::int32_t> modules) : problem_(problem) {
+    for (const std::int32_t module : modules) left_.push_back({module, 1.0});
+  }
+
+  /// Time in which all that is left ends together, on parts of devices.
+  [[nodiscard]] double continuous_time() const {
+    double low = 0;
+    double high = 0;
+    for (const Remainder& rest : left_) high += rest.share * time(rest.module, 1);
+    for (int round = 0; round < 60; ++round) {
+      const double middle = (low + high) / 2;
+      double sum = 0;
+      for (const Remainder& rest : left_) sum += devices_within(rest, middle);
+      (sum <= static_cast<double>(problem_.devices) ? high : low) = middle;
+    }
+    return high;
+  }
+
+  /// Runs until the first module ends.
+  BaselineWave run_wave() {
+    BaselineWave wave = {.time = {}, .devices = allocate()};
+    double span = -1;
+    for (const auto& [module, devices] : wave.devices) {
+      const double end = find(module).share * time(module, static_cast<double>(devices));
+      if (span < 0 || end < span) span = end;
+    }
+    for (const auto& [module, devices] : wave.devices) {
+      Remainder& rest = find(module);
+      rest.share -= span / time(module, static_cast<double>(devices));
+    }
+    std::erase_if(left_, [](const Remainder& rest) { return rest.share <= 1e-9; });
+    wave.time = {std::llround(span)};
+    return wave;
+  }
+  [[nodiscard]] bool is_done() const { return left_.empty(); }
+
+ private:
+  [[nodiscard]] double time(std::int32_t module, double devices) const {
+    return static_cast<double>(time_on_devices(problem_, module, devices).count);
+  }
+  [[nodiscard]] Remainder& find(std::int32_t module) {
+    return *std::find_if(left_.begin(), left_.end(),
+                         [&](const Remainder& rest) { return rest.module == module; });
+  }
+
+  /// Devices with which a module ends within a time, by bisection on its curve.
+  [[nodiscard]] double devices_within(const Remainder& rest, double limit) const {
+    const auto all = static_cast<double>(problem_.devices);
+    if (rest.share * time(rest.module, all) > limit) return 2 * all;
+    double low = 1e-3;
+    double high = all;
+    for (int round = 0; round < 40; ++round) {
+      const double middle = (low + high) / 2;
+      (rest.share * time(rest.module, middle) <= limit ? high : low) = middle;
+    }
+    return high;
+  }
+
+  /// The continuous division, rounded: at least one device each, what is over to the slowest.
+  [[nodiscard]] std::vector<std::pair<std::int32_t, std::int64_t>> allocate() const {
+    std::vector<Remainder> order = left_;
+    std::stable_sort(order.begin(), order.end(), [this](const Remainder& a, const Remainder& b) {
+      return a.share * time(a.module, 1) > b.share * time(b.module, 1);
+    });
+    if (std::ssize(order) > problem_.devices) order.resize(problem_.devices);
+    const double limit = continuous_time();
+    std::vector<std::pair<std::int32_t, std::int64_t>> devices;
+    std::int64_t used = 0;
+    for (const Remainder& rest : order) {
+      const double exact =
+          std::min(devices_within(rest, limit), static_cast<double>(problem_.devices));
+      devices.emplace_back(rest.module,
+                           std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(exact))));
+      used += devices.back().second;
+    }
+    const auto slowest = [&](bool may_shrink) {
+      std::size_t best = devices.size();
+      double most = -1;
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        if (may_shrink && devices[i].second == 1) continue;
+        const double end =
+            order[i].share * time(order[i].module, static_cast<double>(devices[i].second));
+        const double key = may_shrink ? 1 / end : end;
+        if (key > most) {
+          most = key;
+          best = i;
+        }
+      }
+      return best;
+    };
+    for (; used > problem_.devices; --used) --devices[slowest(true)].second;
+    for (; used < problem_.devices; ++used) ++devices[slowest(false)].second;
+    return devices;
+  }
+
+  const SharingProblem& problem_;
+  std::vector<Remainder> left_;
+};
+
+}  // namespace
+
+SharingAnswer solve_spindle(const SharingProblem& problem) {
+  check_problem(problem);
+  SharingAnswer answer;
+  answer.certificate.limit = explain_memory(problem, false);
+  if (!answer.certificate.limit.empty()) return answer;
+  double bound = 0;
+  for (const std::vector<std::int32_t>& modules : levels_of(problem)) {
+    Level level(problem, modules);
+    bound += level.continuous_time();
+    while (!level.is_done()) {
+      answer.waves.push_back(level.run_wave());
+      answer.certificate.value += answer.waves.back().time;
+      ++answer.certificate.evaluations;
+    }
+  }
+  answer.certificate.lower_bound =
+      std::min(answer.certificate.value, Nanoseconds{static_cast<std::int64_t>(std::floor(bound))});
+  answer.certificate.status = Status::kFeasible;
+  return answer;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/search/problem_3d.h"
+
+namespace tributary::plan {
+
+/// What a sample asks of the two modules.
+struct SampleWork {
+  double tiles = 0;   // of the encoder; 0 for text alone
+  double tokens = 0;  // of the backbone
+};
+
+/// An encoder and a backbone with the batches that all methods are judged by.
+struct TrainingProblem {
+  Problem3d costs;                   // tables, devices, memory
+  double forward_share = 0.25;       // of a module's time; the rest is backward with recompute
+  double gradient_share = 2.0 / 18;  // of the state bytes, reduced over replicas in every step
+  double bytes_per_second = 25e9;    // that a device sends to other nodes
+  double feature_bytes = 0;          // of one tile, from encoder to backbone
+  std::vector<std::vector<SampleWork>> batches;  // [batches, global samples]
+};
+
+/// The mixture of photos, documents, several images and video of the reference inputs, one batch
+/// after another; tiles are of 729 patches.
+[[nodiscard]] std::vector<std::vector<SampleWork>> draw_batches(std::int64_t batches,
+                                                                std::int64_t global_samples,
+                                                                std::uint64_t seed);
+
+/// Sets the mean shapes of the tables to those of the batches, FLOPs in proportion.
+void set_mean_shapes(TrainingProblem& problem);
+
+/// errors: Fault::kInput naming what is missing or out of range
+void check_problem(const TrainingProblem& problem);
+
+}  // namespace tributary::plan

@@ -1,0 +1,171 @@
+#include "plan/baseline/pipeline_baselines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+
+#include "core/error.h"
+#include "plan/baseline/plan_space.h"
+#include "tests/plan/search/problem_3d_oracle.h"
+
+namespace tributary::plan {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TrainingProblem small_problem(std::uint64_t seed) {
+  TrainingProblem problem;
+  problem.costs = synthetic_problem(kModelA, 8, 32);
+  problem.batches = draw_batches(2, 32, seed);
+  problem.feature_bytes = 729 * 4096 * 2;
+  set_mean_shapes(problem);
+  return problem;
+}
+
+std::map<std::string, double> solve_all(const TrainingProblem& problem) {
+  std::map<std::string, double> values;
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    values[std::string(baseline.name)] =
+        1e-9 * double(baseline.solve(problem).certificate.value.count);
+  }
+  return values;
+}
+
+TEST(PipelineBaselines, GiveAPlanAboveTheBoundAndTheSameTwice) {
+  const TrainingProblem problem = small_problem(1);
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const PipelineAnswer found = baseline.solve(problem);
+    EXPECT_EQ(found.certificate.status, Status::kFeasible);
+    EXPECT_GE(found.certificate.value, found.certificate.lower_bound);
+    EXPECT_GT(found.certificate.lower_bound.count, 0);
+    EXPECT_GT(found.certificate.evaluations, 0);
+    EXPECT_FALSE(found.plan.empty());
+    const PipelineAnswer again = baseline.solve(problem);
+    EXPECT_EQ(again.plan, found.plan);
+    EXPECT_EQ(again.certificate.value, found.certificate.value);
+  }
+}
+
+TEST(PipelineBaselines, StandInTheOrderThatTheirRulesImply) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::map<std::string, double> value = solve_all(small_problem(seed));
+    for (const auto& [name, seconds] : value) {
+      // Sharded copies need no pipeline, which whole ones may; all others give the backbone less.
+      if (name == "fsdp" || name == "orchmllm") continue;
+      EXPECT_GE(seconds, value.at("backbone_alone")) << name;
+    }
+    // Slower kernels and no overlap on the same plans.
+    EXPECT_GE(value.at("pytorch_3d"), value.at("megatron_encoder_stage") / 0.9);
+    EXPECT_GE(value.at("disttrain_batch_serial"), value.at("disttrain_batch_double"));
+    EXPECT_GE(value.at("disttrain_batch_double"), value.at("disttrain_batch_double_lpt"));
+    EXPECT_GE(value.at("fsdp"), value.at("orchmllm"));
+    // Level 1 with every rank encoding all samples contains the plans of level 2 with less work.
+    EXPECT_GE(value.at("loongforge_1"), value.at("loongforge_2") * 0.999);
+  }
+}
+
+TEST(PipelineBaselines, SayThatNothingFits) {
+  TrainingProblem problem = small_problem(1);
+  problem.costs.memory_bytes = 1e6;
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const PipelineAnswer found = baseline.solve(problem);
+    EXPECT_EQ(found.certificate.status, Status::kInfeasible);
+    EXPECT_THAT(found.certificate.limit, HasSubstr("memory"));
+  }
+}
+
+TEST(PipelineBaselines, EqualTheClosedFormOnEqualSamples) {
+  // One device for each module and equal samples: every round takes the same, and a stage may not
+  // start before the one before it has ended.
+  TrainingProblem problem = small_problem(1);
+  problem.costs.devices = 2;
+  problem.costs.memory_bytes = 1e15;
+  problem.batches = {std::vector<SampleWork>(32, {14, 3200})};
+  set_mean_shapes(problem);
+  BatchRunner runner(problem);
+  const double encoder = runner.encoder_seconds(1, 14 * 4);
+  const double backbone = runner.backbone_seconds(1, 3200 * 4);
+  const Plan3d plan = {{1, 1, 1}, {1, 1, 1}, 8, 0};
+  const double found = run_separate(runner, 0, plan, Deal::kInOrder, false);
+  // 1F1B of two stages: the longer one runs without a gap but for the other's forward and backward.
+  EXPECT_NEAR(found, 8 * std::max(encoder, backbone) + std::min(encoder, backbone), 1e-6);
+}
+
+TEST(BatchRunner, TimesTheClosedFormOf1F1B) {
+  ChainTimer timer;
+  const auto one = [](int, int) { return 1.0; };
+  const auto two = [](int, int) { return 2.0; };
+  EXPECT_NEAR(timer.time(4, 8, one, two), (8 + 3) * 3.0, 1e-9);
+  for (const double idle : timer.idle(4, 8, one, two)) EXPECT_NEAR(idle, 9.0, 1e-9);
+}
+
+TEST(BatchRunner, DealsEverySampleOnce) {
+  const TrainingProblem problem = small_problem(2);
+  const BatchRunner runner(problem);
+  for (const Deal how : {Deal::kInOrder, Deal::kBalanced}) {
+    for (const std::int64_t replicas : {1, 2, 3, 4}) {
+      for (const std::int64_t rounds : {1, 2, 5, 8}) {
+        const Buckets buckets = runner.deal(0, replicas, rounds, how, {1, 1, 1}, {1, 1, replicas});
+        std::vector<int> seen(32);
+        double tokens = 0;
+        for (std::size_t bucket = 0; bucket < buckets.samples.size(); ++bucket) {
+          EXPECT_FALSE(buckets.samples[bucket].empty());
+          for (const std::int32_t sample : buckets.samples[bucket]) {
+            ++seen.at(sample);
+            tokens += problem.batches[0][sample].tokens;
+          }
+          tokens -= buckets.work[bucket].tokens;
+        }
+        EXPECT_THAT(seen, testing::Each(1));
+        EXPECT_NEAR(tokens, 0, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(BatchRunner, SharesEncodersOutLongestFirst) {
+  const TrainingProblem problem = small_problem(2);
+  const BatchRunner runner(problem);
+  const std::vector<SampleWork> samples = {{4, 1}, {3, 1}, {2, 1}, {1, 1}};
+  EXPECT_DOUBLE_EQ(runner.encoder_phase(samples, 1, 2, Deal::kInOrder),
+                   runner.encoder_seconds(1, 6));
+  EXPECT_DOUBLE_EQ(runner.encoder_phase(samples, 1, 2, Deal::kBalanced),
+                   runner.encoder_seconds(1, 5));
+}
+
+TEST(TrainingProblem, NamesWhatCannotBeUsed) {
+  const auto refuses = [](auto change, const char* words) {
+    TrainingProblem problem = small_problem(1);
+    change(problem);
+    EXPECT_THAT([&] { check_problem(problem); }, ThrowsMessage<Error>(HasSubstr(words)));
+  };
+  refuses([](TrainingProblem& p) { p.batches.clear(); }, "no batch to judge plans by");
+  refuses([](TrainingProblem& p) { p.batches[1].pop_back(); },
+          "where: batch 1; found: 31 samples; expected: 32");
+  refuses([](TrainingProblem& p) { p.batches[0][3].tokens = std::nan(""); }, "where: batch 0");
+  refuses([](TrainingProblem& p) { p.bytes_per_second = 0; }, "where: bytes_per_second; found: 0");
+  refuses([](TrainingProblem& p) { p.forward_share = 1; }, "where: forward_share; found: 1");
+  refuses([](TrainingProblem& p) { p.gradient_share = -1; }, "where: gradient_share; found: -1");
+  refuses([](TrainingProblem& p) { p.feature_bytes = -1; }, "where: feature_bytes; found: -1");
+}
+
+TEST(DrawBatches, GivesTheMixtureOfTheReference) {
+  const auto batches = draw_batches(1, 20'000, 7);
+  double tiles = 0;
+  double tokens = 0;
+  for (const SampleWork& sample : batches[0]) {
+    tiles += sample.tiles / 20'000;
+    tokens += sample.tokens / 20'000;
+  }
+  // 46 photos of 5, 19 documents of 16.5, 60 of 2 to 16 images, 60 videos of 17.5 tiles.
+  EXPECT_NEAR(tiles, (46 * 5 + 19 * 16.5 + 60 * 3.7 + 60 * 17.5) / 185, 0.2);
+  EXPECT_NEAR(tokens, 3637, 60);
+  EXPECT_EQ(draw_batches(1, 5, 7)[0][3].tokens, batches[0][3].tokens);
+}
+
+}  // namespace
+}  // namespace tributary::plan

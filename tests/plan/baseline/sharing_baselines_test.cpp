@@ -1,0 +1,104 @@
+#include "plan/baseline/sharing_baselines.h"
+
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/plan/staging/staging_oracle.h"
+
+namespace tributary::plan {
+namespace {
+
+std::int64_t value_of(const SharingProblem& problem, std::string_view name) {
+  for (const SharingBaseline& baseline : sharing_baselines()) {
+    if (baseline.name == name) return baseline.solve(problem).certificate.value.count;
+  }
+  return -1;
+}
+
+TEST(SharingBaselines, AddUpAndKeepTheirBounds) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "sharing baselines");
+    SharingProblem problem =
+        random_sharing_problem(random, random.between(1, 7), random.between(1, 8), 5);
+    if (seed % 2 == 0) add_random_edges(random, problem, 0.3);
+    for (const SharingBaseline& baseline : sharing_baselines()) {
+      SCOPED_TRACE(baseline.name);
+      const SharingAnswer found = baseline.solve(problem);
+      EXPECT_LE(found.certificate.lower_bound, found.certificate.value);
+      EXPECT_NE(found.certificate.status, Status::kInfeasible);
+      Nanoseconds sum = {};
+      for (const BaselineWave& wave : found.waves) {
+        sum += wave.time;
+        if (baseline.name == "mosaic" || baseline.name == "exact") continue;
+        std::int64_t devices = 0;
+        for (const auto& [module, count] : wave.devices) devices += count;
+        EXPECT_LE(devices, problem.devices);
+      }
+      EXPECT_EQ(sum, found.certificate.value);
+    }
+    EXPECT_LE(value_of(problem, "exact"), value_of(problem, "mosaic"));
+  }
+}
+
+TEST(SharingBaselines, AreNeverBetterThanExactOnDevicesOfItsWidths) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "temporal");
+    const SharingProblem problem = random_sharing_problem(random, random.between(1, 7), 4, 8);
+    EXPECT_LE(value_of(problem, "exact"), value_of(problem, "megatron_temporal"));
+  }
+}
+
+TEST(DistMM, EqualsBruteForceOverWholeDevices) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "distmm");
+    const SharingProblem problem =
+        random_sharing_problem(random, random.between(1, 4), random.between(4, 8), 4);
+    std::int64_t best = std::int64_t{1} << 60;
+    const std::function<void(std::size_t, std::int64_t, std::int64_t)> split =
+        [&](std::size_t module, std::int64_t left, std::int64_t slowest) {
+          if (module == problem.modules.size()) {
+            best = std::min(best, slowest);
+            return;
+          }
+          for (std::int64_t devices = 1; devices <= left; ++devices) {
+            split(module + 1, left - devices,
+                  std::max(slowest, time_on_devices(problem, static_cast<std::int64_t>(module),
+                                                    double(devices))
+                                        .count));
+          }
+        };
+    split(0, problem.devices, 0);
+    EXPECT_EQ(solve_distmm(problem).certificate.value.count, best);
+  }
+}
+
+TEST(TimeOnDevices, IsStraightInTheLogarithmOfDevices) {
+  SharingProblem problem = {
+      .modules = {{.name = "m", .times = {{80}, {40}, {50}}}}, .devices = 4, .units = 1};
+  EXPECT_EQ(time_on_devices(problem, 0, 1).count, 80);
+  EXPECT_EQ(time_on_devices(problem, 0, 2).count, 40);
+  EXPECT_EQ(time_on_devices(problem, 0, std::sqrt(2.0)).count, 60);
+  EXPECT_EQ(time_on_devices(problem, 0, 4).count, 40);  // two of them do as well
+  EXPECT_EQ(time_on_devices(problem, 0, 0.5).count, 160);
+}
+
+TEST(SharingBaselines, SayWhatDoesNotFit) {
+  RandomStream random(1, "memory");
+  SharingProblem problem = random_sharing_problem(random, 3, 2, 4);
+  problem.memory = Bytes{10};
+  for (SharedModule& module : problem.modules) module.memory = {{5}, {5}};
+  problem.modules[2].memory = {{30}, {25}};
+  for (const SharingBaseline& baseline : sharing_baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const Certificate found = baseline.solve(problem).certificate;
+    EXPECT_EQ(found.status, Status::kInfeasible);
+    EXPECT_THAT(found.limit, testing::HasSubstr("memory: m2 needs"));
+  }
+}
+
+}  // namespace
+}  // namespace tributary::plan
