@@ -72,6 +72,7 @@ function(trib_bench name)
   find_package(benchmark REQUIRED)
   trib_read_room(${ARG_ROOM} torch rooms)
   add_executable(bench_${name} ${ARG_SOURCES})
+  target_include_directories(bench_${name} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_compile_options(bench_${name} PRIVATE ${TRIB_WARNINGS})
   target_link_libraries(bench_${name} PRIVATE trib_${ARG_ROOM} ${ARG_LINK}
                                               benchmark::benchmark_main)

@@ -33,6 +33,8 @@ const std::vector<Command>& all_commands() {
       {"predict", "Predict the step times of configurations on a cluster", declare_predict},
       {"simulate", "Predict a plan's step on a cluster: time, memory, idle time and why",
        declare_simulate},
+      {"plan", "Find the best degrees for an encoder and a backbone, by any published method",
+       declare_plan},
       {"report", "Draw a run as one HTML file that needs nothing else", declare_report},
   };
   return commands;

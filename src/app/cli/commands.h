@@ -19,6 +19,7 @@ Run declare_forward(Verb& verb);
 Run declare_generate(Verb& verb);
 Run declare_launch(Verb& verb);
 Run declare_pack(Verb& verb);
+Run declare_plan(Verb& verb);
 Run declare_predict(Verb& verb);
 Run declare_report(Verb& verb);
 Run declare_simulate(Verb& verb);
