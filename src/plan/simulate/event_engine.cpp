@@ -46,7 +46,7 @@ class EventEngine {
     for (int lane = 0; lane < program_.lanes(); ++lane)
       lanes_[lane].next = program_.first_action(lane);
     for (int lane = 0; lane < program_.lanes(); ++lane) advance(lane);
-    while (!events_.empty()) {
+    while (settle_rates(), !events_.empty()) {
       const Event event = events_.top();
       events_.pop();
       if (event.version != version_of(event)) continue;
@@ -102,7 +102,7 @@ class EventEngine {
         arrive(event.of);
         break;
       case EventKind::kFlowEnd:
-        change_rates(links_.remove(event.of));
+        links_.remove(event.of);
         push_arrival(event.of);
         break;
       case EventKind::kReductionEnd:
@@ -225,10 +225,12 @@ class EventEngine {
     if (route_of(message).bytes_per_ns <= 0 || bytes.count == 0) return push_arrival(message);
     flows_[message].left = static_cast<double>(bytes.count);
     flows_[message].since = now_;
-    change_rates(links_.add(message, route_of(message)));
+    links_.add(message, route_of(message));
   }
-  void change_rates(std::span<const int> flows) {
-    for (const int flow : flows) {
+  /// Shares the links once for all that starts and ends at one instant.
+  void settle_rates() {
+    if (!events_.empty() && events_.top().time == now_) return;
+    for (const int flow : links_.settle()) {
       Progress& progress = flows_[flow];
       if (progress.rate == links_.rate(flow)) continue;
       const Nanoseconds end = progress.change_rate(links_.rate(flow), now_);

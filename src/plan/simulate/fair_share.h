@@ -16,12 +16,14 @@ class FairShare {
  public:
   explicit FairShare(std::vector<double> capacity);
 
-  /// Adds a flow along a route, or removes it; returns the flows whose rates may have changed, in
-  /// ascending order: those that are joined to it by shared links.
+  /// Adds a flow along a route, or removes it. Rates are those of before until settle().
+  void add(int flow, const Route& route);
+  void remove(int flow);
+  /// Shares the links anew that flows have come to or left; returns the flows whose rates may have
+  /// changed, in ascending order: those that are joined to them by shared links.
   ///
-  /// cost: O(links * flows) of the joined ones
-  std::span<const int> add(int flow, const Route& route);
-  std::span<const int> remove(int flow);
+  /// cost: O(links^2 + flows * log(flows)) of the joined ones
+  std::span<const int> settle();
   [[nodiscard]] double rate(int flow) const { return flows_[flow].rate; }
 
  private:
@@ -35,18 +37,23 @@ class FairShare {
     double capacity = 0;
     double left = 0;
     double weight = 0;  // of the flows that may still grow
+    int open = 0;       // how many these are
     bool joined = false;
     std::vector<int> flows = {};  // ascending
   };
 
-  void join(const Route& route);
+  void join_links(const Route& route);
+  void join();
   void fill();
+  [[nodiscard]] int narrowest_link() const;
   void fix(int flow, double rate);
 
   std::vector<Flow> flows_;
   std::vector<Link> links_;
-  std::vector<int> joined_flows_;
-  std::vector<int> joined_links_;
+  std::vector<int> joined_flows_;  // since settle(): those without links that were added
+  std::vector<int> joined_links_;  // since settle(): those of flows that were added or removed
+  std::vector<int> settled_;       // what settle() gives
+  std::vector<int> by_limit_;      // the joined flows, the lowest limit of their own first
 };
 
 }  // namespace tributary::plan

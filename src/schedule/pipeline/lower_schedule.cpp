@@ -1,6 +1,8 @@
 #include "schedule/pipeline/lower_schedule.h"
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -15,56 +17,69 @@ class LaneLowering {
   LaneLowering(const PipelineMap& map, int lane, const ActionList& passes, int receive_buffers)
       : passes_(passes), receive_buffers_(receive_buffers) {
     std::map<int, std::size_t> last_weight;  // of each chunk
+    std::size_t place = 0;
     for (const Action& pass : passes) {
       TRIB_CHECK(is_pass(pass.op), .what = "schedule: list is lowered already",
                  .where = map.describe(lane), .found = to_text(pass));
       transfers_.push_back(transfers_of(map, lane, pass));
-      for (const Action& receive : transfers_.back().receives) waiting_.push_back(receive);
+      for (const Action& receive : transfers_.back().receives)
+        links_[link_of(receive)].waiting.push_back({.place = place++, .receive = receive});
       if (gives_weight_gradient(pass.op)) last_weight[pass.chunk] = transfers_.size() - 1;
     }
     for (const auto& [chunk, pass] : last_weight) reduction_after_[pass] = chunk;
   }
 
   [[nodiscard]] ActionList run() {
-    post_receives();
+    for (auto& [name, link] : links_) take_posted(link);
+    post_taken();
     for (std::size_t i = 0; i < passes_.size(); ++i) {
       lowered_.push_back(passes_[i]);
       lowered_.insert(lowered_.end(), transfers_[i].sends.begin(), transfers_[i].sends.end());
       if (const auto reduction = reduction_after_.find(i); reduction != reduction_after_.end())
         lowered_.push_back({.op = Op::kReduceGradients, .chunk = reduction->second});
-      for (const Action& used : transfers_[i].receives) --posted_[link_of(used)];
-      if (!transfers_[i].receives.empty()) post_receives();
+      for (const Action& used : transfers_[i].receives) {
+        Link& link = links_[link_of(used)];
+        --link.posted;
+        take_posted(link);
+      }
+      post_taken();
     }
     if (!reduction_after_.empty()) lowered_.push_back({.op = Op::kOptimizerStep});
     return std::move(lowered_);
   }
 
  private:
-  using Link = std::pair<Op, int>;
-  static Link link_of(const Action& receive) { return {receive.op, receive.peer}; }
+  using LinkName = std::pair<Op, int>;
+  static LinkName link_of(const Action& receive) { return {receive.op, receive.peer}; }
 
-  /// Posts, in the order of use, all that have a free buffer on their link.
-  void post_receives() {
-    const auto has_no_buffer = [this](const Action& receive) {
-      int& posted = posted_[link_of(receive)];
-      if (posted == receive_buffers_) return true;
-      ++posted;
-      lowered_.push_back(receive);
-      return false;
-    };
-    // A link that is full stays full for the rest of the pass over the waiting receives.
-    std::vector<Action> still;
-    still.reserve(waiting_.size());
-    for (const Action& receive : waiting_)
-      if (has_no_buffer(receive)) still.push_back(receive);
-    waiting_ = std::move(still);
+  struct Waiting {
+    std::size_t place = 0;  // in the order of use
+    Action receive;
+  };
+  struct Link {
+    std::deque<Waiting> waiting;
+    int posted = 0;
+  };
+
+  /// Takes the receives of a link that have a free buffer.
+  void take_posted(Link& link) {
+    for (; link.posted < receive_buffers_ && !link.waiting.empty(); ++link.posted) {
+      taken_.push_back(link.waiting.front());
+      link.waiting.pop_front();
+    }
+  }
+  /// Posts what was taken, in the order of use.
+  void post_taken() {
+    std::ranges::sort(taken_, std::less<>(), &Waiting::place);
+    for (const Waiting& each : taken_) lowered_.push_back(each.receive);
+    taken_.clear();
   }
 
   const ActionList& passes_;
   int receive_buffers_;
   std::vector<PassTransfers> transfers_;
-  std::vector<Action> waiting_;
-  std::map<Link, int> posted_;
+  std::map<LinkName, Link> links_;
+  std::vector<Waiting> taken_;
   std::map<std::size_t, int> reduction_after_;  // pass -> chunk
   ActionList lowered_;
 };
