@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <map>
 #include <set>
 
 #include "app/report/html.h"
@@ -17,6 +18,7 @@ using config::TraceSpan;
 using config::TraceStream;
 
 constexpr std::size_t kMostLanes = 16;
+constexpr std::size_t kColors = 8;
 constexpr std::size_t kMostSpans = 1500;  // of a lane
 constexpr double kWidth = 1000;
 constexpr double kRow = 16;
@@ -58,6 +60,26 @@ Nanoseconds axis_of(const Trace& predicted, const Trace* measured) {
       {predicted.summary.step, measured ? measured->summary.step : Nanoseconds{}, Nanoseconds{1}});
 }
 
+/// The lanes that are drawn: the first ones of every module, so that none is left out.
+std::vector<std::size_t> lanes_to_draw(const Trace& trace, std::size_t most = kMostLanes) {
+  std::map<std::string, std::size_t> seen;  // lanes of each module so far
+  std::vector<std::pair<std::size_t, std::size_t>> by_turn;
+  for (std::size_t lane = 0; lane < trace.lanes.size(); ++lane)
+    by_turn.emplace_back(seen[trace.lanes[lane].module]++, lane);
+  std::sort(by_turn.begin(), by_turn.end());
+  std::vector<std::size_t> lanes;
+  for (std::size_t i = 0; i < std::min(most, by_turn.size()); ++i)
+    lanes.push_back(by_turn[i].second);
+  std::sort(lanes.begin(), lanes.end());
+  return lanes;
+}
+
+std::string count_left_out(const Trace& trace, std::size_t drawn) {
+  if (drawn >= trace.lanes.size()) return "";
+  return str("<p class=\"note\">", drawn, " of ", trace.lanes.size(),
+             " stages and replicas, some of each module; the trace holds them all.</p>\n");
+}
+
 /// The spans of one lane's computation; short ones are left out where there are too many.
 std::string draw_lane(const Trace& trace, std::size_t lane, double y, Nanoseconds axis) {
   std::vector<const TraceSpan*> spans;
@@ -83,16 +105,22 @@ std::string draw_lane(const Trace& trace, std::size_t lane, double y, Nanosecond
 }
 
 std::string timeline(const Trace& predicted, const Trace* measured) {
-  const std::size_t lanes = std::min(kMostLanes, predicted.lanes.size());
+  const std::vector<std::size_t> lanes = lanes_to_draw(predicted);
   const double rows = measured ? 2.3 : 1.2;
-  std::string text = open_svg(rows * kRow * double(lanes) + 4, "timeline");
+  std::string text = open_svg(rows * kRow * double(lanes.size()) + 4, "timeline");
   const Nanoseconds axis = axis_of(predicted, measured);
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    const double y = 2 + rows * kRow * double(lane);
+  double y = 2;
+  for (const std::size_t lane : lanes) {
     text += label(y + 10, predicted.lanes[lane].name);
     text += draw_lane(predicted, lane, y, axis);
-    if (!measured || lane >= measured->lanes.size()) continue;
-    text += label(y + kRow + 10, "  measured") + draw_lane(*measured, lane, y + kRow, axis);
+    if (measured) {
+      const auto same =
+          std::ranges::find(measured->lanes, predicted.lanes[lane].name, &TraceLane::name);
+      if (same != measured->lanes.end())
+        text += label(y + kRow + 10, "  measured") +
+                draw_lane(*measured, std::size_t(same - measured->lanes.begin()), y + kRow, axis);
+    }
+    y += rows * kRow;
   }
   std::set<std::string> kinds;
   for (const TraceSpan& span : predicted.spans)
@@ -105,14 +133,15 @@ std::string timeline(const Trace& predicted, const Trace* measured) {
       html(seconds(predicted.summary.step)),
       ", a line for each stage; what makes the step as long as it is has a frame. Point at a "
       "pass to read it.</p>\n<div class=\"card scroll\">",
-      text, "</svg><p class=\"key\">", key, "</p></div></section>\n");
+      text, "</svg><p class=\"key\">", key, "</p>", count_left_out(predicted, lanes.size()),
+      "</div></section>\n");
 }
 
 std::string use_bars(const Trace& trace) {
-  std::string text =
-      open_svg(1.2 * kRow * double(std::min(kMostLanes, trace.lanes.size())) + 4, "use of time");
-  for (std::size_t lane = 0; lane < std::min(kMostLanes, trace.lanes.size()); ++lane) {
-    const double y = 2 + 1.2 * kRow * double(lane);
+  const std::vector<std::size_t> lanes = lanes_to_draw(trace);
+  std::string text = open_svg(1.2 * kRow * double(lanes.size()) + 4, "use of time");
+  double y = 2;
+  for (const std::size_t lane : lanes) {
     text += label(y + 10, trace.lanes[lane].name);
     double x = kLabel;
     // In the order of the classes: busy, communication, idle.
@@ -126,6 +155,7 @@ std::string use_bars(const Trace& trace) {
       text += rectangle(x, y, width, kRow - 4, use, str(use, ' ', seconds(time)));
       x += width;
     }
+    y += 1.2 * kRow;
   }
   return text + "</svg>";
 }
@@ -134,7 +164,7 @@ std::string use_table(const Trace& trace) {
   std::string text =
       "<table><tr><th>stage</th><th>ranks</th><th>busy</th><th>communication</th><th>idle</th>"
       "<th>by cause</th></tr>\n";
-  for (std::size_t i = 0; i < std::min(kMostLanes, trace.lanes.size()); ++i) {
+  for (const std::size_t i : lanes_to_draw(trace)) {
     const TraceLane& lane = trace.lanes[i];
     const auto share = [&](Nanoseconds time) {
       return show_percent(double(time.count) /
@@ -158,7 +188,8 @@ std::string memory_chart(const Trace& trace) {
   const double x_scale = kWidth / double(std::max<std::int64_t>(1, trace.summary.step.count));
   const double y_scale = (kHeight - 10) / double(most.count);
   text += label(12, show_bytes(double(most.count)));
-  for (std::size_t lane = 0; lane < std::min<std::size_t>(8, trace.lanes.size()); ++lane) {
+  std::size_t color = 0;
+  for (const std::size_t lane : lanes_to_draw(trace, kColors)) {
     std::string points;
     double before = -1;
     for (const auto& [time, bytes] : trace.lanes[lane].memory) {
@@ -169,7 +200,7 @@ std::string memory_chart(const Trace& trace) {
       points += str(number(x), ",", number(y), " ");
       before = y;
     }
-    text += str("<polyline style=\"stroke:var(--c", lane % 8, ")\" points=\"", points, "\"><title>",
+    text += str("<polyline style=\"stroke:var(--c", color++, ")\" points=\"", points, "\"><title>",
                 html(trace.lanes[lane].name), "</title></polyline>\n");
   }
   return text + "</svg>";
@@ -177,7 +208,7 @@ std::string memory_chart(const Trace& trace) {
 
 std::string memory_table(const Trace& trace) {
   std::string text = "<table><tr><th>stage</th><th>peak</th><th>of which</th></tr>\n";
-  for (std::size_t i = 0; i < std::min(kMostLanes, trace.lanes.size()); ++i) {
+  for (const std::size_t i : lanes_to_draw(trace)) {
     const TraceLane& lane = trace.lanes[i];
     std::string parts;
     for (const auto& [part, bytes] : lane.peak_parts)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace tributary::plan {
 
@@ -16,10 +17,11 @@ void FairShare::add(int flow, const Route& route) {
     std::vector<int>& flows = links_[use.link].flows;
     flows.insert(std::lower_bound(flows.begin(), flows.end(), flow), flow);
   }
-  join_links(route);
+  mark(route);
   if (!route.links.empty()) return;
-  flows_[flow].joined = true;
-  joined_flows_.push_back(flow);
+  if (std::exchange(is_given_, false)) settled_.clear();
+  flows_[flow].rate = route.bytes_per_ns;
+  settled_.push_back(flow);
 }
 
 void FairShare::remove(int flow) {
@@ -28,19 +30,36 @@ void FairShare::remove(int flow) {
     std::vector<int>& flows = links_[use.link].flows;
     flows.erase(std::lower_bound(flows.begin(), flows.end(), flow));
   }
-  if (flows_[flow].joined) std::erase(joined_flows_, flow);
   flows_[flow] = {};
-  join_links(route);
+  mark(route);
+}
+
+/// Notes that the links of a route are to be shared anew.
+void FairShare::mark(const Route& route) {
+  for (const LinkUse& use : route.links) {
+    if (links_[use.link].changed) continue;
+    links_[use.link].changed = true;
+    changed_links_.push_back(use.link);
+  }
 }
 
 std::span<const int> FairShare::settle() {
-  settled_.clear();
-  if (joined_flows_.empty() && joined_links_.empty()) return settled_;
-  join();
-  fill();
-  settled_.swap(joined_flows_);
-  joined_flows_.clear();
-  joined_links_.clear();
+  if (std::exchange(is_given_, true)) settled_.clear();
+  for (const int link : changed_links_) {
+    if (!links_[link].changed) continue;  // of a group that was met already
+    joined_flows_.clear();
+    joined_links_.assign(1, link);
+    links_[link].joined = true;
+    join();
+    if (joined_flows_.size() == 1) {
+      fill_alone();
+    } else {
+      fill();
+    }
+    settled_.insert(settled_.end(), joined_flows_.begin(), joined_flows_.end());
+  }
+  changed_links_.clear();
+  std::sort(settled_.begin(), settled_.end());
   return settled_;
 }
 
@@ -62,6 +81,7 @@ void FairShare::join() {
       join_links(*flows_[flow].route);
     }
   }
+  if (joined_flows_.size() < 2) return;
   std::sort(joined_flows_.begin(), joined_flows_.end());
   std::sort(joined_links_.begin(), joined_links_.end());
 }
@@ -90,12 +110,24 @@ int FairShare::narrowest_link() const {
   return narrowest;
 }
 
+/// A flow that has its links to itself, as most have.
+void FairShare::fill_alone() {
+  Flow& flow = flows_[joined_flows_.front()];
+  flow.joined = false;
+  flow.rate = flow.route->bytes_per_ns;
+  for (const LinkUse& use : flow.route->links) {
+    Link& link = links_[use.link];
+    link.joined = link.changed = false;
+    flow.rate = std::min(flow.rate, link.capacity / use.weight);
+  }
+}
+
 /// Lets all rates grow together; at each stop, of a full link or of a flow at its own limit, the
 /// flows concerned keep what they have.
 void FairShare::fill() {
   for (const int index : joined_links_) {
     Link& link = links_[index];
-    link.joined = false;
+    link.joined = link.changed = false;
     link.left = link.capacity;
     link.weight = 0;
     link.open = static_cast<int>(link.flows.size());

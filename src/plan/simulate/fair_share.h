@@ -22,7 +22,7 @@ class FairShare {
   /// Shares the links anew that flows have come to or left; returns the flows whose rates may have
   /// changed, in ascending order: those that are joined to them by shared links.
   ///
-  /// cost: O(links^2 + flows * log(flows)) of the joined ones
+  /// cost: O(links^2 + flows * log(flows)) for each group of joined ones
   std::span<const int> settle();
   [[nodiscard]] double rate(int flow) const { return flows_[flow].rate; }
 
@@ -36,24 +36,30 @@ class FairShare {
   struct Link {
     double capacity = 0;
     double left = 0;
-    double weight = 0;  // of the flows that may still grow
-    int open = 0;       // how many these are
+    double weight = 0;     // of the flows that may still grow
+    int open = 0;          // how many these are
+    bool changed = false;  // since settle()
     bool joined = false;
     std::vector<int> flows = {};  // ascending
   };
 
+  void mark(const Route& route);
   void join_links(const Route& route);
   void join();
+  void fill_alone();
   void fill();
   [[nodiscard]] int narrowest_link() const;
   void fix(int flow, double rate);
 
   std::vector<Flow> flows_;
   std::vector<Link> links_;
-  std::vector<int> joined_flows_;  // since settle(): those without links that were added
-  std::vector<int> joined_links_;  // since settle(): those of flows that were added or removed
-  std::vector<int> settled_;       // what settle() gives
-  std::vector<int> by_limit_;      // the joined flows, the lowest limit of their own first
+  std::vector<int> changed_links_;  // since settle()
+  std::vector<int> settled_;        // what settle() gives
+  bool is_given_ = true;            // it was given: begins anew
+  // One group of flows and links that hang together:
+  std::vector<int> joined_flows_;
+  std::vector<int> joined_links_;
+  std::vector<int> by_limit_;  // the flows, the lowest limit of their own first
 };
 
 }  // namespace tributary::plan

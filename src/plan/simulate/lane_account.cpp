@@ -11,7 +11,8 @@ constexpr std::array<std::string_view, kTimeUses> kNames{
     "compute",       "optimizer",     "collective",
     "transfer",      "reduction",     "wait_activation",
     "wait_gradient", "wait_features", "wait_feature_gradients",
-    "back_pressure", "wait_replicas", "done"};
+    "back_pressure", "wait_replicas", "done",
+    "wait_plan"};
 
 TimeUse wait_of(Op send) {
   switch (send) {

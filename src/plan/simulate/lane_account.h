@@ -23,8 +23,9 @@ enum class TimeUse {
   kBackPressure,          // idle: the buffers of a message are full
   kWaitReplicas,          // idle: another lane has not come to the reduction or the step
   kDone,                  // idle: others still work
+  kWaitPlan,              // idle: the next step has not been planned yet
 };
-inline constexpr std::size_t kTimeUses = 12;
+inline constexpr std::size_t kTimeUses = 13;
 
 [[nodiscard]] std::string_view name_of(TimeUse use);
 

@@ -39,9 +39,10 @@ struct StepDistribution {
   Nanoseconds largest;
 };
 
-/// A plan that does not fit, with what it holds on the fullest rank.
+/// A plan that does not fit, with what it holds on the fullest rank of any step.
 struct OutOfMemory {
   std::string lane;
+  std::int64_t step = 0;
   Bytes needed;
   Bytes available;
   LaneMemory memory;

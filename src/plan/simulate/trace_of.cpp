@@ -83,7 +83,8 @@ std::string describe(const OutOfMemory& shortage) {
   std::string parts;
   for (const auto& [name, bytes] : parts_of(shortage.memory))
     if (bytes.count > 0) parts += str(parts.empty() ? "" : ", ", name, " ", bytes);
-  return str(shortage.lane, " needs ", shortage.needed, ", has ", shortage.available, ": ", parts);
+  return str(shortage.lane, " in step ", shortage.step, " needs ", shortage.needed, ", has ",
+             shortage.available, ": ", parts);
 }
 
 config::TraceLane lane_of(const Simulation& simulation, int lane, bool shows_memory) {
@@ -111,6 +112,8 @@ config::NamedTimes path_of(const Simulation& simulation) {
   for (const PathPart& part : simulation.critical_path)
     kinds[part.action < 0 ? "transfer" : kind_of(simulation.program.action(part.action))] +=
         part.end - part.start;
+  const Nanoseconds step = simulation.steps[simulation.shown];
+  if (step > simulation.times.makespan) kinds["wait_plan"] = step - simulation.times.makespan;
   return kinds;
 }
 
@@ -125,7 +128,7 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
     trace.lanes.push_back(lane_of(simulation, lane, lane < most_lanes));
     const auto ranks = static_cast<double>(simulation.lane_ranks[lane]);
     idle += ranks * static_cast<double>(trace.lanes.back().idle.count);
-    all += ranks * static_cast<double>(simulation.times.makespan.count);
+    all += ranks * static_cast<double>(simulation.steps[simulation.shown].count);
   }
   trace.spans = spans_of(simulation, most_lanes);
   const StepDistribution& of = simulation.distribution;
@@ -133,7 +136,7 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                    .plan = plan,
                    .cluster = cluster,
                    .steps = std::ssize(simulation.steps),
-                   .step = simulation.times.makespan,
+                   .step = simulation.steps[simulation.shown],
                    .distribution = {{"mean", of.mean},
                                     {"deviation", of.deviation},
                                     {"least", of.least},

@@ -135,6 +135,38 @@ TEST(Simulate, APlanThatDoesNotFitIsAResultWithItsParts) {
               testing::HasSubstr("optimizer 6291456 B"));
 }
 
+TEST(Simulate, AShortageOfAnyStepIsFound) {
+  // One sample of a hundred is large; the step that draws it is not the median.
+  RecordedSizes recorded{.sizes = std::vector<SampleSize>(99, {.tokens = 100})};
+  recorded.sizes.push_back({.tokens = 100'000});
+  config::Cluster cluster = small_cluster(8);
+  cluster.device.memory = {15 << 20};
+  const TableCosts costs(false);
+  const config::Plan plan = text_plan();
+  SimulationOptions options{
+      .steps = 9, .seed = 1, .samples = {.kind = Kind::kRecorded, .recorded = recorded}};
+  const Simulation simulation = simulate(plan, costs, cluster, options);
+  ASSERT_GT(simulation.distribution.largest, simulation.distribution.median);
+  for (const LaneMemory& lane : simulation.memory) ASSERT_LE(lane.total(), cluster.device.memory);
+  ASSERT_TRUE(simulation.out_of_memory);
+  EXPECT_GT(simulation.steps[simulation.out_of_memory->step], simulation.distribution.median);
+}
+
+TEST(Simulate, AStepLastsUntilTheNextOneIsPlanned) {
+  const TableCosts costs(false);
+  const Nanoseconds planning{3'000'000'000};
+  const Simulation simulation =
+      simulate(text_plan(), costs, small_cluster(8), {.steps = 2, .scheduler = planning});
+  EXPECT_EQ(simulation.distribution.median, planning);
+  const config::Trace trace = trace_of(simulation, "plan", "cluster");
+  EXPECT_EQ(trace.summary.step, planning);
+  for (const config::TraceLane& lane : trace.lanes)
+    EXPECT_EQ(lane.busy + lane.communication + lane.idle, planning);
+  Nanoseconds path;
+  for (const auto& [kind, time] : trace.summary.critical_path) path += time;
+  EXPECT_EQ(path, planning);
+}
+
 TEST(Simulate, AllRanksSlowIsAStepThatMuchLonger) {
   config::Cluster cluster = small_cluster(4);
   cluster.levels = {{.name = "all", .ranks = 4, .bytes_per_s = 1e18}};
