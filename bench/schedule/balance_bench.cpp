@@ -1,67 +1,15 @@
 // Balancing time and quality. Goals on one core for 2,048 items over 256 buckets: 50 ms, 1.1 %
 // above the bound where encoder and backbone have equal loads, 0.1 % where the encoder has half.
-// Samples: 46 : 19 : 60 : 60 single photos, documents, groups of pictures and videos.
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
-#include <cmath>
 #include <span>
 
-#include "core/random.h"
 #include "schedule/balance/balance.h"
+#include "tests/schedule/sample_mixture.h"
 
 namespace tributary::schedule {
 namespace {
-
-struct Sample {
-  double tiles;
-  double tokens;
-};
-
-double uniform(RandomStream& random, double low, double high) {
-  return low + (high - low) * random.uniform();
-}
-
-Sample draw_sample(RandomStream& random) {
-  const double text = std::exp(uniform(random, std::log(40.0), std::log(500.0)));
-  const std::uint64_t kind = random.below(46 + 19 + 60 + 60);
-  if (kind < 46) return {5, 729 + 2187 * uniform(random, 0.7, 1.33) + text};
-  if (kind < 46 + 19) {
-    const double grid = static_cast<double>(random.between(6, 25));
-    const double kept = uniform(random, 0.75, 1);
-    return {grid + 1, 729 + std::min(9.0, grid) * 729 * kept + text};
-  }
-  if (kind < 46 + 19 + 60) {
-    const double drawn = -2.2 * std::log(1 - random.uniform());
-    const double pictures = std::min(16.0, std::floor(2 + drawn));
-    return {pictures, 730 * pictures + text};
-  }
-  const double frames = static_cast<double>(random.between(4, 31));
-  return {frames, 210 * frames + text};
-}
-
-/// Encoder and backbone load of each sample in nanoseconds; `ratio` is that of their sums.
-std::vector<std::int64_t> make_loads(std::int64_t items, double ratio, std::uint64_t seed) {
-  RandomStream random(seed, "mixture");
-  std::vector<Sample> samples;
-  double tiles = 0;
-  double backbone = 0;
-  const auto backbone_of = [](const Sample& sample) {
-    return sample.tokens * (1 + sample.tokens / 24576);
-  };
-  for (std::int64_t item = 0; item < items; ++item) {
-    samples.push_back(draw_sample(random));
-    tiles += samples.back().tiles;
-    backbone += backbone_of(samples.back());
-  }
-  std::vector<std::int64_t> loads;
-  const double mean = 1e6;
-  for (const Sample& sample : samples) {
-    loads.push_back(std::llround(mean * ratio * sample.tiles / tiles * double(items)));
-    loads.push_back(std::llround(mean * backbone_of(sample) / backbone * double(items)));
-  }
-  return loads;
-}
 
 constexpr int kSeeds = 20;
 
@@ -119,7 +67,7 @@ void share(benchmark::State& state, std::int64_t dimensions,
 void encoder_and_backbone(benchmark::State& state) {
   std::vector<std::vector<std::int64_t>> loads;
   for (int seed = 0; seed < kSeeds; ++seed) {
-    loads.push_back(make_loads(state.range(0), double(state.range(2)) / 100, seed));
+    loads.push_back(mixture_loads(state.range(0), double(state.range(2)) / 100, seed));
   }
   share(state, 2, loads);
 }
@@ -127,7 +75,7 @@ void encoder_and_backbone(benchmark::State& state) {
 void backbone_alone(benchmark::State& state) {
   std::vector<std::vector<std::int64_t>> loads;
   for (int seed = 0; seed < kSeeds; ++seed) {
-    const std::vector<std::int64_t> both = make_loads(state.range(0), 1, seed);
+    const std::vector<std::int64_t> both = mixture_loads(state.range(0), 1, seed);
     loads.emplace_back();
     for (std::size_t i = 1; i < both.size(); i += 2) loads.back().push_back(both[i]);
   }

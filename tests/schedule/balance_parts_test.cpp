@@ -6,6 +6,7 @@
 #include "schedule/balance/ejection_chain.h"
 #include "schedule/balance/exchange.h"
 #include "schedule/balance/local_search.h"
+#include "schedule/balance/lower_excess.h"
 #include "schedule/balance/place_longest_first.h"
 #include "tests/schedule/balance_oracle.h"
 
@@ -232,6 +233,87 @@ TEST(EjectionChain, IsTheBestChainOfTheFirstItemThatHasOne) {
   }
   EXPECT_GT(found, 150);
   EXPECT_GT(closed, 20);
+}
+
+/// Places every item at random, no bucket empty.
+void scatter(Partition& partition, RandomStream& random) {
+  for (std::int32_t item = 0; item < partition.items(); ++item)
+    partition.move(item, item < partition.buckets()
+                             ? item
+                             : static_cast<std::int32_t>(random.below(partition.buckets())));
+}
+
+/// Whether an exchange of up to two items of the first bucket for up to two of the second brings
+/// both to the target.
+bool can_trade_by_search(const Partition& partition, std::int64_t target) {
+  std::vector<std::vector<std::vector<std::int32_t>>> subsets(2);
+  for (const std::int32_t bucket : {0, 1}) {
+    const auto members = partition.members(bucket);
+    subsets[bucket].push_back({});
+    for (const std::int32_t one : members) subsets[bucket].push_back({one});
+    for (const std::int32_t one : members)
+      for (const std::int32_t other : members)
+        if (one < other) subsets[bucket].push_back({one, other});
+  }
+  for (const auto& given : subsets[0])
+    for (const auto& taken : subsets[1]) {
+      Partition after = partition;
+      for (const std::int32_t item : given) after.move(item, 1);
+      for (const std::int32_t item : taken) after.move(item, 0);
+      const bool is_any_empty = after.members(0).empty() || after.members(1).empty();
+      if (!is_any_empty && value_of(after) <= target) return true;
+    }
+  return false;
+}
+
+TEST(LowerExcess, FindsEveryTradeOfTwoItemsForTwo) {
+  int found = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "trade");
+    const OwnedProblem problem = random_problem(random, random.between(4, 12), 2,
+                                                random.between(1, 3), random.between(5, 500));
+    Partition partition(problem.view());
+    scatter(partition, random);
+    const std::int64_t bound = balance_bound(problem.view());
+    const std::int64_t target = bound + random.between(0, bound / 20);
+    if (value_of(partition) <= target || !can_trade_by_search(partition, target)) continue;
+    ++found;
+    const BalanceBudget budget;
+    Effort effort(budget);
+    EXPECT_TRUE(lower_excess(partition, target, effort));
+    EXPECT_LE(value_of(partition), target);
+  }
+  EXPECT_GT(found, 50);
+}
+
+TEST(LowerExcess, EndsAtTheBestArrangementItMet) {
+  int reached = 0;
+  int missed = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "excess");
+    const OwnedProblem problem =
+        random_problem(random, random.between(20, 120), random.between(1, 16), random.between(1, 3),
+                       random.between(1, 3000));
+    Partition partition(problem.view());
+    scatter(partition, random);
+    const std::int64_t before = value_of(partition);
+    const std::int64_t bound = balance_bound(problem.view());
+    const std::int64_t target = bound + (before - bound) * random.between(0, 2) / 4;
+    const BalanceBudget budget = {.evaluations = 30'000};
+    Effort effort(budget);
+    const bool is_reached = lower_excess(partition, target, effort);
+    (is_reached ? reached : missed) += 1;
+    EXPECT_EQ(is_reached, value_of(partition) <= target);
+    EXPECT_EQ(is_reached || effort.used_up(), true);
+    EXPECT_LE(value_of(partition), before);
+    EXPECT_EQ(value_of(partition), balance_value(problem.view(), partition.assignment()));
+    for (std::int32_t bucket = 0; bucket < partition.buckets(); ++bucket)
+      EXPECT_FALSE(partition.members(bucket).empty());
+  }
+  EXPECT_GT(reached, 50);
+  EXPECT_GT(missed, 10);
 }
 
 TEST(BranchAndBound, ProvesWhatBruteForceFinds) {

@@ -6,12 +6,20 @@
 #include "schedule/balance/balance_bound.h"
 #include "schedule/balance/branch_and_bound.h"
 #include "schedule/balance/local_search.h"
+#include "schedule/balance/lower_excess.h"
 #include "schedule/balance/place_longest_first.h"
 
 namespace tributary::schedule {
 namespace {
 
 constexpr std::int64_t kEvaluationsBeforeBranching = 100'000;
+
+// Of each item. What one search does not find in its turn another one may; the turns do not depend
+// on the budget, so that a larger one goes on where a smaller one ended.
+constexpr std::int64_t kEvaluationsOfATurn = 512;
+constexpr std::int64_t kTurnsWithTargets = 4;
+constexpr std::int64_t kFirstShare = 8;  // of the way down, that a target leaves
+constexpr std::int64_t kLaterShare = 2;  // once a target was missed
 
 /// The value at which a further search does not pay.
 std::int64_t find_enough(std::int64_t bound, double enough_gap) {
@@ -28,6 +36,33 @@ bool solve_exactly(Partition& partition, const BalanceBudget& budget, Balance& r
   if (is_proven) result.lower_bound = partition.value(partition.worst());
   result.evaluations = first.spent() + second.spent();
   return is_proven;
+}
+
+/// Aims between `enough` and the value, lower and lower, or where that fails, less low.
+void search_by_targets(Partition& partition, std::int64_t enough, Effort& effort) {
+  const std::int64_t turn = kEvaluationsOfATurn * partition.items();
+  const std::int64_t last = effort.spent() + kTurnsWithTargets * turn;
+  std::int64_t share = kFirstShare;
+  std::int64_t low = enough;
+  std::int64_t value = partition.value(partition.worst());
+  while (value > low && effort.spent() < last && !effort.is_over()) {
+    const std::int64_t target = low + (value - low) / share;
+    effort.allow(turn);
+    if (!lower_excess(partition, target, effort)) {
+      share = kLaterShare;
+      low = target + 1;
+    }
+    value = partition.value(partition.worst());
+  }
+}
+
+/// Turn by turn; true when it got to `enough`, or where no search can go on.
+bool search_by_turns(Partition& partition, std::int64_t enough, Effort& effort) {
+  effort.allow(kEvaluationsOfATurn * partition.items());
+  (void)search_locally(partition, enough, effort);
+  search_by_targets(partition, enough, effort);
+  effort.allow(Effort::kNoLimit);
+  return search_locally(partition, enough, effort);
 }
 
 }  // namespace
@@ -47,7 +82,7 @@ Balance balance(const BalanceProblem& problem, const BalanceBudget& budget) {
   } else {
     Effort effort(budget);
     is_finished =
-        search_locally(partition, find_enough(result.lower_bound, budget.enough_gap), effort);
+        search_by_turns(partition, find_enough(result.lower_bound, budget.enough_gap), effort);
     result.evaluations = effort.spent();
   }
   result.bucket_of = partition.assignment();

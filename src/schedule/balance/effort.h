@@ -11,23 +11,31 @@ namespace tributary::schedule {
 /// Counts evaluations against a budget; asks the clock, where there is one, every 16,384 of them.
 class Effort {
  public:
+  static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
   /// At most `most` evaluations, whatever the budget allows.
-  explicit Effort(const BalanceBudget& budget,
-                  std::int64_t most = std::numeric_limits<std::int64_t>::max())
+  explicit Effort(const BalanceBudget& budget, std::int64_t most = kNoLimit)
       : is_late_(budget.is_late ? &budget.is_late : nullptr),
         most_(budget.is_late ? most : std::min(most, budget.evaluations)) {}
 
-  /// Counts; false once the budget is used up.
+  /// Counts; false once it is used up.
   bool spend(std::int64_t evaluations) {
     spent_ += evaluations;
-    used_up_ = used_up_ || spent_ >= most_;
-    if (!used_up_ && is_late_ != nullptr && spent_ >= ask_at_) {
-      used_up_ = (*is_late_)();
+    is_over_ = is_over_ || spent_ >= most_;
+    if (!is_over_ && is_late_ != nullptr && spent_ >= ask_at_) {
+      is_over_ = (*is_late_)();
       ask_at_ = spent_ + kAskEvery;
     }
-    return !used_up_;
+    return !used_up();
   }
-  [[nodiscard]] bool used_up() const { return used_up_; }
+  /// Until the next call, at most so many from now on.
+  void allow(std::int64_t evaluations) {
+    allowed_ = evaluations < kNoLimit - spent_ ? spent_ + evaluations : kNoLimit;
+  }
+  /// What is allowed at present.
+  [[nodiscard]] bool used_up() const { return is_over_ || spent_ >= allowed_; }
+  /// The whole budget.
+  [[nodiscard]] bool is_over() const { return is_over_; }
   [[nodiscard]] std::int64_t spent() const { return spent_; }
 
  private:
@@ -37,7 +45,8 @@ class Effort {
   std::int64_t most_;
   std::int64_t spent_ = 0;
   std::int64_t ask_at_ = 0;
-  bool used_up_ = false;
+  std::int64_t allowed_ = kNoLimit;
+  bool is_over_ = false;
 };
 
 }  // namespace tributary::schedule

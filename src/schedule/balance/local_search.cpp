@@ -1,7 +1,6 @@
 #include "schedule/balance/local_search.h"
 
-#include <limits>
-
+#include "schedule/balance/best_arrangement.h"
 #include "schedule/balance/ejection_chain.h"
 #include "schedule/balance/exchange.h"
 #include "schedule/balance/tabu.h"
@@ -18,30 +17,16 @@ class LocalSearch {
     bool goes_on = true;
     while (goes_on && !effort_.used_up()) {
       const std::int32_t worst = partition_.worst();
-      if (partition_.value(worst) < best_value_) keep(partition_.value(worst));
-      if (best_value_ <= enough) break;
+      if (best_.offer(partition_, partition_.value(worst))) tabu_.set_best_value(best_.value());
+      if (best_.value() <= enough) break;
       tabu_.next_step();
       goes_on = relieve(worst) || climb(worst);
     }
-    restore();
+    best_.restore(partition_);
     return !effort_.used_up();
   }
 
  private:
-  void keep(std::int64_t value) {
-    best_value_ = value;
-    tabu_.set_best_value(value);
-    best_.resize(static_cast<std::size_t>(partition_.items()));
-    for (std::int32_t item = 0; item < partition_.items(); ++item) {
-      best_[item] = partition_.bucket_of(item);
-    }
-  }
-  void restore() {
-    for (std::int32_t item = 0; item < std::ssize(best_); ++item) {
-      if (partition_.bucket_of(item) != best_[item]) partition_.move(item, best_[item]);
-    }
-  }
-
   bool relieve(std::int32_t worst) {
     const std::int64_t value = partition_.value(worst);
     const Exchange exchange = find_exchange(partition_, worst, value, tabu_, effort_);
@@ -50,7 +35,7 @@ class LocalSearch {
       return true;
     }
     // Chains cost a hundred exchanges: they are for a new best arrangement, not for the way there.
-    if (value > best_value_ || value == chained_value_) return false;
+    if (value > best_.value() || value == chained_value_) return false;
     chained_value_ = value;
     return relieve_by_chain(partition_, worst, effort_);
   }
@@ -74,8 +59,7 @@ class LocalSearch {
   Partition& partition_;
   Effort& effort_;
   Tabu tabu_;
-  std::vector<std::int32_t> best_;  // [items]: buckets
-  std::int64_t best_value_ = std::numeric_limits<std::int64_t>::max();
+  BestArrangement best_;
   std::int64_t chained_value_ = -1;  // at which chains were looked for last
 };
 
