@@ -9,6 +9,7 @@
 
 #include "core/log.h"
 #include "schedule/pack.h"
+#include "train/balance/gather_parts.h"
 #include "train/flops.h"
 #include "train/gradients.h"
 #include "train/optimizer/apply_update.h"
@@ -37,7 +38,7 @@ struct OwnPart {
   schedule::PackedBins microbatches;  // bins of places among its samples
   std::int64_t plan = 0;              // fingerprint
   BalanceMetrics balance;
-  std::optional<PredictedBatch> predicted;  // where costs are corrected
+  std::optional<schedule::PredictedBatch> predicted;  // where costs are corrected
 };
 
 /// As planned ahead, where samples are balanced. A sample in place of a bad one may have another
@@ -178,10 +179,12 @@ StepMetrics Loop::do_step() {
   const double step_seconds = whole.seconds();
   metrics.seconds.other = step_seconds - metrics.seconds.sum();
   if (own.predicted)
-    session_.planner->correction()->end_step(
-        first_index, *own.predicted,
-        {.microbatches = batch.microbatches, .as_planned = !was_repacked, .step = step_seconds},
-        *session_.mesh);
+    session_.planner->correction()->end_step(first_index, *own.predicted,
+                                             gather_parts({.replica = session_.mesh->data_index(),
+                                                           .microbatches = batch.microbatches,
+                                                           .as_planned = !was_repacked,
+                                                           .step = step_seconds},
+                                                          *session_.mesh));
   const double available = step_seconds * peak_flops_ * session_.mesh->size();
   metrics.mfu_causal = work.causal / available;
   metrics.mfu_full = work.full / available;

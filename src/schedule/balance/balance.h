@@ -48,8 +48,8 @@ struct Balance {
 };
 
 /// Shares items out over buckets so that the largest load of any bucket in any dimension is small:
-/// the longest item first, then exchanges and ejection chains on the worst bucket, then, for few
-/// items, branch and bound.
+/// the longest item first, then exchanges and ejection chains on the worst bucket, in turn with
+/// exchanges that lower what lies above a target, and for few items branch and bound.
 ///
 /// units:  loads in any one unit, nanoseconds where they are times
 /// owns:   nothing; equal items are alike, so the value does not depend on the order of the items;

@@ -42,7 +42,7 @@ StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelCon
       own_(mesh.data_index()) {
   const std::int64_t batches = std::max(1, config.data.prefetch_batches) + 1;
   if (batch_.correct_costs)
-    correction_ = std::make_unique<CostCorrection>(batches * batch_.global_samples);
+    correction_ = std::make_unique<schedule::BatchCorrection>(batches * batch_.global_samples);
 }
 
 schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> loads) const {
@@ -58,11 +58,12 @@ std::vector<std::int32_t> StepPlanner::plan(std::int64_t first_index,
                                             std::span<const SampleShape> shapes) {
   std::vector<schedule::SampleLoad> loads;
   for (const SampleShape& shape : shapes) loads.push_back(predict_load(model_, section_, shape));
-  std::optional<PredictedBatch> predicted;
+  std::optional<schedule::PredictedBatch> predicted;
   if (correction_) {
     predicted.emplace();
     for (std::size_t i = 0; i < shapes.size(); ++i)
-      for (const schedule::PredictedShare& share : CostCorrection::shares_of(shapes[i], loads[i]))
+      for (const schedule::PredictedShare& share :
+           schedule::BatchCorrection::shares_of(shapes[i], loads[i]))
         predicted->shares.push_back(share);
     predicted->replica_without = plan_by(loads).replica_of;
     loads = correction_->correct(first_index, loads, predicted->shares);

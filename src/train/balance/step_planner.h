@@ -12,8 +12,8 @@
 #include "config/run_config.h"
 #include "core/sample_shape.h"
 #include "mesh/mesh.h"
+#include "schedule/correct_costs/batch_correction.h"
 #include "schedule/step_plan.h"
-#include "train/balance/cost_correction.h"
 
 namespace tributary::train {
 
@@ -23,7 +23,8 @@ struct PlannedStep {
   double gap = 0;                     // of the plan, above its bound
   std::vector<SampleShape> shapes;    // of the replica's samples, in the order of the batch
   schedule::PackedBins microbatches;  // bins of places in `shapes`
-  std::optional<PredictedBatch> predicted = {};  // of the whole batch, where costs are corrected
+  std::optional<schedule::PredictedBatch> predicted =
+      {};  // of the whole batch, where costs are corrected
 };
 
 /// Whether replicas wait for each other at every microbatch or once a step.
@@ -45,7 +46,7 @@ class StepPlanner {
   [[nodiscard]] PlannedStep take(std::int64_t first_index);
 
   /// What learns from measured times; null without batch.correct_costs.
-  [[nodiscard]] CostCorrection* correction() const { return correction_.get(); }
+  [[nodiscard]] schedule::BatchCorrection* correction() const { return correction_.get(); }
 
  private:
   [[nodiscard]] schedule::StepPlan plan_by(std::span<const schedule::SampleLoad> loads) const;
@@ -56,7 +57,7 @@ class StepPlanner {
   schedule::Meeting meeting_;
   std::int64_t replicas_;
   std::int64_t own_;
-  std::unique_ptr<CostCorrection> correction_;
+  std::unique_ptr<schedule::BatchCorrection> correction_;
   std::mutex mutex_;  // guards planned_
   std::map<std::int64_t, PlannedStep> planned_;
 };

@@ -110,7 +110,7 @@ class BalancedRanks(same_bits.SameBits):
             self.assertAlmostEqual(line["loss"], wanted["loss"], delta=1e-3 * wanted["loss"])
         newest = self.shared / "corrected/checkpoints/step-30"
         states = [path.read_text() for path in newest.rglob("*.json")]
-        self.assertTrue(any("seconds_on" in text for text in states), list(newest.rglob("*")))
+        self.assertTrue(any("slowness_on" in text for text in states), list(newest.rglob("*")))
 
     def test_a_killed_run_goes_on_to_the_same_bits(self):
         for rank, section in ((1, "forward"), (0, "optimizer")):

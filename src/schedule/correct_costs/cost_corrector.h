@@ -3,43 +3,19 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <vector>
 
 #include "core/units.h"
+#include "schedule/correct_costs/cost_ratios.h"
 
 namespace tributary::schedule {
-
-/// Which costs deviate together: items of about the same shape on the same module.
-struct CostKey {
-  std::int32_t module = 0;  // an encoder's or the backbone's number in the plan
-  std::int32_t tp = 1;
-  std::int32_t size = 0;     // quarter_octave() of tiles or packed tokens
-  std::int32_t longest = 0;  // quarter_octave() of the longest sample; 0 for encoders
-
-  friend auto operator<=>(const CostKey&, const CostKey&) = default;
-};
-
-/// floor(4 * log2(count)); 0 for a count below 1.
-[[nodiscard]] std::int32_t quarter_octave(std::int64_t count);
-
-/// Part of a bucket's predicted time.
-struct PredictedShare {
-  CostKey key;
-  Nanoseconds time;  // by the table, uncorrected, of the bucket's items with this key
-};
-
-/// One module's work in one bucket: what was predicted and what it took.
-struct MeasuredBucket {
-  std::vector<PredictedShare> shares;  // one for each key
-  Nanoseconds time;
-};
 
 struct CorrectionOptions {
   std::int64_t warm_up_steps = 20;   // without spans, then as many with them: what measuring costs
   std::int64_t discarded_steps = 5;  // of the first
   std::int64_t window_steps = 50;    // after which the benefit is weighed
   std::int64_t rest_windows = 10;    // off for so many windows, then on for one
-  double rate = 0.3;                 // of learning
+  std::int64_t memory_steps = 50;    // measured ones, after which a measurement counts 1/e
+  double weight_of_one = 1e-3;       // of the belief that costs are as predicted, in buckets
   double lowest_ratio = 0.5;
   double highest_ratio = 4;
   std::int64_t least_buckets = 5;  // seen of a key before its ratio is used
@@ -50,7 +26,10 @@ struct CorrectionOptions {
 /// A step as the corrector sees it.
 struct MeasuredStep {
   Nanoseconds time;
-  Nanoseconds predicted;                         // by corrected costs
+  Nanoseconds predicted;  // by corrected costs
+  // The largest bucket of the arrangement that uncorrected costs give, by those costs alone: how
+  // much work the batch is.
+  Nanoseconds table;
   std::span<const MeasuredBucket> buckets = {};  // empty while the corrector is not measuring
   // The largest bucket, judged by measured ratios, of the arrangement that uncorrected costs give
   // and of the one in use: what judge_arrangement() says of each.
@@ -71,10 +50,13 @@ enum class CorrectionPhase { kBaseline, kCosting, kOn, kOff };
 /// All that decides how correction goes on, for a checkpoint.
 struct CorrectionState {
   std::map<CostKey, CostRatio> ratios;
+  RatioEquations equations;  // that they solve
   CorrectionPhase phase = CorrectionPhase::kBaseline;
-  std::int64_t steps = 0;          // in this phase; of kOn: in this window
-  double seconds_off = 0;          // of the steps counted without spans
-  double seconds_on = 0;           // of the steps counted with them
+  std::int64_t steps = 0;  // in this phase; of kOn: in this window
+  // Measured / table time, as if arranged by uncorrected costs, summed over the steps counted
+  // without and with spans.
+  double slowness_off = 0;
+  double slowness_on = 0;
   double cost = 0;                 // of measuring, as a share of a step
   double benefit = 0;              // of the steps of this window, summed
   double residual = 0;             // measured / predicted time of the steps of this window, summed
@@ -87,10 +69,13 @@ struct CorrectionState {
 /// Learns from measured spans how far the cost table is off for each shape, and whether measuring
 /// pays; when it does not, it switches the measuring off and keeps the ratios.
 ///
+/// What measuring costs is judged on steps as they would have been without corrections, each
+/// against its own batch, so that neither what corrections save nor how much work a batch happens
+/// to be is taken for it.
+///
 /// What comes out is a function of the options and the steps so far.
-/// source: DFLOP, section on adaptive correction; ours: one ratio for a key, learned by normalised
-///         least mean squares (Widrow 1960, "Adaptive switching circuits"), and a benefit that is
-///         the makespan saved
+/// source: DFLOP, section on adaptive correction; ours: one ratio for a key, learned by least
+///         squares, and a benefit that is the makespan saved
 class CostCorrector {
  public:
   /// errors: Fault::kInput when an option is out of range
@@ -110,7 +95,7 @@ class CostCorrector {
   [[nodiscard]] const CorrectionState& state() const { return state_; }
 
  private:
-  void learn(const MeasuredBucket& bucket);
+  void learn(std::span<const MeasuredBucket> buckets);
   void enter(CorrectionPhase phase);
   void weigh_cost();
   void end_window();

@@ -1,7 +1,6 @@
-#include "schedule/correct_costs.h"
+#include "schedule/correct_costs/cost_corrector.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "core/error.h"
@@ -20,7 +19,9 @@ void check_options(const CorrectionOptions& options) {
   check(options.discarded_steps >= 0, "discarded_steps", options.discarded_steps, "0 or above");
   check(options.window_steps >= 1, "window_steps", options.window_steps, "1 or above");
   check(options.rest_windows >= 1, "rest_windows", options.rest_windows, "1 or above");
-  check(options.rate > 0 && options.rate <= 1, "rate", options.rate, "above 0, at most 1");
+  check(options.memory_steps >= 1, "memory_steps", options.memory_steps, "1 or above");
+  check(options.weight_of_one > 0 && std::isfinite(options.weight_of_one), "weight_of_one",
+        options.weight_of_one, "above 0, and finite");
   check(options.lowest_ratio > 0 && options.lowest_ratio <= 1, "lowest_ratio", options.lowest_ratio,
         "above 0, at most 1");
   check(options.highest_ratio >= 1 && std::isfinite(options.highest_ratio), "highest_ratio",
@@ -41,16 +42,6 @@ double share_saved(const MeasuredStep& step) {
 }
 
 }  // namespace
-
-std::int32_t quarter_octave(std::int64_t count) {
-  if (count < 1) return 0;
-  const int octave = 63 - std::countl_zero(static_cast<std::uint64_t>(count));
-  const double mantissa = std::ldexp(static_cast<double>(count), -octave);  // in [1, 2)
-  constexpr double kQuarters[] = {1.189207115002721, 1.4142135623730951, 1.681792830507429};
-  int quarter = 0;
-  for (const double quarter_begin : kQuarters) quarter += mantissa >= quarter_begin ? 1 : 0;
-  return 4 * octave + quarter;
-}
 
 CostCorrector::CostCorrector(const CorrectionOptions& options, CorrectionState state)
     : options_(options), state_(std::move(state)) {
@@ -73,23 +64,16 @@ Nanoseconds CostCorrector::judge(const CostKey& key, Nanoseconds predicted) cons
   return found == state_.ratios.end() ? predicted : scale(predicted, found->second.ratio);
 }
 
-void CostCorrector::learn(const MeasuredBucket& bucket) {
-  double expected = 0;
-  double squares = 0;
-  for (const PredictedShare& share : bucket.shares) {
-    const auto time = static_cast<double>(share.time.count);
-    expected += time * state_.ratios[share.key].ratio;
-    squares += time * time;
+void CostCorrector::learn(std::span<const MeasuredBucket> buckets) {
+  if (buckets.empty()) return;
+  state_.equations.forget(std::exp(-1 / static_cast<double>(options_.memory_steps)));
+  for (const MeasuredBucket& bucket : buckets) {
+    state_.equations.add(bucket, options_.lowest_ratio, options_.highest_ratio);
+    for (const PredictedShare& share : bucket.shares)
+      if (share.time.count > 0) ++state_.ratios[share.key].buckets;
   }
-  if (squares == 0) return;
-  const double error = static_cast<double>(bucket.time.count) - expected;
-  for (const PredictedShare& share : bucket.shares) {
-    if (share.time.count == 0) continue;
-    CostRatio& learned = state_.ratios[share.key];
-    const double step = options_.rate * error * static_cast<double>(share.time.count) / squares;
-    learned.ratio = std::clamp(learned.ratio + step, options_.lowest_ratio, options_.highest_ratio);
-    ++learned.buckets;
-  }
+  for (const auto& [key, ratio] : state_.equations.solve(options_.weight_of_one))
+    state_.ratios[key].ratio = std::clamp(ratio, options_.lowest_ratio, options_.highest_ratio);
 }
 
 void CostCorrector::enter(CorrectionPhase phase) {
@@ -102,8 +86,8 @@ void CostCorrector::enter(CorrectionPhase phase) {
 
 void CostCorrector::weigh_cost() {
   const auto steps = static_cast<double>(options_.warm_up_steps);
-  const double on = state_.seconds_on / steps;
-  const double off = state_.seconds_off / (steps - static_cast<double>(options_.discarded_steps));
+  const double on = state_.slowness_on / steps;
+  const double off = state_.slowness_off / (steps - static_cast<double>(options_.discarded_steps));
   state_.cost = std::max(0.0, (on - off) / on);
 }
 
@@ -124,24 +108,26 @@ void CostCorrector::watch_residual(double residual) {
 }
 
 void CostCorrector::end_step(const MeasuredStep& step) {
-  TRIB_REQUIRE(step.time.count > 0 && step.predicted.count > 0,
+  TRIB_REQUIRE(step.time.count > 0 && step.predicted.count > 0 && step.table.count > 0,
                .what = "schedule: time of a step is not above 0",
-               .found = str(step.time, " measured, ", step.predicted, " predicted"));
+               .found = str(step.time, " measured, ", step.predicted, " predicted, ", step.table,
+                            " by the table"));
   TRIB_REQUIRE(is_measuring() || step.buckets.empty(),
                .what = "schedule: spans of a step that was not to be measured",
                .found = str(step.buckets.size(), " buckets"));
-  for (const MeasuredBucket& bucket : step.buckets) learn(bucket);
-  const double seconds = static_cast<double>(step.time.count) * 1e-9;
+  learn(step.buckets);
+  const double slowness = static_cast<double>(step.time.count) / (1 - share_saved(step)) /
+                          static_cast<double>(step.table.count);
   const double residual =
       static_cast<double>(step.time.count) / static_cast<double>(step.predicted.count);
   ++state_.steps;
   switch (state_.phase) {
     case CorrectionPhase::kBaseline:
-      if (state_.steps > options_.discarded_steps) state_.seconds_off += seconds;
+      if (state_.steps > options_.discarded_steps) state_.slowness_off += slowness;
       if (state_.steps == options_.warm_up_steps) enter(CorrectionPhase::kCosting);
       break;
     case CorrectionPhase::kCosting:
-      state_.seconds_on += seconds;
+      state_.slowness_on += slowness;
       if (state_.steps < options_.warm_up_steps) break;
       weigh_cost();
       enter(CorrectionPhase::kOn);

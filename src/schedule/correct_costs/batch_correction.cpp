@@ -1,4 +1,4 @@
-#include "train/balance/cost_correction.h"
+#include "schedule/correct_costs/batch_correction.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,13 +7,8 @@
 
 #include "core/error.h"
 
-namespace tributary::train {
+namespace tributary::schedule {
 namespace {
-
-using schedule::CorrectionState;
-using schedule::CostKey;
-using schedule::MeasuredBucket;
-using schedule::PredictedShare;
 
 constexpr std::int32_t kVision = 0;
 constexpr std::int32_t kBackbone = 1;
@@ -44,23 +39,23 @@ MeasuredBucket bucket_of(const PredictedBatch& batch, std::span<const std::int32
 
 /// Microbatches of all replicas as planned, each with its seconds over all stages.
 std::vector<MeasuredBucket> list_buckets(const PredictedBatch& batch,
-                                         const std::vector<Json>& parts, double scale) {
-  const std::vector<schedule::PackedBins>& replicas = batch.plan.microbatches;
+                                         std::span<const MeasuredPart> parts, double scale) {
+  const std::vector<PackedBins>& replicas = batch.plan.microbatches;
   std::vector<std::vector<double>> seconds;
-  for (const schedule::PackedBins& bins : replicas) seconds.emplace_back(bins.bins());
+  for (const PackedBins& bins : replicas) seconds.emplace_back(bins.bins());
   std::vector<bool> is_known(replicas.size());
-  for (const Json& part : parts) {
-    if (part.is_null()) continue;  // not the first rank of a stage
-    const auto replica = part.at("replica").get<std::size_t>();
-    const auto own = part.at("microbatches").get<std::vector<double>>();
-    is_known.at(replica) =
-        part.at("as_planned").get<bool>() && own.size() >= seconds[replica].size();
-    for (std::size_t bin = 0; bin < std::min(own.size(), seconds[replica].size()); ++bin)
-      seconds[replica][bin] += own[bin];
+  std::vector<bool> is_other(replicas.size());
+  for (const MeasuredPart& part : parts) {
+    std::vector<double>& sums = seconds.at(static_cast<std::size_t>(part.replica));
+    is_known[part.replica] = true;
+    if (!part.as_planned || part.microbatches.size() < sums.size()) is_other[part.replica] = true;
+    for (std::size_t bin = 0; bin < std::min(part.microbatches.size(), sums.size()); ++bin)
+      sums[bin] += part.microbatches[bin];
   }
   std::vector<MeasuredBucket> buckets;
   for (std::size_t replica = 0; replica < replicas.size(); ++replica)
-    for (std::int64_t bin = 0; is_known[replica] && bin < replicas[replica].bins(); ++bin)
+    for (std::int64_t bin = 0;
+         is_known[replica] && !is_other[replica] && bin < replicas[replica].bins(); ++bin)
       buckets.push_back(bucket_of(batch, replicas[replica].bin(bin), scale, seconds[replica][bin]));
   return buckets;
 }
@@ -77,7 +72,7 @@ double find_scale(const std::vector<MeasuredBucket>& buckets) {
 }
 
 /// The slowest replica by measured ratios: its modules run one after the other.
-Nanoseconds judge(const schedule::CostCorrector& corrector, const PredictedBatch& batch,
+Nanoseconds judge(const CostCorrector& corrector, const PredictedBatch& batch,
                   std::span<const std::int32_t> replica_of, double scale) {
   std::vector<PredictedShare> items = batch.shares;
   std::vector<std::int32_t> bucket_of_item;
@@ -85,29 +80,49 @@ Nanoseconds judge(const schedule::CostCorrector& corrector, const PredictedBatch
     items[i].time = scaled(items[i].time, scale);
     bucket_of_item.push_back(replica_of[i / kModules]);
   }
-  return schedule::judge_arrangement(corrector, items, /*dimensions=*/1, bucket_of_item,
-                                     std::ssize(batch.plan.microbatches));
+  return judge_arrangement(corrector, items, /*dimensions=*/1, bucket_of_item,
+                           std::ssize(batch.plan.microbatches));
+}
+
+Json json_of(const CostKey& key) { return {key.module, key.tp, key.size, key.longest}; }
+
+CostKey key_of(const Json& json) {
+  return {.module = json.at(0), .tp = json.at(1), .size = json.at(2), .longest = json.at(3)};
+}
+
+RatioEquations equations_of(const Json& json, const std::string& where) {
+  RatioEquations::Products products;
+  for (const Json& each : json.at("products"))
+    products[{key_of(each.at(0)), key_of(each.at(1))}] = each.at(2);
+  std::map<CostKey, double> measured;
+  for (const Json& each : json.at("measured")) measured[key_of(each.at(0))] = each.at(1);
+  for (const auto& [keys, product] : products)
+    TRIB_REQUIRE(keys.first <= keys.second && measured.contains(keys.first) &&
+                     measured.contains(keys.second),
+                 .what = "schedule: cost correction has shares of a size that was not measured",
+                 .where = where, .found = str("sizes ", keys.first.size, " and ", keys.second.size),
+                 .exit = ExitCode::kCheckpointRefused);
+  return RatioEquations::from(std::move(products), std::move(measured));
 }
 
 }  // namespace
 
-CostCorrection::CostCorrection(std::int64_t lag, const schedule::CorrectionOptions& options)
-    : lag_(lag), options_(options), newest_(std::make_unique<Corrector>(options)) {}
+BatchCorrection::BatchCorrection(std::int64_t lag, const CorrectionOptions& options)
+    : lag_(lag), options_(options), newest_(std::make_unique<CostCorrector>(options)) {}
 
-std::vector<PredictedShare> CostCorrection::shares_of(const SampleShape& shape,
-                                                      const schedule::SampleLoad& predicted) {
+std::vector<PredictedShare> BatchCorrection::shares_of(const SampleShape& shape,
+                                                       const SampleLoad& predicted) {
   std::int64_t patches = 0;
   for (const Grid& grid : shape.images) patches += grid.patches();
   for (const Grid& grid : shape.videos) patches += grid.patches();
-  return {{{.module = kVision, .size = schedule::quarter_octave(patches)}, predicted.vision},
-          {{.module = kBackbone, .size = schedule::quarter_octave(shape.tokens.count)},
-           predicted.backbone}};
+  return {{{.module = kVision, .size = quarter_octave(patches)}, predicted.vision},
+          {{.module = kBackbone, .size = quarter_octave(shape.tokens.count)}, predicted.backbone}};
 }
 
-std::vector<schedule::SampleLoad> CostCorrection::correct(
-    std::int64_t first_index, std::span<const schedule::SampleLoad> predicted,
-    std::span<const PredictedShare> shares) const {
-  std::vector<schedule::SampleLoad> loads(predicted.begin(), predicted.end());
+std::vector<SampleLoad> BatchCorrection::correct(std::int64_t first_index,
+                                                 std::span<const SampleLoad> predicted,
+                                                 std::span<const PredictedShare> shares) const {
+  std::vector<SampleLoad> loads(predicted.begin(), predicted.end());
   std::shared_ptr<const Known> known;
   {
     const std::scoped_lock lock(mutex_);
@@ -125,53 +140,54 @@ std::vector<schedule::SampleLoad> CostCorrection::correct(
   return loads;
 }
 
-void CostCorrection::end_step(std::int64_t first_index, const PredictedBatch& batch,
-                              const MeasuredPart& own, const mesh::Mesh& mesh) {
-  Json part = nullptr;
-  if (mesh.leads_stage())
-    part = {{"replica", mesh.data_index()},
-            {"microbatches", own.microbatches},
-            {"as_planned", own.as_planned},
-            {"step", own.step}};
-  learn(batch, mesh.world().gather_text(part.dump()));
+void BatchCorrection::end_step(std::int64_t first_index, const PredictedBatch& batch,
+                               std::span<const MeasuredPart> parts) {
+  learn(batch, parts);
   const std::scoped_lock lock(mutex_);
   known_.insert_or_assign(first_index, std::make_shared<const Known>(Known{scale_, *newest_}));
   const auto needed = known_.upper_bound(first_index - lag_);  // by the batches still to come
   if (needed != known_.begin()) known_.erase(known_.begin(), std::prev(needed));
 }
 
-void CostCorrection::learn(const PredictedBatch& batch, const std::vector<std::string>& texts) {
-  std::vector<Json> parts;
+void BatchCorrection::learn(const PredictedBatch& batch, std::span<const MeasuredPart> parts) {
   double step = 0;
-  for (const std::string& text : texts) {
-    parts.push_back(parse_json(text, "times of a rank"));
-    if (!parts.back().is_null()) step = std::max(step, parts.back().at("step").get<double>());
-  }
+  for (const MeasuredPart& part : parts) step = std::max(step, part.step);
   std::vector<MeasuredBucket> buckets;
   if (newest_->is_measuring()) {
     if (scale_ == 0) scale_ = find_scale(list_buckets(batch, parts, 1));
     if (scale_ > 0) buckets = list_buckets(batch, parts, scale_);
   }
   const double scale = scale_ > 0 ? scale_ : 1;
+  const auto at_least_one = [](Nanoseconds time) {
+    return Nanoseconds{std::max<std::int64_t>(1, time.count)};
+  };
   const Nanoseconds used = judge(*newest_, batch, batch.plan.replica_of, scale);
   newest_->end_step({.time = from_seconds(step),
-                     .predicted = {std::max<std::int64_t>(1, used.count)},
+                     .predicted = at_least_one(used),
+                     .table = at_least_one(judge(CostCorrector(), batch, batch.replica_without, 1)),
                      .buckets = buckets,
                      .value_without = judge(*newest_, batch, batch.replica_without, scale),
                      .value_used = used});
 }
 
-Json CostCorrection::save() const {
+Json BatchCorrection::save() const {
   const CorrectionState& state = newest_->state();
   Json ratios = Json::array();
   for (const auto& [key, learned] : state.ratios)
-    ratios.push_back({key.module, key.tp, key.size, key.longest, learned.ratio, learned.buckets});
+    ratios.push_back({json_of(key), learned.ratio, learned.buckets});
+  Json products = Json::array();
+  for (const auto& [keys, product] : state.equations.products())
+    products.push_back({json_of(keys.first), json_of(keys.second), product});
+  Json measured = Json::array();
+  for (const auto& [key, sum] : state.equations.measured()) measured.push_back({json_of(key), sum});
   return {{"scale", scale_},
           {"ratios", ratios},
+          {"products", products},
+          {"measured", measured},
           {"phase", static_cast<int>(state.phase)},
           {"steps", state.steps},
-          {"seconds_off", state.seconds_off},
-          {"seconds_on", state.seconds_on},
+          {"slowness_off", state.slowness_off},
+          {"slowness_on", state.slowness_on},
           {"cost", state.cost},
           {"benefit", state.benefit},
           {"residual", state.residual},
@@ -179,36 +195,35 @@ Json CostCorrection::save() const {
           {"steps_outside", state.steps_outside}};
 }
 
-void CostCorrection::restore(const Json& json, const std::string& where) {
+void BatchCorrection::restore(const Json& json, const std::string& where) {
   CorrectionState state;
   try {
     for (const Json& ratio : json.at("ratios"))
-      state.ratios[{
-          .module = ratio.at(0), .tp = ratio.at(1), .size = ratio.at(2), .longest = ratio.at(3)}] =
-          {.ratio = ratio.at(4), .buckets = ratio.at(5)};
+      state.ratios[key_of(ratio.at(0))] = {.ratio = ratio.at(1), .buckets = ratio.at(2)};
+    state.equations = equations_of(json, where);
     const int phase = json.at("phase");
-    TRIB_REQUIRE(phase >= 0 && phase <= static_cast<int>(schedule::CorrectionPhase::kOff),
-                 .what = "train: phase of the cost correction is none", .where = where,
+    TRIB_REQUIRE(phase >= 0 && phase <= static_cast<int>(CorrectionPhase::kOff),
+                 .what = "schedule: phase of the cost correction is none", .where = where,
                  .found = str(phase), .exit = ExitCode::kCheckpointRefused);
-    state.phase = static_cast<schedule::CorrectionPhase>(phase);
+    state.phase = static_cast<CorrectionPhase>(phase);
     scale_ = json.at("scale");
     state.steps = json.at("steps");
-    state.seconds_off = json.at("seconds_off");
-    state.seconds_on = json.at("seconds_on");
+    state.slowness_off = json.at("slowness_off");
+    state.slowness_on = json.at("slowness_on");
     state.cost = json.at("cost");
     state.benefit = json.at("benefit");
     state.residual = json.at("residual");
     state.usual_residual = json.at("usual_residual");
     state.steps_outside = json.at("steps_outside");
   } catch (const Json::exception& error) {
-    TRIB_RAISE(Fault::kInput, .what = "train: cost correction cannot be read", .where = where,
+    TRIB_RAISE(Fault::kInput, .what = "schedule: cost correction cannot be read", .where = where,
                .found = escaped(error.what()), .exit = ExitCode::kCheckpointRefused);
   }
-  newest_ = std::make_unique<Corrector>(options_, std::move(state));
+  newest_ = std::make_unique<CostCorrector>(options_, std::move(state));
   const std::scoped_lock lock(mutex_);
   known_.clear();
   known_.emplace(std::numeric_limits<std::int64_t>::min(),
                  std::make_shared<const Known>(Known{scale_, *newest_}));
 }
 
-}  // namespace tributary::train
+}  // namespace tributary::schedule
