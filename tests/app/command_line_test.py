@@ -31,7 +31,8 @@ class Help(unittest.TestCase):
         for _, text in list_verbs(TRIBUTARY):
             for line in text[text.index("Example:"):].splitlines():
                 words = line.replace(" -- ", " ").split()
-                files = [i for i, word in enumerate(words) if word.startswith("configs/")]
+                files = [i for i, word in enumerate(words)
+                         if word.startswith("configs/") and word.endswith(".yaml")]
                 if not files:
                     continue
                 values = [word for word in words[files[0] + 1:] if "=" in word]
