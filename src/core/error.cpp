@@ -54,7 +54,8 @@ std::string compose(Fault fault, const ErrorParts& parts, const std::source_loca
 Error::Error(Fault fault, const ErrorParts& parts, std::source_location raised_at)
     : std::runtime_error(compose(fault, parts, raised_at)),
       fault_(fault),
-      exit_code_(parts.exit.value_or(default_exit(fault))) {}
+      exit_code_(parts.exit.value_or(default_exit(fault))),
+      parts_(std::make_shared<const ErrorParts>(parts)) {}
 
 void raise(Fault fault, const ErrorParts& parts, std::source_location raised_at) {
   throw Error(fault, parts, raised_at);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <stdexcept>
@@ -30,6 +31,8 @@ class Error : public std::runtime_error {
 
   [[nodiscard]] Fault fault() const { return fault_; }
   [[nodiscard]] ExitCode exit_code() const { return exit_code_; }
+  /// What what() is made of.
+  [[nodiscard]] const ErrorParts& parts() const { return *parts_; }
   /// The same error under another exit code, where a caller knows better what it means.
   [[nodiscard]] Error with_exit(ExitCode exit) const {
     Error changed = *this;
@@ -40,6 +43,7 @@ class Error : public std::runtime_error {
  private:
   Fault fault_;
   ExitCode exit_code_;
+  std::shared_ptr<const ErrorParts> parts_;  // shared, so that copies cannot fail
 };
 
 [[noreturn]] void raise(Fault fault, const ErrorParts& parts,

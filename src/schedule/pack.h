@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "config/run_config.h"
@@ -13,5 +14,14 @@ namespace tributary::schedule {
 /// errors: Fault::kInput naming the item that is longer than the capacity
 [[nodiscard]] PackedBins pack(config::Packing rule, std::span<const Tokens> lengths,
                               Tokens capacity);
+
+/// The same for a list of which only a window of `window` items is known at a time: a rule for a
+/// known window packs each so many items by themselves, kOnlineBestFit closes a bin so many
+/// arrivals after its first item. 0 is the whole list.
+///
+/// shape:  bins in the order in which they were opened
+/// errors: those of pack(); Fault::kInput for a window below 0
+[[nodiscard]] PackedBins pack_windows(config::Packing rule, std::span<const Tokens> lengths,
+                                      Tokens capacity, std::int64_t window);
 
 }  // namespace tributary::schedule

@@ -21,6 +21,9 @@ TEST(Error, PrintsItsPartsInTheFixedOrder) {
   EXPECT_THAT(error.what(),
               HasSubstr("input error: config: heads do not divide; where: plan.json:31; "
                         "found: 28; expected: a multiple of 8; fix: set tp to 4 ["));
+  const Error copy = error;
+  EXPECT_EQ(copy.parts().where, "plan.json:31");
+  EXPECT_EQ(copy.parts().fix, "set tp to 4");
 }
 
 TEST(Error, LeavesOutEmptyPartsAndTakesTheExitCodeOfItsFault) {

@@ -46,6 +46,71 @@ TEST(Pack, EqualsASearchOfAllBins) {
   }
 }
 
+TEST(PackWindows, PacksEachWindowByItself) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "windows");
+    const Tokens capacity = {random.between(1, 1000)};
+    const std::vector<Tokens> lengths =
+        random_lengths(random, random.between(0, 200), random.between(1, capacity.count));
+    const std::int64_t window = random.between(1, 250);
+    for (const Packing rule : {Packing::kNone, Packing::kBestFitDecreasing}) {
+      Bins expected;
+      for (std::size_t begin = 0; begin < lengths.size(); begin += window) {
+        const std::size_t end = std::min(lengths.size(), begin + window);
+        const std::vector<Tokens> part(lengths.begin() + begin, lengths.begin() + end);
+        for (const auto& bin : lengths_of(pack(rule, part, capacity), part))
+          expected.push_back(bin);
+      }
+      EXPECT_EQ(lengths_of(pack_windows(rule, lengths, capacity, window), lengths), expected);
+    }
+  }
+}
+
+TEST(PackWindows, ClosesABinOfAStreamByItsAge) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "ages");
+    const Tokens capacity = {random.between(1, 1000)};
+    const std::vector<Tokens> lengths =
+        random_lengths(random, random.between(1, 200), random.between(1, capacity.count));
+    const std::int64_t window = random.between(1, 60);
+    // Every arrival looks at all bins that are young enough: fullest first, then the oldest.
+    std::vector<std::vector<std::int32_t>> bins;
+    std::vector<std::int64_t> used;
+    for (std::size_t item = 0; item < lengths.size(); ++item) {
+      std::size_t best = bins.size();
+      for (std::size_t bin = 0; bin < bins.size(); ++bin) {
+        const bool is_open = static_cast<std::int64_t>(item) - bins[bin].front() <= window;
+        if (!is_open || used[bin] + lengths[item].count > capacity.count) continue;
+        if (best == bins.size() || used[bin] > used[best]) best = bin;
+      }
+      if (best == bins.size()) {
+        bins.emplace_back();
+        used.push_back(0);
+      }
+      bins[best].push_back(static_cast<std::int32_t>(item));
+      used[best] += lengths[item].count;
+    }
+    const PackedBins found = pack_windows(Packing::kOnlineBestFit, lengths, capacity, window);
+    ASSERT_EQ(found.bins(), std::ssize(bins));
+    for (std::int64_t bin = 0; bin < found.bins(); ++bin) {
+      EXPECT_THAT(found.bin(bin), testing::ElementsAreArray(bins[bin]));
+    }
+  }
+}
+
+TEST(PackWindows, TheWholeListIsOneWindow) {
+  for (const Packing rule :
+       {Packing::kNone, Packing::kOnlineBestFit, Packing::kBestFitDecreasing}) {
+    const Bins expected = lengths_of(pack(rule, kTwelve, {100}), kTwelve);
+    for (const std::int64_t window : {0, 12, 1000})
+      EXPECT_EQ(lengths_of(pack_windows(rule, kTwelve, {100}, window), kTwelve), expected);
+  }
+  EXPECT_THAT([] { (void)pack_windows(Packing::kNone, kTwelve, {100}, -1); },
+              ThrowsMessage<Error>(HasSubstr("window below 0; where: window; found: -1 samples")));
+}
+
 TEST(Pack, KeepsEachItemOnceAndEachBinBelowItsCapacity) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);

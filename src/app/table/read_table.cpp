@@ -101,6 +101,7 @@ class TableReader {
 }  // namespace
 
 std::string NumberTable::place_of(std::int64_t row) const {
+  if (!has_lines) return str(source, "[", row, "]");
   return str(source, ":", row + (columns.empty() ? 1 : 2));
 }
 

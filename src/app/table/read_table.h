@@ -7,15 +7,16 @@
 
 namespace tributary::app {
 
-/// Numbers from a text file, one row a line.
+/// Numbers from a text file, one row a line, or from a sequence.
 struct NumberTable {
-  std::string source;                // the file, for messages
+  std::string source;                // the file, or the argument, for messages
+  bool has_lines = true;             // a row is named by its line; else by its index
   std::vector<std::string> columns;  // names from the header line; empty where there is none
   std::int64_t width = 0;            // numbers in a row
   std::vector<double> values;        // [rows, width], each at least 0 and finite
 
   [[nodiscard]] std::int64_t rows() const { return std::ssize(values) / width; }
-  /// Where a row stands: file:line.
+  /// Where a row stands: file:line, or argument[index].
   [[nodiscard]] std::string place_of(std::int64_t row) const;
 };
 

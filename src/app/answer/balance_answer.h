@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "app/answer/argument_name.h"
+#include "app/table/scale_loads.h"
+#include "schedule/balance/balance.h"
+
+namespace tributary::app {
+
+struct BalanceRequest {
+  std::int64_t buckets = 0;
+  double deadline_ms = 0;        // 0: none
+  std::int64_t evaluations = 0;  // arrangements looked at; 0: the budget's own number
+  Caller caller = Caller::kCommandLine;
+};
+
+struct BalanceAnswer {
+  schedule::Balance found;
+  BucketSums sums;
+  double milliseconds = 0;
+
+  /// value / lower bound - 1
+  [[nodiscard]] double gap() const;
+};
+
+/// errors: Fault::kInput naming the argument that is out of range
+void check_request(const BalanceRequest& request);
+
+/// Shares items out over buckets.
+///
+/// shape:  loads [items, dimensions]
+/// errors: Fault::kInput as check_request and scale_loads
+[[nodiscard]] BalanceAnswer answer_balance(const BalanceRequest& request, const NumberTable& loads);
+
+[[nodiscard]] std::string_view name_of(schedule::BalanceStatus status);
+/// The object that docs/guides/balance.md explains.
+[[nodiscard]] Json to_json(const BalanceAnswer& answer);
+
+}  // namespace tributary::app

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "core/json.h"
+#include "plan/certificate.h"
+
+namespace tributary::app {
+
+[[nodiscard]] inline double seconds_of(Nanoseconds time) {
+  return 1e-9 * static_cast<double>(time.count);
+}
+
+/// What a search proves, in whole nanoseconds: status, value_ns, lower_bound_ns, gap, evaluations,
+/// limit.
+[[nodiscard]] Json to_json(const plan::Certificate& certificate);
+
+}  // namespace tributary::app

@@ -1,0 +1,114 @@
+#include "app/answer/search_answer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/answer/certificate_json.h"
+#include "core/error.h"
+#include "core/stopwatch.h"
+#include "plan/baseline/pipeline_baselines.h"
+#include "plan/search/search_3d.h"
+
+namespace tributary::app {
+namespace {
+
+using plan::PipelineBaseline;
+
+std::string describe(const plan::Plan3d& found) {
+  const auto degrees = [](const plan::Degrees& d) {
+    return str("tp ", d.tp, ", pp ", d.pp, ", dp ", d.dp);
+  };
+  return str("encoder ", degrees(found.encoder), "; backbone ", degrees(found.backbone), ", ",
+             found.microbatches, " microbatches");
+}
+
+SearchAnswer solve_published(const plan::TrainingProblem& problem, std::int64_t keep) {
+  const Stopwatch watch;
+  const plan::Search3dResult found = search_3d(problem.costs, {.keep = keep});
+  SearchAnswer answer = {kPublishedObjective, found.certificate, {}, 1e3 * watch.seconds()};
+  for (const plan::Plan3d& one : found.plans) {
+    answer.plans.push_back({describe(one), one.seconds, one});
+  }
+  return answer;
+}
+
+SearchAnswer solve_baseline(const PipelineBaseline& baseline,
+                            const plan::TrainingProblem& problem) {
+  const Stopwatch watch;
+  const plan::PipelineAnswer found = baseline.solve(problem);
+  SearchAnswer answer = {std::string(baseline.name), found.certificate, {}, 1e3 * watch.seconds()};
+  if (!found.plan.empty()) {
+    answer.plans.push_back({found.plan, seconds_of(found.certificate.value), std::nullopt});
+  }
+  return answer;
+}
+
+Json to_json(const plan::Degrees& degrees) {
+  return {{"tp", degrees.tp}, {"pp", degrees.pp}, {"dp", degrees.dp}};
+}
+
+}  // namespace
+
+std::vector<std::string> search_methods() {
+  std::vector<std::string> names = {kPublishedObjective};
+  for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
+    names.emplace_back(baseline.name);
+  }
+  return names;
+}
+
+void check_request(const SearchRequest& request) {
+  TRIB_REQUIRE(request.keep >= 1 && request.keep <= 1000, .what = "app: value cannot be used",
+               .where = argument_name(request.caller, "keep"), .found = str(request.keep),
+               .expected = "1 to 1000");
+  std::vector<std::string> names = search_methods();
+  names.insert(names.begin() + 1, kAllMethods);
+  TRIB_REQUIRE(std::find(names.begin(), names.end(), request.method) != names.end(),
+               .what = "app: unknown method", .where = argument_name(request.caller, "method"),
+               .found = request.method, .expected = str("one of ", [&] {
+                                          std::string list;
+                                          for (const std::string& name : names)
+                                            list += (list.empty() ? "" : ", ") + name;
+                                          return list;
+                                        }()));
+}
+
+std::vector<SearchAnswer> answer_search(const SearchRequest& request,
+                                        const plan::TrainingProblem& problem) {
+  check_request(request);
+  const bool all = request.method == kAllMethods;
+  std::vector<SearchAnswer> answers;
+  if (all || request.method == kPublishedObjective) {
+    answers.push_back(solve_published(problem, all ? 1 : request.keep));
+  }
+  for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
+    if (all || request.method == baseline.name) {
+      answers.push_back(solve_baseline(baseline, problem));
+    }
+  }
+  return answers;
+}
+
+Json to_json(const SearchAnswer& answer) {
+  Json plans = Json::array();
+  for (const FoundPlan& found : answer.plans) {
+    Json plan = {{"plan", found.text}, {"step_s", found.seconds}};
+    if (found.exact) {
+      plan["encoder"] = to_json(found.exact->encoder);
+      plan["backbone"] = to_json(found.exact->backbone);
+      plan["microbatches"] = found.exact->microbatches;
+    }
+    plans.push_back(std::move(plan));
+  }
+  return {{"method", answer.method},
+          {"status", name_of(answer.certificate.status)},
+          {"value", seconds_of(answer.certificate.value)},
+          {"lower_bound", seconds_of(answer.certificate.lower_bound)},
+          {"gap", answer.certificate.gap()},
+          {"evaluations", answer.certificate.evaluations},
+          {"milliseconds", answer.milliseconds},
+          {"limit", answer.certificate.limit},
+          {"plans", plans}};
+}
+
+}  // namespace tributary::app

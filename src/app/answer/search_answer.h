@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/answer/argument_name.h"
+#include "core/json.h"
+#include "plan/baseline/training_problem.h"
+#include "plan/certificate.h"
+
+namespace tributary::app {
+
+inline constexpr const char* kPublishedObjective = "published_objective";
+inline constexpr const char* kAllMethods = "all";
+
+struct SearchRequest {
+  std::string method = kPublishedObjective;
+  std::int64_t keep = 10;  // best plans that the published objective gives
+  Caller caller = Caller::kCommandLine;
+};
+
+struct FoundPlan {
+  std::string text;
+  double seconds = 0;                 // of a step
+  std::optional<plan::Plan3d> exact;  // none where a method has more than degrees
+};
+
+/// One method's answer for a cost table.
+struct SearchAnswer {
+  std::string method;
+  plan::Certificate certificate;
+  std::vector<FoundPlan> plans;  // the best first
+  double milliseconds = 0;
+};
+
+/// published_objective, then the published systems.
+[[nodiscard]] std::vector<std::string> search_methods();
+
+/// errors: Fault::kInput naming the argument that cannot be used
+void check_request(const SearchRequest& request);
+
+/// Solves a cost table by one method, or by all of them with one plan each.
+///
+/// errors: Fault::kInput as check_request and the methods
+[[nodiscard]] std::vector<SearchAnswer> answer_search(const SearchRequest& request,
+                                                      const plan::TrainingProblem& problem);
+
+/// The object that docs/guides/plan.md explains.
+[[nodiscard]] Json to_json(const SearchAnswer& answer);
+
+}  // namespace tributary::app

@@ -1,0 +1,118 @@
+#include "app/answer/simulate_answer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "core/error.h"
+#include "plan/simulate/trace_of.h"
+#include "schedule/pipeline/plan_pipeline.h"
+
+namespace tributary::app {
+namespace {
+
+/// A cluster of 8-device A100 nodes, where the user names none.
+///
+/// source: planning.md section 12.5
+config::Cluster standard_cluster(std::int64_t ranks) {
+  config::Cluster cluster{.name = "8 x A100-80 a node, maker's figures"};
+  cluster.devices = (ranks + 7) / 8 * 8;
+  cluster.device.name = "A100-80 SXM";
+  cluster.device.matrix_flops_per_s = 312e12;
+  cluster.device.memory_bytes_per_s = 2.04e12;
+  cluster.device.memory = {80'000'000'000};
+  cluster.device.reserve = {4'000'000'000};
+  cluster.levels = {{.name = "nvlink", .ranks = 8, .bytes_per_s = 300e9, .message_start_s = 1e-6},
+                    {.name = "infiniband",
+                     .ranks = cluster.devices,
+                     .bytes_per_s = 25e9,
+                     .message_start_s = 2e-6}};
+  return cluster;
+}
+
+std::int64_t ranks_of(const config::Plan& plan) {
+  std::int64_t most = 0;
+  for (const config::ModulePlan& module : plan.modules)
+    for (const std::int64_t rank : module.ranks) most = std::max(most, rank + 1);
+  return most;
+}
+
+/// Recorded sizes, the mixture, or full microbatches where the backbone is alone.
+plan::SampleSource find_samples(const SimulateRequest& request) {
+  using Kind = plan::SampleSource::Kind;
+  if (request.recorded) return {.kind = Kind::kRecorded, .recorded = *request.recorded};
+  return {.kind = request.mixture || request.plan.modules.size() > 1 ? Kind::kMixture
+                                                                     : Kind::kFullMicrobatches};
+}
+
+}  // namespace
+
+config::ModuleGraph read_model(const std::string& given, const config::Plan& plan,
+                               const std::string& plan_path, Caller caller) {
+  std::filesystem::path path = given;
+  if (path.empty() && !plan.model.empty())
+    path = std::filesystem::path(plan_path).parent_path() / plan.model;
+  TRIB_REQUIRE(!path.empty(), .what = "app: plan does not say which model it places",
+               .where = str(plan_path, " model"), .found = "no such key",
+               .expected = "a directory with a config.json, or a module graph",
+               .fix = str("add the key to the plan, or give ", argument_name(caller, "model")));
+  return std::filesystem::is_directory(path) ? config::read_graph_of_model(path.string())
+                                             : config::read_module_graph(path.string());
+}
+
+plan::RecordedSizes read_sizes(const std::string& path) {
+  if (std::filesystem::path(path).extension() == ".json")
+    return plan::sizes_of(config::read_shape_histogram(path));
+  return sizes_of(read_table(path));
+}
+
+plan::RecordedSizes sizes_of(const NumberTable& table) {
+  TRIB_REQUIRE(table.width <= 3, .what = "app: too many numbers in a line",
+               .where = table.place_of(0), .found = str(table.width),
+               .expected = "tokens, patches, items");
+  plan::RecordedSizes recorded;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    std::int64_t numbers[3] = {1, 0, 0};
+    for (std::int64_t column = 0; column < table.width; ++column) {
+      const double number = table.values[row * table.width + column];
+      const double least = column == 0 ? 1 : 0;
+      TRIB_REQUIRE(number >= least && number <= 1e9 && number == std::floor(number),
+                   .what = "app: size of a sample cannot be used", .where = table.place_of(row),
+                   .found = str(number), .expected = str("a whole number, ", least, " to 1e9"));
+      numbers[column] = static_cast<std::int64_t>(number);
+    }
+    if (numbers[1] > 0) numbers[2] = std::max<std::int64_t>(1, numbers[2]);
+    recorded.sizes.push_back({.tokens = numbers[0], .patches = numbers[1], .items = numbers[2]});
+  }
+  return recorded;
+}
+
+config::Trace answer_simulate(const SimulateRequest& request) {
+  const auto name = [&](const char* plain) { return argument_name(request.caller, plain); };
+  TRIB_REQUIRE(request.seed >= 0 && request.pool >= 1 && request.pool <= (1 << 20) &&
+                   request.scheduler_ms >= 0 && request.scheduler_ms < 1e9,
+               .what = "app: value cannot be used",
+               .where = str(name("seed"), ", ", name("pool"), ", ", name("scheduler_ms")),
+               .found = str(request.seed, ", ", request.pool, ", ", request.scheduler_ms),
+               .expected = "0 or above, 1 to 2^20, 0 to 1e9");
+  const config::Plan& plan = request.plan;
+  const config::Cluster cluster =
+      request.cluster ? *request.cluster : standard_cluster(ranks_of(plan));
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const plan::LayerStageCosts costs(
+      plan, request.model, cluster, pipeline,
+      {.attention =
+           request.unfused_attention ? plan::AttentionCore::kScores : plan::AttentionCore::kFused,
+       .sequence_parallel = request.sequence_parallel});
+  const plan::Simulation simulation = plan::simulate(
+      plan, costs, cluster,
+      {.steps = request.steps,
+       .seed = static_cast<std::uint64_t>(request.seed),
+       .samples = find_samples(request),
+       .disturbance = request.disturbance,
+       .network = {.share_links = true, .pool_microbatches = static_cast<int>(request.pool)},
+       .scheduler = {std::llround(1e6 * request.scheduler_ms)}});
+  return plan::trace_of(simulation, request.plan_name, cluster.name);
+}
+
+}  // namespace tributary::app

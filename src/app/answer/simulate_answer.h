@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "app/answer/argument_name.h"
+#include "app/table/read_table.h"
+#include "config/cluster.h"
+#include "config/module_graph.h"
+#include "config/plan.h"
+#include "config/trace.h"
+#include "plan/simulate/simulate.h"
+
+namespace tributary::app {
+
+struct SimulateRequest {
+  config::Plan plan;
+  std::string plan_name;  // as the trace shows it
+  config::ModuleGraph model;
+  std::optional<config::Cluster> cluster = {};       // none: nodes of 8 A100
+  std::optional<plan::RecordedSizes> recorded = {};  // sizes of samples to draw from
+  bool mixture = false;  // without recorded sizes: draw the mixture for a backbone alone too
+  std::int64_t steps = 1;
+  std::int64_t seed = 0;
+  bool unfused_attention = false;
+  bool sequence_parallel = true;
+  std::int64_t pool = 16;  // microbatches of an encoder that the pool keeps
+  double scheduler_ms = 0;
+  plan::Disturbance disturbance = {};
+  Caller caller = Caller::kCommandLine;
+};
+
+/// Simulates steps of a plan; the trace shows the median one.
+///
+/// errors: Fault::kInput naming key and value; a plan that does not fit in memory is an answer
+[[nodiscard]] config::Trace answer_simulate(const SimulateRequest& request);
+
+/// The model of a plan: `given`, or else what the plan names, from its own folder.
+///
+/// units:  a directory with a config.json, or a module graph
+/// errors: Fault::kInput as the readers, or when neither names a model
+[[nodiscard]] config::ModuleGraph read_model(const std::string& given, const config::Plan& plan,
+                                             const std::string& plan_path, Caller caller);
+
+/// Sizes of samples from a shape histogram (.json) or a table; or from a table of
+/// [samples, 1 to 3]: tokens, patches, and the number of images or frames.
+///
+/// errors: Fault::kInput naming the row
+[[nodiscard]] plan::RecordedSizes read_sizes(const std::string& path);
+[[nodiscard]] plan::RecordedSizes sizes_of(const NumberTable& table);
+
+}  // namespace tributary::app
