@@ -10,6 +10,8 @@ JOBS ?= $(shell nproc)
 # The wheel that set-up installs where the system's CMake is too old; looked for when a recipe runs.
 CMAKE = $$([ -x $(TRIB_ENV)/bin/cmake ] && echo $(TRIB_ENV)/bin/cmake || echo cmake)
 BUILD := build/$(PRESET)
+# A Python without sanitizers cannot load a module with them.
+MODULE := $(if $(filter asan tsan,$(PRESET)),OFF,ON)
 
 .PHONY: help setup build demo test test-full test-setup configure configure-test format clean cuda
 
@@ -28,7 +30,7 @@ test-setup:
 	@setup/setup.sh test
 
 configure: setup
-	@CXX=$$(setup/setup.sh compiler) $(CMAKE) --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=OFF >build/configure.log \
+	@CXX=$$(setup/setup.sh compiler) $(CMAKE) --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=OFF -DTRIB_PYTHON_MODULE=OFF >build/configure.log \
 	  || { cat build/configure.log; exit 1; }
 
 build: configure
@@ -39,7 +41,7 @@ demo: build
 	@scripts/demo.sh $(BUILD)/tributary
 
 configure-test: test-setup
-	@CXX=$$(setup/setup.sh compiler) $(CMAKE) --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=ON >build/configure.log \
+	@CXX=$$(setup/setup.sh compiler) $(CMAKE) --preset $(PRESET) -DTRIB_PYTHON=$(TRIB_ENV)/bin/python -DTRIB_TESTS=ON -DTRIB_PYTHON_MODULE=$(MODULE) >build/configure.log \
 	  || { cat build/configure.log; exit 1; }
 
 test: configure-test

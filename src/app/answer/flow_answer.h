@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string_view>
+
+#include "core/json.h"
+
+namespace tributary::app {
+
+/// Chooses a candidate for every module so that the pace is fastest, exactly.
+///
+/// units:  problem: `devices`, `order` (exact, published), `encoders` (a list) and `backbone`, each
+///         {name, candidates: [{devices, period_ns}]}; `where` names it in messages
+/// errors: Fault::kInput that lists everything wrong by key path
+[[nodiscard]] Json answer_flow(const Json& problem, std::string_view where);
+
+}  // namespace tributary::app

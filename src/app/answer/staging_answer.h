@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+
+namespace tributary::app {
+
+/// exact, then the published systems.
+[[nodiscard]] std::vector<std::string> staging_methods();
+
+/// Groups modules into stages that run one after another, the modules of a stage side by side.
+///
+/// units:  problem: `modules`, a list of {name, after: [names], times_ns: [widths][units],
+///         bandwidth: [units], memory_bytes: [widths]}, `devices`, `units`, `memory_bytes`,
+///         `interference` {form, base, sum, pair}, `method`, `evaluations`; `where` names it in
+///         messages
+/// errors: Fault::kInput that lists everything wrong by key path
+[[nodiscard]] Json answer_staging(const Json& problem, std::string_view where);
+
+}  // namespace tributary::app

@@ -1,0 +1,138 @@
+// The functions of `tributary._engine`. They take numbers and JSON and give JSON; the package
+// beside this file turns it into lists and dictionaries, and explains everything. All work is done
+// without the lock of the interpreter.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <nlohmann/json.hpp>
+
+#include "app/answer/action_list_answer.h"
+#include "app/answer/balance_answer.h"
+#include "app/answer/flow_answer.h"
+#include "app/answer/pack_answer.h"
+#include "app/answer/read_document.h"
+#include "app/answer/search_answer.h"
+#include "app/answer/split_answer.h"
+#include "app/answer/staging_answer.h"
+#include "app/python/read_numbers.h"
+#include "app/python/simulate_arguments.h"
+#include "app/python/translate_error.h"
+
+namespace tributary::app {
+namespace {
+
+namespace nb = nanobind;
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+/// A document as Python hands it over: whether it is a path, and path or JSON.
+using GivenDocument = std::pair<bool, std::string>;
+
+Document to_document(const char* name, const GivenDocument& given) {
+  return {.name = name, .is_path = given.first, .text = given.second};
+}
+std::optional<Document> to_document(const char* name, const std::optional<GivenDocument>& given) {
+  return given ? std::optional(to_document(name, *given)) : std::nullopt;
+}
+
+std::string pack(nb::handle lengths, const PackRequest& request) {
+  check_request(request);
+  const NumberTable table = read_numbers(lengths, "lengths");
+  const nb::gil_scoped_release unlocked;
+  return to_json(answer_pack(request, table)).dump();
+}
+
+std::string balance(nb::handle items, const BalanceRequest& request) {
+  check_request(request);
+  const NumberTable table = read_numbers(items, "items");
+  const nb::gil_scoped_release unlocked;
+  return to_json(answer_balance(request, table)).dump();
+}
+
+std::string search_3d(const GivenDocument& table, const std::string& method, std::int64_t keep) {
+  const SearchRequest request = {.method = method, .keep = keep, .caller = Caller::kPython};
+  check_request(request);
+  Json answers = Json::array();
+  for (const SearchAnswer& answer :
+       answer_search(request, read_cost_table(to_document("cost_table", table)))) {
+    answers.push_back(to_json(answer));
+  }
+  return answers.dump();
+}
+
+/// Largest problem, as JSON, that is taken.
+constexpr JsonLimits kProblem = {.most_bytes = std::size_t{256} << 20};
+
+std::string allocate_flow(const std::string& problem) {
+  return answer_flow(parse_json(problem, "allocate_flow", kProblem), "allocate_flow").dump();
+}
+std::string split_layers(const std::string& problem) {
+  return answer_split(parse_json(problem, "split_layers", kProblem), "split_layers").dump();
+}
+std::string group_stages(const std::string& problem) {
+  return answer_staging(parse_json(problem, "group_stages", kProblem), "group_stages").dump();
+}
+
+std::string action_lists(const GivenDocument& plan) {
+  return answer_action_lists(read_plan(to_document("plan", plan))).dump();
+}
+
+std::pair<std::string, std::string> simulate(const GivenDocument& plan,
+                                             const std::optional<GivenDocument>& model,
+                                             const std::optional<GivenDocument>& cluster,
+                                             const std::optional<GivenDocument>& sizes,
+                                             nb::handle lengths, const std::string& options,
+                                             bool with_trace) {
+  SimulateArguments arguments = {.plan = to_document("plan", plan),
+                                 .model = to_document("model", model),
+                                 .cluster = to_document("cluster", cluster),
+                                 .sizes = to_document("lengths", sizes),
+                                 .size_table = {},
+                                 .options = options};
+  if (!lengths.is_none()) arguments.size_table = read_numbers(lengths, "lengths");
+  const nb::gil_scoped_release unlocked;
+  const config::Trace trace = answer_simulate(read_request(arguments));
+  return {config::write_summary(trace), with_trace ? config::write_trace(trace) : "null"};
+}
+
+}  // namespace
+
+NB_MODULE(_engine, module) {
+  register_error();
+  module.def(
+      "pack",
+      [](nb::handle lengths, std::int64_t capacity, std::int64_t replicas, std::int64_t window,
+         const std::string& method, const std::string& meet, std::int64_t attention_length) {
+        return pack(lengths, {.capacity = capacity,
+                              .replicas = replicas,
+                              .window = window,
+                              .rule = method,
+                              .meet = meet,
+                              .attention_length = attention_length,
+                              .caller = Caller::kPython});
+      },
+      nb::arg("lengths").none(), nb::arg("capacity"), nb::arg("replicas"), nb::arg("window"),
+      nb::arg("method"), nb::arg("meet"), nb::arg("attention_length"));
+  module.def(
+      "balance",
+      [](nb::handle items, std::int64_t buckets, double deadline_ms, std::int64_t evaluations) {
+        return balance(items, {.buckets = buckets,
+                               .deadline_ms = deadline_ms,
+                               .evaluations = evaluations,
+                               .caller = Caller::kPython});
+      },
+      nb::arg("items").none(), nb::arg("buckets"), nb::arg("deadline_ms"), nb::arg("evaluations"));
+  module.def("search_3d", search_3d, Unlocked());
+  module.def("search_methods", search_methods);
+  module.def("allocate_flow", allocate_flow, Unlocked());
+  module.def("split_layers", split_layers, Unlocked());
+  module.def("group_stages", group_stages, Unlocked());
+  module.def("staging_methods", staging_methods);
+  module.def("action_lists", action_lists, Unlocked());
+  module.def("simulate", simulate, nb::arg("plan"), nb::arg("model").none(),
+             nb::arg("cluster").none(), nb::arg("sizes").none(), nb::arg("lengths").none(),
+             nb::arg("options"), nb::arg("with_trace"));
+}
+
+}  // namespace tributary::app

@@ -1,0 +1,56 @@
+#include "app/python/simulate_arguments.h"
+
+#include <nlohmann/json.hpp>
+
+#include "config/plan/artifact_object.h"
+
+namespace tributary::app {
+namespace {
+
+constexpr double kAny = 1e300;  // ranges are checked where the numbers are used
+constexpr config::WholeRange kWhole = {-(std::int64_t{1} << 53), std::int64_t{1} << 53};
+
+void read_options(const std::string& text, SimulateRequest& request) {
+  const Json json = parse_json(text, "simulate");
+  config::Problems problems;
+  config::ArtifactObject options(json, "simulate", "", problems);
+  const auto number = [&](const char* key, double& field) {
+    field = options.number(key, field, -kAny, kAny);
+  };
+  request.steps = options.whole("steps", request.steps, kWhole);
+  request.seed = options.whole("seed", request.seed, kWhole);
+  request.mixture = options.flag("mixture", request.mixture);
+  request.unfused_attention = options.flag("unfused_attention", request.unfused_attention);
+  request.sequence_parallel = options.flag("sequence_parallel", request.sequence_parallel);
+  request.pool = options.whole("pool", request.pool, kWhole);
+  number("scheduler_ms", request.scheduler_ms);
+  plan::Disturbance& disturbance = request.disturbance;
+  number("stragglers", disturbance.straggler_share);
+  number("straggler_factor", disturbance.straggler_factor);
+  number("anomalies", disturbance.anomaly_share);
+  number("anomaly_factor", disturbance.anomaly_factor);
+  number("failure_hours", disturbance.hours_between_failures);
+  number("restart_seconds", disturbance.restart_s);
+  disturbance.checkpoint_steps =
+      options.whole("checkpoint_steps", disturbance.checkpoint_steps, kWhole);
+  options.refuse_unknown();
+  problems.raise_if_any("simulate");
+}
+
+}  // namespace
+
+SimulateRequest read_request(const SimulateArguments& arguments) {
+  SimulateRequest request;
+  request.caller = Caller::kPython;
+  read_options(arguments.options, request);
+  request.plan = read_plan(arguments.plan);
+  request.plan_name = arguments.plan.where();
+  if (arguments.cluster) request.cluster = read_cluster(*arguments.cluster);
+  request.model = arguments.model ? read_model(*arguments.model)
+                                  : read_model("", request.plan, request.plan_name, request.caller);
+  if (arguments.sizes) request.recorded = read_sizes(*arguments.sizes);
+  if (arguments.size_table) request.recorded = sizes_of(*arguments.size_table);
+  return request;
+}
+
+}  // namespace tributary::app

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/answer/read_document.h"
+#include "app/answer/simulate_answer.h"
+
+namespace tributary::app {
+
+/// What `tributary.simulate` of Python is given.
+struct SimulateArguments {
+  Document plan;
+  std::optional<Document> model;    // none: what the plan names
+  std::optional<Document> cluster;  // none: nodes of 8 A100
+  std::optional<Document> sizes;
+  std::optional<NumberTable> size_table;
+  std::string options;  // JSON of all plain numbers and flags
+};
+
+/// errors: Fault::kInput as the readers of the documents, or naming the argument
+[[nodiscard]] SimulateRequest read_request(const SimulateArguments& arguments);
+
+}  // namespace tributary::app

@@ -1,0 +1,92 @@
+"""Arguments as the engine takes them: JSON, paths and whole numbers, checked."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, Union, runtime_checkable
+
+from .errors import Error
+
+
+@runtime_checkable
+class Array(Protocol):
+    """An array on the CPU with the buffer protocol or DLPack: of NumPy, PyTorch, ``array``."""
+
+    @property
+    def shape(self) -> Sequence[int]: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+Numbers = Union[Sequence[float], Array]
+"""Numbers of 0 or above: a sequence, or an array of one dimension."""
+
+Rows = Union[Sequence[float], Sequence[Sequence[float]], Array]
+"""A row of numbers for each item, all rows as long; or one number for each item."""
+
+Document = Union[Mapping[str, Any], str, "os.PathLike[str]"]
+"""The content of a file of Tributary, as a dictionary, or its path."""
+
+
+def refuse(what: str, where: str, found: str, expected: str) -> Error:
+    """An error of the package itself, in the form of all others."""
+    message = f"input error: {what}; where: {where}; found: {found}; expected: {expected}"
+    return Error(message, what, where, found, expected)
+
+
+def whole(value: int, name: str) -> int:
+    """A whole number of 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise refuse("python: not a whole number", name, repr(value), "an int") from None
+    if not -(2**63) <= number < 2**63:
+        raise refuse("python: number out of range", name, repr(value), "64 bits")
+    return number
+
+
+def real(value: float, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise refuse("python: not a number", name, repr(value), "a float") from None
+
+
+def plain(value: Any) -> Any:
+    """What `json` does not know: other mappings and sequences, numbers and arrays of libraries."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Sequence):
+        return list(value)
+    return operator.index(value)
+
+
+def to_json(value: Any, name: str) -> str:
+    """JSON that has every float with all its bits."""
+    try:
+        return json.dumps(value, allow_nan=False, default=plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refuse(
+            "python: value has no JSON", name, str(error), "dicts, lists, finite numbers, texts"
+        ) from None
+
+
+def document(value: Document, name: str) -> tuple[bool, str]:
+    """Whether it is a path, and path or JSON."""
+    if isinstance(value, (str, os.PathLike)):
+        return True, os.fspath(value)
+    if not isinstance(value, Mapping):
+        raise refuse("python: neither path nor dict", name, repr(value)[:200], "one of them")
+    return False, to_json(value, name)
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    """The arguments that are not None."""
+    return {name: value for name, value in arguments.items() if value is not None}

@@ -1,0 +1,148 @@
+"""What every rank of a plan does, and how long that takes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, TypedDict, cast
+
+from . import _engine
+from .arguments import Document, Rows, document, to_json
+
+
+class _Pass(TypedDict):
+    op: str
+    """F, B, W, BW: passes; SF, RF, SB, RB, LC, LC': between stages; XS, XR, XS', XR': features;
+    GR: gradients reduced; OPT: optimizer step."""
+    chunk: int
+    """Which of the rank's virtual stages."""
+    microbatch: int
+
+
+class Action(_Pass, total=False):
+    """One entry of an action list."""
+
+    peer: int
+    """Lane at the other end of a send or receive; of features, the edge."""
+
+
+class Lane(TypedDict):
+    """Ranks that run one action list."""
+
+    name: str
+    module: str
+    replica: int
+    stage: int
+    ranks: list[int]
+    in_flight: int
+    """Most chunk activations that are ever kept."""
+    actions: list[Action]
+
+
+class Simulation(TypedDict):
+    """The answer of `simulate`; both parts are explained in ``docs/formats/trace.md``."""
+
+    summary: dict[str, Any]
+    """The object of ``tributary simulate --json``: step_ns, lower_bound_ns, mfu, ..."""
+    trace: dict[str, Any] | None
+    """The file of ``tributary simulate -o``, which Perfetto opens; None when not asked for."""
+
+
+def action_lists(plan: Document) -> list[Lane]:
+    """Lists what every rank does in one step of a plan: what the trainer runs.
+
+    Args:
+        plan: ``docs/formats/plan.md``, as a dictionary or a path.
+
+    Raises:
+        Error: a key of the plan cannot be used, or a placement has no action lists.
+    """
+    return cast("list[Lane]", json.loads(_engine.action_lists(document(plan, "plan"))))
+
+
+def simulate(
+    plan: Document,
+    model: Document | None = None,
+    cluster: Document | None = None,
+    *,
+    steps: int = 1,
+    seed: int = 0,
+    lengths: Document | Rows | None = None,
+    mixture: bool = False,
+    unfused_attention: bool = False,
+    sequence_parallel: bool = True,
+    pool: int = 16,
+    scheduler_ms: float = 0.0,
+    stragglers: float = 0.0,
+    straggler_factor: float = 1.0,
+    anomalies: float = 0.0,
+    anomaly_factor: float = 1.0,
+    failure_hours: float = 0.0,
+    restart_seconds: float = 300.0,
+    checkpoint_steps: int = 100,
+    trace: bool = True,
+) -> Simulation:
+    """Simulates steps of a plan by running its action lists on a clock.
+
+    The same seed gives the same bits on every machine, and those of ``tributary simulate``.
+
+    Args:
+        plan: ``docs/formats/plan.md``, as a dictionary or a path.
+        model: a directory with a ``config.json``, a module graph, or the content of either; None:
+            what the plan names, from its own folder (a dictionary: from the current one).
+        cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100.
+        steps: to simulate; the answer is about the median one.
+        seed: of samples and disturbances.
+        lengths: [samples][1 to 3] tokens, patches, images or frames; or a shape histogram
+            (dictionary or path), or a table (path). None: the mixture where the plan has an
+            encoder, else full microbatches.
+        mixture: draw photos, documents, groups of pictures and videos without an encoder too.
+        unfused_attention: attention by products with the scores in memory.
+        sequence_parallel: False: with tp, every rank keeps what lies between the products whole.
+        pool: microbatches of an encoder that the pool keeps.
+        scheduler_ms: time that the step plan takes beside a step [ms].
+        stragglers: share of slow ranks in each step; their passes take ``straggler_factor`` times
+            as long.
+        anomalies: share of single passes that take ``anomaly_factor`` times as long.
+        failure_hours: mean time between failures of one rank [h]; 0: none fails.
+        restart_seconds: from a failure to the next step [s].
+        checkpoint_steps: steps between checkpoints.
+        trace: False: leave the trace out, which takes longer to build than the rest.
+
+    Raises:
+        Error: a key or argument cannot be used; a plan that does not fit in memory is an answer:
+            ``summary["out_of_memory"]`` says what is missing.
+    """
+    options = {
+        "steps": steps,
+        "seed": seed,
+        "mixture": mixture,
+        "unfused_attention": unfused_attention,
+        "sequence_parallel": sequence_parallel,
+        "pool": pool,
+        "scheduler_ms": scheduler_ms,
+        "stragglers": stragglers,
+        "straggler_factor": straggler_factor,
+        "anomalies": anomalies,
+        "anomaly_factor": anomaly_factor,
+        "failure_hours": failure_hours,
+        "restart_seconds": restart_seconds,
+        "checkpoint_steps": checkpoint_steps,
+    }
+    sizes: tuple[bool, str] | None = None
+    table: Any = None
+    if isinstance(lengths, (str, os.PathLike, Mapping)):
+        sizes = document(lengths, "lengths")
+    else:
+        table = lengths
+    summary, events = _engine.simulate(
+        document(plan, "plan"),
+        None if model is None else document(model, "model"),
+        None if cluster is None else document(cluster, "cluster"),
+        sizes,
+        table,
+        to_json(options, "simulate"),
+        trace,
+    )
+    return {"summary": json.loads(summary), "trace": json.loads(events)}

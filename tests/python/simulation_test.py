@@ -1,0 +1,168 @@
+"""simulate and action_lists of the module against the program and against each other."""
+
+import json
+import os
+import re
+import unittest
+
+import tributary
+import yaml
+from executable import CLUSTER, MODEL, PLAN, Beside, read_json
+
+
+class Simulate(Beside):
+    def compare(self, words, *arguments, **named):
+        """The trace and its summary, both as the program gives them."""
+        trace = self.path("trace.json")
+        theirs = json.loads(self.command("simulate", *words, "--json", "-o", trace))
+        ours = tributary.simulate(*arguments, **named)
+        self.assertEqual(ours, {"summary": theirs, "trace": read_json(trace)})
+        return ours["summary"]
+
+    def test_files_give_the_answer_of_the_program(self):
+        self.compare([PLAN], PLAN)
+        self.compare([PLAN, "--steps", 3, "--seed", 5, "--cluster", CLUSTER, "--model", MODEL],
+                     PLAN, MODEL, CLUSTER, steps=3, seed=5)
+
+    def test_every_option_does_what_it_does_there(self):
+        lengths = [[300, 400, 1], [500, 800, 2], [200, 0, 0]]
+        table = self.path("lengths.csv", "".join(",".join(map(str, row)) + "\n" for row in lengths))
+        words = [PLAN, "--lengths", table]
+        for given in (lengths, table):
+            self.compare(words, PLAN, lengths=given)
+        plain = tributary.simulate(PLAN, lengths=lengths, trace=False)
+        self.assertIsNone(plain["trace"])
+        for more, named in [
+                (["--unfused-attention"], {"unfused_attention": True}),
+                (["--no-sequence-parallel"], {"sequence_parallel": False}),
+                (["--pool", 2], {"pool": 2}),
+                (["--scheduler-ms", 1000], {"scheduler_ms": 1000.0}),
+                (["--stragglers", 0.4, "--straggler-factor", 2.5],
+                 {"stragglers": 0.4, "straggler_factor": 2.5}),
+                (["--anomalies", 0.1, "--anomaly-factor", 3],
+                 {"anomalies": 0.1, "anomaly_factor": 3.0}),
+                (["--failure-hours", 0.001, "--restart-seconds", 7, "--checkpoint-steps", 3,
+                  "--steps", 20],
+                 {"failure_hours": 0.001, "restart_seconds": 7.0, "checkpoint_steps": 3,
+                  "steps": 20})]:
+            with self.subTest(**named):
+                self.compare([*words, *more], PLAN, lengths=lengths, **named)
+
+    def test_dictionaries_are_files(self):
+        plan = read_json(PLAN)
+        plan["model"] = MODEL
+        cluster = self.cluster()
+        config = read_json(os.path.join(MODEL, "config.json"))
+        files = tributary.simulate(PLAN, MODEL, CLUSTER, seed=3)
+        for arguments in ((plan, None, cluster), (plan, config, cluster), (plan, MODEL, CLUSTER)):
+            found = tributary.simulate(*arguments, seed=3)
+            self.assertEqual(found["summary"].pop("plan"), "plan")
+            self.assertEqual(found["summary"], {key: value for key, value
+                                                in files["summary"].items() if key != "plan"})
+            self.assertEqual(found["trace"]["traceEvents"], files["trace"]["traceEvents"])
+
+    def test_a_histogram_and_the_mixture(self):
+        histogram = {"format": "tributary.shape_histogram/1", "source": "test",
+                     "bins": [{"samples": 2, "tokens": 300, "target_tokens": 10,
+                               "images": [[1, 20, 20]]},
+                              {"samples": 1, "tokens": 200, "target_tokens": 10}]}
+        path = self.path("shapes.json", json.dumps(histogram))
+        for given in (histogram, path):
+            self.compare([PLAN, "--lengths", path], PLAN, lengths=given)
+        alone = read_json(PLAN)
+        alone["modules"] = {"backbone": {"ranks": "0-1", "mesh": {"dp_shard": 2}}}
+        alone["edges"] = []
+        full, mixed = (tributary.simulate(alone, self.text_model(), mixture=mixture, trace=False)
+                       ["summary"]["step_ns"] for mixture in (False, True))
+        self.assertNotEqual(full, mixed)
+
+    @staticmethod
+    def text_model():
+        return {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden_size": 64,
+                "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
+                "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 32768,
+                "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+                "tie_word_embeddings": True, "use_sliding_window": False}
+
+    def test_a_plan_that_does_not_fit_is_an_answer(self):
+        plan = read_json(PLAN)
+        plan["model"] = MODEL
+        plan["batch"].update(microbatches=4, capacity_tokens=1 << 26)
+        found = tributary.simulate(plan, lengths=[10**8], trace=False)
+        self.assertIn("needs", found["summary"]["out_of_memory"])
+
+    def test_what_is_wrong_is_named(self):
+        def refused(where, *arguments, **named):
+            with self.assertRaises(tributary.Error) as raised:
+                tributary.simulate(*arguments, **named)
+            self.assertEqual(raised.exception.where, where)
+
+        plan = read_json(PLAN)
+        refused("plan model", {key: value for key, value in plan.items() if key != "model"})
+        refused("plan batch.global_samples",
+                {**plan, "batch": {**plan["batch"], "global_samples": 0}})
+        refused('cluster "nam"', PLAN, None, {**self.cluster(), "nam": 1})
+        refused("nowhere.json", "nowhere.json")
+        refused("steps", PLAN, steps=0)
+        refused("simulate steps", PLAN, steps=1.5)
+        refused("seed, pool, scheduler_ms", PLAN, seed=-1)
+        refused("simulate", PLAN, stragglers=float("nan"))
+        refused("straggler_share", PLAN, stragglers=2.0)
+        refused("lengths[1][0]", PLAN, lengths=[[3, 1], ["x", 1]])
+        refused("lengths[0]", PLAN, lengths=[[3, 1, 1, 1]])
+        refused("plan", 5)
+
+    @staticmethod
+    def cluster():
+        """The cluster file; PyYAML takes 1e-05, which has no point, for a text."""
+        with open(CLUSTER) as file:
+            text = re.sub(r"(?<![\d.])(\d+)(e-\d+)\b", r"\1.0\2", file.read())
+        return yaml.safe_load(text)
+
+
+class ActionLists(Beside):
+    def test_lists_are_those_that_are_simulated(self):
+        lanes = tributary.action_lists(PLAN)
+        self.assertEqual(lanes, tributary.action_lists(read_json(PLAN)))
+        self.assertEqual(sorted(rank for lane in lanes for rank in lane["ranks"]), list(range(6)))
+        trace = tributary.simulate(PLAN)["trace"]
+        self.assertEqual([lane["name"] for lane in lanes],
+                         [lane["name"] for lane in trace["summary"]["lanes"]])
+        for number, lane in enumerate(lanes):
+            ran = [event["name"] for event in trace["traceEvents"]
+                   if event["ph"] == "X" and event["pid"] == number and event["tid"] == 0]
+            listed = [f"{action['op']}{action['chunk']}.{action['microbatch']}"
+                      for action in lane["actions"] if action["op"] in ("F", "B", "W", "BW")]
+            self.assertEqual([name for name in ran if name in set(listed)], listed)
+            self.assertEqual(lane["actions"][-1]["op"], "OPT")
+
+    def test_backbone_stages_run_1f1b(self):
+        first, last = [lane for lane in tributary.action_lists(PLAN)
+                       if lane["module"] == "backbone" and lane["replica"] == 0]
+        passes = [[f"{action['op']}{action['microbatch']}" for action in lane["actions"]
+                   if action["op"] in ("F", "BW")] for lane in (first, last)]
+        self.assertEqual(passes[1], [each for i in range(8) for each in (f"F{i}", f"BW{i}")])
+        self.assertEqual(passes[0][:5], ["F0", "F1", "BW0", "F2", "BW1"])
+        self.assertEqual((first["in_flight"], last["in_flight"]), (2, 1))
+
+    def test_every_send_has_its_receive(self):
+        lanes = tributary.action_lists(PLAN)
+        ends = {"SF": "RF", "SB": "RB"}
+        for number, lane in enumerate(lanes):
+            for action in lane["actions"]:
+                if action["op"] in ends:
+                    other = [each for each in lanes[action["peer"]]["actions"]
+                             if (each["op"], each["microbatch"], each.get("peer")) ==
+                             (ends[action["op"]], action["microbatch"], number)]
+                    self.assertEqual(len(other), 1)
+
+    def test_what_has_no_lists_is_named(self):
+        plan = read_json(PLAN)
+        plan["modules"]["vision"].update(placement="colocated", ranks="2-5", mesh={"dp_shard": 4})
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.action_lists(plan)
+        self.assertEqual(raised.exception.where, "modules.vision.placement")
+
+
+if __name__ == "__main__":
+    unittest.main()
