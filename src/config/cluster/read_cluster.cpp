@@ -84,6 +84,14 @@ void check_levels(const Cluster& cluster, const std::string& where, Problems& pr
                   .expected = str("at most ", cluster.levels.back().ranks)});
 }
 
+void check_memory(const DeviceModel& device, const std::string& where, Problems& problems) {
+  if (device.reserve < device.memory) return;
+  problems.add({.what = "config: device keeps all its memory free of plans",
+                .where = where + " device.reserve_bytes",
+                .found = str(device.reserve),
+                .expected = str("below memory_bytes, ", device.memory)});
+}
+
 }  // namespace
 
 void check_cluster(const Cluster& cluster, const std::string& where) {
@@ -101,6 +109,7 @@ void check_cluster(const Cluster& cluster, const std::string& where) {
   check(device_keys(), cluster.device, "device.");
   for (std::size_t i = 0; i < cluster.levels.size(); ++i)
     check(level_keys(), cluster.levels[i], str("levels.", i, "."));
+  check_memory(cluster.device, where, problems);
   check_levels(cluster, where, problems);
   problems.raise_if_any(where);
 }
@@ -121,6 +130,7 @@ Cluster parse_cluster(std::string_view text, const std::string& where) {
   for (ArtifactObject& level : root.items("levels"))
     cluster.levels.push_back(read_level(std::move(level)));
   root.refuse_unknown();
+  check_memory(cluster.device, where, problems);
   check_levels(cluster, where, problems);
   problems.raise_if_any(where);
   return cluster;

@@ -74,6 +74,9 @@ TEST(Cluster, NamesTheKeyOfEveryFault) {
               AllOf(HasSubstr("device.\"matrix_shara\""), HasSubstr("did you mean matrix_share?")));
   EXPECT_THAT(message_of("ranks: 16", "ranks: 15"),
               AllOf(HasSubstr("levels.1.ranks"), HasSubstr("a multiple of 4")));
+  EXPECT_THAT(message_of("memory_bytes: 17179869184",
+                         "memory_bytes: 17179869184, reserve_bytes: 17179869184"),
+              HasSubstr("device.reserve_bytes; found: 17179869184"));
   EXPECT_THAT(message_of("devices: 16", "devices: 17"), HasSubstr("at most 16"));
   EXPECT_THAT(message_of("cluster/1", "cluster/2"), HasSubstr("not a cluster of this version"));
   EXPECT_THAT(message_of("devices: 16", "devices: 16\ndevices: 16"), HasSubstr("duplicate key"));
