@@ -106,19 +106,19 @@ Choice inside_node(const LinkLevel& level, CollectiveOp op, std::int64_t ranks, 
   TRIB_RAISE(Fault::kBug, .what = "plan: collective without a cost");
 }
 
+const LinkLevel& level_of(const Cluster& cluster, const CommunicationGroup& group) {
+  if (group.level > 0) return cluster.levels[std::min(group.level, cluster.levels.size() - 1)];
+  const std::int64_t nodes = (group.ranks + group.ranks_per_node - 1) / group.ranks_per_node;
+  for (const LinkLevel& each : cluster.levels)
+    if (each.ranks >= cluster.devices_per_node() * nodes) return each;
+  return cluster.levels.back();
+}
+
 Choice across_nodes(const Cluster& cluster, CollectiveOp op, const CommunicationGroup& group,
                     double bytes) {
   const auto ranks = static_cast<double>(group.ranks);
   const auto per_node = static_cast<double>(group.ranks_per_node);
-  const LinkLevel* level = &cluster.levels.back();
-  for (const LinkLevel& each : cluster.levels) {
-    const double reach =
-        static_cast<double>(cluster.devices_per_node()) * std::ceil(ranks / per_node);
-    if (static_cast<double>(each.ranks) >= reach) {
-      level = &each;
-      break;
-    }
-  }
+  const LinkLevel* level = &level_of(cluster, group);
   const Outer outer{*level, ranks, per_node, std::ceil(ranks / per_node)};
   switch (op) {
     case CollectiveOp::kAllReduce:
@@ -153,6 +153,27 @@ CommunicationGroup group_of(std::int64_t ranks, std::int64_t stride,
                             std::int64_t devices_per_node) {
   return {.ranks = ranks,
           .ranks_per_node = std::clamp<std::int64_t>(devices_per_node / stride, 1, ranks)};
+}
+
+std::size_t level_between(const Cluster& cluster, std::int64_t a, std::int64_t b) {
+  for (std::size_t level = 0; level + 1 < cluster.levels.size(); ++level)
+    if (a / cluster.levels[level].ranks == b / cluster.levels[level].ranks) return level;
+  return cluster.levels.empty() ? 0 : cluster.levels.size() - 1;
+}
+
+CommunicationGroup group_of(const Cluster& cluster, std::span<const std::int64_t> ranks) {
+  const std::int64_t devices = cluster.devices_per_node();
+  const auto all = static_cast<std::int64_t>(ranks.size());
+  CommunicationGroup group{.ranks = all, .ranks_per_node = all};
+  std::int64_t in_node = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ++in_node;
+    if (i + 1 < ranks.size() && ranks[i + 1] / devices == ranks[i] / devices) continue;
+    group.ranks_per_node = std::min(group.ranks_per_node, in_node);
+    in_node = 0;
+  }
+  group.level = level_between(cluster, ranks.front(), ranks.back());
+  return group;
 }
 
 CollectiveCost collective_cost(const Cluster& cluster, CollectiveOp op,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "config/cluster.h"
 #include "config/profile.h"
 #include "core/units.h"
@@ -11,6 +13,9 @@ namespace tributary::plan {
 struct CommunicationGroup {
   std::int64_t ranks = 1;
   std::int64_t ranks_per_node = 1;
+  std::size_t level = 0;  // that joins its nodes; 0: the first that holds as many of them
+
+  friend bool operator==(const CommunicationGroup&, const CommunicationGroup&) = default;
 };
 
 enum class Algorithm { kRing, kTree, kHierarchical, kTable };
@@ -37,5 +42,16 @@ struct CollectiveCost {
 /// The ranks of a group whose members are `stride` apart, in nodes of `devices_per_node`.
 [[nodiscard]] CommunicationGroup group_of(std::int64_t ranks, std::int64_t stride,
                                           std::int64_t devices_per_node);
+
+/// The group of these devices. Where nodes hold unequal parts of it, as if all held the smallest:
+/// that node's links are the narrowest.
+///
+/// shape: ranks ascending, at least one
+[[nodiscard]] CommunicationGroup group_of(const config::Cluster& cluster,
+                                          std::span<const std::int64_t> ranks);
+
+/// The innermost level that joins two devices.
+[[nodiscard]] std::size_t level_between(const config::Cluster& cluster, std::int64_t a,
+                                        std::int64_t b);
 
 }  // namespace tributary::plan

@@ -50,6 +50,11 @@ std::int64_t count_layer_parameters(const LayerShape& layer) {
   return 0;
 }
 
+std::int64_t count_expert_parameters(const LayerShape& layer) {
+  if (layer.kind != LayerKind::kBlock || layer.experts == 0) return 0;
+  return weights_of(layer).mlp * layer.experts;
+}
+
 LayerFlops count_layer_flops(const LayerShape& layer, const PassShape& pass) {
   const auto linear = [&](std::int64_t weights, double rows) {
     return 2 * rows * static_cast<double>(weights);

@@ -35,7 +35,12 @@ BlockSizes sizes_of(const LayerShape& layer, const LayerPlacement& placement) {
 
 struct Passes {
   explicit Passes(const config::DeviceModel& device)
-      : forward(device), input_gradient(device), weight_gradient(device), core(device) {}
+      : forward(device),
+        input_gradient(device),
+        weight_gradient(device),
+        core(device),
+        core_gradient(device),
+        mlp(device) {}
 
   /// A linear layer: the two products of backward have the sizes of the one of forward.
   void add_linear(double tokens, double in, double out, double bytes, double count = 1) {
@@ -46,7 +51,9 @@ struct Passes {
     weight_gradient.add_bytes(3 * bytes * in * out * count);
   }
 
-  DeviceWork forward, input_gradient, weight_gradient, core;  // core: of forward, attention alone
+  DeviceWork forward, input_gradient, weight_gradient;
+  DeviceWork core, core_gradient;  // of forward and input gradient, attention alone
+  DeviceWork mlp;                  // of forward, the MLP alone
 };
 
 /// Attention of a block, scores and their softmax in memory.
@@ -60,9 +67,11 @@ void add_scores(Passes& passes, const config::DeviceModel& device, double flops,
     work->add_bytes((4.5 + extra) * scores);
     work->add_kernels(5 + (is_fused_softmax ? 0 : 8));
   }
-  passes.input_gradient.add_core(2 * flops, device.matrix_share, 4 * scores);
-  passes.input_gradient.add_bytes((5.5 + extra) * scores);
-  passes.input_gradient.add_kernels(8 + (is_fused_softmax ? 0 : 16));
+  for (DeviceWork* work : {&passes.input_gradient, &passes.core_gradient}) {
+    work->add_core(2 * flops, device.matrix_share, 4 * scores);
+    work->add_bytes((5.5 + extra) * scores);
+    work->add_kernels(8 + (is_fused_softmax ? 0 : 16));
+  }
 }
 
 void add_fused_attention(Passes& passes, const config::DeviceModel& device, double flops,
@@ -73,23 +82,35 @@ void add_fused_attention(Passes& passes, const config::DeviceModel& device, doub
     each->add_kernels(1);
   }
   // Scores are computed again: five products against two.
-  passes.input_gradient.add_core(2.5 * work, device.attention_share, 2 * bytes);
-  passes.input_gradient.add_kernels(2);
+  for (DeviceWork* each : {&passes.input_gradient, &passes.core_gradient}) {
+    each->add_core(2.5 * work, device.attention_share, 2 * bytes);
+    each->add_kernels(2);
+  }
 }
 
 void add_mlp(Passes& passes, const LayerShape& layer, const BlockSizes& sizes, double tokens,
-             double bytes) {
+             double bytes, double ep) {
   const double up = static_cast<double>(layer.mlp_matrices - 1);
+  const auto add_linear = [&](double rows, double in, double out, double count) {
+    passes.add_linear(rows, in, out, bytes, count);
+    passes.mlp.add_product(rows, out, in, bytes, count);
+  };
   const auto add = [&](double rows, double mlp, double count) {
-    passes.add_linear(rows, sizes.width, up * mlp, bytes, count);
-    passes.add_linear(rows, mlp, sizes.width, bytes, count);
-    passes.forward.add_bytes(bytes * rows * count * mlp * (up + 1));
+    add_linear(rows, sizes.width, up * mlp, count);
+    add_linear(rows, mlp, sizes.width, count);
+    for (DeviceWork* work : {&passes.forward, &passes.mlp})
+      work->add_bytes(bytes * rows * count * mlp * (up + 1));
     passes.input_gradient.add_bytes(bytes * rows * count * mlp * (2 * up + 2));
   };
+  // Its norm, from the residual.
+  passes.mlp.add_bytes(2 * bytes * tokens * sizes.between);
+  passes.mlp.add_kernels(2);
   if (layer.experts == 0) return add(tokens, sizes.mlp, 1);
   const auto experts = static_cast<double>(layer.experts);
-  passes.add_linear(tokens, sizes.width, experts, bytes);
-  add(tokens * static_cast<double>(layer.experts_per_token) / experts, sizes.mlp, experts);
+  add_linear(tokens, sizes.width, experts, 1);
+  // Each of its experts gets what all ep ranks send to it.
+  add(ep * tokens * static_cast<double>(layer.experts_per_token) / experts, sizes.mlp,
+      experts / ep);
   if (layer.shared_mlp_width > 0) add(tokens, sizes.shared_mlp, 1);
 }
 
@@ -100,7 +121,7 @@ void add_block(Passes& passes, const config::DeviceModel& device, const LayerSha
   const double tokens = pass.tokens;
   passes.add_linear(tokens, sizes.width, sizes.query + 2 * sizes.kv, bytes);
   passes.add_linear(tokens, sizes.query, sizes.width, bytes);
-  add_mlp(passes, layer, sizes, tokens, bytes);
+  add_mlp(passes, layer, sizes, tokens, bytes, static_cast<double>(placement.ep));
 
   double pairs = pass.squared_tokens;
   if (layer.window > 0) pairs = std::min(pairs, tokens * static_cast<double>(layer.window));
@@ -197,16 +218,15 @@ Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacemen
       layer.experts > 0
           ? static_cast<double>(layer.experts_per_token) * sizes.mlp + sizes.shared_mlp
           : sizes.mlp;
-  const double selective =
-      tokens *
-      (5 * bytes * sizes.between +
-       bytes * (2 * sizes.query + 2 * sizes.kv + static_cast<double>(layer.mlp_matrices) * routed));
-  double scores = 0;
-  if (placement.attention == AttentionCore::kScores) {
-    const double heads = static_cast<double>(layer.heads) / static_cast<double>(placement.tp);
-    scores = (2 * bytes + 1) * heads * pass.squared_tokens;
-  }
-  return {selective + scores, selective, bytes * tokens * sizes.between};
+  // The MLP keeps its normalised input and what lies between its matrices.
+  const double mlp =
+      bytes * tokens * (sizes.between + static_cast<double>(layer.mlp_matrices) * routed);
+  const double others = bytes * tokens * (4 * sizes.between + 2 * sizes.query + 2 * sizes.kv);
+  const double input = bytes * tokens * sizes.between;
+  if (placement.attention == AttentionCore::kFused) return {others + mlp, others, input};
+  const double heads = static_cast<double>(layer.heads) / static_cast<double>(placement.tp);
+  const double scores = (2 * bytes + 1) * heads * pass.squared_tokens;
+  return {others + mlp + scores, others + mlp, input};
 }
 
 void check(const LayerShape& layer, const PassShape& pass, const LayerPlacement& placement) {
@@ -217,6 +237,10 @@ void check(const LayerShape& layer, const PassShape& pass, const LayerPlacement&
                .expected = "finite numbers from 0");
   TRIB_REQUIRE(placement.tp >= 1 && placement.optimizer_shards >= 1,
                .what = "plan: layer is cut into no part", .found = str("tp ", placement.tp));
+  TRIB_REQUIRE(placement.ep >= 1 && (layer.experts == 0 || layer.experts % placement.ep == 0),
+               .what = "plan: experts do not divide over the ep ranks",
+               .found = str(layer.experts, " experts, ep ", placement.ep),
+               .expected = "experts to be a multiple of ep");
   TRIB_REQUIRE(layer.width >= 1 && layer.merge >= 1, .what = "plan: layer without a width",
                .found = str("width ", layer.width, ", merge ", layer.merge));
   if (layer.kind != LayerKind::kBlock) return;
@@ -247,10 +271,13 @@ LayerCost& LayerCost::operator+=(const LayerCost& other) {
   weight_gradient += other.weight_gradient;
   recompute += other.recompute;
   recompute_selective += other.recompute_selective;
+  attention_forward += other.attention_forward;
+  attention_gradient += other.attention_gradient;
   activation += other.activation;
   activation_selective += other.activation_selective;
   activation_recomputed += other.activation_recomputed;
   parameters += other.parameters;
+  expert_parameters += other.expert_parameters;
   gradients += other.gradients;
   optimizer += other.optimizer;
   tp_all_reduce = std::max(tp_all_reduce, other.tp_all_reduce);
@@ -264,9 +291,13 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   check(layer, pass, placement);
   LayerCost cost;
   const double bytes = element_bytes(placement.dtype);
-  const double own =
-      static_cast<double>(count_layer_parameters(layer)) / static_cast<double>(placement.tp);
+  const auto tp = static_cast<double>(placement.tp);
+  const auto all = static_cast<double>(count_layer_parameters(layer));
+  const auto of_experts = static_cast<double>(count_expert_parameters(layer));
+  const double own_experts = of_experts / tp / static_cast<double>(placement.ep);
+  const double own = (all - of_experts) / tp + own_experts;
   cost.parameters = rounded(bytes * own);
+  cost.expert_parameters = rounded(bytes * own_experts);
   if (training.trains) {
     cost.gradients = cost.parameters;
     // Two moments, and the fp32 weight beside one of low precision.
@@ -297,13 +328,20 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   }
   cost.forward = passes.forward.time();
   cost.recompute = cost.forward;
-  cost.recompute_selective = passes.core.time();
-  const bool has_input_grad = training.needs_input_grad && layer.kind != LayerKind::kEmbedding &&
+  const bool keeps_scores = placement.attention == AttentionCore::kScores;
+  cost.recompute_selective = keeps_scores ? passes.core.time() : passes.mlp.time();
+  cost.attention_forward = passes.core.time();
+  // Norms lie in front of the products: to train them, their gradients must come so far.
+  const bool has_backward = training.needs_input_grad || training.trains;
+  const bool has_input_grad = has_backward && layer.kind != LayerKind::kEmbedding &&
                               layer.kind != LayerKind::kPatchEmbedding &&
                               layer.kind != LayerKind::kConvolution;
-  if (has_input_grad) cost.input_gradient = passes.input_gradient.time();
+  if (has_input_grad) {
+    cost.input_gradient = passes.input_gradient.time();
+    cost.attention_gradient = passes.core_gradient.time();
+  }
   if (training.trains) cost.weight_gradient = passes.weight_gradient.time();
-  if (training.trains || training.needs_input_grad) {
+  if (has_backward) {
     const Kept kept = kept_of(layer, pass, placement);
     cost.activation = rounded(kept.all);
     cost.activation_selective = rounded(kept.selective);

@@ -22,13 +22,15 @@ enum class AttentionCore { kFused, kScores };
 /// How a layer is cut and stored.
 struct LayerPlacement {
   std::int64_t tp = 1;
+  std::int64_t ep = 1;             // ranks that share the experts and exchange tokens
   bool sequence_parallel = false;  // what lies between the products is cut over tp too
   AttentionCore attention = AttentionCore::kFused;
   config::Dtype dtype = config::Dtype::kBfloat16;
   std::int64_t optimizer_shards = 1;  // ranks that share the optimizer's state
 };
 
-/// What a layer does in backward.
+/// What a layer does in backward. A block that trains differentiates its products for the norms in
+/// front of them, whether or not something upstream trains.
 struct Training {
   bool trains = true;            // its weights get gradients
   bool needs_input_grad = true;  // something upstream of it trains
@@ -40,11 +42,15 @@ struct LayerCost {
   Nanoseconds input_gradient = {};
   Nanoseconds weight_gradient = {};
   Nanoseconds recompute = {};            // the forward that full recompute adds
-  Nanoseconds recompute_selective = {};  // the attention core alone
+  Nanoseconds recompute_selective = {};  // the MLP alone; the attention core with its scores in
+                                         // memory
+  Nanoseconds attention_forward = {};    // the attention core: part of forward
+  Nanoseconds attention_gradient = {};   // likewise of the input gradient
   Bytes activation = {};                 // kept for backward, nothing recomputed
-  Bytes activation_selective = {};       // the same with the attention core recomputed
+  Bytes activation_selective = {};       // the same with selective recompute
   Bytes activation_recomputed = {};      // with full recompute: the layer's input
   Bytes parameters = {};
+  Bytes expert_parameters = {};  // part of them
   Bytes gradients = {};
   Bytes optimizer = {};
   Bytes tp_all_reduce = {};         // the buffer of one all-reduce over tp
@@ -74,6 +80,8 @@ struct LayerCost {
 
 /// Weights of a layer, all ranks together: matrices and norms, biases left out.
 [[nodiscard]] std::int64_t count_layer_parameters(const config::LayerShape& layer);
+/// Those of them that belong to single experts.
+[[nodiscard]] std::int64_t count_expert_parameters(const config::LayerShape& layer);
 
 /// Forward FLOPs of one pass, all ranks together.
 struct LayerFlops {
