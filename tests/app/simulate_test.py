@@ -122,6 +122,16 @@ class Simulate(unittest.TestCase):
         def circle(plan):
             plan["edges"].append({"from": "backbone", "to": "vision"})
         self.refused("edges go round in a circle", self.changed_plan(circle))
+        def text_alone(plan):
+            plan["modules"] = {"backbone": plan["modules"]["backbone"]}
+            plan["edges"] = []
+        self.refused("module of the model has no place; where: modules.projector",
+                     self.changed_plan(text_alone))
+        def offloads(plan):
+            plan["modules"]["backbone"]["offload"] = "optimizer"
+        self.refused("modules.backbone.offload", self.changed_plan(offloads))
+        self.refused('where: --reduce-dtype; found: "half"', PLAN, "--reduce-dtype", "half")
+        self.refused("where: --pool; found: 0", PLAN, "--pool", "0")
         self.refused("where: steps; found: 0", PLAN, "--steps", "0")
         self.refused("where: straggler_share; found: nan", PLAN, "--stragglers", "nan")
         self.refused("lengths.csv:2", PLAN, "--lengths", self.path("lengths.csv", "3,1\nx,1\n"))

@@ -45,6 +45,24 @@ plan::SampleSource find_samples(const SimulateRequest& request) {
                                                                      : Kind::kFullMicrobatches};
 }
 
+config::ReduceDtype reduce_dtype_of(const std::string& text, const std::string& argument) {
+  TRIB_REQUIRE(text == "float32" || text == "same", .what = "app: no such type of gradients",
+               .where = argument, .found = escaped(text), .expected = "float32 or same");
+  return text == "same" ? config::ReduceDtype::kSame : config::ReduceDtype::kFloat32;
+}
+
+void check_request(const SimulateRequest& request) {
+  const auto require = [&](bool holds, const char* plain, auto found, const char* expected) {
+    TRIB_REQUIRE(holds, .what = "app: value cannot be used",
+                 .where = argument_name(request.caller, plain), .found = str(found),
+                 .expected = expected);
+  };
+  require(request.seed >= 0, "seed", request.seed, "0 or above");
+  require(request.pool >= 1 && request.pool <= (1 << 20), "pool", request.pool, "1 to 2^20");
+  require(request.scheduler_ms >= 0 && request.scheduler_ms < 1e9, "scheduler_ms",
+          request.scheduler_ms, "0 to 1e9");
+}
+
 }  // namespace
 
 config::ModuleGraph read_model(const std::string& given, const config::Plan& plan,
@@ -88,13 +106,7 @@ plan::RecordedSizes sizes_of(const NumberTable& table) {
 }
 
 config::Trace answer_simulate(const SimulateRequest& request) {
-  const auto name = [&](const char* plain) { return argument_name(request.caller, plain); };
-  TRIB_REQUIRE(request.seed >= 0 && request.pool >= 1 && request.pool <= (1 << 20) &&
-                   request.scheduler_ms >= 0 && request.scheduler_ms < 1e9,
-               .what = "app: value cannot be used",
-               .where = str(name("seed"), ", ", name("pool"), ", ", name("scheduler_ms")),
-               .found = str(request.seed, ", ", request.pool, ", ", request.scheduler_ms),
-               .expected = "0 or above, 1 to 2^20, 0 to 1e9");
+  check_request(request);
   const config::Plan& plan = request.plan;
   const config::Cluster cluster =
       request.cluster ? *request.cluster : standard_cluster(ranks_of(plan));
@@ -103,7 +115,9 @@ config::Trace answer_simulate(const SimulateRequest& request) {
       plan, request.model, cluster, pipeline,
       {.attention =
            request.unfused_attention ? plan::AttentionCore::kScores : plan::AttentionCore::kFused,
-       .sequence_parallel = request.sequence_parallel});
+       .sequence_parallel = request.sequence_parallel,
+       .reduce_dtype =
+           reduce_dtype_of(request.reduce_dtype, argument_name(request.caller, "reduce_dtype"))});
   const plan::Simulation simulation = plan::simulate(
       plan, costs, cluster,
       {.steps = request.steps,

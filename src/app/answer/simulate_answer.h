@@ -25,7 +25,8 @@ struct SimulateRequest {
   std::int64_t seed = 0;
   bool unfused_attention = false;
   bool sequence_parallel = true;
-  std::int64_t pool = 16;  // microbatches of an encoder that the pool keeps
+  std::string reduce_dtype = "float32";  // of gradients: float32, or same as the parameters
+  std::int64_t pool = 16;                // microbatches of an encoder that the pool keeps
   double scheduler_ms = 0;
   plan::Disturbance disturbance = {};
   Caller caller = Caller::kCommandLine;

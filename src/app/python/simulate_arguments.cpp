@@ -22,6 +22,7 @@ void read_options(const std::string& text, SimulateRequest& request) {
   request.mixture = options.flag("mixture", request.mixture);
   request.unfused_attention = options.flag("unfused_attention", request.unfused_attention);
   request.sequence_parallel = options.flag("sequence_parallel", request.sequence_parallel);
+  request.reduce_dtype = options.text("reduce_dtype", request.reduce_dtype);
   request.pool = options.whole("pool", request.pool, kWhole);
   number("scheduler_ms", request.scheduler_ms);
   plan::Disturbance& disturbance = request.disturbance;

@@ -1,6 +1,7 @@
 #include "plan/simulate/lane_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "core/error.h"
@@ -21,10 +22,18 @@ struct Change {
 class LaneChanges {
  public:
   LaneChanges(const StepProgram& program, const StepLoad& load, const StepTimes& times,
-              std::span<const StageCost> costs, int lane)
-      : program_(program), load_(load), times_(times), costs_(costs), of_(program.map().at(lane)) {
-    for (int action = program.first_action(lane); action < program.first_action(lane + 1); ++action)
+              const StageCosts& stages, std::span<const StageCost> costs, int lane)
+      : program_(program),
+        load_(load),
+        times_(times),
+        stages_(stages),
+        costs_(costs),
+        of_(program.map().at(lane)) {
+    for (int action = program.first_action(lane); action < program.first_action(lane + 1);
+         ++action) {
       if (program.kind(action) == StepKind::kPass) add_pass(action);
+      if (program.kind(action) == StepKind::kSend) add_send(action);
+    }
     std::stable_sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
       return std::tie(a.time, a.order) < std::tie(b.time, b.order);
     });
@@ -49,8 +58,8 @@ class LaneChanges {
     const schedule::Action& pass = program_.action(action);
     for (const int message : program_.messages_of(action)) {
       // What came along an edge waits from its arrival until its pass ends.
-      if (program_.channels()[program_.messages()[message].channel].edge < 0) continue;
-      const Bytes bytes = load_.bytes_of(program_, message);
+      if (!is_on_edge(message)) continue;
+      const Bytes bytes = bytes_here(message);
       hold(times_.messages[message].arrived, {}, bytes);
       free(at.end, {}, bytes);
     }
@@ -59,8 +68,8 @@ class LaneChanges {
     const bool trains = program_.pipeline().modules[of_.module].has_weights_of(virtual_stage);
     switch (pass.op) {
       case Op::kForward:
-        hold(at.start, cost.kept);
-        if (!has_backward) free(at.end, cost.kept);
+        hold(at.start, cost.kept + cost.forward_peak);
+        free(at.end, has_backward ? cost.forward_peak : cost.kept + cost.forward_peak);
         break;
       case Op::kBackward:
         hold(at.start, cost.backward_peak);
@@ -77,9 +86,41 @@ class LaneChanges {
     }
   }
 
+  /// What goes along an edge lies at the giver until it has arrived.
+  void add_send(int action) {
+    for (const int message : program_.messages_of(action)) {
+      if (!is_on_edge(message)) continue;
+      const Bytes bytes = bytes_here(message);
+      hold(times_.messages[message].given, {}, bytes);
+      free(times_.messages[message].arrived, {}, bytes);
+    }
+  }
+
+  [[nodiscard]] const Channel& channel_of(int message) const {
+    return program_.channels()[program_.messages()[message].channel];
+  }
+  [[nodiscard]] bool is_on_edge(int message) const { return channel_of(message).edge >= 0; }
+
+  /// Bytes on a rank of this lane of what is counted by the ranks that give features: their
+  /// gradients too.
+  [[nodiscard]] Bytes bytes_here(int message) const {
+    const schedule::PipelineEdge& edge = program_.pipeline().edges[channel_of(message).edge];
+    const Bytes bytes = load_.bytes_of(program_, message);
+    if (of_.module == edge.from) return bytes;
+    const double share = ranks_for_each_simulated(edge.from) / ranks_for_each_simulated(edge.to);
+    return {std::llround(static_cast<double>(bytes.count) * share)};
+  }
+  [[nodiscard]] double ranks_for_each_simulated(int module) const {
+    const ModuleRanks ranks = stages_.ranks(module);
+    const int simulated = program_.pipeline().modules[module].replicas;
+    const std::int64_t replicas = ranks.replicas > 0 ? ranks.replicas : simulated;
+    return static_cast<double>(replicas * ranks.of_lane) / simulated;
+  }
+
   const StepProgram& program_;
   const StepLoad& load_;
   const StepTimes& times_;
+  const StageCosts& stages_;
   std::span<const StageCost> costs_;
   schedule::Lane of_;
   std::vector<Change> changes_;
@@ -135,7 +176,7 @@ std::vector<LaneMemory> follow_memory(const StepProgram& program, const StepLoad
     Bytes features;
     Bytes most;
     if (points != nullptr) points->push_back({{.time = {}, .bytes = fixed}});
-    const LaneChanges changes(program, load, times, pass_costs, lane);
+    const LaneChanges changes(program, load, times, costs, pass_costs, lane);
     for (const Change& change : changes.list()) {
       activations += change.activations;
       features += change.features;

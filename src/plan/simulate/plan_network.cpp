@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "plan/cost/collective_cost.h"
 
 namespace tributary::plan {
 namespace {
@@ -46,13 +47,6 @@ std::int64_t ranks_of_lane(const config::Plan& plan, const StepProgram& program,
   return mesh.cp * mesh.ulysses * mesh.tp;
 }
 
-/// The innermost level that joins two devices.
-std::size_t level_between(const config::Cluster& cluster, std::int64_t a, std::int64_t b) {
-  for (std::size_t level = 0; level + 1 < cluster.levels.size(); ++level)
-    if (a / cluster.levels[level].ranks == b / cluster.levels[level].ranks) return level;
-  return cluster.levels.size() - 1;
-}
-
 bool is_in_pool(const config::Plan& plan, const StepProgram& program, const Channel& channel) {
   if (channel.op != schedule::Op::kSendFeatures) return false;
   const schedule::PipelineEdge& edge = program.pipeline().edges[channel.edge];
@@ -69,8 +63,8 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
   for (const config::ModulePlan& module : plan.modules)
     for (const std::int64_t rank : module.ranks) most = std::max(most, rank);
   TRIB_REQUIRE(most < cluster.devices, .what = "plan: cluster is too small for the plan",
-               .where = "cluster.devices", .found = str(cluster.devices, " devices"),
-               .expected = str("at least ", most + 1));
+               .where = str("cluster ", cluster.name, " devices"),
+               .found = str(cluster.devices, " devices"), .expected = str("at least ", most + 1));
   TRIB_REQUIRE(!cluster.levels.empty(), .what = "plan: cluster has no links",
                .where = "cluster.levels", .expected = "at least one level");
   const std::vector<std::int64_t> ranks = first_ranks(plan, program);
@@ -85,25 +79,27 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
                  .where = str("cluster.levels.", level, ".bytes_per_s"),
                  .found = str(link.bytes_per_s), .expected = "a finite number above 0");
     const double rate = link.bytes_per_s / 1e9;
-    // A folded replica exchanges features with all replicas that its partner stands for.
+    // A folded replica exchanges features with all replicas that its partner stands for. Bytes are
+    // those of a rank that gives features, also of the gradients that come back to it.
     double entries = 1;
     std::int64_t messages = 1;
     if (channel.edge >= 0) {
-      const int from = program.map().at(channel.from).module;
-      const int to = program.map().at(channel.to).module;
-      const auto givers = std::int64_t{folding.stands_for[from]};
-      const auto takers = std::int64_t{folding.stands_for[to]};
-      entries = static_cast<double>(givers * ranks_of_lane(plan, program, from)) /
-                static_cast<double>(takers * ranks_of_lane(plan, program, to));
-      messages = std::max(givers * program.pipeline().modules[from].replicas,
-                          takers * program.pipeline().modules[to].replicas);
+      const schedule::PipelineEdge& edge = program.pipeline().edges[channel.edge];
+      const auto givers = std::int64_t{folding.stands_for[edge.from]};
+      const auto takers = std::int64_t{folding.stands_for[edge.to]};
+      entries = static_cast<double>(givers * ranks_of_lane(plan, program, edge.from)) /
+                static_cast<double>(takers * ranks_of_lane(plan, program, edge.to));
+      messages = std::max(givers * program.pipeline().modules[edge.from].replicas,
+                          takers * program.pipeline().modules[edge.to].replicas);
     }
+    const bool comes_back = channel.op == schedule::Op::kSendFeatureGradients;
     Route route{.latency = {std::llround(1e9 * link.message_start_s) * messages},
                 .bytes_per_ns = rate / std::max(1.0, entries)};
     if (is_in_pool(plan, program, channel)) route.capacity = options.pool_microbatches;
     if (options.share_links) {
-      route.links = {{.link = ports.port(channel.from, level, true, rate)},
-                     {.link = ports.port(channel.to, level, false, rate), .weight = entries}};
+      route.links = {
+          {.link = ports.port(channel.from, level, true, rate), .weight = comes_back ? entries : 1},
+          {.link = ports.port(channel.to, level, false, rate), .weight = comes_back ? 1 : entries}};
     }
     network.routes.push_back(std::move(route));
   }

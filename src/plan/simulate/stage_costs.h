@@ -1,6 +1,7 @@
 #pragma once
 
-#include <string>
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "config/module_graph.h"
@@ -27,6 +28,7 @@ struct StageCost {
   Nanoseconds gradient_exposed = {};
   Bytes kept = {};                       // of activations from F to BW, or from F to B
   Bytes kept_after_input_gradient = {};  // from B to W
+  Bytes forward_peak = {};               // more, while F runs
   Bytes backward_peak = {};              // more, while BW or B runs
   Bytes boundary = {};                   // sent on by each rank
   double flops = 0;  // forward, backward and weight gradients; all ranks, causal
@@ -38,9 +40,15 @@ struct StageState {
   Bytes parameters = {};
   Bytes gradients = {};
   Bytes optimizer = {};
-  Bytes gathered = {};  // sharded parameters that are whole meanwhile
-  Nanoseconds reduction = {};
-  Nanoseconds optimizer_step = {};
+  Bytes gathered = {};         // of sharded layers: values and gradients that are whole meanwhile
+  Nanoseconds reduction = {};  // of gradients, once a step, after the last backward
+  Nanoseconds optimizer_step = {};  // with gathering what then stays whole
+};
+
+/// How many ranks work on a module.
+struct ModuleRanks {
+  std::int64_t replicas = 0;  // in the plan; 0: as many as are simulated
+  std::int64_t of_lane = 1;   // that share one list
 };
 
 /// Costs of the virtual stages of a pipeline: an interface, so that searches and tests bring tables
@@ -51,58 +59,40 @@ class StageCosts {
   [[nodiscard]] virtual StageCost cost(int module, int virtual_stage,
                                        const MicrobatchShape& shape) const = 0;
   [[nodiscard]] virtual StageState state(int module, int virtual_stage) const = 0;
+  [[nodiscard]] virtual ModuleRanks ranks(int /*module*/) const { return {}; }
 };
 
-/// How layers run, where the plan does not say.
+/// How layers run, where the plan does not say: the defaults are the trainer's.
 struct LayerExecution {
   AttentionCore attention = AttentionCore::kFused;
   bool sequence_parallel = true;  // with tp: what lies between the products is cut too
+  config::Shard shard = config::Shard::kParameters;
+  config::Release release = config::Release::kAuto;
+  config::ReduceDtype reduce_dtype = config::ReduceDtype::kFloat32;
+  /// Prices virtual stages one by one, each as if on a pp coordinate of its own: for searches that
+  /// put them together later.
+  bool apart = false;
 };
 
 /// Costs by the layers of a model: rooflines on the cluster's device, and its collectives.
 ///
 /// owns:   copies of all it is given
-/// source: planning.md sections 2 and 12; parallelism.md section 6.10
+/// source: planning.md sections 2 and 12; parallelism.md sections 2.3, 4, 5.9 and 6.10
 class LayerStageCosts final : public StageCosts {
  public:
-  /// errors: Fault::kInput naming module and key when plan and model do not fit each other
+  /// errors: Fault::kInput naming module and key when plan and model do not fit each other, or when
+  ///         the plan asks for what has no costs
   LayerStageCosts(const config::Plan& plan, const config::ModuleGraph& model,
                   const config::Cluster& cluster, const schedule::Pipeline& pipeline,
                   const LayerExecution& execution = {});
   [[nodiscard]] StageCost cost(int module, int virtual_stage,
                                const MicrobatchShape& shape) const override;
   [[nodiscard]] StageState state(int module, int virtual_stage) const override;
+  [[nodiscard]] ModuleRanks ranks(int module) const override;
 
  private:
-  /// Equal layers on a virtual stage.
-  struct Run {
-    config::LayerShape shape;
-    std::int64_t layers = 1;
-    bool is_backbone = true;  // works on tokens, not on patches
-    Training training;
-    bool needs_input_grad_after_first = false;
-    config::RecomputePlan recompute = config::RecomputePlan::kNone;
-  };
-  struct Stage {
-    std::vector<Run> runs;
-    config::MeshShape mesh;
-  };
-
-  void place_layers(const config::Plan& plan, const config::ModuleGraph& model,
-                    const schedule::Pipeline& pipeline);
-  void place_module(const config::ModulePlan& of, const config::ModuleNode& node,
-                    std::vector<Stage>& stages, bool is_inline);
-  void find_training(const schedule::Pipeline& pipeline);
-  void add_run(StageCost& cost, const Stage& stage, const Run& run,
-               const MicrobatchShape& shape) const;
-  [[nodiscard]] Nanoseconds collective(config::CollectiveOp op, std::int64_t ranks,
-                                       std::int64_t stride, Bytes bytes) const;
-
-  [[nodiscard]] LayerPlacement placement_of(const config::MeshShape& mesh) const;
-
-  config::Cluster cluster_;
-  LayerExecution execution_;
-  std::vector<std::vector<Stage>> stages_;  // [modules of the pipeline][virtual stages]
+  struct Placed;
+  std::shared_ptr<const Placed> placed_;
 };
 
 }  // namespace tributary::plan

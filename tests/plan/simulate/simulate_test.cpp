@@ -267,7 +267,8 @@ TEST(Simulate, NamesTheKeyOfWhatCannotBeUsed) {
   };
   config::Cluster changed = cluster;
   changed.devices = 6;
-  expect_refusal(with(changed), "where: cluster.devices; found: 6 devices; expected: at least 8");
+  expect_refusal(with(changed),
+                 "where: cluster test devices; found: 6 devices; expected: at least 8");
   changed = cluster;
   changed.levels[0].bytes_per_s = 0;
   expect_refusal(with(changed), "where: cluster.levels.0.bytes_per_s; found: 0");

@@ -109,6 +109,8 @@ Run declare_simulate(Verb& verb) {
             "attention by products with the scores in memory, not by one kernel");
   verb.flag("--no-sequence-parallel", arguments->no_sequence_parallel,
             "with tp, every rank keeps what lies between the products whole");
+  verb.option("--reduce-dtype", arguments->request.reduce_dtype,
+              "of gradients, as parallel.reduce_dtype: float32, or same as the parameters");
   verb.option("--pool", arguments->request.pool, "microbatches of an encoder that the pool keeps");
   verb.option("--scheduler-ms", arguments->request.scheduler_ms,
               "time that the step plan takes beside a step [ms]");

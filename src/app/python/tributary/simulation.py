@@ -72,6 +72,7 @@ def simulate(
     mixture: bool = False,
     unfused_attention: bool = False,
     sequence_parallel: bool = True,
+    reduce_dtype: str = "float32",
     pool: int = 16,
     scheduler_ms: float = 0.0,
     stragglers: float = 0.0,
@@ -100,6 +101,7 @@ def simulate(
         mixture: draw photos, documents, groups of pictures and videos without an encoder too.
         unfused_attention: attention by products with the scores in memory.
         sequence_parallel: False: with tp, every rank keeps what lies between the products whole.
+        reduce_dtype: of gradients: ``float32``, or ``same`` as the parameters.
         pool: microbatches of an encoder that the pool keeps.
         scheduler_ms: time that the step plan takes beside a step [ms].
         stragglers: share of slow ranks in each step; their passes take ``straggler_factor`` times
@@ -120,6 +122,7 @@ def simulate(
         "mixture": mixture,
         "unfused_attention": unfused_attention,
         "sequence_parallel": sequence_parallel,
+        "reduce_dtype": reduce_dtype,
         "pool": pool,
         "scheduler_ms": scheduler_ms,
         "stragglers": stragglers,

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "config/plan.h"
+#include "plan/cost/collective_cost.h"
+
+namespace tributary::plan {
+
+/// The groups that the ranks of one pp coordinate meet in. Of equal groups side by side the one
+/// with the narrowest links: the others wait for it.
+struct RankGroups {
+  CommunicationGroup tp = {};
+  CommunicationGroup ulysses = {};
+  CommunicationGroup cp = {};
+  CommunicationGroup sequence = {};      // cp and ulysses
+  CommunicationGroup shard = {};         // dp_shard, cp and ulysses
+  CommunicationGroup replicate = {};     // dp_replicate
+  CommunicationGroup expert = {};        // ep: neighbours in shard
+  CommunicationGroup expert_shard = {};  // ep_fsdp: what is left of shard
+  CommunicationGroup ends = {};          // first and last pp coordinate, whichever this is
+};
+
+/// shape: returns [pp]
+/// errors: Fault::kBug when the module has not as many ranks as its mesh
+/// cost:   O(ranks)
+/// source: parallelism.md section 1.1
+[[nodiscard]] std::vector<RankGroups> groups_of(const config::ModulePlan& module,
+                                                const config::Cluster& cluster);
+
+}  // namespace tributary::plan

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <cmath>
+
+#include "plan/stages/stage_parts.h"
+
+namespace tributary::plan {
+
+using config::CollectiveOp;
+using config::LayerKind;
+
+PassShape on_one_rank(PassShape pass, const config::MeshShape& mesh) {
+  const double cut = static_cast<double>(mesh.cp * mesh.ulysses);
+  pass.tokens /= cut;
+  pass.squared_tokens /= cut;  // each rank has its part of the queries, with all keys
+  return pass;
+}
+
+LayerCost cost_of_layer(const PlacedRun& run, const PlacedStage& stage, const PassShape& pass,
+                        bool needs_input_grad, const StageRules& rules) {
+  const config::MeshShape& mesh = stage.mesh;
+  return layer_cost(
+      rules.cluster.device, run.shape, pass,
+      {.tp = mesh.tp,
+       .ep = run.shape.experts > 0 ? mesh.ep : 1,
+       // Every tp rank of an encoder has all its patches.
+       .sequence_parallel = run.is_backbone && rules.execution.sequence_parallel && mesh.tp > 1,
+       .attention = rules.execution.attention},
+      {.trains = run.trains, .needs_input_grad = needs_input_grad});
+}
+
+Nanoseconds collective_time(const StageRules& rules, CollectiveOp op,
+                            const CommunicationGroup& group, double bytes) {
+  const Bytes whole{std::llround(bytes)};
+  if (group.ranks <= 1 || whole.count == 0) return {};
+  return collective_cost(rules.cluster, op, group, whole).time;
+}
+
+Nanoseconds exposed(Nanoseconds transfer, Nanoseconds compute, double overlap_slowdown) {
+  // While it travels compute does 1 / slowdown of its work.
+  const double slowed =
+      static_cast<double>(transfer.count) * (1 - 1 / std::max(1.0, overlap_slowdown));
+  return std::max(transfer - compute, Nanoseconds{std::llround(slowed)});
+}
+
+LayerValues values_of(const PlacedRun& run, const config::MeshShape& mesh,
+                      const StageRules& rules) {
+  const LayerCost cost =
+      cost_of_layer(run, {.runs = {}, .mesh = mesh, .groups = {}}, {}, false, rules);
+  const double experts = static_cast<double>(cost.expert_parameters.count) / kValueBytes;
+  return {.dense = static_cast<double>(cost.parameters.count) / kValueBytes - experts,
+          .experts = experts};
+}
+
+LayerValues used_values_of(const PlacedRun& run, const config::MeshShape& mesh,
+                           const StageRules& rules) {
+  if (run.table != TiedTable::kShared || run.shape.kind != LayerKind::kHead)
+    return values_of(run, mesh, rules);
+  PlacedRun with_table = run;
+  with_table.shape.tied = false;
+  return values_of(with_table, mesh, rules);
+}
+
+Nanoseconds gather_time(const LayerValues& values, const PlacedStage& stage,
+                        const StageRules& rules) {
+  const RankGroups& groups = stage.groups;
+  return collective_time(rules, CollectiveOp::kAllGather, groups.shard,
+                         kValueBytes * values.dense) +
+         collective_time(rules, CollectiveOp::kAllGather, groups.expert_shard,
+                         kValueBytes * values.experts);
+}
+
+Nanoseconds reduce_time(const LayerValues& values, const PlacedStage& stage,
+                        const StageRules& rules) {
+  const RankGroups& groups = stage.groups;
+  return collective_time(rules, CollectiveOp::kReduceScatter, groups.shard,
+                         rules.gradient_bytes() * values.dense) +
+         collective_time(rules, CollectiveOp::kReduceScatter, groups.expert_shard,
+                         rules.gradient_bytes() * values.experts);
+}
+
+}  // namespace tributary::plan
