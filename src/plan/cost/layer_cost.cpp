@@ -46,7 +46,8 @@ struct Passes {
   void add_linear(double tokens, double in, double out, double bytes, double count = 1) {
     forward.add_product(tokens, out, in, bytes, count);
     input_gradient.add_product(tokens, in, out, bytes, count);
-    weight_gradient.add_product(in, out, tokens, bytes, count);
+    // No matrix has the tokens as its inner, contiguous size: any number of them is aligned.
+    weight_gradient.add_product(tokens, out, in, bytes, count);
     // The gradient of a microbatch is added to the sum of those before: read, read, write.
     weight_gradient.add_bytes(3 * bytes * in * out * count);
   }

@@ -121,6 +121,14 @@ TEST(LayerCost, NeverFallsWithTokens) {
   }
 }
 
+TEST(LayerCost, TakesAnyNumberOfTokensAsAligned) {
+  const auto weights = [](double tokens) {
+    return static_cast<double>(
+        layer_cost(make_device(), qwen_block(), one_sequence(tokens), {}).weight_gradient.count);
+  };
+  EXPECT_NEAR(weights(8191), weights(8192), 1e-3 * weights(8192));
+}
+
 TEST(LayerCost, DoesNothingForNoTokens) {
   const LayerCost cost = layer_cost(make_device(), qwen_block(), {}, {});
   EXPECT_EQ(cost.forward, Nanoseconds{0});
