@@ -11,25 +11,6 @@
 namespace tributary::app {
 namespace {
 
-/// A cluster of 8-device A100 nodes, where the user names none.
-///
-/// source: planning.md section 12.5
-config::Cluster standard_cluster(std::int64_t ranks) {
-  config::Cluster cluster{.name = "8 x A100-80 a node, maker's figures"};
-  cluster.devices = (ranks + 7) / 8 * 8;
-  cluster.device.name = "A100-80 SXM";
-  cluster.device.matrix_flops_per_s = 312e12;
-  cluster.device.memory_bytes_per_s = 2.04e12;
-  cluster.device.memory = {80'000'000'000};
-  cluster.device.reserve = {4'000'000'000};
-  cluster.levels = {{.name = "nvlink", .ranks = 8, .bytes_per_s = 300e9, .message_start_s = 1e-6},
-                    {.name = "infiniband",
-                     .ranks = cluster.devices,
-                     .bytes_per_s = 25e9,
-                     .message_start_s = 2e-6}};
-  return cluster;
-}
-
 std::int64_t ranks_of(const config::Plan& plan) {
   std::int64_t most = 0;
   for (const config::ModulePlan& module : plan.modules)
@@ -65,6 +46,27 @@ void check_request(const SimulateRequest& request) {
 
 }  // namespace
 
+config::Cluster standard_cluster(std::int64_t ranks) {
+  config::Cluster cluster{.name = "8 x A100-80 a node, maker's figures"};
+  cluster.devices = (ranks + 7) / 8 * 8;
+  cluster.device.name = "A100-80 SXM";
+  cluster.device.matrix_flops_per_s = 312e12;
+  cluster.device.memory_bytes_per_s = 2.04e12;
+  cluster.device.memory = {80'000'000'000};
+  cluster.device.reserve = {4'000'000'000};
+  cluster.levels = {{.name = "nvlink", .ranks = 8, .bytes_per_s = 300e9, .message_start_s = 1e-6},
+                    {.name = "infiniband",
+                     .ranks = cluster.devices,
+                     .bytes_per_s = 25e9,
+                     .message_start_s = 2e-6}};
+  return cluster;
+}
+
+config::ModuleGraph read_graph(const std::string& path) {
+  return std::filesystem::is_directory(path) ? config::read_graph_of_model(path)
+                                             : config::read_module_graph(path);
+}
+
 config::ModuleGraph read_model(const std::string& given, const config::Plan& plan,
                                const std::string& plan_path, Caller caller) {
   std::filesystem::path path = given;
@@ -74,8 +76,7 @@ config::ModuleGraph read_model(const std::string& given, const config::Plan& pla
                .where = str(plan_path, " model"), .found = "no such key",
                .expected = "a directory with a config.json, or a module graph",
                .fix = str("add the key to the plan, or give ", argument_name(caller, "model")));
-  return std::filesystem::is_directory(path) ? config::read_graph_of_model(path.string())
-                                             : config::read_module_graph(path.string());
+  return read_graph(path.string());
 }
 
 plan::RecordedSizes read_sizes(const std::string& path) {

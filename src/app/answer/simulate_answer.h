@@ -32,6 +32,16 @@ struct SimulateRequest {
   Caller caller = Caller::kCommandLine;
 };
 
+/// A cluster of 8-device A100 nodes, where the user names none.
+///
+/// source: planning.md section 12.5
+[[nodiscard]] config::Cluster standard_cluster(std::int64_t ranks);
+
+/// A directory with a config.json, or a module graph.
+///
+/// errors: Fault::kInput as the readers of both
+[[nodiscard]] config::ModuleGraph read_graph(const std::string& path);
+
 /// Simulates steps of a plan; the trace shows the median one.
 ///
 /// errors: Fault::kInput naming key and value; a plan that does not fit in memory is an answer

@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "schedule/balance/balance.h"
 
 namespace tributary::plan {
 namespace {
@@ -59,35 +58,10 @@ MicrobatchShape empty_shape() {
   return shape;
 }
 
-/// Which bucket each sample goes to.
-std::vector<std::int32_t> buckets_of(const config::BatchPlan& batch, std::int64_t buckets,
-                                     std::span<const SampleSize> samples) {
-  std::vector<std::int32_t> bucket(samples.size());
-  if (batch.balance == config::Balance::kNone) {
-    for (std::size_t i = 0; i < samples.size(); ++i)
-      bucket[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % buckets);
-    return bucket;
-  }
-  const std::int64_t dimensions = batch.balance == config::Balance::kLpt2d ? 2 : 1;
-  double tokens = 0;
-  double patches = 0;
-  for (const SampleSize& sample : samples) {
-    tokens += static_cast<double>(sample.tokens);
-    patches += static_cast<double>(sample.patches);
-  }
-  // Both dimensions count in millionths of their mean bucket, so that they can be compared.
-  const auto scaled = [&](std::int64_t load, double total) {
-    return total <= 0 ? std::int64_t{0}
-                      : std::llround(1e6 * static_cast<double>(load) *
-                                     static_cast<double>(buckets) / total);
-  };
-  std::vector<std::int64_t> loads;
-  for (const SampleSize& sample : samples) {
-    loads.push_back(scaled(sample.tokens, tokens));
-    if (dimensions == 2) loads.push_back(scaled(sample.patches, patches));
-  }
-  return schedule::balance({.buckets = buckets, .dimensions = dimensions, .loads = loads})
-      .bucket_of;
+std::size_t backbone_of(const schedule::Pipeline& pipeline) {
+  std::size_t backbone = 0;
+  while (pipeline.modules[backbone].name != "backbone") ++backbone;
+  return backbone;
 }
 
 /// The samples of one round to an encoder's replicas, by patches.
@@ -154,18 +128,53 @@ std::vector<SampleSize> draw_recorded(const RecordedSizes& recorded, std::uint64
   return samples;
 }
 
+std::vector<std::int32_t> assign_buckets(const config::BatchPlan& batch, std::int64_t buckets,
+                                         std::span<const SampleSize> samples,
+                                         const schedule::BalanceBudget& budget) {
+  std::vector<std::int32_t> bucket(samples.size());
+  if (batch.balance == config::Balance::kNone) {
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      bucket[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % buckets);
+    return bucket;
+  }
+  const std::int64_t dimensions = batch.balance == config::Balance::kLpt2d ? 2 : 1;
+  double tokens = 0;
+  double patches = 0;
+  for (const SampleSize& sample : samples) {
+    tokens += static_cast<double>(sample.tokens);
+    patches += static_cast<double>(sample.patches);
+  }
+  // Both dimensions count in millionths of their mean bucket, so that they can be compared.
+  const auto scaled = [&](std::int64_t load, double total) {
+    return total <= 0 ? std::int64_t{0}
+                      : std::llround(1e6 * static_cast<double>(load) *
+                                     static_cast<double>(buckets) / total);
+  };
+  std::vector<std::int64_t> loads;
+  for (const SampleSize& sample : samples) {
+    loads.push_back(scaled(sample.tokens, tokens));
+    if (dimensions == 2) loads.push_back(scaled(sample.patches, patches));
+  }
+  return schedule::balance({.buckets = buckets, .dimensions = dimensions, .loads = loads}, budget)
+      .bucket_of;
+}
+
 StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipeline,
                         std::span<const SampleSize> samples) {
-  std::size_t backbone = 0;
-  while (pipeline.modules[backbone].name != "backbone") ++backbone;
-  const int microbatches = pipeline.microbatches;
-  const int replicas = pipeline.modules[backbone].replicas;
-  const std::int64_t buckets = std::int64_t{1} * microbatches * replicas;
+  const std::int64_t buckets =
+      std::int64_t{1} * pipeline.microbatches * pipeline.modules[backbone_of(pipeline)].replicas;
   TRIB_REQUIRE(std::ssize(samples) >= buckets, .what = "plan: samples do not fill the microbatches",
                .where = "batch.global_samples", .found = str(samples.size()),
-               .expected = str("at least ", buckets, ": ", microbatches, " microbatches of ",
-                               replicas, " replicas"));
-  const std::vector<std::int32_t> bucket = buckets_of(plan.batch, buckets, samples);
+               .expected = str("at least ", buckets, ": ", pipeline.microbatches,
+                               " microbatches of ", buckets / pipeline.microbatches, " replicas"));
+  return deal_samples(pipeline, samples, assign_buckets(plan.batch, buckets, samples));
+}
+
+StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const SampleSize> samples,
+                        std::span<const std::int32_t> bucket) {
+  const std::size_t backbone = backbone_of(pipeline);
+  const int microbatches = pipeline.microbatches;
+  const int replicas = pipeline.modules[backbone].replicas;
   StepShapes shapes;
   for (const schedule::PipelineModule& module : pipeline.modules)
     shapes.emplace_back(
@@ -181,6 +190,31 @@ StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipe
     if (module == backbone) continue;
     for (int round = 0; round < microbatches; ++round)
       deal_round(samples, rounds[round], round, shapes[module]);
+  }
+  return shapes;
+}
+
+MicrobatchShape shape_of(const SampleSize& sample) {
+  MicrobatchShape shape = empty_shape();
+  add(shape, sample);
+  return shape;
+}
+
+bool deals_evenly(const schedule::Pipeline& pipeline, std::int64_t samples) {
+  return std::all_of(pipeline.modules.begin(), pipeline.modules.end(), [&](const auto& module) {
+    return samples % (std::int64_t{1} * pipeline.microbatches * module.replicas) == 0;
+  });
+}
+
+StepShapes equal_microbatches(const schedule::Pipeline& pipeline, const SampleSize& sample,
+                              std::int64_t samples) {
+  StepShapes shapes;
+  for (const schedule::PipelineModule& module : pipeline.modules) {
+    MicrobatchShape shape = empty_shape();
+    const std::int64_t each = samples / pipeline.microbatches / module.replicas;
+    for (std::int64_t i = 0; i < each; ++i) add(shape, sample);
+    shapes.push_back(
+        {std::vector<MicrobatchShape>(static_cast<std::size_t>(pipeline.microbatches), shape)});
   }
   return shapes;
 }

@@ -7,6 +7,7 @@
 #include "config/plan.h"
 #include "config/shape_histogram.h"
 #include "plan/simulate/stage_costs.h"
+#include "schedule/balance/balance.h"
 
 namespace tributary::plan {
 
@@ -45,6 +46,14 @@ struct RecordedSizes {
 /// The microbatches of one step: [modules of the pipeline][replicas][microbatches].
 using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 
+/// The bucket of each sample, of one bucket for each microbatch of each replica of the backbone.
+///
+/// shape: [samples]; bucket b is microbatch b / replicas of replica b mod replicas
+[[nodiscard]] std::vector<std::int32_t> assign_buckets(const config::BatchPlan& batch,
+                                                       std::int64_t buckets,
+                                                       std::span<const SampleSize> samples,
+                                                       const schedule::BalanceBudget& budget = {});
+
 /// Deals samples as the plan's batch section says: to the buckets of the backbone's replicas and
 /// microbatches, and the samples of a round to the replicas of each encoder, the largest first to
 /// the one with the least.
@@ -53,6 +62,22 @@ using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 /// source: planning.md sections 3.7 and 6
 [[nodiscard]] StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipeline,
                                       std::span<const SampleSize> samples);
+
+/// The same with buckets that are known.
+[[nodiscard]] StepShapes deal_samples(const schedule::Pipeline& pipeline,
+                                      std::span<const SampleSize> samples,
+                                      std::span<const std::int32_t> bucket_of);
+
+/// A microbatch of one sample.
+[[nodiscard]] MicrobatchShape shape_of(const SampleSize& sample);
+
+/// Whether samples of one size make equal microbatches on all replicas of every module.
+[[nodiscard]] bool deals_evenly(const schedule::Pipeline& pipeline, std::int64_t samples);
+
+/// The microbatches of one replica of each module, where all samples are of one size and deal
+/// evenly: what deal_samples gives every replica.
+[[nodiscard]] StepShapes equal_microbatches(const schedule::Pipeline& pipeline,
+                                            const SampleSize& sample, std::int64_t samples);
 
 /// Every microbatch is one full sequence of the capacity; encoders have nothing to do.
 [[nodiscard]] StepShapes full_microbatches(const config::Plan& plan,

@@ -51,9 +51,9 @@ class PlanSimulation {
       : plan_(plan), costs_(costs), cluster_(cluster), options_(options) {
     check_options();
     whole_ = schedule::pipeline_of(plan);
-    const bool all_equal = options.samples.kind == SampleSource::Kind::kFullMicrobatches &&
-                           options.disturbance.straggler_share == 0 &&
-                           options.disturbance.anomaly_share == 0;
+    const bool all_equal =
+        (options.samples.kind == SampleSource::Kind::kFullMicrobatches || find_equal_sample()) &&
+        options.disturbance.straggler_share == 0 && options.disturbance.anomaly_share == 0;
     folded_ = fold_replicas(whole_, all_equal);
     steps_are_equal_ = all_equal;
   }
@@ -91,6 +91,22 @@ class PlanSimulation {
                  .expected = "a finite number above 0");
   }
 
+  /// The one size that all samples have, where it makes the inputs of all replicas equal.
+  bool find_equal_sample() {
+    const auto& [kind, recorded, batches] = options_.samples;
+    std::vector<SampleSize> sizes;
+    if (kind == SampleSource::Kind::kRecorded) sizes = recorded.sizes;
+    if (kind == SampleSource::Kind::kBatches)
+      for (const std::vector<SampleSize>& batch : *batches)
+        sizes.insert(sizes.end(), batch.begin(), batch.end());
+    if (sizes.empty() || std::any_of(sizes.begin(), sizes.end(),
+                                     [&](const SampleSize& size) { return size != sizes.front(); }))
+      return false;
+    if (!deals_evenly(whole_, plan_.batch.global_samples)) return false;
+    equal_sample_ = sizes.front();
+    return true;
+  }
+
   /// A step and when everything in it happens.
   struct PlayedStep {
     LoadedStep loaded;
@@ -115,6 +131,8 @@ class PlanSimulation {
   [[nodiscard]] StepShapes shapes_of(std::int64_t step) const {
     const auto number = static_cast<std::uint64_t>(step);
     const std::int64_t samples = plan_.batch.global_samples;
+    if (steps_are_equal_ && equal_sample_)
+      return equal_microbatches(whole_, *equal_sample_, samples);
     switch (options_.samples.kind) {
       case SampleSource::Kind::kFullMicrobatches:
         return full_microbatches(plan_, folded_.pipeline);
@@ -124,6 +142,10 @@ class PlanSimulation {
         return deal_samples(
             plan_, folded_.pipeline,
             draw_recorded(options_.samples.recorded, options_.seed, number, samples));
+      case SampleSource::Kind::kBatches: {
+        const auto& batches = *options_.samples.batches;
+        return deal_samples(plan_, folded_.pipeline, batches[number % batches.size()]);
+      }
     }
     TRIB_RAISE(Fault::kBug, .what = "plan: no such source of samples");
   }
@@ -196,6 +218,7 @@ class PlanSimulation {
   schedule::Pipeline whole_;
   FoldedPipeline folded_;
   bool steps_are_equal_ = false;
+  std::optional<SampleSize> equal_sample_;
 };
 
 }  // namespace

@@ -15,9 +15,11 @@ namespace tributary::plan {
 
 /// Where sample sizes come from. Nothing: every microbatch is a full sequence, all steps are equal.
 struct SampleSource {
-  enum class Kind { kFullMicrobatches, kMixture, kRecorded };
+  enum class Kind { kFullMicrobatches, kMixture, kRecorded, kBatches };
   Kind kind = Kind::kFullMicrobatches;
   RecordedSizes recorded = {};
+  // [batches][global samples] step after step, from the first again; must outlive the simulation
+  const std::vector<std::vector<SampleSize>>* batches = nullptr;
 };
 
 struct SimulationOptions {

@@ -1,22 +1,21 @@
+#include <filesystem>
+#include <fstream>
 #include <iomanip>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "app/answer/certificate_json.h"
 #include "app/answer/search_answer.h"
 #include "app/cli/commands.h"
+#include "app/cli/planning/plan_model.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "plan/baseline/read_cost_table.h"
 
 namespace tributary::app {
 namespace {
-
-struct PlanArguments {
-  std::string path;
-  SearchRequest request;
-  bool json = false;
-};
 
 std::string seconds_text(double seconds) { return str(std::setprecision(6), seconds, " s"); }
 
@@ -36,10 +35,24 @@ void print_as_text(const SearchAnswer& answer) {
   }
 }
 
-ExitCode run_plan(const PlanArguments& arguments) {
-  check_request(arguments.request);
+/// A cost table says so in its `format`; what cannot be read is told by the reader of its kind.
+bool is_cost_table(const std::string& path) {
+  if (std::filesystem::is_directory(path) || std::filesystem::path(path).extension() != ".json")
+    return false;
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  TRIB_REQUIRE(file.is_open() && !file.bad(), .what = "app: file cannot be read", .where = path,
+               .expected = "a cost table, or a module graph");
+  const Json json = parse_json(text, path);
+  return json.is_object() && json.value("format", "") == plan::kCostTableFormat;
+}
+
+ExitCode plan_cost_table(const ModelPlanning& arguments) {
+  SearchRequest request{.keep = arguments.keep};
+  if (!arguments.method.empty()) request.method = arguments.method;
+  check_request(request);
   const std::vector<SearchAnswer> answers =
-      answer_search(arguments.request, plan::read_cost_table(arguments.path));
+      answer_search(request, plan::read_cost_table(arguments.path));
   if (arguments.json) {
     Json list = Json::array();
     for (const SearchAnswer& answer : answers) list.push_back(to_json(answer));
@@ -50,20 +63,58 @@ ExitCode run_plan(const PlanArguments& arguments) {
   return ExitCode::kDone;
 }
 
+ExitCode run_plan(const ModelPlanning& arguments) {
+  TRIB_REQUIRE(std::filesystem::exists(arguments.path), .what = "app: nothing to plan",
+               .where = arguments.path, .found = "no such file",
+               .expected =
+                   "a run configuration (.yaml), a model directory, a module graph or a "
+                   "cost table (.json)");
+  if (is_cost_table(arguments.path)) return plan_cost_table(arguments);
+  TRIB_REQUIRE(arguments.method.empty() || arguments.method == kExact,
+               .what = "app: method is one of cost tables", .where = "--method",
+               .found = arguments.method, .expected = kExact,
+               .fix = "give a cost table, docs/formats/cost_table.md");
+  return plan_model(arguments);
+}
+
 }  // namespace
 
 Run declare_plan(Verb& verb) {
-  const auto arguments = std::make_shared<PlanArguments>();
-  verb.positional(
-      "COSTS.json", arguments->path,
-      "costs of an encoder and a backbone, devices, batches: docs/formats/cost_table.md");
-  verb.option("--method", arguments->request.method,
-              "published_objective (proven optimal), a published system by its name, or all");
-  verb.option("--keep", arguments->request.keep, "best plans that published_objective prints");
+  const auto arguments = std::make_shared<ModelPlanning>();
+  verb.positional("CONFIG", arguments->path,
+                  "what to place: a run configuration (.yaml), a directory with a config.json, a "
+                  "module graph, or a cost table (docs/formats)");
+  verb.option("--cluster", arguments->cluster,
+              "devices and links, docs/formats/cluster.md; default: nodes of 8 A100-80");
+  verb.option("--devices", arguments->devices, "of the cluster to use; default: all");
+  verb.option("--method", arguments->method,
+              "exact for models; of a cost table published_objective (proven optimal), a published "
+              "system by its name, or all");
+  verb.option("--global-samples", arguments->global_samples,
+              "of a step; default: the run configuration's, or 512");
+  verb.option("--tokens", arguments->tokens,
+              "of each sample of a text model; default: the run configuration's capacity, or 4096");
+  verb.option("--lengths", arguments->lengths,
+              "recorded sizes: a shape histogram (.json), or a sample a line: tokens, patches, "
+              "images or frames; default: the mixture of photos, documents and videos where the "
+              "model has an encoder");
+  verb.option("--batches", arguments->batches, "drawn to judge plans by");
+  verb.option("--seed", arguments->seed, "of the batches");
+  verb.option("--freeze", arguments->freeze, "modules that do not train, a comma between them");
+  verb.option("--schedules", arguments->schedules,
+              "orders of the passes to choose from, a comma between them");
+  verb.option("--candidates", arguments->candidates, "plans that are simulated");
+  verb.flag("--runnable", arguments->runnable, "choose among plans that `train` runs alone");
+  verb.option("--keep", arguments->keep, "best plans to print");
+  verb.flag("--explain", arguments->explain,
+            "say what limits the best plan and what would help most");
+  verb.option("-o,--output", arguments->output, "write the best plan, docs/formats/plan.md");
   verb.flag("--json", arguments->json,
-            "print a JSON list, an object for each method: method, status, value, lower_bound [s], "
-            "gap, evaluations, milliseconds, limit, plans");
-  verb.example("tributary plan configs/studies/synthetic_8b.json --method all");
+            "print JSON: status, value and lower_bound [s], gap, evaluations, milliseconds, limit, "
+            "plans; of a cost table a list, an object for each method");
+  verb.example(
+      "tributary plan configs/demo_model --cluster configs/clusters/cpu_2.yaml -o plan.json\n"
+      "  tributary plan configs/studies/synthetic_8b.json --method all");
   return [arguments] { return run_plan(*arguments); };
 }
 

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/exit_code.h"
+
+namespace tributary::app {
+
+/// Places a model on a cluster: a run configuration, a model directory or a module graph.
+struct ModelPlanning {
+  std::string path;
+  std::string cluster;
+  std::string method;
+  std::string output;
+  std::string lengths;
+  std::string freeze;
+  std::string schedules;
+  std::int64_t devices = 0;         // 0: all of the cluster
+  std::int64_t global_samples = 0;  // 0: as the run configuration says, or 512
+  std::int64_t tokens = 0;          // of each sample of a text model
+  std::int64_t batches = 8;
+  std::int64_t seed = 0;
+  std::int64_t candidates = 200;
+  std::int64_t keep = 10;
+  bool runnable = false;
+  bool explain = false;
+  bool json = false;
+};
+
+inline constexpr const char* kExact = "exact";
+
+/// Prints the best plans and writes the best one.
+///
+/// errors: Fault::kInput naming key or option; Fault::kResource where no plan fits the devices
+[[nodiscard]] ExitCode plan_model(const ModelPlanning& arguments);
+
+}  // namespace tributary::app

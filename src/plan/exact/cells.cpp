@@ -1,0 +1,219 @@
+#include "plan/exact/cells.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "plan/cost/layer_cost.h"
+#include "plan/exact/list_candidates.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::PipelineOrder;
+using config::RecomputePlan;
+
+constexpr double kRounding = 1 - 1e-4;  // passes are rounded to whole nanoseconds
+constexpr double kLongSample = 8192;    // tokens from which sequences are cut over ranks
+
+/// Sets of encoders with ranks of their own that the space allows.
+std::vector<std::uint64_t> list_apart(const PlanningProblem& problem) {
+  const std::vector<config::Placement>& placements = problem.space.placements;
+  const auto has = [&](config::Placement each) {
+    return std::find(placements.begin(), placements.end(), each) != placements.end();
+  };
+  const std::uint64_t all = (std::uint64_t{1} << encoders_of(problem).size()) - 1;
+  std::vector<std::uint64_t> sets;
+  for (std::uint64_t apart = 0; apart <= all; ++apart) {
+    if (apart != 0 && !has(config::Placement::kSeparate)) continue;
+    if (apart != all && !has(config::Placement::kInline)) continue;
+    sets.push_back(apart);
+  }
+  return sets;
+}
+
+double mean_tokens(const PlanningProblem& problem) {
+  return mean_batch(problem).backbone.tokens / static_cast<double>(problem.global_samples());
+}
+
+/// How long lanes with `stages` of them take at least for `work` ns of each of M equal microbatches
+/// on the whole chain: stage s must wait for those before it, so it has to have less.
+///
+/// With a share of the work before it that is due ahead, the last of equal-ended stages ends at
+/// work * share / (1 - (1 - share / M)^stages).
+double pipeline_time(double work, double share, std::int64_t stages, std::int64_t microbatches) {
+  const auto m = static_cast<double>(microbatches);
+  const auto p = static_cast<double>(stages);
+  if (share <= 0) return work * m / p;
+  return work * share / (1 - std::pow(1 - share / m, p));
+}
+
+class CellListing {
+ public:
+  CellListing(const PlanningProblem& problem, ChainTables& tables)
+      : problem_(problem),
+        tables_(tables),
+        encoders_(encoders_of(problem).size()),
+        equal_samples_(has_equal_samples(problem)) {
+    list_.least_bytes = std::numeric_limits<double>::max();
+    for (const PipelineOrder order : problem.space.schedules)
+      fills_as_1f1b_ =
+          fills_as_1f1b_ && (order == PipelineOrder::k1f1b || order == PipelineOrder::kGpipe);
+  }
+
+  CellList run() {
+    for (const std::uint64_t apart : list_apart(problem_)) {
+      const double beside = work_apart(apart);
+      for (const ChainForm& form : list_forms(problem_, encoders_, apart)) {
+        list_.forms.push_back(form);
+        list_form(form, apart, beside);
+      }
+    }
+    std::stable_sort(list_.cells.begin(), list_.cells.end(),
+                     [](const Cell& a, const Cell& b) { return a.rank < b.rank; });
+    for (const Cell& cell : list_.cells)
+      if (list_.least_bound == 0 || cell.bound < list_.least_bound) list_.least_bound = cell.bound;
+    return std::move(list_);
+  }
+
+ private:
+  /// Device time of the encoders on ranks of their own, all samples in one pass on one device.
+  [[nodiscard]] double work_apart(std::uint64_t apart) const {
+    double work = 0;
+    for (std::size_t encoder = 0; encoder < encoders_; ++encoder)
+      if ((apart >> encoder & 1) != 0)
+        work += tables_.work({.encoder = encoder, .apart = apart}, 1).compute;
+    return work;
+  }
+
+  /// What all cells of a form ask of the tables.
+  struct FormCosts {
+    explicit FormCosts(ChainTables& tables, const ChainForm& form, const ChainForm& least)
+        : state(tables.state(form)),
+          compute(tables.profile(form).compute),
+          kept(tables.profile(least).kept),
+          exposed(tables.least_exposed(form)),
+          path(tables.largest_samples(form).path),
+          largest_kept(tables.largest_samples(least).kept) {}
+    ChainState state;
+    std::vector<double> compute;  // [grid]
+    std::vector<double> kept;     // [grid] with all recomputed
+    double exposed;
+    double path;          // [ns] of the largest sample
+    double largest_kept;  // [bytes] of it
+  };
+
+  void list_form(const ChainForm& form, std::uint64_t apart, double beside) {
+    ChainForm least = form;
+    for (const RecomputePlan level : problem_.space.recompute)
+      least.recompute = std::max(least.recompute, level);
+    const FormCosts costs(tables_, form, least);
+    const std::int64_t left = apart == 0 ? 0 : 1;  // a device for encoders at least
+    const std::int64_t most_pp = std::min(problem_.space.most_stages, tables_.units(encoders_));
+    for (std::int64_t dp = 1; form.ranks() * dp <= problem_.devices - left; ++dp) {
+      if (dp > problem_.global_samples()) break;
+      if ((dp * form.cp * form.ulysses) % form.ep != 0) continue;
+      for (std::int64_t pp = 1; pp <= most_pp && form.ranks() * pp * dp <= problem_.devices - left;
+           ++pp) {
+        const std::int64_t devices = form.ranks() * pp * dp;
+        const double least_beside =
+            apart == 0 ? 0 : beside / static_cast<double>(problem_.devices - devices);
+        for (const std::int64_t microbatches : microbatch_numbers(problem_, pp, dp))
+          add_cell(form, costs,
+                   {.pp = static_cast<std::int32_t>(pp),
+                    .dp = static_cast<std::int32_t>(dp),
+                    .microbatches = static_cast<std::int32_t>(microbatches)},
+                   least_beside);
+      }
+    }
+  }
+
+  void add_cell(const ChainForm& form, const FormCosts& costs, Cell cell, double beside) {
+    const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
+    const std::size_t point = tables_.point_below(parts);
+    const double scale = tables_.grid(point) / static_cast<double>(parts);
+    if (!fits(form, costs, cell, std::max(scale * costs.kept[point], costs.largest_kept))) return;
+    // All of the batch, at the shape of the grid: fewer and larger microbatches cost no more.
+    const double each = scale * costs.compute[point] + costs.exposed / static_cast<double>(parts);
+    cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
+    cell.bound = std::max({chain_bound(costs, cell, each), costs.path, beside}) * kRounding;
+    cell.rank = cell.bound + 0.25 * each * (1 - 1 / static_cast<double>(cell.pp));
+    list_.cells.push_back(cell);
+  }
+
+  /// What the mean rank of a replica holds at least, with everything recomputed and sharded.
+  [[nodiscard]] bool fits(const ChainForm& form, const FormCosts& costs, const Cell& cell,
+                          double kept) {
+    const auto shards = static_cast<double>(problem_.space.shards ? cell.dp : 1);
+    const double bytes =
+        ((costs.state.parameters + costs.state.optimizer + costs.state.gradients) / shards +
+         kept * 0.999) /
+        static_cast<double>(cell.pp);
+    if (bytes <= static_cast<double>(problem_.memory().count)) return true;
+    if (bytes < list_.least_bytes) {
+      list_.least_bytes = bytes;
+      list_.fullest = str("backbone at tp ", form.tp, ", pp ", cell.pp, ", dp ", cell.dp, ", ",
+                          cell.microbatches, " microbatches");
+    }
+    return false;
+  }
+
+  [[nodiscard]] double chain_bound(const FormCosts& costs, const Cell& cell, double each) const {
+    const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
+    double passes = each * cell.microbatches / cell.pp;
+    if (equal_samples_ && fills_as_1f1b_ && problem_.global_samples() % parts == 0)
+      passes = pipeline_time(each, 1, cell.pp, cell.microbatches);
+    const double optimizer = static_cast<double>(
+        optimizer_time(problem_.cluster.device,
+                       costs.state.gradients / 2 / (double(cell.dp) * double(cell.pp)))
+            .count);
+    return passes + optimizer;
+  }
+
+  const PlanningProblem& problem_;
+  ChainTables& tables_;
+  std::size_t encoders_;
+  bool equal_samples_;
+  bool fills_as_1f1b_ = true;  // whatever order the space allows
+  CellList list_;
+};
+
+}  // namespace
+
+std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t encoder,
+                                  std::uint64_t apart) {
+  const std::vector<const config::ModuleNode*> encoders = encoders_of(problem);
+  const config::ModuleNode& own =
+      encoder < encoders.size() ? *encoders[encoder] : *problem.model.find("backbone");
+  const auto can_cut_all = [&](const ChainForm& form) {
+    const config::MeshShape mesh{
+        .dp_shard = form.ep, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
+    if (!can_cut(problem, own, mesh)) return false;
+    if (encoder < encoders.size()) return true;
+    config::MeshShape dense = mesh;
+    dense.ep = 1;
+    for (std::size_t i = 0; i < encoders.size(); ++i)  // those inside must be cut as it is
+      if ((apart >> i & 1) == 0 && !can_cut(problem, *encoders[i], dense)) return false;
+    return true;
+  };
+  const bool is_long = encoder == encoders.size() && mean_tokens(problem) >= kLongSample;
+  const std::int64_t sequence = is_long ? problem.space.most_sequence_ranks : 1;
+  const std::int64_t most_ep = problem.space.runnable ? 1 : problem.space.most_ep;
+  std::vector<ChainForm> forms;
+  for (std::int64_t tp = 1; tp <= std::min(problem.space.most_tp, problem.devices); tp *= 2)
+    for (std::int64_t cp = 1; cp <= sequence; cp *= 2)
+      for (std::int64_t ulysses = 1; cp * ulysses <= sequence; ulysses *= 2)
+        for (std::int64_t ep = 1; ep <= most_ep; ep *= 2) {
+          const ChainForm form{
+              .encoder = encoder, .apart = apart, .tp = tp, .cp = cp, .ulysses = ulysses, .ep = ep};
+          if (can_cut_all(form)) forms.push_back(form);
+        }
+  return forms;
+}
+
+CellList list_cells(const PlanningProblem& problem, ChainTables& tables) {
+  return CellListing(problem, tables).run();
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/exact/chain_tables.h"
+
+namespace tributary::plan {
+
+/// Degrees of the backbone, where encoders run, and a number of microbatches.
+struct Cell {
+  double bound = 0;        // [ns]
+  double rank = 0;         // [ns] with some of the time to fill the pipeline: what to look at first
+  std::uint32_t form = 0;  // of CellList::forms
+  std::int32_t pp = 1;
+  std::int32_t dp = 1;
+  std::int32_t microbatches = 1;
+};
+
+struct CellList {
+  std::vector<ChainForm> forms = {};  // of the backbone, without recompute
+  double least_bound = 0;             // [ns] of all cells
+  std::vector<Cell> cells = {};       // whose memory may suffice; by rank, then as listed
+  double least_bytes = 0;             // that the best cell needs of a device, where none fits
+  std::string fullest = {};           // that cell
+};
+
+/// All cells of the space, each with a bound on the mean step of its plans.
+[[nodiscard]] CellList list_cells(const PlanningProblem& problem, ChainTables& tables);
+
+/// The ways to cut a module's layers: tp, cp, ulysses, ep.
+[[nodiscard]] std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t encoder,
+                                                std::uint64_t apart);
+
+}  // namespace tributary::plan

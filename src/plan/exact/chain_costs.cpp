@@ -1,0 +1,118 @@
+#include "plan/exact/chain_costs.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "schedule/pipeline/plan_pipeline.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::LayerKind;
+using config::ModuleNode;
+
+/// Every unit on a virtual stage of its own.
+ChainCut one_by_one(std::int64_t units) {
+  ChainCut cut(static_cast<std::size_t>(units) + 1);
+  std::iota(cut.begin(), cut.end(), 0);
+  return cut;
+}
+
+/// The run of each block, and whether it is the first of it: only that one may differ in what comes
+/// to its input.
+std::vector<std::pair<int, bool>> runs_of_blocks(const ModuleNode& node) {
+  std::vector<std::pair<int, bool>> runs;
+  for (std::size_t run = 0; run < node.layers.size(); ++run) {
+    if (node.layers[run].shape.kind != LayerKind::kBlock) continue;
+    for (std::int64_t layer = 0; layer < node.layers[run].layers; ++layer)
+      runs.emplace_back(static_cast<int>(run), layer == 0);
+  }
+  return runs;
+}
+
+}  // namespace
+
+ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
+                       std::size_t chain) {
+  PlanChoice apart = choice;
+  std::vector<const ModuleNode*> nodes;
+  const std::vector<const ModuleNode*> encoders = encoders_of(problem);
+  for (std::size_t i = 0; i < encoders.size(); ++i) {
+    if (!apart.encoders[i]) continue;
+    // The other chains do not matter, but for what flows from them.
+    if (nodes.size() != chain) apart.encoders[i] = ChainChoice{};
+    apart.encoders[i]->mesh.pp = 1;
+    nodes.push_back(encoders[i]);
+  }
+  if (nodes.size() != chain) apart.backbone = {.mesh = {}, .recompute = apart.backbone.recompute};
+  apart.backbone.mesh.pp = 1;
+  nodes.push_back(problem.model.find("backbone"));
+  apart.schedule = config::PipelineOrder::k1f1b;
+  apart.microbatches = 1;
+  std::vector<ChainCut> cuts;
+  for (const ModuleNode* node : nodes) cuts.push_back(one_by_one(units_of(*node)));
+  config::Plan plan = to_plan(problem, apart, cuts);
+  // Beside each other the chains need not fit the cluster: only one of them is priced.
+  for (config::ModulePlan& module : plan.modules)
+    std::iota(module.ranks.begin(), module.ranks.end(), 0);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  while (pipeline.modules[module_].name != nodes[chain]->name) ++module_;
+  LayerExecution execution = problem.execution;
+  execution.apart = true;
+  costs_ =
+      std::make_unique<LayerStageCosts>(plan, problem.model, problem.cluster, pipeline, execution);
+
+  const ModuleNode& node = *nodes[chain];
+  const bool has_ends = node.name == "backbone";
+  const std::vector<std::pair<int, bool>> runs = runs_of_blocks(node);
+  const std::int64_t units = units_of(node);
+  std::map<std::pair<int, int>, int> known;  // [run or end, first] to class
+  for (std::int64_t unit = 0; unit < units; ++unit) {
+    std::pair<int, int> key{-1, 0};
+    if (unit == units - 1) key = {-2, 0};
+    if (unit > 0 && unit < units - 1) {
+      const auto& [run, is_first] = runs[unit - (has_ends ? 1 : 0)];
+      key = {run, is_first ? 1 : 0};
+    }
+    const auto [found, is_new] = known.try_emplace(key, static_cast<int>(first_of_.size()));
+    if (is_new) first_of_.push_back(unit);
+    class_of_.push_back(found->second);
+  }
+  for (const std::int64_t unit : first_of_)
+    states_.push_back(costs_->state(module_, static_cast<int>(unit)));
+}
+
+StageCost ChainCosts::cost(std::size_t unit_class, const MicrobatchShape& shape) const {
+  return costs_->cost(module_, static_cast<int>(first_of_[unit_class]), shape);
+}
+
+std::vector<std::int64_t> ChainCosts::count(std::int64_t first, std::int64_t end) const {
+  std::vector<std::int64_t> counts(classes(), 0);
+  for (std::int64_t unit = first; unit < end; ++unit) ++counts[class_of_[unit]];
+  return counts;
+}
+
+StageCost cost_of_stage(std::span<const StageCost> class_costs,
+                        std::span<const std::int64_t> counts, int last_class) {
+  StageCost sum;
+  for (std::size_t i = 0; i < class_costs.size(); ++i) {
+    if (counts[i] == 0) continue;
+    const StageCost& each = class_costs[i];
+    sum.forward += each.forward * counts[i];
+    sum.input_gradient += each.input_gradient * counts[i];
+    sum.weight_gradient += each.weight_gradient * counts[i];
+    sum.forward_exposed += each.forward_exposed * counts[i];
+    sum.gradient_exposed += each.gradient_exposed * counts[i];
+    sum.kept += each.kept * counts[i];
+    sum.kept_after_input_gradient += each.kept_after_input_gradient * counts[i];
+    sum.forward_peak = std::max(sum.forward_peak, each.forward_peak);
+    sum.backward_peak = std::max(sum.backward_peak, each.backward_peak);
+    sum.flops += static_cast<double>(counts[i]) * each.flops;
+    sum.outside_grid = sum.outside_grid || each.outside_grid;
+  }
+  sum.boundary = class_costs[last_class].boundary;
+  return sum;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/exact/plan_choice.h"
+
+namespace tributary::plan {
+
+/// Costs of the units of one chain, by LayerStageCosts: units that are alike are one class, so that
+/// a stage is counts of classes, and a microbatch is priced once for all stages.
+///
+/// owns: all it needs
+class ChainCosts {
+ public:
+  /// `choice` says which encoders are inline; of its meshes the chain's own counts, with pp left
+  /// out. `chain` is the index of a separate encoder, or of the backbone behind them all.
+  ChainCosts(const PlanningProblem& problem, const PlanChoice& choice, std::size_t chain);
+
+  [[nodiscard]] std::int64_t units() const { return std::ssize(class_of_); }
+  [[nodiscard]] std::size_t classes() const { return first_of_.size(); }
+  [[nodiscard]] int class_of(std::int64_t unit) const { return class_of_[unit]; }
+  [[nodiscard]] StageCost cost(std::size_t unit_class, const MicrobatchShape& shape) const;
+  [[nodiscard]] const StageState& state(std::size_t unit_class) const {
+    return states_[unit_class];
+  }
+  /// Units of each class in [first, end).
+  [[nodiscard]] std::vector<std::int64_t> count(std::int64_t first, std::int64_t end) const;
+
+ private:
+  std::unique_ptr<LayerStageCosts> costs_;
+  int module_ = 0;                      // of the pipeline
+  std::vector<int> class_of_;           // [units]
+  std::vector<std::int64_t> first_of_;  // [classes] the unit that stands for it
+  std::vector<StageState> states_;      // [classes]
+};
+
+/// What a stage costs whose units are `counts` of the classes, the last of them `last_class`.
+[[nodiscard]] StageCost cost_of_stage(std::span<const StageCost> class_costs,
+                                      std::span<const std::int64_t> counts, int last_class);
+
+}  // namespace tributary::plan

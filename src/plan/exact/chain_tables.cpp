@@ -1,0 +1,213 @@
+#include "plan/exact/chain_tables.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace tributary::plan {
+namespace {
+
+/// All numbers up to 8, then in steps of a sixteenth.
+std::vector<std::int64_t> grid_up_to(std::int64_t most) {
+  std::vector<std::int64_t> grid;
+  for (std::int64_t next = 1; next <= most; next += std::max<std::int64_t>(1, next / 16))
+    grid.push_back(next);
+  return grid;
+}
+
+/// Stages that are needed so that none takes longer than the limit; `most` + 1 when they do not do.
+std::int64_t stages_within(const std::vector<double>& until, double limit, std::int64_t most) {
+  std::int64_t stages = 0;
+  std::size_t first = 0;
+  while (first + 1 < until.size()) {
+    if (++stages > most) return stages;
+    const auto end = std::upper_bound(until.begin() + static_cast<std::ptrdiff_t>(first),
+                                      until.end(), until[first] + limit) -
+                     1;
+    const auto next = static_cast<std::size_t>(end - until.begin());
+    if (next == first) return most + 1;
+    first = next;
+  }
+  return stages;
+}
+
+}  // namespace
+
+PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form) {
+  PlanChoice choice;
+  const std::size_t encoders = encoders_of(problem).size();
+  choice.encoders.resize(encoders);
+  for (std::size_t i = 0; i < encoders; ++i)
+    if ((form.apart >> i & 1) != 0) choice.encoders[i] = ChainChoice{};
+  ChainChoice& own = form.encoder < encoders ? *choice.encoders[form.encoder] : choice.backbone;
+  // ep is a view of shards: as many as it needs, or none.
+  own.mesh = {
+      .dp_shard = form.ep, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
+  own.recompute = form.recompute;
+  return choice;
+}
+
+ChainTables::ChainTables(const PlanningProblem& problem)
+    : problem_(problem), batch_(mean_batch(problem)), grid_(grid_up_to(problem.global_samples())) {
+  point_below_.resize(static_cast<std::size_t>(problem.global_samples()) + 1);
+  for (std::size_t microbatches = 1, point = 0; microbatches < point_below_.size();
+       ++microbatches) {
+    if (point + 1 < grid_.size() && grid_[point + 1] <= static_cast<std::int64_t>(microbatches))
+      ++point;
+    point_below_[microbatches] = point;
+  }
+  const auto samples = static_cast<double>(problem.global_samples());
+  for (const std::vector<SampleSize>& batch : problem.batches)
+    for (const SampleSize& sample : batch)
+      largest_sample_ = std::max(
+          {largest_sample_, static_cast<double>(sample.tokens) * samples / batch_.backbone.tokens,
+           static_cast<double>(sample.patches) * samples / std::max(1.0, batch_.encoder.tokens)});
+  for (const config::ModuleNode* node : encoders_of(problem)) units_.push_back(units_of(*node));
+  units_.push_back(units_of(*problem.model.find("backbone")));
+}
+
+ChainTables::Table& ChainTables::table_of(const ChainForm& form) {
+  auto& recent =
+      recent_[(form.encoder * 3 + static_cast<std::size_t>(form.recompute)) % recent_.size()];
+  if (recent.first != nullptr && *recent.first == form) return *recent.second;
+  const auto [found, is_new] = tables_.try_emplace(form);
+  Table& table = found->second;
+  recent = {&found->first, &table};
+  if (!is_new) return table;
+  std::size_t chain = 0;
+  for (std::size_t i = 0; i < form.encoder && i + 1 < units_.size(); ++i)
+    chain += form.apart >> i & 1;
+  table.costs = std::make_unique<ChainCosts>(problem_, choice_of(problem_, form), chain);
+  table.points.resize(grid_.size());
+  const ChainCosts& costs = *table.costs;
+  for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
+    const StageState& state = costs.state(costs.class_of(unit));
+    table.state.parameters += static_cast<double>(state.parameters.count);
+    table.state.gradients += static_cast<double>(state.gradients.count);
+    table.state.optimizer += static_cast<double>(state.optimizer.count);
+    const auto all =
+        static_cast<double>((state.parameters + state.gradients + state.optimizer).count);
+    if (unit == 0) table.state.first = all;
+    if (unit + 1 == costs.units()) table.state.last = all;
+    if (unit > 0 && unit + 1 < costs.units())
+      table.state.block_parameters =
+          std::max(table.state.block_parameters, static_cast<double>(state.parameters.count));
+  }
+  return table;
+}
+
+ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
+  std::unique_ptr<Point>& point = table.points[index];
+  if (point) return *point;
+  point = std::make_unique<Point>();
+  const ChainCosts& costs = *table.costs;
+  const MicrobatchShape shape = part_of(batch_, static_cast<double>(grid_[index]));
+  std::vector<StageCost> priced;
+  for (std::size_t each = 0; each < costs.classes(); ++each)
+    priced.push_back(costs.cost(each, shape));
+  ChainWork& work = point->work;
+  point->until.push_back(0);
+  for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
+    const StageCost& cost = priced[costs.class_of(unit)];
+    const auto forward = static_cast<double>((cost.forward + cost.forward_exposed).count);
+    const auto weight = static_cast<double>(cost.weight_gradient.count);
+    const double backward =
+        static_cast<double>((cost.input_gradient + cost.gradient_exposed).count) + weight;
+    work.forward += forward;
+    work.backward += backward;
+    work.weight += weight;
+    work.compute +=
+        static_cast<double>((cost.forward + cost.input_gradient + cost.weight_gradient).count);
+    const auto kept = static_cast<double>(cost.kept.count);
+    work.kept += kept;
+    if (unit == 0) work.first_kept = kept;
+    if (unit == 0) work.first_time = forward + backward;
+    if (unit + 1 == costs.units()) work.last_kept = kept;
+    if (unit + 1 == costs.units()) work.last_time = forward + backward;
+    if (unit == costs.units() / 2) {
+      work.block_forward = forward;
+      work.block_backward = backward;
+      work.boundary = static_cast<double>(cost.boundary.count);
+    }
+    point->until.push_back(point->until.back() + forward + backward);
+  }
+  work.point = index;
+  return *point;
+}
+
+ChainWork ChainTables::work(const ChainForm& form, std::int64_t microbatches) {
+  const std::size_t index = point_below_[std::min(microbatches, problem_.global_samples())];
+  ChainWork work = point_of(table_of(form), index).work;
+  work.scale = static_cast<double>(grid_[index]) / static_cast<double>(microbatches);
+  return work;
+}
+
+double ChainTables::slowest_stage(const ChainForm& form, const ChainWork& work,
+                                  std::int64_t stages) {
+  Point& point = point_of(table_of(form), work.point);
+  if (point.slowest.empty()) point.slowest.resize(point.until.size() + 1, 0);
+  double& known = point.slowest[std::min<std::size_t>(stages, point.slowest.size() - 1)];
+  if (known > 0) return known;
+  double low = point.until.back() / static_cast<double>(stages);  // too little, or just enough
+  double high = point.until.back();
+  if (stages_within(point.until, low, stages) <= stages) high = low;
+  while (high - low > 1e-3 * high) {
+    const double middle = 0.5 * (low + high);
+    (stages_within(point.until, middle, stages) <= stages ? high : low) = middle;
+  }
+  return known = high;
+}
+
+ChainTables::Profile ChainTables::profile(const ChainForm& form) {
+  Table& table = table_of(form);
+  Profile profile;
+  for (std::size_t point = 0; point < grid_.size(); ++point) {
+    const ChainWork& work = point_of(table, point).work;
+    profile.compute.push_back(work.compute);
+    profile.kept.push_back(work.kept);
+  }
+  return profile;
+}
+
+const ChainState& ChainTables::state(const ChainForm& form) { return table_of(form).state; }
+
+ChainTables::LargestSamples ChainTables::largest_samples(const ChainForm& form) {
+  const ChainCosts& costs = *table_of(form).costs;
+  LargestSamples largest;
+  for (const std::vector<SampleSize>& batch : problem_.batches) {
+    const auto longest =
+        std::max_element(batch.begin(), batch.end(),
+                         [](const auto& a, const auto& b) { return a.tokens < b.tokens; });
+    const auto widest =
+        std::max_element(batch.begin(), batch.end(),
+                         [](const auto& a, const auto& b) { return a.patches < b.patches; });
+    double path = 0;
+    for (const SampleSize& sample : {*longest, *widest}) {
+      const MicrobatchShape shape = shape_of(sample);
+      double time = 0;
+      double kept = 0;
+      std::vector<StageCost> priced;
+      for (std::size_t each = 0; each < costs.classes(); ++each)
+        priced.push_back(costs.cost(each, shape));
+      for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
+        const StageCost& cost = priced[costs.class_of(unit)];
+        time += static_cast<double>((cost.forward + cost.input_gradient).count);
+        kept += static_cast<double>(cost.kept.count);
+      }
+      path = std::max(path, time);
+      largest.kept = std::max(largest.kept, kept);
+    }
+    largest.path += path / static_cast<double>(problem_.batches.size());
+  }
+  return largest;
+}
+
+double ChainTables::least_exposed(const ChainForm& form) {
+  Table& table = table_of(form);
+  if (table.exposed >= 0) return table.exposed;
+  const ChainWork& work = point_of(table, 0).work;
+  return table.exposed = std::max(0.0, work.total() - work.compute);
+}
+
+}  // namespace tributary::plan

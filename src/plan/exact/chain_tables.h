@@ -1,0 +1,120 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "plan/exact/chain_costs.h"
+
+namespace tributary::plan {
+
+/// How a chain's layers are cut and run, whatever its stages and replicas.
+struct ChainForm {
+  std::size_t encoder = 0;  // of encoders_of; behind the last one: the backbone
+  std::uint64_t apart = 0;  // bit i: encoder i has ranks of its own
+  std::int64_t tp = 1;
+  std::int64_t cp = 1;
+  std::int64_t ulysses = 1;
+  std::int64_t ep = 1;
+  config::RecomputePlan recompute = config::RecomputePlan::kNone;
+
+  [[nodiscard]] std::int64_t ranks() const { return tp * cp * ulysses; }
+  friend auto operator<=>(const ChainForm&, const ChainForm&) = default;
+};
+
+/// Times and bytes of one microbatch in a chain, all its units.
+struct ChainWork {
+  double scale = 1;       // of the times and kept bytes below: they are of a larger microbatch
+  double forward = 0;     // [ns] with what communication exposes
+  double backward = 0;    // [ns] both gradients
+  double weight = 0;      // [ns] of it the weight gradient
+  double compute = 0;     // [ns] without communication
+  double kept = 0;        // [bytes]
+  double first_kept = 0;  // of it by the first unit
+  double last_kept = 0;
+  double first_time = 0;  // [ns] of the first unit, both ways
+  double last_time = 0;
+  double block_forward = 0;  // [ns] of a mean block
+  double block_backward = 0;
+  double boundary = 0;  // [bytes]
+  std::size_t point = 0;
+
+  [[nodiscard]] double total() const { return forward + backward; }
+};
+
+/// What a chain holds, before it is cut into stages and shards.
+struct ChainState {
+  double parameters = 0;  // [bytes] of the ranks of one replica's one stage, each
+  double gradients = 0;
+  double optimizer = 0;
+  double block_parameters = 0;  // of the largest unit but the ends
+  double first = 0;             // [bytes] all of the first unit
+  double last = 0;
+};
+
+/// Costs of forms at mean microbatches, on a grid of the number of microbatches: a batch dealt over
+/// somewhat fewer costs no more in all.
+class ChainTables {
+ public:
+  explicit ChainTables(const PlanningProblem& problem);
+
+  /// The mean batch over so many microbatches.
+  [[nodiscard]] ChainWork work(const ChainForm& form, std::int64_t microbatches);
+  /// The same at every point of the grid, for many questions.
+  struct Profile {
+    std::vector<double> compute;  // [grid] ns of one microbatch
+    std::vector<double> kept;     // [grid] bytes
+  };
+  [[nodiscard]] Profile profile(const ChainForm& form);
+  [[nodiscard]] std::size_t point_below(std::int64_t microbatches) const {
+    return point_below_[std::min(microbatches, problem_.global_samples())];
+  }
+  [[nodiscard]] double grid(std::size_t point) const { return static_cast<double>(grid_[point]); }
+  /// Time of the slowest of so many stages at least, in the best cut; unscaled.
+  [[nodiscard]] double slowest_stage(const ChainForm& form, const ChainWork& work,
+                                     std::int64_t stages);
+  [[nodiscard]] const ChainState& state(const ChainForm& form);
+  /// Communication of the whole batch in one pass: no microbatches have less in all.
+  [[nodiscard]] double least_exposed(const ChainForm& form);
+  /// What the largest samples ask: no cut and no schedule splits one sample over replicas.
+  struct LargestSamples {
+    double path = 0;  // [ns] mean over the batches: once forward and back through all units
+    double kept = 0;  // [bytes] the most of any batch
+  };
+  [[nodiscard]] LargestSamples largest_samples(const ChainForm& form);
+  [[nodiscard]] std::int64_t units(std::size_t encoder) const { return units_[encoder]; }
+  /// The largest sample against the mean one.
+  [[nodiscard]] double largest_sample() const { return largest_sample_; }
+
+ private:
+  struct Point {
+    ChainWork work;
+    std::vector<double> until;    // [units + 1] prefix sums of time
+    std::vector<double> slowest;  // [stages] 0: not known yet
+  };
+  struct Table {
+    std::unique_ptr<ChainCosts> costs;
+    std::vector<std::unique_ptr<Point>> points;  // [grid]
+    ChainState state;
+    double exposed = -1;
+  };
+  [[nodiscard]] Table& table_of(const ChainForm& form);
+  [[nodiscard]] Point& point_of(Table& table, std::size_t index);
+
+  const PlanningProblem& problem_;
+  MicrobatchShape batch_;
+  double largest_sample_ = 1;
+  std::vector<std::int64_t> grid_;        // numbers of microbatches, ascending from 1
+  std::vector<std::size_t> point_below_;  // [global samples + 1]
+  std::vector<std::int64_t> units_;       // [encoders, backbone]
+  std::map<ChainForm, Table> tables_;
+  std::array<std::pair<const ChainForm*, Table*>, 16> recent_ = {};  // of tables_
+};
+
+/// The choice in which a form stands alone with one stage and one replica.
+[[nodiscard]] PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form);
+
+}  // namespace tributary::plan

@@ -1,0 +1,161 @@
+#include "plan/exact/encoder_choices.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "plan/exact/cells.h"
+
+namespace tributary::plan {
+namespace {
+
+bool is_apart(std::uint64_t apart, std::size_t encoder) { return (apart >> encoder & 1) != 0; }
+
+}  // namespace
+
+void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
+                                 std::int64_t microbatches, std::int64_t most_stages,
+                                 Front& front) {
+  const std::int64_t most_replicas = problem_.global_samples() / microbatches;
+  const std::int64_t stages =
+      std::min({most_stages, tables_.units(encoder), problem_.space.most_stages});
+  for (std::int64_t pp = 1; pp <= stages; ++pp) {
+    for (std::int64_t dp = 1; dp <= most_replicas && form.ranks() * pp * dp < problem_.devices;
+         ++dp) {
+      ChainChoice own{.mesh = {.pp = pp, .tp = form.tp}, .recompute = form.recompute};
+      (problem_.space.replicates ? own.mesh.dp_replicate : own.mesh.dp_shard) = dp;
+      const StepEstimate estimate = estimator_.encoder(form, own, microbatches, 1);
+      if (!estimate.fits() && problem_.space.shards) {
+        std::swap(own.mesh.dp_replicate, own.mesh.dp_shard);
+        if (!estimator_.encoder(form, own, microbatches, 1).may_fit()) continue;
+      } else if (!estimate.may_fit()) {
+        continue;
+      }
+      front.push_back(
+          {.form = form, .choice = own, .lane = estimate.lane, .devices = own.devices()});
+    }
+  }
+}
+
+const EncoderChoices::Front& EncoderChoices::front_of(std::size_t encoder, std::uint64_t apart,
+                                                      std::int64_t microbatches,
+                                                      std::int64_t most_stages) {
+  const auto [found, is_new] = fronts_.try_emplace({encoder, apart, microbatches, most_stages});
+  Front& front = found->second;
+  if (!is_new) return front;
+  Front all;
+  for (ChainForm form : list_forms(problem_, encoder, apart)) {
+    for (const config::RecomputePlan level : problem_.space.recompute) {
+      form.recompute = level;
+      add_choices(encoder, form, microbatches, most_stages, all);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.devices, a.lane) < std::tie(b.devices, b.lane);
+  });
+  double least = std::numeric_limits<double>::infinity();
+  for (const Entry& entry : all) {
+    if (entry.lane >= least) continue;
+    least = entry.lane;
+    front.push_back(entry);
+  }
+  return front;
+}
+
+std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanChoice& choice,
+                                                const StepEstimate& backbone,
+                                                std::int64_t most_stages) {
+  const std::int64_t left = problem_.devices - choice.backbone.devices();
+  const std::size_t encoders = tables_.units(0) > 0 ? choice.encoders.size() : 0;
+  // The fewest devices at a pace: the first entry of each front that keeps it.
+  const auto at_pace = [&](double pace) {
+    std::vector<const Entry*> chosen(encoders, nullptr);
+    std::int64_t devices = 0;
+    for (std::size_t i = 0; i < encoders; ++i) {
+      if (!is_apart(apart, i)) continue;
+      const Front& front = front_of(i, apart, choice.microbatches, most_stages);
+      const auto found = std::partition_point(
+          front.begin(), front.end(), [pace](const Entry& entry) { return entry.lane > pace; });
+      if (found == front.end()) return std::pair{std::int64_t{-1}, chosen};
+      chosen[i] = &*found;
+      devices += found->devices;
+    }
+    return std::pair{devices, chosen};
+  };
+  const auto affords = [&](double pace) {
+    const std::int64_t devices = at_pace(pace).first;
+    return devices >= 0 && devices <= left;
+  };
+  double pace = backbone.lane;
+  if (!affords(pace)) {  // the backbone has to wait: the fastest pace that the rest can keep
+    double low = pace;
+    double high = pace;
+    do {
+      high *= 2;
+      if (high > 1e6 * pace + 1e15) return std::nullopt;
+    } while (!affords(high));
+    while (high - low > 1e-3 * high) {
+      const double middle = 0.5 * (low + high);
+      (affords(middle) ? high : low) = middle;
+    }
+    pace = high;
+  }
+  const std::vector<const Entry*> chosen = at_pace(pace).second;
+  EncoderSet set{.encoders = choice.encoders, .estimate = backbone};
+  for (std::size_t i = 0; i < encoders; ++i) {
+    if (chosen[i] == nullptr) continue;
+    set.encoders[i] = chosen[i]->choice;
+    set.estimate = combined(set.estimate, estimator_.encoder(chosen[i]->form, chosen[i]->choice,
+                                                             choice.microbatches, backbone.stages));
+  }
+  if (!set.estimate.may_fit()) return std::nullopt;
+  return set;
+}
+
+/// The degrees of the backbone but for pp: what the trainer runs.
+std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
+                                                       const PlanChoice& choice,
+                                                       const StepEstimate& backbone,
+                                                       std::int64_t stages) {
+  EncoderSet set{.encoders = choice.encoders, .estimate = backbone};
+  for (std::size_t i = 0; i < choice.encoders.size(); ++i) {
+    if (!is_apart(apart, i)) continue;
+    ChainChoice own = choice.backbone;
+    own.mesh.pp = stages;
+    if (stages > tables_.units(i)) return std::nullopt;
+    const ChainForm form{.encoder = i,
+                         .apart = apart,
+                         .tp = own.mesh.tp,
+                         .cp = own.mesh.cp,
+                         .ulysses = own.mesh.ulysses,
+                         .recompute = own.recompute};
+    const std::vector<ChainForm> forms = list_forms(problem_, i, apart);
+    if (std::none_of(forms.begin(), forms.end(),
+                     [&](const ChainForm& each) { return each.tp == form.tp; }))
+      return std::nullopt;
+    set.encoders[i] = own;
+    set.estimate =
+        combined(set.estimate, estimator_.encoder(form, own, choice.microbatches, backbone.stages));
+  }
+  if (!set.estimate.may_fit()) return std::nullopt;
+  return set;
+}
+
+std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoice& choice,
+                                             const StepEstimate& backbone) {
+  std::vector<EncoderSet> sets;
+  const auto add = [&](std::optional<EncoderSet> set) {
+    if (set && (sets.empty() || sets.front().encoders != set->encoders))
+      sets.push_back(std::move(*set));
+  };
+  if (problem_.space.runnable) {
+    for (std::int64_t stages = 1; stages <= 4; ++stages)
+      add(same_degrees(apart, choice, backbone, stages));
+    return sets;
+  }
+  add(match(apart, choice, backbone, 1));
+  add(match(apart, choice, backbone, 8));
+  return sets;
+}
+
+}  // namespace tributary::plan

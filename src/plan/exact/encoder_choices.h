@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "plan/exact/estimate_step.h"
+
+namespace tributary::plan {
+
+/// Degrees for all encoders with ranks of their own.
+struct EncoderSet {
+  std::vector<std::optional<ChainChoice>> encoders;  // [encoders_of]
+  StepEstimate estimate;                             // with the backbone
+};
+
+/// Finds degrees of encoders for the devices that a backbone leaves.
+///
+/// For each encoder and number of microbatches the choices that are on no more devices slower than
+/// another are kept. One encoder takes the fastest that fits; several take the least devices with
+/// which all keep the same pace, found by bisection.
+///
+/// source: planning.md section 4.5
+class EncoderChoices {
+ public:
+  EncoderChoices(const PlanningProblem& problem, ChainTables& tables)
+      : problem_(problem), tables_(tables), estimator_(problem, tables) {}
+
+  [[nodiscard]] std::vector<EncoderSet> list(std::uint64_t apart, const PlanChoice& choice,
+                                             const StepEstimate& backbone);
+
+ private:
+  struct Entry {
+    ChainForm form;
+    ChainChoice choice;
+    double lane = 0;
+    std::int64_t devices = 1;
+  };
+  using Front = std::vector<Entry>;  // ascending by devices, descending by time of a round
+
+  [[nodiscard]] const Front& front_of(std::size_t encoder, std::uint64_t apart,
+                                      std::int64_t microbatches, std::int64_t most_stages);
+  void add_choices(std::size_t encoder, const ChainForm& form, std::int64_t microbatches,
+                   std::int64_t most_stages, Front& front);
+  [[nodiscard]] std::optional<EncoderSet> match(std::uint64_t apart, const PlanChoice& choice,
+                                                const StepEstimate& backbone,
+                                                std::int64_t most_stages);
+  [[nodiscard]] std::optional<EncoderSet> same_degrees(std::uint64_t apart,
+                                                       const PlanChoice& choice,
+                                                       const StepEstimate& backbone,
+                                                       std::int64_t stages);
+
+  const PlanningProblem& problem_;
+  ChainTables& tables_;
+  StepEstimator estimator_;
+  std::map<std::tuple<std::size_t, std::uint64_t, std::int64_t, std::int64_t>, Front> fronts_;
+};
+
+}  // namespace tributary::plan

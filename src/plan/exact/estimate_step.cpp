@@ -1,0 +1,172 @@
+#include "plan/exact/estimate_step.h"
+
+#include <algorithm>
+
+#include "plan/cost/collective_cost.h"
+#include "plan/cost/layer_cost.h"
+#include "schedule/order/all_orders.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::CollectiveOp;
+using config::PipelineOrder;
+
+double collective(const PlanningProblem& problem, CollectiveOp op, std::int64_t ranks,
+                  std::int64_t stride, double bytes) {
+  if (ranks <= 1 || bytes <= 0) return 0;
+  return static_cast<double>(
+      collective_cost(problem.cluster, op,
+                      group_of(ranks, stride, problem.cluster.devices_per_node()),
+                      {static_cast<std::int64_t>(bytes)})
+          .time.count);
+}
+
+/// How much of filling and draining a pipeline an order leaves, of that of 1F1B.
+double fill_share(PipelineOrder order, std::int64_t chunks, const ChainWork& work) {
+  const double whole = std::max(1.0, work.total());
+  switch (order) {
+    case PipelineOrder::kInterleaved:
+      return 1 / static_cast<double>(chunks);
+    case PipelineOrder::kZbH1:
+      return std::max(0.0, (work.total() - 2 * work.weight) / whole);
+    case PipelineOrder::kZbV:
+      return std::max(0.1, 0.5 * (work.total() - 3 * work.weight) / whole);
+    case PipelineOrder::kVHalf:
+      return 0.5;
+    default:
+      return 1;
+  }
+}
+
+/// Microbatches whose activations the first stage keeps, in those of whole stages.
+double in_flight(const PlanChoice& choice) {
+  const schedule::OrderTraits& traits = schedule::traits_of(choice.schedule);
+  schedule::OrderShape shape{.stages = static_cast<int>(choice.backbone.mesh.pp),
+                             .microbatches = static_cast<int>(choice.microbatches),
+                             .chunks = static_cast<int>(choice.chunks)};
+  return static_cast<double>(traits.in_flight(shape, 0)) / static_cast<double>(choice.chunks);
+}
+
+}  // namespace
+
+double StepEstimator::gather_exposed(const ChainForm& form, const config::MeshShape& mesh,
+                                     const ChainWork& work) const {
+  if (mesh.dp_shard == 1) return 0;
+  const double gather = collective(problem_, CollectiveOp::kAllGather, mesh.dp_shard, form.ranks(),
+                                   tables_.state(form).block_parameters);
+  const double forward = work.scale * work.block_forward;
+  const double backward = work.scale * work.block_backward;
+  return std::max(0.0, gather - forward) + std::max(0.0, gather - 0.5 * backward);
+}
+
+double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& mesh) {
+  const ChainState& state = tables_.state(form);
+  const double bytes = state.gradients / static_cast<double>(mesh.pp);
+  const auto shard = static_cast<double>(mesh.dp_shard);
+  return collective(problem_, CollectiveOp::kReduceScatter, mesh.dp_shard * mesh.cp * mesh.ulysses,
+                    mesh.tp, bytes) +
+         collective(problem_, CollectiveOp::kAllReduce, mesh.dp_replicate,
+                    form.ranks() * mesh.dp_shard, bytes / shard) +
+         static_cast<double>(optimizer_time(problem_.cluster.device, bytes / 2 / shard).count);
+}
+
+double StepEstimator::memory_share(const ChainForm& form, const config::MeshShape& mesh,
+                                   const ChainWork& work, const Depth& depth) {
+  const ChainState& state = tables_.state(form);
+  const auto shard = static_cast<double>(mesh.dp_shard);
+  const auto stages = static_cast<double>(mesh.pp);
+  const auto middle = static_cast<double>(tables_.units(form.encoder) - 2);
+  // Blocks beside an end: what its time leaves of the mean stage.
+  const double all = state.parameters + state.gradients + state.optimizer;
+  const double slowest = std::max(work.total() / stages, std::max(work.first_time, work.last_time));
+  const double block_time =
+      std::max(1.0, (work.total() - work.first_time - work.last_time) / std::max(1.0, middle));
+  const double block_state = (all - state.first - state.last) / std::max(1.0, middle);
+  const double block_kept = (work.kept - work.first_kept - work.last_kept) / std::max(1.0, middle);
+  // Shards hold a part of everything, and layers that are whole meanwhile.
+  const double part = 1 / shard;
+  const double gathered = mesh.dp_shard > 1 ? 3 * state.block_parameters : 0;
+  // One microbatch may hold the largest sample.
+  const double extra = std::max(0.0, tables_.largest_sample() / std::max(1.0, depth.samples) - 1);
+  const auto bytes = [&](double time, double own, double kept, double in_flight) {
+    const double blocks = std::clamp((slowest - time) / block_time, 0.0, middle);
+    return part * (own + blocks * block_state) + gathered +
+           (in_flight + extra) * work.scale * (kept + blocks * block_kept);
+  };
+  const auto most = static_cast<double>(problem_.memory().count);
+  if (mesh.pp == 1)
+    return (part * all + gathered + (depth.first + extra) * work.scale * work.kept) / most;
+  return std::max(
+             bytes(work.first_time, state.first, work.first_kept, depth.first),
+             bytes(work.last_time, state.last, work.last_kept, static_cast<double>(depth.chunks))) /
+         most;
+}
+
+StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& choice) {
+  const config::MeshShape& mesh = choice.backbone.mesh;
+  ChainForm own = form;
+  own.recompute = choice.backbone.recompute;
+  const ChainWork work = tables_.work(own, mesh.dp_replicate * mesh.dp_shard * choice.microbatches);
+  StepEstimate estimate{.rounds = static_cast<double>(choice.microbatches), .stages = mesh.pp};
+  estimate.memory_share = memory_share(
+      own, mesh, work,
+      {.first = in_flight(choice),
+       .samples = static_cast<double>(problem_.global_samples()) /
+                  static_cast<double>(choice.backbone.replicas() * choice.microbatches),
+       .chunks = choice.chunks > 1 ? 2 : 1});
+  if (!estimate.may_fit()) return estimate;
+  const std::int64_t virtual_stages = mesh.pp * choice.chunks;
+  const auto blocks = static_cast<double>(tables_.units(form.encoder) - 2);
+  const double gathers = gather_exposed(own, mesh, work) * blocks;
+  const double slowest = work.scale * tables_.slowest_stage(own, work, virtual_stages) +
+                         gathers / static_cast<double>(virtual_stages);
+  const double whole = work.scale * work.total() + gathers;
+  // A rank with several chunks evens out what single virtual stages cannot.
+  estimate.lane =
+      std::max(whole / static_cast<double>(mesh.pp),
+               choice.chunks == 1 ? slowest : slowest * (static_cast<double>(choice.chunks) - 0.5));
+  const double hops =
+      static_cast<double>(mesh.pp - 1) *
+      collective(problem_, CollectiveOp::kSend, 2, form.ranks() * mesh.dp_replicate * mesh.dp_shard,
+                 work.scale * work.boundary);
+  estimate.fill =
+      std::max(0.0, whole - estimate.lane) * fill_share(choice.schedule, choice.chunks, work) +
+      2 * hops;
+  estimate.tail = tail_of(own, mesh);
+  return estimate;
+}
+
+StepEstimate StepEstimator::encoder(const ChainForm& form, const ChainChoice& own,
+                                    std::int64_t microbatches, std::int64_t stages_behind) {
+  const config::MeshShape& mesh = own.mesh;
+  const ChainWork work = tables_.work(form, own.replicas() * microbatches);
+  StepEstimate estimate{.rounds = static_cast<double>(microbatches), .stages = mesh.pp};
+  const double depth = static_cast<double>(std::min(microbatches, mesh.pp + stages_behind));
+  estimate.memory_share =
+      memory_share(form, mesh, work,
+                   {.first = depth,
+                    .samples = static_cast<double>(problem_.global_samples()) /
+                               static_cast<double>(own.replicas() * microbatches),
+                    .chunks = static_cast<std::int64_t>(depth)});
+  const auto blocks = static_cast<double>(tables_.units(form.encoder));
+  const double gathers = gather_exposed(form, mesh, work) * blocks;
+  estimate.lane = work.scale * tables_.slowest_stage(form, work, mesh.pp) +
+                  gathers / static_cast<double>(mesh.pp);
+  estimate.fill = work.scale * work.total() + gathers;
+  estimate.tail = tail_of(form, mesh);
+  return estimate;
+}
+
+StepEstimate combined(const StepEstimate& backbone, const StepEstimate& encoder) {
+  StepEstimate both = backbone;
+  both.lane = std::max(backbone.lane, encoder.lane);
+  // All of both chains is passed once; one lane of it is counted as a round.
+  both.fill = std::max(0.0, backbone.fill + backbone.lane + encoder.fill - both.lane);
+  both.tail = std::max(backbone.tail, encoder.tail);
+  both.memory_share = std::max(backbone.memory_share, encoder.memory_share);
+  both.stages = backbone.stages + encoder.stages;
+  return both;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/exact/chain_tables.h"
+
+namespace tributary::plan {
+
+/// What the closed form says of a step, chain by chain.
+struct StepEstimate {
+  double lane = 0;  // [ns] of the busiest lane in one round
+  double fill = 0;  // [ns] until the last stage works, and after the first ends
+  double tail = 0;  // [ns] reduction and optimizer
+  double rounds = 1;
+  std::int64_t stages = 1;
+  double memory_share = 0;  // of the fullest stage, of what a plan may hold
+
+  /// The closed form is this far off: below the first a plan fits, above the second it does not.
+  static constexpr double kSurelyFits = 0.85;
+  static constexpr double kMayFit = 1.3;
+  [[nodiscard]] bool fits() const { return memory_share <= kSurelyFits; }
+  [[nodiscard]] bool may_fit() const { return memory_share <= kMayFit; }
+
+  [[nodiscard]] double value() const { return rounds * lane + fill + tail; }
+};
+
+/// Steps by closed forms over mean microbatches and the best cut of the layers: for ranking alone.
+///
+/// source: planning.md section 3.4
+class StepEstimator {
+ public:
+  StepEstimator(const PlanningProblem& problem, ChainTables& tables)
+      : problem_(problem), tables_(tables) {}
+
+  /// The backbone with what is inline, without encoders on ranks of their own.
+  [[nodiscard]] StepEstimate backbone(const ChainForm& form, const PlanChoice& choice);
+
+  /// An encoder on ranks of its own; `stages_behind` of the backbone.
+  [[nodiscard]] StepEstimate encoder(const ChainForm& form, const ChainChoice& own,
+                                     std::int64_t microbatches, std::int64_t stages_behind);
+
+ private:
+  /// Parameters that are gathered and not hidden, each block once a pass.
+  [[nodiscard]] double gather_exposed(const ChainForm& form, const config::MeshShape& mesh,
+                                      const ChainWork& work) const;
+  [[nodiscard]] double tail_of(const ChainForm& form, const config::MeshShape& mesh);
+  struct Depth {
+    double first = 1;    // microbatches that the first stage keeps
+    double samples = 1;  // in a microbatch
+    std::int64_t chunks = 1;
+  };
+  /// Of the first and the last stage of a cut by time, the largest sample in one of the
+  /// microbatches that are kept.
+  [[nodiscard]] double memory_share(const ChainForm& form, const config::MeshShape& mesh,
+                                    const ChainWork& work, const Depth& depth);
+
+  const PlanningProblem& problem_;
+  ChainTables& tables_;
+};
+
+/// The two put together.
+[[nodiscard]] StepEstimate combined(const StepEstimate& backbone, const StepEstimate& encoder);
+
+}  // namespace tributary::plan

@@ -1,0 +1,252 @@
+#include "plan/exact/list_candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "plan/cost/collective_cost.h"
+#include "plan/exact/cells.h"
+#include "plan/exact/encoder_choices.h"
+#include "plan/exact/estimate_step.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::PipelineOrder;
+using config::RecomputePlan;
+
+/// The best so far, worst on top.
+class Kept {
+ public:
+  Kept(std::int64_t most, double within) : most_(most), within_(within) {}
+
+  void offer(const PlanChoice& choice, double estimate) {
+    ++offered_;
+    if (estimate >= limit()) return;
+    best_ = std::min(best_, estimate);
+    heap_.push_back({{.choice = choice, .estimate = estimate}, offered_});
+    std::push_heap(heap_.begin(), heap_.end(), is_better);
+    if (std::ssize(heap_) <= most_) return;
+    std::pop_heap(heap_.begin(), heap_.end(), is_better);
+    heap_.pop_back();
+  }
+  /// Nothing from here on is kept.
+  [[nodiscard]] double limit() const {
+    const double within = within_ * best_;
+    return std::ssize(heap_) < most_ ? within : std::min(within, heap_.front().candidate.estimate);
+  }
+  [[nodiscard]] std::int64_t offered() const { return offered_; }
+  [[nodiscard]] std::vector<Candidate> take() {
+    std::sort(heap_.begin(), heap_.end(), is_better);
+    std::vector<Candidate> candidates;
+    for (Entry& entry : heap_)
+      if (entry.candidate.estimate <= within_ * best_)
+        candidates.push_back(std::move(entry.candidate));
+    return candidates;
+  }
+
+ private:
+  struct Entry {
+    Candidate candidate;
+    std::int64_t number;
+  };
+  static bool is_better(const Entry& a, const Entry& b) {
+    return a.candidate.estimate != b.candidate.estimate
+               ? a.candidate.estimate < b.candidate.estimate
+               : a.number < b.number;
+  }
+
+  std::int64_t most_;
+  double within_;
+  std::vector<Entry> heap_;
+  std::int64_t offered_ = 0;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+/// Goes through the choices of one cell after another.
+class CellExpansion {
+ public:
+  CellExpansion(const PlanningProblem& problem, ChainTables& tables, Kept& sure, Kept& unsure)
+      : problem_(problem),
+        encoders_(encoders_of(problem).size()),
+        estimator_(problem, tables),
+        encoder_choices_(problem, tables),
+        sure_(sure),
+        unsure_(unsure) {}
+
+  /// The choice whose backbone needs the least memory, and how much.
+  [[nodiscard]] std::string leanest() const {
+    const Bytes most = problem_.memory();
+    const Bytes needed{std::llround(least_share_ * static_cast<double>(most.count))};
+    return str("memory: ", describe(problem_, leanest_), " holds the least, ", needed,
+               " on a device by estimate, ", needed - most, " above the ", most,
+               " that a plan may hold");
+  }
+
+  void expand(const ChainForm& form, const Cell& cell) {
+    PlanChoice choice;
+    choice.encoders.resize(encoders_);
+    choice.microbatches = cell.microbatches;
+    for (const config::MeshShape& mesh : meshes_of(form, cell)) {
+      choice.backbone.mesh = mesh;
+      for (const PipelineOrder order : problem_.space.schedules) {
+        choice.schedule = order;
+        for (const std::int64_t chunks : chunks_of(order, cell)) {
+          choice.chunks = chunks;
+          for (const RecomputePlan level : problem_.space.recompute) {
+            choice.backbone.recompute = level;
+            if (place_encoders(form, choice)) break;  // more recompute only costs more
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  /// Whole copies, all shards, and shards inside a node with copies between nodes.
+  [[nodiscard]] std::vector<config::MeshShape> meshes_of(const ChainForm& form,
+                                                         const Cell& cell) const {
+    config::MeshShape mesh{
+        .pp = cell.pp, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
+    std::vector<config::MeshShape> meshes;
+    const std::int64_t dp = cell.dp;
+    const auto add = [&](std::int64_t shard) {
+      if ((shard * form.cp * form.ulysses) % form.ep != 0) return;
+      mesh.dp_shard = shard;
+      mesh.dp_replicate = dp / shard;
+      meshes.push_back(mesh);
+    };
+    if (problem_.space.replicates || dp == 1) add(1);
+    if (!problem_.space.shards || dp == 1) return meshes;
+    std::int64_t in_node = problem_.cluster.devices_per_node() / form.ranks();
+    while (in_node > 1 && dp % in_node != 0) --in_node;
+    if (in_node > 1 && in_node < dp && problem_.space.replicates) add(in_node);
+    add(dp);
+    return meshes;
+  }
+
+  /// Numbers of chunks that an order can have here; none when it cannot run.
+  [[nodiscard]] std::vector<std::int64_t> chunks_of(PipelineOrder order, const Cell& cell) const {
+    const std::int64_t pp = cell.pp;
+    const std::int64_t units = units_of(*problem_.model.find("backbone"));
+    if (pp == 1) return order == PipelineOrder::k1f1b || !has_1f1b() ? plain(order) : none();
+    switch (order) {
+      case PipelineOrder::kInterleaved: {
+        std::vector<std::int64_t> chunks;
+        if (cell.microbatches % pp != 0) return chunks;
+        for (const std::int64_t each : problem_.space.chunks)
+          if (each * pp <= units) chunks.push_back(each);
+        return chunks;
+      }
+      case PipelineOrder::kZbV:
+      case PipelineOrder::kVHalf:
+      case PipelineOrder::kVMin:
+        // Their lists take long to make for many microbatches, which gain little by them.
+        if (2 * pp > units || cell.microbatches > kMostMicrobatchesOfV) return none();
+        return {2};
+      default:
+        return plain(order);
+    }
+  }
+  static constexpr std::int64_t kMostMicrobatchesOfV = 64;
+  [[nodiscard]] bool has_1f1b() const {
+    const std::vector<PipelineOrder>& orders = problem_.space.schedules;
+    return std::find(orders.begin(), orders.end(), PipelineOrder::k1f1b) != orders.end();
+  }
+  static std::vector<std::int64_t> none() { return {}; }
+  static std::vector<std::int64_t> plain(PipelineOrder order) {
+    return config::virtual_stages_of(order) == 1 ? std::vector<std::int64_t>{1} : none();
+  }
+
+  /// True when the choice surely fits as it is, so that more recompute is not needed.
+  bool place_encoders(const ChainForm& form, PlanChoice& choice) {
+    const StepEstimate alone = estimator_.backbone(form, choice);
+    if (alone.memory_share < least_share_) {
+      least_share_ = alone.memory_share;
+      leanest_ = choice;
+    }
+    if (!alone.may_fit()) return false;
+    if (form.apart == 0) return offer(choice, alone);
+    bool any = false;
+    for (const EncoderSet& set : encoder_choices_.list(form.apart, choice, alone)) {
+      for (std::size_t i = 0; i < encoders_; ++i) choice.encoders[i] = set.encoders[i];
+      if (is_aligned(problem_, choice)) any = offer(choice, set.estimate) || any;
+      for (std::optional<ChainChoice>& encoder : choice.encoders) encoder.reset();
+    }
+    return any;
+  }
+
+  bool offer(const PlanChoice& choice, const StepEstimate& estimate) {
+    (estimate.fits() ? sure_ : unsure_).offer(choice, estimate.value());
+    return estimate.fits();
+  }
+
+  const PlanningProblem& problem_;
+  std::size_t encoders_;
+  StepEstimator estimator_;
+  EncoderChoices encoder_choices_;
+  Kept& sure_;
+  Kept& unsure_;
+  double least_share_ = std::numeric_limits<double>::infinity();
+  PlanChoice leanest_;
+};
+
+std::string explain_shortage(const PlanningProblem& problem, const CellList& cells,
+                             const CellExpansion& expansion) {
+  if (cells.forms.empty())
+    return str("devices: no degree of the space cuts the model on ", problem.devices, " devices");
+  if (cells.cells.empty() && cells.least_bytes > static_cast<double>(problem.memory().count)) {
+    const Bytes needed{std::llround(cells.least_bytes)};
+    return str("memory: ", cells.fullest, " needs the least, ", needed,
+               " of a device with all that the space allows recomputed and sharded, ",
+               needed - problem.memory(), " above the ", problem.memory(), " that a plan may hold");
+  }
+  return expansion.leanest();
+}
+
+}  // namespace
+
+std::vector<std::int64_t> microbatch_numbers(const PlanningProblem& problem, std::int64_t pp,
+                                             std::int64_t replicas) {
+  const std::int64_t samples = problem.global_samples() / replicas;
+  const std::int64_t most = std::min(samples, problem.space.most_microbatches);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t next = 1; next <= most; next += std::max<std::int64_t>(1, next / 8))
+    numbers.push_back(next);
+  for (std::int64_t times = 1; times <= 8; times *= 2)
+    if (times * pp <= most) numbers.push_back(times * pp);
+  if (problem.global_samples() % replicas == 0)
+    for (std::int64_t part = 1; part <= std::min<std::int64_t>(samples, 64); ++part)
+      if (samples % part == 0 && samples / part <= most) numbers.push_back(samples / part);
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+CandidateList list_candidates(const PlanningProblem& problem, ChainTables& tables,
+                              const CandidateEffort& effort) {
+  const CellList cells = list_cells(problem, tables);
+  Kept sure(effort.keep, effort.within);
+  Kept unsure((effort.keep + 3) / 4, effort.within);
+  CellExpansion expansion(problem, tables, sure, unsure);
+  for (const Cell& cell : cells.cells) {
+    if (cell.rank >= sure.limit()) break;
+    expansion.expand(cells.forms[cell.form], cell);
+  }
+  CandidateList list;
+  list.cells = std::ssize(cells.cells);
+  list.estimates = sure.offered() + unsure.offered();
+  if (!cells.cells.empty()) list.lower_bound = {static_cast<std::int64_t>(cells.least_bound)};
+  list.candidates = unsure.take();
+  std::vector<Candidate> fitting = sure.take();
+  const auto room = static_cast<std::size_t>(effort.keep) - list.candidates.size();
+  if (fitting.size() > room) fitting.resize(room);
+  list.candidates.insert(list.candidates.end(), fitting.begin(), fitting.end());
+  std::stable_sort(list.candidates.begin(), list.candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.estimate < b.estimate; });
+  if (list.candidates.empty()) list.limit = explain_shortage(problem, cells, expansion);
+  return list;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/exact/chain_tables.h"
+
+namespace tributary::plan {
+
+/// A choice with what the closed form says of it.
+struct Candidate {
+  PlanChoice choice = {};
+  double estimate = 0;  // [ns] of a step
+};
+
+struct CandidateEffort {
+  std::int64_t keep = 200;  // a quarter of them may be plans of which it is not sure that they fit
+  double within = 2;        // of the best estimate: what the closed form may be wrong by
+};
+
+struct CandidateList {
+  std::vector<Candidate> candidates = {};  // the best first; ties: as they are listed
+  Nanoseconds lower_bound = {};            // no plan of the space has a mean step below
+  std::int64_t cells = 0;                  // degrees of the backbone with numbers of microbatches
+  std::int64_t estimates = 0;
+  std::string limit = {};  // why there is none
+};
+
+/// The best choices of the space by a closed form over mean microbatches, by branch and bound.
+///
+/// A cell is where encoders run, the backbone's degrees and the number of microbatches. Cells are
+/// visited by their bound; within one the schedule, sharding, recompute and the encoders' degrees
+/// are chosen. The bound holds for simulated steps too: passes of a lane do not overlap, and the
+/// time of a pass is convex in its size, so no lane is done before its part of the mean
+/// microbatches is.
+///
+/// source: planning.md sections 4.3 to 4.5; the bound of pipelines with equal microbatches is ours
+[[nodiscard]] CandidateList list_candidates(const PlanningProblem& problem, ChainTables& tables,
+                                            const CandidateEffort& effort = {});
+
+/// Numbers of microbatches that the search tries: all up to 8, then in steps of an eighth, the
+/// first multiples of pp, and what divides the samples of a replica.
+[[nodiscard]] std::vector<std::int64_t> microbatch_numbers(const PlanningProblem& problem,
+                                                           std::int64_t pp, std::int64_t replicas);
+
+}  // namespace tributary::plan

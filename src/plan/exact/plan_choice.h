@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/exact/planning_problem.h"
+
+namespace tributary::plan {
+
+/// How a module with ranks of its own is cut.
+struct ChainChoice {
+  config::MeshShape mesh = {};
+  config::RecomputePlan recompute = config::RecomputePlan::kNone;
+
+  [[nodiscard]] std::int64_t devices() const { return mesh.world(); }
+  [[nodiscard]] std::int64_t replicas() const { return mesh.dp_replicate * mesh.dp_shard; }
+  friend bool operator==(const ChainChoice&, const ChainChoice&) = default;
+};
+
+/// A plan without its cuts: what a search counts through.
+struct PlanChoice {
+  ChainChoice backbone = {};
+  std::vector<std::optional<ChainChoice>> encoders = {};  // [encoders_of]; none: inline
+  config::PipelineOrder schedule = config::PipelineOrder::k1f1b;
+  std::int64_t chunks = 1;  // virtual stages of a rank of the backbone
+  std::int64_t microbatches = 1;
+
+  [[nodiscard]] std::int64_t devices() const;
+  friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
+};
+
+/// The first unit of each virtual stage of a chain, then the number of its units. Units of the
+/// backbone are the embedding (with all that is inline), each block, the head; of an encoder its
+/// blocks.
+using ChainCut = std::vector<std::int64_t>;
+
+/// Units of a chain.
+[[nodiscard]] std::int64_t units_of(const config::ModuleNode& node);
+
+/// The plan of a choice: encoders on the first ranks in their order, the backbone behind them.
+///
+/// shape:  cuts [separate encoders in order, then the backbone]
+[[nodiscard]] config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
+                                   const std::vector<ChainCut>& cuts);
+
+/// Whether the degrees can cut the module: heads, key-value heads, widths and experts divide, tp
+/// stays inside a node, no more stages than units.
+[[nodiscard]] bool can_cut(const PlanningProblem& problem, const config::ModuleNode& node,
+                           const config::MeshShape& mesh);
+
+/// Whether the backbone's first rank keeps its tp groups inside nodes.
+[[nodiscard]] bool is_aligned(const PlanningProblem& problem, const PlanChoice& choice);
+
+/// `backbone tp 2, pp 4, dp 8 sharded; vision inline; 1f1b, 16 microbatches`
+[[nodiscard]] std::string describe(const PlanningProblem& problem, const PlanChoice& choice);
+
+}  // namespace tributary::plan

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "plan/exact/batch_deals.h"
+#include "plan/exact/chain_costs.h"
+#include "plan/exact/replica_timer.h"
+
+namespace tributary::plan {
+
+/// What a plan does on some batches.
+struct PlanVerdict {
+  std::vector<Nanoseconds> steps = {};  // [batches judged]
+  Bytes peak = {};                      // of the fullest device
+  std::string fullest = {};             // its module
+  Tokens longest = {};                  // of the backbone's microbatches
+
+  [[nodiscard]] Nanoseconds mean() const;
+};
+
+/// A plan ready to be run on batches.
+struct JudgedPlan;
+
+/// Runs plans on the batches of a problem, replica by replica, without sharing of links.
+///
+/// Microbatches are priced at sizes rounded to some thousandths, so that most are priced once.
+///
+/// owns:   what it has priced, for later plans; not for two threads at once
+class PlanJudge {
+ public:
+  PlanJudge(const PlanningProblem& problem, BatchDeals& deals);
+  ~PlanJudge();
+
+  /// Judges on batches [first, end).
+  [[nodiscard]] PlanVerdict judge(const PlanChoice& choice, const std::vector<ChainCut>& cuts,
+                                  std::size_t first_batch, std::size_t end_batch);
+
+  /// The costs of a chain of the choice, its pp left out.
+  [[nodiscard]] const ChainCosts& costs_of(const PlanChoice& choice, std::size_t chain);
+
+  [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
+
+ private:
+  struct SizeKey {
+    std::int64_t tokens, squared, patches, squared_patches;
+    friend auto operator<=>(const SizeKey&, const SizeKey&) = default;
+  };
+  struct PricedChain {
+    ChainCosts costs;
+    std::map<SizeKey, std::vector<StageCost>> priced;  // [classes]
+  };
+  using ChainKey = std::tuple<std::size_t, std::uint64_t, std::vector<std::int64_t>>;
+
+  [[nodiscard]] PricedChain& chain_of(const PlanChoice& choice, std::size_t chain);
+  [[nodiscard]] const std::vector<StageCost>& price(PricedChain& chain, bool has_tokens,
+                                                    bool has_patches, const MicrobatchShape& shape);
+  void run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict);
+
+  const PlanningProblem& problem_;
+  BatchDeals& deals_;
+  std::map<ChainKey, std::unique_ptr<PricedChain>> chains_;
+  std::int64_t evaluations_ = 0;
+};
+
+}  // namespace tributary::plan

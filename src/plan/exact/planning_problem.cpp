@@ -1,0 +1,136 @@
+#include "plan/exact/planning_problem.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::LayerKind;
+using config::ModuleNode;
+
+bool has_blocks(const ModuleNode& node) {
+  return std::any_of(node.layers.begin(), node.layers.end(), [](const config::LayerRun& run) {
+    return run.shape.kind == LayerKind::kBlock;
+  });
+}
+
+bool reaches_backbone(const config::ModuleGraph& model, const std::string& from) {
+  std::set<std::string> seen;
+  std::vector<std::string> open{from};
+  while (!open.empty()) {
+    const std::string module = open.back();
+    open.pop_back();
+    if (module == "backbone") return true;
+    for (const config::ModuleEdge& edge : model.edges)
+      if (edge.from == module && seen.insert(edge.to).second) open.push_back(edge.to);
+  }
+  return false;
+}
+
+void check_batches(const PlanningProblem& problem) {
+  TRIB_REQUIRE(!problem.batches.empty() && !problem.batches.front().empty(),
+               .what = "plan: no batch to judge plans by", .where = "batches",
+               .expected = "at least one sample");
+  for (const std::vector<SampleSize>& batch : problem.batches) {
+    TRIB_REQUIRE(std::ssize(batch) == problem.global_samples(),
+                 .what = "plan: batches differ in their number of samples", .where = "batches",
+                 .found = str(batch.size()), .expected = str(problem.global_samples()));
+    for (const SampleSize& sample : batch)
+      TRIB_REQUIRE(sample.tokens >= 1 && sample.patches >= 0 && sample.items >= 0,
+                   .what = "plan: sample of an impossible size", .where = "batches",
+                   .found = str(sample.tokens, " tokens, ", sample.patches, " patches, ",
+                                sample.items, " items"),
+                   .expected = "tokens from 1, patches and items from 0");
+  }
+}
+
+void check_model(const config::ModuleGraph& model) {
+  const ModuleNode* backbone = model.find("backbone");
+  TRIB_REQUIRE(backbone != nullptr && has_blocks(*backbone),
+               .what = "plan: model has no backbone to place",
+               .where = str("model ", model.name, " modules.backbone"),
+               .expected = "a module of that name with blocks");
+  for (const ModuleNode& node : model.modules)
+    TRIB_REQUIRE(reaches_backbone(model, node.name),
+                 .what = "plan: module behind the backbone, or beside it, cannot be placed yet",
+                 .where = str("model ", model.name, " modules.", node.name),
+                 .expected = "modules that feed the backbone");
+}
+
+}  // namespace
+
+bool PlanningProblem::is_frozen(const std::string& module) const {
+  return std::find(frozen.begin(), frozen.end(), module) != frozen.end();
+}
+
+void check_problem(const PlanningProblem& problem) {
+  check_model(problem.model);
+  TRIB_REQUIRE(problem.devices >= 1 && problem.devices <= problem.cluster.devices,
+               .what = "plan: cluster has not so many devices", .where = "devices",
+               .found = str(problem.devices), .expected = str("1 to ", problem.cluster.devices));
+  TRIB_REQUIRE(!problem.cluster.levels.empty(), .what = "plan: cluster has no links",
+               .where = "cluster.levels", .expected = "at least one level");
+  TRIB_REQUIRE(problem.memory().count > 0, .what = "plan: device has no memory for a plan",
+               .where = "cluster.device.memory_bytes", .found = str(problem.cluster.device.memory),
+               .expected = str("above reserve_bytes, ", problem.cluster.device.reserve));
+  for (const std::string& module : problem.frozen)
+    TRIB_REQUIRE(problem.model.find(module) != nullptr, .what = "plan: model has no such module",
+                 .where = "freeze", .found = module, .expected = "a module of the model");
+  check_batches(problem);
+}
+
+std::vector<const ModuleNode*> encoders_of(const PlanningProblem& problem) {
+  std::vector<const ModuleNode*> encoders;
+  for (const ModuleNode& node : problem.model.modules)
+    if (node.name != "backbone" && has_blocks(node)) encoders.push_back(&node);
+  return encoders;
+}
+
+MicrobatchShape mean_batch(const PlanningProblem& problem) {
+  double tokens = 0, squared = 0, patches = 0, squared_patches = 0;
+  std::int64_t items = 0;
+  for (const std::vector<SampleSize>& batch : problem.batches) {
+    for (const SampleSize& sample : batch) {
+      const auto size = static_cast<double>(sample.tokens);
+      tokens += size;
+      squared += size * size;
+      if (sample.items == 0) continue;
+      const auto patch = static_cast<double>(sample.patches);
+      patches += patch;
+      squared_patches += patch * patch / static_cast<double>(sample.items);
+      items += sample.items;
+    }
+  }
+  const auto batches = static_cast<double>(problem.batches.size());
+  MicrobatchShape shape;
+  shape.backbone = {.tokens = tokens / batches,
+                    .squared_tokens = squared / batches,
+                    .sequences = problem.global_samples()};
+  shape.encoder = {.tokens = patches / batches,
+                   .squared_tokens = squared_patches / batches,
+                   .sequences = items / std::ssize(problem.batches)};
+  return shape;
+}
+
+MicrobatchShape part_of(const MicrobatchShape& batch, double microbatches) {
+  const auto part = [microbatches](const PassShape& whole) {
+    const double sequences = static_cast<double>(whole.sequences) / microbatches;
+    return PassShape{.tokens = whole.tokens / microbatches,
+                     .squared_tokens = whole.squared_tokens / microbatches,
+                     .sequences = std::max<std::int64_t>(1, static_cast<std::int64_t>(sequences))};
+  };
+  return {.backbone = part(batch.backbone), .encoder = part(batch.encoder)};
+}
+
+bool has_equal_samples(const PlanningProblem& problem) {
+  const SampleSize& first = problem.batches.front().front();
+  return std::all_of(problem.batches.begin(), problem.batches.end(), [&](const auto& batch) {
+    return std::all_of(batch.begin(), batch.end(),
+                       [&](const SampleSize& sample) { return sample == first; });
+  });
+}
+
+}  // namespace tributary::plan

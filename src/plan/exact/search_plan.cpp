@@ -1,0 +1,309 @@
+#include "plan/exact/search_plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "core/error.h"
+#include "plan/exact/cut_chains.h"
+#include "plan/simulate/simulate.h"
+#include "schedule/pipeline/plan_pipeline.h"
+
+namespace tributary::plan {
+namespace {
+
+/// A candidate on its way through the race.
+struct Runner {
+  PlanChoice choice;
+  std::vector<ChainCut> cuts;
+  PlanVerdict verdict;
+
+  [[nodiscard]] Nanoseconds mean() const { return verdict.mean(); }
+};
+
+void stable_sort_by_mean(std::vector<Runner>& runners) {
+  std::stable_sort(runners.begin(), runners.end(),
+                   [](const Runner& a, const Runner& b) { return a.mean() < b.mean(); });
+}
+
+std::string module_of(const Simulation& simulation, int lane) {
+  const schedule::PipelineMap& map = simulation.program.map();
+  return map.pipeline().modules[map.at(lane).module].name;
+}
+
+/// One thread's judge, with what it has priced and cut.
+struct Worker {
+  Worker(const PlanningProblem& problem, BatchDeals& deals)
+      : judge(problem, deals), cutter(problem) {}
+  PlanJudge judge;
+  ChainCutter cutter;
+};
+
+class Search {
+ public:
+  Search(const PlanningProblem& problem, const PlanEffort& effort)
+      : problem_(problem), effort_(effort), deals_(problem) {
+    int threads = effort.threads;
+    if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    for (int i = 0; i < std::min(threads, 16); ++i)
+      workers_.push_back(std::make_unique<Worker>(problem, deals_));
+    // Batches of equal samples are all alike.
+    batches_ = has_equal_samples(problem) ? 1 : problem.batches.size();
+  }
+
+  PlanSearch run() {
+    ChainTables tables(problem_);
+    const CandidateList list = list_candidates(problem_, tables, effort_.candidates);
+    result_.cells = list.cells;
+    result_.estimates = list.estimates;
+    result_.certificate.lower_bound = list.lower_bound;
+    judge_first(list.candidates);
+    if (runners_.empty()) {
+      result_.certificate.limit = list.candidates.empty() ? list.limit : shortage_;
+      return std::move(result_);
+    }
+    race();
+    polish();
+    name_winners();
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] bool fits(const PlanVerdict& verdict) {
+    if (verdict.peak <= problem_.memory()) return true;
+    if (least_peak_.count == 0 || verdict.peak < least_peak_) {
+      least_peak_ = verdict.peak;
+      shortage_ = str("memory: the plan that needs the least holds ", verdict.peak,
+                      " on a device of ", verdict.fullest, ", ", verdict.peak - problem_.memory(),
+                      " above the ", problem_.memory(), " that it may hold");
+    }
+    return false;
+  }
+
+  /// Calls visit(worker, i) for all i < count, on all threads.
+  template <class Visit>
+  void for_all(std::size_t count, const Visit& visit) {
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::exception_ptr> failures(workers_.size());
+    const auto work = [&](std::size_t index) {
+      try {
+        for (std::size_t i = next++; i < count; i = next++) visit(*workers_[index], i);
+      } catch (...) {
+        failures[index] = std::current_exception();
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t index = 1; index < std::min(workers_.size(), count); ++index)
+        threads.emplace_back(work, index);
+      work(0);
+    }
+    for (const std::exception_ptr& failure : failures)
+      if (failure) std::rethrow_exception(failure);
+  }
+
+  void judge_first(const std::vector<Candidate>& candidates) {
+    std::vector<Runner> judged(candidates.size());
+    for_all(candidates.size(), [&](Worker& worker, std::size_t i) {
+      const PlanChoice& choice = candidates[i].choice;
+      std::vector<ChainCut> cuts = worker.cutter.cut(choice, worker.judge);
+      PlanVerdict verdict = worker.judge.judge(choice, cuts, 0, 1);
+      judged[i] = {choice, std::move(cuts), std::move(verdict)};
+    });
+    result_.judged = std::ssize(candidates);
+    for (Runner& runner : judged)
+      if (fits(runner.verdict)) runners_.push_back(std::move(runner));
+  }
+
+  /// Those near the best go on over more batches, then the best of them over all.
+  void race() {
+    const auto finalists = static_cast<std::size_t>(effort_.finalists);
+    keep_best(3 * finalists);
+    add_batches(std::min<std::size_t>(2, batches_));
+    keep_best(finalists + finalists / 2);
+    add_batches(batches_);
+    keep_best(finalists);
+  }
+
+  void keep_best(std::size_t most) {
+    stable_sort_by_mean(runners_);
+    if (runners_.empty()) return;
+    const double limit = effort_.race * static_cast<double>(runners_.front().mean().count);
+    const auto enough = static_cast<std::size_t>(effort_.finalists);
+    while (runners_.size() > most ||
+           (runners_.size() > enough && static_cast<double>(runners_.back().mean().count) > limit))
+      runners_.pop_back();
+  }
+
+  void add_batches(std::size_t until) {
+    for_all(runners_.size(), [&](Worker& worker, std::size_t i) {
+      Runner& runner = runners_[i];
+      PlanVerdict& verdict = runner.verdict;
+      const PlanVerdict more =
+          worker.judge.judge(runner.choice, runner.cuts, verdict.steps.size(), until);
+      verdict.steps.insert(verdict.steps.end(), more.steps.begin(), more.steps.end());
+      if (more.peak > verdict.peak) {
+        verdict.peak = more.peak;
+        verdict.fullest = more.fullest;
+      }
+      verdict.longest = std::max(verdict.longest, more.longest);
+    });
+    std::erase_if(runners_, [&](const Runner& runner) { return !fits(runner.verdict); });
+  }
+
+  /// Moves single units over stage boundaries while the first batch gets faster.
+  void polish() {
+    std::vector<std::vector<ChainCut>> polished(runners_.size());
+    std::vector<PlanVerdict> verdicts(runners_.size());
+    for_all(runners_.size(), [&](Worker& worker, std::size_t i) {
+      Runner moved = runners_[i];
+      std::int64_t moves = effort_.moves;
+      Nanoseconds best = moved.verdict.steps.front();
+      while (move_one(worker, moved, best, moves)) continue;
+      if (moved.cuts == runners_[i].cuts) return;
+      verdicts[i] = worker.judge.judge(moved.choice, moved.cuts, 0, batches_);
+      polished[i] = std::move(moved.cuts);
+    });
+    for (std::size_t i = 0; i < runners_.size(); ++i) {
+      if (polished[i].empty() || verdicts[i].peak > problem_.memory() ||
+          verdicts[i].mean() >= runners_[i].mean())
+        continue;
+      runners_[i].cuts = std::move(polished[i]);
+      runners_[i].verdict = std::move(verdicts[i]);
+    }
+    stable_sort_by_mean(runners_);
+  }
+
+  bool move_one(Worker& worker, Runner& runner, Nanoseconds& best, std::int64_t& moves) const {
+    for (ChainCut& cut : runner.cuts) {
+      for (std::size_t boundary = 1; boundary + 1 < cut.size(); ++boundary) {
+        for (const std::int64_t by : {-1, 1}) {
+          if (moves-- <= 0) return false;
+          cut[boundary] += by;
+          if (cut[boundary] > cut[boundary - 1] && cut[boundary] < cut[boundary + 1]) {
+            const PlanVerdict verdict = worker.judge.judge(runner.choice, runner.cuts, 0, 1);
+            if (verdict.mean() < best && verdict.peak <= problem_.memory()) {
+              best = verdict.mean();
+              return true;
+            }
+          }
+          cut[boundary] -= by;
+        }
+      }
+    }
+    return false;
+  }
+
+  /// Passes and messages of one step with all replicas.
+  [[nodiscard]] double size_of(const PlanChoice& choice) const {
+    const auto rounds = static_cast<double>(choice.microbatches);
+    const auto replicas = static_cast<double>(choice.backbone.replicas());
+    double size =
+        8 * rounds * replicas * static_cast<double>(choice.backbone.mesh.pp * choice.chunks);
+    for (const std::optional<ChainChoice>& encoder : choice.encoders) {
+      if (!encoder) continue;
+      const auto givers = static_cast<double>(encoder->replicas());
+      size += 8 * rounds * givers * static_cast<double>(encoder->mesh.pp) +
+              4 * rounds * givers * replicas;
+    }
+    return size;
+  }
+
+  void name_winners() {
+    double size = 0;
+    for (const Runner& runner : runners_) size += size_of(runner.choice);
+    const auto affordable =
+        static_cast<std::int64_t>(static_cast<double>(effort_.messages) / std::max(1.0, size));
+    const std::int64_t batches = std::min(affordable, static_cast<std::int64_t>(batches_));
+    std::vector<std::optional<FoundPlan>> found(runners_.size());
+    for_all(runners_.size(),
+            [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], batches); });
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (found[i] && (batches == 0 ||
+                       fits({.steps = {}, .peak = found[i]->peak, .fullest = found[i]->fullest})))
+        result_.plans.push_back(std::move(*found[i]));
+    std::stable_sort(result_.plans.begin(), result_.plans.end(),
+                     [](const FoundPlan& a, const FoundPlan& b) { return a.step < b.step; });
+    Certificate& certificate = result_.certificate;
+    certificate.evaluations = batches * std::ssize(runners_);
+    for (const auto& worker : workers_) certificate.evaluations += worker->judge.evaluations();
+    if (result_.plans.empty()) {
+      certificate.limit = shortage_;
+      return;
+    }
+    certificate.value = result_.plans.front().step;
+    certificate.lower_bound = std::min(certificate.lower_bound, certificate.value);
+    certificate.status =
+        certificate.value == certificate.lower_bound ? Status::kOptimal : Status::kFeasible;
+    for (FoundPlan& each : result_.plans) {
+      each.plan.predicted.step = each.step;
+      each.plan.predicted.lower_bound = certificate.lower_bound;
+    }
+  }
+
+  [[nodiscard]] FoundPlan finish(const Runner& runner, std::int64_t batches) const {
+    FoundPlan found{.choice = runner.choice,
+                    .plan = to_plan(problem_, runner.choice, runner.cuts),
+                    .step = runner.mean(),
+                    .peak = runner.verdict.peak,
+                    .fullest = runner.verdict.fullest};
+    found.plan.batch.capacity_tokens = runner.verdict.longest;
+    std::vector<Nanoseconds> steps = runner.verdict.steps;
+    if (batches >= 1) {
+      const Simulation simulation = simulate_on(problem_, found.plan, batches);
+      found.links_shared = true;
+      found.step = simulation.distribution.mean;
+      steps = simulation.steps;
+      found.peak = {};
+      for (int lane = 0; lane < simulation.program.lanes(); ++lane) {
+        if (simulation.memory[lane].total() <= found.peak) continue;
+        found.peak = simulation.memory[lane].total();
+        found.fullest = module_of(simulation, lane);
+      }
+      if (simulation.out_of_memory) found.peak = simulation.out_of_memory->needed;
+    }
+    found.plan.predicted.peak_bytes = {{found.fullest, found.peak}};
+    std::sort(steps.begin(), steps.end());
+    double squares = 0;
+    for (const Nanoseconds step : steps)
+      squares += std::pow(static_cast<double>((step - found.step).count), 2);
+    found.deviation = {std::llround(std::sqrt(squares / static_cast<double>(steps.size())))};
+    found.percentile_95 =
+        steps[static_cast<std::size_t>(0.95 * static_cast<double>(steps.size() - 1))];
+    return found;
+  }
+
+  const PlanningProblem& problem_;
+  const PlanEffort& effort_;
+  BatchDeals deals_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::size_t batches_ = 1;
+  std::vector<Runner> runners_;
+  Bytes least_peak_;
+  std::string shortage_;
+  PlanSearch result_;
+};
+
+}  // namespace
+
+Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
+                       std::int64_t batches) {
+  const LayerStageCosts costs(plan, problem.model, problem.cluster, schedule::pipeline_of(plan),
+                              problem.execution);
+  return simulate(
+      plan, costs, problem.cluster,
+      {.steps = batches,
+       .samples = {
+           .kind = SampleSource::Kind::kBatches, .recorded = {}, .batches = &problem.batches}});
+}
+
+PlanSearch search_plan(const PlanningProblem& problem, const PlanEffort& effort) {
+  check_problem(problem);
+  return Search(problem, effort).run();
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/certificate.h"
+#include "plan/exact/list_candidates.h"
+#include "plan/simulate/simulate.h"
+
+namespace tributary::plan {
+
+/// Budgets count what is done, never time.
+struct PlanEffort {
+  CandidateEffort candidates = {};
+  double race = 1.1;                // of the best: who is above is judged no further
+  std::int64_t finalists = 10;      // whose cuts are polished and whose links are shared
+  std::int64_t moves = 20;          // of a unit over a boundary, tried for each finalist
+  std::int64_t messages = 250'000;  // of all finalists' steps with shared links
+  int threads = 0;                  // 0: one a core; the result does not depend on it
+};
+
+/// A plan with what it is worth.
+struct FoundPlan {
+  PlanChoice choice = {};
+  config::Plan plan = {};  // with `predicted`
+  Nanoseconds step = {};   // mean over the batches
+  Nanoseconds deviation = {};
+  Nanoseconds percentile_95 = {};
+  Bytes peak = {};            // of the fullest device
+  std::string fullest = {};   // its module
+  bool links_shared = false;  // simulated in full; else messages travel as if each were alone
+};
+
+struct PlanSearch {
+  Certificate certificate = {};       // of the mean step of the first plan
+  std::vector<FoundPlan> plans = {};  // [at most finalists], the best first
+  std::int64_t cells = 0;
+  std::int64_t estimates = 0;  // choices ranked by the closed form
+  std::int64_t judged = 0;     // choices run on batches
+};
+
+/// Finds a plan of the space whose simulated mean step over the batches is small, and says how far
+/// from the least it can be.
+///
+/// Step 1 ranks choices by a closed form (list_candidates). Step 2 runs the best `keep`
+/// replica by replica: all on one batch, those near the best on more and more. Step 3 moves layers
+/// of the best few over stage boundaries and simulates them with shared links, where the budget
+/// allows.
+///
+/// errors: Fault::kInput as check_problem; an infeasible problem is a result that says what binds
+/// cost:   1,024 devices: bench/plan/exact_bench
+/// source: planning.md section 4.4
+[[nodiscard]] PlanSearch search_plan(const PlanningProblem& problem, const PlanEffort& effort = {});
+
+/// Simulates the plan on the first `batches` batches of the problem with shared links.
+[[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
+                                     std::int64_t batches);
+
+}  // namespace tributary::plan

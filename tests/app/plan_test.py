@@ -1,0 +1,123 @@
+"""Runs `tributary plan` on models, as a user does: answers, plans that simulate, exit codes, words.
+
+Usage: plan_test.py TRIBUTARY ROOT
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = sys.argv.pop(2)
+TRIBUTARY = sys.argv.pop(1)
+MODEL = os.path.join(ROOT, "configs/demo_model")
+CPU = os.path.join(ROOT, "configs/clusters/cpu_2.yaml")
+A100 = os.path.join(ROOT, "configs/clusters/a100_8.yaml")
+SMALL = ["--global-samples", "8", "--batches", "3", "--devices", "4"]
+
+
+class Plan(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder, name)
+        if text is not None:
+            with open(path, "w") as out:
+                out.write(text)
+        return path
+
+    def run_verb(self, *words):
+        done = subprocess.run([TRIBUTARY, *words], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def answer(self, *words):
+        code, out, err = self.run_verb("plan", *words, "--json")
+        self.assertEqual((code, err), (0, ""))
+        return json.loads(out)
+
+    def refused(self, code, words, *arguments):
+        found, out, err = self.run_verb("plan", *arguments)
+        self.assertEqual(found, code, err)
+        self.assertIn(words, err)
+
+    def test_the_step_is_what_simulating_the_plan_gives(self):
+        output = self.path("plan.json")
+        found = self.answer(MODEL, "--cluster", CPU, *SMALL, "-o", output)
+        self.assertLessEqual(found["lower_bound"], found["value"])
+        self.assertAlmostEqual(found["gap"], found["value"] / found["lower_bound"] - 1, places=9)
+        self.assertEqual(found["value"], found["plans"][0]["step_s"])
+        steps = [plan["step_s"] for plan in found["plans"]]
+        self.assertEqual(steps, sorted(steps))
+        with open(output) as file:
+            predicted = json.load(file)["predicted"]
+        self.assertAlmostEqual(1e-9 * predicted["step_ns"], found["value"], places=8)
+        code, out, err = self.run_verb("simulate", output, "--cluster", CPU, "--steps", "3", "--json")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(json.loads(out)["distribution_ns"]["mean"], predicted["step_ns"])
+
+    def test_the_answer_does_not_depend_on_the_run(self):
+        first, second = (self.answer(MODEL, "--cluster", CPU, *SMALL) for _ in range(2))
+        for key in ("milliseconds",):
+            first.pop(key), second.pop(key)
+        self.assertEqual(first, second)
+
+    def test_more_devices_are_not_slower(self):
+        steps = [
+            self.answer(MODEL, "--cluster", CPU, "--global-samples", "8", "--batches", "3",
+                        "--devices", devices)["value"]
+            for devices in ("1", "2", "4")
+        ]
+        self.assertEqual(steps, sorted(steps, reverse=True))
+
+    def test_says_what_limits_a_plan_and_what_would_help(self):
+        found = self.answer(MODEL, "--cluster", CPU, *SMALL, "--explain")["explanation"]
+        shares = found["busy"] + found["communication"] + sum(found["idle"].values())
+        self.assertAlmostEqual(shares, 1, places=6)
+        gains = {each["change"]: each["gain"] for each in found["remedies"]}
+        self.assertGreater(gains["devices with twice the arithmetic"], 0.2)
+        self.assertIn("links of level loopback with twice the rate", gains)
+        self.assertEqual(list(gains.values()), sorted(gains.values(), reverse=True))
+
+    def test_runnable_plans_are_of_the_trainer(self):
+        found = self.answer(MODEL, "--cluster", CPU, *SMALL, "--runnable")
+        for plan in found["plans"]:
+            self.assertNotIn("ep ", plan["plan"])
+
+    def test_a_run_configuration_gives_samples_and_frozen_modules(self):
+        config = self.path("run.yaml", f"""
+model: {{path: {MODEL}, freeze: [vision]}}
+data: {{sources: [{{name: a, path: a.jsonl}}]}}
+batch: {{global_samples: 6}}
+""")
+        output = self.path("plan.json")
+        self.answer(config, "--cluster", CPU, "--devices", "2", "--batches", "2", "-o", output)
+        with open(output) as file:
+            plan = json.load(file)
+        self.assertEqual(plan["batch"]["global_samples"], 6)
+        self.assertEqual(plan["modules"]["vision"]["train"], "frozen")
+
+    def test_says_by_how_much_memory_is_short(self):
+        with open(CPU) as file:
+            text = file.read().replace("memory_bytes: 4294967296", "memory_bytes: 560000000")
+        self.refused(5, " above the 23129088 B that a plan may hold", MODEL, "--cluster", self.path("small.yaml", text),
+                     *SMALL)
+
+    def test_names_what_is_wrong(self):
+        self.refused(2, "no such file", self.path("nothing.yaml"))
+        self.refused(2, "--cluster", MODEL)
+        self.refused(2, "cluster has not so many devices", MODEL, "--cluster", CPU, "--devices", "5")
+        self.refused(2, "--devices", MODEL, "--cluster", A100)
+        self.refused(2, "--schedules", MODEL, "--cluster", CPU, "--schedules", "2f2b")
+        self.refused(2, "freeze", MODEL, "--cluster", CPU, "--freeze", "audio")
+        self.refused(2, "--method", MODEL, "--cluster", CPU, "--method", "dflop")
+        broken = self.path("cluster.yaml", "format: tributary.cluster/1\ndevicess: 3\n")
+        self.refused(2, "devicess", MODEL, "--cluster", broken)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+#include "plan/exact/plan_judge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/exact/cut_chains.h"
+#include "schedule/pipeline/plan_pipeline.h"
+#include "tests/plan/exact/exact_case.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::PipelineOrder;
+using config::RecomputePlan;
+
+/// Choices of every kind on up to 8 devices.
+std::vector<PlanChoice> some_choices(std::size_t encoders) {
+  std::vector<PlanChoice> choices;
+  for (const PipelineOrder order : {PipelineOrder::k1f1b, PipelineOrder::kInterleaved,
+                                    PipelineOrder::kZbH1, PipelineOrder::kZbV}) {
+    for (const bool apart : {false, true}) {
+      if (apart && encoders == 0) continue;
+      for (const std::int64_t shard : {1, 2}) {
+        PlanChoice choice{.schedule = order, .microbatches = 4};
+        choice.chunks =
+            order == PipelineOrder::kInterleaved || order == PipelineOrder::kZbV ? 2 : 1;
+        choice.backbone.mesh = {.pp = 2, .dp_replicate = 2 / shard, .dp_shard = shard};
+        choice.backbone.recompute = shard == 1 ? RecomputePlan::kFull : RecomputePlan::kNone;
+        choice.encoders.resize(encoders);
+        if (apart)
+          choice.encoders.back() = ChainChoice{.mesh = {.pp = shard, .dp_replicate = 1, .tp = 2},
+                                               .recompute = RecomputePlan::kSelective};
+        choices.push_back(choice);
+        if (apart) continue;
+        choice.backbone.mesh = {.pp = 1, .dp_shard = 2, .tp = 2};
+        if (order == PipelineOrder::k1f1b) choices.push_back(choice);
+      }
+    }
+  }
+  return choices;
+}
+
+TEST(ChainCosts, StagesAddUpToThoseOfTheLayers) {
+  for (const int encoders : {0, 1, 2}) {
+    const PlanningProblem problem = tiny_problem(8, 16, encoders, 3);
+    BatchDeals deals(problem);
+    PlanJudge judge(problem, deals);
+    ChainCutter cutter(problem);
+    for (const PlanChoice& choice : some_choices(encoders_of(problem).size())) {
+      const std::vector<ChainCut> cuts = cutter.cut(choice, judge);
+      const config::Plan plan = to_plan(problem, choice, cuts);
+      config::check_plan(plan, "plan");
+      const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+      const LayerStageCosts layers(plan, problem.model, problem.cluster, pipeline);
+      const MicrobatchShape shape = part_of(mean_batch(problem), 4);
+      for (std::size_t chain = 0; chain < cuts.size(); ++chain) {
+        const ChainCosts& costs = judge.costs_of(choice, chain);
+        std::vector<StageCost> priced;
+        for (std::size_t each = 0; each < costs.classes(); ++each)
+          priced.push_back(costs.cost(each, shape));
+        const std::string name =
+            chain + 1 == cuts.size() ? "backbone" : encoders_of(problem).back()->name;
+        std::size_t module = 0;
+        while (pipeline.modules[module].name != name) ++module;
+        for (std::size_t stage = 0; stage + 1 < cuts[chain].size(); ++stage) {
+          const std::int64_t end = cuts[chain][stage + 1];
+          const StageCost sum =
+              cost_of_stage(priced, costs.count(cuts[chain][stage], end), costs.class_of(end - 1));
+          const StageCost whole =
+              layers.cost(static_cast<int>(module), static_cast<int>(stage), shape);
+          const std::string where =
+              describe(problem, choice) + " " + name + " stage " + std::to_string(stage);
+          EXPECT_EQ(sum.forward, whole.forward) << where;
+          // Parameters that stay whole over a step are known of the plan alone.
+          const auto near = [&](Nanoseconds a, Nanoseconds b, Nanoseconds of) {
+            EXPECT_NEAR(double(a.count), double(b.count), 0.05 * double(of.count)) << where;
+          };
+          near(sum.forward_exposed, whole.forward_exposed, whole.forward);
+          EXPECT_EQ(sum.input_gradient, whole.input_gradient) << where;
+          near(sum.gradient_exposed, whole.gradient_exposed, whole.input_gradient);
+          EXPECT_EQ(sum.weight_gradient, whole.weight_gradient) << where;
+          EXPECT_EQ(sum.kept, whole.kept) << where;
+          EXPECT_EQ(sum.boundary, whole.boundary) << where;
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanJudge, AgreesWithTheSimulatorWhereNoLinkIsShared) {
+  for (const int encoders : {0, 1, 2}) {
+    const PlanningProblem problem = tiny_problem(8, 24, encoders, 5);
+    BatchDeals deals(problem);
+    PlanJudge judge(problem, deals);
+    ChainCutter cutter(problem);
+    for (const PlanChoice& choice : some_choices(encoders_of(problem).size())) {
+      const std::vector<ChainCut> cuts = cutter.cut(choice, judge);
+      const PlanVerdict verdict = judge.judge(choice, cuts, 0, 2);
+      const config::Plan plan = to_plan(problem, choice, cuts);
+      const LayerStageCosts costs(plan, problem.model, problem.cluster,
+                                  schedule::pipeline_of(plan));
+      const Simulation simulation = simulate(plan, costs, problem.cluster,
+                                             {.steps = 2,
+                                              .samples = {.kind = SampleSource::Kind::kBatches,
+                                                          .recorded = {},
+                                                          .batches = &problem.batches},
+                                              .network = {.share_links = false}});
+      for (std::size_t step = 0; step < 2; ++step) {
+        const auto expected = static_cast<double>(simulation.steps[step].count);
+        // Sizes are rounded, samples dealt with less effort, a round's features travel at once.
+        EXPECT_NEAR(static_cast<double>(verdict.steps[step].count), expected, 0.03 * expected)
+            << describe(problem, choice);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tributary::plan

@@ -1,0 +1,260 @@
+#include "plan/exact/search_plan.h"
+
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <limits>
+
+#include "core/error.h"
+#include "plan/exact/explain_plan.h"
+#include "schedule/pipeline/plan_pipeline.h"
+#include "tests/plan/exact/exact_case.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::PipelineOrder;
+using config::RecomputePlan;
+
+/// All ways to cut `units` into `stages` stages of at least one.
+std::vector<ChainCut> all_cuts(std::int64_t units, std::int64_t stages) {
+  std::vector<ChainCut> cuts;
+  ChainCut cut{0};
+  const std::function<void()> extend = [&] {
+    if (std::ssize(cut) == stages) {
+      cut.push_back(units);
+      cuts.push_back(cut);
+      cut.pop_back();
+      return;
+    }
+    for (std::int64_t next = cut.back() + 1; next < units; ++next) {
+      cut.push_back(next);
+      extend();
+      cut.pop_back();
+    }
+  };
+  extend();
+  return cuts;
+}
+
+/// Every mesh of at most so many devices with whole copies, all shards, or shards by two.
+std::vector<config::MeshShape> all_meshes(const PlanningProblem& problem,
+                                          const config::ModuleNode& node, std::int64_t devices) {
+  std::vector<config::MeshShape> meshes;
+  for (std::int64_t tp = 1; tp <= devices; tp *= 2)
+    for (std::int64_t pp = 1; tp * pp <= devices; ++pp)
+      for (std::int64_t dp = 1; tp * pp * dp <= devices; ++dp)
+        for (std::int64_t shard = 1; shard <= dp; ++shard) {
+          const config::MeshShape mesh{
+              .pp = pp, .dp_replicate = dp / shard, .dp_shard = shard, .tp = tp};
+          if (dp % shard == 0 && can_cut(problem, node, mesh)) meshes.push_back(mesh);
+        }
+  return meshes;
+}
+
+/// The least mean step of all plans of the space, every cut of the layers included.
+class BruteForce {
+ public:
+  explicit BruteForce(const PlanningProblem& problem) : problem_(problem) {}
+
+  Nanoseconds run() {
+    const config::ModuleNode& backbone = *problem_.model.find("backbone");
+    for (const config::MeshShape& mesh : all_meshes(problem_, backbone, problem_.devices)) {
+      const std::int64_t replicas = mesh.dp_replicate * mesh.dp_shard;
+      for (const std::int64_t rounds : microbatch_numbers(problem_, mesh.pp, replicas))
+        for (const PipelineOrder order : problem_.space.schedules)
+          for (const RecomputePlan level : problem_.space.recompute) {
+            PlanChoice choice{.schedule = order, .microbatches = rounds};
+            choice.backbone = {mesh, level};
+            choice.chunks = order == PipelineOrder::kInterleaved ? 2 : 1;
+            if (choice.chunks == 2 && (mesh.pp == 1 || rounds % mesh.pp != 0)) continue;
+            place_encoder(choice);
+          }
+    }
+    return best_;
+  }
+  [[nodiscard]] const std::string& plan() const { return plan_; }
+  [[nodiscard]] std::int64_t plans() const { return plans_; }
+
+ private:
+  void place_encoder(PlanChoice choice) {
+    const std::vector<const config::ModuleNode*> encoders = encoders_of(problem_);
+    choice.encoders.resize(encoders.size());
+    const config::ModuleNode& backbone = *problem_.model.find("backbone");
+    const std::int64_t units = units_of(backbone);
+    const std::int64_t stages = choice.backbone.mesh.pp * choice.chunks;
+    if (stages > units) return;
+    const std::vector<ChainCut> cuts = all_cuts(units, stages);
+    for (const ChainCut& cut : cuts)
+      if (can_cut_inside(choice)) run_plan(choice, {cut});
+    if (encoders.empty()) return;
+    const std::int64_t left = problem_.devices - choice.backbone.devices();
+    for (const config::MeshShape& mesh : all_meshes(problem_, *encoders[0], left))
+      for (const RecomputePlan level : problem_.space.recompute) {
+        if (choice.microbatches * mesh.dp_replicate * mesh.dp_shard > problem_.global_samples())
+          continue;
+        choice.encoders[0] = ChainChoice{mesh, level};
+        if (!is_aligned(problem_, choice)) continue;
+        for (const ChainCut& own : all_cuts(units_of(*encoders[0]), mesh.pp))
+          for (const ChainCut& cut : cuts) run_plan(choice, {own, cut});
+      }
+  }
+
+  [[nodiscard]] bool can_cut_inside(const PlanChoice& choice) const {
+    for (const config::ModuleNode* encoder : encoders_of(problem_)) {
+      config::MeshShape mesh = choice.backbone.mesh;
+      mesh.pp = 1;
+      if (!can_cut(problem_, *encoder, mesh)) return false;
+    }
+    return true;
+  }
+
+  void run_plan(const PlanChoice& choice, const std::vector<ChainCut>& cuts) {
+    ++plans_;
+    const config::Plan plan = to_plan(problem_, choice, cuts);
+    const Simulation simulation = simulate_on(problem_, plan, std::ssize(problem_.batches));
+    if (simulation.out_of_memory || simulation.distribution.mean >= best_) return;
+    best_ = simulation.distribution.mean;
+    plan_ = describe(problem_, choice);
+  }
+
+  const PlanningProblem& problem_;
+  Nanoseconds best_{std::numeric_limits<std::int64_t>::max()};
+  std::string plan_;
+  std::int64_t plans_ = 0;
+};
+
+/// Small problems of every kind: with and without an encoder, equal and unequal samples, more and
+/// less memory, slow and fast links.
+PlanningProblem random_problem(std::uint64_t seed) {
+  RandomStream random(seed, "search_plan_test");
+  const int encoders = static_cast<int>(random.below(2));
+  PlanningProblem problem =
+      tiny_problem(random.between(1, encoders == 0 ? 4 : 3), random.between(3, 8), encoders, seed);
+  problem.model = tiny_model(random.between(1, 3), encoders);
+  if (random.below(3) == 0)
+    for (auto& batch : problem.batches)
+      for (SampleSize& sample : batch) sample = problem.batches[0][0];
+  if (random.below(3) == 0) problem.frozen = {encoders > 0 ? "vision" : "backbone"};
+  if (encoders == 0) problem.frozen.clear();
+  const std::int64_t memories[] = {600, 900, 2000, 8000};
+  problem.cluster.device.memory = {memories[random.below(4)] << 20};
+  problem.cluster.device.reserve = {};
+  for (config::LinkLevel& level : problem.cluster.levels)
+    level.bytes_per_s *= random.below(2) == 0 ? 1 : 0.05;
+  problem.space.schedules = {PipelineOrder::k1f1b};
+  if (random.below(2) == 0) problem.space.schedules.push_back(PipelineOrder::kZbH1);
+  if (random.below(2) == 0) problem.space.schedules.push_back(PipelineOrder::kInterleaved);
+  problem.space.chunks = {2};
+  problem.space.recompute = {RecomputePlan::kNone, RecomputePlan::kFull};
+  return problem;
+}
+
+TEST(SearchPlan, NoPlanOfTheSpaceIsBelowItsBoundAndHardlyAnyBelowItsAnswer) {
+  int optimal = 0;
+  int feasible = 0;
+  double worst = 1;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const PlanningProblem problem = random_problem(seed);
+    const PlanSearch search = search_plan(problem);
+    BruteForce brute(problem);
+    const Nanoseconds best = brute.run();
+    if (search.plans.empty()) {
+      EXPECT_EQ(best.count, std::numeric_limits<std::int64_t>::max())
+          << "seed " << seed << ": " << brute.plan() << "; " << search.certificate.limit;
+      EXPECT_THAT(search.certificate.limit, testing::HasSubstr("memory"));
+      continue;
+    }
+    ++feasible;
+    const Certificate& certificate = search.certificate;
+    EXPECT_EQ(certificate.value, search.plans.front().step);
+    EXPECT_LE(certificate.lower_bound, best) << "seed " << seed << ": " << brute.plan();
+    EXPECT_GE(certificate.value, best) << "seed " << seed << ": a plan outside of the space";
+    const double ratio =
+        static_cast<double>(certificate.value.count) / static_cast<double>(best.count);
+    worst = std::max(worst, ratio);
+    if (ratio == 1) ++optimal;
+    EXPECT_LE(ratio, 1.10) << "seed " << seed << ": " << brute.plan()
+                           << "\n     search: " << describe(problem, search.plans.front().choice)
+                           << ", " << problem.devices << " devices";
+  }
+  std::cout << feasible << " problems with a plan, " << optimal
+            << " answers equal to brute force, worst ratio " << worst << '\n';
+  EXPECT_GE(optimal, feasible * 95 / 100);
+}
+
+TEST(SearchPlan, DoesNotDependOnTheNumberOfThreads) {
+  PlanningProblem problem = tiny_problem(8, 24, 1, 11);
+  const PlanSearch one = search_plan(problem, {.threads = 1});
+  const PlanSearch four = search_plan(problem, {.threads = 4});
+  ASSERT_EQ(one.plans.size(), four.plans.size());
+  for (std::size_t i = 0; i < one.plans.size(); ++i) {
+    EXPECT_EQ(one.plans[i].plan, four.plans[i].plan);
+    EXPECT_EQ(one.plans[i].step, four.plans[i].step);
+  }
+  EXPECT_EQ(one.certificate.evaluations, four.certificate.evaluations);
+}
+
+TEST(SearchPlan, PlacesTwoEncodersOnRanksOfTheirOwn) {
+  PlanningProblem problem = tiny_problem(12, 24, 2, 7);
+  problem.space.placements = {config::Placement::kSeparate};
+  const PlanSearch search = search_plan(problem);
+  ASSERT_FALSE(search.plans.empty()) << search.certificate.limit;
+  for (const FoundPlan& found : search.plans) {
+    config::check_plan(found.plan, "plan");
+    for (const char* name : {"audio", "vision"})
+      EXPECT_EQ(found.plan.find(name)->placement, config::Placement::kSeparate);
+  }
+  EXPECT_LE(search.certificate.lower_bound, search.certificate.value);
+}
+
+TEST(SearchPlan, IsNotSlowerWhereExpertsMayBeShared) {
+  PlanningProblem problem = tiny_problem(8, 16, 0, 2);
+  problem.model = tiny_model(2, 0, /*experts=*/16);
+  problem.space.most_ep = 1;
+  const PlanSearch whole = search_plan(problem);
+  problem.space.most_ep = 8;
+  const PlanSearch shared = search_plan(problem);
+  ASSERT_FALSE(whole.plans.empty()) << whole.certificate.limit;
+  ASSERT_FALSE(shared.plans.empty()) << shared.certificate.limit;
+  EXPECT_LE(shared.certificate.value, whole.certificate.value);
+  EXPECT_LE(shared.certificate.lower_bound, shared.certificate.value);
+}
+
+TEST(SearchPlan, ExplainsByWhatTheStepWouldBeWithOneThingChanged) {
+  const PlanningProblem problem = tiny_problem(4, 12, 1, 9);
+  const PlanSearch search = search_plan(problem);
+  const PlanExplanation explanation = explain_plan(problem, search.plans.front(), 2);
+  EXPECT_EQ(explanation.step, search.certificate.value);
+  double shares = explanation.busy + explanation.communication;
+  for (const auto& [cause, share] : explanation.idle) shares += share;
+  EXPECT_NEAR(shares, 1, 1e-9);
+  for (const Remedy& remedy : explanation.remedies) {
+    if (remedy.change != "devices with twice the arithmetic") continue;
+    PlanningProblem changed = problem;
+    changed.cluster.device.matrix_flops_per_s *= 2;
+    EXPECT_EQ(remedy.step, simulate_on(changed, search.plans.front().plan, 2).distribution.mean);
+    EXPECT_GT(remedy.gain, 0);
+  }
+}
+
+TEST(SearchPlan, RefusesWhatCannotBePlanned) {
+  const auto refuses = [](const char* words, const auto& change) {
+    PlanningProblem problem = tiny_problem(4, 8, 1, 1);
+    change(problem);
+    EXPECT_THAT([&] { (void)search_plan(problem); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr(words)));
+  };
+  refuses("where: devices", [](PlanningProblem& each) { each.devices = 65; });
+  refuses("where: freeze", [](PlanningProblem& each) { each.frozen = {"depth"}; });
+  refuses("no backbone",
+          [](PlanningProblem& each) { each.model.modules.erase(each.model.modules.begin()); });
+  refuses("behind the backbone", [](PlanningProblem& each) {
+    each.model.edges.pop_back();
+    each.model.edges.push_back({"backbone", "projector"});
+  });
+  refuses("where: batches", [](PlanningProblem& each) { each.batches[1].pop_back(); });
+}
+
+}  // namespace
+}  // namespace tributary::plan
