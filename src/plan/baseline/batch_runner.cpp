@@ -152,7 +152,7 @@ double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const Stag
 
 double BatchRunner::sync_seconds(const ModuleCosts& module, const Degrees& degrees) const {
   if (degrees.dp == 1) return 0;
-  const double bytes = costs_at(module, degrees.tp).state_bytes * problem_.gradient_share /
+  const double bytes = costs_at(module, degrees.tp).state_bytes * module.gradient_share /
                        static_cast<double>(degrees.pp);
   const auto replicas = static_cast<double>(degrees.dp);
   return 2 * (replicas - 1) / replicas * bytes / problem_.bytes_per_second;

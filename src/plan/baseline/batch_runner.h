@@ -74,6 +74,10 @@ class BatchRunner {
   struct StageTimes {
     double forward = 0;
     double backward = 0;
+
+    friend StageTimes operator+(const StageTimes& a, const StageTimes& b) {
+      return {a.forward + b.forward, a.backward + b.backward};
+    }
   };
   using StageCost = std::function<StageTimes(int stage, std::int64_t replica, std::int64_t round)>;
   /// The slowest of the replicas' pipelines.
@@ -86,8 +90,14 @@ class BatchRunner {
     return tiles * problem_.feature_bytes /
            (problem_.bytes_per_second * static_cast<double>(devices));
   }
-  [[nodiscard]] StageTimes split(double seconds) const {
-    return {seconds * problem_.forward_share, seconds * (1 - problem_.forward_share)};
+  [[nodiscard]] static StageTimes split(const ModuleCosts& module, double seconds) {
+    return {seconds * module.forward_share, seconds * (1 - module.forward_share)};
+  }
+  [[nodiscard]] StageTimes split_encoder(double seconds) const {
+    return split(problem_.costs.encoder, seconds);
+  }
+  [[nodiscard]] StageTimes split_backbone(double seconds) const {
+    return split(problem_.costs.backbone, seconds);
   }
 
   [[nodiscard]] const TrainingProblem& problem() const { return problem_; }

@@ -23,7 +23,7 @@ class ColocatedStep {
     const ModuleCosts& module = runner_.problem().costs.backbone;
     const double share =
         double(layers_of_stage(module.layers, backbone_.pp, stage)) / double(module.layers);
-    return runner_.split(
+    return runner_.split_backbone(
         share *
         runner_.backbone_seconds(backbone_.tp, buckets.work[buckets.at(replica, round)].tokens));
   }
@@ -33,11 +33,9 @@ class ColocatedStep {
   [[nodiscard]] double run_on_first_stage(std::size_t batch, EncoderSeconds encoder_seconds) {
     const Buckets buckets = deal(batch);
     const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
-      BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
+      const BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
       if (stage > 0) return times;
-      const BatchRunner::StageTimes more =
-          runner_.split(encoder_seconds(buckets, buckets.at(replica, round)));
-      return BatchRunner::StageTimes{times.forward + more.forward, times.backward + more.backward};
+      return times + runner_.split_encoder(encoder_seconds(buckets, buckets.at(replica, round)));
     };
     return runner_.run_pipelines(static_cast<int>(backbone_.pp), buckets, cost) + sync();
   }
@@ -82,8 +80,8 @@ class ColocatedStep {
       for (const double idle : idle_of(buckets, replica)) over = std::max(over, work - idle);
       const double first = runner_.encoder_phase(batch, buckets.samples[buckets.at(replica, 0)], tp,
                                                  backbone_.tp * backbone_.pp / tp, Deal::kBalanced);
-      slowest = std::max(slowest,
-                         pipeline(buckets, replica) + std::max(over, runner_.split(first).forward));
+      slowest = std::max(slowest, pipeline(buckets, replica) +
+                                      std::max(over, runner_.split_encoder(first).forward));
     }
     return slowest + sync();
   }

@@ -116,9 +116,9 @@ double backbone_step(BatchRunner& runner, std::size_t batch, const Choice& choic
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
     const double share =
         double(layers_of_stage(module.layers, choice.degrees.pp, stage)) / double(module.layers);
-    return runner.split(share *
-                        runner.backbone_seconds(choice.degrees.tp,
-                                                buckets.work[buckets.at(replica, round)].tokens));
+    return runner.split_backbone(
+        share * runner.backbone_seconds(choice.degrees.tp,
+                                        buckets.work[buckets.at(replica, round)].tokens));
   };
   return runner.run_pipelines(static_cast<int>(choice.degrees.pp), buckets, cost) +
          runner.sync_seconds(module, choice.degrees);

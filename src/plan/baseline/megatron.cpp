@@ -58,9 +58,10 @@ double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
     const SampleWork& work = buckets.work[buckets.at(replica, round)];
     const StageShare& share = shares[stage];
     BatchRunner::StageTimes times =
-        runner.split((share.encoder * runner.encoder_seconds(degrees.tp, work.tiles) +
-                      share.backbone * runner.backbone_seconds(degrees.tp, work.tokens)) /
-                     kernels.efficiency);
+        runner.split_encoder(share.encoder * runner.encoder_seconds(degrees.tp, work.tiles) /
+                             kernels.efficiency) +
+        runner.split_backbone(share.backbone * runner.backbone_seconds(degrees.tp, work.tokens) /
+                              kernels.efficiency);
     const bool sends =
         share.encoder > 0 && (stage + 1 == std::ssize(shares) || shares[stage + 1].encoder == 0);
     if (sends && !kernels.hides_features) {
@@ -142,7 +143,7 @@ PipelineAnswer solve_backbone_alone(const TrainingProblem& problem) {
       const Buckets buckets =
           runner.deal(batch, degrees.dp, rounds, Deal::kBalanced, degrees, degrees);
       const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
-        return runner.split(
+        return runner.split_backbone(
             shares[stage].backbone *
             runner.backbone_seconds(degrees.tp, buckets.work[buckets.at(replica, round)].tokens));
       };

@@ -129,12 +129,13 @@ TrainingProblem parse_cost_table(std::string_view text, const std::string& where
   problem.costs.devices = root.whole("devices", std::nullopt, {1, 1 << 16});
   problem.costs.global_samples = root.whole("global_samples", std::nullopt, {1, 1 << 20});
   problem.costs.memory_bytes = number(root, "memory_bytes", std::nullopt);
-  problem.forward_share = number(root, "forward_share", 0.25);
-  if (problem.forward_share >= 1) root.refuse("forward_share", "a number below 1");
+  const double forward_share = number(root, "forward_share", 0.25);
+  if (forward_share >= 1) root.refuse("forward_share", "a number below 1");
   problem.bytes_per_second = number(root, "bytes_per_s", 25e9);
   problem.feature_bytes = number(root, "feature_bytes", 0.0, true);
   problem.costs.encoder = read_module(root.object("encoder", true), "encoder");
   problem.costs.backbone = read_module(root.object("backbone", true), "backbone");
+  problem.costs.encoder.forward_share = problem.costs.backbone.forward_share = forward_share;
   problem.batches = read_batches(root, problem.costs.global_samples);
   root.refuse_unknown();
   problems.raise_if_any(where);

@@ -63,7 +63,7 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
         const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
           const double share =
               double(layers_of_stage(module.layers, degrees.pp, stage)) / double(module.layers);
-          return runner.split(
+          return runner.split_backbone(
               share *
               runner.backbone_seconds(degrees.tp, buckets.work[buckets.at(replica, round)].tokens));
         };
@@ -124,11 +124,11 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t position) {
     const std::int64_t round = order[position];
     if (stage < plan.encoder.pp) {
-      return runner.split(encoder[round] *
-                          double(layers_of_stage(costs.encoder.layers, plan.encoder.pp, stage)) /
-                          double(costs.encoder.layers));
+      return runner.split_encoder(
+          encoder[round] * double(layers_of_stage(costs.encoder.layers, plan.encoder.pp, stage)) /
+          double(costs.encoder.layers));
     }
-    return runner.split(
+    return runner.split_backbone(
         runner.backbone_seconds(plan.backbone.tp, buckets.work[buckets.at(replica, round)].tokens) *
         double(layers_of_stage(costs.backbone.layers, plan.backbone.pp, stage - plan.encoder.pp)) /
         double(costs.backbone.layers));

@@ -57,13 +57,20 @@ class ShardedStep {
     const TrainingProblem& problem = runner_.problem();
     const auto layers = static_cast<double>(module.layers);
     const auto ranks = static_cast<double>(problem.costs.devices);
-    const double gather = costs_at(module, 1).state_bytes * problem.gradient_share / layers *
-                          (ranks - 1) / ranks / problem.bytes_per_second;
-    const BatchRunner::StageTimes times = runner_.split(runner_.module_seconds(module, 1, shape));
+    const auto moved = [&](double share) {  // seconds to gather or reduce a layer
+      return costs_at(module, 1).state_bytes * share / layers * (ranks - 1) / ranks /
+             problem.bytes_per_second;
+    };
+    const double gather = moved(module.parameter_share);
+    const double reduce = moved(module.gradient_share);
+    const BatchRunner::StageTimes times =
+        BatchRunner::split(module, runner_.module_seconds(module, 1, shape));
+    // A module without backward has no second gather either.
+    const double again = module.forward_share < 1 ? gather + reduce : 0;
     // The first gather and the last reduction have nothing to hide behind.
     return layers * (std::max(times.forward / layers, gather) +
-                     std::max(times.backward / layers, 2 * gather)) +
-           2 * gather;
+                     std::max(times.backward / layers, again)) +
+           gather + reduce;
   }
 
   const BatchRunner& runner_;
@@ -85,7 +92,7 @@ PipelineAnswer solve_sharded(const TrainingProblem& problem, Deal how) {
       const double state = degree.state_bytes;
       return device_bytes(module, degree, 1, 1, samples * module.sample_shape) - state +
              state / double(costs.devices) +
-             2 * state * problem.gradient_share / double(module.layers);
+             2 * state * module.parameter_share / double(module.layers);
     };
     if (bytes(costs.encoder) + bytes(costs.backbone) > costs.memory_bytes) continue;
     best.offer(str("dp ", costs.devices, ", ", rounds, " microbatches"),

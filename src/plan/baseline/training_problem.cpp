@@ -69,10 +69,15 @@ void check_problem(const TrainingProblem& problem) {
     TRIB_REQUIRE(is_good, .what = "plan: value cannot be used", .where = where, .found = str(found),
                  .expected = expected);
   };
-  check(problem.forward_share > 0 && problem.forward_share < 1, "forward_share",
-        problem.forward_share, "between 0 and 1");
-  check(problem.gradient_share >= 0 && problem.gradient_share <= 1, "gradient_share",
-        problem.gradient_share, "0 to 1");
+  for (const ModuleCosts* module : {&problem.costs.encoder, &problem.costs.backbone}) {
+    // A frozen encoder has no backward.
+    check(module->forward_share > 0 && module->forward_share <= 1, "forward_share",
+          module->forward_share, "above 0, at most 1");
+    check(module->gradient_share >= 0 && module->gradient_share <= 1, "gradient_share",
+          module->gradient_share, "0 to 1");
+    check(module->parameter_share > 0 && module->parameter_share <= 1, "parameter_share",
+          module->parameter_share, "above 0, at most 1");
+  }
   check(std::isfinite(problem.bytes_per_second) && problem.bytes_per_second > 0, "bytes_per_second",
         problem.bytes_per_second, "above 0");
   check(std::isfinite(problem.feature_bytes) && problem.feature_bytes >= 0, "feature_bytes",

@@ -15,11 +15,9 @@ struct SampleWork {
 
 /// An encoder and a backbone with the batches that all methods are judged by.
 struct TrainingProblem {
-  Problem3d costs;                   // tables, devices, memory
-  double forward_share = 0.25;       // of a module's time; the rest is backward with recompute
-  double gradient_share = 2.0 / 18;  // of the state bytes, reduced over replicas in every step
-  double bytes_per_second = 25e9;    // that a device sends to other nodes
-  double feature_bytes = 0;          // of one tile, from encoder to backbone
+  Problem3d costs;                               // tables, devices, memory
+  double bytes_per_second = 25e9;                // that a device sends to other nodes
+  double feature_bytes = 0;                      // of one tile, from encoder to backbone
   std::vector<std::vector<SampleWork>> batches;  // [batches, global samples]
 };
 

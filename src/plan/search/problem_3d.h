@@ -23,6 +23,9 @@ struct ModuleCosts {
   std::int64_t layers = 1;
   double sample_flops = 0;                // of the mean sample, all passes
   double sample_shape = 0;                // tiles or tokens of the mean sample
+  double forward_share = 0.25;            // of the time; the rest is backward with recompute
+  double gradient_share = 2.0 / 18;       // of the state bytes, reduced over replicas in every step
+  double parameter_share = 2.0 / 18;      // of the state bytes
   std::vector<DegreeCosts> degrees = {};  // ascending by tp
 };
 

@@ -148,8 +148,10 @@ TEST(TrainingProblem, NamesWhatCannotBeUsed) {
           "where: batch 1; found: 31 samples; expected: 32");
   refuses([](TrainingProblem& p) { p.batches[0][3].tokens = std::nan(""); }, "where: batch 0");
   refuses([](TrainingProblem& p) { p.bytes_per_second = 0; }, "where: bytes_per_second; found: 0");
-  refuses([](TrainingProblem& p) { p.forward_share = 1; }, "where: forward_share; found: 1");
-  refuses([](TrainingProblem& p) { p.gradient_share = -1; }, "where: gradient_share; found: -1");
+  refuses([](TrainingProblem& p) { p.costs.encoder.forward_share = 1.5; },
+          "where: forward_share; found: 1.5");
+  refuses([](TrainingProblem& p) { p.costs.encoder.gradient_share = -1; },
+          "where: gradient_share; found: -1");
   refuses([](TrainingProblem& p) { p.feature_bytes = -1; }, "where: feature_bytes; found: -1");
 }
 

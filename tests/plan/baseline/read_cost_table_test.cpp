@@ -39,7 +39,7 @@ TEST(ReadCostTable, TakesWhatTheFileSays) {
   EXPECT_DOUBLE_EQ(problem.costs.backbone.sample_flops, 7.5e12);
   EXPECT_DOUBLE_EQ(problem.costs.backbone.degrees.at(0).throughput.at(550), 5.5e13);
   EXPECT_DOUBLE_EQ(problem.costs.backbone.degrees.at(1).throughput.at(550), 1e14);
-  EXPECT_DOUBLE_EQ(problem.forward_share, 0.25);
+  EXPECT_DOUBLE_EQ(problem.costs.backbone.forward_share, 0.25);
   ASSERT_EQ(problem.batches.size(), 1);
   EXPECT_EQ(problem.batches[0][1].tokens, 1600);
   EXPECT_EQ(search_3d(problem.costs).certificate.status, Status::kOptimal);

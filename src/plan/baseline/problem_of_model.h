@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/cluster.h"
+#include "config/module_graph.h"
+#include "config/plan.h"
+#include "plan/baseline/training_problem.h"
+#include "plan/shapes/deal_samples.h"
+
+namespace tributary::plan {
+
+/// How a model is trained, beside the model and the cluster.
+struct ModelSetting {
+  std::int64_t devices = 0;                           // 0: all of the cluster
+  std::vector<std::vector<SampleSize>> batches = {};  // [batches, global samples]
+  std::vector<std::string> frozen = {};               // modules that do not train
+  config::RecomputePlan recompute = config::RecomputePlan::kFull;
+  bool sequence_parallel = true;
+  std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
+};
+
+/// Cost tables of a model with one encoder, for the published searches: throughput by shape of a
+/// microbatch for each tensor-parallel degree inside a node, bytes, links, and the batches.
+///
+/// Encoder and projectors count as one module, embedding and head as part of the backbone: the
+/// published objectives take all layers as alike. A tile is a mean item of the batches; sequences
+/// have the length that gives the batches' attention. Encoder heads are padded to a multiple of tp.
+/// Optimizer states are not sharded. Logits are not kept.
+///
+/// errors: Fault::kInput naming module or number: no backbone, no encoder or several, a module to
+///         freeze that the model does not have, no batch, batches of different sizes
+[[nodiscard]] TrainingProblem problem_of_model(const config::ModuleGraph& model,
+                                               const config::Cluster& cluster,
+                                               const ModelSetting& setting);
+
+/// The reference mixture, one batch after another.
+[[nodiscard]] std::vector<std::vector<SampleSize>> draw_mixture_batches(std::int64_t batches,
+                                                                        std::int64_t global_samples,
+                                                                        std::uint64_t seed);
+
+}  // namespace tributary::plan

@@ -1,0 +1,102 @@
+#include "plan/cost/module_cost.h"
+
+#include "plan/cost/collective_cost.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::LayerKind;
+using config::RecomputePlan;
+
+Nanoseconds reduction_time(const config::Cluster& cluster, const LayerCost& cost, std::int64_t tp) {
+  if (tp <= 1 || cost.tp_all_reduce.count == 0) return {};
+  return collective_cost(cluster, config::CollectiveOp::kAllReduce,
+                         group_of(tp, 1, cluster.devices_per_node()), cost.tp_all_reduce)
+             .time *
+         cost.tp_all_reduces;
+}
+
+double flops_of(const config::LayerShape& shape, const PassShape& pass, const LayerCost& cost,
+                bool trains) {
+  const LayerFlops flops = count_layer_flops(shape, pass);
+  const double attention = shape.causal ? flops.attention / 2 : flops.attention;
+  const bool passes_on = cost.input_gradient.count > 0;
+  return (1.0 + (passes_on ? 1 : 0) + (trains ? 1 : 0)) * flops.linear +
+         (passes_on ? 3 : 1) * attention;
+}
+
+/// One layer, with the reductions over its tp ranks.
+ModuleCost cost_of_layer(const config::Cluster& cluster, const config::LayerShape& shape,
+                         const PassShape& pass, const ModuleExecution& execution,
+                         bool needs_input_grad) {
+  const LayerCost layer =
+      layer_cost(cluster.device, shape, pass, execution.placement,
+                 {.trains = execution.trains, .needs_input_grad = needs_input_grad});
+  const bool is_block = shape.kind == LayerKind::kBlock;
+  const RecomputePlan recompute = is_block ? execution.recompute : RecomputePlan::kNone;
+  const Nanoseconds reduction = reduction_time(cluster, layer, execution.placement.tp);
+  ModuleCost cost = {.forward = layer.forward + reduction,
+                     .parameters = layer.parameters,
+                     .gradients = layer.gradients,
+                     .optimizer = layer.optimizer,
+                     .flops = flops_of(shape, pass, layer, execution.trains)};
+  cost.backward = layer.input_gradient + layer.weight_gradient;
+  if (cost.backward.count == 0) return cost;
+  if (layer.input_gradient.count > 0) cost.backward += reduction;
+  if (recompute == RecomputePlan::kFull) cost.backward += layer.recompute + reduction;
+  if (recompute == RecomputePlan::kSelective) cost.backward += layer.recompute_selective;
+  if (is_block) {
+    cost.kept = recompute == RecomputePlan::kFull        ? layer.activation_recomputed
+                : recompute == RecomputePlan::kSelective ? layer.activation_selective
+                                                         : layer.activation;
+  }
+  return cost;
+}
+
+}  // namespace
+
+ModuleCost& ModuleCost::operator+=(const ModuleCost& other) {
+  forward += other.forward;
+  backward += other.backward;
+  kept += other.kept;
+  parameters += other.parameters;
+  gradients += other.gradients;
+  optimizer += other.optimizer;
+  flops += other.flops;
+  return *this;
+}
+
+ModuleCost operator*(const ModuleCost& cost, std::int64_t times) {
+  return {.forward = cost.forward * times,
+          .backward = cost.backward * times,
+          .kept = cost.kept * times,
+          .parameters = cost.parameters * times,
+          .gradients = cost.gradients * times,
+          .optimizer = cost.optimizer * times,
+          .flops = cost.flops * static_cast<double>(times)};
+}
+
+ModuleCost module_cost(const config::Cluster& cluster, const config::ModuleNode& node,
+                       const PassShape& pass, const ModuleExecution& execution) {
+  ModuleCost sum;
+  bool needs_input_grad = execution.upstream_trains;
+  for (const config::LayerRun& run : node.layers) {
+    if (run.layers == 0) continue;
+    sum += cost_of_layer(cluster, run.shape, pass, execution, needs_input_grad);
+    // All layers but the first of a run are alike.
+    needs_input_grad = needs_input_grad || execution.trains;
+    if (run.layers > 1)
+      sum +=
+          cost_of_layer(cluster, run.shape, pass, execution, needs_input_grad) * (run.layers - 1);
+  }
+  return sum;
+}
+
+std::int64_t count_blocks(const config::ModuleNode& node) {
+  std::int64_t blocks = 0;
+  for (const config::LayerRun& run : node.layers)
+    if (run.shape.kind == LayerKind::kBlock) blocks += run.layers;
+  return blocks;
+}
+
+}  // namespace tributary::plan

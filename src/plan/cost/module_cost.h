@@ -1,0 +1,43 @@
+#pragma once
+
+#include "config/cluster.h"
+#include "config/module_graph.h"
+#include "config/plan.h"
+#include "plan/cost/layer_cost.h"
+
+namespace tributary::plan {
+
+/// How all layers of a module run.
+struct ModuleExecution {
+  LayerPlacement placement = {};
+  config::RecomputePlan recompute = config::RecomputePlan::kFull;  // of blocks
+  bool trains = true;
+  bool upstream_trains = false;  // something in front of the module does
+};
+
+/// All layers of a module in one pass of one microbatch, on each of its tp ranks. Nothing hides the
+/// all-reduces of tp.
+struct ModuleCost {
+  Nanoseconds forward = {};
+  Nanoseconds backward = {};  // both gradients, with what is recomputed
+  Bytes kept = {};            // by the blocks, for backward
+  Bytes parameters = {};
+  Bytes gradients = {};
+  Bytes optimizer = {};
+  double flops = 0;  // forward and gradients, without what is recomputed; all ranks, causal
+
+  [[nodiscard]] Nanoseconds time() const { return forward + backward; }
+  [[nodiscard]] Bytes state() const { return parameters + gradients + optimizer; }
+  ModuleCost& operator+=(const ModuleCost& other);
+  friend ModuleCost operator*(const ModuleCost& cost, std::int64_t times);
+};
+
+/// errors: Fault::kInput as `layer_cost`; tp that does not fit an innermost level of the cluster
+/// cost:   microseconds
+[[nodiscard]] ModuleCost module_cost(const config::Cluster& cluster, const config::ModuleNode& node,
+                                     const PassShape& pass, const ModuleExecution& execution);
+
+/// Transformer blocks of a module.
+[[nodiscard]] std::int64_t count_blocks(const config::ModuleNode& node);
+
+}  // namespace tributary::plan

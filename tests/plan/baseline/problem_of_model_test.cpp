@@ -1,0 +1,180 @@
+#include "plan/baseline/problem_of_model.h"
+
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "plan/baseline/pipeline_baselines.h"
+#include "plan/baseline/plan_space.h"
+#include "schedule/pipeline/plan_pipeline.h"
+#include "tests/plan/simulate/plan_case.h"
+
+namespace tributary::plan {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+config::ModuleGraph model_with_vision() {
+  return config::parse_graph_of_model(R"({
+    "model_type": "llava_onevision",
+    "vision_config": {"hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8,
+                      "intermediate_size": 2048, "patch_size": 14},
+    "text_config": {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
+                    "num_key_value_heads": 4, "intermediate_size": 4096, "vocab_size": 32000}})",
+                                      "config.json");
+}
+
+/// Every sample alike: 4 items of 256 patches, 1024 tokens.
+ModelSetting equal_samples(std::int64_t samples) {
+  return {.devices = 8,
+          .batches = {std::vector<SampleSize>(static_cast<std::size_t>(samples), {1024, 1024, 4})}};
+}
+
+/// The two modules alone on tp ranks each, as the simulator's costs see them.
+config::Plan separate_plan(const std::string& tp, const std::string& train,
+                           const std::string& recompute) {
+  return config::parse_plan(
+      R"({"format": "tributary.plan/1", "modules": {
+        "vision": {"placement": "separate", "ranks": "0-)" +
+          std::to_string(std::stoi(tp) - 1) + R"(", "mesh": {"tp": )" + tp + R"(}, "train": ")" +
+          train + R"(", "recompute": ")" + recompute + R"("},
+        "projector": {"placement": "inline", "train": "full"},
+        "backbone": {"ranks": ")" +
+          tp + "-" + std::to_string(2 * std::stoi(tp) - 1) + R"(", "mesh": {"tp": )" + tp +
+          R"(}, "recompute": ")" + recompute + R"("}},
+        "edges": [{"from": "vision", "to": "projector"}, {"from": "projector", "to": "backbone"}],
+        "batch": {"global_samples": 8, "microbatches": 1, "capacity_tokens": 65536}})",
+      "plan.json");
+}
+
+TEST(ProblemOfModel, TimesEqualTheCostsOfTheSimulator) {
+  // Independent of the tables: the simulator's costs of a plan with one stage for each module.
+  // There the projector runs with the backbone, so the sum of both modules is compared.
+  const config::ModuleGraph model = model_with_vision();
+  const config::Cluster cluster = small_cluster(16);
+  for (const int tp : {1, 2, 4}) {
+    for (const char* recompute : {"none", "selective", "full"}) {
+      for (const bool frozen : {false, true}) {
+        SCOPED_TRACE(str("tp ", tp, ", recompute ", recompute, frozen ? ", frozen" : ""));
+        const config::Plan plan =
+            separate_plan(std::to_string(tp), frozen ? "frozen" : "full", recompute);
+        const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+        const LayerStageCosts costs(plan, model, cluster, pipeline);
+        MicrobatchShape shape;
+        shape.backbone = {.tokens = 8192, .squared_tokens = 8192.0 * 1024, .sequences = 8};
+        shape.encoder = {.tokens = 8192, .squared_tokens = 8192.0 * 256, .sequences = 32};
+        double expected = 0;
+        for (int module = 0; module < 2; ++module) {
+          const StageCost cost = costs.cost(module, 0, shape);
+          expected += 1e-9 * double((cost.forward + cost.input_gradient + cost.weight_gradient +
+                                     cost.forward_exposed + cost.gradient_exposed)
+                                        .count);
+        }
+        ModelSetting setting = equal_samples(8);
+        setting.frozen = frozen ? std::vector<std::string>{"vision"} : std::vector<std::string>{};
+        setting.recompute = plan.find("backbone")->recompute;
+        const TrainingProblem problem = problem_of_model(model, cluster, setting);
+        const BatchRunner runner(problem);
+        // Between the points of a table throughput is straight: half a percent. With tp the
+        // simulator costs the trainer's own order of reductions, which is not that of the systems.
+        const double share = tp == 1 ? 0.005 : 0.08;
+        EXPECT_NEAR(runner.encoder_seconds(tp, 32) + runner.backbone_seconds(tp, 8192), expected,
+                    share * expected);
+      }
+    }
+  }
+}
+
+TEST(ProblemOfModel, CountsStateActivationsAndFeatures) {
+  const config::ModuleGraph model = model_with_vision();
+  const TrainingProblem problem = problem_of_model(model, small_cluster(16), equal_samples(16));
+  std::int64_t backbone = 0;
+  for (const config::LayerRun& run : model.find("backbone")->layers)
+    backbone += run.layers * count_layer_parameters(run.shape);
+  const ModuleCosts& costs = problem.costs.backbone;
+  EXPECT_EQ(costs.layers, 8);
+  EXPECT_EQ(problem.costs.encoder.layers, 6);
+  ASSERT_EQ(costs.degrees.size(), 3U);  // tp 1, 2, 4: four devices a node
+  EXPECT_NEAR(costs.degrees[0].state_bytes, 16.0 * double(backbone), 1e3);
+  EXPECT_NEAR(costs.degrees[2].state_bytes, 4.0 * double(backbone), 1e3);
+  // Full recompute keeps the input of a layer, in two bytes.
+  EXPECT_NEAR(costs.degrees[0].activation_bytes, 2.0 * 1024, 1);
+  EXPECT_NEAR(costs.gradient_share, 2.0 / 16, 1e-6);
+  EXPECT_NEAR(costs.parameter_share, 2.0 / 16, 1e-6);
+  EXPECT_DOUBLE_EQ(costs.sample_shape, 1024);
+  EXPECT_DOUBLE_EQ(problem.costs.encoder.sample_shape, 4);
+  EXPECT_DOUBLE_EQ(problem.feature_bytes, 2.0 * 256 * 1024);
+  EXPECT_DOUBLE_EQ(problem.bytes_per_second, 10e9);
+  EXPECT_EQ(problem.costs.devices, 8);
+  EXPECT_DOUBLE_EQ(problem.costs.memory_bytes, double(std::int64_t{1} << 34));
+}
+
+TEST(ProblemOfModel, AFrozenEncoderHasForwardAlone) {
+  ModelSetting setting = equal_samples(16);
+  setting.frozen = {"vision", "projector"};
+  const ModuleCosts encoder =
+      problem_of_model(model_with_vision(), small_cluster(16), setting).costs.encoder;
+  EXPECT_DOUBLE_EQ(encoder.forward_share, 1);
+  EXPECT_DOUBLE_EQ(encoder.gradient_share, 0);
+  EXPECT_DOUBLE_EQ(encoder.parameter_share, 1);
+  const ModuleCosts trained =
+      problem_of_model(model_with_vision(), small_cluster(16), equal_samples(16)).costs.encoder;
+  EXPECT_NEAR(trained.degrees[0].state_bytes, 8 * encoder.degrees[0].state_bytes, 1e3);
+}
+
+TEST(ProblemOfModel, PadsEncoderHeadsAndLeavesOutDegreesOfTheBackbone) {
+  config::ModuleGraph model = model_with_vision();
+  for (config::ModuleNode& node : model.modules) {
+    for (config::LayerRun& run : node.layers) {
+      if (run.shape.kind != config::LayerKind::kBlock) continue;
+      if (node.name == "vision") run.shape.heads = run.shape.kv_heads = 7;
+      if (node.name == "backbone") run.shape.kv_heads = 2;
+    }
+  }
+  const TrainingProblem problem = problem_of_model(model, small_cluster(16), equal_samples(16));
+  EXPECT_EQ(problem.costs.encoder.degrees.size(), 3U);
+  EXPECT_EQ(problem.costs.backbone.degrees.size(), 2U);
+}
+
+TEST(ProblemOfModel, ServesEveryPublishedSearch) {
+  ModelSetting setting = {.devices = 8, .batches = draw_mixture_batches(2, 32, 1)};
+  setting.memory = Bytes{std::int64_t{80} << 30};
+  const TrainingProblem problem = problem_of_model(model_with_vision(), small_cluster(16), setting);
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const PipelineAnswer answer = baseline.solve(problem);
+    EXPECT_EQ(answer.certificate.status, Status::kFeasible) << answer.certificate.limit;
+    EXPECT_GE(answer.certificate.value, answer.certificate.lower_bound);
+  }
+}
+
+TEST(ProblemOfModel, NamesWhatCannotBeUsed) {
+  const auto refuses = [](auto change, const char* words) {
+    config::ModuleGraph model = model_with_vision();
+    ModelSetting setting = equal_samples(8);
+    change(model, setting);
+    EXPECT_THAT([&] { (void)problem_of_model(model, small_cluster(16), setting); },
+                ThrowsMessage<Error>(HasSubstr(words)));
+  };
+  refuses([](auto&, ModelSetting& s) { s.devices = 17; }, "found: 17 devices; expected: 1 to 16");
+  refuses([](auto&, ModelSetting& s) { s.frozen = {"audio"}; }, "found: audio");
+  refuses([](auto&, ModelSetting& s) { s.batches.clear(); }, "no batch to judge plans by");
+  refuses(
+      [](auto&, ModelSetting& s) {
+        s.batches.push_back({{1, 1, 1}});
+      },
+      "found: 8 and 1 samples");
+  refuses([](auto&, ModelSetting& s) { s.batches = {{{10, 0, 0}}}; }, "nothing to do");
+  refuses([](config::ModuleGraph& m, auto&) { m.modules[0].name = "llm"; }, "has no backbone");
+  refuses(
+      [](config::ModuleGraph& m, auto&) {
+        m.modules.push_back(*m.find("vision"));
+        m.modules.back().name = "audio";
+      },
+      "found: 2 encoders");
+}
+
+}  // namespace
+}  // namespace tributary::plan
