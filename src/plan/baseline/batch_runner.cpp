@@ -65,6 +65,7 @@ double BatchRunner::module_seconds(const ModuleCosts& module, std::int64_t tp, d
 
 Buckets BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds, Deal how,
                           const Degrees& encoder, const Degrees& backbone) const {
+  if (how == Deal::kInOrder && problem_.capacity_tokens > 0) return pack_in_order(batch, replicas);
   const std::vector<SampleWork>& samples = problem_.batches[batch];
   const std::int64_t count = replicas * rounds;
   Buckets buckets = {.replicas = replicas, .rounds = rounds, .samples = {}, .work = {}};
@@ -108,8 +109,29 @@ Buckets BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t
   return buckets;
 }
 
+Buckets BatchRunner::pack_in_order(std::size_t batch, std::int64_t replicas) const {
+  Buckets buckets = {.replicas = replicas, .rounds = 0, .samples = {}, .work = {}};
+  const std::vector<SampleWork>& samples = problem_.batches[batch];
+  double filled = 0;
+  for (std::size_t sample = 0; sample < samples.size(); ++sample) {
+    const SampleWork& work = samples[sample];
+    if (buckets.samples.empty() || filled + work.tokens > problem_.capacity_tokens) {
+      buckets.samples.emplace_back();
+      buckets.work.push_back({0, std::max(problem_.capacity_tokens, work.tokens)});
+      filled = 0;
+    }
+    buckets.samples.back().push_back(static_cast<std::int32_t>(sample));
+    buckets.work.back().tiles += work.tiles;
+    filled += work.tokens;
+  }
+  buckets.rounds = (std::ssize(buckets.samples) + replicas - 1) / replicas;
+  buckets.samples.resize(static_cast<std::size_t>(buckets.rounds * replicas));
+  buckets.work.resize(buckets.samples.size());  // of replicas that have a pack less: nothing
+  return buckets;
+}
+
 double BatchRunner::encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
-                                  std::int64_t replicas, Deal how) const {
+                                  std::int64_t replicas, Deal how) {
   std::vector<double> tiles(static_cast<std::size_t>(replicas));
   std::vector<double> order;
   for (const SampleWork& sample : samples) order.push_back(sample.tiles);
@@ -120,24 +142,32 @@ double BatchRunner::encoder_phase(const std::vector<SampleWork>& samples, std::i
                            : static_cast<std::ptrdiff_t>(sample % tiles.size());
     tiles[place] += order[sample];
   }
-  return encoder_seconds(tp, *std::max_element(tiles.begin(), tiles.end()));
+  double longest = 0;
+  for (const double mine : tiles) {
+    const double seconds = encoder_seconds(tp, mine);
+    add_busy(seconds * static_cast<double>(tp));
+    longest = std::max(longest, seconds);
+  }
+  return longest;
 }
 
 double BatchRunner::encoder_phase(std::size_t batch, const std::vector<std::int32_t>& samples,
-                                  std::int64_t tp, std::int64_t replicas, Deal how) const {
+                                  std::int64_t tp, std::int64_t replicas, Deal how) {
   std::vector<SampleWork> chosen;
   for (const std::int32_t sample : samples) chosen.push_back(problem_.batches[batch][sample]);
   return encoder_phase(chosen, tp, replicas, how);
 }
 
-double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const StageCost& cost) {
+double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const StageDevices& devices,
+                                  const StageCost& cost) {
   double slowest = 0;
   const auto rounds = static_cast<std::size_t>(buckets.rounds);
   for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
     std::vector<StageTimes> times(static_cast<std::size_t>(stages) * rounds);
     for (int stage = 0; stage < stages; ++stage) {
       for (std::int64_t round = 0; round < buckets.rounds; ++round) {
-        times[stage * rounds + round] = cost(stage, replica, round);
+        const StageTimes& time = times[stage * rounds + round] = cost(stage, replica, round);
+        add_busy((time.forward + time.backward) * static_cast<double>(devices(stage)));
       }
     }
     ++evaluations_;
@@ -150,7 +180,16 @@ double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const Stag
   return slowest;
 }
 
-double BatchRunner::sync_seconds(const ModuleCosts& module, const Degrees& degrees) const {
+double BatchRunner::sync_seconds(const ModuleCosts& module, const Degrees& degrees,
+                                 std::int64_t rounds) const {
+  const double shape =
+      module.sample_shape * double(problem_.costs.global_samples) / double(rounds * degrees.dp);
+  const double backward =
+      (1 - module.forward_share) * module_seconds(module, degrees.tp, shape) / double(degrees.pp);
+  return std::max(0.0, whole_sync_seconds(module, degrees) - backward);
+}
+
+double BatchRunner::whole_sync_seconds(const ModuleCosts& module, const Degrees& degrees) const {
   if (degrees.dp == 1) return 0;
   const double bytes = costs_at(module, degrees.tp).state_bytes * module.gradient_share /
                        static_cast<double>(degrees.pp);

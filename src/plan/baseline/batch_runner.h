@@ -13,7 +13,7 @@ namespace tributary::plan {
 
 /// How the samples of a batch come into buckets.
 enum class Deal {
-  kInOrder,   // in turn over replicas, then as they come
+  kInOrder,   // in turn over replicas, then as they come; packs padded to their capacity
   kBalanced,  // by both loads, longest first with exchanges
 };
 
@@ -64,11 +64,12 @@ class BatchRunner {
   [[nodiscard]] Buckets deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                              Deal how, const Degrees& encoder, const Degrees& backbone) const;
 
-  /// Longest of the encoder replicas when samples go to them in turn, or longest first.
+  /// Longest of the encoder replicas when samples go to them in turn, or longest first. The work of
+  /// all counts as busy.
   [[nodiscard]] double encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
-                                     std::int64_t replicas, Deal how) const;
+                                     std::int64_t replicas, Deal how);
   [[nodiscard]] double encoder_phase(std::size_t batch, const std::vector<std::int32_t>& samples,
-                                     std::int64_t tp, std::int64_t replicas, Deal how) const;
+                                     std::int64_t tp, std::int64_t replicas, Deal how);
 
   /// Time of a stage in a round: of the module `shares` of the layers that it holds.
   struct StageTimes {
@@ -80,11 +81,18 @@ class BatchRunner {
     }
   };
   using StageCost = std::function<StageTimes(int stage, std::int64_t replica, std::int64_t round)>;
+  /// Devices of a replica that work on a stage; none where the stage's work is counted elsewhere.
+  using StageDevices = std::function<std::int64_t(int stage)>;
   /// The slowest of the replicas' pipelines.
-  [[nodiscard]] double run_pipelines(int stages, const Buckets& buckets, const StageCost& cost);
+  [[nodiscard]] double run_pipelines(int stages, const Buckets& buckets,
+                                     const StageDevices& devices, const StageCost& cost);
 
-  /// Seconds in which gradients of a stage of a module are reduced over its replicas.
-  [[nodiscard]] double sync_seconds(const ModuleCosts& module, const Degrees& degrees) const;
+  /// Seconds in which gradients of a stage of a module are reduced over its replicas, beyond the
+  /// backward of the last of `rounds` microbatches, which they run beside.
+  [[nodiscard]] double sync_seconds(const ModuleCosts& module, const Degrees& degrees,
+                                    std::int64_t rounds) const;
+  /// The same with nothing beside.
+  [[nodiscard]] double whole_sync_seconds(const ModuleCosts& module, const Degrees& degrees) const;
   /// Seconds in which features of tiles reach the backbone over the links of so many devices.
   [[nodiscard]] double feature_seconds(double tiles, std::int64_t devices) const {
     return tiles * problem_.feature_bytes /
@@ -102,13 +110,20 @@ class BatchRunner {
 
   [[nodiscard]] const TrainingProblem& problem() const { return problem_; }
   [[nodiscard]] ChainTimer& timer() { return timer_; }
+  /// Device seconds of work since the last call.
+  [[nodiscard]] double take_busy() { return std::exchange(busy_, 0.0); }
+  void add_busy(double device_seconds) { busy_ += device_seconds; }
   /// Pipelines timed.
   [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
 
  private:
   const TrainingProblem& problem_;
   ChainTimer timer_;
+  /// Packs in the order of the samples, each to the next replica.
+  [[nodiscard]] Buckets pack_in_order(std::size_t batch, std::int64_t replicas) const;
+
   std::int64_t evaluations_ = 0;
+  double busy_ = 0;
 };
 
 /// Layers of a chain on a stage when they are dealt out as evenly as can be, first stages first.

@@ -14,8 +14,8 @@ class ColocatedStep {
   ColocatedStep(BatchRunner& runner, const Degrees& backbone, std::int64_t rounds)
       : runner_(runner), backbone_(backbone), rounds_(rounds) {}
 
-  [[nodiscard]] Buckets deal(std::size_t batch) const {
-    return runner_.deal(batch, backbone_.dp, rounds_, Deal::kInOrder, backbone_, backbone_);
+  [[nodiscard]] Buckets deal(std::size_t batch, Deal how = Deal::kInOrder) const {
+    return runner_.deal(batch, backbone_.dp, rounds_, how, backbone_, backbone_);
   }
 
   [[nodiscard]] BatchRunner::StageTimes stage(const Buckets& buckets, int stage,
@@ -34,22 +34,39 @@ class ColocatedStep {
     const Buckets buckets = deal(batch);
     const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
       const BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
+      runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
       if (stage > 0) return times;
       return times + runner_.split_encoder(encoder_seconds(buckets, buckets.at(replica, round)));
     };
-    return runner_.run_pipelines(static_cast<int>(backbone_.pp), buckets, cost) + sync();
+    // Encoders count their own work: some ranks may have less of it than the stage takes.
+    return runner_.run_pipelines(
+               static_cast<int>(backbone_.pp), buckets, [](int) { return std::int64_t{0}; }, cost) +
+           sync();
   }
 
   /// All samples of a replica over the ranks that hold one copy of the backbone.
   [[nodiscard]] double phase(std::size_t batch, const Buckets& buckets, std::int64_t replica,
                              std::int64_t tp) const {
     std::vector<std::int32_t> samples;
-    for (std::int64_t round = 0; round < rounds_; ++round) {
+    for (std::int64_t round = 0; round < buckets.rounds; ++round) {
       const std::vector<std::int32_t>& mine = buckets.samples[buckets.at(replica, round)];
       samples.insert(samples.end(), mine.begin(), mine.end());
     }
     return runner_.encoder_phase(batch, samples, tp, backbone_.tp * backbone_.pp / tp,
                                  Deal::kBalanced);
+  }
+
+  /// The same with all samples encoded over all ranks, and the backbone's samples balanced.
+  [[nodiscard]] double run_in_balanced_phases(std::size_t batch) {
+    const Buckets buckets = deal(batch, Deal::kBalanced);
+    const std::vector<SampleWork>& samples = runner_.problem().batches[batch];
+    double tiles = 0;
+    for (const SampleWork& sample : samples) tiles += sample.tiles;
+    double slowest = 0;
+    for (std::int64_t replica = 0; replica < backbone_.dp; ++replica)
+      slowest = std::max(slowest, pipeline(buckets, replica));
+    return runner_.encoder_phase(samples, 1, backbone_.devices(), Deal::kBalanced) +
+           2 * runner_.feature_seconds(tiles, backbone_.devices()) + slowest + sync();
   }
 
   /// Forward of all encoders, the pipeline, backward of all encoders; features exchanged between.
@@ -58,7 +75,7 @@ class ColocatedStep {
     double slowest = 0;
     for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
       double tiles = 0;
-      for (std::int64_t round = 0; round < rounds_; ++round) {
+      for (std::int64_t round = 0; round < buckets.rounds; ++round) {
         tiles += buckets.work[buckets.at(replica, round)].tiles;
       }
       slowest =
@@ -78,8 +95,12 @@ class ColocatedStep {
       const double work = phase(batch, buckets, replica, tp);
       double over = 0;
       for (const double idle : idle_of(buckets, replica)) over = std::max(over, work - idle);
+      // Its work is counted with the phase.
+      const double busy = runner_.take_busy();
       const double first = runner_.encoder_phase(batch, buckets.samples[buckets.at(replica, 0)], tp,
                                                  backbone_.tp * backbone_.pp / tp, Deal::kBalanced);
+      (void)runner_.take_busy();
+      runner_.add_busy(busy);
       slowest = std::max(slowest, pipeline(buckets, replica) +
                                       std::max(over, runner_.split_encoder(first).forward));
     }
@@ -88,14 +109,20 @@ class ColocatedStep {
 
  private:
   [[nodiscard]] double pipeline(const Buckets& buckets, std::int64_t replica) {
+    for (int stage = 0; stage < backbone_.pp; ++stage) {
+      for (std::int64_t round = 0; round < buckets.rounds; ++round) {
+        const BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
+        runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
+      }
+    }
     return runner_.timer().time(
-        static_cast<int>(backbone_.pp), static_cast<int>(rounds_),
+        static_cast<int>(backbone_.pp), static_cast<int>(buckets.rounds),
         [&](int stage, int round) { return this->stage(buckets, stage, replica, round).forward; },
         [&](int stage, int round) { return this->stage(buckets, stage, replica, round).backward; });
   }
   [[nodiscard]] std::vector<double> idle_of(const Buckets& buckets, std::int64_t replica) {
     return runner_.timer().idle(
-        static_cast<int>(backbone_.pp), static_cast<int>(rounds_),
+        static_cast<int>(backbone_.pp), static_cast<int>(buckets.rounds),
         [&](int stage, int round) { return this->stage(buckets, stage, replica, round).forward; },
         [&](int stage, int round) { return this->stage(buckets, stage, replica, round).backward; });
   }
@@ -103,8 +130,9 @@ class ColocatedStep {
     const Problem3d& costs = runner_.problem().costs;
     // Every rank that holds a copy of the encoder takes part in its reduction.
     const Degrees copies = {1, 1, backbone_.devices()};
-    return std::max(runner_.sync_seconds(costs.backbone, backbone_),
-                    has_degree(costs.encoder, 1) ? runner_.sync_seconds(costs.encoder, copies) : 0);
+    return std::max(
+        runner_.sync_seconds(costs.backbone, backbone_, rounds_),
+        has_degree(costs.encoder, 1) ? runner_.sync_seconds(costs.encoder, copies, 1) : 0);
   }
 
   BatchRunner& runner_;
@@ -115,13 +143,16 @@ class ColocatedStep {
 /// Samples that a rank encodes at a time, and what it keeps of them.
 double colocated_bytes(const TrainingProblem& problem, const Degrees& backbone, std::int64_t rounds,
                        std::int64_t tp, std::int64_t depth, double samples) {
-  return backbone_bytes(problem, backbone, rounds) + encoder_bytes(problem, tp, 1, depth, samples);
+  // Every rank holds a part of a copy.
+  const Degrees encoder = {tp, 1, std::max<std::int64_t>(backbone.devices() / tp, 1)};
+  return backbone_bytes(problem, backbone, rounds) +
+         encoder_bytes(problem, encoder, depth, samples);
 }
 
 template <class Visit>
 PipelineAnswer search_colocated(const TrainingProblem& problem, Visit visit) {
-  BestPlan best(problem);
   BatchRunner runner(problem);
+  BestPlan best(runner);
   for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
     const double samples = double(problem.costs.global_samples) / double(rounds * backbone.dp);
     ColocatedStep step(runner, backbone, rounds);
@@ -148,7 +179,9 @@ PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
         }
         best.offer(describe(backbone, rounds, tp), [&](std::size_t batch) {
           return step.run_on_first_stage(batch, [&](const Buckets& buckets, std::size_t bucket) {
-            return runner.encoder_seconds(tp, buckets.work[bucket].tiles);
+            const double seconds = runner.encoder_seconds(tp, buckets.work[bucket].tiles);
+            runner.add_busy(seconds * static_cast<double>(tp));
+            return seconds;
           });
         });
       });
@@ -183,6 +216,16 @@ PipelineAnswer solve_loongforge_3(const TrainingProblem& problem) {
         best.offer(describe(backbone, rounds, tp),
                    [&](std::size_t batch) { return step.run_in_phases(batch); });
       });
+}
+
+void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best) {
+  if (!has_degree(problem.costs.encoder, 1)) return;
+  for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
+    if (colocated_bytes(problem, backbone, rounds, 1, 1, 1) > problem.costs.memory_bytes) return;
+    ColocatedStep step(runner, backbone, rounds);
+    best.offer(str("encoder on all ranks; ", describe(backbone, rounds, 1)),
+               [&](std::size_t batch) { return step.run_in_balanced_phases(batch); });
+  });
 }
 
 PipelineAnswer solve_optimus(const TrainingProblem& problem) {

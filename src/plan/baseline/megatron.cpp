@@ -48,7 +48,7 @@ std::vector<StageShare> cut_by_module(const Problem3d& costs, std::int64_t encod
 
 struct Kernels {
   double efficiency = 1;
-  bool hides_features = true;  // their transfer beside compute
+  bool hides_transfers = true;  // features and gradients beside compute
 };
 
 double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
@@ -64,7 +64,7 @@ double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
                               kernels.efficiency);
     const bool sends =
         share.encoder > 0 && (stage + 1 == std::ssize(shares) || shares[stage + 1].encoder == 0);
-    if (sends && !kernels.hides_features) {
+    if (sends && !kernels.hides_transfers) {
       const double seconds = runner.feature_seconds(work.tiles, degrees.tp);
       times.forward += seconds;
       times.backward += seconds;
@@ -72,14 +72,18 @@ double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
     return times;
   };
   const Problem3d& costs = runner.problem().costs;
-  return runner.run_pipelines(static_cast<int>(shares.size()), buckets, cost) +
-         std::max(runner.sync_seconds(costs.encoder, degrees),
-                  runner.sync_seconds(costs.backbone, degrees));
+  const auto sync = [&](const ModuleCosts& module) {
+    return kernels.hides_transfers ? runner.sync_seconds(module, degrees, rounds)
+                                   : runner.whole_sync_seconds(module, degrees);
+  };
+  return runner.run_pipelines(
+             static_cast<int>(shares.size()), buckets, [&](int) { return degrees.tp; }, cost) +
+         std::max(sync(costs.encoder), sync(costs.backbone));
 }
 
 PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kernels) {
-  BestPlan best(problem);
   BatchRunner runner(problem);
+  BestPlan best(runner);
   const Problem3d& costs = problem.costs;
   for (const DegreeCosts& degree : costs.backbone.degrees) {
     if (!has_degree(costs.encoder, degree.tp)) continue;
@@ -88,7 +92,7 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
       const std::int64_t stages = costs.devices / (degree.tp * dp);
       for (std::int64_t mine = 1; mine < stages; ++mine) {
         if (mine > costs.encoder.layers || stages - mine > costs.backbone.layers) continue;
-        for (const std::int64_t rounds : rounds_of(costs.global_samples, dp)) {
+        for (const std::int64_t rounds : rounds_of(problem, dp)) {
           const Plan3d plan = {{degree.tp, mine, dp}, {degree.tp, stages - mine, dp}, rounds, 0};
           if (!is_valid(costs, plan)) continue;
           const std::vector<StageShare> shares = cut_by_module(costs, mine, stages - mine);
@@ -108,13 +112,13 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
 }  // namespace
 
 PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem) {
-  BestPlan best(problem);
   BatchRunner runner(problem);
+  BestPlan best(runner);
   for_each_backbone(problem, [&](const Degrees& degrees, std::int64_t rounds) {
     if (!has_degree(problem.costs.encoder, degrees.tp)) return;
     const double samples = double(problem.costs.global_samples) / double(rounds * degrees.dp);
     const double bytes = backbone_bytes(problem, degrees, rounds) +
-                         encoder_bytes(problem, degrees.tp, degrees.pp, degrees.pp, samples);
+                         encoder_bytes(problem, degrees, degrees.pp, samples);
     if (bytes > problem.costs.memory_bytes) return;
     const std::vector<StageShare> shares = cut_uniformly(problem.costs, degrees.pp);
     best.offer(str(to_text(degrees), ", ", rounds, " microbatches"), [&](std::size_t batch) {
@@ -130,12 +134,12 @@ PipelineAnswer solve_megatron_encoder_stage(const TrainingProblem& problem) {
 
 PipelineAnswer solve_pytorch_3d(const TrainingProblem& problem) {
   // Plainer kernels and no overlap: 0.85 of the kernels is assumed, no figure is published.
-  return solve_encoder_stages(problem, {.efficiency = 0.85, .hides_features = false});
+  return solve_encoder_stages(problem, {.efficiency = 0.85, .hides_transfers = false});
 }
 
 PipelineAnswer solve_backbone_alone(const TrainingProblem& problem) {
-  BestPlan best(problem);
   BatchRunner runner(problem);
+  BestPlan best(runner);
   for_each_backbone(problem, [&](const Degrees& degrees, std::int64_t rounds) {
     if (backbone_bytes(problem, degrees, rounds) > problem.costs.memory_bytes) return;
     std::vector<StageShare> shares = cut_by_module(problem.costs, 0, degrees.pp);
@@ -147,8 +151,9 @@ PipelineAnswer solve_backbone_alone(const TrainingProblem& problem) {
             shares[stage].backbone *
             runner.backbone_seconds(degrees.tp, buckets.work[buckets.at(replica, round)].tokens));
       };
-      return runner.run_pipelines(static_cast<int>(degrees.pp), buckets, cost) +
-             runner.sync_seconds(problem.costs.backbone, degrees);
+      return runner.run_pipelines(
+                 static_cast<int>(degrees.pp), buckets, [&](int) { return degrees.tp; }, cost) +
+             runner.sync_seconds(problem.costs.backbone, degrees, rounds);
     });
   });
   return best.answer(kNothingFits);

@@ -25,32 +25,46 @@ constexpr std::array kBaselines = {
     PipelineBaseline{"disttrain_batch_double_lpt", "the same, longest samples first",
                      solve_disttrain_batch_double_lpt},
     PipelineBaseline{"dflop", "DFLOP, algorithm 1 and its balancing", solve_dflop},
+    PipelineBaseline{"dflop_fewest", "DFLOP, section 5.3.5: the fewest microbatches within a tenth",
+                     solve_dflop_fewest},
     PipelineBaseline{"flowtrain", "FlowTrain, equations 1 and 2 and its pool", solve_flowtrain},
+    PipelineBaseline{"flowtrain_without_pool", "FlowTrain, table 1: batch after batch",
+                     solve_flowtrain_without_pool},
+    PipelineBaseline{"flowtrain_without_allocator",
+                     "FlowTrain, table 1: devices in proportion to parameters",
+                     solve_flowtrain_without_allocator},
+    PipelineBaseline{"flowtrain_without_scheduler", "FlowTrain, table 1: samples as they come",
+                     solve_flowtrain_without_scheduler},
     PipelineBaseline{"optimus", "Feng 2024, Optimus", solve_optimus},
     PipelineBaseline{"loongforge_1", "LoongForge, heterogeneous TP", solve_loongforge_1},
     PipelineBaseline{"loongforge_2", "LoongForge, heterogeneous DP", solve_loongforge_2},
     PipelineBaseline{"loongforge_3", "LoongForge, full separation", solve_loongforge_3},
     PipelineBaseline{"backbone_alone", "upper reference: features are free", solve_backbone_alone},
+    PipelineBaseline{"combined", "ours: separate, colocated or sharded, samples balanced",
+                     solve_combined},
 };
 
 }  // namespace
 
 std::span<const PipelineBaseline> pipeline_baselines() { return kBaselines; }
 
-BestPlan::BestPlan(const TrainingProblem& problem)
-    : problem_(problem), seconds_(std::numeric_limits<double>::infinity()) {
-  check_problem(problem);
+BestPlan::BestPlan(BatchRunner& runner)
+    : runner_(runner), seconds_(std::numeric_limits<double>::infinity()) {
+  check_problem(runner.problem());
 }
 
 void BestPlan::offer(const std::string& plan, const BatchCost& cost) {
   ++evaluations_;
   double sum = 0;
-  const auto batches = static_cast<double>(problem_.batches.size());
-  for (std::size_t batch = 0; batch < problem_.batches.size(); ++batch) {
+  (void)runner_.take_busy();
+  const std::size_t count = runner_.problem().batches.size();
+  const auto batches = static_cast<double>(count);
+  for (std::size_t batch = 0; batch < count; ++batch) {
     sum += cost(batch);
     if (sum / batches >= seconds_) return;
   }
   seconds_ = sum / batches;
+  busy_ = runner_.take_busy() / batches;
   plan_ = plan;
 }
 
@@ -60,20 +74,22 @@ PipelineAnswer BestPlan::answer(const std::string& limit) const {
     answer.certificate.limit = limit;
     return answer;
   }
+  const TrainingProblem& problem = runner_.problem();
   // The backbone's work at peak on all devices, so that the bound holds for `backbone_alone` too.
-  const ModuleCosts& backbone = problem_.costs.backbone;
+  const ModuleCosts& backbone = problem.costs.backbone;
   double peak = 0;
   for (const DegreeCosts& costs : backbone.degrees) peak = std::max(peak, costs.throughput.peak());
   double tokens = 0;
-  for (const std::vector<SampleWork>& batch : problem_.batches) {
+  for (const std::vector<SampleWork>& batch : problem.batches) {
     for (const SampleWork& sample : batch) tokens += sample.tokens;
   }
   const double work = backbone.sample_flops / backbone.sample_shape * tokens /
-                      static_cast<double>(problem_.batches.size());
+                      static_cast<double>(problem.batches.size());
   answer.certificate.value = {std::llround(1e9 * seconds_)};
   answer.certificate.lower_bound = {
-      static_cast<std::int64_t>(1e9 * work / (peak * static_cast<double>(problem_.costs.devices)))};
+      static_cast<std::int64_t>(1e9 * work / (peak * static_cast<double>(problem.costs.devices)))};
   answer.certificate.status = Status::kFeasible;
+  answer.busy_share = busy_ / (seconds_ * static_cast<double>(problem.costs.devices));
   return answer;
 }
 
@@ -81,9 +97,16 @@ std::string to_text(const Degrees& degrees) {
   return str("tp ", degrees.tp, ", pp ", degrees.pp, ", dp ", degrees.dp);
 }
 
-std::vector<std::int64_t> rounds_of(std::int64_t global_samples, std::int64_t replicas) {
+std::vector<std::int64_t> rounds_of(const TrainingProblem& problem, std::int64_t replicas) {
+  const std::int64_t global_samples = problem.costs.global_samples;
   std::vector<std::int64_t> found;
   const std::int64_t mine = global_samples / replicas;
+  if (problem.capacity_tokens > 0 && mine > 0) {
+    // Full packs: as few as hold the mean batch.
+    const double packs = problem.costs.backbone.sample_shape * double(global_samples) /
+                         (problem.capacity_tokens * double(replicas));
+    return {std::clamp<std::int64_t>(std::llround(std::ceil(packs)), 1, mine)};
+  }
   for (std::int64_t rounds = 1; rounds <= mine; ++rounds) {
     if (mine % rounds == 0) found.push_back(rounds);
   }
@@ -96,7 +119,7 @@ void for_each_backbone(
   const Problem3d& costs = problem.costs;
   for (const Degrees& backbone :
        list_degrees(costs.backbone, costs.devices, costs.global_samples)) {
-    for (const std::int64_t rounds : rounds_of(costs.global_samples, backbone.dp)) {
+    for (const std::int64_t rounds : rounds_of(problem, backbone.dp)) {
       visit(backbone, rounds);
     }
   }
@@ -107,14 +130,13 @@ double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
   const ModuleCosts& module = problem.costs.backbone;
   const double samples =
       static_cast<double>(problem.costs.global_samples) / static_cast<double>(rounds * backbone.dp);
-  return device_bytes(module, costs_at(module, backbone.tp), backbone.pp, backbone.pp,
-                      samples * module.sample_shape);
+  return device_bytes(module, backbone, backbone.pp, samples * module.sample_shape);
 }
 
-double encoder_bytes(const TrainingProblem& problem, std::int64_t tp, std::int64_t pp,
-                     std::int64_t depth, double samples) {
+double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees, std::int64_t depth,
+                     double samples) {
   const ModuleCosts& module = problem.costs.encoder;
-  return device_bytes(module, costs_at(module, tp), pp, depth, samples * module.sample_shape);
+  return device_bytes(module, degrees, depth, samples * module.sample_shape);
 }
 
 bool has_degree(const ModuleCosts& module, std::int64_t tp) {

@@ -13,6 +13,7 @@ namespace tributary::plan {
 struct PipelineAnswer {
   Certificate certificate = {};  // of the mean step; the bound is the work on all devices at peak
   std::string plan = {};         // degrees and numbers, as a person reads them
+  double busy_share = 0;         // of the devices' time in a step that is work at the plan's shapes
 };
 
 /// A published way to place an encoder and a backbone, under its own name.

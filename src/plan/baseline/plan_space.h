@@ -15,7 +15,7 @@ using BatchCost = std::function<double(std::size_t batch)>;
 /// Keeps the best plan of a method while it goes through its space.
 class BestPlan {
  public:
-  explicit BestPlan(const TrainingProblem& problem);
+  explicit BestPlan(BatchRunner& runner);
 
   /// Judges a plan by the mean of the batches; later ones must be better to replace it.
   void offer(const std::string& plan, const BatchCost& cost);
@@ -23,16 +23,17 @@ class BestPlan {
   [[nodiscard]] PipelineAnswer answer(const std::string& limit) const;
 
  private:
-  const TrainingProblem& problem_;
+  BatchRunner& runner_;
   double seconds_;
+  double busy_ = 0;  // device seconds of work, of the best plan
   std::string plan_;
   std::int64_t evaluations_ = 0;
 };
 
 [[nodiscard]] std::string to_text(const Degrees& degrees);
 
-/// The numbers that divide the samples of a replica.
-[[nodiscard]] std::vector<std::int64_t> rounds_of(std::int64_t global_samples,
+/// The numbers that divide the samples of a replica; with packed sequences the one that fills them.
+[[nodiscard]] std::vector<std::int64_t> rounds_of(const TrainingProblem& problem,
                                                   std::int64_t replicas);
 
 /// Every plan of the backbone on all devices, and every number of rounds.
@@ -44,7 +45,7 @@ void for_each_backbone(
 [[nodiscard]] double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
                                     std::int64_t rounds);
 /// The same of a module that keeps its activations `depth` times, `samples` at a time.
-[[nodiscard]] double encoder_bytes(const TrainingProblem& problem, std::int64_t tp, std::int64_t pp,
+[[nodiscard]] double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees,
                                    std::int64_t depth, double samples);
 
 [[nodiscard]] bool has_degree(const ModuleCosts& module, std::int64_t tp);
@@ -59,6 +60,10 @@ inline constexpr const char* kNothingFits =
 [[nodiscard]] double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan,
                                   Deal how, bool moves_small_out);
 
+// Families of plans that `combined` goes through, each offered to the best so far.
+void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
+void offer_balanced_shards(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
+
 // The methods, by file.
 [[nodiscard]] PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_megatron_encoder_stage(const TrainingProblem& problem);
@@ -70,11 +75,16 @@ inline constexpr const char* kNothingFits =
 [[nodiscard]] PipelineAnswer solve_disttrain_batch_double(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_disttrain_batch_double_lpt(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_dflop(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_flowtrain(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_flowtrain_without_pool(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_flowtrain_without_allocator(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_flowtrain_without_scheduler(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_optimus(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_loongforge_1(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_loongforge_2(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_loongforge_3(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_backbone_alone(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_combined(const TrainingProblem& problem);
 
 }  // namespace tributary::plan

@@ -142,11 +142,14 @@ class TableMaker {
         costs.forward_share = share(at_mean.forward.count, at_mean.time().count);
         costs.gradient_share = share(at_mean.gradients.count, at_mean.state().count);
         costs.parameter_share = share(at_mean.parameters.count, at_mean.state().count);
+        if (setting_.shard_optimizer)
+          costs.sharded_share = share(at_mean.optimizer.count, at_mean.state().count);
       }
       DegreeCosts degree = {.tp = tp};
       degree.throughput = table(cost_at, costs.sample_flops / mean, tp, least, most);
       degree.state_bytes = static_cast<double>(at_mean.state().count);
       degree.activation_bytes = kept_of(nodes, at_mean, mean, unit, costs.layers);
+      degree.transient_bytes = static_cast<double>(at_mean.transient.count) / mean;
       costs.degrees.push_back(std::move(degree));
     }
     return costs;
@@ -262,6 +265,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   const bool is_merged = is_projector(*modules.encoder.back());
   problem.feature_bytes = kFeatureBytes * tile / static_cast<double>(is_merged ? last.merge : 1) *
                           static_cast<double>(last.width);
+  problem.capacity_tokens = setting.capacity_tokens;
   problem.bytes_per_second = link_rate(cluster, problem.costs.devices);
   for (const std::vector<SampleSize>& batch : setting.batches) {
     problem.batches.emplace_back();

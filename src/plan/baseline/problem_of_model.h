@@ -19,6 +19,8 @@ struct ModelSetting {
   std::vector<std::string> frozen = {};               // modules that do not train
   config::RecomputePlan recompute = config::RecomputePlan::kFull;
   bool sequence_parallel = true;
+  bool shard_optimizer = true;       // over the replicas of each module
+  double capacity_tokens = 0;        // of a packed sequence; 0: any microbatch
   std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
 };
 
@@ -28,7 +30,7 @@ struct ModelSetting {
 /// Encoder and projectors count as one module, embedding and head as part of the backbone: the
 /// published objectives take all layers as alike. A tile is a mean item of the batches; sequences
 /// have the length that gives the batches' attention. Encoder heads are padded to a multiple of tp.
-/// Optimizer states are not sharded. Logits are not kept.
+/// Logits, and the activations of one layer, take room once.
 ///
 /// errors: Fault::kInput naming module or number: no backbone, no encoder or several, a module to
 ///         freeze that the model does not have, no batch, batches of different sizes

@@ -37,12 +37,20 @@ std::string describe(const Plan3d& plan) {
              plan.microbatches, " microbatches");
 }
 
+/// Whether the mean microbatch holds more tokens than a packed sequence may.
+bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
+  const double tokens = problem.costs.backbone.sample_shape * double(problem.costs.global_samples) /
+                        double(plan.microbatches * plan.backbone.dp);
+  return problem.capacity_tokens > 0 && tokens > problem.capacity_tokens;
+}
+
 /// How the two groups meet when they work batch by batch.
 enum class Overlap { kNone, kOneBatchAhead };
 
 /// The best backbone on so many devices, and its seconds for every batch.
 struct BackboneChoice {
   std::vector<double> seconds;
+  std::vector<double> busy;  // device seconds
   Degrees degrees;
   std::int64_t rounds = 0;
 };
@@ -53,9 +61,9 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
   std::optional<BackboneChoice> best;
   double least = std::numeric_limits<double>::infinity();
   for (const Degrees& degrees : list_degrees(module, devices, problem.costs.global_samples)) {
-    for (const std::int64_t rounds : rounds_of(problem.costs.global_samples, degrees.dp)) {
+    for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
       if (backbone_bytes(problem, degrees, rounds) > problem.costs.memory_bytes) continue;
-      BackboneChoice choice = {{}, degrees, rounds};
+      BackboneChoice choice = {{}, {}, degrees, rounds};
       double sum = 0;
       for (std::size_t batch = 0; batch < problem.batches.size() && sum < least; ++batch) {
         const Buckets buckets =
@@ -67,8 +75,12 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
               share *
               runner.backbone_seconds(degrees.tp, buckets.work[buckets.at(replica, round)].tokens));
         };
-        choice.seconds.push_back(runner.run_pipelines(static_cast<int>(degrees.pp), buckets, cost) +
-                                 runner.sync_seconds(module, degrees));
+        (void)runner.take_busy();
+        choice.seconds.push_back(
+            runner.run_pipelines(
+                static_cast<int>(degrees.pp), buckets, [&](int) { return degrees.tp; }, cost) +
+            runner.sync_seconds(module, degrees, rounds));
+        choice.busy.push_back(runner.take_busy());
         sum += choice.seconds.back();
       }
       if (sum >= least) continue;
@@ -80,21 +92,22 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
 }
 
 PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap overlap, Deal how) {
-  BestPlan best(problem);
   BatchRunner runner(problem);
+  BestPlan best(runner);
   const Problem3d& costs = problem.costs;
   for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
     const std::optional<BackboneChoice> backbone = best_backbone(runner, costs.devices - devices);
     if (!backbone) continue;
     for (const DegreeCosts& degree : costs.encoder.degrees) {
       if (devices % degree.tp != 0) continue;
-      if (encoder_bytes(problem, degree.tp, 1, 1, 1) > costs.memory_bytes) continue;
       const Degrees encoder = {degree.tp, 1, devices / degree.tp};
+      if (encoder_bytes(problem, encoder, 1, 1) > costs.memory_bytes) continue;
       best.offer(describe({encoder, backbone->degrees, backbone->rounds, 0}),
                  [&](std::size_t batch) {
                    const double first =
                        runner.encoder_phase(problem.batches[batch], encoder.tp, encoder.dp, how);
                    const double second = backbone->seconds[batch];
+                   runner.add_busy(backbone->busy[batch]);
                    return overlap == Overlap::kNone ? first + second : std::max(first, second);
                  });
     }
@@ -133,14 +146,19 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
         double(layers_of_stage(costs.backbone.layers, plan.backbone.pp, stage - plan.encoder.pp)) /
         double(costs.backbone.layers));
   };
-  return runner.run_pipelines(static_cast<int>(plan.encoder.pp + plan.backbone.pp), buckets, cost) +
-         std::max(runner.sync_seconds(costs.encoder, plan.encoder),
-                  runner.sync_seconds(costs.backbone, plan.backbone));
+  // The work of the encoder's stages is counted by its phases.
+  const auto devices = [&](int stage) {
+    return stage < plan.encoder.pp ? std::int64_t{0} : plan.backbone.tp;
+  };
+  return runner.run_pipelines(static_cast<int>(plan.encoder.pp + plan.backbone.pp), buckets,
+                              devices, cost) +
+         std::max(runner.sync_seconds(costs.encoder, plan.encoder, plan.microbatches),
+                  runner.sync_seconds(costs.backbone, plan.backbone, plan.microbatches));
 }
 
 PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
-  BestPlan best(problem);
   BatchRunner runner(problem);
+  BestPlan best(runner);
   const Search3dResult found = search_3d(problem.costs, {.keep = 20});
   for (const Plan3d& plan : found.plans) {
     best.offer(describe(plan), [&](std::size_t batch) {
@@ -151,14 +169,65 @@ PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
 }
 
 PipelineAnswer solve_dflop(const TrainingProblem& problem) {
-  BestPlan best(problem);
   BatchRunner runner(problem);
+  BestPlan best(runner);
   const Search3dResult found = search_3d(problem.costs);
   for (const Plan3d& plan : found.plans) {
     best.offer(describe(plan), [&](std::size_t batch) {
       return run_separate(runner, batch, plan, Deal::kBalanced, false);
     });
   }
+  return best.answer(found.certificate.limit);
+}
+
+PipelineAnswer solve_combined(const TrainingProblem& problem) {
+  constexpr std::int64_t kPairs = 40;  // of degrees, the best by the published objective
+  BatchRunner runner(problem);
+  BestPlan best(runner);
+  offer_balanced_shards(problem, runner, best);
+  offer_balanced_phases(problem, runner, best);
+  const Search3dResult found = search_3d(problem.costs, {.keep = kPairs});
+  for (Plan3d plan : found.plans) {
+    // Fewer microbatches than the objective's choice leave more to balance in each.
+    for (std::int64_t most = plan.microbatches; most >= 1; most = most * 2 / 3) {
+      plan.microbatches = most;
+      if (!is_valid(problem.costs, plan) || is_above_capacity(problem, plan)) break;
+      for (const bool moves_small_out : {false, true}) {
+        best.offer(describe(plan), [&](std::size_t batch) {
+          return run_separate(runner, batch, plan, Deal::kBalanced, moves_small_out);
+        });
+      }
+    }
+  }
+  return best.answer(kNothingFits);
+}
+
+PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem) {
+  // The text has fewer microbatches than the objective alone would choose, so that there is more to
+  // balance in each; within a tenth of the best makespan is the published setting.
+  constexpr double kWithin = 1.1;
+  BatchRunner runner(problem);
+  BestPlan best(runner);
+  const Search3dResult found = search_3d(problem.costs, {.keep = 4000});
+  std::optional<Plan3d> fewest;
+  for (Plan3d plan : found.plans) {
+    const double limit = kWithin * found.plans.front().seconds;
+    for (plan.microbatches = 1;
+         plan.microbatches * plan.backbone.dp <= problem.costs.global_samples;
+         ++plan.microbatches) {
+      if (fewest && plan.microbatches > fewest->microbatches) break;
+      if (!is_valid(problem.costs, plan)) continue;
+      plan.seconds = step_seconds(problem.costs, plan);
+      if (plan.seconds > limit) continue;
+      if (!fewest || plan.microbatches < fewest->microbatches || plan.seconds < fewest->seconds)
+        fewest = plan;
+      break;
+    }
+  }
+  if (!fewest) return best.answer(found.certificate.limit);
+  best.offer(describe(*fewest), [&](std::size_t batch) {
+    return run_separate(runner, batch, *fewest, Deal::kBalanced, false);
+  });
   return best.answer(found.certificate.limit);
 }
 

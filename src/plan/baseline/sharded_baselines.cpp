@@ -10,8 +10,8 @@
 namespace tributary::plan {
 namespace {
 
-/// The largest sum when numbers go to ranks: in turn, or the largest first to the emptiest.
-double largest_sum(std::vector<double> numbers, std::int64_t ranks, Deal how) {
+/// The sums when numbers go to ranks: in turn, or the largest first to the emptiest.
+std::vector<double> deal_out(std::vector<double> numbers, std::int64_t ranks, Deal how) {
   std::vector<double> sums(static_cast<std::size_t>(ranks));
   if (how == Deal::kBalanced) std::sort(numbers.begin(), numbers.end(), std::greater<>());
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -19,15 +19,15 @@ double largest_sum(std::vector<double> numbers, std::int64_t ranks, Deal how) {
                                          : sums[i % sums.size()];
     sum += numbers[i];
   }
-  return *std::max_element(sums.begin(), sums.end());
+  return sums;
 }
 
 class ShardedStep {
  public:
-  ShardedStep(const BatchRunner& runner, Deal how) : runner_(runner), how_(how) {}
+  ShardedStep(BatchRunner& runner, Deal how) : runner_(runner), how_(how) {}
 
   /// Rounds of one batch, each rank with its own samples.
-  [[nodiscard]] double run(std::size_t batch, std::int64_t rounds) const {
+  [[nodiscard]] double run(std::size_t batch, std::int64_t rounds) {
     const TrainingProblem& problem = runner_.problem();
     const std::vector<SampleWork>& samples = problem.batches[batch];
     double sum = 0;
@@ -42,8 +42,8 @@ class ShardedStep {
       }
       const std::int64_t ranks = problem.costs.devices;
       const double moved = std::accumulate(tiles.begin(), tiles.end(), 0.0);
-      sum += module_round(problem.costs.encoder, largest_sum(tiles, ranks, how_)) +
-             module_round(problem.costs.backbone, largest_sum(tokens, ranks, how_));
+      sum += module_round(problem.costs.encoder, deal_out(tiles, ranks, how_)) +
+             module_round(problem.costs.backbone, deal_out(tokens, ranks, how_));
       // Samples dealt anew between the phases move their features, there and back.
       if (how_ == Deal::kBalanced) sum += 2 * runner_.feature_seconds(moved, ranks);
     }
@@ -53,7 +53,9 @@ class ShardedStep {
  private:
   /// Each layer waits for the slowest rank, and for the next one's parameters where they take
   /// longer.
-  [[nodiscard]] double module_round(const ModuleCosts& module, double shape) const {
+  [[nodiscard]] double module_round(const ModuleCosts& module, const std::vector<double>& shapes) {
+    for (const double mine : shapes) runner_.add_busy(runner_.module_seconds(module, 1, mine));
+    const double shape = *std::max_element(shapes.begin(), shapes.end());
     const TrainingProblem& problem = runner_.problem();
     const auto layers = static_cast<double>(module.layers);
     const auto ranks = static_cast<double>(problem.costs.devices);
@@ -73,35 +75,44 @@ class ShardedStep {
            gather + reduce;
   }
 
-  const BatchRunner& runner_;
+  BatchRunner& runner_;
   Deal how_;
 };
 
-PipelineAnswer solve_sharded(const TrainingProblem& problem, Deal how) {
-  BestPlan best(problem);
-  const BatchRunner runner(problem);
+void offer_sharded(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best, Deal how) {
   const Problem3d& costs = problem.costs;
-  if (!has_degree(costs.encoder, 1) || !has_degree(costs.backbone, 1)) {
-    return best.answer("degrees: tp 1 was not profiled for both modules");
-  }
-  const ShardedStep step(runner, how);
-  for (const std::int64_t rounds : rounds_of(costs.global_samples, costs.devices)) {
+  ShardedStep step(runner, how);
+  for (const std::int64_t rounds : rounds_of(problem, costs.devices)) {
     const double samples = double(costs.global_samples) / double(rounds * costs.devices);
     const auto bytes = [&](const ModuleCosts& module) {
       const DegreeCosts& degree = costs_at(module, 1);
       const double state = degree.state_bytes;
-      return device_bytes(module, degree, 1, 1, samples * module.sample_shape) - state +
-             state / double(costs.devices) +
+      const double unsharded = device_bytes(module, {1, 1, 1}, 1, samples * module.sample_shape);
+      return unsharded - state + state / double(costs.devices) +
              2 * state * module.parameter_share / double(module.layers);
     };
     if (bytes(costs.encoder) + bytes(costs.backbone) > costs.memory_bytes) continue;
-    best.offer(str("dp ", costs.devices, ", ", rounds, " microbatches"),
+    best.offer(str("sharded, dp ", costs.devices, ", ", rounds, " microbatches"),
                [&](std::size_t batch) { return step.run(batch, rounds); });
   }
+}
+
+PipelineAnswer solve_sharded(const TrainingProblem& problem, Deal how) {
+  BatchRunner runner(problem);
+  BestPlan best(runner);
+  if (!has_degree(problem.costs.encoder, 1) || !has_degree(problem.costs.backbone, 1)) {
+    return best.answer("degrees: tp 1 was not profiled for both modules");
+  }
+  offer_sharded(problem, runner, best, how);
   return best.answer(kNothingFits);
 }
 
 }  // namespace
+
+void offer_balanced_shards(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best) {
+  if (!has_degree(problem.costs.encoder, 1) || !has_degree(problem.costs.backbone, 1)) return;
+  offer_sharded(problem, runner, best, Deal::kBalanced);
+}
 
 PipelineAnswer solve_fsdp(const TrainingProblem& problem) {
   return solve_sharded(problem, Deal::kInOrder);

@@ -77,11 +77,15 @@ void check_problem(const TrainingProblem& problem) {
           module->gradient_share, "0 to 1");
     check(module->parameter_share > 0 && module->parameter_share <= 1, "parameter_share",
           module->parameter_share, "above 0, at most 1");
+    check(module->sharded_share >= 0 && module->sharded_share <= 1, "sharded_share",
+          module->sharded_share, "0 to 1");
   }
   check(std::isfinite(problem.bytes_per_second) && problem.bytes_per_second > 0, "bytes_per_second",
         problem.bytes_per_second, "above 0");
   check(std::isfinite(problem.feature_bytes) && problem.feature_bytes >= 0, "feature_bytes",
         problem.feature_bytes, "0 or above");
+  check(std::isfinite(problem.capacity_tokens) && problem.capacity_tokens >= 0, "capacity_tokens",
+        problem.capacity_tokens, "0 or above");
   TRIB_REQUIRE(!problem.batches.empty(), .what = "plan: no batch to judge plans by");
   for (std::size_t batch = 0; batch < problem.batches.size(); ++batch) {
     TRIB_REQUIRE(std::ssize(problem.batches[batch]) == problem.costs.global_samples,

@@ -1,5 +1,7 @@
 #include "plan/cost/module_cost.h"
 
+#include <algorithm>
+
 #include "plan/cost/collective_cost.h"
 
 namespace tributary::plan {
@@ -50,6 +52,7 @@ ModuleCost cost_of_layer(const config::Cluster& cluster, const config::LayerShap
                 : recompute == RecomputePlan::kSelective ? layer.activation_selective
                                                          : layer.activation;
   }
+  cost.transient = layer.activation - cost.kept;
   return cost;
 }
 
@@ -59,6 +62,7 @@ ModuleCost& ModuleCost::operator+=(const ModuleCost& other) {
   forward += other.forward;
   backward += other.backward;
   kept += other.kept;
+  transient = std::max(transient, other.transient);
   parameters += other.parameters;
   gradients += other.gradients;
   optimizer += other.optimizer;
@@ -70,6 +74,7 @@ ModuleCost operator*(const ModuleCost& cost, std::int64_t times) {
   return {.forward = cost.forward * times,
           .backward = cost.backward * times,
           .kept = cost.kept * times,
+          .transient = cost.transient,
           .parameters = cost.parameters * times,
           .gradients = cost.gradients * times,
           .optimizer = cost.optimizer * times,

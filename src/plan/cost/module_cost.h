@@ -21,6 +21,7 @@ struct ModuleCost {
   Nanoseconds forward = {};
   Nanoseconds backward = {};  // both gradients, with what is recomputed
   Bytes kept = {};            // by the blocks, for backward
+  Bytes transient = {};       // more, in the layer that needs the most while it runs
   Bytes parameters = {};
   Bytes gradients = {};
   Bytes optimizer = {};

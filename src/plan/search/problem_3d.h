@@ -15,6 +15,7 @@ struct DegreeCosts {
   Throughput throughput = {};   // of one of the tp devices
   double state_bytes = 0;       // parameters, gradients, optimizer of the whole module, by device
   double activation_bytes = 0;  // that a layer keeps of one tile or token, by device
+  double transient_bytes = 0;   // of one tile or token, once, while a microbatch runs
 };
 
 /// A module as the published objective sees it: layers that are all alike, a mean sample.
@@ -26,6 +27,7 @@ struct ModuleCosts {
   double forward_share = 0.25;            // of the time; the rest is backward with recompute
   double gradient_share = 2.0 / 18;       // of the state bytes, reduced over replicas in every step
   double parameter_share = 2.0 / 18;      // of the state bytes
+  double sharded_share = 0;               // of the state bytes, cut over the replicas
   std::vector<DegreeCosts> degrees = {};  // ascending by tp
 };
 
@@ -65,8 +67,8 @@ void check_problem(const Problem3d& problem);
 [[nodiscard]] double step_seconds(const Problem3d& problem, const Plan3d& plan);
 
 /// Bytes that a device of the module holds; `depth` microbatches of `shape` are in flight.
-[[nodiscard]] double device_bytes(const ModuleCosts& module, const DegreeCosts& costs,
-                                  std::int64_t pp, std::int64_t depth, double shape);
+[[nodiscard]] double device_bytes(const ModuleCosts& module, const Degrees& degrees,
+                                  std::int64_t depth, double shape);
 
 /// The costs at a degree that the module has.
 [[nodiscard]] const DegreeCosts& costs_at(const ModuleCosts& module, std::int64_t tp);

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "config/cluster/yaml_json.h"
+#include "config/plan/artifact_object.h"
+#include "config/study.h"
+#include "config/study/study_model.h"
+#include "core/error.h"
+
+namespace tributary::config {
+namespace {
+
+/// What settings refer to by name.
+struct Named {
+  std::map<std::string, StudyModel> models;
+  std::map<std::string, Cluster> clusters;  // by path, each read once
+  std::string folder;
+};
+
+std::vector<std::string> read_names(ArtifactObject& json, const std::string& key,
+                                    const std::string& expected) {
+  std::vector<std::string> names;
+  const Json* list = json.find(key);
+  if (list == nullptr) return names;
+  bool is_good = list->is_array();
+  for (const Json& each : is_good ? *list : Json::array()) {
+    is_good = is_good && each.is_string();
+    if (is_good) names.push_back(each.get<std::string>());
+  }
+  if (!is_good) json.refuse(key, expected);
+  return names;
+}
+
+/// The cluster under `cluster`: a path from the study's folder.
+Cluster find_cluster(ArtifactObject& json, Named& named) {
+  const std::string path = json.text("cluster", std::nullopt);
+  if (path.empty()) return {};
+  const std::string whole = (std::filesystem::path(named.folder) / path).string();
+  const auto found = named.clusters.find(whole);
+  if (found != named.clusters.end()) return found->second;
+  return named.clusters[whole] = read_cluster(whole);
+}
+
+StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
+  StudySetting setting{.name = json.text("name", std::nullopt)};
+  const std::string model = json.text("model", std::nullopt);
+  if (const auto found = named.models.find(model); found != named.models.end()) {
+    setting.model = found->second.graph;
+    setting.module_tokens = found->second.module_tokens;
+    if (kind == StudyKind::kSharing && setting.module_tokens.empty())
+      json.refuse("model", "a model with `modules`, which say the tokens of a sample");
+  } else if (json.has("model")) {
+    json.refuse("model", "a name of `models`");
+  }
+  setting.cluster = find_cluster(json, named);
+  setting.devices =
+      json.whole("devices", std::nullopt, {1, std::max<std::int64_t>(setting.cluster.devices, 1)});
+  setting.global_samples = json.whole("global_samples", std::nullopt, {1, 1 << 20});
+  setting.batches = json.whole("batches", setting.batches, {1, 64});
+  setting.seed = json.whole("seed", setting.seed, {0, std::int64_t{1} << 53});
+  setting.data = read_study_data(json);
+  setting.frozen = read_names(json, "frozen", "a list of names of modules");
+  for (const std::string& name : setting.frozen) {
+    if (setting.model.find(name) == nullptr) json.refuse("frozen", "names of the model's modules");
+  }
+  if (json.has("recompute"))
+    setting.recompute =
+        json.choice<RecomputePlan>("recompute", std::nullopt, {"none", "selective", "full"});
+  setting.capacity_tokens = json.whole("capacity_tokens", 0, {0, 1 << 24});
+  if (json.has("memory_bytes"))
+    setting.memory = Bytes{json.whole("memory_bytes", std::nullopt, {1, std::int64_t{1} << 50})};
+  setting.share_units = json.whole("share_units", setting.share_units, {1, 16});
+  setting.run_samples = json.whole("run_samples", 0, {0, std::int64_t{1} << 50});
+  json.refuse_unknown();
+  return setting;
+}
+
+/// A number or the two ends of a range.
+void read_value(ArtifactObject& json, PublishedFigure& figure) {
+  const Json* value = json.find("value");
+  if (value != nullptr && value->is_number()) {
+    figure.least = figure.most = value->get<double>();
+    return;
+  }
+  if (value != nullptr && value->is_array() && value->size() == 2 && (*value)[0].is_number() &&
+      (*value)[1].is_number() && (*value)[0] <= (*value)[1]) {
+    figure.least = (*value)[0].get<double>();
+    figure.most = (*value)[1].get<double>();
+    return;
+  }
+  json.refuse("value", "a number, or [least, most]");
+}
+
+PublishedFigure read_figure(ArtifactObject json) {
+  PublishedFigure figure{.where = json.text("where", "")};
+  figure.quantity =
+      json.choice<FigureQuantity>("quantity", FigureQuantity::kSpeedup,
+                                  {"speedup", "hours", "mfu", "mfu_gap", "idle_reduction"});
+  figure.setting = json.text("setting", std::nullopt);
+  figure.method = json.text("method", std::nullopt);
+  figure.against = json.text("against", "");
+  figure.against_setting = json.text("against_setting", "");
+  const bool is_alone =
+      figure.quantity == FigureQuantity::kHours || figure.quantity == FigureQuantity::kMfu;
+  if (!is_alone && figure.against.empty() && figure.against_setting.empty())
+    json.refuse("against", "the method, or `against_setting`, that it is set against");
+  read_value(json, figure);
+  json.refuse_unknown();
+  return figure;
+}
+
+/// Settings and methods that figures and orders name must be there.
+void check_names(ArtifactObject& root, const Study& study, Problems& problems) {
+  const auto has_setting = [&](const std::string& name) {
+    return name.empty() ||
+           std::any_of(study.settings.begin(), study.settings.end(),
+                       [&](const StudySetting& setting) { return setting.name == name; });
+  };
+  const auto has_method = [&](const std::string& name) {
+    return name.empty() || study.methods.empty() ||
+           std::find(study.methods.begin(), study.methods.end(), name) != study.methods.end();
+  };
+  const auto check = [&](bool is_good, const std::string& key, const std::string& found,
+                         const char* expected) {
+    if (!is_good)
+      problems.add({.what = "config: value cannot be used",
+                    .where = root.where(key),
+                    .found = found,
+                    .expected = expected});
+  };
+  for (std::size_t i = 0; i < study.figures.size(); ++i) {
+    const PublishedFigure& figure = study.figures[i];
+    for (const std::string& name : {figure.setting, figure.against_setting})
+      check(has_setting(name), str("figures.", i), name, "a setting of the study");
+    for (const std::string& name : {figure.method, figure.against})
+      check(has_method(name), str("figures.", i), name, "a method of the study");
+  }
+  for (std::size_t i = 0; i < study.orders.size(); ++i) {
+    check(has_setting(study.orders[i].setting), str("orders.", i), study.orders[i].setting,
+          "a setting of the study");
+    for (const std::string& name : study.orders[i].methods)
+      check(has_method(name), str("orders.", i), name, "a method of the study");
+  }
+  check(has_method(study.against), "against", study.against, "a method of the study");
+  for (std::size_t i = 0; i < study.settings.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k)
+      check(study.settings[i].name != study.settings[k].name, str("settings.", i, ".name"),
+            study.settings[i].name, "a name of its own");
+  }
+}
+
+/// Each setting with the keys of `defaults` that it does not have.
+Json merge_defaults(const Json& root) {
+  Json merged = root;
+  const auto defaults = root.find("defaults");
+  if (defaults == root.end() || !defaults->is_object()) return merged;
+  const auto settings = merged.find("settings");
+  if (settings == merged.end() || !settings->is_array()) return merged;
+  for (Json& setting : *settings) {
+    if (!setting.is_object()) continue;
+    for (const auto& [key, value] : defaults->items())
+      if (!setting.contains(key)) setting[key] = value;
+  }
+  return merged;
+}
+
+}  // namespace
+
+Study parse_study(std::string_view text, const std::string& where) {
+  const Json given = parse_yaml_as_json(text, where);
+  Problems problems;
+  const Json json = merge_defaults(given);
+  ArtifactObject root(json, where, "", problems);
+  problems.raise_if_any(where);
+  const std::string format = root.text("format", "");
+  TRIB_REQUIRE(format == kStudyFormat, .what = "config: not a study of this version",
+               .where = root.where("format"), .found = escaped(format),
+               .expected = std::string(kStudyFormat));
+  Study study{.name = root.text("name", std::nullopt),
+              .source = root.text("source", ""),
+              .notes = root.text("notes", "")};
+  study.kind = root.choice<StudyKind>("kind", StudyKind::kPipeline, {"pipeline", "sharing"});
+  study.methods = read_names(root, "methods", "a list of names of methods");
+  study.against = root.text("against", "");
+  (void)root.object("defaults", false);
+  Named named{
+      .models = {}, .clusters = {}, .folder = std::filesystem::path(where).parent_path().string()};
+  named.models = read_study_models(root, where, named.folder);
+  for (ArtifactObject& setting : root.items("settings"))
+    study.settings.push_back(read_setting(std::move(setting), study.kind, named));
+  if (study.settings.empty()) root.refuse("settings", "a list of one setting at least");
+  for (ArtifactObject& figure : root.items("figures"))
+    study.figures.push_back(read_figure(std::move(figure)));
+  for (ArtifactObject& order : root.items("orders")) {
+    study.orders.push_back({.where = order.text("where", ""),
+                            .setting = order.text("setting", std::nullopt),
+                            .methods = read_names(order, "methods", "a list of names")});
+    if (study.orders.back().methods.size() < 2) order.refuse("methods", "two methods at least");
+    order.refuse_unknown();
+  }
+  root.refuse_unknown();
+  check_names(root, study, problems);
+  problems.raise_if_any(where);
+  return study;
+}
+
+Study read_study(const std::string& path) {
+  return parse_study(read_artifact(path, "a study, docs/formats/study.md"), path);
+}
+
+}  // namespace tributary::config

@@ -1,0 +1,147 @@
+#include "config/study/study_model.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace tributary::config {
+namespace {
+
+constexpr WholeRange kSizes{1, 1 << 24};
+
+/// A module by its blocks alone, as papers' tables give them.
+ModuleNode read_module(ArtifactObject& json, std::vector<std::int64_t>& tokens) {
+  ModuleNode node{.name = json.text("name", std::nullopt)};
+  LayerShape block{.kind = LayerKind::kBlock};
+  block.width = json.whole("width", std::nullopt, kSizes);
+  block.heads = json.whole("heads", std::max<std::int64_t>(block.width / 64, 1), kSizes);
+  block.kv_heads = json.whole("kv_heads", block.heads, kSizes);
+  block.head_width =
+      json.whole("head_width", std::max<std::int64_t>(block.width / block.heads, 1), kSizes);
+  block.mlp_width = json.whole("mlp_width", 4 * block.width, kSizes);
+  block.mlp_matrices = json.whole("mlp_matrices", 2, {2, 3});
+  block.causal = json.flag("causal", false);
+  node.layers.push_back({.shape = block, .layers = json.whole("layers", std::nullopt, {1, 4096})});
+  const std::int64_t vocab = json.whole("vocab", 0, {0, 1 << 24});
+  if (vocab > 0) {
+    node.layers.insert(
+        node.layers.begin(),
+        {.shape = {.kind = LayerKind::kEmbedding, .width = block.width, .vocab = vocab}});
+    node.layers.push_back(
+        {.shape = {.kind = LayerKind::kHead, .width = block.width, .vocab = vocab}});
+  }
+  tokens.push_back(json.whole("tokens", std::nullopt, kSizes));
+  return node;
+}
+
+/// Modules in an order in which each comes after those it depends on.
+StudyModel read_modules(const std::string& name, ArtifactObject json) {
+  StudyModel model{.graph = {.name = name}, .module_tokens = {}};
+  for (ArtifactObject& item : json.items("modules")) {
+    const ModuleNode node = read_module(item, model.module_tokens);
+    if (model.graph.find(node.name) != nullptr) item.refuse("name", "a name of its own");
+    if (const Json* after = item.find("after")) {
+      bool is_good = after->is_array();
+      for (const Json& before : is_good ? *after : Json::array()) {
+        is_good =
+            is_good && before.is_string() && model.graph.find(before.get<std::string>()) != nullptr;
+        if (is_good) model.graph.edges.push_back({before.get<std::string>(), node.name});
+      }
+      if (!is_good) item.refuse("after", "a list of names of modules that stand before this one");
+    }
+    item.refuse_unknown();
+    model.graph.modules.push_back(node);
+  }
+  if (model.graph.modules.empty()) json.refuse("modules", "a list of modules");
+  json.refuse_unknown();
+  return model;
+}
+
+ModuleGraph read_path(const std::string& path, const std::string& folder) {
+  const std::filesystem::path whole = std::filesystem::path(folder) / path;
+  return std::filesystem::is_directory(whole) ? read_graph_of_model(whole.string())
+                                              : read_module_graph(whole.string());
+}
+
+Draw read_draw(ArtifactObject& json, const std::string& key, std::optional<Draw> standard) {
+  static const std::vector<std::pair<std::string, DrawKind>> kinds = {
+      {"uniform", DrawKind::kUniform},
+      {"log_uniform", DrawKind::kLogUniform},
+      {"log_normal", DrawKind::kLogNormal},
+      {"exponential", DrawKind::kExponential}};
+  const Json* value = json.find(key);
+  if (value == nullptr && standard) return *standard;
+  if (value != nullptr && value->is_number() && value->get<double>() >= 0)
+    return {DrawKind::kConstant, value->get<double>(), 0};
+  if (value != nullptr && value->is_object() && value->size() == 1) {
+    for (const auto& [name, kind] : kinds) {
+      const auto found = value->find(name);
+      if (found == value->end() || !found->is_array() || found->size() != 2) continue;
+      if (!(*found)[0].is_number() || !(*found)[1].is_number()) continue;
+      const Draw draw{kind, (*found)[0].get<double>(), (*found)[1].get<double>()};
+      const bool needs_positive = kind == DrawKind::kLogUniform || kind == DrawKind::kLogNormal;
+      const bool ascends = kind == DrawKind::kLogNormal || kind == DrawKind::kExponential ||
+                           draw.second >= draw.first;
+      if (draw.first >= (needs_positive ? 1e-9 : 0) && draw.second >= 0 && ascends &&
+          draw.first < 1e9 && draw.second < 1e9)
+        return draw;
+    }
+  }
+  json.refuse(key,
+              "a number from 0, or one of {uniform: [least, most]}, {log_uniform: [least, most]}, "
+              "{log_normal: [median, sigma]}, {exponential: [least, mean above it]}");
+  return {};
+}
+
+}  // namespace
+
+std::map<std::string, StudyModel> read_study_models(ArtifactObject& root, const std::string& where,
+                                                    const std::string& folder) {
+  std::map<std::string, StudyModel> models;
+  const Json* given = root.find("models");
+  if (given == nullptr || !given->is_object() || given->empty()) {
+    root.refuse("models", "a map from names to models");
+    return models;
+  }
+  for (auto& [name, json] : root.object("models", true).members()) {
+    const Json& value = given->at(name);
+    if (value.is_object() && value.contains("modules")) {
+      models[name] = read_modules(name, json);
+    } else if (value.is_object()) {
+      models[name].graph = parse_graph_of_model(value.dump(), str(where, " models.", name));
+      models[name].graph.name = name;
+    } else if (value.is_string()) {
+      models[name].graph = read_path(value.get<std::string>(), folder);
+    } else {
+      root.refuse("models", "for each name a path, the keys of a config.json, or `modules`");
+    }
+  }
+  return models;
+}
+
+StudyData read_study_data(ArtifactObject& setting) {
+  StudyData data;
+  const Json* value = setting.find("data");
+  if (value == nullptr) return data;
+  if (value->is_string()) {
+    if (*value != "reference") setting.refuse("data", "reference, or an object with classes");
+    return data;
+  }
+  ArtifactObject json = setting.object("data", true);
+  data.most_tokens = json.whole("most_tokens", 0, {0, 1 << 24});
+  for (ArtifactObject& item : json.items("classes")) {
+    SampleClass& sample = data.classes.emplace_back();
+    sample.weight = item.number("weight", 1.0, 1e-9, 1e12);
+    sample.items = read_draw(item, "items", std::nullopt);
+    sample.patches = read_draw(item, "patches", std::nullopt);
+    sample.patches_per_token = item.number("patches_per_token", 1.0, 1e-3, 1e6);
+    sample.text = read_draw(item, "text", Draw{});
+    item.refuse_unknown();
+  }
+  if (data.classes.empty()) json.refuse("classes", "a list of one class of samples at least");
+  json.refuse_unknown();
+  return data;
+}
+
+}  // namespace tributary::config

@@ -1,0 +1,126 @@
+#include "plan/baseline/sharing_of_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/error.h"
+#include "plan/cost/collective_cost.h"
+#include "plan/cost/module_cost.h"
+
+namespace tributary::plan {
+namespace {
+
+PassShape pass_of(std::int64_t tokens, std::int64_t samples) {
+  const auto length = static_cast<double>(tokens);
+  const auto count = static_cast<double>(samples);
+  return {
+      .tokens = length * count, .squared_tokens = length * length * count, .sequences = samples};
+}
+
+/// A part of a device as a device of its own.
+config::Cluster cut_device(config::Cluster cluster, double share) {
+  cluster.device.matrix_flops_per_s *= share;
+  cluster.device.matrix_ramp_flops *= share;
+  cluster.device.memory_bytes_per_s *= share;
+  return cluster;
+}
+
+ModuleExecution execution_of(const config::ModuleGraph& model, std::size_t module,
+                             std::int64_t devices) {
+  const std::string& name = model.modules[module].name;
+  const bool is_fed = std::any_of(model.edges.begin(), model.edges.end(),
+                                  [&](const config::ModuleEdge& edge) { return edge.to == name; });
+  return {.placement = {.optimizer_shards = devices},
+          .recompute = config::RecomputePlan::kNone,
+          .trains = true,
+          .upstream_trains = is_fed};
+}
+
+Nanoseconds module_time(const config::ModuleGraph& model, std::size_t module,
+                        const config::Cluster& cluster, const config::Cluster& part,
+                        const SharingSetting& setting, std::int64_t devices) {
+  const std::int64_t samples = (setting.global_samples + devices - 1) / devices;
+  const ModuleCost cost =
+      module_cost(part, model.modules[module], pass_of(setting.tokens[module], samples),
+                  execution_of(model, module, devices));
+  Nanoseconds exposed;
+  if (devices > 1) {
+    const Nanoseconds reduction =
+        collective_cost(cluster, config::CollectiveOp::kAllReduce,
+                        group_of(devices, 1, cluster.devices_per_node()), cost.gradients)
+            .time;
+    exposed = std::max(Nanoseconds{}, reduction - cost.backward);
+  }
+  // Two bytes a parameter; the optimizer's work is shared as its state is.
+  const double parameters =
+      static_cast<double>(cost.parameters.count) / 2 / static_cast<double>(devices);
+  return cost.time() + exposed + optimizer_time(part.device, parameters);
+}
+
+void check_setting(const config::ModuleGraph& model, const SharingSetting& setting) {
+  TRIB_REQUIRE(
+      setting.devices >= 1 && std::has_single_bit(static_cast<std::uint64_t>(setting.devices)) &&
+          setting.devices <= kMostSharingDevices,
+      .what = "plan: value cannot be used", .where = "devices", .found = str(setting.devices),
+      .expected = str("1, 2, 4, ... ", kMostSharingDevices));
+  TRIB_REQUIRE(setting.units >= 1 && setting.units <= kMostShareUnits,
+               .what = "plan: value cannot be used", .where = "share units",
+               .found = str(setting.units), .expected = str("1 to ", kMostShareUnits));
+  TRIB_REQUIRE(setting.tokens.size() == model.modules.size(),
+               .what = "plan: tokens are not given for each module",
+               .found = str(setting.tokens.size()), .expected = str(model.modules.size()));
+  TRIB_REQUIRE(setting.global_samples >= 1, .what = "plan: value cannot be used",
+               .where = "global_samples", .found = str(setting.global_samples),
+               .expected = "1 or more");
+}
+
+}  // namespace
+
+SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::Cluster& cluster,
+                                const SharingSetting& setting) {
+  check_setting(model, setting);
+  SharingProblem problem;
+  problem.devices = setting.devices;
+  problem.units = setting.units;
+  std::vector<config::Cluster> parts;
+  for (std::int64_t unit = 1; unit <= setting.units; ++unit)
+    parts.push_back(cut_device(cluster, double(unit) / double(setting.units)));
+  for (std::size_t module = 0; module < model.modules.size(); ++module) {
+    SharedModule shared{.name = model.modules[module].name};
+    for (const config::ModuleEdge& edge : model.edges) {
+      if (edge.to != shared.name) continue;
+      const auto before = std::find_if(model.modules.begin(), model.modules.end(),
+                                       [&](const auto& node) { return node.name == edge.from; }) -
+                          model.modules.begin();
+      TRIB_REQUIRE(before < static_cast<std::ptrdiff_t>(module),
+                   .what = "plan: module stands before one that it depends on",
+                   .where = str("model ", model.name), .found = shared.name,
+                   .expected = str("after ", edge.from));
+      shared.after.push_back(static_cast<std::int32_t>(before));
+    }
+    for (std::int64_t devices = 1; devices <= setting.devices; devices *= 2) {
+      for (const config::Cluster& part : parts)
+        shared.times.push_back(module_time(model, module, cluster, part, setting, devices));
+    }
+    shared.bandwidth.assign(static_cast<std::size_t>(setting.units), 0.0);
+    problem.modules.push_back(std::move(shared));
+  }
+  check_problem(problem);
+  return problem;
+}
+
+double sharing_flops(const config::ModuleGraph& model, const config::Cluster& cluster,
+                     const SharingSetting& setting) {
+  check_setting(model, setting);
+  double flops = 0;
+  for (std::size_t module = 0; module < model.modules.size(); ++module) {
+    flops += module_cost(cluster, model.modules[module],
+                         pass_of(setting.tokens[module], setting.global_samples),
+                         execution_of(model, module, 1))
+                 .flops;
+  }
+  return flops;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,220 @@
+#include "plan/compare/compare.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/error.h"
+#include "core/stopwatch.h"
+#include "plan/baseline/pipeline_baselines.h"
+#include "plan/baseline/problem_of_model.h"
+#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing_of_model.h"
+#include "plan/compare/judge_figures.h"
+#include "plan/shapes/draw_classes.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::StudyKind;
+using config::StudySetting;
+
+constexpr std::int64_t kQuickSamples = 64;
+constexpr std::int64_t kQuickDevices = 16;
+
+double seconds_of(Nanoseconds time) { return 1e-9 * static_cast<double>(time.count); }
+
+bool is_listed(const config::Study& study, std::string_view method) {
+  return study.methods.empty() ||
+         std::find(study.methods.begin(), study.methods.end(), method) != study.methods.end();
+}
+
+SettingResult describe(const StudySetting& setting) {
+  return {.name = setting.name,
+          .model = setting.model.name,
+          .cluster = setting.cluster.name,
+          .devices = setting.devices,
+          .global_samples = setting.global_samples};
+}
+
+double mfu_of(double flops, double step_s, const StudySetting& setting) {
+  return flops / (step_s * static_cast<double>(setting.devices) *
+                  setting.cluster.device.matrix_flops_per_s);
+}
+
+class Runner {
+ public:
+  Runner(const config::Study& study, const CompareOptions& options)
+      : study_(study), options_(options) {}
+
+  [[nodiscard]] SettingResult run(const StudySetting& setting) const {
+    return study_.kind == StudyKind::kPipeline ? run_pipeline(setting) : run_sharing(setting);
+  }
+
+ private:
+  [[nodiscard]] SettingResult run_pipeline(const StudySetting& setting) const {
+    SettingResult result = describe(setting);
+    const std::vector<Recomputed> problems = problems_of(setting);
+    const Problem3d& costs = problems.front().problem.costs;
+    result.tokens_per_sample = costs.backbone.sample_shape;
+    result.items_per_sample = costs.encoder.sample_shape;
+    for (const PipelineBaseline& baseline : pipeline_baselines()) {
+      if (!is_listed(study_, baseline.name)) continue;
+      if (options_.on_search) options_.on_search(setting.name, baseline.name);
+      result.methods.push_back(solve(setting, baseline, problems));
+    }
+    return result;
+  }
+
+  /// Tables of a setting with a level of recompute.
+  struct Recomputed {
+    std::string name;  // as plans say it; empty: the study sets it
+    TrainingProblem problem;
+  };
+
+  static std::vector<Recomputed> problems_of(const StudySetting& setting) {
+    ModelSetting model{.devices = setting.devices,
+                       .batches = {},
+                       .frozen = setting.frozen,
+                       .memory = setting.memory};
+    model.capacity_tokens = static_cast<double>(setting.capacity_tokens);
+    for (std::int64_t batch = 0; batch < setting.batches; ++batch)
+      model.batches.push_back(draw_samples(setting.data, static_cast<std::uint64_t>(setting.seed),
+                                           static_cast<std::uint64_t>(batch),
+                                           setting.global_samples));
+    std::vector<Recomputed> problems;
+    const auto add = [&](const std::string& name, config::RecomputePlan level) {
+      model.recompute = level;
+      problems.push_back({name, problem_of_model(setting.model, setting.cluster, model)});
+    };
+    if (setting.recompute) {
+      add("", *setting.recompute);
+    } else {
+      add(", nothing recomputed", config::RecomputePlan::kNone);
+      add(", layers recomputed", config::RecomputePlan::kFull);
+    }
+    return problems;
+  }
+
+  /// The level of recompute under which the method's best plan is the fastest; the first of equals.
+  static MethodResult solve(const StudySetting& setting, const PipelineBaseline& baseline,
+                            const std::vector<Recomputed>& problems) {
+    MethodResult method{.method = std::string(baseline.name),
+                        .source = std::string(baseline.source)};
+    const Stopwatch watch;
+    std::int64_t evaluations = 0;
+    for (const auto& [name, problem] : problems) {
+      const PipelineAnswer answer = baseline.solve(problem);
+      evaluations += answer.certificate.evaluations;
+      const bool has_plan = answer.certificate.status != Status::kInfeasible;
+      const double step_s = seconds_of(answer.certificate.value);
+      if (method.step_s > 0 && (!has_plan || step_s >= method.step_s)) continue;
+      method.certificate = answer.certificate;
+      if (!has_plan) continue;
+      method.plan = answer.plan + name;
+      method.step_s = step_s;
+      const Problem3d& costs = problem.costs;
+      method.mfu = mfu_of(static_cast<double>(setting.global_samples) *
+                              (costs.encoder.sample_flops + costs.backbone.sample_flops),
+                          step_s, setting);
+      method.idle_share = std::max(0.0, 1 - answer.busy_share);
+    }
+    method.certificate.evaluations = evaluations;
+    method.milliseconds = 1e3 * watch.seconds();
+    return method;
+  }
+
+  [[nodiscard]] SettingResult run_sharing(const StudySetting& setting) const {
+    SettingResult result = describe(setting);
+    const SharingSetting sharing{.devices = setting.devices,
+                                 .global_samples = setting.global_samples,
+                                 .tokens = setting.module_tokens,
+                                 .units = setting.share_units};
+    const SharingProblem problem = sharing_of_model(setting.model, setting.cluster, sharing);
+    const double flops = sharing_flops(setting.model, setting.cluster, sharing);
+    for (const std::int64_t tokens : setting.module_tokens)
+      result.tokens_per_sample += static_cast<double>(tokens);
+    result.items_per_sample = static_cast<double>(problem.modules.size());
+    for (const SharingBaseline& baseline : sharing_baselines()) {
+      if (!is_listed(study_, baseline.name)) continue;
+      if (options_.on_search) options_.on_search(setting.name, baseline.name);
+      const Stopwatch watch;
+      const SharingAnswer answer = baseline.solve(problem);
+      MethodResult method{.method = std::string(baseline.name),
+                          .source = std::string(baseline.source),
+                          .certificate = answer.certificate};
+      method.milliseconds = 1e3 * watch.seconds();
+      if (answer.certificate.status != Status::kInfeasible) {
+        method.step_s = seconds_of(answer.certificate.value);
+        method.mfu = mfu_of(flops, method.step_s, setting);
+        method.plan = describe_waves(problem, answer);
+      }
+      result.methods.push_back(std::move(method));
+    }
+    return result;
+  }
+
+  static std::string describe_waves(const SharingProblem& problem, const SharingAnswer& answer) {
+    std::string text;
+    for (const BaselineWave& wave : answer.waves) {
+      std::string modules;
+      for (const auto& [module, devices] : wave.devices)
+        modules += str(modules.empty() ? "" : " + ", problem.modules[module].name, " on ", devices);
+      text += str(text.empty() ? "" : "; ", modules);
+    }
+    return text;
+  }
+
+  const config::Study& study_;
+  const CompareOptions& options_;
+};
+
+StudySetting shorten(StudySetting setting) {
+  setting.batches = 1;
+  setting.global_samples = std::min(setting.global_samples, kQuickSamples);
+  setting.devices = std::min(setting.devices, kQuickDevices);
+  return setting;
+}
+
+void check_methods(const config::Study& study) {
+  const std::vector<std::string> known = study_methods(study.kind);
+  std::string all;
+  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+  for (const std::string& name : study.methods) {
+    TRIB_REQUIRE(std::find(known.begin(), known.end(), name) != known.end(),
+                 .what = "plan: unknown method", .where = str("study ", study.name, " methods"),
+                 .found = name, .expected = str("one of ", all));
+  }
+}
+
+}  // namespace
+
+const MethodResult* SettingResult::find(std::string_view method) const {
+  const auto found = std::find_if(methods.begin(), methods.end(),
+                                  [&](const MethodResult& each) { return each.method == method; });
+  return found == methods.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> study_methods(StudyKind kind) {
+  std::vector<std::string> names;
+  if (kind == StudyKind::kPipeline) {
+    for (const PipelineBaseline& each : pipeline_baselines()) names.emplace_back(each.name);
+  } else {
+    for (const SharingBaseline& each : sharing_baselines()) names.emplace_back(each.name);
+  }
+  return names;
+}
+
+Comparison compare(const config::Study& study, const CompareOptions& options) {
+  check_methods(study);
+  Comparison comparison{
+      .name = study.name, .source = study.source, .notes = study.notes, .against = study.against};
+  const Runner runner(study, options);
+  for (const StudySetting& setting : study.settings) {
+    comparison.settings.push_back(runner.run(options.quick ? shorten(setting) : setting));
+    if (options.quick) break;
+  }
+  judge_figures(study, comparison);
+  return comparison;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/study.h"
+#include "plan/certificate.h"
+
+namespace tributary::plan {
+
+/// What one method reaches in one setting with the best plan of its own space.
+struct MethodResult {
+  std::string method = {};
+  std::string source = {};
+  Certificate certificate = {};  // of the mean step
+  std::string plan = {};
+  double step_s = 0;                      // 0: no plan
+  double mfu = 0;                         // model FLOPs over those of the devices at their peak
+  std::optional<double> idle_share = {};  // of the devices' time
+  double milliseconds = 0;                // of the search
+};
+
+struct SettingResult {
+  std::string name = {};
+  std::string model = {};
+  std::string cluster = {};
+  std::int64_t devices = 1;
+  std::int64_t global_samples = 1;
+  double tokens_per_sample = 0;
+  double items_per_sample = 0;
+  std::vector<MethodResult> methods = {};
+
+  [[nodiscard]] const MethodResult* find(std::string_view method) const;
+};
+
+/// A published figure beside what is found here.
+struct FigureResult {
+  config::PublishedFigure figure = {};
+  std::optional<double> found = {};  // none: a method has no plan
+  double deviation = 0;              // found / published - 1; 0 inside of a range
+};
+
+struct OrderResult {
+  config::PublishedOrder order = {};
+  std::vector<double> step_s = {};  // [methods]
+  bool holds = false;               // within a thousandth
+};
+
+struct Comparison {
+  std::string name = {};
+  std::string source = {};
+  std::string notes = {};
+  std::string against = {};
+  std::vector<SettingResult> settings = {};
+  std::vector<FigureResult> figures = {};
+  std::vector<OrderResult> orders = {};
+};
+
+struct CompareOptions {
+  bool quick = false;  // the first setting alone, one batch, at most 64 samples and 16 devices
+  /// Called before each search.
+  std::function<void(const std::string& setting, std::string_view method)> on_search = {};
+};
+
+/// The names that studies of a kind may list.
+[[nodiscard]] std::vector<std::string> study_methods(config::StudyKind kind);
+
+/// Gives every method of a study its best plan in every setting.
+///
+/// errors: Fault::kInput naming a method that is not in the lists of baselines, and as
+///         problem_of_model and sharing_of_model
+[[nodiscard]] Comparison compare(const config::Study& study, const CompareOptions& options = {});
+
+/// Published figures whose deviation is known and at most `tolerance`, and all with a known one.
+struct FigureCount {
+  std::int64_t within = 0;
+  std::int64_t all = 0;
+};
+[[nodiscard]] FigureCount count_within(const Comparison& comparison, double tolerance);
+
+}  // namespace tributary::plan

@@ -1,0 +1,117 @@
+#include "plan/compare/judge_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tributary::plan {
+namespace {
+
+using config::FigureQuantity;
+using config::PublishedFigure;
+
+/// A method in a setting, with what ratios need of both.
+struct Place {
+  const SettingResult* setting = nullptr;
+  const MethodResult* method = nullptr;
+  double run_samples = 0;
+
+  [[nodiscard]] bool has_plan() const { return method != nullptr && method->step_s > 0; }
+  [[nodiscard]] double samples_per_second() const {
+    return static_cast<double>(setting->global_samples) / method->step_s;
+  }
+  /// Idle device seconds of a sample.
+  [[nodiscard]] double idle() const {
+    return *method->idle_share * static_cast<double>(setting->devices) / samples_per_second();
+  }
+};
+
+Place find_place(const config::Study& study, const Comparison& comparison,
+                 const std::string& setting, const std::string& method) {
+  Place place;
+  for (const SettingResult& each : comparison.settings)
+    if (each.name == setting) place.setting = &each;
+  if (place.setting == nullptr) return place;
+  place.method = place.setting->find(method);
+  for (const config::StudySetting& each : study.settings)
+    if (each.name == setting) place.run_samples = static_cast<double>(each.run_samples);
+  return place;
+}
+
+std::optional<double> find_value(const PublishedFigure& figure, const Place& place,
+                                 const Place& against) {
+  if (!place.has_plan()) return std::nullopt;
+  switch (figure.quantity) {
+    case FigureQuantity::kMfu:
+      return place.method->mfu;
+    case FigureQuantity::kHours:
+      if (place.run_samples == 0) return std::nullopt;
+      return place.run_samples / place.samples_per_second() / 3600;
+    default:
+      break;
+  }
+  if (!against.has_plan()) return std::nullopt;
+  if (figure.quantity == FigureQuantity::kSpeedup)
+    return place.samples_per_second() / against.samples_per_second();
+  if (figure.quantity == FigureQuantity::kMfuGap) return against.method->mfu - place.method->mfu;
+  if (!place.method->idle_share || !against.method->idle_share || against.idle() <= 0)
+    return std::nullopt;
+  return 1 - place.idle() / against.idle();
+}
+
+double deviation_of(const PublishedFigure& figure, double found) {
+  const double nearest = std::clamp(found, figure.least, figure.most);
+  return nearest == 0 ? found : found / nearest - 1;
+}
+
+FigureResult judge(const PublishedFigure& figure, const config::Study& study,
+                   const Comparison& comparison) {
+  const Place place = find_place(study, comparison, figure.setting, figure.method);
+  const Place against = find_place(
+      study, comparison, figure.against_setting.empty() ? figure.setting : figure.against_setting,
+      figure.against.empty() ? figure.method : figure.against);
+  FigureResult result{.figure = figure, .found = find_value(figure, place, against)};
+  if (result.found) result.deviation = deviation_of(figure, *result.found);
+  return result;
+}
+
+OrderResult judge(const config::PublishedOrder& order, const config::Study& study,
+                  const Comparison& comparison) {
+  OrderResult result{.order = order, .step_s = {}, .holds = true};
+  for (const std::string& method : order.methods) {
+    const Place place = find_place(study, comparison, order.setting, method);
+    result.step_s.push_back(place.has_plan() ? place.method->step_s : 0.0);
+    result.holds = result.holds && place.has_plan();
+  }
+  constexpr double kEqual = 1.001;
+  for (std::size_t i = 1; i < result.step_s.size(); ++i)
+    result.holds = result.holds && result.step_s[i - 1] <= kEqual * result.step_s[i];
+  return result;
+}
+
+}  // namespace
+
+void judge_figures(const config::Study& study, Comparison& comparison) {
+  const auto has_setting = [&](const std::string& name) {
+    return name.empty() ||
+           std::any_of(comparison.settings.begin(), comparison.settings.end(),
+                       [&](const SettingResult& each) { return each.name == name; });
+  };
+  for (const PublishedFigure& figure : study.figures) {
+    if (has_setting(figure.setting) && has_setting(figure.against_setting))
+      comparison.figures.push_back(judge(figure, study, comparison));
+  }
+  for (const config::PublishedOrder& order : study.orders) {
+    if (has_setting(order.setting)) comparison.orders.push_back(judge(order, study, comparison));
+  }
+}
+
+FigureCount count_within(const Comparison& comparison, double tolerance) {
+  FigureCount count;
+  for (const FigureResult& figure : comparison.figures) {
+    ++count.all;
+    if (figure.found && std::abs(figure.deviation) <= tolerance) ++count.within;
+  }
+  return count;
+}
+
+}  // namespace tributary::plan

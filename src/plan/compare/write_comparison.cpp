@@ -1,0 +1,90 @@
+#include "plan/compare/write_comparison.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tributary::plan {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+template <class Number>
+OrderedJson or_null(const std::optional<Number>& number) {
+  return number ? OrderedJson(*number) : OrderedJson(nullptr);
+}
+
+OrderedJson to_json(const MethodResult& method) {
+  return {{"method", method.method},
+          {"source", method.source},
+          {"status", name_of(method.certificate.status)},
+          {"limit", method.certificate.limit},
+          {"step_s", method.step_s},
+          {"lower_bound_s", 1e-9 * static_cast<double>(method.certificate.lower_bound.count)},
+          {"mfu", method.mfu},
+          {"idle_share", or_null(method.idle_share)},
+          {"plan", method.plan},
+          {"evaluations", method.certificate.evaluations},
+          {"milliseconds", method.milliseconds}};
+}
+
+OrderedJson to_json(const SettingResult& setting) {
+  OrderedJson methods = OrderedJson::array();
+  for (const MethodResult& method : setting.methods) methods.push_back(to_json(method));
+  return {{"name", setting.name},
+          {"model", setting.model},
+          {"cluster", setting.cluster},
+          {"devices", setting.devices},
+          {"global_samples", setting.global_samples},
+          {"tokens_per_sample", setting.tokens_per_sample},
+          {"items_per_sample", setting.items_per_sample},
+          {"methods", std::move(methods)}};
+}
+
+OrderedJson to_json(const FigureResult& result) {
+  const config::PublishedFigure& figure = result.figure;
+  return {{"where", figure.where},
+          {"quantity", name_of(figure.quantity)},
+          {"setting", figure.setting},
+          {"method", figure.method},
+          {"against", figure.against},
+          {"against_setting", figure.against_setting},
+          {"published", {figure.least, figure.most}},
+          {"found", or_null(result.found)},
+          {"deviation", result.found ? OrderedJson(result.deviation) : OrderedJson(nullptr)}};
+}
+
+}  // namespace
+
+std::string_view name_of(config::FigureQuantity quantity) {
+  switch (quantity) {
+    case config::FigureQuantity::kSpeedup:
+      return "speedup";
+    case config::FigureQuantity::kHours:
+      return "hours";
+    case config::FigureQuantity::kMfu:
+      return "mfu";
+    case config::FigureQuantity::kMfuGap:
+      return "mfu_gap";
+    case config::FigureQuantity::kIdleReduction:
+      return "idle_reduction";
+  }
+  return "";
+}
+
+std::string write_comparison(const Comparison& comparison) {
+  OrderedJson json{{"format", kComparisonFormat},     {"name", comparison.name},
+                   {"source", comparison.source},     {"notes", comparison.notes},
+                   {"against", comparison.against},   {"settings", OrderedJson::array()},
+                   {"figures", OrderedJson::array()}, {"orders", OrderedJson::array()}};
+  for (const SettingResult& setting : comparison.settings)
+    json["settings"].push_back(to_json(setting));
+  for (const FigureResult& figure : comparison.figures) json["figures"].push_back(to_json(figure));
+  for (const OrderResult& order : comparison.orders)
+    json["orders"].push_back({{"where", order.order.where},
+                              {"setting", order.order.setting},
+                              {"methods", order.order.methods},
+                              {"step_s", order.step_s},
+                              {"holds", order.holds}});
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tributary::plan

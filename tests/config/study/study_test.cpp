@@ -1,0 +1,166 @@
+#include "config/study.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace tributary::config {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kWhere = std::string(TRIB_SOURCE_DIR) + "/configs/studies/in_memory.yaml";
+
+const char* const kPipeline = R"(
+format: tributary.study/1
+name: "a study"
+source: "a paper"
+against: dflop
+methods: [dflop, flowtrain]
+models:
+  llama: {model_type: llama, hidden_size: 64, num_attention_heads: 4, num_hidden_layers: 2,
+          intermediate_size: 128, vocab_size: 1000}
+defaults: {cluster: ../clusters/a100_8.yaml, model: llama, global_samples: 16, devices: 8}
+settings:
+  - {name: "one"}
+  - name: "two"
+    devices: 16
+    frozen: [backbone]
+    recompute: selective
+    memory_bytes: 1000000
+    run_samples: 500
+    capacity_tokens: 4096
+    data:
+      most_tokens: 900
+      classes:
+        - {weight: 2, items: {uniform: [1, 4]}, patches: 100, patches_per_token: 4, text: {log_normal: [50, 0.5]}}
+        - {items: {exponential: [2, 2.2]}, patches: {log_uniform: [10, 20]}}
+figures:
+  - {where: "table 1", setting: "one", method: dflop, against: flowtrain, value: 1.5}
+  - {quantity: hours, setting: "two", method: dflop, value: [2, 3]}
+orders:
+  - {setting: "one", methods: [dflop, flowtrain]}
+)";
+
+const char* const kSharing = R"(
+format: tributary.study/1
+name: "sharing"
+kind: sharing
+models:
+  tri:
+    modules:
+      - {name: vision, layers: 2, width: 128, tokens: 64}
+      - {name: text, layers: 1, width: 64, heads: 2, vocab: 100, tokens: 32}
+      - {name: head, layers: 1, width: 64, tokens: 8, after: [vision, text]}
+settings:
+  - {name: "four", model: tri, cluster: ../clusters/h100_8.yaml, devices: 4, global_samples: 8, share_units: 5}
+)";
+
+std::string message_of(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  try {
+    (void)parse_study(text, kWhere);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::kInput);
+    return error.what();
+  }
+  return "read";
+}
+
+TEST(Study, ReadsSettingsOverDefaults) {
+  const Study study = parse_study(kPipeline, kWhere);
+  EXPECT_EQ(study.kind, StudyKind::kPipeline);
+  EXPECT_THAT(study.methods, ElementsAre("dflop", "flowtrain"));
+  ASSERT_EQ(study.settings.size(), 2U);
+  const StudySetting& one = study.settings[0];
+  EXPECT_EQ(one.devices, 8);
+  EXPECT_EQ(one.model.name, "llama");
+  EXPECT_EQ(one.cluster.device.name, "A100-80 SXM");
+  EXPECT_FALSE(one.recompute.has_value());
+  EXPECT_FALSE(one.memory.has_value());
+  EXPECT_TRUE(one.data.classes.empty());
+  const StudySetting& two = study.settings[1];
+  EXPECT_EQ(two.devices, 16);
+  EXPECT_EQ(two.recompute, RecomputePlan::kSelective);
+  EXPECT_EQ(two.memory, Bytes{1'000'000});
+  EXPECT_THAT(two.frozen, ElementsAre("backbone"));
+  EXPECT_EQ(two.data.most_tokens, 900);
+  ASSERT_EQ(two.data.classes.size(), 2U);
+  EXPECT_EQ(two.data.classes[0].items, (Draw{DrawKind::kUniform, 1, 4}));
+  EXPECT_EQ(two.data.classes[0].patches, (Draw{DrawKind::kConstant, 100, 0}));
+  EXPECT_EQ(two.data.classes[1].weight, 1);
+  EXPECT_EQ(two.data.classes[1].text, Draw{});
+  EXPECT_EQ(study.figures[0].least, 1.5);
+  EXPECT_EQ(study.figures[1].most, 3);
+  EXPECT_EQ(study.figures[1].quantity, FigureQuantity::kHours);
+}
+
+TEST(Study, ReadsGraphsOfModules) {
+  const Study study = parse_study(kSharing, kWhere);
+  const StudySetting& setting = study.settings.at(0);
+  EXPECT_THAT(setting.module_tokens, ElementsAre(64, 32, 8));
+  EXPECT_EQ(setting.share_units, 5);
+  EXPECT_EQ(setting.model.modules[0].layers[0].shape.heads, 2);
+  EXPECT_EQ(setting.model.modules[1].layers.size(), 3U);  // embedding, blocks, head
+  EXPECT_EQ(setting.model.edges.size(), 2U);
+}
+
+TEST(Study, NamesTheKeyOfEveryFault) {
+  const auto message = [](const std::string& from, const std::string& to) {
+    return message_of(kPipeline, from, to);
+  };
+  EXPECT_THAT(message("tributary.study/1", "tributary.plan/1"),
+              HasSubstr("not a study of this version"));
+  EXPECT_THAT(
+      message("global_samples: 16", "global_sample: 16"),
+      AllOf(HasSubstr("settings.0.global_samples"), HasSubstr("did you mean global_samples?")));
+  EXPECT_THAT(message("devices: 16", "devices: 0"), HasSubstr("settings.1.devices; found: 0"));
+  EXPECT_THAT(message("model: llama,", "model: lama,"),
+              HasSubstr("settings.0.model; found: \"lama\""));
+  EXPECT_THAT(message("frozen: [backbone]", "frozen: [vision]"), HasSubstr("settings.1.frozen"));
+  EXPECT_THAT(message("recompute: selective", "recompute: some"),
+              HasSubstr("one of none selective full"));
+  EXPECT_THAT(message("{uniform: [1, 4]}", "{uniform: [4, 1]}"),
+              HasSubstr("settings.1.data.classes.0.items"));
+  EXPECT_THAT(message("{log_uniform: [10, 20]}", "{gauss: [10, 20]}"),
+              HasSubstr("settings.1.data.classes.1.patches"));
+  EXPECT_THAT(message("value: [2, 3]", "value: [3, 2]"), HasSubstr("figures.1.value"));
+  EXPECT_THAT(message("against: flowtrain,", ""), HasSubstr("figures.0.against"));
+  EXPECT_THAT(message("setting: \"one\", method: dflop,", "setting: \"three\", method: dflop,"),
+              AllOf(HasSubstr("figures.0"), HasSubstr("found: three")));
+  EXPECT_THAT(message("methods: [dflop, flowtrain]}", "methods: [dflop, fsdp]}"),
+              AllOf(HasSubstr("orders.0"), HasSubstr("found: fsdp")));
+  EXPECT_THAT(message("name: \"two\"", "name: \"one\""), HasSubstr("a name of its own"));
+  EXPECT_THAT(message("../clusters/a100_8.yaml", "../clusters/none.yaml"),
+              AllOf(HasSubstr("cannot be read"), HasSubstr("none.yaml")));
+  EXPECT_THAT(message("hidden_size: 64", "hidden_size: -1"),
+              AllOf(HasSubstr("models.llama"), HasSubstr("hidden_size")));
+  const auto sharing = [](const std::string& from, const std::string& to) {
+    return message_of(kSharing, from, to);
+  };
+  EXPECT_THAT(sharing("after: [vision, text]", "after: [audio]"),
+              HasSubstr("models.tri.modules.2.after"));
+  EXPECT_THAT(sharing("name: text", "name: vision"), HasSubstr("models.tri.modules.1.name"));
+  EXPECT_THAT(sharing("share_units: 5", "share_units: 17"), HasSubstr("settings.0.share_units"));
+}
+
+TEST(Study, ListsAllFaultsAtOnce) {
+  std::string text = kPipeline;
+  text.replace(text.find("devices: 16"), 11, "devices: -1");
+  text.replace(text.find("memory_bytes: 1000000"), 21, "memory_bytes: many");
+  try {
+    (void)parse_study(text, kWhere);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("settings.1.devices"), HasSubstr("settings.1.memory_bytes")));
+  }
+}
+
+}  // namespace
+}  // namespace tributary::config

@@ -1,0 +1,119 @@
+#include "plan/baseline/sharing_of_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "plan/baseline/sharing_baselines.h"
+#include "plan/cost/collective_cost.h"
+#include "plan/cost/module_cost.h"
+#include "tests/plan/simulate/plan_case.h"
+
+namespace tributary::plan {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+config::ModuleGraph three_modules() {
+  const auto module = [](const char* name, std::int64_t layers, std::int64_t width) {
+    const config::LayerShape block{.width = width,
+                                   .heads = width / 64,
+                                   .kv_heads = width / 64,
+                                   .head_width = 64,
+                                   .mlp_width = 4 * width,
+                                   .mlp_matrices = 2};
+    return config::ModuleNode{.name = name, .layers = {{.shape = block, .layers = layers}}};
+  };
+  return {.name = "three",
+          .modules = {module("vision", 4, 1024), module("text", 2, 512), module("all", 6, 1024)},
+          .edges = {{"vision", "all"}, {"text", "all"}}};
+}
+
+SharingSetting setting_of(std::int64_t devices) {
+  return {.devices = devices, .global_samples = 16, .tokens = {512, 256, 768}};
+}
+
+TEST(SharingOfModel, WholeDevicesTakeTheTimeOfTheirParts) {
+  const config::Cluster cluster = small_cluster(8);
+  const config::ModuleGraph model = three_modules();
+  const SharingProblem problem = sharing_of_model(model, cluster, setting_of(8));
+  ASSERT_EQ(problem.modules.size(), 3U);
+  EXPECT_EQ(problem.widths(), 4);
+  EXPECT_THAT(problem.modules[2].after, testing::ElementsAre(0, 1));
+  // Two samples on each of eight devices: compute, what backward does not hide, the optimizer.
+  const ModuleCost cost =
+      module_cost(cluster, model.modules[2],
+                  {.tokens = 2 * 768, .squared_tokens = 2.0 * 768 * 768, .sequences = 2},
+                  {.placement = {.optimizer_shards = 8},
+                   .recompute = config::RecomputePlan::kNone,
+                   .upstream_trains = true});
+  const Nanoseconds reduction =
+      collective_cost(cluster, config::CollectiveOp::kAllReduce, group_of(8, 1, 4), cost.gradients)
+          .time;
+  const Nanoseconds expected = cost.time() + std::max(Nanoseconds{}, reduction - cost.backward) +
+                               optimizer_time(cluster.device, double(cost.parameters.count) / 16);
+  EXPECT_EQ(problem.time(2, 3, problem.units), expected);
+}
+
+TEST(SharingOfModel, PartsOfADeviceAreSlowerButNeverMoreThanTheirShare) {
+  const SharingProblem problem = sharing_of_model(three_modules(), small_cluster(8), setting_of(1));
+  for (std::int64_t module = 0; module < 3; ++module) {
+    const double whole = double(problem.time(module, 0, 10).count);
+    for (std::int64_t share = 1; share < 10; ++share) {
+      const double part = double(problem.time(module, 0, share).count);
+      EXPECT_GT(part, double(problem.time(module, 0, share + 1).count));
+      // Host time and the ramp of small products are not divided.
+      EXPECT_LE(part, whole * 10 / double(share) * 1.001);
+    }
+  }
+}
+
+TEST(SharingOfModel, ServesEveryMethod) {
+  const SharingProblem problem = sharing_of_model(three_modules(), small_cluster(8), setting_of(8));
+  Nanoseconds exact;
+  for (const SharingBaseline& baseline : sharing_baselines()) {
+    const SharingAnswer answer = baseline.solve(problem);
+    EXPECT_NE(answer.certificate.status, Status::kInfeasible) << baseline.name;
+    if (baseline.name == "exact") exact = answer.certificate.value;
+  }
+  EXPECT_GT(exact.count, 0);
+  EXPECT_LE(exact, solve_mosaic(problem).certificate.value);
+  EXPECT_LE(exact, solve_temporal(problem).certificate.value);
+}
+
+TEST(SharingOfModel, CountsModelFlops) {
+  // Forward and both gradients; attention over the full square halved by causality, three passes.
+  const config::ModuleGraph model = three_modules();
+  double expected = 0;
+  const double tokens[] = {512, 256, 768};
+  for (std::size_t module = 0; module < 3; ++module) {
+    const config::LayerRun& run = model.modules[module].layers[0];
+    const LayerFlops flops =
+        count_layer_flops(run.shape, {.tokens = 16 * tokens[module],
+                                      .squared_tokens = 16 * tokens[module] * tokens[module],
+                                      .sequences = 16});
+    // The first block too differentiates its products, for the norms in front of them.
+    expected += static_cast<double>(run.layers) * 3 * (flops.linear + flops.attention / 2);
+  }
+  EXPECT_NEAR(sharing_flops(model, small_cluster(8), setting_of(8)), expected, 1e-6 * expected);
+}
+
+TEST(SharingOfModel, NamesWhatCannotBeUsed) {
+  const auto refuses = [](auto change, const char* words) {
+    config::ModuleGraph model = three_modules();
+    SharingSetting setting = setting_of(8);
+    change(model, setting);
+    EXPECT_THAT([&] { (void)sharing_of_model(model, small_cluster(8), setting); },
+                ThrowsMessage<Error>(HasSubstr(words)));
+  };
+  refuses([](auto&, SharingSetting& s) { s.devices = 6; }, "where: devices; found: 6");
+  refuses([](auto&, SharingSetting& s) { s.units = 17; }, "where: share units; found: 17");
+  refuses([](auto&, SharingSetting& s) { s.tokens.pop_back(); }, "found: 2; expected: 3");
+  refuses([](auto&, SharingSetting& s) { s.global_samples = 0; }, "where: global_samples");
+  refuses([](config::ModuleGraph& m, auto&) { std::swap(m.modules[0], m.modules[2]); },
+          "stands before one that it depends on");
+}
+
+}  // namespace
+}  // namespace tributary::plan

@@ -1,0 +1,211 @@
+#include "plan/compare/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "plan/baseline/pipeline_baselines.h"
+#include "plan/baseline/problem_of_model.h"
+#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing_of_model.h"
+#include "plan/compare/judge_figures.h"
+#include "plan/compare/write_comparison.h"
+#include "plan/shapes/draw_classes.h"
+
+namespace tributary::plan {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+config::Study read(const std::string& name) {
+  return config::read_study(str(TRIB_SOURCE_DIR, "/configs/studies/", name));
+}
+
+TEST(Compare, GivesWhatTheMethodsGiveDirectly) {
+  const config::Study study = read("small.yaml");
+  const Comparison comparison = compare(study);
+  ASSERT_EQ(comparison.settings.size(), 2U);
+  for (std::size_t i = 0; i < study.settings.size(); ++i) {
+    const config::StudySetting& setting = study.settings[i];
+    ModelSetting model{.devices = setting.devices, .batches = {}, .frozen = setting.frozen};
+    for (std::uint64_t batch = 0; batch < 2; ++batch)
+      model.batches.push_back(draw_mixture(1, batch, setting.global_samples));
+    ASSERT_EQ(comparison.settings[i].methods.size(), pipeline_baselines().size());
+    for (const PipelineBaseline& baseline : pipeline_baselines()) {
+      SCOPED_TRACE(str(setting.name, ": ", baseline.name));
+      double least = 1e300;
+      for (const auto level : {config::RecomputePlan::kNone, config::RecomputePlan::kFull}) {
+        model.recompute = level;
+        const TrainingProblem problem = problem_of_model(setting.model, setting.cluster, model);
+        least = std::min(least, 1e-9 * double(baseline.solve(problem).certificate.value.count));
+      }
+      const MethodResult* found = comparison.settings[i].find(baseline.name);
+      ASSERT_NE(found, nullptr);
+      EXPECT_DOUBLE_EQ(found->step_s, least);
+      EXPECT_GT(found->mfu, 0);
+      EXPECT_LT(found->mfu, 1);
+      EXPECT_FALSE(found->plan.empty());
+    }
+  }
+}
+
+TEST(Compare, GivesTheSharingMethodsDirectlyToo) {
+  const config::Study study = read("mosaic_devices.yaml");
+  const Comparison comparison = compare(study);
+  for (std::size_t i = 0; i < study.settings.size(); ++i) {
+    const config::StudySetting& setting = study.settings[i];
+    const SharingProblem problem = sharing_of_model(setting.model, setting.cluster,
+                                                    {.devices = setting.devices,
+                                                     .global_samples = setting.global_samples,
+                                                     .tokens = setting.module_tokens});
+    for (const SharingBaseline& baseline : sharing_baselines()) {
+      EXPECT_DOUBLE_EQ(comparison.settings[i].find(baseline.name)->step_s,
+                       1e-9 * double(baseline.solve(problem).certificate.value.count));
+    }
+  }
+}
+
+TEST(Compare, RunsTheMethodsOfTheStudyAlone) {
+  config::Study study = read("small.yaml");
+  study.methods = {"dflop", "fsdp"};
+  std::vector<std::string> seen;
+  const Comparison comparison =
+      compare(study, {.quick = true, .on_search = [&](const auto&, std::string_view method) {
+                        seen.emplace_back(method);
+                      }});
+  EXPECT_THAT(seen, testing::ElementsAre("fsdp", "dflop"));  // in the order of the list
+  EXPECT_EQ(comparison.settings.size(), 1U);
+  study.methods = {"dflopp"};
+  EXPECT_THAT([&] { (void)compare(study); }, ThrowsMessage<Error>(HasSubstr("found: dflopp")));
+}
+
+/// Two methods and two settings with round numbers.
+Comparison round_numbers() {
+  const auto method = [](const char* name, double step_s, double mfu, double idle) {
+    return MethodResult{
+        .method = name, .plan = "p", .step_s = step_s, .mfu = mfu, .idle_share = idle};
+  };
+  Comparison comparison;
+  comparison.settings = {
+      {.name = "a",
+       .devices = 4,
+       .global_samples = 10,
+       .methods = {method("x", 2, 0.4, 0.1), method("y", 4, 0.2, 0.4), method("z", 0, 0, 0)}},
+      {.name = "b", .devices = 8, .global_samples = 40, .methods = {method("x", 4, 0.3, 0.2)}}};
+  return comparison;
+}
+
+TEST(JudgeFigures, ComputesEveryQuantity) {
+  using enum config::FigureQuantity;
+  config::Study study;
+  study.settings.resize(2);
+  study.settings[0].name = "a";
+  study.settings[0].run_samples = 18'000;
+  study.settings[1].name = "b";
+  const auto figure = [](config::FigureQuantity quantity, const char* method, const char* against,
+                         double least, double most) {
+    return config::PublishedFigure{.quantity = quantity,
+                                   .setting = "a",
+                                   .method = method,
+                                   .against = against,
+                                   .least = least,
+                                   .most = most};
+  };
+  study.figures = {figure(kSpeedup, "x", "y", 2, 2),        // 5 a second over 2.5
+                   figure(kSpeedup, "x", "y", 2.5, 4),      // below the range
+                   figure(kHours, "x", "", 0.8, 0.8),       // 18,000 at 5 a second
+                   figure(kMfu, "y", "", 0.25, 0.25),       //
+                   figure(kMfuGap, "y", "x", 0.2, 0.2),     //
+                   figure(kIdleReduction, "x", "y", 1, 1),  // 0.1*4/5 against 0.4*4/2.5
+                   figure(kSpeedup, "x", "z", 1, 1),        // z has no plan
+                   {.setting = "b", .method = "x", .against_setting = "a", .least = 2, .most = 2}};
+  study.orders = {{.setting = "a", .methods = {"x", "y"}},
+                  {.setting = "a", .methods = {"y", "x"}},
+                  {.setting = "a", .methods = {"x", "z"}}};
+  Comparison comparison = round_numbers();
+  judge_figures(study, comparison);
+  const auto found = [&](std::size_t i) { return *comparison.figures.at(i).found; };
+  EXPECT_DOUBLE_EQ(found(0), 2);
+  EXPECT_DOUBLE_EQ(comparison.figures[0].deviation, 0);
+  EXPECT_DOUBLE_EQ(comparison.figures[1].deviation, 2 / 2.5 - 1);
+  EXPECT_DOUBLE_EQ(found(2), 1.0);
+  EXPECT_DOUBLE_EQ(comparison.figures[2].deviation, 0.25);
+  EXPECT_DOUBLE_EQ(comparison.figures[3].deviation, 0.2 / 0.25 - 1);
+  EXPECT_DOUBLE_EQ(found(4), 0.2);
+  EXPECT_DOUBLE_EQ(found(5), 1 - 0.08 / 0.64);
+  EXPECT_FALSE(comparison.figures[6].found.has_value());
+  EXPECT_DOUBLE_EQ(found(7), 2);  // 10 samples a second against 5
+  EXPECT_TRUE(comparison.orders[0].holds);
+  EXPECT_FALSE(comparison.orders[1].holds);
+  EXPECT_FALSE(comparison.orders[2].holds);
+  const FigureCount count = count_within(comparison, 0.15);
+  EXPECT_EQ(count.within, 4);  // 0, 4, 5 and 7
+  EXPECT_EQ(count.all, 8);
+}
+
+TEST(WriteComparison, HoldsWhatWasFound) {
+  const Json json = parse_json(write_comparison(round_numbers()), "test");
+  EXPECT_EQ(json.at("format"), kComparisonFormat);
+  EXPECT_EQ(json.at("settings").at(0).at("methods").at(1).at("step_s"), 4);
+  EXPECT_EQ(json.at("settings").at(1).at("devices"), 8);
+}
+
+TEST(DrawSamples, FollowsWeightsAndDistributions) {
+  config::StudyData data;
+  data.classes = {{.weight = 3,
+                   .items = {config::DrawKind::kUniform, 1, 3},
+                   .patches = {config::DrawKind::kConstant, 80, 0},
+                   .patches_per_token = 4,
+                   .text = {config::DrawKind::kLogNormal, 100, 0.5}},
+                  {.weight = 1, .text = {config::DrawKind::kConstant, 7, 0}}};
+  const std::vector<SampleSize> samples = draw_samples(data, 1, 0, 4000);
+  EXPECT_EQ(samples, draw_samples(data, 1, 0, 4000));
+  EXPECT_NE(samples, draw_samples(data, 1, 1, 4000));
+  double with_items = 0;
+  std::vector<double> text;
+  for (const SampleSize& sample : samples) {
+    EXPECT_EQ(sample.patches, 80 * sample.items);
+    if (sample.items == 0) {
+      EXPECT_EQ(sample.tokens, 7);
+      continue;
+    }
+    ++with_items;
+    EXPECT_GE(sample.items, 1);
+    EXPECT_LE(sample.items, 2);
+    text.push_back(double(sample.tokens - 20 * sample.items));
+  }
+  EXPECT_NEAR(with_items / 4000, 0.75, 0.03);
+  std::nth_element(text.begin(), text.begin() + std::ssize(text) / 2, text.end());
+  EXPECT_NEAR(text[text.size() / 2], 100, 5);
+}
+
+TEST(DrawSamples, CutsWhatIsTooLong) {
+  config::StudyData data;
+  data.most_tokens = 50;
+  data.classes = {{.items = {config::DrawKind::kConstant, 10, 0},
+                   .patches = {config::DrawKind::kConstant, 20, 0},
+                   .text = {config::DrawKind::kConstant, 15, 0}}};
+  EXPECT_EQ(draw_samples(data, 1, 0, 1).front(), (SampleSize{35, 20, 1}));
+}
+
+TEST(DrawNumber, HasTheMeansOfItsDistributions) {
+  RandomStream random(3);
+  const auto mean = [&](config::DrawKind kind, double first, double second) {
+    double sum = 0;
+    for (int i = 0; i < 20'000; ++i) sum += draw_number({kind, first, second}, random);
+    return sum / 20'000;
+  };
+  EXPECT_NEAR(mean(config::DrawKind::kUniform, 2, 6), 4, 0.05);
+  EXPECT_NEAR(mean(config::DrawKind::kExponential, 2, 3), 5, 0.1);
+  EXPECT_NEAR(mean(config::DrawKind::kLogUniform, 1, std::exp(2.0)), (std::exp(2.0) - 1) / 2, 0.05);
+  EXPECT_NEAR(mean(config::DrawKind::kLogNormal, 10, 0.5), 10 * std::exp(0.125), 0.15);
+  EXPECT_EQ(draw_number({config::DrawKind::kConstant, 4, 0}, random), 4);
+}
+
+}  // namespace
+}  // namespace tributary::plan
