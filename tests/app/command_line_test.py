@@ -32,7 +32,8 @@ class Help(unittest.TestCase):
             for line in text[text.index("Example:"):].splitlines():
                 words = line.replace(" -- ", " ").split()
                 files = [i for i, word in enumerate(words)
-                         if word.startswith("configs/") and word.endswith(".yaml")]
+                         if word.startswith("configs/") and word.endswith(".yaml")
+                         and not word.startswith(("configs/studies/", "configs/clusters/"))]
                 if not files:
                     continue
                 values = [word for word in words[files[0] + 1:] if "=" in word]

@@ -252,6 +252,14 @@ def main():
         dom = open_in_browser(browser, page, "--dump-dom")
         for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
             assert f"<code>{name}</code> is missing" in dom, f"{name} is not named as missing"
+
+        page = pathlib.Path(root) / "compare.html"
+        study = pathlib.Path(__file__).parents[2] / "configs/studies/small.yaml"
+        subprocess.run([program, "compare", str(study), "--quick", "-o", str(page)], check=True,
+                       capture_output=True)
+        dom = open_in_browser(browser, page, "--dump-dom")
+        assert dom.count('class="bar-row"') >= 20, "a bar for each method"
+        assert "megatron_uniform" in dom and "combined" in dom
     print(f"{len(CHARTS)} charts, console empty, no reference to the outside")
 
 

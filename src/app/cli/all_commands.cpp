@@ -35,6 +35,8 @@ const std::vector<Command>& all_commands() {
        declare_simulate},
       {"plan", "Find the best degrees for an encoder and a backbone, by any published method",
        declare_plan},
+      {"compare", "Set published methods side by side: models, clusters and data of a study",
+       declare_compare},
       {"report", "Draw a run as one HTML file that needs nothing else", declare_report},
   };
   return commands;

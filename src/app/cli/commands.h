@@ -11,6 +11,7 @@ Run declare_calibrate(Verb& verb);
 Run declare_checkpoint_export(Verb& verb);
 Run declare_checkpoint_inspect(Verb& verb);
 Run declare_checkpoint_verify(Verb& verb);
+Run declare_compare(Verb& verb);
 Run declare_config(Verb& verb);
 Run declare_data_inspect(Verb& verb);
 Run declare_data_make_demo(Verb& verb);

@@ -10,6 +10,7 @@
 #include "app/report/chart_data.h"
 #include "app/report/html.h"
 #include "app/report/page_assets.h"
+#include "app/report/page_frame.h"
 #include "app/report/sections.h"
 #include "app/report/trace_sections.h"
 #include "core/error.h"
@@ -17,27 +18,12 @@
 namespace tributary::app {
 namespace {
 
-// The policy makes the browser refuse every request, whatever the data of the run contains.
-constexpr const char* kHead = R"(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
-<link rel="icon" href="data:,">
-)";
-
 constexpr const char* kNavigation = R"(<nav><div class="wrap">
 <span class="brand"><svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.2" stroke-linecap="round" aria-hidden="true"><path d="M4 3c0 7 8 6 8 12v6"/><path d="M20 3c0 7-8 6-8 12"/></svg>Tributary</span>
 <span class="links"><a href="#accuracy">Accuracy</a><a href="#learning">Learning</a><a href="#speed">Speed</a><a href="#predictions">Predictions</a><a href="#incidents">Incidents</a><a href="#configuration">Configuration</a><a href="#environment">Environment</a></span>
 <button class="theme" type="button">Dark</button>
 </div></nav>
 )";
-
-std::string open_page(const std::string& name) {
-  return str(kHead, "<title>", html(name), " – Tributary</title>\n<style>\n", kPageStyle,
-             "</style>\n</head>\n<body>\n");
-}
 
 /// The steps after the first tenth, which warms up.
 MeasuredSteps measure(const RunRecord& run) {

@@ -1,0 +1,135 @@
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "app/report/compare_page.h"
+#include "app/report/html.h"
+#include "app/report/write_report.h"
+#include "core/error.h"
+#include "plan/compare/write_comparison.h"
+
+namespace tributary::app {
+namespace {
+
+using plan::Comparison;
+using plan::MethodResult;
+using plan::SettingResult;
+
+constexpr double kTolerance = 0.15;
+
+struct CompareArguments {
+  std::string study;
+  std::string output;
+  bool json = false;
+  bool quick = false;
+};
+
+std::string padded(const std::string& text, std::size_t width, bool to_the_right = false) {
+  // Characters, not bytes: continuation bytes of UTF-8 take no room.
+  std::size_t length = 0;
+  for (const char c : text) length += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
+  const std::string space(length < width ? width - length : 0, ' ');
+  return to_the_right ? space + text : text + space;
+}
+
+void print_setting(const SettingResult& setting, const std::string& against) {
+  std::cout << '\n'
+            << setting.name << ": " << setting.model << " on " << setting.devices << " devices of "
+            << setting.cluster << ", " << setting.global_samples << " samples of "
+            << show_number(setting.tokens_per_sample) << " tokens\n";
+  const MethodResult* base = setting.find(against);
+  std::size_t width = 6;
+  for (const MethodResult& method : setting.methods) width = std::max(width, method.method.size());
+  std::cout << "  " << padded("method", width) << "       step";
+  if (base != nullptr) std::cout << "    ratio";
+  std::cout << "      mfu     idle  evaluations  plan\n";
+  for (const MethodResult& method : setting.methods) {
+    std::cout << "  " << padded(method.method, width);
+    if (method.step_s <= 0) {
+      std::cout << "    no plan: " << method.certificate.limit << '\n';
+      continue;
+    }
+    std::cout << padded(show_step(method.step_s), 11, true);
+    if (base != nullptr)
+      std::cout << padded(base->step_s > 0 ? show_figure(config::FigureQuantity::kSpeedup,
+                                                         base->step_s / method.step_s)
+                                           : "–",
+                          9, true);
+    std::cout << padded(show_percent(method.mfu), 9, true)
+              << padded(method.idle_share ? show_percent(*method.idle_share) : "–", 9, true)
+              << padded(str(method.certificate.evaluations), 13, true) << "  " << method.plan
+              << '\n';
+  }
+}
+
+void print_figures(const Comparison& comparison) {
+  for (const plan::FigureResult& result : comparison.figures) {
+    std::cout << "  "
+              << (result.found && std::abs(result.deviation) <= kTolerance ? "ok  " : "off ")
+              << (result.figure.where.empty() ? "" : result.figure.where + ": ")
+              << describe_figure(result.figure) << ": published " << show_published(result.figure)
+              << ", found "
+              << (result.found ? show_figure(result.figure.quantity, *result.found) : "no plan");
+    if (result.found) std::cout << ", deviation " << show_percent(result.deviation);
+    std::cout << '\n';
+  }
+  for (const plan::OrderResult& result : comparison.orders) {
+    std::cout << "  " << (result.holds ? "ok  " : "off ")
+              << (result.order.where.empty() ? "" : result.order.where + ": ") << "order in "
+              << result.order.setting << ':';
+    for (std::size_t i = 0; i < result.step_s.size(); ++i)
+      std::cout << (i == 0 ? " " : " < ") << result.order.methods[i] << " ("
+                << (result.step_s[i] > 0 ? show_step(result.step_s[i]) : "no plan") << ')';
+    std::cout << '\n';
+  }
+}
+
+void print_as_text(const Comparison& comparison) {
+  std::cout << comparison.name << '\n';
+  if (!comparison.source.empty()) std::cout << "source: " << comparison.source << '\n';
+  if (!comparison.notes.empty()) std::cout << "inputs: " << comparison.notes << '\n';
+  for (const SettingResult& setting : comparison.settings)
+    print_setting(setting, comparison.against);
+  if (comparison.figures.empty() && comparison.orders.empty()) return;
+  const plan::FigureCount count = plan::count_within(comparison, kTolerance);
+  std::cout << "\npublished and found: " << count.within << " of " << count.all << " within "
+            << show_percent(kTolerance) << '\n';
+  print_figures(comparison);
+}
+
+ExitCode run_compare(const CompareArguments& arguments) {
+  const config::Study study = config::read_study(arguments.study);
+  plan::CompareOptions options{.quick = arguments.quick};
+  options.on_search = [](const std::string& setting, std::string_view method) {
+    std::cerr << "compare: " << setting << ": " << method << std::endl;
+  };
+  const Comparison comparison = plan::compare(study, options);
+  if (!arguments.output.empty())
+    write_report_file(write_compare_page(comparison), arguments.output);
+  if (arguments.json) {
+    std::cout << plan::write_comparison(comparison);
+  } else {
+    print_as_text(comparison);
+    if (!arguments.output.empty()) std::cout << '\n' << arguments.output << '\n';
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Run declare_compare(Verb& verb) {
+  const auto arguments = std::make_shared<CompareArguments>();
+  verb.positional("STUDY.yaml", arguments->study,
+                  "methods, models, clusters and data: docs/formats/study.md");
+  verb.option("-o,--output", arguments->output, "write tables and bars as one HTML file");
+  verb.flag("--json", arguments->json,
+            "print one JSON object: docs/formats/study.md says what is in it");
+  verb.flag("--quick", arguments->quick,
+            "the first setting alone, one batch, at most 64 samples and 16 devices");
+  verb.example("tributary compare configs/studies/small.yaml -o compare.html");
+  return [arguments] { return run_compare(*arguments); };
+}
+
+}  // namespace tributary::app

@@ -1,0 +1,171 @@
+#include "app/report/compare_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+
+#include "app/report/html.h"
+#include "app/report/page_frame.h"
+#include "core/text.h"
+#include "plan/compare/write_comparison.h"
+
+namespace tributary::app {
+namespace {
+
+using config::FigureQuantity;
+using plan::Comparison;
+using plan::FigureResult;
+using plan::MethodResult;
+using plan::SettingResult;
+
+constexpr double kTolerance = 0.15;
+
+std::string cell(const std::string& text, const char* kind = "") {
+  return str("<td", *kind == '\0' ? "" : str(" class=\"", kind, "\""), ">", text, "</td>");
+}
+
+std::string pill(bool is_good, const std::string& text) {
+  return str("<span class=\"pill ", is_good ? "good" : "bad", "\">", html(text), "</span>");
+}
+
+std::string figure_row(const FigureResult& result) {
+  const config::PublishedFigure& figure = result.figure;
+  std::string row = str("<tr>", cell(html(figure.where)), cell(html(describe_figure(figure))),
+                        cell(html(show_published(figure)), "number"));
+  if (!result.found) return str(row, cell("no plan", "number"), cell("–", "number"), "</tr>\n");
+  return str(row, cell(html(show_figure(figure.quantity, *result.found)), "number"),
+             cell(pill(std::abs(result.deviation) <= kTolerance, show_percent(result.deviation)),
+                  "number"),
+             "</tr>\n");
+}
+
+std::string figure_section(const Comparison& comparison) {
+  if (comparison.figures.empty() && comparison.orders.empty()) return "";
+  const plan::FigureCount count = plan::count_within(comparison, kTolerance);
+  std::string text = "<section id=\"published\"><h2>Published and found</h2>\n";
+  if (count.all > 0) {
+    text += str("<p class=\"about\">", count.within, " of ", count.all,
+                " published figures are found within ", show_percent(kTolerance),
+                ".</p>\n<div class=\"card scroll\"><table><tr><th>Where</th><th>Figure</th>"
+                "<th>Published</th><th>Found</th><th>Deviation</th></tr>\n");
+    for (const FigureResult& figure : comparison.figures) text += figure_row(figure);
+    text += "</table></div>\n";
+  }
+  if (!comparison.orders.empty()) {
+    text +=
+        "<h3>Orders, the fastest first</h3>\n<div class=\"card scroll\"><table><tr><th>Where</th>"
+        "<th>Setting</th><th>Methods</th><th>Holds</th></tr>\n";
+    for (const plan::OrderResult& order : comparison.orders) {
+      std::string methods;
+      for (std::size_t i = 0; i < order.order.methods.size(); ++i)
+        methods += str(i == 0 ? "" : " · ", order.order.methods[i], " ",
+                       order.step_s[i] > 0 ? show_step(order.step_s[i]) : "no plan");
+      text +=
+          str("<tr>", cell(html(order.order.where)), cell(html(order.order.setting)),
+              cell(html(methods)), cell(pill(order.holds, order.holds ? "yes" : "no")), "</tr>\n");
+    }
+    text += "</table></div>\n";
+  }
+  return text + "</section>\n";
+}
+
+std::string bars(const SettingResult& setting) {
+  double longest = 0;
+  for (const MethodResult& method : setting.methods) longest = std::max(longest, method.step_s);
+  std::string rows;
+  for (const MethodResult& method : setting.methods) {
+    const double width = longest > 0 ? 100 * method.step_s / longest : 0;
+    rows +=
+        str("<div class=\"bar-row\"><div class=\"name\">", html(method.method),
+            "</div><div class=\"track\"><div class=\"bar\"><i style=\"width:", show_number(width),
+            "%\"></i></div></div><div class=\"value\">",
+            method.step_s > 0 ? html(show_step(method.step_s)) : "no plan", "</div></div>\n");
+  }
+  return str("<div class=\"bars\">\n", rows, "</div>\n");
+}
+
+std::string setting_table(const SettingResult& setting, const std::string& against) {
+  const MethodResult* base = setting.find(against);
+  std::string text =
+      str("<div class=\"scroll\"><table><tr><th>Method</th><th>Step</th>",
+          base != nullptr ? str("<th>Against ", html(against), "</th>") : "",
+          "<th>MFU</th><th>Idle</th><th>Gap to bound</th><th>Evaluations</th><th>Plan</th></tr>\n");
+  for (const MethodResult& method : setting.methods) {
+    const bool has_plan = method.step_s > 0;
+    text += str("<tr>", cell(html(method.method), "name"),
+                cell(has_plan ? html(show_step(method.step_s)) : "–", "number"));
+    if (base != nullptr)
+      text += cell(has_plan && base->step_s > 0
+                       ? html(show_figure(FigureQuantity::kSpeedup, base->step_s / method.step_s))
+                       : "–",
+                   "number");
+    text += str(cell(has_plan ? show_percent(method.mfu) : "–", "number"),
+                cell(method.idle_share ? show_percent(*method.idle_share) : "–", "number"),
+                cell(has_plan ? show_percent(method.certificate.gap()) : "–", "number"),
+                cell(show_count(static_cast<double>(method.certificate.evaluations)), "number"),
+                cell(html(has_plan ? method.plan : method.certificate.limit)), "</tr>\n");
+  }
+  return text + "</table></div>\n";
+}
+
+std::string setting_section(const SettingResult& setting, const std::string& against) {
+  return str("<section><h2>", html(setting.name), "</h2>\n<p class=\"about\">", html(setting.model),
+             " on ", setting.devices, " devices of ", html(setting.cluster), ", ",
+             setting.global_samples, " samples a step of ", show_number(setting.tokens_per_sample),
+             " tokens on average.</p>\n<div class=\"card\">\n", bars(setting),
+             setting_table(setting, against), "</div></section>\n");
+}
+
+}  // namespace
+
+std::string show_step(double seconds) {
+  if (seconds < 1) return str(show_number(1e3 * seconds), " ms");
+  return str(show_number(seconds), " s");
+}
+
+std::string show_figure(FigureQuantity quantity, double value) {
+  switch (quantity) {
+    case FigureQuantity::kSpeedup:
+      return str(std::fixed, std::setprecision(3), value, "x");
+    case FigureQuantity::kHours:
+      return str(std::fixed, std::setprecision(2), value, " h");
+    case FigureQuantity::kMfuGap:
+      return str(std::fixed, std::setprecision(1), 100 * value, " points");
+    case FigureQuantity::kMfu:
+    case FigureQuantity::kIdleReduction:
+      break;
+  }
+  return show_percent(value);
+}
+
+std::string show_published(const config::PublishedFigure& figure) {
+  const std::string least = show_figure(figure.quantity, figure.least);
+  if (figure.least == figure.most) return least;
+  return str(least, " to ", show_figure(figure.quantity, figure.most));
+}
+
+std::string describe_figure(const config::PublishedFigure& figure) {
+  std::string text = str(plan::name_of(figure.quantity), " of ", figure.method);
+  if (!figure.against.empty()) text += str(" against ", figure.against);
+  text += str(", ", figure.setting);
+  if (!figure.against_setting.empty()) text += str(" against ", figure.against_setting);
+  return text;
+}
+
+std::string write_compare_page(const Comparison& comparison) {
+  std::string page = str(open_page(comparison.name),
+                         "<main class=\"wrap\">\n<header><p class=\"eyebrow\">study</p><h1>",
+                         html(comparison.name), "</h1><p class=\"lead\">", html(comparison.source),
+                         "</p></header>\n");
+  if (!comparison.notes.empty())
+    page += str("<section><p class=\"about\">", html(comparison.notes), "</p></section>\n");
+  page += figure_section(comparison);
+  for (const SettingResult& setting : comparison.settings)
+    page += setting_section(setting, comparison.against);
+  return page +
+         "</main>\n<footer class=\"wrap\">Written by <code>tributary compare</code>. Every method "
+         "has the best plan of its own space, over the same costs, batches and memory. The page "
+         "holds all it shows and makes no request.</footer>\n</body>\n</html>\n";
+}
+
+}  // namespace tributary::app

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "plan/compare/compare.h"
+
+namespace tributary::app {
+
+/// A comparison as one HTML page that needs nothing else: published figures beside what was found,
+/// then each setting with bars and a table.
+[[nodiscard]] std::string write_compare_page(const plan::Comparison& comparison);
+
+/// `1.234 s`, `12.3 ms`.
+[[nodiscard]] std::string show_step(double seconds);
+
+/// A figure's value as its quantity is read: a ratio, hours, a share.
+[[nodiscard]] std::string show_figure(config::FigureQuantity quantity, double value);
+
+/// The published value, or its range.
+[[nodiscard]] std::string show_published(const config::PublishedFigure& figure);
+
+/// `method against other in setting, against setting`.
+[[nodiscard]] std::string describe_figure(const config::PublishedFigure& figure);
+
+}  // namespace tributary::app

@@ -1,0 +1,127 @@
+"""Runs `tributary compare` as a user does: tables, JSON, page, exit codes, and every study of
+configs/studies in its quick mode.
+
+Usage: compare_test.py TRIBUTARY ROOT
+"""
+
+import html.parser
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(2)).resolve()
+TRIBUTARY = sys.argv.pop(1)
+STUDIES = sorted((ROOT / "configs/studies").glob("*.yaml"))
+SMALL = ROOT / "configs/studies/small.yaml"
+
+
+class PageReader(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.bars, self.rows, self.references, self.open = 0, 0, [], []
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.bars += values.get("class") == "bar-row"
+        self.rows += tag == "tr"
+        self.references += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+
+class Compare(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_verb(self, *words):
+        done = subprocess.run([TRIBUTARY, "compare", *map(str, words)], capture_output=True,
+                              text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def answer(self, *words):
+        code, out, err = self.run_verb(*words, "--json")
+        self.assertEqual(code, 0, err)
+        return json.loads(out)
+
+    def changed(self, text, to):
+        study = SMALL.read_text().replace("../clusters", str(ROOT / "configs/clusters"))
+        self.assertIn(text, study)
+        path = self.folder / "study.yaml"
+        path.write_text(study.replace(text, to))
+        return path
+
+    def test_text_json_and_page_say_the_same(self):
+        page = self.folder / "compare.html"
+        code, text, err = self.run_verb(SMALL, "-o", page)
+        self.assertEqual(code, 0, err)
+        found = self.answer(SMALL)
+        self.assertEqual(found["format"], "tributary.comparison/1")
+        reader = PageReader()
+        reader.feed(page.read_text())
+        self.assertEqual(reader.open, [])
+        self.assertEqual([r for r in reader.references if not r.startswith(("#", "data:"))], [])
+        self.assertEqual(reader.bars, sum(len(s["methods"]) for s in found["settings"]))
+        for setting in found["settings"]:
+            self.assertIn(setting["name"], text)
+            for method in setting["methods"]:
+                self.assertIn(method["method"], text)
+                self.assertIn(method["method"], page.read_text())
+                self.assertIn(method["plan"], text)
+                self.assertGreater(method["step_s"], 0)
+
+    def test_the_same_twice(self):
+        first, second = self.answer(SMALL), self.answer(SMALL)
+        for each in (first, second):
+            for setting in each["settings"]:
+                for method in setting["methods"]:
+                    del method["milliseconds"]
+        self.assertEqual(first, second)
+
+    def test_ours_is_never_slower_than_what_it_contains(self):
+        for setting in self.answer(SMALL)["settings"]:
+            step = {method["method"]: method["step_s"] for method in setting["methods"]}
+            for name in ("dflop", "orchmllm", "loongforge_3", "megatron_encoder_stage"):
+                self.assertLessEqual(step["combined"], step[name] * 1.001, name)
+
+    def test_memory_that_does_not_hold_any_plan(self):
+        path = self.changed("devices: 8}", "devices: 8, memory_bytes: 1000}")
+        for method in self.answer(path)["settings"][0]["methods"]:
+            self.assertEqual((method["status"], method["step_s"]), ("infeasible", 0))
+            self.assertIn("memory", method["limit"])
+        self.assertIn("no plan", self.run_verb(path)[1])
+
+    def test_bad_studies(self):
+        for text, to, words in [
+                ("devices: 8}", "devices: -8}", "settings.0.devices"),
+                ("model: small", "model: large", "settings.0.model"),
+                ("against: megatron_uniform", "methods: [megatron]", "found: megatron"),
+                ("global_samples: 32", "global_sample: 32", "did you mean global_samples"),
+                ("num_attention_heads: 8", "num_attention_heads: 7", "models.small"),
+                ("format: tributary.study/1", "format: x", "not a study of this version")]:
+            code, out, err = self.run_verb(self.changed(text, to))
+            self.assertEqual((code, out), (2, ""), err)
+            self.assertIn(words, err)
+        self.assertEqual(self.run_verb(self.folder / "none.yaml")[0], 2)
+
+    def test_every_study_runs(self):
+        self.assertGreater(len(STUDIES), 8)
+        for path in STUDIES:
+            with self.subTest(path.name):
+                found = self.answer(path, "--quick")
+                (setting,) = found["settings"]
+                self.assertLessEqual(setting["devices"], 16)
+                solved = [m for m in setting["methods"] if m["step_s"] > 0]
+                self.assertTrue(solved, "no method has a plan")
+                for method in solved:
+                    self.assertLess(method["mfu"], 1)
+
+
+unittest.main(verbosity=2)
