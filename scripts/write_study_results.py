@@ -1,0 +1,115 @@
+"""Runs the studies of configs/studies and writes their tables into docs/studies.md.
+
+usage: write_study_results.py TRIBUTARY [STUDY ...]
+
+Only what stands between the two markers of the page is replaced. With names of studies, the answers
+of the others are taken from build/studies, where each run leaves its JSON.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/studies.md"
+ANSWERS = ROOT / "build/studies"
+BEGIN, END = "<!-- results: begin -->\n", "<!-- results: end -->\n"
+LEFT_OUT = {"small"}  # an example of the format
+TOLERANCE = 0.15
+
+
+def value_text(quantity, value):
+    if quantity == "speedup":
+        return f"{value:.3f}"
+    if quantity == "hours":
+        return f"{value:.2f} h"
+    return f"{100 * value:.1f} points" if quantity == "mfu_gap" else f"{100 * value:.1f} %"
+
+
+def published_text(figure):
+    least, most = figure["published"]
+    text = value_text(figure["quantity"], least)
+    return text if least == most else f"{text} to {value_text(figure['quantity'], most)}"
+
+
+def figure_text(figure):
+    text = f"{figure['quantity'].replace('_', ' ')}, {figure['method']}"
+    if figure["against"]:
+        text += f" / {figure['against']}"
+    text += f", {figure['setting']}"
+    return text + (f" / {figure['against_setting']}" if figure["against_setting"] else "")
+
+
+def is_within(figure):
+    return figure["deviation"] is not None and abs(figure["deviation"]) <= TOLERANCE
+
+
+def step_text(seconds):
+    if seconds == 0:
+        return "no plan"
+    return f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def study_section(name, answer):
+    lines = [f"### {answer['name']}", "",
+             f"`configs/studies/{name}.yaml`. Source: {answer['source']}. {answer['notes'].strip()}", ""]
+    methods = [m["method"] for m in answer["settings"][0]["methods"]]
+    lines += ["| step (MFU) | " + " | ".join(s["name"] for s in answer["settings"]) + " |",
+              "| --- |" + " --- |" * len(answer["settings"])]
+    for i, method in enumerate(methods):
+        cells = []
+        for setting in answer["settings"]:
+            found = setting["methods"][i]
+            mfu = f" ({100 * found['mfu']:.1f} %)" if found["step_s"] > 0 else ""
+            cells.append(step_text(found["step_s"]) + mfu)
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    lines.append("")
+    if answer["figures"]:
+        lines += ["| published in | figure | published | found | deviation |", "| --- |" * 1 + " --- |" * 4]
+        for figure in answer["figures"]:
+            found = "no plan" if figure["found"] is None else value_text(figure["quantity"], figure["found"])
+            deviation = "" if figure["deviation"] is None else f"{100 * figure['deviation']:+.1f} %"
+            mark = "" if is_within(figure) else " **missed**"
+            lines.append(f"| {figure['where']} | {figure_text(figure)} | {published_text(figure)} | {found} | {deviation}{mark} |")
+        lines.append("")
+    for order in answer["orders"]:
+        steps = " < ".join(f"{m} {step_text(s)}" for m, s in zip(order["methods"], order["step_s"]))
+        lines.append(f"- order, {order['where']}, {order['setting']}: {steps}: {'holds' if order['holds'] else '**does not hold**'}")
+    return "\n".join(lines) + "\n"
+
+
+def summary(answers):
+    lines = ["| study | figures within 15 % | of single numbers | orders that hold |", "| --- | --- | --- | --- |"]
+    sums = [0] * 6
+    for name, answer in answers.items():
+        figures, orders = answer["figures"], answer["orders"]
+        single = [f for f in figures if f["published"][0] == f["published"][1]]
+        counts = [sum(map(is_within, figures)), len(figures), sum(map(is_within, single)), len(single),
+                  sum(o["holds"] for o in orders), len(orders)]
+        sums = [a + b for a, b in zip(sums, counts)]
+        lines.append("| {} | {} of {} | {} of {} | {} of {} |".format(name, *counts))
+    lines.append("| all | {} of {} | {} of {} | {} of {} |".format(*sums))
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    tributary, chosen = sys.argv[1], set(sys.argv[2:])
+    ANSWERS.mkdir(parents=True, exist_ok=True)
+    answers = {}
+    for path in sorted((ROOT / "configs/studies").glob("*.yaml")):
+        if path.stem in LEFT_OUT:
+            continue
+        kept = ANSWERS / f"{path.stem}.json"
+        if not chosen or path.stem in chosen or not kept.exists():
+            print(path.stem, flush=True)
+            kept.write_text(subprocess.run([tributary, "compare", path, "--json"], check=True,
+                                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout)
+        answers[path.stem] = json.loads(kept.read_text())
+    sections = "\n".join(study_section(*item) for item in answers.items())
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(before + BEGIN + "\n" + summary(answers) + "\n" + sections + "\n" + END + after)
+
+
+main()
