@@ -70,6 +70,8 @@ struct Cluster {
   std::string name = {};
   std::string origin = {};  // where its constants come from
   std::int64_t devices = 1;
+  std::int64_t cores = 0;  // of a node, that its ranks share while they compute; 0: each device has
+                           // its own
   DeviceModel device = {};
   double exposed_message_share = 0;    // of messages between stages, in a full pipeline
   std::vector<LinkLevel> levels = {};  // innermost first; the last one joins all devices

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "parallel/pass_observer.h"
 #include "parallel/stage/weight_queue.h"
 #include "parallel/unit_chain.h"
 
@@ -38,6 +39,24 @@ WeightQueue* put_off(const Unit& unit) {
   return unit.layout().chain ? unit.layout().chain->put_off() : nullptr;
 }
 
+PassObserver* observer_of(const Unit& unit) {
+  return unit.layout().chain ? unit.layout().chain->observer() : nullptr;
+}
+
+/// Tells an observer of the end of a forward, and of what follows from it in backward.
+at::Tensor observed(Unit& unit, at::Tensor output) {
+  PassObserver* observer = observer_of(unit);
+  if (observer == nullptr) return output;
+  observer->on_pass(unit, LayerPass::kForward);
+  if (!output.requires_grad()) return output;
+  output.register_hook([&unit, observer](const at::Tensor& /*gradient*/) {
+    observer->on_pass(unit, LayerPass::kBackward);
+    if (WeightQueue* queue = put_off(unit); queue != nullptr)
+      queue->push([&unit, observer] { observer->on_pass(unit, LayerPass::kWeights); });
+  });
+  return output;
+}
+
 /// Where an input waits for backward. The copy is made in the order of the stream.
 at::Tensor rest(const at::Tensor& input, Keep keep) {
   if (keep != Keep::kInputOnHost || input.is_cpu()) return input;
@@ -70,9 +89,13 @@ struct Boundary : torch::autograd::Function<Boundary> {
         c10::static_intrusive_pointer_cast<Layer>(context->saved_data["layer"].toCapsule());
     layer->unit.begin_backward();
     layer->unit.prefetch_previous();
-    if (runs_again(layer->keep))
+    if (runs_again(layer->keep)) {
+      PassObserver* observer = observer_of(layer->unit);
+      if (observer != nullptr) observer->on_pass(layer->unit, LayerPass::kRecompute);
       layer->run(context->get_saved_variables()[0].to(gradients[0].device(), /*non_blocking=*/true),
                  context->saved_data["needs_gradient"].toBool());
+      if (observer != nullptr) observer->on_pass(layer->unit, LayerPass::kBackward);
+    }
     if (layer->output.requires_grad()) torch::autograd::backward({layer->output}, {gradients[0]});
     // The node lives until the loss goes; what it holds need not.
     const at::Tensor gradient = layer->input.grad();
@@ -142,11 +165,11 @@ at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody 
   if (!has_backward) {
     const Whole whole(unit);
     unit.prefetch_next();
-    return body(hidden);
+    return observed(unit, body(hidden));
   }
-  if (!runs_again(keep) && unit.is_direct()) return body(hidden);
-  return Boundary::apply(hidden, anchor_like(hidden),
-                         c10::make_intrusive<Layer>(unit, keep, std::move(body)));
+  if (!runs_again(keep) && unit.is_direct()) return observed(unit, body(hidden));
+  return observed(unit, Boundary::apply(hidden, anchor_like(hidden),
+                                        c10::make_intrusive<Layer>(unit, keep, std::move(body))));
 }
 
 }  // namespace tributary::parallel

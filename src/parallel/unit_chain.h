@@ -11,6 +11,7 @@
 
 namespace tributary::parallel {
 
+class PassObserver;
 class Unit;
 class WeightQueue;
 
@@ -40,6 +41,13 @@ class UnitChain {
   void set_put_off(WeightQueue* queue) { put_off_ = queue; }
   [[nodiscard]] WeightQueue* put_off() const { return put_off_; }
 
+  /// Whether linear maps from now on can put their weight gradients off.
+  void split_backward(bool splits) { options_.splits_backward = splits; }
+
+  /// Who is told when passes of layers begin and end; none: nobody. It outlives them.
+  void set_observer(PassObserver* observer) { observer_ = observer; }
+  [[nodiscard]] PassObserver* observer() const { return observer_; }
+
   /// In the order of the forward pass, which is that of construction.
   void append(Unit& unit) { units_.push_back(&unit); }
 
@@ -61,6 +69,7 @@ class UnitChain {
   ChainOptions options_;
   bool tokens_are_whole_ = false;
   WeightQueue* put_off_ = nullptr;
+  PassObserver* observer_ = nullptr;
   std::vector<Unit*> units_;
   std::size_t forward_at_ = 0;  // the latest place of the forward under way
   std::deque<Unit*> reducing_;

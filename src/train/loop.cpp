@@ -14,6 +14,7 @@
 #include "train/gradients.h"
 #include "train/optimizer/apply_update.h"
 #include "train/run/snapshot.h"
+#include "train/run/step_shapes.h"
 
 namespace tributary::train {
 namespace {
@@ -84,6 +85,9 @@ Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, Tr
                session.config.metrics.console_every),
       checkpoints_(checkpoints) {
   if (leads()) metrics_file_.emplace(run_.file("metrics.jsonl"));
+  if (session_.mesh->leads_replica())
+    shapes_file_.emplace(
+        run_.file(leads() ? "shapes.jsonl" : str("shapes-", session_.mesh->rank(), ".jsonl")));
   if (leads() && session.config.metrics.tensorboard) events_.emplace(run_.path);
   if (events_ && state_.step > 0) events_->restart_at(state_.step + 1);
 }
@@ -176,6 +180,7 @@ StepMetrics Loop::do_step() {
                  static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
   metrics.padding = 1 - static_cast<double>(metrics.tokens) / attention_rows;
   metrics.peak_bytes = peak_process_bytes();
+  if (shapes_file_) shapes_ = describe_shapes(metrics.step, shapes, own.microbatches).dump();
   const double step_seconds = whole.seconds();
   metrics.seconds.other = step_seconds - metrics.seconds.sum();
   if (own.predicted)
@@ -245,6 +250,7 @@ void Loop::record(const StepMetrics& metrics) {
   state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
   state_.skipped_steps += skipped ? 1 : 0;
   if (!skipped) last_loss_ = metrics.loss;
+  if (shapes_file_) shapes_file_->append(Json::parse(shapes_));
   if (!leads()) return;
   metrics_file_->append(to_json(metrics, session_.sources));
   if (skipped)

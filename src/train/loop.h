@@ -67,6 +67,8 @@ class Loop {
   double last_loss_ = 0;
   std::optional<ValidationResult> final_;
   std::optional<JsonLines> metrics_file_;  // of rank 0
+  std::optional<JsonLines> shapes_file_;   // of the rank that leads a replica
+  std::string shapes_;                     // its line of the step under way
   Console console_;
   std::optional<EventFile> events_;  // with metrics.tensorboard
   CheckpointWriter& checkpoints_;

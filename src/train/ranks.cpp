@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "config/mesh_shape.h"
@@ -60,16 +61,27 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   // What fails from here on must not look like a lost rank to the others.
   run_for_all(ranks, [&] {
     require_one_configuration(ranks.launch, *ranks.store, config);
-    ranks.mesh = mesh::Mesh(
-        shape, ranks.launch.rank, ranks.store,
-        {.device = mesh::open_device(config.run.device, ranks.launch.local_rank),
-         .timeout_seconds = config.parallel.collective_timeout_seconds,
-         .interface = is_local ? "lo" : mesh::collective_interface(ranks.launch.master_address),
-         .first_of_backbone = static_cast<int>(config.parallel.vision_stages),
-         .kv_heads = model_config.backbone.kv_heads,
-         .on_collective = observer_of(ranks.drill.get())});
+    ranks.mesh = make_mesh(config, model_config, ranks, shape);
   });
   return ranks;
+}
+
+mesh::Mesh make_mesh(const config::RunConfig& config, const config::ModelConfig& model_config,
+                     const Ranks& ranks, const config::MeshShape& shape,
+                     const std::string& prefix) {
+  const mesh::Launch& launch = ranks.launch;
+  const bool is_local = launch.local_world == launch.world;
+  c10::intrusive_ptr<c10d::Store> store = ranks.store;
+  if (!prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(prefix, store);
+  return {shape,
+          launch.rank,
+          store,
+          {.device = mesh::open_device(config.run.device, launch.local_rank),
+           .timeout_seconds = config.parallel.collective_timeout_seconds,
+           .interface = is_local ? "lo" : mesh::collective_interface(launch.master_address),
+           .first_of_backbone = static_cast<int>(config.parallel.vision_stages),
+           .kv_heads = model_config.backbone.kv_heads,
+           .on_collective = observer_of(ranks.drill.get())}};
 }
 
 void run_for_all(const Ranks& ranks, const std::function<void()>& part) {

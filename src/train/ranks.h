@@ -41,6 +41,13 @@ struct Ranks {
 [[nodiscard]] Ranks join_ranks(const config::RunConfig& config,
                                const config::ModelConfig& model_config);
 
+/// Lays the ranks that have met out as a grid. `prefix` tells the meshes of a job apart.
+///
+/// collective: every process of the job
+[[nodiscard]] mesh::Mesh make_mesh(const config::RunConfig& config,
+                                   const config::ModelConfig& model_config, const Ranks& ranks,
+                                   const config::MeshShape& shape, const std::string& prefix = "");
+
 /// Runs a part of the training. Where there are other ranks, what it throws ends all of them with
 /// one cause, from inside the call: what the part's surroundings hold may wait for ranks that have
 /// gone, so nothing is unwound.

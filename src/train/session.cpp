@@ -37,10 +37,26 @@ at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& dev
   return at::kBFloat16;
 }
 
+/// Deals by the planner's plans; without one, samples are dealt in turn.
+data::Deal deal_by(StepPlanner* planner) {
+  if (planner == nullptr) return {};
+  return [planner](std::int64_t first_index, std::span<const SampleShape> shapes) {
+    return planner->plan(first_index, shapes);
+  };
+}
+
+data::Picture resize_picture(const data::Picture& picture, int height, int width) {
+  return {.width = width,
+          .height = height,
+          .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
+}
+
+}  // namespace
+
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
-                                          const mesh::Mesh& mesh, const at::Device& device) {
-  auto model = model::make_model(model_config, lay_out(config, mesh, model_config));
+                                          const parallel::Layout& layout, at::Device device) {
+  auto model = model::make_model(model_config, layout);
   const std::vector<std::string>& freeze = config.model.freeze;
   bool any_trainable = false;
   for (const auto& unit : model->units()) {
@@ -58,22 +74,6 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   model->set_recompute(config.model.recompute, config.model.offload);
   return model;
 }
-
-/// Deals by the planner's plans; without one, samples are dealt in turn.
-data::Deal deal_by(StepPlanner* planner) {
-  if (planner == nullptr) return {};
-  return [planner](std::int64_t first_index, std::span<const SampleShape> shapes) {
-    return planner->plan(first_index, shapes);
-  };
-}
-
-data::Picture resize_picture(const data::Picture& picture, int height, int width) {
-  return {.width = width,
-          .height = height,
-          .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
-}
-
-}  // namespace
 
 Session open_session(const config::RunConfig& config, const Ranks& ranks,
                      const std::string& quarantine_path) {
@@ -104,7 +104,8 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
                           .deal = deal_by(session.planner.get())},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
-  session.model = build_model(config, session.model_config, mesh, session.device);
+  session.model = build_model(config, session.model_config,
+                              lay_out(config, mesh, session.model_config), session.device);
   session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);
   session.identity = identify(session);
   return session;

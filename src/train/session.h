@@ -37,6 +37,12 @@ struct Session {
   RunIdentity identity;  // what a checkpoint of this run may be resumed with
 };
 
+/// The model of a run as it lies over the ranks, with its weights.
+[[nodiscard]] std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
+                                                        const config::ModelConfig& model_config,
+                                                        const parallel::Layout& layout,
+                                                        at::Device device);
+
 /// Sets threads and determinism, builds the model with its weights, opens the data: of both what
 /// this rank holds.
 ///

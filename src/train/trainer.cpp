@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -10,6 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "train/agreement.h"
+#include "train/executor/map_stages.h"
 #include "train/loop.h"
 #include "train/metrics/environment.h"
 #include "train/run/snapshot.h"
@@ -76,11 +78,19 @@ double write_environment(const RunDirectory& run, const TrainRequest& request,
   return peak_flops;
 }
 
+/// What of the run a simulation reads; the model is named from the folder of the plan.
+void write_plan(const RunDirectory& run, const Session& session) {
+  config::Plan plan = plan_of_run(session.config, session.mesh->shape(), session.model_config);
+  plan.model = std::filesystem::absolute(session.config.model.path).lexically_normal().string();
+  write_run_file(run, "plan.json", config::write_plan(plan));
+}
+
 /// Makes the run's directory ready for the steps after `state`. Returns the peak FLOP/s.
 double begin_run(const RunDirectory& run, const TrainRequest& request, const Session& session,
                  const TrainState& state) {
   create_run_directory(run, request.config);
   cut_run_files(run, state);
+  write_plan(run, session);
   return write_environment(run, request, session);
 }
 

@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/file/given_file.h"
+#include "core/json.h"
+#include "plan/cost/profile_costs.h"
 #include "plan/simulate/trace_of.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -16,6 +21,26 @@ std::int64_t ranks_of(const config::Plan& plan) {
   for (const config::ModulePlan& module : plan.modules)
     for (const std::int64_t rank : module.ranks) most = std::max(most, rank + 1);
   return most;
+}
+
+/// The machine, and where the costs of layers and collectives come from.
+struct Costs {
+  config::Cluster cluster;
+  std::shared_ptr<const plan::CostSource> source;
+};
+
+Costs find_costs(const SimulateRequest& request) {
+  const std::int64_t ranks = ranks_of(request.plan);
+  if (!request.profile) {
+    config::Cluster cluster = request.cluster ? *request.cluster : standard_cluster(ranks);
+    return {cluster, std::make_shared<const plan::ClusterCosts>(cluster)};
+  }
+  TRIB_REQUIRE(!request.cluster, .what = "app: a profile is of its own machine",
+               .where = argument_name(request.caller, "profile"), .found = "a cluster beside it",
+               .expected = "one of both");
+  return {plan::cluster_of(*request.profile, ranks, request.profile_name),
+          std::make_shared<const plan::ProfileCosts>(*request.profile, ranks, request.threads,
+                                                     request.profile_name)};
 }
 
 /// Recorded sizes, the mixture, or full microbatches where the backbone is alone.
@@ -40,6 +65,7 @@ void check_request(const SimulateRequest& request) {
   };
   require(request.seed >= 0, "seed", request.seed, "0 or above");
   require(request.pool >= 1 && request.pool <= (1 << 20), "pool", request.pool, "1 to 2^20");
+  require(request.threads >= 0, "threads", request.threads, "0 or above");
   require(request.scheduler_ms >= 0 && request.scheduler_ms < 1e9, "scheduler_ms",
           request.scheduler_ms, "0 to 1e9");
 }
@@ -65,6 +91,20 @@ config::Cluster standard_cluster(std::int64_t ranks) {
 config::ModuleGraph read_graph(const std::string& path) {
   return std::filesystem::is_directory(path) ? config::read_graph_of_model(path)
                                              : config::read_module_graph(path);
+}
+
+std::int64_t threads_of_run(const std::string& run) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  const std::string path = run + "/environment.json";
+  const Json environment = parse_json(read_given_file(path, kMostBytes,
+                                                      {.what = "app: run does not say its threads",
+                                                       .expected = "environment.json"}),
+                                      path);
+  const bool is_there = environment.is_object() && environment.contains("threads") &&
+                        environment["threads"].is_number_unsigned();
+  TRIB_REQUIRE(is_there, .what = "app: run does not say its threads", .where = path,
+               .expected = "a whole number `threads`");
+  return environment["threads"].get<std::int64_t>();
 }
 
 config::ModuleGraph read_model(const std::string& given, const config::Plan& plan,
@@ -109,24 +149,27 @@ plan::RecordedSizes sizes_of(const NumberTable& table) {
 config::Trace answer_simulate(const SimulateRequest& request) {
   check_request(request);
   const config::Plan& plan = request.plan;
-  const config::Cluster cluster =
-      request.cluster ? *request.cluster : standard_cluster(ranks_of(plan));
+  const auto [cluster, source] = find_costs(request);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   const plan::LayerStageCosts costs(
-      plan, request.model, cluster, pipeline,
+      plan, request.model, cluster, source, pipeline,
       {.attention =
            request.unfused_attention ? plan::AttentionCore::kScores : plan::AttentionCore::kFused,
        .sequence_parallel = request.sequence_parallel,
        .reduce_dtype =
            reduce_dtype_of(request.reduce_dtype, argument_name(request.caller, "reduce_dtype"))});
-  const plan::Simulation simulation = plan::simulate(
-      plan, costs, cluster,
-      {.steps = request.steps,
-       .seed = static_cast<std::uint64_t>(request.seed),
-       .samples = find_samples(request),
-       .disturbance = request.disturbance,
-       .network = {.share_links = true, .pool_microbatches = static_cast<int>(request.pool)},
-       .scheduler = {std::llround(1e6 * request.scheduler_ms)}});
+  const plan::SimulationOptions options{
+      .steps = request.steps,
+      .seed = static_cast<std::uint64_t>(request.seed),
+      .samples = find_samples(request),
+      .disturbance = request.disturbance,
+      .network = {.share_links = true,
+                  .pool_microbatches = static_cast<int>(request.pool),
+                  .threads = request.threads},
+      .scheduler = {std::llround(1e6 * request.scheduler_ms)}};
+  const plan::Simulation simulation =
+      request.run.empty() ? plan::simulate(plan, costs, cluster, options)
+                          : plan::simulate_recorded(plan, costs, cluster, options, request.run);
   return plan::trace_of(simulation, request.plan_name, cluster.name);
 }
 

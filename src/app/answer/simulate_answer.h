@@ -9,7 +9,9 @@
 #include "config/cluster.h"
 #include "config/module_graph.h"
 #include "config/plan.h"
+#include "config/profile.h"
 #include "config/trace.h"
+#include "plan/shapes/recorded_steps.h"
 #include "plan/simulate/simulate.h"
 
 namespace tributary::app {
@@ -19,7 +21,12 @@ struct SimulateRequest {
   std::string plan_name;  // as the trace shows it
   config::ModuleGraph model;
   std::optional<config::Cluster> cluster = {};       // none: nodes of 8 A100
+  std::optional<config::Profile> profile = {};       // measured costs in place of a cluster
+  std::string profile_name = {};                     // for messages
+  std::int64_t threads = 0;                          // of each rank, with a profile of a CPU; 0: an
+                                                     // equal part of the cores
   std::optional<plan::RecordedSizes> recorded = {};  // sizes of samples to draw from
+  plan::RecordedSteps run = {};                      // steps that a run had, in place of `steps`
   bool mixture = false;  // without recorded sizes: draw the mixture for a backbone alone too
   std::int64_t steps = 1;
   std::int64_t seed = 0;
@@ -46,6 +53,11 @@ struct SimulateRequest {
 ///
 /// errors: Fault::kInput naming key and value; a plan that does not fit in memory is an answer
 [[nodiscard]] config::Trace answer_simulate(const SimulateRequest& request);
+
+/// Compute threads of the ranks of a run, by its environment.json.
+///
+/// errors: Fault::kInput when it does not say so
+[[nodiscard]] std::int64_t threads_of_run(const std::string& run);
 
 /// The model of a plan: `given`, or else what the plan names, from its own folder.
 ///

@@ -31,6 +31,7 @@ const std::vector<Command>& all_commands() {
       {"calibrate", "Fit the constants of a cluster to measured steps and all-reduces",
        declare_calibrate},
       {"predict", "Predict the step times of configurations on a cluster", declare_predict},
+      {"profile", "Measure a run's layers and collectives on this machine", declare_profile},
       {"simulate", "Predict a plan's step on a cluster: time, memory, idle time and why",
        declare_simulate},
       {"plan", "Find the best degrees for an encoder and a backbone, by any published method",

@@ -22,6 +22,7 @@ Run declare_launch(Verb& verb);
 Run declare_pack(Verb& verb);
 Run declare_plan(Verb& verb);
 Run declare_predict(Verb& verb);
+Run declare_profile(Verb& verb);
 Run declare_report(Verb& verb);
 Run declare_simulate(Verb& verb);
 Run declare_train(Verb& verb);

@@ -28,6 +28,7 @@ extern "C" const tributary::app::Engine* tributary_engine() {
   static const Engine engine{.train = Guarded<run_train>::call,
                              .forward = Guarded<run_forward>::call,
                              .generate = Guarded<run_generate>::call,
+                             .profile = Guarded<run_profile>::call,
                              .inspect_checkpoint = Guarded<inspect_checkpoint>::call,
                              .verify_checkpoint = Guarded<verify_checkpoint>::call,
                              .export_checkpoint = Guarded<export_checkpoint>::call,

@@ -37,6 +37,12 @@ struct GenerateOptions {
   std::int64_t seed = 0;
 };
 
+struct ProfileOptions {
+  std::string config;                  // YAML file
+  std::vector<std::string> overrides;  // key.path=value
+  std::string output;                  // profile.json
+};
+
 struct CheckpointOptions {
   std::string checkpoint;  // step directory, or a run: its newest
   std::string model;       // of export: directory with config.json; empty: the run's own
@@ -63,6 +69,7 @@ struct Engine {
   TrainOutcome (*train)(const TrainOptions&);
   ExitCode (*forward)(const ForwardOptions&);
   ExitCode (*generate)(const GenerateOptions&);
+  ExitCode (*profile)(const ProfileOptions&);
   ExitCode (*inspect_checkpoint)(const CheckpointOptions&);
   ExitCode (*verify_checkpoint)(const CheckpointOptions&);
   ExitCode (*export_checkpoint)(const CheckpointOptions&);

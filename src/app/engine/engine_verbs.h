@@ -8,6 +8,7 @@ namespace tributary::app {
 TrainOutcome run_train(const TrainOptions& options);
 ExitCode run_forward(const ForwardOptions& options);
 ExitCode run_generate(const GenerateOptions& options);
+ExitCode run_profile(const ProfileOptions& options);
 ExitCode inspect_checkpoint(const CheckpointOptions& options);
 ExitCode verify_checkpoint(const CheckpointOptions& options);
 ExitCode export_checkpoint(const CheckpointOptions& options);

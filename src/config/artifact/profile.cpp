@@ -13,6 +13,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr WholeRange kAmount{0, std::int64_t{1} << 60};
 constexpr WholeRange kTime{1, std::int64_t{1} << 60};
+constexpr WholeRange kCount{1, 1 << 24};
 
 const std::vector<std::string>& dtype_names() {
   static const std::vector<std::string> names{"float32", "bfloat16"};
@@ -34,6 +35,8 @@ ProfilePoint read_point(ArtifactObject json) {
   point.recompute = {json.whole("recompute_ns", point.forward.count, kAmount)};
   point.activation = {json.whole("activation_bytes", 0, kAmount)};
   point.activation_recomputed = {json.whole("activation_recomputed_bytes", 0, kAmount)};
+  point.peak = {json.whole("peak_bytes", 0, kAmount)};
+  point.spread = json.number("spread", 0.0, 0, 1e6);
   json.refuse_unknown();
   return point;
 }
@@ -44,6 +47,8 @@ ProfileTable read_table(ArtifactObject json) {
   table.layer = json.text("layer", std::nullopt);
   table.dtype = json.choice<Dtype>("dtype", Dtype::kBfloat16, dtype_names());
   table.tp = json.whole("tp", 1, {1, 1 << 16});
+  table.ranks = json.whole("ranks", 0, {0, 1 << 24});
+  table.threads = json.whole("threads", 0, {0, 1 << 16});
   table.share_percent = json.whole("share_percent", 100, {1, 100});
   table.sequence_tokens = json.whole("sequence_tokens", 0, {0, 1 << 26});
   table.parameters = {json.whole("parameter_bytes", 0, kAmount)};
@@ -63,10 +68,11 @@ CollectiveTable read_collective(ArtifactObject json) {
   CollectiveTable table;
   table.op = json.choice<CollectiveOp>("op", std::nullopt, op_names());
   for (ArtifactObject& item : json.items("points")) {
-    CollectivePoint point;
+    MeasuredCollective point;
     point.ranks = item.whole("ranks", std::nullopt, {2, 1 << 24});
     point.bytes = {item.whole("bytes", std::nullopt, kAmount)};
     point.time = {item.whole("ns", std::nullopt, kTime)};
+    point.spread = item.number("spread", 0.0, 0, 1e6);
     item.refuse_unknown();
     const bool ascends =
         table.points.empty() || std::tuple(table.points.back().ranks, table.points.back().bytes) <
@@ -78,11 +84,40 @@ CollectiveTable read_collective(ArtifactObject json) {
   return table;
 }
 
+MeasuredPass read_pass(ArtifactObject json) {
+  MeasuredPass pass;
+  pass.ranks = json.whole("ranks", std::nullopt, kCount);
+  pass.tp = json.whole("tp", 1, kCount);
+  pass.threads = json.whole("threads", std::nullopt, kCount);
+  pass.capacity = {json.whole("capacity_tokens", std::nullopt, {1, 1 << 26})};
+  pass.forward = {json.whole("forward_ns", std::nullopt, kTime)};
+  pass.backward = {json.whole("backward_ns", 0, kAmount)};
+  pass.spread = json.number("spread", 0.0, 0, 1e6);
+  json.refuse_unknown();
+  return pass;
+}
+
+MeasuredStep read_step(ArtifactObject json) {
+  MeasuredStep step;
+  step.ranks = json.whole("ranks", std::nullopt, kCount);
+  step.threads = json.whole("threads", std::nullopt, kCount);
+  step.step = {json.whole("step_ns", std::nullopt, kAmount)};
+  step.microbatch = {json.whole("microbatch_ns", 0, kAmount)};
+  step.optimizer = {json.whole("optimizer_ns", 0, kAmount)};
+  step.parameters = json.whole("parameters", 0, kAmount);
+  step.process = {json.whole("process_bytes", 0, kAmount)};
+  step.spread = json.number("spread", 0.0, 0, 1e6);
+  json.refuse_unknown();
+  return step;
+}
+
 OrderedJson write_table(const ProfileTable& table) {
   OrderedJson json{{"module", table.module},
                    {"layer", table.layer},
                    {"dtype", dtype_names()[static_cast<std::size_t>(table.dtype)]},
                    {"tp", table.tp},
+                   {"ranks", table.ranks},
+                   {"threads", table.threads},
                    {"share_percent", table.share_percent},
                    {"sequence_tokens", table.sequence_tokens},
                    {"parameter_bytes", table.parameters.count},
@@ -94,9 +129,42 @@ OrderedJson write_table(const ProfileTable& table) {
                               {"weight_gradient_ns", point.weight_gradient.count},
                               {"recompute_ns", point.recompute.count},
                               {"activation_bytes", point.activation.count},
-                              {"activation_recomputed_bytes", point.activation_recomputed.count}});
+                              {"activation_recomputed_bytes", point.activation_recomputed.count},
+                              {"peak_bytes", point.peak.count},
+                              {"spread", point.spread}});
   }
   return json;
+}
+
+OrderedJson write_collective(const CollectiveTable& table) {
+  OrderedJson points = OrderedJson::array();
+  for (const MeasuredCollective& point : table.points)
+    points.push_back({{"ranks", point.ranks},
+                      {"bytes", point.bytes.count},
+                      {"ns", point.time.count},
+                      {"spread", point.spread}});
+  return {{"op", op_names()[static_cast<std::size_t>(table.op)]}, {"points", std::move(points)}};
+}
+
+OrderedJson write_pass(const MeasuredPass& pass) {
+  return {{"ranks", pass.ranks},
+          {"tp", pass.tp},
+          {"threads", pass.threads},
+          {"capacity_tokens", pass.capacity.count},
+          {"forward_ns", pass.forward.count},
+          {"backward_ns", pass.backward.count},
+          {"spread", pass.spread}};
+}
+
+OrderedJson write_step(const MeasuredStep& step) {
+  return {{"ranks", step.ranks},
+          {"threads", step.threads},
+          {"step_ns", step.step.count},
+          {"microbatch_ns", step.microbatch.count},
+          {"optimizer_ns", step.optimizer.count},
+          {"parameters", step.parameters},
+          {"process_bytes", step.process.count},
+          {"spread", step.spread}};
 }
 
 }  // namespace
@@ -114,6 +182,9 @@ Profile parse_profile(std::string_view text, const std::string& where) {
   profile.model = root.text("model", std::nullopt);
   profile.device = root.text("device", std::nullopt);
   profile.libraries = root.text("libraries", "");
+  profile.cores = root.whole("cores", 0, {0, 1 << 24});
+  profile.memory = {root.whole("memory_bytes", 0, kAmount)};
+  profile.flops_per_s = root.number("flops_per_s", 0.0, 0, 1e19);
   profile.launch = {root.whole("launch_ns", 0, kAmount)};
   profile.noise = root.number("noise", 0.0, 0, 1e6);
   profile.copy_bytes_per_s = root.number("copy_bytes_per_s", 0.0, 0, 1e19);
@@ -121,6 +192,10 @@ Profile parse_profile(std::string_view text, const std::string& where) {
     profile.layers.push_back(read_table(std::move(table)));
   for (ArtifactObject& table : root.items("collectives"))
     profile.collectives.push_back(read_collective(std::move(table)));
+  for (ArtifactObject& pass : root.items("passes"))
+    profile.passes.push_back(read_pass(std::move(pass)));
+  for (ArtifactObject& step : root.items("steps"))
+    profile.steps.push_back(read_step(std::move(step)));
   root.refuse_unknown();
   problems.raise_if_any(where);
   return profile;
@@ -135,20 +210,21 @@ std::string write_profile(const Profile& profile) {
                    {"model", profile.model},
                    {"device", profile.device},
                    {"libraries", profile.libraries},
+                   {"cores", profile.cores},
+                   {"memory_bytes", profile.memory.count},
+                   {"flops_per_s", profile.flops_per_s},
                    {"launch_ns", profile.launch.count},
                    {"noise", profile.noise},
                    {"copy_bytes_per_s", profile.copy_bytes_per_s},
                    {"layers", OrderedJson::array()},
-                   {"collectives", OrderedJson::array()}};
+                   {"collectives", OrderedJson::array()},
+                   {"passes", OrderedJson::array()},
+                   {"steps", OrderedJson::array()}};
   for (const ProfileTable& table : profile.layers) json["layers"].push_back(write_table(table));
-  for (const CollectiveTable& table : profile.collectives) {
-    OrderedJson points = OrderedJson::array();
-    for (const CollectivePoint& point : table.points)
-      points.push_back(
-          {{"ranks", point.ranks}, {"bytes", point.bytes.count}, {"ns", point.time.count}});
-    json["collectives"].push_back(
-        {{"op", op_names()[static_cast<std::size_t>(table.op)]}, {"points", std::move(points)}});
-  }
+  for (const CollectiveTable& table : profile.collectives)
+    json["collectives"].push_back(write_collective(table));
+  for (const MeasuredPass& pass : profile.passes) json["passes"].push_back(write_pass(pass));
+  for (const MeasuredStep& step : profile.steps) json["steps"].push_back(write_step(step));
   return json.dump(1) + "\n";
 }
 

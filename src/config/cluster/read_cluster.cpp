@@ -125,6 +125,7 @@ Cluster parse_cluster(std::string_view text, const std::string& where) {
                .expected = std::string(kClusterFormat));
   Cluster cluster{.name = root.text("name", ""), .origin = root.text("origin", "")};
   cluster.devices = root.whole("devices", std::nullopt, kRanks);
+  cluster.cores = root.whole("cores", 0, {0, 1 << 24});
   cluster.device = read_device(root.object("device", true));
   cluster.exposed_message_share = root.number("exposed_message_share", 0.0, 0, 1);
   for (ArtifactObject& level : root.items("levels"))

@@ -42,9 +42,12 @@ std::string write_level(const LinkLevel& level) {
 }  // namespace
 
 std::string write_cluster(const Cluster& cluster) {
-  std::string text = str("format: ", kClusterFormat, "\nname: ", quoted(cluster.name),
-                         "\norigin: ", quoted(cluster.origin), "\ndevices: ", cluster.devices,
-                         "\ndevice:\n  name: ", quoted(cluster.device.name), "\n");
+  std::string text =
+      str("format: ", kClusterFormat, "\nname: ", quoted(cluster.name),
+          "\norigin: ", quoted(cluster.origin), "\ndevices: ", cluster.devices,
+          "\ncores: ", cluster.cores,
+          "  # of a node, shared by its ranks; 0: each has its own\ndevice:\n  name: ",
+          quoted(cluster.device.name), "\n");
   text += str("  memory_bytes: ", cluster.device.memory.count, "  # B\n");
   text += str("  reserve_bytes: ", cluster.device.reserve.count, "  # B, kept free of any plan\n");
   text += write_constants(device_keys(), cluster.device, "  ");

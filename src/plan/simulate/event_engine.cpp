@@ -84,6 +84,9 @@ class EventEngine {
     int running = -1;    // action
     int reductions = 0;  // of the lane, under way
     bool meets = false;
+    double computes = 1;    // part of the running pass
+    double demand = 0;      // cores that it would keep busy
+    double core_share = 1;  // of them that it gets
   };
   struct Reduction {
     std::size_t arrived = 0;
@@ -182,11 +185,44 @@ class EventEngine {
     times_.actions[action].start = now_;
     state.pass.left = static_cast<double>(load_.duration[action].count);
     state.pass.rate = 0;
+    state.pass.since = now_;
+    demand_cores(lane, action);
     change_speed(lane);
   }
+
+  // ---- cores ----
+
+  /// Threads that a pass keeps busy on average: it computes but for its collectives.
+  void demand_cores(int lane, int action) {
+    if (network_.cores <= 0) return;
+    const auto whole = static_cast<double>(load_.duration[action].count);
+    const double exposed =
+        load_.exposed.empty() ? 0 : static_cast<double>(load_.exposed[action].count);
+    LaneState& state = lanes_[lane];
+    state.computes = whole > 0 ? 1 - exposed / whole : 0;
+    state.demand = network_.threads[lane] * state.computes;
+    share_cores(network_.machine[lane], lane);
+  }
+  /// Every pass on the machine slows down alike when they ask for more cores than there are.
+  void share_cores(int machine, int changed) {
+    double demand = 0;
+    for (int lane = 0; lane < program_.lanes(); ++lane)
+      if (network_.machine[lane] == machine && lanes_[lane].running >= 0)
+        demand += lanes_[lane].demand;
+    const double share = demand > network_.cores ? network_.cores / demand : 1;
+    for (int lane = 0; lane < program_.lanes(); ++lane) {
+      LaneState& state = lanes_[lane];
+      if (network_.machine[lane] != machine || state.running < 0) continue;
+      const bool is_same = state.core_share == share;
+      state.core_share = share;
+      if (lane != changed && !is_same) change_speed(lane);
+    }
+  }
+
   void change_speed(int lane) {
     LaneState& state = lanes_[lane];
-    const double rate = state.reductions > 0 ? 1 / network_.overlap_slowdown : 1.0;
+    double rate = state.reductions > 0 ? 1 / network_.overlap_slowdown : 1.0;
+    if (network_.cores > 0) rate /= state.computes / state.core_share + 1 - state.computes;
     const Nanoseconds end = state.pass.change_rate(rate, now_);
     events_.push({end, EventKind::kPassEnd, lane, state.pass.version});
   }
@@ -196,6 +232,7 @@ class EventEngine {
     times_.actions[state.running].end = now_;
     state.running = -1;
     state.meets = false;
+    if (network_.cores > 0) share_cores(network_.machine[lane], lane);
     ++state.next;
     advance(lane);
   }

@@ -136,6 +136,7 @@ LaneMemory fixed_memory(const StepProgram& program, const StageCosts& costs, int
     memory.gradients += state.gradients;
     memory.optimizer += state.optimizer;
     memory.gathered = std::max(memory.gathered, state.gathered);
+    memory.process = std::max(memory.process, state.process);
   }
   return memory;
 }

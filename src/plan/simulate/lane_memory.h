@@ -15,12 +15,14 @@ struct LaneMemory {
   Bytes optimizer;
   Bytes gathered;     // sharded parameters that are whole meanwhile
   Bytes buffers;      // of messages
+  Bytes process;      // beside tensors
   Bytes activations;  // at the moment of the peak
   Bytes features;     // that wait, at that moment
   Nanoseconds peak_at;
 
   [[nodiscard]] Bytes total() const {
-    return parameters + gradients + optimizer + gathered + buffers + activations + features;
+    return parameters + gradients + optimizer + gathered + buffers + process + activations +
+           features;
   }
 };
 

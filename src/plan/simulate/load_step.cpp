@@ -1,5 +1,7 @@
 #include "plan/simulate/load_step.h"
 
+#include <algorithm>
+
 namespace tributary::plan {
 namespace {
 
@@ -80,10 +82,7 @@ class StepLoading {
                 .reduction;
         break;
       case StepKind::kOptimize:
-        for (int chunk = 0; chunk < program_.pipeline().modules[of.module].chunks; ++chunk)
-          loaded.load.duration[action] +=
-              costs_.state(of.module, program_.map().virtual_stage(of.module, of.stage, chunk))
-                  .optimizer_step;
+        load_optimizer(action, of, loaded);
         break;
       case StepKind::kSend:
         load_messages(action, loaded);
@@ -91,6 +90,17 @@ class StepLoading {
       default:
         break;
     }
+  }
+
+  void load_optimizer(int action, const schedule::Lane& of, LoadedStep& loaded) const {
+    Nanoseconds host;
+    for (int chunk = 0; chunk < program_.pipeline().modules[of.module].chunks; ++chunk) {
+      const StageState state =
+          costs_.state(of.module, program_.map().virtual_stage(of.module, of.stage, chunk));
+      loaded.load.duration[action] += state.optimizer_step;
+      host = std::max(host, state.host_step);
+    }
+    loaded.load.duration[action] += host;
   }
 
   /// Activations and gradients of a microbatch are of one size. What leaves a module is what its

@@ -54,6 +54,30 @@ bool is_in_pool(const config::Plan& plan, const StepProgram& program, const Chan
          config::Placement::kFlow;
 }
 
+/// Lanes on one node share its cores; each rank computes with an equal part of them as threads, and
+/// with one where there are more ranks than cores.
+void share_cores(const config::Plan& plan, const config::Cluster& cluster,
+                 const StepProgram& program, const ReplicaFolding& folding,
+                 const std::vector<std::int64_t>& ranks, std::int64_t threads_of_rank,
+                 Network& network) {
+  if (cluster.cores <= 0) return;
+  network.cores = static_cast<double>(cluster.cores);
+  std::map<int, std::int64_t> on_machine;
+  std::vector<std::int64_t> of_lane;
+  for (int lane = 0; lane < program.lanes(); ++lane) {
+    const int module = program.map().at(lane).module;
+    network.machine.push_back(static_cast<int>(ranks[lane] / cluster.devices_per_node()));
+    of_lane.push_back(ranks_of_lane(plan, program, module) * folding.stands_for[module]);
+    on_machine[network.machine.back()] += of_lane.back();
+  }
+  for (int lane = 0; lane < program.lanes(); ++lane) {
+    const std::int64_t part =
+        std::max<std::int64_t>(1, cluster.cores / on_machine.at(network.machine[lane]));
+    const std::int64_t threads = threads_of_rank > 0 ? threads_of_rank : part;
+    network.threads.push_back(static_cast<double>(of_lane[lane] * threads));
+  }
+}
+
 }  // namespace
 
 Network network_of(const config::Plan& plan, const config::Cluster& cluster,
@@ -70,6 +94,7 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
   const std::vector<std::int64_t> ranks = first_ranks(plan, program);
   Network network;
   network.overlap_slowdown = options.share_links ? cluster.device.overlap_slowdown : 1;
+  share_cores(plan, cluster, program, folding, ranks, options.threads, network);
   Ports ports(network);
   for (const Channel& channel : program.channels()) {
     const std::size_t level = level_between(cluster, ranks[channel.from], ranks[channel.to]);

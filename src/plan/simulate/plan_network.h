@@ -14,6 +14,8 @@ struct ReplicaFolding {
 struct NetworkOptions {
   bool share_links = true;     // false: a message takes as long as if it were alone
   int pool_microbatches = 16;  // that the pool keeps of an encoder that runs ahead
+  std::int64_t threads = 0;    // that each rank computes with, where ranks share cores; 0: an equal
+                               // part of them, and at least one
 };
 
 /// The ways between the lanes of a plan, on the levels of a cluster: device i is rank i, a lane is

@@ -11,26 +11,6 @@
 namespace tributary::plan {
 namespace {
 
-StepDistribution distribution_of(std::vector<Nanoseconds> steps) {
-  std::sort(steps.begin(), steps.end());
-  double sum = 0;
-  double squares = 0;
-  for (const Nanoseconds step : steps) sum += static_cast<double>(step.count);
-  const double mean = sum / static_cast<double>(steps.size());
-  for (const Nanoseconds step : steps)
-    squares += (static_cast<double>(step.count) - mean) * (static_cast<double>(step.count) - mean);
-  const auto at = [&steps](double share) {  // nearest rank
-    const double rank = std::ceil(share * static_cast<double>(steps.size()));
-    return steps[static_cast<std::size_t>(std::max(1.0, rank)) - 1];
-  };
-  return {.mean = {std::llround(mean)},
-          .deviation = {std::llround(std::sqrt(squares / static_cast<double>(steps.size())))},
-          .least = steps.front(),
-          .median = at(0.5),
-          .percentile_95 = at(0.95),
-          .largest = steps.back()};
-}
-
 /// The ranks that each simulated lane stands for.
 std::vector<std::int64_t> ranks_of_lanes(const config::Plan& plan, const StepProgram& program,
                                          const ReplicaFolding& folding) {
@@ -93,7 +73,7 @@ class PlanSimulation {
 
   /// The one size that all samples have, where it makes the inputs of all replicas equal.
   bool find_equal_sample() {
-    const auto& [kind, recorded, batches] = options_.samples;
+    const auto& [kind, recorded, batches, given] = options_.samples;
     std::vector<SampleSize> sizes;
     if (kind == SampleSource::Kind::kRecorded) sizes = recorded.sizes;
     if (kind == SampleSource::Kind::kBatches)
@@ -136,6 +116,8 @@ class PlanSimulation {
     switch (options_.samples.kind) {
       case SampleSource::Kind::kFullMicrobatches:
         return full_microbatches(plan_, folded_.pipeline);
+      case SampleSource::Kind::kGiven:
+        return options_.samples.given;
       case SampleSource::Kind::kMixture:
         return deal_samples(plan_, folded_.pipeline, draw_mixture(options_.seed, number, samples));
       case SampleSource::Kind::kRecorded:
@@ -222,6 +204,26 @@ class PlanSimulation {
 };
 
 }  // namespace
+
+StepDistribution distribution_of(std::vector<Nanoseconds> steps) {
+  std::sort(steps.begin(), steps.end());
+  double sum = 0;
+  double squares = 0;
+  for (const Nanoseconds step : steps) sum += static_cast<double>(step.count);
+  const double mean = sum / static_cast<double>(steps.size());
+  for (const Nanoseconds step : steps)
+    squares += (static_cast<double>(step.count) - mean) * (static_cast<double>(step.count) - mean);
+  const auto at = [&steps](double share) {  // nearest rank
+    const double rank = std::ceil(share * static_cast<double>(steps.size()));
+    return steps[static_cast<std::size_t>(std::max(1.0, rank)) - 1];
+  };
+  return {.mean = {std::llround(mean)},
+          .deviation = {std::llround(std::sqrt(squares / static_cast<double>(steps.size())))},
+          .least = steps.front(),
+          .median = at(0.5),
+          .percentile_95 = at(0.95),
+          .largest = steps.back()};
+}
 
 FoldedPipeline fold_replicas(const schedule::Pipeline& pipeline, bool all_equal) {
   FoldedPipeline folded{.pipeline = pipeline, .folding = {}};

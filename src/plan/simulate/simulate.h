@@ -15,11 +15,12 @@ namespace tributary::plan {
 
 /// Where sample sizes come from. Nothing: every microbatch is a full sequence, all steps are equal.
 struct SampleSource {
-  enum class Kind { kFullMicrobatches, kMixture, kRecorded, kBatches };
+  enum class Kind { kFullMicrobatches, kMixture, kRecorded, kBatches, kGiven };
   Kind kind = Kind::kFullMicrobatches;
   RecordedSizes recorded = {};
   // [batches][global samples] step after step, from the first again; must outlive the simulation
   const std::vector<std::vector<SampleSize>>* batches = nullptr;
+  StepShapes given = {};  // the microbatches of every step
 };
 
 struct SimulationOptions {
@@ -40,6 +41,9 @@ struct StepDistribution {
   Nanoseconds percentile_95;
   Nanoseconds largest;
 };
+
+/// shape: at least one step
+[[nodiscard]] StepDistribution distribution_of(std::vector<Nanoseconds> steps);
 
 /// A plan that does not fit, with what it holds on the fullest rank of any step.
 struct OutOfMemory {

@@ -13,11 +13,19 @@ struct LayerStageCosts::Placed {
 
 LayerStageCosts::LayerStageCosts(const config::Plan& plan, const config::ModuleGraph& model,
                                  const config::Cluster& cluster, const schedule::Pipeline& pipeline,
+                                 const LayerExecution& execution)
+    : LayerStageCosts(plan, model, cluster, std::make_shared<ClusterCosts>(cluster), pipeline,
+                      execution) {}
+
+LayerStageCosts::LayerStageCosts(const config::Plan& plan, const config::ModuleGraph& model,
+                                 const config::Cluster& cluster,
+                                 std::shared_ptr<const CostSource> source,
+                                 const schedule::Pipeline& pipeline,
                                  const LayerExecution& execution) {
   auto placed = std::make_shared<Placed>();
   placed->stages = place_layers(plan, model, cluster, pipeline, execution.apart);
   StageRules& rules = placed->rules;
-  rules.cluster = cluster;
+  rules.source = std::move(source);
   rules.execution = execution;
   // An encoder on ranks of its own is a stage of the trainer's pipeline too.
   int coordinates = 0;

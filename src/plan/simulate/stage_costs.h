@@ -6,8 +6,7 @@
 
 #include "config/module_graph.h"
 #include "config/plan.h"
-#include "plan/cost/collective_cost.h"
-#include "plan/cost/layer_cost.h"
+#include "plan/cost/cost_source.h"
 #include "schedule/pipeline/pipeline.h"
 
 namespace tributary::plan {
@@ -43,6 +42,8 @@ struct StageState {
   Bytes gathered = {};         // of sharded layers: values and gradients that are whole meanwhile
   Nanoseconds reduction = {};  // of gradients, once a step, after the last backward
   Nanoseconds optimizer_step = {};  // with gathering what then stays whole
+  Nanoseconds host_step = {};       // of each rank, whatever it holds
+  Bytes process = {};               // likewise
 };
 
 /// How many ranks work on a module.
@@ -74,9 +75,10 @@ struct LayerExecution {
   bool apart = false;
 };
 
-/// Costs by the layers of a model: rooflines on the cluster's device, and its collectives.
+/// Costs by the layers of a model, each as a source says: by default the cluster's device and
+/// links.
 ///
-/// owns:   copies of all it is given
+/// owns:   copies of all it is given; the source with others
 /// source: planning.md sections 2 and 12; parallelism.md sections 2.3, 4, 5.9 and 6.10
 class LayerStageCosts final : public StageCosts {
  public:
@@ -85,6 +87,10 @@ class LayerStageCosts final : public StageCosts {
   LayerStageCosts(const config::Plan& plan, const config::ModuleGraph& model,
                   const config::Cluster& cluster, const schedule::Pipeline& pipeline,
                   const LayerExecution& execution = {});
+  /// The cluster then says only which ranks are near each other.
+  LayerStageCosts(const config::Plan& plan, const config::ModuleGraph& model,
+                  const config::Cluster& cluster, std::shared_ptr<const CostSource> source,
+                  const schedule::Pipeline& pipeline, const LayerExecution& execution = {});
   [[nodiscard]] StageCost cost(int module, int virtual_stage,
                                const MicrobatchShape& shape) const override;
   [[nodiscard]] StageState state(int module, int virtual_stage) const override;

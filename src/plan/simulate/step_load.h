@@ -37,9 +37,14 @@ struct Network {
   std::vector<Route> routes;         // [channels]
   std::vector<double> bytes_per_ns;  // [links] shared by all messages on them, max-min fair
   double overlap_slowdown = 1;       // of a pass beside a gradient reduction of its lane
+  double cores = 0;                  // of each machine, shared by the lanes on it; 0: not shared
+  std::vector<int> machine = {};     // [lanes], with cores
+  std::vector<double> threads = {};  // [lanes] that compute in a pass, with cores
 
   /// Nothing is shared, so that a message takes as long whatever else happens.
-  [[nodiscard]] bool is_unshared() const { return bytes_per_ns.empty() && overlap_slowdown <= 1; }
+  [[nodiscard]] bool is_unshared() const {
+    return bytes_per_ns.empty() && overlap_slowdown <= 1 && cores <= 0;
+  }
 };
 
 /// Time that a message takes alone.

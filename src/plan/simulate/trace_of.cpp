@@ -73,10 +73,10 @@ std::vector<config::TraceSpan> spans_of(const Simulation& simulation, int most_l
 }
 
 config::NamedBytes parts_of(const LaneMemory& memory) {
-  return {{"parameters", memory.parameters}, {"gradients", memory.gradients},
-          {"optimizer", memory.optimizer},   {"gathered", memory.gathered},
-          {"buffers", memory.buffers},       {"activations", memory.activations},
-          {"features", memory.features}};
+  return {{"parameters", memory.parameters},   {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer},     {"gathered", memory.gathered},
+          {"process", memory.process},         {"buffers", memory.buffers},
+          {"activations", memory.activations}, {"features", memory.features}};
 }
 
 std::string describe(const OutOfMemory& shortage) {

@@ -18,8 +18,8 @@ PassShape on_one_rank(PassShape pass, const config::MeshShape& mesh) {
 LayerCost cost_of_layer(const PlacedRun& run, const PlacedStage& stage, const PassShape& pass,
                         bool needs_input_grad, const StageRules& rules) {
   const config::MeshShape& mesh = stage.mesh;
-  return layer_cost(
-      rules.cluster.device, run.shape, pass,
+  return rules.source->layer(
+      run.module, run.shape, pass,
       {.tp = mesh.tp,
        .ep = run.shape.experts > 0 ? mesh.ep : 1,
        // Every tp rank of an encoder has all its patches.
@@ -32,11 +32,12 @@ Nanoseconds collective_time(const StageRules& rules, CollectiveOp op,
                             const CommunicationGroup& group, double bytes) {
   const Bytes whole{std::llround(bytes)};
   if (group.ranks <= 1 || whole.count == 0) return {};
-  return collective_cost(rules.cluster, op, group, whole).time;
+  return rules.source->collective(op, group, whole);
 }
 
-Nanoseconds exposed(Nanoseconds transfer, Nanoseconds compute, double overlap_slowdown) {
+Nanoseconds exposed(Nanoseconds transfer, Nanoseconds compute, const StageRules& rules) {
   // While it travels compute does 1 / slowdown of its work.
+  const double overlap_slowdown = rules.source->overlap_slowdown();
   const double slowed =
       static_cast<double>(transfer.count) * (1 - 1 / std::max(1.0, overlap_slowdown));
   return std::max(transfer - compute, Nanoseconds{std::llround(slowed)});
@@ -46,8 +47,8 @@ LayerValues values_of(const PlacedRun& run, const config::MeshShape& mesh,
                       const StageRules& rules) {
   const LayerCost cost =
       cost_of_layer(run, {.runs = {}, .mesh = mesh, .groups = {}}, {}, false, rules);
-  const double experts = static_cast<double>(cost.expert_parameters.count) / kValueBytes;
-  return {.dense = static_cast<double>(cost.parameters.count) / kValueBytes - experts,
+  const double experts = static_cast<double>(cost.expert_parameters.count) / rules.value_bytes();
+  return {.dense = static_cast<double>(cost.parameters.count) / rules.value_bytes() - experts,
           .experts = experts};
 }
 
@@ -64,9 +65,9 @@ Nanoseconds gather_time(const LayerValues& values, const PlacedStage& stage,
                         const StageRules& rules) {
   const RankGroups& groups = stage.groups;
   return collective_time(rules, CollectiveOp::kAllGather, groups.shard,
-                         kValueBytes * values.dense) +
+                         rules.value_bytes() * values.dense) +
          collective_time(rules, CollectiveOp::kAllGather, groups.expert_shard,
-                         kValueBytes * values.experts);
+                         rules.value_bytes() * values.experts);
 }
 
 Nanoseconds reduce_time(const LayerValues& values, const PlacedStage& stage,

@@ -1,15 +1,15 @@
 #pragma once
 
+#include <memory>
+
 #include "plan/simulate/stage_costs.h"
 #include "plan/stages/place_layers.h"
 
 namespace tributary::plan {
 
-inline constexpr double kValueBytes = 2;  // of a parameter, and of an activation that travels
-
 /// What all stages of a plan go by.
 struct StageRules {
-  config::Cluster cluster = {};
+  std::shared_ptr<const CostSource> source = {};
   LayerExecution execution = {};
   bool is_cut = false;             // into pipeline stages
   PassShape full_microbatch = {};  // of the backbone
@@ -23,8 +23,10 @@ struct StageRules {
     return execution.release == config::Release::kNever ||
            (execution.release == config::Release::kAuto && is_cut);
   }
+  /// Of a parameter, and of an activation that travels.
+  [[nodiscard]] double value_bytes() const { return source->value_bytes(); }
   [[nodiscard]] double gradient_bytes() const {
-    return execution.reduce_dtype == config::ReduceDtype::kFloat32 ? 4 : kValueBytes;
+    return execution.reduce_dtype == config::ReduceDtype::kFloat32 ? 4 : value_bytes();
   }
 };
 
@@ -41,7 +43,7 @@ struct StageRules {
 
 /// What of a transfer is left over beside compute of that length, which it slows down.
 [[nodiscard]] Nanoseconds exposed(Nanoseconds transfer, Nanoseconds compute,
-                                  double overlap_slowdown);
+                                  const StageRules& rules);
 
 /// Values of one layer on one tp rank, as they are gathered; of experts those of one ep rank.
 struct LayerValues {

@@ -33,16 +33,15 @@ InLine ring_time(const LayerShape& layer, const LayerCost& cost, double tokens,
   const auto hop = [&](double bytes) {
     return collective_time(rules, CollectiveOp::kSend, stage.groups.cp, bytes * values);
   };
-  const double slowdown = rules.cluster.device.overlap_slowdown;
   const Nanoseconds attend{cost.attention_forward.count / mesh.cp};
   const Nanoseconds differentiate{cost.attention_gradient.count / mesh.cp};
-  const Nanoseconds block = hop(kValueBytes);
+  const Nanoseconds block = hop(rules.value_bytes());
   const Nanoseconds gradient = hop(4);
   InLine time;
-  time.forward = exposed(block, attend, slowdown) * (mesh.cp - 1);
-  time.gradient = exposed(block, differentiate, slowdown) +
-                  exposed(block + gradient, differentiate, slowdown) * (mesh.cp - 2) +
-                  exposed(gradient, differentiate, slowdown) + gradient;
+  time.forward = exposed(block, attend, rules) * (mesh.cp - 1);
+  time.gradient = exposed(block, differentiate, rules) +
+                  exposed(block + gradient, differentiate, rules) * (mesh.cp - 2) +
+                  exposed(gradient, differentiate, rules) + gradient;
   return time;
 }
 
@@ -57,7 +56,7 @@ Nanoseconds head_exchange_time(const LayerShape& layer, double tokens_of_rank,
   const auto exchange = [&](std::int64_t heads) {
     return collective_time(
         rules, CollectiveOp::kAllToAll, stage.groups.ulysses,
-        kValueBytes * tokens_of_rank * static_cast<double>(heads * layer.head_width));
+        rules.value_bytes() * tokens_of_rank * static_cast<double>(heads * layer.head_width));
   };
   return exchange(layer.heads / mesh.tp) * 2 + exchange(kv_heads) * 2;
 }
@@ -75,7 +74,7 @@ InLine in_line_time(const PlacedRun& run, const LayerCost& cost, const PassShape
     // Images are encoded whole; their features go to the ranks that hold their tokens.
     const Nanoseconds route =
         collective_time(rules, CollectiveOp::kAllToAll, stage.groups.sequence,
-                        kValueBytes * pass.tokens / static_cast<double>(layer.merge) *
+                        rules.value_bytes() * pass.tokens / static_cast<double>(layer.merge) *
                             static_cast<double>(layer.width));
     time.forward += route;
     time.gradient += route;
@@ -84,10 +83,11 @@ InLine in_line_time(const PlacedRun& run, const LayerCost& cost, const PassShape
   time.mlp = tp;
   if (layer.experts > 0) {
     // Tokens go to their experts and come back. source: parallelism.md section 5.9
-    const Nanoseconds exchange = collective_time(
-        rules, CollectiveOp::kAllToAll, stage.groups.expert,
-        kValueBytes * pass.tokens * static_cast<double>(layer.experts_per_token * layer.width) /
-            static_cast<double>(mesh.tp));
+    const Nanoseconds exchange =
+        collective_time(rules, CollectiveOp::kAllToAll, stage.groups.expert,
+                        rules.value_bytes() * pass.tokens *
+                            static_cast<double>(layer.experts_per_token * layer.width) /
+                            static_cast<double>(mesh.tp));
     time.mlp += exchange * 2;
     time.forward += exchange * 2;
     time.gradient += exchange * 2;
@@ -138,7 +138,6 @@ struct ShardTime {
 
 ShardTime shard_time(const PlacedRun& run, const LayerCost& cost, Nanoseconds again,
                      const PlacedStage& stage, const StageRules& rules) {
-  const double slowdown = rules.cluster.device.overlap_slowdown;
   ShardTime time;
   Nanoseconds travels;
   const Nanoseconds backward = cost.input_gradient + cost.weight_gradient + again;
@@ -147,7 +146,7 @@ ShardTime shard_time(const PlacedRun& run, const LayerCost& cost, Nanoseconds ag
     const bool is_first = run.shape.kind == LayerKind::kEmbedding ||
                           run.shape.kind == LayerKind::kPatchEmbedding ||
                           run.shape.kind == LayerKind::kConvolution;
-    time.forward = is_first ? gather : exposed(gather, cost.forward, slowdown);
+    time.forward = is_first ? gather : exposed(gather, cost.forward, rules);
     if (run.shape.kind == LayerKind::kHead)
       time.gradient = gather;
     else
@@ -155,7 +154,7 @@ ShardTime shard_time(const PlacedRun& run, const LayerCost& cost, Nanoseconds ag
   }
   if (!rules.reduces_once() && run.trains)
     travels += reduce_time(values_of(run, stage.mesh, rules), stage, rules);
-  time.gradient += exposed(travels, backward, slowdown);
+  time.gradient += exposed(travels, backward, rules);
   return time;
 }
 
@@ -168,13 +167,10 @@ class PassCosts {
     add_layers(run, whole, pass, run.needs_input_grad, 1);
     if (run.layers > 1)
       add_layers(run, whole, pass, run.needs_input_grad_after_first, run.layers - 1);
-    // Host time of a microbatch that nothing hides: the loss is waited for, as in calibrate.
-    if (run.shape.kind == LayerKind::kHead)
-      cost_.forward += Nanoseconds{std::llround(1e9 * rules_.cluster.device.microbatch_s)};
     // Every tp rank of an encoder has all its patches, and sends them.
     const double cut = run.is_backbone ? static_cast<double>(stage_.mesh.tp) : 1;
     const auto merge = static_cast<double>(std::max<std::int64_t>(1, run.shape.merge));
-    cost_.boundary = {std::llround(kValueBytes * pass.tokens *
+    cost_.boundary = {std::llround(rules_.value_bytes() * pass.tokens *
                                    static_cast<double>(run.shape.width) / merge / cut)};
   }
   [[nodiscard]] const StageCost& cost() const { return cost_; }
@@ -233,7 +229,10 @@ StageCost cost_of_passes(const PlacedStage& stage, const MicrobatchShape& shape,
     const PassShape& whole = run.is_backbone ? shape.backbone : shape.encoder;
     if (whole.tokens > 0) costs.add_run(run, whole);
   }
-  return costs.cost();
+  StageCost cost = costs.cost();
+  const auto has_loss = [](const PlacedRun& run) { return run.shape.kind == LayerKind::kHead; };
+  cost.forward += rules.source->microbatch(std::ranges::any_of(stage.runs, has_loss));
+  return cost;
 }
 
 }  // namespace tributary::plan

@@ -9,8 +9,11 @@ namespace {
 using config::CollectiveOp;
 using config::LayerKind;
 
-/// fp32 weight and two moments; and a fp32 gradient where it is kept in less.
-constexpr double kMasterAndMoments = 12;
+/// A float32 weight beside one of less, two moments, and a float32 gradient where it is kept in
+/// less.
+double optimizer_bytes(const StageRules& rules) {
+  return 8 + (rules.value_bytes() < 4 ? 4 : 0) + (rules.gradient_bytes() < 4 ? 4 : 0);
+}
 
 Bytes rounded(double bytes) { return {std::llround(bytes)}; }
 
@@ -57,19 +60,19 @@ class PassingBuffers {
   }
   [[nodiscard]] double values(std::int64_t unit) const {
     if (!exists(unit) || rules_.gathers_once()) return 0;
-    return kValueBytes * beside_shard(units_[unit].values, stage_, false);
+    return rules_.value_bytes() * beside_shard(units_[unit].values, stage_, false);
   }
   [[nodiscard]] double gradient(std::int64_t unit) const {
     if (!exists(unit) || !units_[unit].trains || rules_.reduces_once()) return 0;
-    const bool is_wider = rules_.gradient_bytes() > kValueBytes;
-    return kValueBytes * beside_shard(units_[unit].values, stage_, is_wider);
+    const bool is_wider = rules_.gradient_bytes() > rules_.value_bytes();
+    return rules_.value_bytes() * beside_shard(units_[unit].values, stage_, is_wider);
   }
   /// The gradient, what of it is widened, and the shard that arrives.
   [[nodiscard]] double reduction(std::int64_t unit) const {
     const double whole = gradient(unit);
     if (whole == 0) return 0;
     const double wide = rules_.gradient_bytes();
-    return whole + (wide > kValueBytes ? wide * units_[unit].values.all() : 0) +
+    return whole + (wide > rules_.value_bytes() ? wide * units_[unit].values.all() : 0) +
            wide * units_[unit].values.of_rank(stage_.mesh);
   }
 
@@ -86,13 +89,14 @@ void add_bytes(StageState& state, const std::vector<Unit>& units, const PlacedSt
   double optimizer = 0;
   for (const Unit& unit : units) {
     const double own = unit.values.of_rank(stage.mesh);
-    parameters += kValueBytes * own;
-    if (rules.gathers_once()) parameters += kValueBytes * beside_shard(unit.values, stage, false);
+    parameters += rules.value_bytes() * own;
+    if (rules.gathers_once())
+      parameters += rules.value_bytes() * beside_shard(unit.values, stage, false);
     if (!unit.trains) continue;
     gradients += wide * own;
     if (rules.reduces_once())
-      gradients += wide * beside_shard(unit.values, stage, wide > kValueBytes);
-    optimizer += (kMasterAndMoments + (wide < 4 ? 4 : 0)) * own;
+      gradients += wide * beside_shard(unit.values, stage, wide > rules.value_bytes());
+    optimizer += optimizer_bytes(rules) * own;
   }
   state.parameters = rounded(parameters);
   state.gradients = rounded(gradients);
@@ -142,7 +146,7 @@ Nanoseconds gather_after_step(const PlacedStage& stage, const StageRules& rules)
     if (gather.count == 0) continue;
     const Nanoseconds forward =
         run.is_backbone ? cost_of_layer(run, stage, pass, true, rules).forward : Nanoseconds{};
-    time += exposed(gather, forward, rules.cluster.device.overlap_slowdown) * run.layers;
+    time += exposed(gather, forward, rules) * run.layers;
   }
   return time;
 }
@@ -157,8 +161,9 @@ StageState state_of(const PlacedStage& stage, const StageRules& rules) {
   double trained = 0;
   for (const Unit& unit : units)
     if (unit.trains) trained += unit.values.of_rank(stage.mesh);
-  state.optimizer_step =
-      optimizer_time(rules.cluster.device, trained) + gather_after_step(stage, rules);
+  state.optimizer_step = rules.source->optimizer(trained) + gather_after_step(stage, rules);
+  state.host_step = rules.source->step();
+  state.process = rules.source->process();
   return state;
 }
 

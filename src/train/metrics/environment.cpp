@@ -67,6 +67,8 @@ std::map<std::string, std::string> list_behaviour_variables() {
   return set;
 }
 
+std::string describe_cpu() { return proc_value("/proc/cpuinfo", "model name"); }
+
 Json describe_environment(const std::string& device, const std::string& command) {
   const std::int64_t memory = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return {{"tributary", "0.1.0"},
@@ -77,7 +79,7 @@ Json describe_environment(const std::string& device, const std::string& command)
           {"device", device},
           {"threads", at::get_num_threads()},
           {"deterministic", at::globalContext().deterministicAlgorithms()},
-          {"cpu", proc_value("/proc/cpuinfo", "model name")},
+          {"cpu", describe_cpu()},
           {"cores", std::thread::hardware_concurrency()},
           {"memory_bytes", memory},
           {"system", system_name()},

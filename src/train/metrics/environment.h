@@ -12,6 +12,9 @@ namespace tributary::train {
 /// units: `device` as run.device; `command` as it was typed
 [[nodiscard]] Json describe_environment(const std::string& device, const std::string& command);
 
+/// The processor of this machine: AMD EPYC 7B13.
+[[nodiscard]] std::string describe_cpu();
+
 /// The variables of the environment that change how a run computes, and are set: those of OpenMP,
 /// MKL, OpenBLAS, PyTorch, CUDA, NCCL, UCX, the loader and allocator of libc, and our own.
 [[nodiscard]] std::map<std::string, std::string> list_behaviour_variables();

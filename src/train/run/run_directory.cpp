@@ -1,5 +1,6 @@
 #include "train/run/run_directory.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -18,6 +19,11 @@ void create_run_directory(const RunDirectory& run, const config::RunConfig& conf
 void cut_run_files(const RunDirectory& run, const TrainState& state) {
   for (const char* name : {"metrics.jsonl", "validation.jsonl", "skipped.jsonl"})
     cut_lines_after(run.file(name), state.step);
+  for (const std::filesystem::directory_entry& entry :
+       std::filesystem::directory_iterator(run.path))
+    if (const std::string name = entry.path().filename().string();
+        name.starts_with("shapes") && name.ends_with(".jsonl"))
+      cut_lines_after(entry.path().string(), state.step);
   // Its lines have no step: the loader's state knows which records were found bad until then.
   std::set<data::RecordId> known(state.loader.quarantined.begin(), state.loader.quarantined.end());
   keep_lines(run.file("quarantine.jsonl"), [&](const Json& line) {

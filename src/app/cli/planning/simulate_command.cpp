@@ -17,6 +17,9 @@ struct Arguments {
   std::string model;
   std::string output;
   std::string lengths;
+  std::string profile;
+  std::string run;
+  std::int64_t skip = 0;
   bool no_sequence_parallel = false;
   bool json = false;
   SimulateRequest request;
@@ -74,6 +77,14 @@ ExitCode run_simulate(const Arguments& arguments) {
   request.plan_name = arguments.plan;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
   request.model = read_model(arguments.model, request.plan, arguments.plan, request.caller);
+  if (!arguments.profile.empty()) request.profile = config::read_profile(arguments.profile);
+  request.profile_name = arguments.profile;
+  if (!arguments.run.empty()) {
+    TRIB_REQUIRE(arguments.skip >= 0, .what = "app: value cannot be used", .where = "--skip",
+                 .found = str(arguments.skip), .expected = "0 or above");
+    request.run = plan::read_recorded_steps(arguments.run, arguments.skip);
+    if (request.threads == 0) request.threads = threads_of_run(arguments.run);
+  }
   if (!arguments.lengths.empty()) request.recorded = read_sizes(arguments.lengths);
   request.sequence_parallel = !arguments.no_sequence_parallel;
   const config::Trace trace = answer_simulate(request);
@@ -95,6 +106,16 @@ Run declare_simulate(Verb& verb) {
   verb.positional("PLAN.json", arguments->plan, "where and how every module runs");
   verb.option("--cluster", arguments->cluster,
               "devices and links; default: nodes of 8 A100, by their maker's figures");
+  verb.option("--profile", arguments->profile,
+              "measured layers, collectives and messages in place of a cluster: a file of "
+              "`tributary profile`");
+  verb.option("--run", arguments->run,
+              "directory of a run: simulate its steps, with the microbatches that they had");
+  verb.option("--skip", arguments->skip, "steps at the beginning of --run to leave out");
+  verb.option(
+      "--threads", arguments->request.threads,
+      "compute threads of each rank, with --profile of a CPU; default: those of --run, or an "
+      "equal part of the cores");
   verb.option("--model", arguments->model,
               "directory with a config.json, or a module graph; default: the plan's `model`");
   verb.option("--steps", arguments->request.steps, "steps to simulate");

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "app/cli/commands.h"
+#include "app/engine/engine.h"
+#include "app/launch/run_ranks.h"
+#include "config/profile.h"
+#include "config/read_run_config.h"
+#include "core/error.h"
+
+namespace tributary::app {
+namespace {
+
+struct Arguments {
+  ProfileOptions options;
+  std::int64_t ranks = 0;
+  bool here = false;
+};
+
+/// Twice the cores, so that ranks which share them are known too; of devices one.
+std::int64_t most_ranks(const Arguments& arguments, bool on_cuda) {
+  if (arguments.ranks > 0) return arguments.ranks;
+  return on_cuda ? 1
+                 : std::min<std::int64_t>(8, 2 * std::max(1U, std::thread::hardware_concurrency()));
+}
+
+/// What each process of a measurement runs.
+std::vector<std::string> words_of(const Arguments& arguments) {
+  std::vector<std::string> words{"profile", arguments.options.config};
+  words.insert(words.end(), arguments.options.overrides.begin(), arguments.options.overrides.end());
+  words.insert(words.end(), {"-o", arguments.options.output, "--here"});
+  return words;
+}
+
+ExitCode run_profile_jobs(const Arguments& arguments) {
+  TRIB_REQUIRE(arguments.ranks >= 0 && arguments.ranks <= 4096, .what = "app: number of ranks",
+               .where = "--ranks", .found = str(arguments.ranks), .expected = "1 to 4096, or 0");
+  const config::RunConfig config =
+      config::read_run_config(arguments.options.config, arguments.options.overrides);
+  const bool on_cuda = config.run.device.starts_with("cuda");
+  if (arguments.here)
+    return load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).profile(arguments.options);
+  config::check_surroundings(config);
+  // One rank, then powers of two, each in processes of their own.
+  for (std::int64_t ranks = 1; ranks <= most_ranks(arguments, on_cuda); ranks *= 2) {
+    const int code = run_ranks({.ranks = ranks, .words = words_of(arguments), .limits = {}});
+    if (code != 0) return static_cast<ExitCode>(code);
+  }
+  const config::Profile profile = config::read_profile(arguments.options.output);
+  std::cout << arguments.options.output << ": " << profile.layers.size() << " tables of layers, "
+            << profile.collectives.size() << " of collectives\n";
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Run declare_profile(Verb& verb) {
+  const auto arguments = std::make_shared<Arguments>();
+  verb.positional("CONFIG.yaml", arguments->options.config, "the file that describes the run");
+  verb.rest("key.path=value", arguments->options.overrides,
+            "values that replace those of the file, for example run.threads=1");
+  verb.required("-o,--output", arguments->options.output,
+                "profile to write; what it holds already is not measured again");
+  verb.option("--ranks", arguments->ranks,
+              "most processes to measure with, in powers of two; 0: twice the cores, at most 8, or "
+              "one on a device");
+  verb.flag("--here", arguments->here,
+            "measure in this process, or those of its job, alone: for `tributary launch`");
+  verb.example("tributary profile configs/demo.yaml -o profile.json");
+  return [arguments] { return run_profile_jobs(*arguments); };
+}
+
+}  // namespace tributary::app

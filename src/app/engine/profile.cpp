@@ -1,0 +1,15 @@
+#include <iostream>
+
+#include "app/engine/engine_verbs.h"
+#include "config/read_run_config.h"
+#include "train/profile/profile_job.h"
+
+namespace tributary::app {
+
+ExitCode run_profile(const ProfileOptions& options) {
+  const config::RunConfig config = config::read_run_config(options.config, options.overrides);
+  config::check_surroundings(config);
+  return train::measure_profile({.config = config, .output = options.output}, std::cout);
+}
+
+}  // namespace tributary::app

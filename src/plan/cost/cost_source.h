@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+
+#include "config/cluster.h"
+#include "plan/cost/collective_cost.h"
+#include "plan/cost/layer_cost.h"
+
+namespace tributary::plan {
+
+/// Where the times and bytes of a step come from: constants of a cluster, or a measured profile.
+class CostSource {
+ public:
+  virtual ~CostSource() = default;
+
+  /// One layer of a module on one rank, in one pass, without collectives.
+  [[nodiscard]] virtual LayerCost layer(const std::string& module, const config::LayerShape& shape,
+                                        const PassShape& pass, const LayerPlacement& placement,
+                                        Training training) const = 0;
+  /// `bytes` is the full buffer.
+  [[nodiscard]] virtual Nanoseconds collective(config::CollectiveOp op,
+                                               const CommunicationGroup& group,
+                                               Bytes bytes) const = 0;
+  /// Of so many parameters, by the rank that has their state.
+  [[nodiscard]] virtual Nanoseconds optimizer(double parameters) const = 0;
+  /// Host time of one microbatch that nothing hides, on a stage with or without the loss.
+  [[nodiscard]] virtual Nanoseconds microbatch(bool has_loss) const = 0;
+  /// What else every rank does once in a step.
+  [[nodiscard]] virtual Nanoseconds step() const = 0;
+  /// What a process holds beside tensors.
+  [[nodiscard]] virtual Bytes process() const = 0;
+  /// Of one parameter, gradient or activation value.
+  [[nodiscard]] virtual double value_bytes() const = 0;
+  /// How much longer compute takes while a collective travels; infinite where the same cores do
+  /// both.
+  [[nodiscard]] virtual double overlap_slowdown() const = 0;
+};
+
+/// Rooflines on a cluster's device, and the closed forms of its links.
+class ClusterCosts final : public CostSource {
+ public:
+  explicit ClusterCosts(config::Cluster cluster) : cluster_(std::move(cluster)) {}
+
+  [[nodiscard]] LayerCost layer(const std::string& module, const config::LayerShape& shape,
+                                const PassShape& pass, const LayerPlacement& placement,
+                                Training training) const override;
+  [[nodiscard]] Nanoseconds collective(config::CollectiveOp op, const CommunicationGroup& group,
+                                       Bytes bytes) const override;
+  [[nodiscard]] Nanoseconds optimizer(double parameters) const override;
+  [[nodiscard]] Nanoseconds microbatch(bool has_loss) const override;
+  [[nodiscard]] Nanoseconds step() const override { return {}; }
+  [[nodiscard]] Bytes process() const override { return {}; }
+  [[nodiscard]] double value_bytes() const override { return 2; }
+  [[nodiscard]] double overlap_slowdown() const override {
+    return cluster_.device.overlap_slowdown;
+  }
+
+ private:
+  config::Cluster cluster_;
+};
+
+}  // namespace tributary::plan

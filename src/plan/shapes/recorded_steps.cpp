@@ -1,0 +1,157 @@
+#include "plan/shapes/recorded_steps.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/file/given_file.h"
+#include "core/json.h"
+#include "core/text.h"
+#include "schedule/order/all_orders.h"
+#include "schedule/pipeline/plan_pipeline.h"
+
+namespace tributary::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+
+MicrobatchShape read_microbatch(const Json& json, const std::string& where) {
+  const bool fits = json.is_array() && json.size() == 6 &&
+                    std::all_of(json.begin(), json.end(),
+                                [](const Json& each) { return each.is_number_unsigned(); });
+  TRIB_REQUIRE(fits, .what = "plan: microbatch of a run cannot be read", .where = where,
+               .found = escaped(json.dump()), .expected = "six whole numbers, 0 or above");
+  const auto number = [&json](int i) { return json[i].get<double>(); };
+  MicrobatchShape shape;
+  shape.backbone = {
+      .tokens = number(0), .squared_tokens = number(1), .sequences = json[2].get<std::int64_t>()};
+  shape.encoder = {
+      .tokens = number(3), .squared_tokens = number(4), .sequences = json[5].get<std::int64_t>()};
+  return shape;
+}
+
+/// The steps of one replica.
+std::vector<std::vector<MicrobatchShape>> read_replica(const std::string& path, std::int64_t skip) {
+  std::istringstream lines(read_given_file(path, kMostBytes,
+                                           {.what = "plan: shapes of a run cannot be read",
+                                            .expected = "shapes.jsonl of a run's directory"}));
+  std::vector<std::vector<MicrobatchShape>> steps;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string where = str(path, ":", ++number);
+    const Json json = parse_json(line, where);
+    TRIB_REQUIRE(json.is_object() && json.contains("step") && json.contains("microbatches") &&
+                     json["step"].is_number_unsigned() && json["microbatches"].is_array(),
+                 .what = "plan: step of a run cannot be read", .where = where,
+                 .expected = "step and microbatches");
+    if (json["step"].get<std::int64_t>() <= skip) continue;
+    std::vector<MicrobatchShape>& step = steps.emplace_back();
+    for (const Json& each : json["microbatches"]) step.push_back(read_microbatch(each, where));
+  }
+  return steps;
+}
+
+/// Files by the rank that wrote them.
+std::map<std::int64_t, std::string> shape_files(const std::string& run) {
+  TRIB_REQUIRE(fs::is_directory(run), .what = "plan: no run to read shapes of", .where = run,
+               .found = "no directory", .expected = "the directory of a run");
+  std::map<std::int64_t, std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "shapes.jsonl") files[0] = entry.path().string();
+    if (name.starts_with("shapes-") && name.ends_with(".jsonl"))
+      files[std::atoll(name.c_str() + 7)] = entry.path().string();
+  }
+  TRIB_REQUIRE(!files.empty(), .what = "plan: run has no shapes", .where = run,
+               .found = "no shapes.jsonl", .expected = "a run of this version");
+  return files;
+}
+
+/// As many as the fullest replica has, and what the orders of all modules can take.
+int microbatches_of(const schedule::Pipeline& pipeline,
+                    const std::vector<std::vector<MicrobatchShape>>& replicas) {
+  std::size_t most = 1;
+  for (const auto& replica : replicas) most = std::max(most, replica.size());
+  const auto fits = [&](const schedule::PipelineModule& module, int count) {
+    return schedule::list_passes(module.order, {.stages = module.stages,
+                                                .microbatches = count,
+                                                .chunks = module.chunks,
+                                                .group = module.group})
+        .has_value();
+  };
+  int count = static_cast<int>(most);
+  for (const schedule::PipelineModule& module : pipeline.modules)
+    for (int tries = 0; tries < module.stages && !fits(module, count); ++tries) ++count;
+  return count;
+}
+
+/// A rank without samples keeps in step with one token.
+MicrobatchShape idle_microbatch() {
+  MicrobatchShape idle;
+  idle.backbone = {.tokens = 1, .squared_tokens = 1, .sequences = 1};
+  idle.encoder.sequences = 0;
+  return idle;
+}
+
+}  // namespace
+
+RecordedSteps read_recorded_steps(const std::string& run, std::int64_t skip) {
+  RecordedSteps recorded;
+  for (const auto& [rank, path] : shape_files(run)) {
+    const auto steps = read_replica(path, skip);
+    if (recorded.empty()) recorded.resize(steps.size());
+    TRIB_REQUIRE(steps.size() == recorded.size() && !steps.empty(),
+                 .what = "plan: replicas of a run have other steps", .where = path,
+                 .found = str(steps.size(), " steps after ", skip),
+                 .expected = recorded.empty() ? "at least one" : str(recorded.size()));
+    for (std::size_t step = 0; step < steps.size(); ++step) recorded[step].push_back(steps[step]);
+  }
+  return recorded;
+}
+
+Simulation simulate_recorded(const config::Plan& plan, const StageCosts& costs,
+                             const config::Cluster& cluster, const SimulationOptions& options,
+                             const RecordedSteps& recorded) {
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const auto simulate_step = [&](std::size_t step) {
+    std::vector<std::vector<MicrobatchShape>> replicas = recorded[step];
+    const int count = microbatches_of(pipeline, replicas);
+    for (auto& replica : replicas)
+      replica.resize(static_cast<std::size_t>(count), idle_microbatch());
+    config::Plan of_step = plan;
+    of_step.batch.microbatches = count;
+    SimulationOptions once = options;
+    once.steps = 1;
+    once.samples = {.kind = SampleSource::Kind::kGiven, .recorded = {}, .given = {}};
+    for (const schedule::PipelineModule& module : pipeline.modules) {
+      TRIB_REQUIRE(std::ssize(replicas) == module.replicas,
+                   .what = "plan: run has another number of replicas than the plan",
+                   .where = str("modules.", module.name, ".mesh"),
+                   .found = str(module.replicas, " replicas"), .expected = str(replicas.size()));
+      once.samples.given.push_back(replicas);
+    }
+    return simulate(of_step, costs, cluster, once);
+  };
+  std::vector<Nanoseconds> steps;
+  bool outside_grid = false;
+  for (std::size_t step = 0; step < recorded.size(); ++step) {
+    const Simulation simulated = simulate_step(step);
+    steps.push_back(simulated.steps.front());
+    outside_grid = outside_grid || simulated.outside_grid;
+  }
+  const StepDistribution distribution = distribution_of(steps);
+  const auto shown = std::find(steps.begin(), steps.end(), distribution.median) - steps.begin();
+  Simulation result = simulate_step(static_cast<std::size_t>(shown));
+  result.steps = std::move(steps);
+  result.distribution = distribution;
+  result.shown = shown;
+  result.outside_grid = outside_grid;
+  return result;
+}
+
+}  // namespace tributary::plan

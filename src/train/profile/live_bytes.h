@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace tributary::train {
+
+/// Counts what tensors hold while it lives, by the allocations of this thread: what was there
+/// before counts as nothing.
+class LiveBytes {
+ public:
+  LiveBytes();
+  ~LiveBytes();
+  LiveBytes(const LiveBytes&) = delete;
+  LiveBytes& operator=(const LiveBytes&) = delete;
+
+  [[nodiscard]] std::int64_t now() const;
+  /// The most since construction or the last call.
+  [[nodiscard]] std::int64_t take_peak();
+  /// The most since construction.
+  [[nodiscard]] std::int64_t peak() const;
+
+ private:
+  class Reporter;
+  class Guard;
+  std::shared_ptr<Reporter> reporter_;
+  std::unique_ptr<Guard> guard_;
+};
+
+}  // namespace tributary::train

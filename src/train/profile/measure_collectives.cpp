@@ -1,0 +1,89 @@
+#include "train/profile/measure_collectives.h"
+
+#include <cmath>
+#include <functional>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "core/stopwatch.h"
+#include "train/profile/layer_times.h"
+
+namespace tributary::train {
+namespace {
+
+using config::CollectiveOp;
+using mesh::StageLink;
+
+/// There and back between neighbours: an even rank begins, the odd one after it answers.
+void send_both_ways(const mesh::Mesh& stages, const at::Tensor& values, int tag) {
+  const int own = static_cast<int>(stages.at().pp);
+  const int other = own ^ 1;
+  if (other >= stages.size()) return;
+  const mesh::Group& down = stages.stages(StageLink::kActivationsDown);
+  const mesh::Group& up = stages.stages(StageLink::kActivationsUp);
+  if (own < other) {
+    mesh::Pending answer = up.receive(values, other, tag);
+    mesh::Pending call = down.send(values.clone(), other, tag);
+    call.wait();
+    answer.wait();
+  } else {
+    down.receive(values, other, tag).wait();
+    up.send(values, other, tag).wait();
+  }
+}
+
+std::function<void(int call)> action_of(CollectiveOp op, const mesh::Mesh& replicas,
+                                        const mesh::Mesh& stages, Bytes bytes, c10::Device device) {
+  const mesh::Group& group = replicas.replicate();
+  const std::int64_t values = std::max<std::int64_t>(1, bytes.count / 4 / group.size());
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+  const at::Tensor whole = at::zeros({values * group.size()}, options);
+  const at::Tensor part = at::zeros({values}, options);
+  switch (op) {
+    case CollectiveOp::kAllReduce:
+      return [=, &group](int) { group.all_reduce(whole).wait(); };
+    case CollectiveOp::kAllGather:
+      return [=, &group](int) { group.all_gather(part, whole).wait(); };
+    case CollectiveOp::kReduceScatter:
+      return [=, &group](int) { group.reduce_scatter(whole, part).wait(); };
+    case CollectiveOp::kSend:
+      return [=, &stages](int call) { send_both_ways(stages, whole, call); };
+    default:
+      TRIB_RAISE(Fault::kBug, .what = "train: collective is not measured");
+  }
+}
+
+}  // namespace
+
+std::vector<Bytes> collective_sizes() {
+  std::vector<Bytes> sizes;
+  for (std::int64_t bytes = 1 << 10; bytes <= (std::int64_t{16} << 20); bytes *= 4)
+    sizes.push_back({bytes});
+  return sizes;
+}
+
+config::MeasuredCollective measure_collective(CollectiveOp op, const mesh::Mesh& replicas,
+                                              const mesh::Mesh& stages, Bytes bytes,
+                                              c10::Device device,
+                                              const CollectiveOptions& options) {
+  const std::function<void(int)> act = action_of(op, replicas, stages, bytes, device);
+  const mesh::Group& world = replicas.world();
+  (void)world.sum(std::vector<std::int64_t>{0});  // together
+  std::vector<double> seconds;
+  for (int call = 0; call < options.warm_up + options.calls; ++call) {
+    const Stopwatch watch;
+    act(call);
+    if (call >= options.warm_up)
+      seconds.push_back(watch.seconds() / (op == CollectiveOp::kSend ? 2 : 1));
+  }
+  const Spread own = spread_of(seconds);
+  const std::vector<double> sums = world.sum(std::vector<double>{own.median, own.spread});
+  const double ranks = world.size();
+  return {.ranks = world.size(),
+          .bytes = bytes,
+          .time = {std::max<std::int64_t>(1, std::llround(1e9 * sums[0] / ranks))},
+          .spread = sums[1] / ranks};
+}
+
+}  // namespace tributary::train

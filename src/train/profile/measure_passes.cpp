@@ -1,0 +1,287 @@
+#include "train/profile/measure_passes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "parallel/unit_chain.h"
+#include "train/executor/executor.h"
+#include "train/profile/pass_clock.h"
+
+namespace tributary::train {
+namespace {
+
+using schedule::Action;
+using schedule::Op;
+
+enum class Mode { kPlain, kWeightsPutOff, kRecomputed };
+
+/// Sizes and uses of the layers, summed over the microbatches of one round.
+struct Round {
+  LayerUses uses;
+  std::map<LayerKey, double> items;  // tokens or patches of the microbatches that use the layer
+  std::map<LayerKey, double> times_used;
+  double forward = 0;
+  double backward = 0;
+};
+
+std::int64_t patches_of(std::span<const data::EncodedSample* const> samples) {
+  std::int64_t patches = 0;
+  for (const data::EncodedSample* sample : samples)
+    for (const data::PatchedItem& item : sample->items) patches += item.grid.patches();
+  return patches;
+}
+
+std::int64_t tokens_of(std::span<const data::EncodedSample* const> samples) {
+  std::int64_t tokens = 0;
+  for (const data::EncodedSample* sample : samples) tokens += std::ssize(sample->tokens);
+  return tokens;
+}
+
+/// Runs one microbatch by the executor, marks and all.
+class MarkedRun {
+ public:
+  MarkedRun(model::Model& model, const config::RunConfig& config, PassClock& clock)
+      : model_(model), config_(config), clock_(clock) {}
+
+  void run(std::span<const data::EncodedSample* const> samples, Mode mode, Round& round) {
+    std::vector<Action> actions{{.op = Op::kForward}};
+    if (mode == Mode::kWeightsPutOff) {
+      actions.push_back({.op = Op::kBackwardInput});
+      actions.push_back({.op = Op::kBackwardWeight});
+    } else {
+      actions.push_back({.op = Op::kBackward});
+    }
+    if (!trains()) actions.resize(1);
+    stretches_.clear();
+    std::size_t action = 0;
+    const ExecutorOptions options{
+        .targets = 1,
+        .sources = static_cast<int>(config_.data.sources.size()),
+        .collate = [&](int /*index*/, Fields fields) { return collate_now(samples, fields); },
+        .on_action =
+            [&] {
+              if (action > 0) stretches_.push_back(clock_.end());
+              if (action > 0) clock_.begin();
+              ++action;
+            }};
+    Executor executor(model_, options);
+    (void)executor.run(actions);
+    stretches_.push_back(clock_.end());
+    add(samples, round);
+  }
+
+ private:
+  [[nodiscard]] bool trains() const {
+    return std::ranges::any_of(model_.units(), [](const auto& unit) { return unit->trainable(); });
+  }
+
+  /// The clock of the forward begins when the microbatch is there.
+  Microbatch collate_now(std::span<const data::EncodedSample* const> samples, Fields fields) {
+    Microbatch microbatch = collate(samples, model_.config(), config_.model.mrope,
+                                    model_.units().front()->shard_value().device(), fields);
+    clock_.begin();
+    return microbatch;
+  }
+
+  void add(std::span<const data::EncodedSample* const> samples, Round& round) const {
+    const auto tokens = static_cast<double>(tokens_of(samples));
+    const auto patches = static_cast<double>(patches_of(samples));
+    const LayerUses forward = cut_forward(stretches_.front());
+    for (const auto& [key, use] : forward) {
+      round.items[key] += key.module == "backbone" ? tokens : patches;
+      round.times_used[key] += 1;
+      round.uses[key] += use;
+    }
+    round.forward += stretches_.front().end.time - stretches_.front().begin.time;
+    for (std::size_t i = 1; i < stretches_.size(); ++i) {
+      for (const auto& [key, use] : cut_backward(stretches_[i])) round.uses[key] += use;
+      round.backward += stretches_[i].end.time - stretches_[i].begin.time;
+    }
+  }
+
+  model::Model& model_;
+  const config::RunConfig& config_;
+  PassClock& clock_;
+  std::vector<MarkedStretch> stretches_;
+};
+
+/// Sets how the model keeps and puts off, and puts it back.
+class ModeGuard {
+ public:
+  ModeGuard(model::Model& model, Mode mode, const config::RunConfig& config)
+      : model_(model), config_(config), splits_(model.layout().chain->options().splits_backward) {
+    const std::vector<std::string> all{"vision", "projector", "backbone"};
+    model.set_recompute(mode == Mode::kRecomputed ? all : std::vector<std::string>{});
+    model.layout().chain->split_backward(mode == Mode::kWeightsPutOff);
+  }
+  ~ModeGuard() {
+    model_.set_recompute(config_.model.recompute, config_.model.offload);
+    model_.layout().chain->split_backward(splits_);
+  }
+  ModeGuard(const ModeGuard&) = delete;
+  ModeGuard& operator=(const ModeGuard&) = delete;
+
+ private:
+  model::Model& model_;
+  const config::RunConfig& config_;
+  bool splits_;
+};
+
+/// The same over all ranks: what is slower on one is as slow for all in the end.
+double mean_over(const mesh::Group& world, double value) {
+  return world.sum(std::vector<double>{value}).front() / world.size();
+}
+
+Nanoseconds in_ns(double seconds) {
+  return {std::max<std::int64_t>(1, std::llround(1e9 * seconds))};
+}
+
+/// What rounds of one mode say of one kind of layer, each for one layer and microbatch.
+struct LayerRounds {
+  std::vector<double> forward, backward, both, weights, recompute;
+  double kept = 0;
+  double peak = 0;
+};
+
+LayerRounds rounds_of(const std::vector<Round>& rounds, const LayerKey& key) {
+  LayerRounds of;
+  for (const Round& round : rounds) {
+    const auto found = round.uses.find(key);
+    if (found == round.uses.end()) continue;
+    const LayerUse& use = found->second;
+    const auto layers = static_cast<double>(std::max<std::int64_t>(1, use.layers));
+    of.forward.push_back(use.forward / layers);
+    of.backward.push_back(use.backward / layers);
+    of.weights.push_back(use.weights / layers);
+    of.recompute.push_back(use.recompute / layers);
+    of.both.push_back((use.forward + use.backward + use.weights) / layers);
+    of.kept = std::max(of.kept, static_cast<double>(use.kept) / layers);
+    of.peak = std::max(of.peak, static_cast<double>(use.peak));
+  }
+  return of;
+}
+
+/// Mean over tokens of the length of their sample: what attention works on.
+double mean_length(const ProfileBatch& batch) {
+  double squared = 0;
+  double tokens = 0;
+  for (const auto& members : batch.microbatches) {
+    for (const data::EncodedSample* sample : members) {
+      const auto length = static_cast<double>(sample->tokens.size());
+      tokens += length;
+      squared += length * length;
+    }
+  }
+  return squared / tokens;
+}
+
+/// Of one layer of each kind; those of a tied head count for the embedding.
+std::map<LayerKey, Bytes> parameters_of(const model::Model& model) {
+  std::map<LayerKey, Bytes> parameters;
+  for (const auto& unit : model.units())
+    parameters[key_of_unit(model.config(), *unit)] = {
+        static_cast<std::int64_t>(unit->shard_value().nbytes())};
+  return parameters;
+}
+
+/// The head is one layer, though it has a norm and a product with boundaries of their own.
+bool is_single(const LayerKey& key) { return key.layer == "head"; }
+
+}  // namespace
+
+ProfileBatch fill_microbatches(std::span<const data::EncodedSample> samples, Tokens capacity,
+                               std::size_t most) {
+  ProfileBatch batch{.capacity = capacity, .microbatches = {}};
+  std::vector<bool> taken(samples.size());
+  while (batch.microbatches.size() < most) {
+    std::vector<const data::EncodedSample*> members;
+    std::int64_t filled = 0;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const std::int64_t tokens = std::ssize(samples[i].tokens);
+      if (taken[i] || filled + tokens > capacity.count) continue;
+      taken[i] = true;
+      filled += tokens;
+      members.push_back(&samples[i]);
+    }
+    if (2 * filled < capacity.count) break;  // what is left would be a point of another size
+    batch.microbatches.push_back(std::move(members));
+  }
+  return batch;
+}
+
+PassMeasurement measure_passes(model::Model& model, const config::RunConfig& config,
+                               const ProfileBatch& batch, const mesh::Group& world,
+                               const PassOptions& options) {
+  TRIB_CHECK(!batch.microbatches.empty(), .what = "train: nothing to measure with");
+  LiveBytes bytes;
+  const at::Device device = model.units().front()->shard_value().device();
+  PassClock clock(model, bytes, device);
+  MarkedRun marked(model, config, clock);
+  const auto rounds_in = [&](Mode mode, int rounds) {
+    const ModeGuard guard(model, mode, config);
+    std::vector<Round> all;
+    for (int i = 0; i < options.warm_up + rounds; ++i) {
+      for (const auto& unit : model.units()) unit->clear_gradient();
+      (void)world.sum(std::vector<std::int64_t>{0});  // together
+      Round round;
+      for (const auto& samples : batch.microbatches) marked.run(samples, mode, round);
+      if (i >= options.warm_up) all.push_back(std::move(round));
+    }
+    return all;
+  };
+  const std::vector<Round> plain = rounds_in(Mode::kPlain, options.rounds);
+  const int fewer = (options.rounds + 1) / 2;
+  const std::vector<Round> put_off = rounds_in(Mode::kWeightsPutOff, fewer);
+  const std::vector<Round> recomputed = rounds_in(Mode::kRecomputed, fewer);
+
+  PassMeasurement result;
+  const auto microbatches = static_cast<double>(batch.microbatches.size());
+  for (const auto& [key, items] : plain.front().items) {
+    const double used = plain.front().times_used.at(key);
+    const double scale =
+        is_single(key) ? static_cast<double>(plain.front().uses.at(key).layers) / used : 1;
+    const LayerRounds own = rounds_of(plain, key);
+    const LayerRounds split = rounds_of(put_off, key);
+    const LayerRounds again = rounds_of(recomputed, key);
+    const auto median = [&](const std::vector<double>& values) {
+      return values.empty() ? 0 : mean_over(world, scale * spread_of(values).median);
+    };
+    config::ProfilePoint point;
+    point.tokens = {std::llround(items / used)};
+    point.forward = in_ns(median(own.forward));
+    // Put off, the two parts are timed apart; together they take what they take in one pass.
+    const double backward = median(own.backward);
+    const double late = median(split.weights);
+    const double early = median(split.backward);
+    const double share = late + early > 0 ? late / (late + early) : 0;
+    if (backward > 0) {
+      point.weight_gradient = {std::llround(1e9 * backward * share)};
+      point.input_gradient = {std::llround(1e9 * backward) - point.weight_gradient.count};
+    }
+    const double second = median(again.recompute);
+    point.recompute = second > 0 ? in_ns(second) : point.forward;
+    point.activation = {std::max<std::int64_t>(0, std::llround(scale * own.kept))};
+    point.activation_recomputed = {std::max<std::int64_t>(0, std::llround(scale * again.kept))};
+    point.peak = {std::llround(own.peak)};
+    point.spread = mean_over(world, spread_of(own.both).spread);
+    if (point.tokens.count > 0) result.points[key] = point;
+  }
+  std::vector<double> forward, backward, both;
+  for (const Round& round : plain) {
+    forward.push_back(round.forward / microbatches);
+    backward.push_back(round.backward / microbatches);
+    both.push_back((round.forward + round.backward) / microbatches);
+  }
+  result.whole = {.capacity = batch.capacity,
+                  .forward = in_ns(mean_over(world, spread_of(forward).median)),
+                  .backward = in_ns(mean_over(world, spread_of(backward).median)),
+                  .spread = mean_over(world, spread_of(both).spread)};
+  result.sequence_tokens = mean_length(batch);
+  result.parameters = parameters_of(model);
+  return result;
+}
+
+}  // namespace tributary::train

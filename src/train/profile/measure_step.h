@@ -1,0 +1,24 @@
+#pragma once
+
+#include "config/profile.h"
+#include "train/profile/live_bytes.h"
+#include "train/session.h"
+
+namespace tributary::train {
+
+struct StepOptions {
+  int warm_up = 3;
+  int steps = 15;  // that count
+};
+
+/// Takes steps of a run as the trainer does and measures what is beside their passes: the wait for
+/// samples, agreement, collating, the norm and the update. Without ranks and threads.
+///
+/// `bytes` counts since before the session was opened: what the process holds beyond it are
+/// libraries, the loader and what the allocator keeps.
+/// collective: over the ranks of `world`, which each step alone and at the same time
+[[nodiscard]] config::MeasuredStep measure_step(Session& session, const LiveBytes& bytes,
+                                                const mesh::Group& world,
+                                                const StepOptions& options);
+
+}  // namespace tributary::train

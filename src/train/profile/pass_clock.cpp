@@ -1,0 +1,90 @@
+#include "train/profile/pass_clock.h"
+
+#include <algorithm>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "core/error.h"
+#include "parallel/unit_chain.h"
+
+namespace tributary::train {
+namespace {
+
+using parallel::LayerPass;
+
+void wait_for(at::Device device) {
+  if (device.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeStream(guard.getStream(device));
+}
+
+/// The number at the end of a unit's name: 3 of vision.layers.3.
+std::int64_t layer_of(const std::string& name) {
+  return std::stoll(name.substr(name.rfind('.') + 1));
+}
+
+}  // namespace
+
+LayerKey key_of_unit(const config::ModelConfig& config, const parallel::Unit& unit) {
+  const std::string& name = unit.name();
+  if (unit.module() == "projector") return {unit.module(), "projector"};
+  if (unit.module() == "vision") {
+    if (!name.starts_with("vision.layers.")) return {unit.module(), "patch_embedding"};
+    const bool attends_all =
+        std::ranges::count(config.vision->full_attention_layers, layer_of(name)) > 0;
+    return {unit.module(), attends_all ? "block" : "window_block"};
+  }
+  if (name.starts_with("backbone.layers.")) return {unit.module(), "block"};
+  return {unit.module(), name == "backbone.embed" ? "embedding" : "head"};
+}
+
+PassClock::PassClock(model::Model& model, LiveBytes& bytes, at::Device device)
+    : layout_(model.layout()),
+      config_(model.config()),
+      bytes_(bytes),
+      device_(device),
+      head_is_embedding_(model.config().backbone.tied_head &&
+                         model.layout().virtual_stages() == 1) {
+  TRIB_CHECK(layout_.chain && layout_.chain->observer() == nullptr,
+             .what = "train: model cannot be observed");
+  layout_.chain->set_observer(this);
+}
+
+PassClock::~PassClock() { layout_.chain->set_observer(nullptr); }
+
+LayerMark PassClock::mark() const {
+  wait_for(device_);
+  return {.layer = {},
+          .time = mesh::now_seconds() - layout_.mesh->traffic().waited,
+          .live = bytes_.now(),
+          .peak = bytes_.take_peak()};
+}
+
+void PassClock::begin() {
+  stretch_ = {};
+  embedding_seen_.clear();
+  stretch_.begin = mark();
+}
+
+MarkedStretch PassClock::end() {
+  stretch_.end = mark();
+  return std::move(stretch_);
+}
+
+void PassClock::on_pass(const parallel::Unit& unit, LayerPass pass) {
+  LayerMark now = mark();
+  now.pass = pass;
+  now.layer = key_of(unit, pass);
+  stretch_.marks.push_back(std::move(now));
+}
+
+LayerKey PassClock::key_of(const parallel::Unit& unit, LayerPass pass) {
+  LayerKey key = key_of_unit(config_, unit);
+  if (key.layer != "embedding" || !head_is_embedding_) return key;
+  // A tied head is the last use of the embedding: the first that backward comes to.
+  const bool is_first = embedding_seen_.insert(pass).second;
+  if (is_first == (pass != LayerPass::kForward)) key.layer = "head";
+  return key;
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include <c10/core/Device.h>
+
+#include "mesh/mesh.h"
+#include "model/model.h"
+#include "train/profile/layer_times.h"
+#include "train/profile/live_bytes.h"
+
+namespace tributary::train {
+
+/// The kind of layer of a unit. A tied head's unit is the embedding.
+[[nodiscard]] LayerKey key_of_unit(const config::ModelConfig& config, const parallel::Unit& unit);
+
+/// Writes down the moments that the layers of a model tell while a microbatch goes through it.
+///
+/// On a device that runs behind the host, every moment waits for it.
+class PassClock final : public parallel::PassObserver {
+ public:
+  /// owns: nothing; the model and `bytes` outlive it
+  PassClock(model::Model& model, LiveBytes& bytes, at::Device device);
+  ~PassClock() override;
+  PassClock(const PassClock&) = delete;
+  PassClock& operator=(const PassClock&) = delete;
+
+  void on_pass(const parallel::Unit& unit, parallel::LayerPass pass) override;
+  void begin();
+  [[nodiscard]] MarkedStretch end();
+
+ private:
+  [[nodiscard]] LayerMark mark() const;
+  [[nodiscard]] LayerKey key_of(const parallel::Unit& unit, parallel::LayerPass pass);
+
+  const parallel::Layout& layout_;
+  const config::ModelConfig& config_;
+  LiveBytes& bytes_;
+  at::Device device_;
+  bool head_is_embedding_;
+  MarkedStretch stretch_;
+  std::set<parallel::LayerPass> embedding_seen_;
+};
+
+}  // namespace tributary::train

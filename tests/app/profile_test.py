@@ -1,0 +1,193 @@
+"""Runs `tributary profile`, and `simulate` with its file, as a user does.
+
+Usage: profile_test.py TRIBUTARY
+"""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
+import tiny_run  # noqa: E402
+
+TRIBUTARY = sys.argv.pop(1)
+CLUSTER = pathlib.Path(__file__).resolve().parents[2] / "configs/clusters/cpu_2.yaml"
+
+
+class Profile(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.root = pathlib.Path(cls.folder.name)
+        tiny_run.make_workplace(cls.root)
+        cls.config = tiny_run.write_config(cls.root / "run.yaml", cls.root)
+        cls.whole = cls.root / "whole.json"
+        done = cls.run_verb("profile", cls.config, "-o", cls.whole, "--ranks", "2")
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @staticmethod
+    def run_verb(*words):
+        return subprocess.run([TRIBUTARY, *map(str, words)], env=tiny_run.environment(), text=True,
+                              capture_output=True, timeout=300)
+
+    def read(self, path):
+        return json.loads(path.read_text())
+
+    def tables(self, profile):
+        return {(each["module"], each["layer"], each["tp"]): each for each in profile["layers"]}
+
+    def test_every_kind_of_layer_has_times_and_bytes(self):
+        profile = self.read(self.whole)
+        tables = self.tables(profile)
+        kinds = [("backbone", "embedding"), ("backbone", "block"), ("backbone", "head"),
+                 ("projector", "projector"), ("vision", "patch_embedding"), ("vision", "block"),
+                 ("vision", "window_block")]
+        for module, layer in kinds:
+            table = tables[module, layer, 1]
+            self.assertEqual(table["dtype"], "float32")
+            tokens = [point["tokens"] for point in table["points"]]
+            self.assertEqual(tokens, sorted(set(tokens)))
+            for point in table["points"]:
+                self.assertGreater(point["forward_ns"], 0)
+                self.assertGreater(point["input_gradient_ns"] + point["weight_gradient_ns"], 0)
+                self.assertGreaterEqual(point["spread"], 0)
+        block = tables["backbone", "block", 1]
+        for point in block["points"]:
+            self.assertGreater(point["weight_gradient_ns"], 0)
+            self.assertGreater(point["input_gradient_ns"], 0)
+            # What a layer keeps is more than its input, which is what it keeps when it runs again.
+            self.assertGreaterEqual(point["activation_recomputed_bytes"], 4 * 32 * point["tokens"])
+            self.assertGreater(point["activation_bytes"], point["activation_recomputed_bytes"])
+        self.assertGreater(block["points"][-1]["activation_bytes"], block["points"][0]["activation_bytes"])
+        # Two layers of 32 values, 64 in the MLP, two heads over one of keys: norms, biases, matrices.
+        self.assertGreater(block["parameter_bytes"], 4 * (32 * 64 + 32 * 32 + 3 * 32 * 64))
+
+    def test_tp_of_two_holds_half_of_a_layer(self):
+        tables = self.tables(self.read(self.whole))
+        if ("backbone", "block", 2) not in tables:
+            self.skipTest("fewer than two cores")
+        whole, half = (tables["backbone", "block", tp]["parameter_bytes"] for tp in (1, 2))
+        self.assertLess(half, 0.7 * whole)
+        self.assertGreater(half, 0.4 * whole)
+
+    def test_collectives_messages_and_steps_are_there(self):
+        profile = self.read(self.whole)
+        ops = {table["op"]: table["points"] for table in profile["collectives"]}
+        self.assertEqual(set(ops), {"all_reduce", "all_gather", "reduce_scatter", "send"})
+        for points in ops.values():
+            self.assertEqual({point["ranks"] for point in points}, {2})
+            self.assertGreater(points[-1]["ns"], points[0]["ns"])
+        step = profile["steps"][0]
+        self.assertGreater(step["process_bytes"], 50 << 20)
+        self.assertGreater(step["optimizer_ns"], 0)
+        self.assertGreater(profile["noise"], 0)
+        # Each whole pass is what its layers take: the tables lose nothing.
+        for whole in profile["passes"]:
+            self.assertGreater(whole["forward_ns"], 0)
+            self.assertGreater(whole["backward_ns"], 0)
+
+    def test_a_second_run_measures_nothing_and_changes_nothing(self):
+        before = self.whole.read_bytes()
+        done = self.run_verb("profile", self.config, "-o", self.whole, "--ranks", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.whole.read_bytes(), before)
+        self.assertIn("1 process: nothing is missing", done.stdout)
+        self.assertIn("2 processes: nothing is missing", done.stdout)
+        self.assertIn("noise", done.stdout)
+
+    def test_only_what_is_missing_is_measured(self):
+        profile = self.read(self.whole)
+        part = self.root / "part.json"
+        gone = profile["passes"].pop(0)
+        for table in profile["collectives"]:
+            if table["op"] == "send":
+                last = table["points"].pop()
+        part.write_text(json.dumps(profile))
+        done = self.run_verb("profile", self.config, "-o", part, "--ranks", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        again = self.read(part)
+        key = lambda each: (each["tp"], each["threads"], each["capacity_tokens"])
+        self.assertIn(key(gone), map(key, again["passes"]))
+        for kept in profile["passes"]:
+            self.assertIn(kept, again["passes"])
+        before = {table["op"]: table["points"] for table in profile["collectives"]}
+        for table in again["collectives"]:
+            kept = [point for point in table["points"] if table["op"] != "send" or point["bytes"] != last["bytes"]]
+            self.assertEqual(kept, before[table["op"]])
+        self.assertEqual(again["steps"], profile["steps"])
+
+    def test_a_profile_of_another_model_is_refused_by_its_key(self):
+        for key, value in (("model", "other 0"), ("device", "another"), ("libraries", "torch 0")):
+            profile = self.read(self.whole)
+            profile[key] = value
+            other = self.root / "other.json"
+            other.write_text(json.dumps(profile))
+            before = other.read_bytes()
+            done = self.run_verb("profile", self.config, "-o", other, "--ranks", "1")
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(f'other.json {key}; found: "{value}"', done.stderr)
+            self.assertEqual(other.read_bytes(), before)
+
+    def test_ctrl_c_keeps_what_was_measured(self):
+        part = self.root / "stopped.json"
+        process = subprocess.Popen([TRIBUTARY, "profile", str(self.config), "-o", str(part), "--ranks", "1"],
+                                   env=tiny_run.environment(), text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 120
+        while not part.exists() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        if process.returncode == 0:
+            self.skipTest("it was faster than the signal")
+        self.assertEqual(process.returncode, 15, err)
+        kept = self.read(part)
+        self.assertEqual(kept["format"], "tributary.profile/1")
+        self.assertEqual(len(kept["steps"]), 1)
+        done = self.run_verb("profile", self.config, "-o", part, "--ranks", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.read(part)["steps"], kept["steps"])
+
+    def test_a_run_is_simulated_from_its_own_profile(self):
+        run = self.root / "trained"
+        shutil.rmtree(run, ignore_errors=True)
+        done = self.run_verb("launch", "-n", "2", "--", "train", self.config, f"run.dir={run}", "run.steps=6")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.run_verb("simulate", run / "plan.json", "--profile", self.whole, "--run", run, "--skip", "2",
+                             "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads(done.stdout)
+        self.assertEqual(summary["steps"], 4)
+        self.assertEqual(summary["ranks"], 2)
+        self.assertGreater(summary["step_ns"], 0)
+        self.assertEqual(summary["out_of_memory"], "")
+        done = self.run_verb("simulate", run / "plan.json", "--profile", self.whole, "--cluster", CLUSTER)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("one of both", done.stderr)
+
+    def test_a_degree_that_was_not_measured_is_no_candidate(self):
+        run = self.root / "one"
+        shutil.rmtree(run, ignore_errors=True)
+        done = self.run_verb("train", self.config, f"run.dir={run}", "run.steps=4", "schedule.warmup_steps=0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        profile = self.read(self.whole)
+        profile["layers"] = [each for each in profile["layers"] if each["layer"] != "head"]
+        part = self.root / "headless.json"
+        part.write_text(json.dumps(profile))
+        done = self.run_verb("simulate", run / "plan.json", "--profile", part, "--run", run)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("expected: backbone.head, tp 1, threads 1", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
