@@ -107,6 +107,14 @@ batch: {{global_samples: 6}}
         self.refused(5, " above the 23129088 B that a plan may hold", MODEL, "--cluster", self.path("small.yaml", text),
                      *SMALL)
 
+    def test_published_methods_run_on_a_model(self):
+        words = [MODEL, "--cluster", A100, "--devices", "16", "--global-samples", "64"]
+        answers = {each["method"]: each for each in self.answer(*words, "--method", "all")}
+        for method in ("published_objective", "megatron_uniform", "dflop", "flowtrain", "fsdp"):
+            self.assertGreater(answers[method]["value"], 0)
+        alone = self.answer(*words, "--method", "megatron_uniform")
+        self.assertEqual([each["value"] for each in alone], [answers["megatron_uniform"]["value"]])
+
     def test_names_what_is_wrong(self):
         self.refused(2, "no such file", self.path("nothing.yaml"))
         self.refused(2, "--cluster", MODEL)
@@ -114,7 +122,8 @@ batch: {{global_samples: 6}}
         self.refused(2, "--devices", MODEL, "--cluster", A100)
         self.refused(2, "--schedules", MODEL, "--cluster", CPU, "--schedules", "2f2b")
         self.refused(2, "freeze", MODEL, "--cluster", CPU, "--freeze", "audio")
-        self.refused(2, "--method", MODEL, "--cluster", CPU, "--method", "dflop")
+        self.refused(2, "--method", MODEL, "--cluster", CPU, "--method", "dflopp")
+        self.refused(2, "--output", MODEL, "--cluster", CPU, "--method", "dflop", "-o", self.path("p"))
         broken = self.path("cluster.yaml", "format: tributary.cluster/1\ndevicess: 3\n")
         self.refused(2, "devicess", MODEL, "--cluster", broken)
 

@@ -47,12 +47,19 @@ bool is_cost_table(const std::string& path) {
   return json.is_object() && json.value("format", "") == plan::kCostTableFormat;
 }
 
-ExitCode plan_cost_table(const ModelPlanning& arguments) {
+/// What published methods do with a cost table, or with a model as one.
+ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
+  TRIB_REQUIRE(arguments.output.empty() && !arguments.explain,
+               .what = "app: published methods answer with degrees alone",
+               .where = arguments.explain ? "--explain" : "--output",
+               .found = str("method ", arguments.method.empty() ? kPublishedObjective
+                                                                : arguments.method.c_str()),
+               .expected = "neither of both", .fix = str("plan a model by --method ", kExact));
   SearchRequest request{.keep = arguments.keep};
   if (!arguments.method.empty()) request.method = arguments.method;
   check_request(request);
-  const std::vector<SearchAnswer> answers =
-      answer_search(request, plan::read_cost_table(arguments.path));
+  const std::vector<SearchAnswer> answers = answer_search(
+      request, is_table ? plan::read_cost_table(arguments.path) : cost_table_of(arguments));
   if (arguments.json) {
     Json list = Json::array();
     for (const SearchAnswer& answer : answers) list.push_back(to_json(answer));
@@ -69,12 +76,10 @@ ExitCode run_plan(const ModelPlanning& arguments) {
                .expected =
                    "a run configuration (.yaml), a model directory, a module graph or a "
                    "cost table (.json)");
-  if (is_cost_table(arguments.path)) return plan_cost_table(arguments);
-  TRIB_REQUIRE(arguments.method.empty() || arguments.method == kExact,
-               .what = "app: method is one of cost tables", .where = "--method",
-               .found = arguments.method, .expected = kExact,
-               .fix = "give a cost table, docs/formats/cost_table.md");
-  return plan_model(arguments);
+  const bool is_table = is_cost_table(arguments.path);
+  if (!is_table && (arguments.method.empty() || arguments.method == kExact))
+    return plan_model(arguments);
+  return plan_published(arguments, is_table);
 }
 
 }  // namespace
@@ -87,9 +92,10 @@ Run declare_plan(Verb& verb) {
   verb.option("--cluster", arguments->cluster,
               "devices and links, docs/formats/cluster.md; default: nodes of 8 A100-80");
   verb.option("--devices", arguments->devices, "of the cluster to use; default: all");
-  verb.option("--method", arguments->method,
-              "exact for models; of a cost table published_objective (proven optimal), a published "
-              "system by its name, or all");
+  verb.option(
+      "--method", arguments->method,
+      "exact, for models alone; published_objective (proven optimal); a published system by "
+      "its name; or all of these but exact");
   verb.option("--global-samples", arguments->global_samples,
               "of a step; default: the run configuration's, or 512");
   verb.option("--tokens", arguments->tokens,
@@ -111,9 +117,10 @@ Run declare_plan(Verb& verb) {
   verb.option("-o,--output", arguments->output, "write the best plan, docs/formats/plan.md");
   verb.flag("--json", arguments->json,
             "print JSON: status, value and lower_bound [s], gap, evaluations, milliseconds, limit, "
-            "plans; of a cost table a list, an object for each method");
+            "plans; of published methods a list, an object for each");
   verb.example(
       "tributary plan configs/demo_model --cluster configs/clusters/cpu_2.yaml -o plan.json\n"
+      "  tributary plan configs/demo_model --cluster configs/clusters/a100_8.yaml --method all\n"
       "  tributary plan configs/studies/synthetic_8b.json --method all");
   return [arguments] { return run_plan(*arguments); };
 }

@@ -15,6 +15,7 @@
 #include "core/file/file_system.h"
 #include "core/json.h"
 #include "core/stopwatch.h"
+#include "plan/baseline/problem_of_model.h"
 #include "plan/exact/explain_plan.h"
 
 namespace tributary::app {
@@ -284,6 +285,15 @@ ExitCode plan_model(const ModelPlanning& arguments) {
     if (explanation) print_explanation(*explanation);
   }
   return ExitCode::kDone;
+}
+
+plan::TrainingProblem cost_table_of(const ModelPlanning& arguments) {
+  check_options(arguments);
+  const Setting setting = read_setting(arguments);
+  const PlanningProblem problem = problem_of(arguments, setting);
+  return plan::problem_of_model(
+      problem.model, problem.cluster,
+      {.devices = problem.devices, .batches = problem.batches, .frozen = setting.frozen});
 }
 
 }  // namespace tributary::app

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/exit_code.h"
+#include "plan/baseline/training_problem.h"
 
 namespace tributary::app {
 
@@ -35,5 +36,10 @@ inline constexpr const char* kExact = "exact";
 ///
 /// errors: Fault::kInput naming key or option; Fault::kResource where no plan fits the devices
 [[nodiscard]] ExitCode plan_model(const ModelPlanning& arguments);
+
+/// The same model, devices and batches as tables for the published methods.
+///
+/// errors: Fault::kInput naming key or option; a model without exactly one encoder
+[[nodiscard]] plan::TrainingProblem cost_table_of(const ModelPlanning& arguments);
 
 }  // namespace tributary::app
