@@ -37,6 +37,10 @@ LiveBytes::LiveBytes()
 
 LiveBytes::~LiveBytes() = default;
 
+void LiveBytes::count(bool counts) {
+  if (counts != (guard_ != nullptr)) guard_ = counts ? std::make_unique<Guard>(reporter_) : nullptr;
+}
+
 std::int64_t LiveBytes::now() const { return reporter_->now; }
 
 std::int64_t LiveBytes::peak() const { return reporter_->most; }

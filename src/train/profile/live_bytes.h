@@ -14,6 +14,8 @@ class LiveBytes {
   LiveBytes(const LiveBytes&) = delete;
   LiveBytes& operator=(const LiveBytes&) = delete;
 
+  /// Counting makes every allocation slower: not while passes are timed.
+  void count(bool counts);
   [[nodiscard]] std::int64_t now() const;
   /// The most since construction or the last call.
   [[nodiscard]] std::int64_t take_peak();
@@ -24,7 +26,7 @@ class LiveBytes {
   class Reporter;
   class Guard;
   std::shared_ptr<Reporter> reporter_;
-  std::unique_ptr<Guard> guard_;
+  std::unique_ptr<Guard> guard_;  // null: does not count
 };
 
 }  // namespace tributary::train

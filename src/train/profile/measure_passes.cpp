@@ -139,6 +139,12 @@ Nanoseconds in_ns(double seconds) {
   return {std::max<std::int64_t>(1, std::llround(1e9 * seconds))};
 }
 
+/// Rounds of one mode: some that are timed, and one whose bytes are counted.
+struct ModeRounds {
+  std::vector<Round> timed;
+  Round counted;
+};
+
 /// What rounds of one mode say of one kind of layer, each for one layer and microbatch.
 struct LayerRounds {
   std::vector<double> forward, backward, both, weights, recompute;
@@ -146,9 +152,9 @@ struct LayerRounds {
   double peak = 0;
 };
 
-LayerRounds rounds_of(const std::vector<Round>& rounds, const LayerKey& key) {
+LayerRounds rounds_of(const ModeRounds& rounds, const LayerKey& key) {
   LayerRounds of;
-  for (const Round& round : rounds) {
+  for (const Round& round : rounds.timed) {
     const auto found = round.uses.find(key);
     if (found == round.uses.end()) continue;
     const LayerUse& use = found->second;
@@ -158,8 +164,12 @@ LayerRounds rounds_of(const std::vector<Round>& rounds, const LayerKey& key) {
     of.weights.push_back(use.weights / layers);
     of.recompute.push_back(use.recompute / layers);
     of.both.push_back((use.forward + use.backward + use.weights) / layers);
-    of.kept = std::max(of.kept, static_cast<double>(use.kept) / layers);
-    of.peak = std::max(of.peak, static_cast<double>(use.peak));
+  }
+  if (const auto found = rounds.counted.uses.find(key); found != rounds.counted.uses.end()) {
+    const LayerUse& use = found->second;
+    of.kept =
+        static_cast<double>(use.kept) / static_cast<double>(std::max<std::int64_t>(1, use.layers));
+    of.peak = static_cast<double>(use.peak);
   }
   return of;
 }
@@ -217,32 +227,39 @@ PassMeasurement measure_passes(model::Model& model, const config::RunConfig& con
                                const PassOptions& options) {
   TRIB_CHECK(!batch.microbatches.empty(), .what = "train: nothing to measure with");
   LiveBytes bytes;
+  bytes.count(false);
   const at::Device device = model.units().front()->shard_value().device();
   PassClock clock(model, bytes, device);
   MarkedRun marked(model, config, clock);
   const auto rounds_in = [&](Mode mode, int rounds) {
     const ModeGuard guard(model, mode, config);
-    std::vector<Round> all;
-    for (int i = 0; i < options.warm_up + rounds; ++i) {
+    const auto run_once = [&] {
       for (const auto& unit : model.units()) unit->clear_gradient();
       (void)world.sum(std::vector<std::int64_t>{0});  // together
       Round round;
       for (const auto& samples : batch.microbatches) marked.run(samples, mode, round);
-      if (i >= options.warm_up) all.push_back(std::move(round));
-    }
+      return round;
+    };
+    ModeRounds all;
+    for (int i = 0; i < options.warm_up; ++i) (void)run_once();
+    for (int i = 0; i < rounds; ++i) all.timed.push_back(run_once());
+    bytes.count(true);
+    (void)run_once();  // what was there before is freed uncounted
+    all.counted = run_once();
+    bytes.count(false);
     return all;
   };
-  const std::vector<Round> plain = rounds_in(Mode::kPlain, options.rounds);
+  const ModeRounds plain = rounds_in(Mode::kPlain, options.rounds);
   const int fewer = (options.rounds + 1) / 2;
-  const std::vector<Round> put_off = rounds_in(Mode::kWeightsPutOff, fewer);
-  const std::vector<Round> recomputed = rounds_in(Mode::kRecomputed, fewer);
+  const ModeRounds put_off = rounds_in(Mode::kWeightsPutOff, fewer);
+  const ModeRounds recomputed = rounds_in(Mode::kRecomputed, fewer);
 
   PassMeasurement result;
   const auto microbatches = static_cast<double>(batch.microbatches.size());
-  for (const auto& [key, items] : plain.front().items) {
-    const double used = plain.front().times_used.at(key);
+  for (const auto& [key, items] : plain.timed.front().items) {
+    const double used = plain.timed.front().times_used.at(key);
     const double scale =
-        is_single(key) ? static_cast<double>(plain.front().uses.at(key).layers) / used : 1;
+        is_single(key) ? static_cast<double>(plain.timed.front().uses.at(key).layers) / used : 1;
     const LayerRounds own = rounds_of(plain, key);
     const LayerRounds split = rounds_of(put_off, key);
     const LayerRounds again = rounds_of(recomputed, key);
@@ -270,7 +287,7 @@ PassMeasurement measure_passes(model::Model& model, const config::RunConfig& con
     if (point.tokens.count > 0) result.points[key] = point;
   }
   std::vector<double> forward, backward, both;
-  for (const Round& round : plain) {
+  for (const Round& round : plain.timed) {
     forward.push_back(round.forward / microbatches);
     backward.push_back(round.backward / microbatches);
     both.push_back((round.forward + round.backward) / microbatches);

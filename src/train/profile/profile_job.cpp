@@ -148,7 +148,7 @@ class ProfileJob {
     const std::vector<Tokens> sizes = missing_sizes(1, threads);
     const bool lacks_step = !has_step(profile_, ranks(), threads);
     if ((sizes.empty() && !lacks_step) || !goes_on()) return;
-    const LiveBytes bytes;
+    LiveBytes bytes;
     Ranks alone;
     alone.launch = ranks_.launch;
     Session session = open_session(config_, alone, "");
@@ -164,6 +164,7 @@ class ProfileJob {
            << " threads, beside its passes: " << in_ms(step.step) << ", update "
            << in_ms(step.optimizer) << ", spread " << percent(step.spread) << std::endl;
     }
+    bytes.count(false);
     measure_sizes(sizes, parallel::Layout{}, session, 1, threads);
   }
 
