@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "schedule/packed_bins.h"
 #include "train/collate.h"
+#include "train/executor/executor.h"
 #include "train/metrics/step_metrics.h"
 
 namespace tributary::train {
@@ -28,7 +29,7 @@ struct BatchResult {
 struct GradientOptions {
   config::MropeMode mrope = config::MropeMode::kOfficial;
   at::Device device = at::kCPU;
-  std::int64_t most_logits = std::int64_t{1} << 26;    // of one chunk of the head (sum_loss)
+  std::int64_t most_logits = kMostLogits;              // of one chunk of the head (sum_loss)
   int sources = 1;                                     // number of data.sources
   std::int64_t plan = 0;                               // fingerprint of the step plan, of 62 bits
   std::function<void(mesh::Section)> on_section = {};  // before each pass

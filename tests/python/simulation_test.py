@@ -105,7 +105,7 @@ class Simulate(Beside):
         refused("nowhere.json", "nowhere.json")
         refused("steps", PLAN, steps=0)
         refused("simulate steps", PLAN, steps=1.5)
-        refused("seed, pool, scheduler_ms", PLAN, seed=-1)
+        refused("seed", PLAN, seed=-1)
         refused("simulate", PLAN, stragglers=float("nan"))
         refused("straggler_share", PLAN, stragglers=2.0)
         refused("lengths[1][0]", PLAN, lengths=[[3, 1], ["x", 1]])
