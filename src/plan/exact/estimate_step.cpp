@@ -51,8 +51,8 @@ double in_flight(const PlanChoice& choice) {
 }  // namespace
 
 double StepEstimator::gather_exposed(const ChainForm& form, const config::MeshShape& mesh,
-                                     const ChainWork& work) const {
-  if (mesh.dp_shard == 1) return 0;
+                                     const ChainWork& work, bool is_cut) const {
+  if (mesh.dp_shard == 1 || is_cut) return 0;
   const double gather = collective(problem_, CollectiveOp::kAllGather, mesh.dp_shard, form.ranks(),
                                    tables_.state(form).block_parameters);
   const double forward = work.scale * work.block_forward;
@@ -84,9 +84,12 @@ double StepEstimator::memory_share(const ChainForm& form, const config::MeshShap
       std::max(1.0, (work.total() - work.first_time - work.last_time) / std::max(1.0, middle));
   const double block_state = (all - state.first - state.last) / std::max(1.0, middle);
   const double block_kept = (work.kept - work.first_kept - work.last_kept) / std::max(1.0, middle);
-  // Shards hold a part of everything, and layers that are whole meanwhile.
-  const double part = 1 / shard;
-  const double gathered = mesh.dp_shard > 1 ? 3 * state.block_parameters : 0;
+  // Shards hold a part of everything, and layers that are whole meanwhile: on one of several stages
+  // all values and gradients.
+  const bool stays_whole = mesh.dp_shard > 1 && depth.is_cut;
+  const double part =
+      1 / shard + (stays_whole ? (state.parameters + state.gradients) / std::max(1.0, all) : 0);
+  const double gathered = mesh.dp_shard > 1 && !stays_whole ? 3 * state.block_parameters : 0;
   // One microbatch may hold the largest sample.
   const double extra = std::max(0.0, tables_.largest_sample() / std::max(1.0, depth.samples) - 1);
   const auto bytes = [&](double time, double own, double kept, double in_flight) {
@@ -109,16 +112,20 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
   own.recompute = choice.backbone.recompute;
   const ChainWork work = tables_.work(own, mesh.dp_replicate * mesh.dp_shard * choice.microbatches);
   StepEstimate estimate{.rounds = static_cast<double>(choice.microbatches), .stages = mesh.pp};
+  const bool is_cut = mesh.pp > 1 || std::ranges::any_of(choice.encoders, [](const auto& each) {
+                        return each.has_value();
+                      });
   estimate.memory_share = memory_share(
       own, mesh, work,
       {.first = in_flight(choice),
        .samples = static_cast<double>(problem_.global_samples()) /
                   static_cast<double>(choice.backbone.replicas() * choice.microbatches),
-       .chunks = choice.chunks > 1 ? 2 : 1});
+       .chunks = choice.chunks > 1 ? 2 : 1,
+       .is_cut = is_cut});
   if (!estimate.may_fit()) return estimate;
   const std::int64_t virtual_stages = mesh.pp * choice.chunks;
   const auto blocks = static_cast<double>(tables_.units(form.encoder) - 2);
-  const double gathers = gather_exposed(own, mesh, work) * blocks;
+  const double gathers = gather_exposed(own, mesh, work, is_cut) * blocks;
   const double slowest = work.scale * tables_.slowest_stage(own, work, virtual_stages) +
                          gathers / static_cast<double>(virtual_stages);
   const double whole = work.scale * work.total() + gathers;
@@ -148,9 +155,10 @@ StepEstimate StepEstimator::encoder(const ChainForm& form, const ChainChoice& ow
                    {.first = depth,
                     .samples = static_cast<double>(problem_.global_samples()) /
                                static_cast<double>(own.replicas() * microbatches),
-                    .chunks = static_cast<std::int64_t>(depth)});
+                    .chunks = static_cast<std::int64_t>(depth),
+                    .is_cut = true});
   const auto blocks = static_cast<double>(tables_.units(form.encoder));
-  const double gathers = gather_exposed(form, mesh, work) * blocks;
+  const double gathers = gather_exposed(form, mesh, work, /*is_cut=*/true) * blocks;
   estimate.lane = work.scale * tables_.slowest_stage(form, work, mesh.pp) +
                   gathers / static_cast<double>(mesh.pp);
   estimate.fill = work.scale * work.total() + gathers;

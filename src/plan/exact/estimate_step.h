@@ -18,8 +18,10 @@ struct StepEstimate {
   /// The closed form is this far off: below the first a plan fits, above the second it does not.
   static constexpr double kSurelyFits = 0.85;
   static constexpr double kMayFit = 1.3;
-  [[nodiscard]] bool fits() const { return memory_share <= kSurelyFits; }
-  [[nodiscard]] bool may_fit() const { return memory_share <= kMayFit; }
+  [[nodiscard]] bool fits(double caution = 1) const {
+    return caution * memory_share <= kSurelyFits;
+  }
+  [[nodiscard]] bool may_fit(double caution = 1) const { return caution * memory_share <= kMayFit; }
 
   [[nodiscard]] double value() const { return rounds * lane + fill + tail; }
 };
@@ -41,13 +43,15 @@ class StepEstimator {
 
  private:
   /// Parameters that are gathered and not hidden, each block once a pass.
+  /// Of one block and microbatch. `is_cut`: shards are gathered once a step, and stay whole.
   [[nodiscard]] double gather_exposed(const ChainForm& form, const config::MeshShape& mesh,
-                                      const ChainWork& work) const;
+                                      const ChainWork& work, bool is_cut) const;
   [[nodiscard]] double tail_of(const ChainForm& form, const config::MeshShape& mesh);
   struct Depth {
     double first = 1;    // microbatches that the first stage keeps
     double samples = 1;  // in a microbatch
     std::int64_t chunks = 1;
+    bool is_cut = false;  // the model lies on several stages
   };
   /// Of the first and the last stage of a cut by time, the largest sample in one of the
   /// microbatches that are kept.

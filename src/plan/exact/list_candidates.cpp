@@ -67,11 +67,13 @@ class Kept {
 /// Goes through the choices of one cell after another.
 class CellExpansion {
  public:
-  CellExpansion(const PlanningProblem& problem, ChainTables& tables, Kept& sure, Kept& unsure)
+  CellExpansion(const PlanningProblem& problem, ChainTables& tables, double caution, Kept& sure,
+                Kept& unsure)
       : problem_(problem),
         encoders_(encoders_of(problem).size()),
         estimator_(problem, tables),
         encoder_choices_(problem, tables),
+        caution_(caution),
         sure_(sure),
         unsure_(unsure) {}
 
@@ -166,7 +168,7 @@ class CellExpansion {
       least_share_ = alone.memory_share;
       leanest_ = choice;
     }
-    if (!alone.may_fit()) return false;
+    if (!alone.may_fit(caution_)) return false;
     if (form.apart == 0) return offer(choice, alone);
     bool any = false;
     for (const EncoderSet& set : encoder_choices_.list(form.apart, choice, alone)) {
@@ -178,14 +180,17 @@ class CellExpansion {
   }
 
   bool offer(const PlanChoice& choice, const StepEstimate& estimate) {
-    (estimate.fits() ? sure_ : unsure_).offer(choice, estimate.value());
-    return estimate.fits();
+    const bool fits = estimate.fits(caution_);
+    if (fits || estimate.may_fit(caution_))
+      (fits ? sure_ : unsure_).offer(choice, estimate.value());
+    return fits;
   }
 
   const PlanningProblem& problem_;
   std::size_t encoders_;
   StepEstimator estimator_;
   EncoderChoices encoder_choices_;
+  double caution_;
   Kept& sure_;
   Kept& unsure_;
   double least_share_ = std::numeric_limits<double>::infinity();
@@ -229,7 +234,7 @@ CandidateList list_candidates(const PlanningProblem& problem, ChainTables& table
   const CellList cells = list_cells(problem, tables);
   Kept sure(effort.keep, effort.within);
   Kept unsure((effort.keep + 3) / 4, effort.within);
-  CellExpansion expansion(problem, tables, sure, unsure);
+  CellExpansion expansion(problem, tables, effort.caution, sure, unsure);
   for (const Cell& cell : cells.cells) {
     if (cell.rank >= sure.limit()) break;
     expansion.expand(cells.forms[cell.form], cell);

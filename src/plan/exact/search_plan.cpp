@@ -43,6 +43,9 @@ struct Worker {
   ChainCutter cutter;
 };
 
+constexpr int kMostLists = 4;
+constexpr double kMoreCaution = 1.25;
+
 class Search {
  public:
   Search(const PlanningProblem& problem, const PlanEffort& effort)
@@ -57,13 +60,22 @@ class Search {
 
   PlanSearch run() {
     ChainTables tables(problem_);
-    const CandidateList list = list_candidates(problem_, tables, effort_.candidates);
-    result_.cells = list.cells;
-    result_.estimates = list.estimates;
-    result_.certificate.lower_bound = list.lower_bound;
-    judge_first(list.candidates);
+    // The closed form of memory may be wrong for all of a list: then it is drawn up with more care.
+    CandidateEffort effort = effort_.candidates;
+    for (int attempt = 0; attempt < kMostLists && runners_.empty(); ++attempt) {
+      const CandidateList list = list_candidates(problem_, tables, effort);
+      result_.cells = list.cells;
+      result_.estimates += list.estimates;
+      if (attempt == 0) {
+        result_.certificate.lower_bound = list.lower_bound;
+        result_.certificate.limit = list.limit;
+      }
+      if (list.candidates.empty()) break;
+      judge_first(list.candidates);
+      effort.caution *= kMoreCaution;
+    }
     if (runners_.empty()) {
-      result_.certificate.limit = list.candidates.empty() ? list.limit : shortage_;
+      if (!shortage_.empty()) result_.certificate.limit = shortage_;
       return std::move(result_);
     }
     race();
@@ -114,7 +126,7 @@ class Search {
       PlanVerdict verdict = worker.judge.judge(choice, cuts, 0, 1);
       judged[i] = {choice, std::move(cuts), std::move(verdict)};
     });
-    result_.judged = std::ssize(candidates);
+    result_.judged += std::ssize(candidates);
     for (Runner& runner : judged)
       if (fits(runner.verdict)) runners_.push_back(std::move(runner));
   }

@@ -183,6 +183,23 @@ TEST(SearchPlan, NoPlanOfTheSpaceIsBelowItsBoundAndHardlyAnyBelowItsAnswer) {
   EXPECT_GE(optimal, feasible * 95 / 100);
 }
 
+TEST(SearchPlan, FindsPlansWhereMemoryIsShort) {
+  // Whole values and gradients stay on the stages of a sharded pipeline: an estimate that shards
+  // them keeps only candidates that do not fit.
+  PlanningProblem problem{
+      .model = config::parse_graph_of_model(R"({"model_type": "llama", "hidden_size": 8192,
+          "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+          "intermediate_size": 28672, "vocab_size": 128256, "tie_word_embeddings": false})",
+                                            "test"),
+      .cluster = config::read_cluster(TRIB_SOURCE_DIR "/configs/clusters/a100_8.yaml"),
+      .devices = 256,
+      .batches = {std::vector<SampleSize>(256, SampleSize{.tokens = 4096})}};
+  const PlanSearch found = search_plan(problem, {.candidates = {.keep = 60}});
+  ASSERT_FALSE(found.plans.empty()) << found.certificate.limit;
+  EXPECT_LE(found.plans.front().peak, problem.memory());
+  EXPECT_GE(found.plans.front().step, found.certificate.lower_bound);
+}
+
 TEST(SearchPlan, DoesNotDependOnTheNumberOfThreads) {
   PlanningProblem problem = tiny_problem(8, 24, 1, 11);
   const PlanSearch one = search_plan(problem, {.threads = 1});
