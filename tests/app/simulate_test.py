@@ -5,33 +5,14 @@ Usage: simulate_test.py TRIBUTARY ROOT
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = sys.argv.pop(2)
-TRIBUTARY = sys.argv.pop(1)
+from verb_case import ROOT, VerbCase
+
 PLAN = os.path.join(ROOT, "configs/plans/demo_pipeline.json")
 
 
-class Simulate(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name, text=None):
-        path = os.path.join(self.folder, name)
-        if text is not None:
-            with open(path, "w") as out:
-                out.write(text)
-        return path
-
-    def run_verb(self, *words):
-        done = subprocess.run([TRIBUTARY, *words], capture_output=True, text=True)
-        return done.returncode, done.stdout, done.stderr
-
+class Simulate(VerbCase):
     def answer(self, *words):
         code, out, err = self.run_verb("simulate", *words, "--json")
         self.assertEqual((code, err), (0, ""))

@@ -5,13 +5,12 @@ Every test here is run as `python X_test.py TRIBUTARY ROOT` with the module on P
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
-import unittest
+from pathlib import Path
 
-ROOT = sys.argv.pop(2)
-TRIBUTARY = sys.argv.pop(1)
+sys.path.insert(0, str(Path(__file__).parents[1] / "app"))
+from verb_case import ROOT, VerbCase  # noqa: E402
+
 COSTS = os.path.join(ROOT, "configs/studies/synthetic_8b.json")
 PLAN = os.path.join(ROOT, "configs/plans/demo_pipeline.json")
 MODEL = os.path.join(ROOT, "configs/demo_model")
@@ -23,32 +22,18 @@ def read_json(path):
         return json.load(file)
 
 
-class Beside(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name, text=None):
-        path = os.path.join(self.folder, name)
-        if text is not None:
-            with open(path, "w") as out:
-                out.write(text)
-        return path
-
+class Beside(VerbCase):
     def command(self, *words, text=""):
         """What the program prints."""
-        done = subprocess.run([TRIBUTARY, *map(str, words)], input=text, capture_output=True,
-                              text=True)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout
+        code, out, err = self.run_verb(*words, text=text)
+        self.assertEqual((code, err), (0, ""))
+        return out
 
     def complaint(self, *words, text=""):
         """What the program complains of, without its own place and time."""
-        done = subprocess.run([TRIBUTARY, *map(str, words)], input=text, capture_output=True,
-                              text=True)
-        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-        return done.stderr
+        code, out, err = self.run_verb(*words, text=text)
+        self.assertEqual((code, out), (2, ""), err)
+        return err
 
     def assert_equal_but_for_time(self, ours, theirs):
         self.assertGreater(ours["milliseconds"], 0)

@@ -75,13 +75,9 @@ class PathWalk {
   int before_send(int action) {
     const Nanoseconds start = times_.actions[action].start;
     for (const int message : program_.messages_of(action)) {
-      const int index = program_.messages()[message].channel;
-      const int capacity = network_.routes[index].capacity;
-      const int earlier = message - (capacity > 0 ? capacity : program_.send_buffers());
-      if (earlier < program_.channels()[index].first_message) continue;
-      if (capacity == 0 && times_.messages[earlier].arrived == start) return travel(earlier);
-      if (capacity > 0 && times_.messages[earlier].taken == start)
-        return cause_of_start(user_of(earlier));
+      const auto [earlier, in_pool] = buffer_before(program_, network_, message);
+      if (earlier < 0 || times_.messages[earlier].freed(in_pool) != start) continue;
+      return in_pool ? cause_of_start(user_of(earlier)) : travel(earlier);
     }
     TRIB_RAISE(Fault::kBug, .what = "plan: send starts without a cause",
                .where = describe(program_, action));

@@ -169,12 +169,9 @@ class EventEngine {
   }
   bool lacks_buffer(int action, LaneState& state) const {
     for (const int message : program_.messages_of(action)) {
-      const int index = program_.messages()[message].channel;
-      const int capacity = network_.routes[index].capacity;
-      const int earlier = message - (capacity > 0 ? capacity : program_.send_buffers());
-      if (earlier < program_.channels()[index].first_message) continue;
-      const MessageTimes& times = times_.messages[earlier];
-      if (is_missing(capacity > 0 ? times.taken : times.arrived, earlier, state)) return true;
+      const auto [earlier, in_pool] = buffer_before(program_, network_, message);
+      if (earlier < 0) continue;
+      if (is_missing(times_.messages[earlier].freed(in_pool), earlier, state)) return true;
     }
     return false;
   }

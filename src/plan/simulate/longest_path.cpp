@@ -118,12 +118,9 @@ class LongestPath {
   /// the one that had its place was taken.
   bool wait_for_buffers(int action, LaneState& state) {
     for (const int message : program_.messages_of(action)) {
-      const int index = program_.messages()[message].channel;
-      const int capacity = network_.routes[index].capacity;
-      const int earlier = message - (capacity > 0 ? capacity : program_.send_buffers());
-      if (earlier < program_.channels()[index].first_message) continue;
-      const MessageTimes& times = times_.messages[earlier];
-      if (!wait_until(capacity > 0 ? times.taken : times.arrived, earlier, state)) return false;
+      const auto [earlier, in_pool] = buffer_before(program_, network_, message);
+      if (earlier < 0) continue;
+      if (!wait_until(times_.messages[earlier].freed(in_pool), earlier, state)) return false;
     }
     return true;
   }

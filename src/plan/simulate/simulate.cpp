@@ -87,15 +87,17 @@ class PlanSimulation {
     return true;
   }
 
-  /// A step and when everything in it happens.
+  /// A step, when everything in it happens, and what is held meanwhile.
   struct PlayedStep {
-    LoadedStep loaded;
-    StepTimes times;
+    LoadedStep loaded = {};
+    StepTimes times = {};
+    std::vector<LaneMemory> memory = {};
+    std::vector<std::vector<MemoryPoint>> memory_points = {};
   };
 
   [[nodiscard]] PlayedStep play(const Simulation& result, std::int64_t step) const {
-    PlayedStep played{.loaded = load_step(result.program, costs_, folded_.folding, shapes_of(step)),
-                      .times = {}};
+    PlayedStep played{.loaded =
+                          load_step(result.program, costs_, folded_.folding, shapes_of(step))};
     const Disturbance& disturbance = options_.disturbance;
     if (disturbance.straggler_share > 0 || disturbance.anomaly_share > 0)
       disturb_step(result.program, disturbance, result.lane_ranks, options_.seed,
@@ -105,6 +107,8 @@ class PlanSimulation {
                  .where = str("step ", step),
                  .found = describe_blocked(result.program, played.times),
                  .fix = "give links or the pool more buffers");
+    played.memory = follow_memory(result.program, played.loaded.load, played.times, costs_,
+                                  played.loaded.pass_costs, &played.memory_points);
     return played;
   }
 
@@ -146,8 +150,7 @@ class PlanSimulation {
       }
       last = play(result, step);
       result.steps.push_back(with_scheduler(last.times.makespan));
-      find_shortage(result, follow_memory(result.program, last.loaded.load, last.times, costs_,
-                                          last.loaded.pass_costs, nullptr));
+      find_shortage(result, last.memory);
     }
     result.distribution = distribution_of(result.steps);
     result.shown = std::find(result.steps.begin(), result.steps.end(), result.distribution.median) -
@@ -166,8 +169,8 @@ class PlanSimulation {
     result.critical_path = critical_path(result.program, result.network, result.times);
     result.bound = bound_step(result.program, result.load, result.network);
     result.outside_grid = shown.loaded.outside_grid;
-    result.memory = follow_memory(result.program, result.load, result.times, costs_,
-                                  shown.loaded.pass_costs, &result.memory_points);
+    result.memory = std::move(shown.memory);
+    result.memory_points = std::move(shown.memory_points);
     const double seconds = 1e-9 * static_cast<double>(step.count);
     const double peak = cluster_.device.matrix_flops_per_s * static_cast<double>(result.ranks);
     result.utilisation = {

@@ -26,7 +26,23 @@ struct MessageTimes {
   Nanoseconds taken = kNever;    // when the pass that needs it starts
 
   [[nodiscard]] Nanoseconds begun() const { return std::max(given, posted); }
+  /// When it gives its buffer, or its place in the pool, to another.
+  [[nodiscard]] Nanoseconds freed(bool in_pool) const { return in_pool ? taken : arrived; }
 };
+
+/// The message whose buffer, or place in the pool, another one gets.
+struct BufferBefore {
+  int message = -1;  // -1: there is one that nobody had
+  bool in_pool = false;
+};
+[[nodiscard]] inline BufferBefore buffer_before(const StepProgram& program, const Network& network,
+                                                int message) {
+  const int channel = program.messages()[message].channel;
+  const int capacity = network.routes[channel].capacity;
+  const int earlier = message - (capacity > 0 ? capacity : program.send_buffers());
+  const bool had_none = earlier < program.channels()[channel].first_message;
+  return {.message = had_none ? -1 : earlier, .in_pool = capacity > 0};
+}
 
 /// A lane that cannot go on.
 struct BlockedAction {

@@ -61,22 +61,25 @@ LayerValues used_values_of(const PlacedRun& run, const config::MeshShape& mesh,
   return values_of(with_table, mesh, rules);
 }
 
+namespace {
+
+/// One collective over the shards of a layer's values, of so many bytes each.
+Nanoseconds over_shards(CollectiveOp op, const LayerValues& values, double bytes,
+                        const PlacedStage& stage, const StageRules& rules) {
+  return collective_time(rules, op, stage.groups.shard, bytes * values.dense) +
+         collective_time(rules, op, stage.groups.expert_shard, bytes * values.experts);
+}
+
+}  // namespace
+
 Nanoseconds gather_time(const LayerValues& values, const PlacedStage& stage,
                         const StageRules& rules) {
-  const RankGroups& groups = stage.groups;
-  return collective_time(rules, CollectiveOp::kAllGather, groups.shard,
-                         rules.value_bytes() * values.dense) +
-         collective_time(rules, CollectiveOp::kAllGather, groups.expert_shard,
-                         rules.value_bytes() * values.experts);
+  return over_shards(CollectiveOp::kAllGather, values, rules.value_bytes(), stage, rules);
 }
 
 Nanoseconds reduce_time(const LayerValues& values, const PlacedStage& stage,
                         const StageRules& rules) {
-  const RankGroups& groups = stage.groups;
-  return collective_time(rules, CollectiveOp::kReduceScatter, groups.shard,
-                         rules.gradient_bytes() * values.dense) +
-         collective_time(rules, CollectiveOp::kReduceScatter, groups.expert_shard,
-                         rules.gradient_bytes() * values.experts);
+  return over_shards(CollectiveOp::kReduceScatter, values, rules.gradient_bytes(), stage, rules);
 }
 
 }  // namespace tributary::plan

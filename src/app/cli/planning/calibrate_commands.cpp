@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "app/cli/commands.h"
+#include "app/cli/planning/show_quantities.h"
 #include "config/cluster.h"
 #include "core/error.h"
 #include "plan/calibrate/calibrate.h"
@@ -20,10 +21,6 @@ using plan::PredictionError;
 using plan::TrainingRow;
 using plan::TrainingTable;
 
-std::string percent(double share) {
-  return str(std::fixed, std::setprecision(2), 100 * share, " %");
-}
-
 void write_file(const std::string& path, const std::string& text) {
   errno = 0;
   std::ofstream out(path, std::ios::binary);
@@ -35,11 +32,12 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 void print_error(const std::string& what, const PredictionError& error) {
-  std::cout << what << ": mean error " << percent(error.mean) << ", median "
-            << percent(error.median) << ", largest " << percent(error.highest) << ", bias "
-            << percent(error.bias);
+  std::cout << what << ": mean error " << in_percent(error.mean, 2) << ", median "
+            << in_percent(error.median, 2) << ", largest " << in_percent(error.highest, 2)
+            << ", bias " << in_percent(error.bias, 2);
   if (error.pairs > 0)
-    std::cout << "; order right in " << percent(error.order) << " of " << error.pairs << " pairs";
+    std::cout << "; order right in " << in_percent(error.order, 2) << " of " << error.pairs
+              << " pairs";
   std::cout << '\n';
 }
 
@@ -71,8 +69,8 @@ void print_held_out_sweeps(const config::LinkLevel& start,
     }
     std::cout << "all-reduce over " << sweeps[held].points.front().ranks
               << " GPUs, not in the fit: mean error";
-    if (count[1] > 0) std::cout << ' ' << percent(error[1] / count[1]) << " above 16 MiB";
-    if (count[0] > 0) std::cout << ' ' << percent(error[0] / count[0]) << " up to 16 MiB";
+    if (count[1] > 0) std::cout << ' ' << in_percent(error[1] / count[1], 2) << " above 16 MiB";
+    if (count[0] > 0) std::cout << ' ' << in_percent(error[0] / count[0], 2) << " up to 16 MiB";
     std::cout << '\n';
   }
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "app/answer/simulate_answer.h"
+#include "app/cli/planning/show_quantities.h"
 #include "config/plan/plan_names.h"
 #include "config/read_run_config.h"
 #include "core/error.h"
@@ -134,22 +135,6 @@ PlanningProblem problem_of(const ModelPlanning& arguments, const Setting& settin
   return problem;
 }
 
-std::string milliseconds(Nanoseconds time) {
-  return str(std::fixed, std::setprecision(3), 1e-6 * static_cast<double>(time.count), " ms");
-}
-std::string percent(double share) {
-  return str(std::fixed, std::setprecision(2), 100 * share, " %");
-}
-std::string gibibytes(Bytes bytes) {
-  return str(std::fixed, std::setprecision(2), static_cast<double>(bytes.count) / (1 << 30),
-             " GiB");
-}
-double gap_of(Nanoseconds value, Nanoseconds bound) {
-  return static_cast<double>(value.count) /
-             static_cast<double>(std::max<std::int64_t>(1, bound.count)) -
-         1;
-}
-
 Json to_json(const PlanningProblem& problem, const plan::PlanSearch& search, double seconds,
              std::int64_t keep) {
   Json plans = Json::array();
@@ -159,7 +144,7 @@ Json to_json(const PlanningProblem& problem, const plan::PlanSearch& search, dou
                      {"step_s", 1e-9 * static_cast<double>(found.step.count)},
                      {"deviation_s", 1e-9 * static_cast<double>(found.deviation.count)},
                      {"percentile_95_s", 1e-9 * static_cast<double>(found.percentile_95.count)},
-                     {"gap", gap_of(found.step, search.certificate.lower_bound)},
+                     {"gap", gap_above(found.step, search.certificate.lower_bound)},
                      {"devices", found.choice.devices()},
                      {"peak_bytes", found.peak.count},
                      {"fullest", found.fullest},
@@ -183,20 +168,21 @@ Json to_json(const PlanningProblem& problem, const plan::PlanSearch& search, dou
 void print_as_text(const PlanningProblem& problem, const plan::PlanSearch& search, double seconds,
                    std::int64_t keep) {
   const plan::Certificate& certificate = search.certificate;
-  std::cout << kExact << ": step " << milliseconds(certificate.value) << " on " << problem.devices
-            << " devices of " << problem.cluster.name << "; no plan is below "
-            << milliseconds(certificate.lower_bound) << ", gap " << percent(certificate.gap())
-            << " (" << plan::name_of(certificate.status) << ")\n"
+  std::cout << kExact << ": step " << in_milliseconds(certificate.value) << " on "
+            << problem.devices << " devices of " << problem.cluster.name << "; no plan is below "
+            << in_milliseconds(certificate.lower_bound) << ", gap "
+            << in_percent(certificate.gap(), 2) << " (" << plan::name_of(certificate.status)
+            << ")\n"
             << search.cells << " cells, " << search.estimates << " estimates, " << search.judged
             << " plans run on batches, " << certificate.evaluations << " steps simulated, "
             << str(std::fixed, std::setprecision(0), 1e3 * seconds) << " ms\n";
   std::int64_t rank = 0;
   for (const FoundPlan& found : search.plans) {
     if (rank++ == keep) break;
-    std::cout << std::setw(2) << rank << ". " << milliseconds(found.step) << " +- "
-              << milliseconds(found.deviation) << ", gap "
-              << percent(gap_of(found.step, certificate.lower_bound)) << ", "
-              << found.choice.devices() << " devices, " << gibibytes(found.peak) << " ("
+    std::cout << std::setw(2) << rank << ". " << in_milliseconds(found.step) << " +- "
+              << in_milliseconds(found.deviation) << ", gap "
+              << in_percent(gap_above(found.step, certificate.lower_bound), 2) << ", "
+              << found.choice.devices() << " devices, " << in_gibibytes(found.peak) << " ("
               << found.fullest << "): " << describe(problem, found.choice) << '\n';
   }
   if (!search.plans.front().links_shared)
@@ -205,22 +191,22 @@ void print_as_text(const PlanningProblem& problem, const plan::PlanSearch& searc
 }
 
 void print_explanation(const plan::PlanExplanation& explanation) {
-  std::cout << "what limits the best plan, step " << milliseconds(explanation.step) << ":\n"
+  std::cout << "what limits the best plan, step " << in_milliseconds(explanation.step) << ":\n"
             << "  critical path:";
   for (const auto& [kind, time] : explanation.critical_path)
-    std::cout << ' ' << kind << ' ' << milliseconds(time);
-  std::cout << "\n  time of all ranks: busy " << percent(explanation.busy) << ", communication "
-            << percent(explanation.communication);
+    std::cout << ' ' << kind << ' ' << in_milliseconds(time);
+  std::cout << "\n  time of all ranks: busy " << in_percent(explanation.busy, 2)
+            << ", communication " << in_percent(explanation.communication, 2);
   for (const auto& [cause, share] : explanation.idle)
-    std::cout << ", " << cause << ' ' << percent(share);
-  std::cout << "\n  memory of " << explanation.fullest << ": " << gibibytes(explanation.peak)
-            << " of " << gibibytes(explanation.available) << ':';
+    std::cout << ", " << cause << ' ' << in_percent(share, 2);
+  std::cout << "\n  memory of " << explanation.fullest << ": " << in_gibibytes(explanation.peak)
+            << " of " << in_gibibytes(explanation.available) << ':';
   for (const auto& [holder, bytes] : explanation.memory)
-    if (bytes.count > 0) std::cout << ' ' << holder << ' ' << gibibytes(bytes);
+    if (bytes.count > 0) std::cout << ' ' << holder << ' ' << in_gibibytes(bytes);
   std::cout << "\nwhat would help, each by another simulation:\n";
   for (const plan::Remedy& remedy : explanation.remedies)
-    std::cout << "  " << std::setw(8) << percent(remedy.gain) << " to " << milliseconds(remedy.step)
-              << ": " << remedy.change << '\n';
+    std::cout << "  " << std::setw(8) << in_percent(remedy.gain, 2) << " to "
+              << in_milliseconds(remedy.step) << ": " << remedy.change << '\n';
 }
 
 Json to_json(const plan::PlanExplanation& explanation) {

@@ -7,14 +7,11 @@
 #include "app/answer/balance_answer.h"
 #include "app/answer/pack_answer.h"
 #include "app/cli/commands.h"
+#include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
 
 namespace tributary::app {
 namespace {
-
-std::string percent(double share) {
-  return str(std::fixed, std::setprecision(3), 100 * share, " %");
-}
 
 std::string join(std::span<const std::int32_t> numbers) {
   std::string text;
@@ -36,15 +33,15 @@ void print_as_text(const PackAnswer& answer, const PackRequest& request) {
   for (const std::int64_t load : answer.loads) tokens += load;
   std::cout << answer.bin_of.size() << " samples, " << tokens << " tokens in " << bins
             << " sequences of " << request.capacity << " tokens, fill "
-            << percent(double(tokens) / double(bins) / double(request.capacity)) << '\n'
-            << "at least " << answer.bound << " are needed, gap " << percent(answer.gap()) << "; "
-            << str(std::setprecision(3), answer.milliseconds) << " ms\n";
+            << in_percent(double(tokens) / double(bins) / double(request.capacity), 3) << '\n'
+            << "at least " << answer.bound << " are needed, gap " << in_percent(answer.gap(), 3)
+            << "; " << str(std::setprecision(3), answer.milliseconds) << " ms\n";
   if (request.replicas > 1) {
     const std::int64_t largest = *std::max_element(answer.costs.begin(), answer.costs.end());
     std::int64_t total = 0;
     for (const std::int64_t cost : answer.costs) total += cost;
     std::cout << "over " << request.replicas << " replicas: the costliest is "
-              << percent(double(largest) * double(request.replicas) / double(total) - 1)
+              << in_percent(double(largest) * double(request.replicas) / double(total) - 1, 3)
               << " above the mean\n";
   }
   for (std::int64_t bin = 0; bin < bins; ++bin) {
@@ -77,8 +74,8 @@ void print_as_text(const BalanceAnswer& answer, const NumberTable& table) {
   std::cout << table.rows() << " items in " << table.width << " dimensions over " << sums.buckets
             << " buckets\n"
             << "largest load " << sums.number(sums.value).dump() << ", at least "
-            << sums.number(sums.lower_bound).dump() << ", gap " << percent(answer.gap()) << " ("
-            << name_of(answer.found.status) << "); "
+            << sums.number(sums.lower_bound).dump() << ", gap " << in_percent(answer.gap(), 3)
+            << " (" << name_of(answer.found.status) << "); "
             << str(std::setprecision(3), answer.milliseconds) << " ms\n";
   std::vector<std::vector<std::int32_t>> members(static_cast<std::size_t>(sums.buckets));
   for (std::size_t item = 0; item < answer.found.bucket_of.size(); ++item) {

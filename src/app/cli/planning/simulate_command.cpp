@@ -5,6 +5,7 @@
 
 #include "app/answer/simulate_answer.h"
 #include "app/cli/commands.h"
+#include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
 
@@ -25,46 +26,35 @@ struct Arguments {
   SimulateRequest request;
 };
 
-std::string milliseconds(Nanoseconds time) {
-  return str(std::fixed, std::setprecision(3), 1e-6 * static_cast<double>(time.count), " ms");
-}
-std::string percent(double share) {
-  return str(std::fixed, std::setprecision(1), 100 * share, " %");
-}
-std::string gibibytes(Bytes bytes) {
-  return str(std::fixed, std::setprecision(2), static_cast<double>(bytes.count) / (1 << 30),
-             " GiB");
-}
-
 void print_as_text(const config::Trace& trace) {
   const config::TraceSummary& summary = trace.summary;
-  const double gap = static_cast<double>(summary.step.count) /
-                         std::max(1.0, static_cast<double>(summary.lower_bound.count)) -
-                     1;
-  std::cout << "step " << milliseconds(summary.step) << " on " << summary.ranks << " ranks of "
+  const double gap = gap_above(summary.step, summary.lower_bound);
+  std::cout << "step " << in_milliseconds(summary.step) << " on " << summary.ranks << " ranks of "
             << summary.cluster << "; no order of the passes is below "
-            << milliseconds(summary.lower_bound) << " (gap " << percent(gap) << ")\n";
+            << in_milliseconds(summary.lower_bound) << " (gap " << in_percent(gap, 1) << ")\n";
   if (summary.steps > 1) {
     std::cout << summary.steps << " steps:";
     for (const auto& [name, time] : summary.distribution)
-      std::cout << ' ' << name << ' ' << milliseconds(time);
+      std::cout << ' ' << name << ' ' << in_milliseconds(time);
     std::cout << '\n';
   }
-  std::cout << "mfu " << percent(summary.mfu) << ", idle " << percent(summary.idle_share)
-            << "; critical path:";
+  std::cout << "mfu " << in_percent(summary.mfu, 1) << ", idle "
+            << in_percent(summary.idle_share, 1) << "; critical path:";
   for (const auto& [kind, time] : summary.critical_path)
-    std::cout << ' ' << kind << ' ' << milliseconds(time);
+    std::cout << ' ' << kind << ' ' << in_milliseconds(time);
   std::cout << '\n';
   if (summary.failures > 0)
-    std::cout << summary.failures << " failures, goodput " << percent(summary.goodput) << '\n';
+    std::cout << summary.failures << " failures, goodput " << in_percent(summary.goodput, 1)
+              << '\n';
   if (!summary.out_of_memory.empty())
     std::cout << "does not fit: " << summary.out_of_memory << '\n';
   constexpr std::size_t kMostLanes = 32;
   for (std::size_t lane = 0; lane < std::min(kMostLanes, trace.lanes.size()); ++lane) {
     const config::TraceLane& of = trace.lanes[lane];
     std::cout << of.name << ", " << of.ranks << (of.ranks == 1 ? " rank" : " ranks") << ": peak "
-              << gibibytes(of.peak);
-    for (const auto& [use, time] : of.uses) std::cout << ", " << use << ' ' << milliseconds(time);
+              << in_gibibytes(of.peak);
+    for (const auto& [use, time] : of.uses)
+      std::cout << ", " << use << ' ' << in_milliseconds(time);
     std::cout << '\n';
   }
   if (trace.lanes.size() > kMostLanes)

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "core/units.h"
+
+namespace tributary::app {
+
+/// Quantities as the planning verbs print them.
+[[nodiscard]] std::string in_milliseconds(Nanoseconds time);       // 12.345 ms
+[[nodiscard]] std::string in_percent(double share, int decimals);  // 94.1 %
+[[nodiscard]] std::string in_gibibytes(Bytes bytes);               // 1.10 GiB
+
+/// How far a value is above its bound; a bound below 1 ns counts as one.
+[[nodiscard]] double gap_above(Nanoseconds value, Nanoseconds bound);
+
+}  // namespace tributary::app

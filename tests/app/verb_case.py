@@ -1,0 +1,31 @@
+"""What tests of the program share that run it as `python X_test.py TRIBUTARY ROOT`."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = sys.argv.pop(2)
+TRIBUTARY = sys.argv.pop(1)
+
+
+class VerbCase(unittest.TestCase):
+    """A folder of its own for each test, and the program."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder, name)
+        if text is not None:
+            with open(path, "w") as out:
+                out.write(text)
+        return path
+
+    def run_verb(self, *words, text=None):
+        done = subprocess.run([TRIBUTARY, *map(str, words)], input=text, capture_output=True,
+                              text=True)
+        return done.returncode, done.stdout, done.stderr
