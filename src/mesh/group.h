@@ -51,7 +51,8 @@ class Pending {
   double issued_ = 0;
 };
 
-/// How collectives travel: Gloo between processes on CPU, NCCL between CUDA devices.
+/// How collectives travel: messages of the host between processes on CPU, NCCL between CUDA
+/// devices.
 class Transport {
  public:
   virtual ~Transport() = default;

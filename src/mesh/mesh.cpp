@@ -69,10 +69,11 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
         .size = static_cast<int>(ranks.size()),
         .timeout_seconds =
             for_host ? std::max(kPatience, options.timeout_seconds) : options.timeout_seconds,
-        .interface = options.interface};
+        .interface = options.interface,
+        .shares_memory = options.shares_memory};
     std::unique_ptr<Transport> opened = options.device.is_cuda() && !for_host
                                             ? make_nccl(store, transport, options.device.index())
-                                            : make_gloo(store, transport);
+                                            : make_direct(store, transport);
     if (options.on_collective && name != kSaving)
       opened = make_observed(std::move(opened), options.on_collective);
     return Group(name, ranks, index, std::move(opened));

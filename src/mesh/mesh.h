@@ -18,9 +18,10 @@ class Store;
 namespace tributary::mesh {
 
 struct MeshOptions {
-  c10::Device device = c10::kCPU;  // decides the transport: Gloo or NCCL
+  c10::Device device = c10::kCPU;  // decides the transport: messages of the host, or NCCL
   double timeout_seconds = 60;     // of one collective; of world() and saving() at least 600
-  std::string interface;           // of Gloo; empty: that of the host's name
+  std::string interface;           // of sockets; empty: that of the host's name
+  bool shares_memory = false;      // all ranks are on this machine: messages need no socket
   int first_of_backbone = 0;       // pp coordinate; end_stages() begins there
   std::int64_t kv_heads = 0;       // of the backbone; 0: kv_replicas() is single
   // Called as soon as a collective of any group but saving() is under way, by the thread that

@@ -145,13 +145,13 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
         ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
     return microbatch;
   };
-  const Execution execution = Executor(model, {.targets = agreed.targets,
-                                               .most_logits = options.most_logits,
-                                               .sources = options.sources,
-                                               .collate = collate_bin,
-                                               .on_section = options.on_section,
-                                               .on_action = options.on_action})
-                                  .run(schedule.actions);
+  Execution execution = Executor(model, {.targets = agreed.targets,
+                                         .most_logits = options.most_logits,
+                                         .sources = options.sources,
+                                         .collate = collate_bin,
+                                         .on_section = options.on_section,
+                                         .on_action = options.on_action})
+                            .run(schedule.actions);
   TRIB_CHECK(execution.in_flight <= schedule.in_flight,
              .what = "train: stage kept more activations than its schedule promises",
              .found = str(execution.in_flight), .expected = str("at most ", schedule.in_flight));
@@ -164,7 +164,9 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   result.loss = all.mean();
   result.seconds = execution.seconds;
   result.microbatches = execution.microbatches;
+  result.began = execution.began;
   result.pipeline = add_up(mesh, execution);
+  result.passes = std::move(execution.passes);
   result.seconds.backward += watch.lap();
   return result;
 }

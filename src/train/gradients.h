@@ -23,6 +23,8 @@ struct BatchResult {
   PhaseSeconds seconds;               // data (collating), forward, backward
   PipelineUse pipeline;               // of all ranks
   std::vector<double> microbatches;   // [s] of each on this rank, without waiting
+  std::vector<PassTimes> passes;      // of this rank
+  double began = 0;                   // all ranks knew the step, just before
   std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
 };
 

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "schedule/pack.h"
 #include "train/balance/gather_parts.h"
+#include "train/executor/map_stages.h"
 #include "train/flops.h"
 #include "train/gradients.h"
 #include "train/optimizer/apply_update.h"
@@ -132,7 +133,7 @@ StepMetrics Loop::do_step() {
   const std::vector<SampleShape> shapes = shapes_of(samples);
   const OwnPart own = take_part(session_, first_index, shapes);
   waiting.packing = watch.lap();
-  const BatchResult batch =
+  BatchResult batch =
       accumulate_gradients(*session_.model, samples, own.microbatches,
                            {.mrope = config.model.mrope,
                             .device = session_.device,
@@ -142,7 +143,9 @@ StepMetrics Loop::do_step() {
                             .on_action = action_observer()});
   watch.lap();
   enter(mesh::Section::kOptimizer);
+  const double reduced = mesh::now_seconds();
   const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
+  const double updated = mesh::now_seconds();
 
   StepMetrics metrics;
   metrics.step = state_.step + 1;
@@ -194,6 +197,13 @@ StepMetrics Loop::do_step() {
   metrics.mfu_causal = work.causal / available;
   metrics.mfu_full = work.full / available;
   metrics.hfu = work.hardware / available;
+  last_times_ = {.began = batch.began,
+                 .reduced = reduced,
+                 .updated = updated,
+                 .seconds = step_seconds,
+                 .mfu = metrics.mfu_causal,
+                 .peak_bytes = metrics.peak_bytes,
+                 .passes = std::move(batch.passes)};
   return metrics;
 }
 
@@ -261,6 +271,14 @@ void Loop::record(const StepMetrics& metrics) {
                  {"samples", metrics.sample_keys}});
   write_events(metrics);
   console_.show(metrics);
+}
+
+void Loop::write_trace() const {
+  if (last_times_.passes.empty()) return;
+  const std::optional<config::Trace> trace = gather_trace(
+      last_times_, plan_of_run(session_.config, session_.mesh->shape(), session_.model_config),
+      *session_.mesh);
+  if (trace) write_run_file(run_, "trace.json", config::write_trace(*trace));
 }
 
 std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) {
@@ -353,10 +371,12 @@ Loop::End Loop::run(const StopRequest& stop) {
     const bool ends = is_asked(stop);
     if (is_last || ends || is_rated || due(config.checkpoint.every)) save(score);
     if (ends && !is_last) {
+      write_trace();
       checkpoints_.finish();
       return End::kTerminated;
     }
   }
+  write_trace();
   // The last checkpoint is on its way before the validation that may take long.
   std::optional<double> score;
   if (!is_asked(stop)) score = validate_now(/*is_last=*/true, stop);

@@ -11,6 +11,7 @@
 #include "train/flops.h"
 #include "train/metrics/console.h"
 #include "train/metrics/event_file.h"
+#include "train/metrics/step_trace.h"
 #include "train/run/json_lines.h"
 #include "train/run/run_directory.h"
 #include "train/run/stop_request.h"
@@ -51,6 +52,8 @@ class Loop {
   [[nodiscard]] std::function<void()> action_observer() const;
   void record(const StepMetrics& metrics);
   void write_events(const StepMetrics& metrics);
+  /// Of the last step, where this process took one. collective: over all ranks
+  void write_trace() const;
   /// Whether any rank was asked to stop. collective: over all ranks
   [[nodiscard]] bool is_asked(const StopRequest& stop) const;
   [[nodiscard]] std::function<bool()> asker(const StopRequest& stop) const;
@@ -65,6 +68,7 @@ class Loop {
   double wall_before_;
   Stopwatch wall_;
   double last_loss_ = 0;
+  RankTimes last_times_;  // of the last step
   std::optional<ValidationResult> final_;
   std::optional<JsonLines> metrics_file_;  // of rank 0
   std::optional<JsonLines> shapes_file_;   // of the rank that leads a replica

@@ -175,6 +175,48 @@ class Profile(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("one of both", done.stderr)
 
+    def test_a_measured_step_is_drawn_over_its_prediction(self):
+        for name, key in (("stages", "parallel.pp=2"), ("replicas", "parallel.dp_shard=2")):
+            run = self.root / name
+            shutil.rmtree(run, ignore_errors=True)
+            done = self.run_verb("launch", "-n", "2", "--", "train", self.config, f"run.dir={run}", "run.steps=4",
+                                 "schedule.warmup_steps=0", key)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            trace = self.root / f"{name}.json"
+            done = self.run_verb("simulate", run / "plan.json", "--profile", self.whole, "--run", run, "-o", trace)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            measured, predicted = self.read(run / "trace.json"), self.read(trace)
+            self.assertEqual(measured["summary"]["source"], "measured")
+            lanes = measured["summary"]["lanes"]
+            self.assertEqual([lane["name"] for lane in lanes],
+                             [lane["name"] for lane in predicted["summary"]["lanes"]])
+            step = sum(self.last_line(run / "metrics.jsonl")["seconds"].values())
+            self.assertAlmostEqual(1e-9 * measured["summary"]["step_ns"], step, delta=1e-3)
+            for number, lane in enumerate(lanes):
+                passes = [span for span in measured["traceEvents"]
+                          if span["ph"] == "X" and span["pid"] == number and span["name"] != "OPT0.0"]
+                drawn = [span["name"] for span in predicted["traceEvents"]
+                         if span["ph"] == "X" and span["pid"] == number and span["tid"] == 0 and
+                         span["name"] != "OPT0.0"]
+                # In the order of the schedule that both run; a simulation leaves out passes of no length.
+                self.assertEqual([span["name"] for span in passes if span["name"] in drawn], drawn)
+                for first, second in zip(passes, passes[1:]):
+                    self.assertLessEqual(first["ts"] + first["dur"], second["ts"] + 0.002)
+                spent = sum(span["dur"] for span in passes) * 1e3
+                uses = lane["uses_ns"]
+                self.assertAlmostEqual(spent, uses["compute"] + uses.get("collective", 0), delta=20 * len(passes))
+                self.assertEqual(sum(uses.values()), lane["busy_ns"] + lane["communication_ns"] + lane["idle_ns"])
+            page = self.root / f"{name}.html"
+            done = self.run_verb("report", run, "--predicted", trace, "-o", page)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            text = page.read_text()
+            self.assertEqual(text.count(">  measured</text>"), len(lanes))
+            self.assertIn("Measured over predicted", text)
+
+    @staticmethod
+    def last_line(path):
+        return json.loads(path.read_text().splitlines()[-1])
+
     def test_a_degree_that_was_not_measured_is_no_candidate(self):
         run = self.root / "one"
         shutil.rmtree(run, ignore_errors=True)

@@ -1,6 +1,8 @@
 #include "mesh/group.h"
 
+#include <functional>
 #include <gtest/gtest.h>
+#include <tuple>
 
 #include <ATen/ATen.h>
 
@@ -14,13 +16,17 @@ at::Tensor brought(int rank, std::int64_t elements, at::ScalarType dtype = at::k
   return (at::arange(elements, at::kDouble) * 0.5 + 1000.0 * rank).to(dtype);
 }
 
-class Groups : public testing::TestWithParam<int> {
+/// Ranks, and whether they share memory.
+class Groups : public testing::TestWithParam<std::tuple<int, bool>> {
  protected:
-  config::MeshShape shape() const { return {.dp_shard = GetParam()}; }
+  void run(const std::function<void(const Mesh&)>& body) const {
+    const auto [ranks, shares_memory] = GetParam();
+    run_ranks({.dp_shard = ranks}, body, /*kv_heads=*/0, shares_memory);
+  }
 };
 
 TEST_P(Groups, AddOverAllRanksAtAnySize) {
-  run_ranks(shape(), [&](const Mesh& mesh) {
+  run([&](const Mesh& mesh) {
     for (const std::int64_t elements : {1, 3, 17, 5000, 40001}) {
       const at::Tensor values = brought(mesh.rank(), elements);
       mesh.shard().all_reduce(values).wait();
@@ -32,7 +38,7 @@ TEST_P(Groups, AddOverAllRanksAtAnySize) {
 }
 
 TEST_P(Groups, FindTheLargestOfWholeNumbers) {
-  run_ranks(shape(), [&](const Mesh& mesh) {
+  run([&](const Mesh& mesh) {
     const std::vector<std::int64_t> most = mesh.world().largest({mesh.rank(), -mesh.rank()});
     EXPECT_EQ(most, (std::vector<std::int64_t>{mesh.size() - 1, 0}));
     const std::vector<std::int64_t> sum = mesh.world().sum(std::vector<std::int64_t>{1, 7});
@@ -41,7 +47,7 @@ TEST_P(Groups, FindTheLargestOfWholeNumbers) {
 }
 
 TEST_P(Groups, GatherPartsInTheOrderOfRanks) {
-  run_ranks(shape(), [&](const Mesh& mesh) {
+  run([&](const Mesh& mesh) {
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kLong}) {
       const at::Tensor whole = at::empty({mesh.size() * 7}, dtype);
       mesh.shard().all_gather(brought(mesh.rank(), 7, dtype), whole).wait();
@@ -52,7 +58,7 @@ TEST_P(Groups, GatherPartsInTheOrderOfRanks) {
 }
 
 TEST_P(Groups, ScatterTheSum) {
-  run_ranks(shape(), [&](const Mesh& mesh) {
+  run([&](const Mesh& mesh) {
     const at::Tensor part = at::empty({9});
     mesh.shard().reduce_scatter(brought(mesh.rank(), 9 * mesh.size()), part).wait();
     at::Tensor sum = at::zeros({9 * mesh.size()});
@@ -62,7 +68,7 @@ TEST_P(Groups, ScatterTheSum) {
 }
 
 TEST_P(Groups, ExchangeUnevenRowsWithNoneForSome) {
-  run_ranks(shape(), [&](const Mesh& mesh) {
+  run([&](const Mesh& mesh) {
     // Rank a sends (a + b) % 3 rows of value 10 a + b to rank b.
     std::vector<std::int64_t> send;
     std::vector<std::int64_t> receive;
@@ -83,7 +89,7 @@ TEST_P(Groups, ExchangeUnevenRowsWithNoneForSome) {
 }
 
 TEST_P(Groups, KeepManyCollectivesUnderWayAtOnce) {
-  run_ranks(shape(), [&](const Mesh& mesh) {
+  run([&](const Mesh& mesh) {
     std::vector<at::Tensor> values;
     std::vector<Pending> pending;
     for (int i = 0; i < 20; ++i) {
@@ -97,15 +103,40 @@ TEST_P(Groups, KeepManyCollectivesUnderWayAtOnce) {
   });
 }
 
+TEST_P(Groups, PassMessagesByTagInTheOrderOfEachTag) {
+  run([&](const Mesh& mesh) {
+    const Group& group = mesh.shard();
+    if (group.is_single()) return;
+    if (group.index() == 0) {
+      for (const double value : {1.0, 2.0, 3.0}) {
+        group.send(at::full({3}, value), 1, /*tag=*/7).wait();
+        group.send(at::full({5}, 10 * value), 1, /*tag=*/8).wait();
+      }
+    } else if (group.index() == 1) {
+      for (const double value : {1.0, 2.0, 3.0}) {
+        const at::Tensor later = at::empty({5});
+        const at::Tensor first = at::empty({3});
+        Pending pending = group.receive(later, 0, /*tag=*/8);
+        group.receive(first, 0, /*tag=*/7).wait();
+        pending.wait();
+        EXPECT_EQ(first[0].item<double>(), value);
+        EXPECT_EQ(later[4].item<double>(), 10 * value);
+      }
+    }
+    (void)mesh.world().sum(std::vector<std::int64_t>{0});
+  });
+}
+
 TEST_P(Groups, GatherTextsOfAnyLength) {
-  run_ranks(shape(), [&](const Mesh& mesh) {
+  run([&](const Mesh& mesh) {
     const auto texts = mesh.world().gather_text(std::string(mesh.rank() * 3, 'x'));
     for (int rank = 0; rank < mesh.size(); ++rank)
       EXPECT_EQ(texts[rank], std::string(rank * 3, 'x'));
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Groups, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, Groups,
+                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Bool()));
 
 TEST(Mesh, JoinsTheRanksOfEachAxis) {
   const config::MeshShape shape{.dp_replicate = 2, .dp_shard = 2, .tp = 2};

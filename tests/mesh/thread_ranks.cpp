@@ -9,7 +9,7 @@
 namespace tributary::mesh {
 
 void run_ranks(const config::MeshShape& shape, const std::function<void(const Mesh&)>& body,
-               std::int64_t kv_heads) {
+               std::int64_t kv_heads, bool shares_memory) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::string> failures(static_cast<std::size_t>(shape.world()));
   std::vector<std::thread> ranks;
@@ -17,7 +17,10 @@ void run_ranks(const config::MeshShape& shape, const std::function<void(const Me
     ranks.emplace_back([&, rank] {
       try {
         const Mesh mesh(shape, rank, store,
-                        {.timeout_seconds = 20, .interface = "lo", .kv_heads = kv_heads});
+                        {.timeout_seconds = 20,
+                         .interface = "lo",
+                         .shares_memory = shares_memory,
+                         .kv_heads = kv_heads});
         body(mesh);
       } catch (const std::exception& error) {
         failures[static_cast<std::size_t>(rank)] = error.what();

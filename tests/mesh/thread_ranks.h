@@ -7,9 +7,10 @@
 
 namespace tributary::mesh {
 
-/// Runs `body` once for each rank of the shape, as threads of this process that meet over loopback.
-/// A failed expectation or an exception of any rank fails the test.
+/// Runs `body` once for each rank of the shape, as threads of this process that pass messages
+/// through memory, or else over loopback. A failed expectation or an exception of any rank fails
+/// the test.
 void run_ranks(const config::MeshShape& shape, const std::function<void(const Mesh&)>& body,
-               std::int64_t kv_heads = 0);
+               std::int64_t kv_heads = 0, bool shares_memory = true);
 
 }  // namespace tributary::mesh

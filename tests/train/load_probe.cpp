@@ -21,7 +21,7 @@ int main(int count, char** arguments) {
   const mesh::Launch launch = mesh::read_launch();
   const auto store = mesh::connect_store(launch, /*timeout_seconds=*/60);
   const mesh::Mesh mesh({.dp_shard = launch.world}, launch.rank, store,
-                        {.timeout_seconds = 60, .interface = "lo"});
+                        {.timeout_seconds = 60, .interface = "lo", .shares_memory = true});
   const config::ModelConfig config = config::read_model_config(arguments[1]);
   const auto model = model::make_model(config, train::lay_out({}, mesh, config));
   const std::int64_t before = train::peak_process_bytes();

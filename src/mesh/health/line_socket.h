@@ -2,15 +2,11 @@
 
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <vector>
 
-#include "core/handle.h"
+#include "mesh/descriptor.h"
 
 namespace tributary::mesh {
-
-inline int close_descriptor(int descriptor) { return ::close(descriptor); }
-using Descriptor = Handle<int, -1, close_descriptor>;
 
 /// A TCP connection that carries lines of text both ways and never blocks.
 class LineSocket {

@@ -1,207 +1,45 @@
-// Collectives as direct exchanges over Gloo's point-to-point messages.
-//
-// Every rank sends each piece straight to the rank that needs it, from and into the caller's
-// memory: no staging copy, no worker thread, and sums in the order of ranks, so that results do not
-// depend on arrival. Gloo's own collectives copy through the host of one thread and took 2 to 10
-// times as long on loopback (bench/mesh/collectives_bench.cpp).
-#include <algorithm>
+// Messages through sockets, by Gloo's point-to-point messages. Its own collectives copy through the
+// host of one thread and took 2 to 10 times as long on loopback.
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <vector>
 
-#include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "core/error.h"
-#include "mesh/transport/transports.h"
+#include "mesh/transport/messages.h"
 
 namespace tributary::mesh {
 namespace {
 
-using Messages = std::vector<c10::intrusive_ptr<c10d::Work>>;
-
-/// Below this an all-reduce sends everything to everybody: one round instead of two.
-constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
-
-void wait_all(Messages& messages) {
-  for (auto& message : messages) message->wait();
-}
-
-/// Messages, and what must be done once they are there.
-class Exchange final : public Pending::Work {
+class SocketMessage final : public Message {
  public:
-  Messages messages;
-  std::vector<at::Tensor> kept;
-  std::function<void()> then;
-
-  void finish() override {
-    wait_all(messages);
-    arrived_ = now_seconds();
-    const at::NoGradGuard no_grad;
-    if (then) then();
-  }
-  [[nodiscard]] double arrived() const override { return arrived_; }
+  SocketMessage(c10::intrusive_ptr<c10d::Work> work, const at::Tensor& values)
+      : work_(std::move(work)), values_(values) {}
+  void wait() override { work_->wait(); }
 
  private:
-  double arrived_ = 0;
+  c10::intrusive_ptr<c10d::Work> work_;
+  at::Tensor values_;
 };
 
-void combine(at::Tensor& total, const at::Tensor& other, Reduce reduce) {
-  if (reduce == Reduce::kSum)
-    total.add_(other);
-  else
-    at::maximum_out(total, total, other);
-}
-
-class Gloo final : public Transport {
+class Sockets final : public Messenger {
  public:
-  Gloo(c10::intrusive_ptr<c10d::ProcessGroupGloo> pairs, TransportOptions options)
-      : pairs_(std::move(pairs)), index_(options.index), size_(options.size) {}
+  explicit Sockets(c10::intrusive_ptr<c10d::ProcessGroupGloo> pairs) : pairs_(std::move(pairs)) {}
 
-  std::unique_ptr<Pending::Work> all_gather(at::Tensor part, at::Tensor whole) override {
-    auto exchange = std::make_unique<Exchange>();
-    start_gather(*exchange, part, whole, next_tag());
-    return exchange;
+  std::unique_ptr<Message> send(const at::Tensor& values, int to, int tag) override {
+    std::vector<at::Tensor> pieces{values};
+    return std::make_unique<SocketMessage>(pairs_->send(pieces, to, tag), values);
   }
-
-  std::unique_ptr<Pending::Work> reduce_scatter(at::Tensor whole, at::Tensor part) override {
-    auto exchange = std::make_unique<Exchange>();
-    start_reduce(*exchange, whole.view({size_, -1}), part.view({-1}), Reduce::kSum);
-    return exchange;
-  }
-
-  std::unique_ptr<Pending::Work> all_reduce(at::Tensor values, Reduce reduce) override {
-    auto exchange = std::make_unique<Exchange>();
-    const at::Tensor flat = values.view({-1});
-    if (values.nbytes() <= kSmallBytes || flat.numel() < size_) {
-      const at::Tensor all = at::empty({size_, flat.numel()}, flat.options());
-      start_gather(*exchange, flat, all, next_tag());
-      exchange->then = [flat, all, reduce, ranks = size_] {
-        at::Tensor total = flat;
-        total.copy_(all[0]);
-        for (int rank = 1; rank < ranks; ++rank) combine(total, all[rank], reduce);
-      };
-      return exchange;
-    }
-    // The first `even` elements are reduced in parts, the few that are left by everybody.
-    const std::int64_t even = flat.numel() / size_ * size_;
-    const at::Tensor whole = flat.narrow(0, 0, even);
-    const at::Tensor part = at::empty({even / size_}, flat.options());
-    start_reduce(*exchange, whole.view({size_, -1}), part, reduce);
-    const at::Tensor rest = flat.narrow(0, even, flat.numel() - even);
-    const at::Tensor rests = at::empty({size_, rest.numel()}, flat.options());
-    if (rest.numel() > 0) start_gather(*exchange, rest, rests, next_tag());
-    const int second_tag = next_tag();
-    exchange->then = [this, second_tag, reduced = std::move(exchange->then), whole, part, rest,
-                      rests, reduce] {
-      reduced();
-      Exchange second;
-      start_gather(second, part, whole, second_tag);
-      if (rest.numel() > 0) {
-        at::Tensor total = rest;
-        total.copy_(rests[0]);
-        for (int rank = 1; rank < size_; ++rank) combine(total, rests[rank], reduce);
-      }
-      second.finish();
-    };
-    return exchange;
-  }
-
-  std::unique_ptr<Pending::Work> all_to_all(at::Tensor send, std::vector<std::int64_t> send_rows,
-                                            at::Tensor receive,
-                                            std::vector<std::int64_t> receive_rows) override {
-    auto exchange = std::make_unique<Exchange>();
-    const std::vector<at::Tensor> out = send.split_with_sizes(send_rows);
-    const std::vector<at::Tensor> in = receive.split_with_sizes(receive_rows);
-    const int tag = next_tag();
-    for (int step = 1; step < size_; ++step) {
-      const int to = (index_ + step) % size_;
-      const int from = (index_ + size_ - step) % size_;
-      receive_piece(*exchange, in[at(from)], from, tag);
-      send_piece(*exchange, out[at(to)], to, tag);
-    }
-    const at::NoGradGuard no_grad;
-    at::Tensor own = in[at(index_)];
-    own.copy_(out[at(index_)]);
-    return exchange;
-  }
-
-  std::unique_ptr<Pending::Work> exchange(at::Tensor send, int to, at::Tensor receive,
-                                          int from) override {
-    auto exchange = std::make_unique<Exchange>();
-    const int tag = next_tag();
-    receive_piece(*exchange, receive, from, tag);
-    send_piece(*exchange, send, to, tag);
-    return exchange;
-  }
-
-  std::unique_ptr<Pending::Work> send(at::Tensor values, int to, int tag) override {
-    auto exchange = std::make_unique<Exchange>();
-    send_piece(*exchange, values, to, tag);
-    return exchange;
-  }
-
-  std::unique_ptr<Pending::Work> receive(at::Tensor values, int from, int tag) override {
-    auto exchange = std::make_unique<Exchange>();
-    receive_piece(*exchange, values, from, tag);
-    return exchange;
+  std::unique_ptr<Message> receive(const at::Tensor& values, int from, int tag) override {
+    std::vector<at::Tensor> pieces{values};
+    return std::make_unique<SocketMessage>(pairs_->recv(pieces, from, tag), values);
   }
 
  private:
-  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-  int next_tag() { return next_tag_ = (next_tag_ + 1) & 0x3fffffff; }
-
-  void send_piece(Exchange& exchange, const at::Tensor& piece, int to, int tag) {
-    if (piece.numel() == 0) return;
-    std::vector<at::Tensor> pieces{piece};
-    exchange.messages.push_back(pairs_->send(pieces, to, tag));
-    exchange.kept.push_back(piece);
-  }
-  void receive_piece(Exchange& exchange, const at::Tensor& piece, int from, int tag) {
-    if (piece.numel() == 0) return;
-    std::vector<at::Tensor> pieces{piece};
-    exchange.messages.push_back(pairs_->recv(pieces, from, tag));
-    exchange.kept.push_back(piece);
-  }
-
-  void start_gather(Exchange& exchange, const at::Tensor& part, const at::Tensor& whole, int tag) {
-    const at::Tensor rows = whole.view({size_, -1});
-    for (int step = 1; step < size_; ++step) {
-      const int to = (index_ + step) % size_;
-      const int from = (index_ + size_ - step) % size_;
-      receive_piece(exchange, rows[from], from, tag);
-      send_piece(exchange, part, to, tag);
-    }
-    at::Tensor own = rows[index_];
-    const at::NoGradGuard no_grad;
-    if (own.const_data_ptr() != part.const_data_ptr()) own.copy_(part.view({-1}));
-  }
-
-  /// shape: rows [size, n], part [n]
-  void start_reduce(Exchange& exchange, const at::Tensor& rows, const at::Tensor& part,
-                    Reduce reduce) {
-    const at::Tensor others = at::empty({size_, part.numel()}, part.options());
-    const int tag = next_tag();
-    for (int step = 1; step < size_; ++step) {
-      const int to = (index_ + step) % size_;
-      const int from = (index_ + size_ - step) % size_;
-      receive_piece(exchange, others[from], from, tag);
-      send_piece(exchange, rows[to], to, tag);
-    }
-    exchange.kept.push_back(rows);
-    exchange.then = [this, rows, others, part, reduce] {
-      const auto of = [&](int rank) { return rank == index_ ? rows[rank] : others[rank]; };
-      at::Tensor total = part;
-      total.copy_(of(0));
-      for (int rank = 1; rank < size_; ++rank) combine(total, of(rank), reduce);
-    };
-  }
-
   c10::intrusive_ptr<c10d::ProcessGroupGloo> pairs_;
-  int index_;
-  int size_;
-  int next_tag_ = 0;
 };
 
 /// One event loop serves all groups of a process on one interface.
@@ -218,18 +56,17 @@ std::shared_ptr<gloo::transport::Device> device_for(const std::string& interface
 
 }  // namespace
 
-std::unique_ptr<Transport> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                     const TransportOptions& options) {
+std::unique_ptr<Messenger> open_sockets(const c10::intrusive_ptr<c10d::Store>& store,
+                                        const TransportOptions& options) {
   const auto settings = c10d::ProcessGroupGloo::Options::create(
       std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000)));
   settings->threads = 1;
   settings->devices.push_back(device_for(options.interface));
   settings->group_name = options.name;
   try {
-    return std::make_unique<Gloo>(c10::make_intrusive<c10d::ProcessGroupGloo>(
-                                      c10::make_intrusive<c10d::PrefixStore>(options.name, store),
-                                      options.index, options.size, settings),
-                                  options);
+    return std::make_unique<Sockets>(c10::make_intrusive<c10d::ProcessGroupGloo>(
+        c10::make_intrusive<c10d::PrefixStore>(options.name, store), options.index, options.size,
+        settings));
   } catch (const std::exception& broken) {
     TRIB_RAISE(Fault::kResource, .what = "mesh: ranks of a group did not meet",
                .where = options.name, .found = std::string(broken.what()).substr(0, 300),

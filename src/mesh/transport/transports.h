@@ -19,14 +19,15 @@ struct TransportOptions {
   int index = 0;
   int size = 1;
   double timeout_seconds = 60;
-  std::string interface;  // network interface, empty: that of the address of the host's name
+  std::string interface;       // network interface, empty: that of the address of the host's name
+  bool shares_memory = false;  // the ranks are on one machine
 };
 
-/// Between processes on CPU.
+/// Between processes on CPU: through memory where they share it, or else through sockets.
 ///
 /// All ranks of the group construct it at the same time.
-[[nodiscard]] std::unique_ptr<Transport> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                                   const TransportOptions& options);
+[[nodiscard]] std::unique_ptr<Transport> make_direct(const c10::intrusive_ptr<c10d::Store>& store,
+                                                     const TransportOptions& options);
 /// Between CUDA devices; the build without CUDA refuses.
 [[nodiscard]] std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                    const TransportOptions& options, int device);

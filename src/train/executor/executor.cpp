@@ -36,6 +36,7 @@ Executor::Executor(model::Model& model, const ExecutorOptions& options)
 
 Execution Executor::run(std::span<const Action> actions) {
   const Stopwatch wall;
+  seen_.began = mesh::now_seconds();
   watch_.lap();
   for (const Action& action : actions) {
     if (options_.on_action) options_.on_action();
@@ -53,6 +54,7 @@ Execution Executor::run(std::span<const Action> actions) {
 }
 
 void Executor::do_action(const Action& action) {
+  action_ = action;
   const int stage = own_[static_cast<std::size_t>(action.chunk)];
   const Place here{stage, action.microbatch};
   const Place before{stage - 1, action.microbatch};
@@ -105,8 +107,9 @@ void Executor::forward(Place place) {
   if (options_.on_section) options_.on_section(mesh::Section::kForward);
   const Microbatch& batch = microbatch(index);
   Pass pass;
+  const double reached = mesh::now_seconds();
   if (stage > 0) pass.input = take(Passed::kActivation, place);
-  const PassBegin begin = begin_pass();
+  const PassBegin begin = begin_pass(reached);
   if (stage > 0) pass.input = pass.input.detach().requires_grad_(has_backward(stage - 1));
   pass.output = model_.run_stage(stage, batch.batch, pass.input);
   if (stage + 1 == layout_.virtual_stages())
@@ -118,20 +121,27 @@ void Executor::forward(Place place) {
     passes_[place] = std::move(pass);
     seen_.in_flight = std::max(seen_.in_flight, ++kept_);
   }
-  end_pass(index, begin);
+  end_pass(begin);
   seen_.seconds.forward += watch_.lap();
 }
 
-Executor::PassBegin Executor::begin_pass() const {
-  return {.watch = {}, .waited = layout_.mesh->traffic().waited};
+Executor::PassBegin Executor::begin_pass(double reached) const {
+  return {
+      .reached = reached, .start = mesh::now_seconds(), .waited = layout_.mesh->traffic().waited};
 }
 
-void Executor::end_pass(int microbatch, const PassBegin& begin) {
-  const double busy = begin.watch.seconds();
-  const auto place = static_cast<std::size_t>(microbatch);
+void Executor::end_pass(const PassBegin& begin) {
+  const PassTimes& pass =
+      seen_.passes.emplace_back(PassTimes{.action = action_,
+                                          .reached = begin.reached,
+                                          .start = begin.start,
+                                          .end = mesh::now_seconds(),
+                                          .waited = layout_.mesh->traffic().waited - begin.waited});
+  const double busy = pass.end - pass.start;
+  const auto place = static_cast<std::size_t>(action_.microbatch);
   seen_.busy += busy;
   if (seen_.microbatches.size() <= place) seen_.microbatches.resize(place + 1);
-  seen_.microbatches[place] += busy - (layout_.mesh->traffic().waited - begin.waited);
+  seen_.microbatches[place] += busy - pass.waited;
 }
 
 at::Tensor Executor::sum_loss(Place place, const at::Tensor& hidden) {
@@ -146,8 +156,9 @@ void Executor::backward(Place place, bool puts_weights_off) {
   const auto [stage, index] = place;
   if (options_.on_section) options_.on_section(mesh::Section::kBackward);
   const bool is_last = stage + 1 == layout_.virtual_stages();
+  const double reached = mesh::now_seconds();
   const at::Tensor gradient = is_last ? at::Tensor() : take(Passed::kGradient, place);
-  const PassBegin begin = begin_pass();
+  const PassBegin begin = begin_pass(reached);
   Pass& pass = passes_.at(place);
   if (pass.output.requires_grad()) {
     std::optional<parallel::PutOff> put_off;
@@ -163,16 +174,16 @@ void Executor::backward(Place place, bool puts_weights_off) {
     passes_.erase(place);
     --kept_;
   }
-  end_pass(index, begin);
+  end_pass(begin);
   seen_.seconds.backward += watch_.lap();
 }
 
 void Executor::backward_weights(Place place) {
-  const PassBegin begin = begin_pass();
+  const PassBegin begin = begin_pass(mesh::now_seconds());
   passes_.at(place).weights.run();
   passes_.erase(place);
   --kept_;
-  end_pass(place.second, begin);
+  end_pass(begin);
   seen_.seconds.backward += watch_.lap();
 }
 

@@ -34,12 +34,23 @@ struct ExecutorOptions {
   std::function<void()> on_action = {};                // before each action
 };
 
+/// When one pass ran, in seconds of mesh::now_seconds().
+struct PassTimes {
+  schedule::Action action;
+  double reached = 0;  // the rank was done with all before it, collating too
+  double start = 0;    // what it waited for was there
+  double end = 0;
+  double waited = 0;  // of these, for collectives within
+};
+
 /// What one rank saw of a step.
 struct Execution {
   std::vector<SourceLoss> by_source;  // of the microbatches whose loss this rank computed
   PhaseSeconds seconds;               // data (collating), forward, backward
   double busy = 0;                    // [s] passes, without what they waited for
   std::vector<double> microbatches;   // [s] passes of each, without waits inside them either
+  std::vector<PassTimes> passes;      // in their order
+  double began = 0;                   // as PassTimes
   double wall = 0;                    // [s] from the first action to the last
   int in_flight = 0;                  // most chunk activations kept at once
 };
@@ -76,11 +87,12 @@ class Executor {
   void backward_weights(Place place);
   /// What the clocks said when a pass began.
   struct PassBegin {
-    Stopwatch watch;
+    double reached = 0;
+    double start = 0;
     double waited = 0;  // for collectives, until then
   };
-  [[nodiscard]] PassBegin begin_pass() const;
-  void end_pass(int microbatch, const PassBegin& begin);
+  [[nodiscard]] PassBegin begin_pass(double reached) const;
+  void end_pass(const PassBegin& begin);
   [[nodiscard]] at::Tensor sum_loss(Place place, const at::Tensor& hidden);
   void post_receive(parallel::Passed what, Place from, Place to);
   void send(parallel::Passed what, Place from, Place to);
@@ -108,6 +120,7 @@ class Executor {
   std::map<Place, at::Tensor> input_gradients_;
   std::map<std::pair<parallel::Passed, int>, std::deque<mesh::Pending>> sends_;  // by far stage
   Execution seen_;
+  schedule::Action action_;  // under way
   Stopwatch watch_;
   int kept_ = 0;
 };

@@ -27,6 +27,7 @@ int main(int count, char** arguments) {
                           c10::make_intrusive<c10d::PrefixStore>(str("cell/", number++), store),
                           {.timeout_seconds = 60,
                            .interface = "lo",
+                           .shares_memory = true,
                            .first_of_backbone = static_cast<int>(cell.vision_stages),
                            .kv_heads = train::kKvHeads});
     const train::Deviation worst = train::run_cell(mesh, cell);

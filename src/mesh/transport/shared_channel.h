@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "mesh/descriptor.h"
+
+namespace tributary::mesh {
+
+struct ChannelMemory;
+
+/// Watches for the end of a process; one that cannot be watched never ends.
+class ProcessWatch {
+ public:
+  explicit ProcessWatch(int process);
+  [[nodiscard]] bool has_ended() const;
+
+ private:
+  Descriptor descriptor_;
+};
+
+/// How long an end of a channel waits, and for whom.
+struct Patience {
+  double timeout_seconds = 60;
+  const ProcessWatch* other = nullptr;
+};
+
+/// Memory that two processes map, through which messages go one way.
+class ChannelMapping {
+ public:
+  /// New memory, or that of another process by its descriptor.
+  ///
+  /// errors: std::system_error
+  ChannelMapping();
+  ChannelMapping(int process, int descriptor);
+  ~ChannelMapping();
+  ChannelMapping(const ChannelMapping&) = delete;
+  ChannelMapping& operator=(const ChannelMapping&) = delete;
+
+  [[nodiscard]] ChannelMemory& memory() const { return *memory_; }
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  /// Others can no longer open it; those that have keep it.
+  void close_descriptor() { descriptor_ = Descriptor(); }
+
+ private:
+  void map();
+
+  Descriptor descriptor_;
+  ChannelMemory* memory_ = nullptr;
+};
+
+/// The end that sends.
+class ChannelSender {
+ public:
+  ChannelSender() = default;
+  ~ChannelSender();
+  ChannelSender(const ChannelSender&) = delete;
+  ChannelSender& operator=(const ChannelSender&) = delete;
+
+  [[nodiscard]] ChannelMapping& mapping() { return mapping_; }
+  /// Copies the bytes in. Waits while there is no room: 16 GiB or 4,096 messages are under way.
+  ///
+  /// errors: std::runtime_error when the other has ended or room does not come in time
+  void put(const void* bytes, std::size_t size, int tag, const Patience& patience);
+
+ private:
+  /// A message that may not have been taken yet.
+  struct UnderWay {
+    std::size_t offset = 0;
+    std::size_t size = 0;  // that it takes up
+    int slot = 0;
+  };
+  void forget_taken();
+  /// The first gap of that size and a free slot.
+  [[nodiscard]] std::optional<UnderWay> find_room(std::size_t size) const;
+
+  ChannelMapping mapping_;
+  std::vector<UnderWay> under_way_;  // ascending by offset
+  std::uint64_t sent_ = 0;
+};
+
+/// The end that receives.
+class ChannelReceiver {
+ public:
+  ChannelReceiver(int process, int descriptor) : mapping_(process, descriptor) {}
+  /// Waits for the first message of the tag that was not taken, and copies it out.
+  ///
+  /// errors: std::runtime_error when it has another size, when the other has ended, or none comes
+  ///         in time
+  void take(void* bytes, std::size_t size, int tag, const Patience& patience);
+
+ private:
+  ChannelMapping mapping_;
+};
+
+}  // namespace tributary::mesh

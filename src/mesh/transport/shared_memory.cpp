@@ -1,0 +1,170 @@
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "core/log.h"
+#include "core/text.h"
+#include "mesh/transport/messages.h"
+#include "mesh/transport/shared_channel.h"
+
+namespace tributary::mesh {
+namespace {
+
+std::string read_first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// Where the numbers of processes mean the same.
+std::string name_of_place() {
+  std::error_code failure;
+  const std::string space = std::filesystem::read_symlink("/proc/self/ns/pid", failure).string();
+  return str(read_first_line("/proc/sys/kernel/random/boot_id"), "/", space);
+}
+
+/// What goes from this rank to another and back.
+struct Peer {
+  std::unique_ptr<ChannelSender> sender = {};
+  std::unique_ptr<ChannelReceiver> receiver = {};
+  std::unique_ptr<ProcessWatch> watch = {};
+};
+
+/// It is copied already.
+class Sent final : public Message {
+ public:
+  void wait() override {}
+};
+
+class Awaited final : public Message {
+ public:
+  Awaited(const at::Tensor& values, Peer& peer, int tag, double timeout_seconds)
+      : values_(values), peer_(peer), tag_(tag), timeout_seconds_(timeout_seconds) {}
+
+  void wait() override {
+    peer_.receiver->take(values_.mutable_data_ptr(), values_.nbytes(), tag_,
+                         {.timeout_seconds = timeout_seconds_, .other = peer_.watch.get()});
+  }
+
+ private:
+  at::Tensor values_;
+  Peer& peer_;
+  int tag_;
+  double timeout_seconds_;
+};
+
+class SharedMemory final : public Messenger {
+ public:
+  SharedMemory(std::vector<Peer> peers, double timeout_seconds)
+      : peers_(std::move(peers)), timeout_seconds_(timeout_seconds) {}
+
+  std::unique_ptr<Message> send(const at::Tensor& values, int to, int tag) override {
+    const Peer& peer = peers_[static_cast<std::size_t>(to)];
+    peer.sender->put(values.const_data_ptr(), values.nbytes(), tag,
+                     {.timeout_seconds = timeout_seconds_, .other = peer.watch.get()});
+    return std::make_unique<Sent>();
+  }
+  std::unique_ptr<Message> receive(const at::Tensor& values, int from, int tag) override {
+    return std::make_unique<Awaited>(values, peers_[static_cast<std::size_t>(from)], tag,
+                                     timeout_seconds_);
+  }
+
+ private:
+  std::vector<Peer> peers_;  // [ranks], nothing at this one
+  double timeout_seconds_;
+};
+
+/// How the ranks of a group find each other's memory, by what each writes to the store.
+class Meeting {
+ public:
+  Meeting(c10d::Store& store, const TransportOptions& options)
+      : store_(store), options_(options), peers_(static_cast<std::size_t>(options.size)) {}
+
+  /// Nothing, and why, when it did not work for all.
+  std::unique_ptr<Messenger> hold(std::string& why_not) {
+    publish("memory", describe_own());
+    for (int rank = 0; rank < options_.size && problem_.empty(); ++rank)
+      if (rank != options_.index) open(rank);
+    publish("opened", problem_);
+    for (int rank = 0; rank < options_.size; ++rank) {
+      const std::string problem = read("opened", rank);
+      if (why_not.empty()) why_not = problem;
+    }
+    if (!why_not.empty()) return nullptr;
+    for (Peer& peer : peers_)
+      if (peer.sender) peer.sender->mapping().close_descriptor();
+    return std::make_unique<SharedMemory>(std::move(peers_), options_.timeout_seconds);
+  }
+
+ private:
+  [[nodiscard]] std::string key(const char* what, int rank) const {
+    return str(options_.name, "/", what, "/", rank);
+  }
+  void publish(const char* what, const std::string& text) {
+    store_.set(key(what, options_.index), std::vector<std::uint8_t>(text.begin(), text.end()));
+  }
+  [[nodiscard]] std::string read(const char* what, int rank) {
+    const std::vector<std::uint8_t> bytes = store_.get(key(what, rank));
+    return {bytes.begin(), bytes.end()};
+  }
+
+  /// `place process descriptor descriptor ...`, one for each rank.
+  std::string describe_own() {
+    std::string text = str(name_of_place(), " ", getpid());
+    try {
+      for (int rank = 0; rank < options_.size; ++rank) {
+        if (rank != options_.index) peers_[at(rank)].sender = std::make_unique<ChannelSender>();
+        text +=
+            str(" ", rank == options_.index ? -1 : peers_[at(rank)].sender->mapping().descriptor());
+      }
+    } catch (const std::exception& failure) {
+      problem_ = failure.what();
+    }
+    return text;
+  }
+
+  void open(int rank) {
+    std::istringstream text(read("memory", rank));
+    std::string place;
+    int process = 0;
+    text >> place >> process;
+    int descriptor = -1;
+    for (int i = 0; i <= options_.index; ++i) text >> descriptor;
+    if (place != name_of_place()) {
+      problem_ = "ranks are in different process name spaces";
+      return;
+    }
+    try {
+      if (!text) throw std::runtime_error("another rank has no memory to share");
+      peers_[at(rank)].receiver = std::make_unique<ChannelReceiver>(process, descriptor);
+      peers_[at(rank)].watch = std::make_unique<ProcessWatch>(process);
+    } catch (const std::exception& failure) {
+      problem_ = failure.what();
+    }
+  }
+
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+  c10d::Store& store_;
+  const TransportOptions& options_;
+  std::vector<Peer> peers_;
+  std::string problem_;
+};
+
+}  // namespace
+
+std::unique_ptr<Messenger> open_shared_memory(const c10::intrusive_ptr<c10d::Store>& store,
+                                              const TransportOptions& options) {
+  std::string why_not;
+  std::unique_ptr<Messenger> messenger = Meeting(*store, options).hold(why_not);
+  if (!messenger && options.index == 0)
+    log_note(str("mesh: ", options.name, ": messages go through sockets: ", why_not));
+  return messenger;
+}
+
+}  // namespace tributary::mesh
