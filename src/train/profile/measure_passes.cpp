@@ -174,6 +174,20 @@ LayerRounds rounds_of(const ModeRounds& rounds, const LayerKey& key) {
   return of;
 }
 
+/// How much longer than the mean of the ranks the slowest of them takes for a round.
+double slowest_over_mean(const mesh::Group& world, const std::vector<Round>& rounds) {
+  std::vector<std::int64_t> times;
+  for (const Round& round : rounds)
+    times.push_back(std::llround(1e9 * (round.forward + round.backward)));
+  const std::vector<std::int64_t> sums = world.sum(times);
+  const std::vector<std::int64_t> largest = world.largest(std::move(times));
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    ratios.push_back(static_cast<double>(largest[i]) * world.size() /
+                     static_cast<double>(std::max<std::int64_t>(1, sums[i])));
+  return spread_of(std::move(ratios)).median;
+}
+
 /// Mean over tokens of the length of their sample: what attention works on.
 double mean_length(const ProfileBatch& batch) {
   double squared = 0;
@@ -231,9 +245,12 @@ PassMeasurement measure_passes(model::Model& model, const config::RunConfig& con
   const at::Device device = model.units().front()->shard_value().device();
   PassClock clock(model, bytes, device);
   MarkedRun marked(model, config, clock);
+  Tokens tokens;
+  for (const auto& samples : batch.microbatches) tokens += Tokens{tokens_of(samples)};
   const auto rounds_in = [&](Mode mode, int rounds) {
     const ModeGuard guard(model, mode, config);
     const auto run_once = [&] {
+      if (options.before_round) options.before_round(tokens);
       for (const auto& unit : model.units()) unit->clear_gradient();
       (void)world.sum(std::vector<std::int64_t>{0});  // together
       Round round;
@@ -254,6 +271,7 @@ PassMeasurement measure_passes(model::Model& model, const config::RunConfig& con
   const ModeRounds put_off = rounds_in(Mode::kWeightsPutOff, fewer);
   const ModeRounds recomputed = rounds_in(Mode::kRecomputed, fewer);
 
+  const double slowest = slowest_over_mean(world, plain.timed);
   PassMeasurement result;
   const auto microbatches = static_cast<double>(batch.microbatches.size());
   for (const auto& [key, items] : plain.timed.front().items) {
@@ -264,7 +282,7 @@ PassMeasurement measure_passes(model::Model& model, const config::RunConfig& con
     const LayerRounds split = rounds_of(put_off, key);
     const LayerRounds again = rounds_of(recomputed, key);
     const auto median = [&](const std::vector<double>& values) {
-      return values.empty() ? 0 : mean_over(world, scale * spread_of(values).median);
+      return values.empty() ? 0 : slowest * mean_over(world, scale * spread_of(values).median);
     };
     config::ProfilePoint point;
     point.tokens = {std::llround(items / used)};
@@ -293,8 +311,8 @@ PassMeasurement measure_passes(model::Model& model, const config::RunConfig& con
     both.push_back((round.forward + round.backward) / microbatches);
   }
   result.whole = {.capacity = batch.capacity,
-                  .forward = in_ns(mean_over(world, spread_of(forward).median)),
-                  .backward = in_ns(mean_over(world, spread_of(backward).median)),
+                  .forward = in_ns(slowest * mean_over(world, spread_of(forward).median)),
+                  .backward = in_ns(slowest * mean_over(world, spread_of(backward).median)),
                   .spread = mean_over(world, spread_of(both).spread)};
   result.sequence_tokens = mean_length(batch);
   result.parameters = parameters_of(model);

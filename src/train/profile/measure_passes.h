@@ -26,7 +26,9 @@ struct ProfileBatch {
 
 struct PassOptions {
   int warm_up = 2;
-  int rounds = 9;  // that count; each goes through all microbatches
+  int rounds = 15;  // that count; each goes through all microbatches
+  // Before a round of so many tokens: what a run does beside its passes.
+  std::function<void(Tokens)> before_round = {};
 };
 
 /// One size, measured: a point for each kind of layer, and the microbatches as a whole.
@@ -38,7 +40,8 @@ struct PassMeasurement {
 };
 
 /// Runs the model's own executor over microbatches and times each layer at its boundary: forward
-/// and backward as a run of one stage does them, weight gradients put off, layers run again.
+/// and backward as a run of one stage does them, weight gradients put off, layers run again. Ranks
+/// of a run wait for each other, so times are those of the rank that was slowest in a round.
 ///
 /// shape:  a model of one stage whose layout has a chain
 /// collective: over the model's mesh and `world`, over whose ranks times are averaged

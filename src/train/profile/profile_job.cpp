@@ -75,6 +75,23 @@ config::RunConfig plain_config(const config::RunConfig& given) {
   return config;
 }
 
+/// Takes batches as fast as a run does that trains on their tokens, so that reading and decoding
+/// them disturbs what is measured as much as it does there.
+class LoaderPace {
+ public:
+  explicit LoaderPace(data::Loader& loader) : loader_(loader) {}
+  void use(Tokens tokens) {
+    owed_ += tokens.count;
+    while (owed_ > 0)
+      for (const data::EncodedSample& sample : loader_.next_batch())
+        owed_ -= std::ssize(sample.tokens);
+  }
+
+ private:
+  data::Loader& loader_;
+  std::int64_t owed_ = 0;
+};
+
 /// The measurements of one job, in the order in which they run.
 class ProfileJob {
  public:
@@ -207,11 +224,14 @@ class ProfileJob {
       layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{});
     const auto model = build_model(config_, model_config_, layout, session.device);
     const std::vector<data::EncodedSample> samples = draw_samples(session);
+    LoaderPace pace(*session.loader);
     for (const Tokens capacity : sizes) {
       if (!goes_on()) return;
       const ProfileBatch batch = fill_microbatches(samples, capacity, kMostMicrobatches);
       if (batch.microbatches.empty()) continue;  // every sample is longer
-      PassMeasurement measured = measure_passes(*model, config_, batch, world(), {});
+      PassMeasurement measured =
+          measure_passes(*model, config_, batch, world(),
+                         {.before_round = [&pace](Tokens tokens) { pace.use(tokens); }});
       measured.whole.ranks = ranks();
       measured.whole.tp = tp;
       measured.whole.threads = threads;
