@@ -121,6 +121,8 @@ struct LossSum {
   std::int64_t targets = 0;  // of the pack
 };
 
+inline constexpr std::int64_t kMostLogits = std::int64_t{1} << 26;
+
 /// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole pack, -100 where
 ///        nothing is predicted
 /// collective: over shard, tp, cp and ulysses
@@ -128,6 +130,6 @@ struct LossSum {
 ///        again in backward, so that a vocabulary of 150,000 does not keep gigabytes
 [[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
                                std::span<const std::int32_t> cu_seqlens,
-                               std::int64_t most_logits = std::int64_t{1} << 26);
+                               std::int64_t most_logits = kMostLogits);
 
 }  // namespace tributary::model

@@ -31,7 +31,7 @@ struct BatchResult {
 struct GradientOptions {
   config::MropeMode mrope = config::MropeMode::kOfficial;
   at::Device device = at::kCPU;
-  std::int64_t most_logits = kMostLogits;              // of one chunk of the head (sum_loss)
+  std::int64_t most_logits = model::kMostLogits;       // of one chunk of the head (sum_loss)
   int sources = 1;                                     // number of data.sources
   std::int64_t plan = 0;                               // fingerprint of the step plan, of 62 bits
   std::function<void(mesh::Section)> on_section = {};  // before each pass

@@ -9,21 +9,9 @@ namespace tributary::plan {
 namespace {
 
 using config::TraceStream;
-using schedule::Op;
 
 std::string kind_of(const schedule::Action& action) {
-  switch (action.op) {
-    case Op::kForward:
-      return "forward";
-    case Op::kBackwardWeight:
-      return "weight";
-    case Op::kReduceGradients:
-      return "reduction";
-    case Op::kOptimizerStep:
-      return "optimizer";
-    default:
-      return "backward";
-  }
+  return std::string(schedule::span_kind_of(action.op));
 }
 
 bool holds_time(StepKind kind) {

@@ -83,6 +83,25 @@ Stream stream_of(Op op) { return traits_of(op).stream; }
 
 std::string_view name_of(Op op) { return traits_of(op).name; }
 
+std::string_view span_kind_of(Op op) {
+  if (is_send(op) || is_receive(op)) return "transfer";
+  switch (op) {
+    case Op::kForward:
+      return "forward";
+    case Op::kBackwardWeight:
+      return "weight";
+    case Op::kReduceGradients:
+      return "reduction";
+    case Op::kOptimizerStep:
+      return "optimizer";
+    case Op::kHandActivation:
+    case Op::kHandGradient:
+      return "handover";
+    default:
+      return "backward";
+  }
+}
+
 std::string to_text(const Action& action) {
   std::string text{name_of(action.op)};
   text += std::to_string(action.chunk);

@@ -55,6 +55,9 @@ using ActionList = std::vector<Action>;
 [[nodiscard]] bool gives_weight_gradient(Op op);
 [[nodiscard]] Stream stream_of(Op op);
 [[nodiscard]] std::string_view name_of(Op op);
+/// The kind of its span in a trace: forward, backward, weight, reduction, optimizer; of a message
+/// transfer, of what stays on the rank handover.
+[[nodiscard]] std::string_view span_kind_of(Op op);
 
 /// `F0.3`: op, chunk, dot, microbatch.
 [[nodiscard]] std::string to_text(const Action& action);

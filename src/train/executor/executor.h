@@ -21,12 +21,10 @@
 
 namespace tributary::train {
 
-inline constexpr std::int64_t kMostLogits = std::int64_t{1} << 26;
-
 /// What an executor is told about its step.
 struct ExecutorOptions {
-  std::int64_t targets = 1;                // target tokens of the global batch
-  std::int64_t most_logits = kMostLogits;  // of one chunk of the head (sum_loss)
+  std::int64_t targets = 1;                       // target tokens of the global batch
+  std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
   int sources = 1;
   /// Collates a microbatch of this rank's replica.
   std::function<Microbatch(int microbatch, Fields fields)> collate;

@@ -19,11 +19,6 @@ Nanoseconds in_ns(double seconds) {
   return {std::max<std::int64_t>(0, std::llround(1e9 * seconds))};
 }
 
-std::string kind_of(Op op) {
-  if (op == Op::kForward) return "forward";
-  return op == Op::kBackwardWeight ? "weight" : "backward";
-}
-
 /// The lane of this rank: stages of all modules follow each other along pp.
 int lane_of(const schedule::PipelineMap& map, const mesh::Mesh& mesh) {
   int stage = static_cast<int>(mesh.at().pp);
@@ -74,7 +69,8 @@ Json describe(const RankTimes& times, int lane) {
     spans.push_back({name, kind, in_ns(start - times.began).count, in_ns(end - start).count});
   };
   for (const PassTimes& pass : times.passes)
-    add(to_text(pass.action), kind_of(pass.action.op), pass.start, pass.end);
+    add(to_text(pass.action), std::string(schedule::span_kind_of(pass.action.op)), pass.start,
+        pass.end);
   add("OPT0.0", "optimizer", times.reduced, times.updated);
   return {{"lane", lane},
           {"uses", std::move(uses)},
