@@ -3,7 +3,7 @@
 
     bench/train/hidden_collectives.py build/release/tributary --ranks 2 --runs 5
 
-Trains one Qwen3 (random weights, fp32) over Gloo on loopback, one thread a rank, under settings that
+Trains one Qwen3 (random weights, fp32) one thread a rank, under settings that
 alternate. `waited` is what rank 0 waited for collectives, per step, from metrics.jsonl: the median of
 the steps after the first. The share hidden is 1 - waited / waited with nothing ahead.
 """

@@ -58,11 +58,9 @@ ExitCode exit_of(const std::string& text) {
 
 }  // namespace
 
-Pending::Pending(std::unique_ptr<Work> work, std::shared_ptr<Ledger> ledger, std::string what)
-    : work_(std::move(work)),
-      ledger_(std::move(ledger)),
-      what_(std::move(what)),
-      issued_(now_seconds()) {}
+Pending::Pending(std::unique_ptr<Work> work, std::shared_ptr<Ledger> ledger, std::string what,
+                 double issued)
+    : work_(std::move(work)), ledger_(std::move(ledger)), what_(std::move(what)), issued_(issued) {}
 
 void Pending::wait() {
   if (!work_) return;
@@ -97,10 +95,13 @@ Group::Group(std::string name, std::vector<int> ranks, int index,
 Traffic Group::traffic() const { return ledger_->total(); }
 
 Pending Group::start(const char* what, std::int64_t bytes, const Issue& issue) const {
-  ledger_->add({.calls = 1, .bytes = bytes, .under_way = 0, .waited = 0});
   std::string name = str(what, " over ", name_);
+  const double issued = now_seconds();
   try {
-    return {issue(), ledger_, std::move(name)};
+    std::unique_ptr<Pending::Work> work = issue();
+    // What is copied on the way out the rank waits for as well.
+    ledger_->add({.calls = 1, .bytes = bytes, .under_way = 0, .waited = now_seconds() - issued});
+    return {std::move(work), ledger_, std::move(name), issued};
   } catch (const Error&) {
     throw;
   } catch (const std::exception& broken) {

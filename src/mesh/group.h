@@ -36,7 +36,8 @@ class Pending {
   };
 
   Pending() = default;
-  Pending(std::unique_ptr<Work> work, std::shared_ptr<class Ledger> ledger, std::string what);
+  Pending(std::unique_ptr<Work> work, std::shared_ptr<class Ledger> ledger, std::string what,
+          double issued);
   Pending(Pending&&) noexcept = default;
   Pending& operator=(Pending&&) noexcept = default;
 

@@ -114,8 +114,8 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
 
 Traffic Mesh::traffic() const {
   Traffic total;
-  for (const Group* group : {&world_, &saving_, &shard_, &shard_reduce_, &replicate_, &sequence_,
-                             &cp_, &ulysses_, &tp_, &kv_replicas_, &end_stages_})
+  for (const Group* group : {&world_, &shard_, &shard_reduce_, &replicate_, &sequence_, &cp_,
+                             &ulysses_, &tp_, &kv_replicas_, &end_stages_})
     total += group->traffic();
   for (const Group& link : stages_) total += link.traffic();
   return total;

@@ -89,7 +89,7 @@ class Mesh {
   [[nodiscard]] bool leads_replica() const { return at_.pp == 0 && leads_stage(); }
   /// Whether it counts for what its stage alone knows.
   [[nodiscard]] bool leads_stage() const { return at_.cp == 0 && at_.ulysses == 0 && at_.tp == 0; }
-  /// Of all groups.
+  /// Of all groups but saving(): the thread that waits there computes nothing.
   [[nodiscard]] Traffic traffic() const;
 
  private:

@@ -157,6 +157,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
              .found = str(execution.in_flight), .expected = str("at most ", schedule.in_flight));
   Stopwatch watch;
   parallel::complete_gradients(model.units());
+  result.reduced = mesh::now_seconds();
   result.by_source = execution.by_source;
   add_over_ranks(mesh.world(), mesh.leads_stage() && model.layout().holds_head(), result.by_source);
   SourceLoss all;

@@ -24,7 +24,8 @@ struct BatchResult {
   PipelineUse pipeline;               // of all ranks
   std::vector<double> microbatches;   // [s] of each on this rank, without waiting
   std::vector<PassTimes> passes;      // of this rank
-  double began = 0;                   // all ranks knew the step, just before
+  double began = 0;                   // [s] of mesh::now_seconds(): all ranks knew the step
+  double reduced = 0;                 // and its gradients on this rank were complete
   std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
 };
 

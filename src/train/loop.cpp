@@ -143,7 +143,7 @@ StepMetrics Loop::do_step() {
                             .on_action = action_observer()});
   watch.lap();
   enter(mesh::Section::kOptimizer);
-  const double reduced = mesh::now_seconds();
+  const double prepared = mesh::now_seconds();
   const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
   const double updated = mesh::now_seconds();
 
@@ -198,7 +198,8 @@ StepMetrics Loop::do_step() {
   metrics.mfu_full = work.full / available;
   metrics.hfu = work.hardware / available;
   last_times_ = {.began = batch.began,
-                 .reduced = reduced,
+                 .reduced = batch.reduced,
+                 .prepared = prepared,
                  .updated = updated,
                  .seconds = step_seconds,
                  .mfu = metrics.mfu_causal,
@@ -371,16 +372,16 @@ Loop::End Loop::run(const StopRequest& stop) {
     const bool ends = is_asked(stop);
     if (is_last || ends || is_rated || due(config.checkpoint.every)) save(score);
     if (ends && !is_last) {
-      write_trace();
       checkpoints_.finish();
+      write_trace();
       return End::kTerminated;
     }
   }
-  write_trace();
   // The last checkpoint is on its way before the validation that may take long.
   std::optional<double> score;
   if (!is_asked(stop)) score = validate_now(/*is_last=*/true, stop);
   checkpoints_.finish();
+  write_trace();
   if (!score) return End::kTerminated;
   checkpoints_.rate(state_.step, *score);
   return End::kDone;

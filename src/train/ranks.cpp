@@ -1,7 +1,6 @@
 #include "train/ranks.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -80,7 +79,7 @@ mesh::Mesh make_mesh(const config::RunConfig& config, const config::ModelConfig&
           {.device = mesh::open_device(config.run.device, launch.local_rank),
            .timeout_seconds = config.parallel.collective_timeout_seconds,
            .interface = is_local ? "lo" : mesh::collective_interface(launch.master_address),
-           .shares_memory = is_local && std::getenv("GLOO_SOCKET_IFNAME") == nullptr,
+           .shares_memory = is_local,
            .first_of_backbone = static_cast<int>(config.parallel.vision_stages),
            .kv_heads = model_config.backbone.kv_heads,
            .on_collective = observer_of(ranks.drill.get())}};

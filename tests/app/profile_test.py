@@ -191,7 +191,7 @@ class Profile(unittest.TestCase):
             self.assertEqual([lane["name"] for lane in lanes],
                              [lane["name"] for lane in predicted["summary"]["lanes"]])
             step = sum(self.last_line(run / "metrics.jsonl")["seconds"].values())
-            self.assertAlmostEqual(1e-9 * measured["summary"]["step_ns"], step, delta=1e-3)
+            self.assertGreaterEqual(1e-9 * measured["summary"]["step_ns"], step - 1e-6)
             for number, lane in enumerate(lanes):
                 passes = [span for span in measured["traceEvents"]
                           if span["ph"] == "X" and span["pid"] == number and span["name"] != "OPT0.0"]
@@ -206,6 +206,7 @@ class Profile(unittest.TestCase):
                 uses = lane["uses_ns"]
                 self.assertAlmostEqual(spent, uses["compute"] + uses.get("collective", 0), delta=20 * len(passes))
                 self.assertEqual(sum(uses.values()), lane["busy_ns"] + lane["communication_ns"] + lane["idle_ns"])
+                self.assertEqual(sum(uses.values()), measured["summary"]["step_ns"])
             page = self.root / f"{name}.html"
             done = self.run_verb("report", run, "--predicted", trace, "-o", page)
             self.assertEqual(done.returncode, 0, done.stderr)

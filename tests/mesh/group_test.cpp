@@ -1,6 +1,8 @@
 #include "mesh/group.h"
 
+#include <cstdlib>
 #include <functional>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tuple>
 
@@ -137,6 +139,19 @@ TEST_P(Groups, GatherTextsOfAnyLength) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Groups,
                          testing::Combine(testing::Values(1, 2, 3, 4), testing::Bool()));
+
+TEST(Mesh, PassesMessagesThroughSocketsWhenAskedTo) {
+  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  testing::internal::CaptureStderr();
+  run_ranks({.dp_shard = 2}, [&](const Mesh& mesh) {
+    const at::Tensor values = brought(mesh.rank(), 100);
+    mesh.shard().all_reduce(values).wait();
+    EXPECT_TRUE(at::equal(values, brought(0, 100) + brought(1, 100)));
+  });
+  unsetenv("GLOO_SOCKET_IFNAME");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("messages go through sockets: GLOO_SOCKET_IFNAME"));
+}
 
 TEST(Mesh, JoinsTheRanksOfEachAxis) {
   const config::MeshShape shape{.dp_replicate = 2, .dp_shard = 2, .tp = 2};

@@ -1,5 +1,6 @@
 #include "mesh/transport/shared_channel.h"
 
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <gtest/gtest.h>
@@ -11,16 +12,17 @@
 #include <vector>
 
 #include "core/random.h"
+#include "core/text.h"
 
 namespace tributary::mesh {
 namespace {
 
-constexpr Patience kShort{.timeout_seconds = 0.2, .other = nullptr};
+constexpr Patience kShort{.timeout_seconds = 0.2, .rank = 3, .other = nullptr};
 
 /// Both ends in this process.
 struct Channel {
   ChannelSender sender = {};
-  ChannelReceiver receiver{getpid(), sender.mapping().descriptor()};
+  ChannelReceiver receiver{getpid(), sender.mapping().descriptor(), sender.mapping().identity()};
 
   void put(const std::vector<int>& values, int tag, const Patience& patience = kShort) {
     sender.put(values.data(), values.size() * sizeof(int), tag, patience);
@@ -76,7 +78,7 @@ TEST(SharedChannel, KeepsMessagesOfRandomSizesTakenInAnyOrder) {
 TEST(SharedChannel, WaitsForRoomAndForMessages) {
   Channel channel;
   constexpr int kMessages = 20'000;  // more than there are slots
-  const Patience patience{.timeout_seconds = 30, .other = nullptr};
+  const Patience patience{.timeout_seconds = 30, .rank = 3, .other = nullptr};
   std::thread sender([&] {
     for (int i = 0; i < kMessages; ++i) channel.put({i}, 0, patience);
   });
@@ -86,17 +88,19 @@ TEST(SharedChannel, WaitsForRoomAndForMessages) {
 
 TEST(SharedChannel, SaysWhatIsWrong) {
   Channel channel;
-  EXPECT_EQ(failure_of([&] { channel.take(1, 0); }), "timed out after 0.2 s");
+  EXPECT_EQ(failure_of([&] { channel.take(1, 0); }),
+            "timed out after 0.2 s, waiting for rank 3 of the group");
   channel.put({1, 2}, 0);
   EXPECT_EQ(failure_of([&] { channel.take(1, 0); }),
             "a message of 8 bytes came where 4 were expected");
   for (int i = 1; i < 4096; ++i) channel.put({i}, 1);
-  EXPECT_EQ(failure_of([&] { channel.put({1}, 1); }), "timed out after 0.2 s");
+  EXPECT_EQ(failure_of([&] { channel.put({1}, 1); }),
+            "timed out after 0.2 s, waiting for rank 3 of the group");
 }
 
 TEST(SharedChannel, GivesWhatWasSentBeforeTheEnd) {
   auto sender = std::make_unique<ChannelSender>();
-  ChannelReceiver receiver(getpid(), sender->mapping().descriptor());
+  ChannelReceiver receiver(getpid(), sender->mapping().descriptor(), sender->mapping().identity());
   const int value = 5;
   sender->put(&value, sizeof(value), 3, kShort);
   sender.reset();
@@ -104,7 +108,48 @@ TEST(SharedChannel, GivesWhatWasSentBeforeTheEnd) {
   receiver.take(&taken, sizeof(taken), 3, kShort);
   EXPECT_EQ(taken, 5);
   EXPECT_EQ(failure_of([&] { receiver.take(&taken, sizeof(taken), 3, kShort); }),
-            "the other rank has ended");
+            "rank 3 of the group has ended");
+}
+
+TEST(SharedChannel, RefusesMemoryThatIsNotTheOneMeant) {
+  ChannelSender sender;
+  const ChannelMapping& mapping = sender.mapping();
+  EXPECT_EQ(failure_of([&] {
+              const ChannelReceiver other(getpid(), mapping.descriptor(), mapping.identity() + 1);
+            }),
+            "processes are not seen under their numbers");
+}
+
+TEST(SharedChannel, RefusesAMessageAboveItsRoom) {
+  Channel channel;
+  EXPECT_EQ(failure_of([&] { channel.sender.put(nullptr, kRoom + 1, 0, kShort); }),
+            str("a message of ", kRoom + 1, " bytes is above ", kRoom));
+}
+
+TEST(SharedChannel, GivesUpAFullChannelWhoseReceiverLeaves) {
+  ChannelSender sender;
+  auto receiver = std::make_unique<ChannelReceiver>(getpid(), sender.mapping().descriptor(),
+                                                    sender.mapping().identity());
+  for (int i = 0; i < 4096; ++i) sender.put(&i, sizeof(i), 0, kShort);
+  std::thread leaves([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    receiver.reset();
+  });
+  const Patience patience{.timeout_seconds = 60, .rank = 3, .other = nullptr};
+  EXPECT_EQ(failure_of([&] { sender.put(nullptr, 0, 0, patience); }),
+            "rank 3 of the group has ended");
+  leaves.join();
+}
+
+TEST(SharedChannel, UsesGivenBackMemoryAgain) {
+  Channel channel;
+  constexpr int kLarge = 20 << 20;  // values: more than a channel keeps
+  for (int round = 0; round < 3; ++round) {
+    channel.put(numbers(kLarge, round), 1);
+    ASSERT_EQ(channel.take(kLarge, 1), numbers(kLarge, round));
+    channel.put(numbers(10, round), 2);  // and it is given back
+    ASSERT_EQ(channel.take(10, 2), numbers(10, round));
+  }
 }
 
 TEST(SharedChannel, NoticesThatTheOtherProcessWasKilled) {
@@ -118,8 +163,8 @@ TEST(SharedChannel, NoticesThatTheOtherProcessWasKilled) {
   const ProcessWatch watch(child);
   EXPECT_FALSE(watch.has_ended());
   kill(child, SIGKILL);
-  const Patience patience{.timeout_seconds = 20, .other = &watch};
-  EXPECT_EQ(failure_of([&] { channel.take(1, 0, patience); }), "the other rank has ended");
+  const Patience patience{.timeout_seconds = 20, .rank = 3, .other = &watch};
+  EXPECT_EQ(failure_of([&] { channel.take(1, 0, patience); }), "rank 3 of the group has ended");
   EXPECT_TRUE(watch.has_ended());  // and nobody has waited for it
   waitpid(child, nullptr, 0);
 }

@@ -8,8 +8,6 @@
 
 #include <ATen/ATen.h>
 
-#include "core/log.h"
-#include "core/text.h"
 #include "mesh/transport/messages.h"
 
 namespace tributary::mesh {

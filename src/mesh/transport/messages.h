@@ -1,8 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <string>
 
 #include <ATen/core/Tensor.h>
 
@@ -44,10 +42,11 @@ class Messenger {
 /// receiver copies out when it waits, and no thread works beside them. Nothing when some rank
 /// cannot open the memory of another; all ranks of the group find the same.
 ///
-/// owns:   memory that ends with the processes, however they end
-/// errors: of a wait also when the other rank has ended; Fault::kResource when no more than the
-/// room
-///         for messages under way is free for as long as the timeout
+/// The variable GLOO_SOCKET_IFNAME asks for sockets.
+///
+/// owns:   memory for what is under way, and up to 64 MiB of it between two ranks when nothing is;
+///         it ends with the processes, however they end
+/// errors: of a send and a wait std::runtime_error when the other rank has ended
 [[nodiscard]] std::unique_ptr<Messenger> open_shared_memory(
     const c10::intrusive_ptr<c10d::Store>& store, const TransportOptions& options);
 

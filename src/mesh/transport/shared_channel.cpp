@@ -12,8 +12,11 @@
 #include <poll.h>
 #include <stdexcept>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <system_error>
+#include <unistd.h>
 
 #include "core/text.h"
 #include "mesh/group.h"
@@ -32,14 +35,15 @@ struct Slot {
 };
 
 constexpr int kSlots = 4096;
-constexpr std::size_t kRoom = std::size_t{16} << 30;  // of addresses; memory as far as it is used
 constexpr std::size_t kLine = 64;
+constexpr std::size_t kKept = std::size_t{64} << 20;  // of memory, while no message is under way
 
 /// New memory is all zero, which is a channel without messages.
 struct ChannelMemory {
   std::atomic<std::uint32_t> posted{0};  // counts up with every message, and at the close
   std::atomic<std::uint32_t> taken{0};   // counts up with every message taken
-  std::atomic<std::uint32_t> closed{0};
+  std::atomic<std::uint32_t> sender_closed{0};
+  std::atomic<std::uint32_t> receiver_closed{0};
   std::atomic<std::int32_t> used{0};  // slots that ever were
   std::array<Slot, kSlots> slots;
 
@@ -65,11 +69,11 @@ void wake(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-/// Sleeps until the word is another; false when it has not changed for a while.
-bool sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
+/// Sleeps until the word is another, for a while at most.
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
   const std::timespec time{.tv_sec = 0, .tv_nsec = kLookAgain};
-  const long result = syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0);
-  return result == 0 || errno != ETIMEDOUT;
+  if (syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0) == 0) return;
+  if (errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR) raise_system("futex");
 }
 
 /// Calls `attempt` until it succeeds, each time after the word has changed.
@@ -81,15 +85,14 @@ void repeat(std::atomic<std::uint32_t>& word, const std::atomic<std::uint32_t>& 
   while (true) {
     const std::uint32_t seen = word.load(std::memory_order_acquire);
     if (attempt()) return;
-    if (has_ended) throw std::runtime_error("the other rank has ended");
-    if (closed.load(std::memory_order_acquire) != 0) {
-      has_ended = true;  // but may have sent before
-      continue;
-    }
-    if (sleep_on(word, seen)) continue;
-    has_ended = patience.other != nullptr && patience.other->has_ended();
-    if (!has_ended && now_seconds() > deadline)
-      throw std::runtime_error(str("timed out after ", patience.timeout_seconds, " s"));
+    const std::string other = str("rank ", patience.rank, " of the group");
+    if (has_ended) throw std::runtime_error(other + " has ended");
+    if (now_seconds() > deadline)
+      throw std::runtime_error(
+          str("timed out after ", patience.timeout_seconds, " s, waiting for ", other));
+    has_ended = closed.load(std::memory_order_acquire) != 0 ||
+                (patience.other != nullptr && patience.other->has_ended());
+    if (!has_ended) sleep_on(word, seen);  // who has ended may have sent before
   }
 }
 
@@ -106,16 +109,27 @@ bool ProcessWatch::has_ended() const {
 
 ChannelMapping::ChannelMapping() : descriptor_(memfd_create("tributary messages", MFD_CLOEXEC)) {
   if (!descriptor_) raise_system("memory cannot be made");
+  rlimit most{};
+  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < kMapped)
+    throw std::runtime_error("files may not be as large as the room for messages");
   if (ftruncate(descriptor_.get(), static_cast<off_t>(kMapped)) != 0)
     raise_system("memory cannot be sized");
   map();
 }
 
-ChannelMapping::ChannelMapping(int process, int descriptor)
+ChannelMapping::ChannelMapping(int process, int descriptor, std::uint64_t identity)
     : descriptor_(open(str("/proc/", process, "/fd/", descriptor).c_str(), O_RDWR | O_CLOEXEC)) {
   if (!descriptor_) raise_system("memory of another rank cannot be opened");
+  if (this->identity() != identity)
+    throw std::runtime_error("processes are not seen under their numbers");
   map();
   close_descriptor();
+}
+
+std::uint64_t ChannelMapping::identity() const {
+  struct stat status {};
+  if (fstat(descriptor_.get(), &status) != 0) raise_system("memory cannot be told apart");
+  return status.st_ino ^ (std::uint64_t{status.st_dev} << 48);
 }
 
 void ChannelMapping::map() {
@@ -131,8 +145,13 @@ ChannelMapping::~ChannelMapping() {
 }
 
 ChannelSender::~ChannelSender() {
-  mapping_.memory().closed.store(1, std::memory_order_release);
+  mapping_.memory().sender_closed.store(1, std::memory_order_release);
   wake(mapping_.memory().posted);
+}
+
+ChannelReceiver::~ChannelReceiver() {
+  mapping_.memory().receiver_closed.store(1, std::memory_order_release);
+  wake(mapping_.memory().taken);
 }
 
 void ChannelSender::forget_taken() {
@@ -143,6 +162,13 @@ void ChannelSender::forget_taken() {
     slot.state.store(SlotState::kFree, std::memory_order_relaxed);
     return true;
   });
+  if (!under_way_.empty() || touched_ <= kKept) return;
+  // Whole pages from the first one on; what cannot be given back is used again.
+  const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto begin = reinterpret_cast<std::uintptr_t>(mapping_.memory().room());
+  begin = (begin + page - 1) / page * page;
+  madvise(reinterpret_cast<void*>(begin), touched_, MADV_REMOVE);
+  touched_ = 0;
 }
 
 std::optional<ChannelSender::UnderWay> ChannelSender::find_room(std::size_t size) const {
@@ -162,31 +188,33 @@ std::optional<ChannelSender::UnderWay> ChannelSender::find_room(std::size_t size
 
 void ChannelSender::put(const void* bytes, std::size_t size, int tag, const Patience& patience) {
   ChannelMemory& memory = mapping_.memory();
+  if (size > kRoom) throw std::runtime_error(str("a message of ", size, " bytes is above ", kRoom));
   UnderWay message;
-  repeat(memory.taken, memory.closed, patience, [&] {
+  repeat(memory.taken, memory.receiver_closed, patience, [&] {
     forget_taken();
     const std::optional<UnderWay> room = find_room(size);
     if (room) message = *room;
     return room.has_value();
   });
+  under_way_.insert(std::ranges::upper_bound(under_way_, message.offset, {}, &UnderWay::offset),
+                    message);
+  touched_ = std::max(touched_, message.offset + message.size);
   std::memcpy(memory.room() + message.offset, bytes, size);
   Slot& slot = memory.slots[static_cast<std::size_t>(message.slot)];
   slot.tag = tag;
   slot.sequence = ++sent_;
   slot.offset = message.offset;
   slot.size = size;
-  slot.state.store(SlotState::kFull, std::memory_order_release);
   if (memory.used.load(std::memory_order_relaxed) <= message.slot)
     memory.used.store(message.slot + 1, std::memory_order_relaxed);
-  under_way_.insert(std::ranges::upper_bound(under_way_, message.offset, {}, &UnderWay::offset),
-                    message);
+  slot.state.store(SlotState::kFull, std::memory_order_release);
   wake(memory.posted);
 }
 
 void ChannelReceiver::take(void* bytes, std::size_t size, int tag, const Patience& patience) {
   ChannelMemory& memory = mapping_.memory();
   Slot* first = nullptr;
-  repeat(memory.posted, memory.closed, patience, [&] {
+  const auto look = [&] {
     const std::int32_t used = memory.used.load(std::memory_order_relaxed);
     for (std::int32_t i = 0; i < used; ++i) {
       Slot& slot = memory.slots[static_cast<std::size_t>(i)];
@@ -195,7 +223,10 @@ void ChannelReceiver::take(void* bytes, std::size_t size, int tag, const Patienc
       if (first == nullptr || slot.sequence < first->sequence) first = &slot;
     }
     return first != nullptr;
-  });
+  };
+  // Two messages may come while it looks, the later one before its eyes: who sees one sees all that
+  // were sent before it at the second look.
+  repeat(memory.posted, memory.sender_closed, patience, [&] { return look() && look(); });
   if (first->size != size)
     throw std::runtime_error(
         str("a message of ", first->size, " bytes came where ", size, " were expected"));

@@ -24,23 +24,29 @@ class ProcessWatch {
 /// How long an end of a channel waits, and for whom.
 struct Patience {
   double timeout_seconds = 60;
+  int rank = 0;  // of the other end, for messages
   const ProcessWatch* other = nullptr;
 };
+
+/// What is mapped for a channel is addresses; memory is taken as far as messages need it.
+inline constexpr std::size_t kRoom = std::size_t{32} << 30;
 
 /// Memory that two processes map, through which messages go one way.
 class ChannelMapping {
  public:
-  /// New memory, or that of another process by its descriptor.
+  /// New memory, or that of another process by its descriptor and identity.
   ///
-  /// errors: std::system_error
+  /// errors: std::runtime_error
   ChannelMapping();
-  ChannelMapping(int process, int descriptor);
+  ChannelMapping(int process, int descriptor, std::uint64_t identity);
   ~ChannelMapping();
   ChannelMapping(const ChannelMapping&) = delete;
   ChannelMapping& operator=(const ChannelMapping&) = delete;
 
   [[nodiscard]] ChannelMemory& memory() const { return *memory_; }
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  /// No other memory of this machine has it. Only while the descriptor is open.
+  [[nodiscard]] std::uint64_t identity() const;
   /// Others can no longer open it; those that have keep it.
   void close_descriptor() { descriptor_ = Descriptor(); }
 
@@ -60,9 +66,11 @@ class ChannelSender {
   ChannelSender& operator=(const ChannelSender&) = delete;
 
   [[nodiscard]] ChannelMapping& mapping() { return mapping_; }
-  /// Copies the bytes in. Waits while there is no room: 16 GiB or 4,096 messages are under way.
+  /// Copies the bytes in. Waits while there is no room: kRoom bytes or 4,096 messages are under
+  /// way.
   ///
-  /// errors: std::runtime_error when the other has ended or room does not come in time
+  /// errors: std::runtime_error when the message is above kRoom, when the other has ended, or room
+  ///         does not come in time
   void put(const void* bytes, std::size_t size, int tag, const Patience& patience);
 
  private:
@@ -78,13 +86,18 @@ class ChannelSender {
 
   ChannelMapping mapping_;
   std::vector<UnderWay> under_way_;  // ascending by offset
+  std::size_t touched_ = 0;          // bytes of the room that may hold memory
   std::uint64_t sent_ = 0;
 };
 
 /// The end that receives.
 class ChannelReceiver {
  public:
-  ChannelReceiver(int process, int descriptor) : mapping_(process, descriptor) {}
+  ChannelReceiver(int process, int descriptor, std::uint64_t identity)
+      : mapping_(process, descriptor, identity) {}
+  ~ChannelReceiver();
+  ChannelReceiver(const ChannelReceiver&) = delete;
+  ChannelReceiver& operator=(const ChannelReceiver&) = delete;
   /// Waits for the first message of the tag that was not taken, and copies it out.
   ///
   /// errors: std::runtime_error when it has another size, when the other has ended, or none comes

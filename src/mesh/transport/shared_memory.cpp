@@ -1,6 +1,11 @@
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <sstream>
+#include <stdexcept>
 #include <unistd.h>
 #include <vector>
 
@@ -28,11 +33,21 @@ std::string name_of_place() {
   return str(read_first_line("/proc/sys/kernel/random/boot_id"), "/", space);
 }
 
+/// One watch of a process serves all groups.
+std::shared_ptr<const ProcessWatch> watch_of(int process) {
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<const ProcessWatch>> watches;
+  const std::scoped_lock lock(mutex);
+  std::shared_ptr<const ProcessWatch> watch = watches[process].lock();
+  if (!watch) watches[process] = watch = std::make_shared<const ProcessWatch>(process);
+  return watch;
+}
+
 /// What goes from this rank to another and back.
 struct Peer {
   std::unique_ptr<ChannelSender> sender = {};
   std::unique_ptr<ChannelReceiver> receiver = {};
-  std::unique_ptr<ProcessWatch> watch = {};
+  std::shared_ptr<const ProcessWatch> watch = {};
 };
 
 /// It is copied already.
@@ -43,19 +58,18 @@ class Sent final : public Message {
 
 class Awaited final : public Message {
  public:
-  Awaited(const at::Tensor& values, Peer& peer, int tag, double timeout_seconds)
-      : values_(values), peer_(peer), tag_(tag), timeout_seconds_(timeout_seconds) {}
+  Awaited(const at::Tensor& values, Peer& peer, int tag, const Patience& patience)
+      : values_(values), peer_(peer), tag_(tag), patience_(patience) {}
 
   void wait() override {
-    peer_.receiver->take(values_.mutable_data_ptr(), values_.nbytes(), tag_,
-                         {.timeout_seconds = timeout_seconds_, .other = peer_.watch.get()});
+    peer_.receiver->take(values_.mutable_data_ptr(), values_.nbytes(), tag_, patience_);
   }
 
  private:
   at::Tensor values_;
   Peer& peer_;
   int tag_;
-  double timeout_seconds_;
+  Patience patience_;
 };
 
 class SharedMemory final : public Messenger {
@@ -64,17 +78,22 @@ class SharedMemory final : public Messenger {
       : peers_(std::move(peers)), timeout_seconds_(timeout_seconds) {}
 
   std::unique_ptr<Message> send(const at::Tensor& values, int to, int tag) override {
-    const Peer& peer = peers_[static_cast<std::size_t>(to)];
-    peer.sender->put(values.const_data_ptr(), values.nbytes(), tag,
-                     {.timeout_seconds = timeout_seconds_, .other = peer.watch.get()});
+    peers_[static_cast<std::size_t>(to)].sender->put(values.const_data_ptr(), values.nbytes(), tag,
+                                                     patience_with(to));
     return std::make_unique<Sent>();
   }
   std::unique_ptr<Message> receive(const at::Tensor& values, int from, int tag) override {
     return std::make_unique<Awaited>(values, peers_[static_cast<std::size_t>(from)], tag,
-                                     timeout_seconds_);
+                                     patience_with(from));
   }
 
  private:
+  [[nodiscard]] Patience patience_with(int rank) const {
+    return {.timeout_seconds = timeout_seconds_,
+            .rank = rank,
+            .other = peers_[static_cast<std::size_t>(rank)].watch.get()};
+  }
+
   std::vector<Peer> peers_;  // [ranks], nothing at this one
   double timeout_seconds_;
 };
@@ -113,19 +132,28 @@ class Meeting {
     return {bytes.begin(), bytes.end()};
   }
 
-  /// `place process descriptor descriptor ...`, one for each rank.
+  /// `place process`, and descriptor and identity of the memory for each rank.
   std::string describe_own() {
     std::string text = str(name_of_place(), " ", getpid());
     try {
+      if (asks_for_sockets()) throw std::runtime_error("GLOO_SOCKET_IFNAME names an interface");
       for (int rank = 0; rank < options_.size; ++rank) {
-        if (rank != options_.index) peers_[at(rank)].sender = std::make_unique<ChannelSender>();
-        text +=
-            str(" ", rank == options_.index ? -1 : peers_[at(rank)].sender->mapping().descriptor());
+        if (rank == options_.index) {
+          text += " -1 0";
+          continue;
+        }
+        peers_[at(rank)].sender = std::make_unique<ChannelSender>();
+        const ChannelMapping& mapping = peers_[at(rank)].sender->mapping();
+        text += str(" ", mapping.descriptor(), " ", mapping.identity());
       }
     } catch (const std::exception& failure) {
       problem_ = failure.what();
     }
     return text;
+  }
+  static bool asks_for_sockets() {
+    const char* given = std::getenv("GLOO_SOCKET_IFNAME");
+    return given != nullptr && *given != '\0';
   }
 
   void open(int rank) {
@@ -134,15 +162,16 @@ class Meeting {
     int process = 0;
     text >> place >> process;
     int descriptor = -1;
-    for (int i = 0; i <= options_.index; ++i) text >> descriptor;
+    std::uint64_t identity = 0;
+    for (int i = 0; i <= options_.index; ++i) text >> descriptor >> identity;
     if (place != name_of_place()) {
       problem_ = "ranks are in different process name spaces";
       return;
     }
     try {
       if (!text) throw std::runtime_error("another rank has no memory to share");
-      peers_[at(rank)].receiver = std::make_unique<ChannelReceiver>(process, descriptor);
-      peers_[at(rank)].watch = std::make_unique<ProcessWatch>(process);
+      peers_[at(rank)].receiver = std::make_unique<ChannelReceiver>(process, descriptor, identity);
+      peers_[at(rank)].watch = watch_of(process);
     } catch (const std::exception& failure) {
       problem_ = failure.what();
     }
@@ -162,8 +191,9 @@ std::unique_ptr<Messenger> open_shared_memory(const c10::intrusive_ptr<c10d::Sto
                                               const TransportOptions& options) {
   std::string why_not;
   std::unique_ptr<Messenger> messenger = Meeting(*store, options).hold(why_not);
+  static std::once_flag told;  // it is the same for all groups
   if (!messenger && options.index == 0)
-    log_note(str("mesh: ", options.name, ": messages go through sockets: ", why_not));
+    std::call_once(told, [&] { log_note(str("mesh: messages go through sockets: ", why_not)); });
   return messenger;
 }
 

@@ -8,7 +8,8 @@
 
 namespace tributary::train {
 
-/// How much a link between two stages may hold that is sent and not yet used.
+/// How much a link between two stages may hold that is sent and not yet used, as schedules plan it.
+/// Through memory that ranks share a send is done at once and waits for nothing.
 inline constexpr int kBuffersOfALink = 2;
 
 /// Which virtual stages have something to train.

@@ -33,8 +33,8 @@ int lane_of(const schedule::PipelineMap& map, const mesh::Mesh& mesh) {
   TRIB_RAISE(Fault::kBug, .what = "train: rank has no stage of the plan");
 }
 
-/// Where the time of the rank went; what no pass accounts for is `other`.
-void account(const RankTimes& times, TraceLane& lane) {
+/// Where the time of the rank went in the step of all; what nothing else accounts for is `other`.
+void account(const RankTimes& times, Nanoseconds step, TraceLane& lane) {
   double compute = 0, collective = 0, end = times.began;
   double wait_activation = 0, wait_gradient = 0;
   for (const PassTimes& pass : times.passes) {
@@ -44,7 +44,7 @@ void account(const RankTimes& times, TraceLane& lane) {
     end = pass.end;
   }
   lane.uses = {{"compute", in_ns(compute)},
-               {"optimizer", in_ns(times.updated - times.reduced)},
+               {"optimizer", in_ns(times.updated - times.prepared)},
                {"collective", in_ns(collective)},
                {"reduction", in_ns(times.reduced - end)},
                {"wait_activation", in_ns(wait_activation)},
@@ -53,15 +53,15 @@ void account(const RankTimes& times, TraceLane& lane) {
   lane.communication = lane.uses["collective"] + lane.uses["reduction"];
   const Nanoseconds waits = lane.uses["wait_activation"] + lane.uses["wait_gradient"];
   const Nanoseconds told = lane.busy + lane.communication + waits;
-  const Nanoseconds other = std::max(in_ns(times.seconds) - told, Nanoseconds{});
+  const Nanoseconds other = std::max(step - told, Nanoseconds{});
   lane.uses["other"] = other;
   lane.idle = waits + other;
 }
 
 /// What a rank tells: its lane, the account of it, and its spans.
-Json describe(const RankTimes& times, int lane) {
+Json describe(const RankTimes& times, Nanoseconds step, int lane) {
   TraceLane account_of;
-  account(times, account_of);
+  account(times, step, account_of);
   Json uses = Json::object();
   for (const auto& [use, time] : account_of.uses) uses[use] = time.count;
   Json spans = Json::array();
@@ -71,7 +71,7 @@ Json describe(const RankTimes& times, int lane) {
   for (const PassTimes& pass : times.passes)
     add(to_text(pass.action), std::string(schedule::span_kind_of(pass.action.op)), pass.start,
         pass.end);
-  add("OPT0.0", "optimizer", times.reduced, times.updated);
+  add("OPT0.0", "optimizer", times.prepared, times.updated);
   return {{"lane", lane},
           {"uses", std::move(uses)},
           {"busy", account_of.busy.count},
@@ -102,13 +102,14 @@ std::optional<config::Trace> gather_trace(const RankTimes& own, const config::Pl
                                           const mesh::Mesh& mesh) {
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   const schedule::PipelineMap map(pipeline);
+  const Nanoseconds step{mesh.world().largest({in_ns(own.seconds).count}).front()};
   const std::vector<std::string> told = mesh.world().gather_text(
-      mesh.leads_stage() ? describe(own, lane_of(map, mesh)).dump() : std::string());
+      mesh.leads_stage() ? describe(own, step, lane_of(map, mesh)).dump() : std::string());
   if (mesh.rank() != 0) return std::nullopt;
   config::Trace trace;
   trace.summary.source = "measured";
   trace.summary.plan = "plan.json";
-  trace.summary.step = in_ns(own.seconds);
+  trace.summary.step = step;
   trace.summary.ranks = mesh.size();
   trace.summary.mfu = own.mfu;
   trace.lanes.resize(static_cast<std::size_t>(map.lanes()));

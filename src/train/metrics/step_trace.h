@@ -12,8 +12,9 @@ namespace tributary::train {
 
 /// When one rank did what in a step, in seconds of its own mesh::now_seconds().
 struct RankTimes {
-  double began = 0;    // all ranks knew the step
-  double reduced = 0;  // its gradients were complete
+  double began = 0;     // all ranks knew the step
+  double reduced = 0;   // its gradients were complete
+  double prepared = 0;  // all knew the loss
   double updated = 0;
   double seconds = 0;  // of the whole step
   double mfu = 0;
