@@ -3,9 +3,8 @@
 
     bench/train/pipeline_idle.py build/release/tributary --ranks 2 --runs 5 --words 192
 
-Trains one Qwen3 (random weights, fp32) cut into `--ranks` stages of equally many layers over Gloo on
-loopback, one thread a rank, one sample a microbatch, samples of equal length, under orders that
-alternate. The idle share is 1 - passes / (ranks x the longest rank's time), passes without what they
+Trains one Qwen3 (random weights, fp32) cut into `--ranks` stages of equally many layers, one
+thread a rank, one sample a microbatch, samples of equal length, under orders that alternate. The idle share is 1 - passes / (ranks x the longest rank's time), passes without what they
 waited for; median of the steps after the first ones. Ranks should not outnumber cores.
 """
 
