@@ -88,8 +88,8 @@ class Compare(unittest.TestCase):
     def test_ours_is_never_slower_than_what_it_contains(self):
         for setting in self.answer(SMALL)["settings"]:
             step = {method["method"]: method["step_s"] for method in setting["methods"]}
-            for name in ("dflop", "orchmllm", "loongforge_3", "megatron_encoder_stage"):
-                self.assertLessEqual(step["combined"], step[name] * 1.001, name)
+            for name in ("dflop", "orchmllm", "optimus", "loongforge_2", "loongforge_3", "megatron_encoder_stage"):
+                self.assertLessEqual(step["combined"], step[name], name)
 
     def test_memory_that_does_not_hold_any_plan(self):
         path = self.changed("devices: 8}", "devices: 8, memory_bytes: 1000}")

@@ -14,7 +14,7 @@ class ColocatedStep {
   ColocatedStep(BatchRunner& runner, const Degrees& backbone, std::int64_t rounds)
       : runner_(runner), backbone_(backbone), rounds_(rounds) {}
 
-  [[nodiscard]] Buckets deal(std::size_t batch, Deal how = Deal::kInOrder) const {
+  [[nodiscard]] Buckets deal(std::size_t batch, Deal how) const {
     return runner_.deal(batch, backbone_.dp, rounds_, how, backbone_, backbone_);
   }
 
@@ -30,8 +30,9 @@ class ColocatedStep {
 
   /// The encoder's share of every round on the first stage.
   template <class EncoderSeconds>
-  [[nodiscard]] double run_on_first_stage(std::size_t batch, EncoderSeconds encoder_seconds) {
-    const Buckets buckets = deal(batch);
+  [[nodiscard]] double run_on_first_stage(std::size_t batch, Deal how,
+                                          EncoderSeconds encoder_seconds) {
+    const Buckets buckets = deal(batch, how);
     const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
       const BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
       runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
@@ -71,7 +72,7 @@ class ColocatedStep {
 
   /// Forward of all encoders, the pipeline, backward of all encoders; features exchanged between.
   [[nodiscard]] double run_in_phases(std::size_t batch) {
-    const Buckets buckets = deal(batch);
+    const Buckets buckets = deal(batch, Deal::kInOrder);
     double slowest = 0;
     for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
       double tiles = 0;
@@ -88,8 +89,8 @@ class ColocatedStep {
 
   /// Encoder kernels in the idle time of the pipeline; what does not fit, and the features of the
   /// first round, come on top.
-  [[nodiscard]] double run_in_bubbles(std::size_t batch, std::int64_t tp) {
-    const Buckets buckets = deal(batch);
+  [[nodiscard]] double run_in_bubbles(std::size_t batch, std::int64_t tp, Deal how) {
+    const Buckets buckets = deal(batch, how);
     double slowest = 0;
     for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
       const double work = phase(batch, buckets, replica, tp);
@@ -149,73 +150,114 @@ double colocated_bytes(const TrainingProblem& problem, const Degrees& backbone, 
          encoder_bytes(problem, encoder, depth, samples);
 }
 
+/// Every plan of the backbone with every degree of the encoder, and the mean samples of a round.
 template <class Visit>
-PipelineAnswer search_colocated(const TrainingProblem& problem, Visit visit) {
-  BatchRunner runner(problem);
-  BestPlan best(runner);
+void for_each_colocated(const TrainingProblem& problem, BatchRunner& runner, Visit visit) {
   for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
     const double samples = double(problem.costs.global_samples) / double(rounds * backbone.dp);
     ColocatedStep step(runner, backbone, rounds);
-    for (const DegreeCosts& degree : problem.costs.encoder.degrees) {
-      visit(best, runner, step, backbone, rounds, degree.tp, samples);
-    }
+    for (const DegreeCosts& degree : problem.costs.encoder.degrees)
+      visit(step, backbone, rounds, degree.tp, samples);
   });
-  return best.answer(kNothingFits);
 }
 
 std::string describe(const Degrees& backbone, std::int64_t rounds, std::int64_t tp) {
   return str(to_text(backbone), ", ", rounds, " microbatches, encoder tp ", tp);
 }
 
-}  // namespace
+/// Where the plan lies, for `combined`, which has others beside it.
+std::string label_of(const char* where, Deal how) { return how == Deal::kBalanced ? where : ""; }
 
-PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
-  return search_colocated(
-      problem, [&](BestPlan& best, BatchRunner& runner, ColocatedStep& step,
-                   const Degrees& backbone, std::int64_t rounds, std::int64_t tp, double samples) {
+/// The encoder on the first stage, each of its groups with a part of a round's samples.
+void offer_first_stage(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best,
+                       Deal how) {
+  for_each_colocated(
+      problem, runner,
+      [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
+          double samples) {
+        const double at_a_time = samples * double(tp) / double(backbone.tp);
         if (backbone.tp % tp != 0 || colocated_bytes(problem, backbone, rounds, tp, backbone.pp,
-                                                     samples) > problem.costs.memory_bytes) {
+                                                     at_a_time) > problem.costs.memory_bytes)
           return;
-        }
-        best.offer(describe(backbone, rounds, tp), [&](std::size_t batch) {
-          return step.run_on_first_stage(batch, [&](const Buckets& buckets, std::size_t bucket) {
-            const double seconds = runner.encoder_seconds(tp, buckets.work[bucket].tiles);
-            runner.add_busy(seconds * static_cast<double>(tp));
-            return seconds;
-          });
-        });
+        best.offer(label_of("encoder on the first stage; ", how) + describe(backbone, rounds, tp),
+                   [&](std::size_t batch) {
+                     return step.run_on_first_stage(
+                         batch, how, [&](const Buckets& buckets, std::size_t bucket) {
+                           return runner.encoder_phase(batch, buckets.samples[bucket], tp,
+                                                       backbone.tp / tp, Deal::kBalanced);
+                         });
+                   });
       });
 }
 
-PipelineAnswer solve_loongforge_2(const TrainingProblem& problem) {
-  return search_colocated(problem, [&](BestPlan& best, BatchRunner& runner, ColocatedStep& step,
-                                       const Degrees& backbone, std::int64_t rounds,
-                                       std::int64_t tp, double samples) {
-    if (backbone.tp % tp != 0 ||
-        colocated_bytes(problem, backbone, rounds, tp, backbone.pp,
-                        samples * double(tp) / double(backbone.tp)) > problem.costs.memory_bytes) {
-      return;
-    }
-    best.offer(describe(backbone, rounds, tp), [&](std::size_t batch) {
-      return step.run_on_first_stage(batch, [&](const Buckets& buckets, std::size_t bucket) {
-        return runner.encoder_phase(batch, buckets.samples[bucket], tp, backbone.tp / tp,
-                                    Deal::kBalanced);
+/// The encoder in the idle time of all stages.
+void offer_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best, Deal how) {
+  for_each_colocated(
+      problem, runner,
+      [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
+          double) {
+        if (backbone.tp * backbone.pp % tp != 0 ||
+            colocated_bytes(problem, backbone, rounds, tp, 1, 1) > problem.costs.memory_bytes)
+          return;
+        best.offer(label_of("encoder in idle time; ", how) + describe(backbone, rounds, tp),
+                   [&](std::size_t batch) { return step.run_in_bubbles(batch, tp, how); });
       });
-    });
+}
+
+/// What a family of plans has to offer, by itself.
+template <class Offer>
+PipelineAnswer best_of(const TrainingProblem& problem, Offer offer) {
+  BatchRunner runner(problem);
+  BestPlan best(runner);
+  offer(runner, best);
+  return best.answer(kNothingFits);
+}
+
+}  // namespace
+
+PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
+  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
+    for_each_colocated(
+        problem, runner,
+        [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
+            double samples) {
+          if (backbone.tp % tp != 0 || colocated_bytes(problem, backbone, rounds, tp, backbone.pp,
+                                                       samples) > problem.costs.memory_bytes)
+            return;
+          best.offer(describe(backbone, rounds, tp), [&](std::size_t batch) {
+            return step.run_on_first_stage(
+                batch, Deal::kInOrder, [&](const Buckets& buckets, std::size_t bucket) {
+                  const double seconds = runner.encoder_seconds(tp, buckets.work[bucket].tiles);
+                  runner.add_busy(seconds * static_cast<double>(tp));
+                  return seconds;
+                });
+          });
+        });
+  });
+}
+
+PipelineAnswer solve_loongforge_2(const TrainingProblem& problem) {
+  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
+    offer_first_stage(problem, runner, best, Deal::kInOrder);
   });
 }
 
 PipelineAnswer solve_loongforge_3(const TrainingProblem& problem) {
-  return search_colocated(
-      problem, [&](BestPlan& best, BatchRunner&, ColocatedStep& step, const Degrees& backbone,
-                   std::int64_t rounds, std::int64_t tp, double) {
-        if (tp != 1 ||
-            colocated_bytes(problem, backbone, rounds, tp, 1, 1) > problem.costs.memory_bytes) {
-          return;
-        }
-        best.offer(describe(backbone, rounds, tp),
-                   [&](std::size_t batch) { return step.run_in_phases(batch); });
-      });
+  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
+    if (!has_degree(problem.costs.encoder, 1)) return;
+    for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
+      if (colocated_bytes(problem, backbone, rounds, 1, 1, 1) > problem.costs.memory_bytes) return;
+      ColocatedStep step(runner, backbone, rounds);
+      best.offer(describe(backbone, rounds, 1),
+                 [&](std::size_t batch) { return step.run_in_phases(batch); });
+    });
+  });
+}
+
+PipelineAnswer solve_optimus(const TrainingProblem& problem) {
+  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
+    offer_bubbles(problem, runner, best, Deal::kInOrder);
+  });
 }
 
 void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best) {
@@ -228,17 +270,13 @@ void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, 
   });
 }
 
-PipelineAnswer solve_optimus(const TrainingProblem& problem) {
-  return search_colocated(
-      problem, [&](BestPlan& best, BatchRunner&, ColocatedStep& step, const Degrees& backbone,
-                   std::int64_t rounds, std::int64_t tp, double) {
-        if (backbone.tp * backbone.pp % tp != 0 ||
-            colocated_bytes(problem, backbone, rounds, tp, 1, 1) > problem.costs.memory_bytes) {
-          return;
-        }
-        best.offer(describe(backbone, rounds, tp),
-                   [&](std::size_t batch) { return step.run_in_bubbles(batch, tp); });
-      });
+void offer_balanced_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best) {
+  offer_bubbles(problem, runner, best, Deal::kBalanced);
+}
+
+void offer_balanced_first_stage(const TrainingProblem& problem, BatchRunner& runner,
+                                BestPlan& best) {
+  offer_first_stage(problem, runner, best, Deal::kBalanced);
 }
 
 }  // namespace tributary::plan

@@ -12,41 +12,78 @@ namespace tributary::plan {
 namespace {
 
 constexpr std::array kBaselines = {
-    PipelineBaseline{"megatron_uniform", "FlowTrain, DistTrain", solve_megatron_uniform},
-    PipelineBaseline{"megatron_encoder_stage", "DFLOP, figure 1", solve_megatron_encoder_stage},
-    PipelineBaseline{"pytorch_3d", "DFLOP", solve_pytorch_3d},
-    PipelineBaseline{"fsdp", "Zhao 2023, PyTorch FSDP", solve_fsdp},
-    PipelineBaseline{"orchmllm", "OrchMLLM", solve_orchmllm},
-    PipelineBaseline{"disttrain_microbatch", "Zhang 2024, DistTrain", solve_disttrain_microbatch},
+    PipelineBaseline{"megatron_uniform", "FlowTrain, DistTrain", BaselineRole::kMethod,
+                     solve_megatron_uniform},
+    PipelineBaseline{"megatron_encoder_stage", "DFLOP, figure 1", BaselineRole::kMethod,
+                     solve_megatron_encoder_stage},
+    PipelineBaseline{"pytorch_3d", "DFLOP", BaselineRole::kReference, solve_pytorch_3d},
+    PipelineBaseline{"fsdp", "Zhao 2023, PyTorch FSDP", BaselineRole::kMethod, solve_fsdp},
+    PipelineBaseline{"orchmllm", "OrchMLLM", BaselineRole::kMethod, solve_orchmllm},
+    PipelineBaseline{"disttrain_microbatch", "Zhang 2024, DistTrain", BaselineRole::kMethod,
+                     solve_disttrain_microbatch},
     PipelineBaseline{"disttrain_batch_serial", "DistTrain as FlowTrain reads it",
-                     solve_disttrain_batch_serial},
+                     BaselineRole::kMethod, solve_disttrain_batch_serial},
     PipelineBaseline{"disttrain_batch_double", "the same, one batch ahead",
-                     solve_disttrain_batch_double},
+                     BaselineRole::kBatchAhead, solve_disttrain_batch_double},
     PipelineBaseline{"disttrain_batch_double_lpt", "the same, longest samples first",
-                     solve_disttrain_batch_double_lpt},
-    PipelineBaseline{"dflop", "DFLOP, algorithm 1 and its balancing", solve_dflop},
+                     BaselineRole::kBatchAhead, solve_disttrain_batch_double_lpt},
+    PipelineBaseline{"dflop", "DFLOP, algorithm 1 and its balancing", BaselineRole::kMethod,
+                     solve_dflop},
     PipelineBaseline{"dflop_fewest", "DFLOP, section 5.3.5: the fewest microbatches within a tenth",
-                     solve_dflop_fewest},
-    PipelineBaseline{"flowtrain", "FlowTrain, equations 1 and 2 and its pool", solve_flowtrain},
+                     BaselineRole::kMethod, solve_dflop_fewest},
+    PipelineBaseline{"flowtrain", "FlowTrain, equations 1 and 2 and its pool",
+                     BaselineRole::kBatchAhead, solve_flowtrain},
     PipelineBaseline{"flowtrain_without_pool", "FlowTrain, table 1: batch after batch",
-                     solve_flowtrain_without_pool},
+                     BaselineRole::kAblation, solve_flowtrain_without_pool},
     PipelineBaseline{"flowtrain_without_allocator",
                      "FlowTrain, table 1: devices in proportion to parameters",
-                     solve_flowtrain_without_allocator},
+                     BaselineRole::kAblation, solve_flowtrain_without_allocator},
     PipelineBaseline{"flowtrain_without_scheduler", "FlowTrain, table 1: samples as they come",
-                     solve_flowtrain_without_scheduler},
-    PipelineBaseline{"optimus", "Feng 2024, Optimus", solve_optimus},
-    PipelineBaseline{"loongforge_1", "LoongForge, heterogeneous TP", solve_loongforge_1},
-    PipelineBaseline{"loongforge_2", "LoongForge, heterogeneous DP", solve_loongforge_2},
-    PipelineBaseline{"loongforge_3", "LoongForge, full separation", solve_loongforge_3},
-    PipelineBaseline{"backbone_alone", "upper reference: features are free", solve_backbone_alone},
-    PipelineBaseline{"combined", "ours: separate, colocated or sharded, samples balanced",
-                     solve_combined},
+                     BaselineRole::kAblation, solve_flowtrain_without_scheduler},
+    PipelineBaseline{"optimus", "Feng 2024, Optimus", BaselineRole::kMethod, solve_optimus},
+    PipelineBaseline{"loongforge_1", "LoongForge, heterogeneous TP", BaselineRole::kMethod,
+                     solve_loongforge_1},
+    PipelineBaseline{"loongforge_2", "LoongForge, heterogeneous DP", BaselineRole::kMethod,
+                     solve_loongforge_2},
+    PipelineBaseline{"loongforge_3", "LoongForge, full separation", BaselineRole::kMethod,
+                     solve_loongforge_3},
+    PipelineBaseline{"backbone_alone", "upper reference: features are free",
+                     BaselineRole::kReference, solve_backbone_alone},
+    PipelineBaseline{"combined", "ours: the best of all these plans, samples balanced",
+                     BaselineRole::kOurs, solve_combined},
 };
 
 }  // namespace
 
 std::span<const PipelineBaseline> pipeline_baselines() { return kBaselines; }
+
+PipelineAnswer solve_combined(const TrainingProblem& problem) {
+  BatchRunner runner(problem);
+  BestPlan own(runner);
+  offer_balanced_shards(problem, runner, own);
+  offer_balanced_phases(problem, runner, own);
+  offer_balanced_bubbles(problem, runner, own);
+  offer_balanced_first_stage(problem, runner, own);
+  offer_balanced_separate(problem, runner, own);
+  PipelineAnswer best = own.answer(kNothingFits);
+  // The published plans too, so that ours is never worse than any of them.
+  std::int64_t evaluations = best.certificate.evaluations;
+  for (const PipelineBaseline& baseline : kBaselines) {
+    const bool may_serve = baseline.role == BaselineRole::kMethod ||
+                           (baseline.role == BaselineRole::kBatchAhead && !problem.encoder_trains);
+    if (!may_serve) continue;
+    PipelineAnswer answer = baseline.solve(problem);
+    evaluations += answer.certificate.evaluations;
+    if (answer.certificate.status == Status::kInfeasible) continue;
+    if (best.certificate.status != Status::kInfeasible &&
+        answer.certificate.value >= best.certificate.value)
+      continue;
+    best = std::move(answer);
+    best.plan = str(baseline.name, ": ", best.plan);
+  }
+  best.certificate.evaluations = evaluations;
+  return best;
+}
 
 BestPlan::BestPlan(BatchRunner& runner)
     : runner_(runner), seconds_(std::numeric_limits<double>::infinity()) {

@@ -16,10 +16,21 @@ struct PipelineAnswer {
   double busy_share = 0;         // of the devices' time in a step that is work at the plan's shapes
 };
 
-/// A published way to place an encoder and a backbone, under its own name.
+/// What an entry of the list is.
+enum class BaselineRole {
+  kMethod,      // a system as published
+  kBatchAhead,  // the same, with features encoded ahead of the step that takes them: as fresh as
+                // those of others only where the encoder does not train
+  kAblation,    // a system without one of its parts
+  kReference,   // no method: a part of the model, or plainer kernels
+  kOurs,
+};
+
+/// A way to place an encoder and a backbone, under its own name.
 struct PipelineBaseline {
   std::string_view name;
   std::string_view source;
+  BaselineRole role;
   PipelineAnswer (*solve)(const TrainingProblem& problem);
 };
 

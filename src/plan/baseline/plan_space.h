@@ -63,6 +63,10 @@ inline constexpr const char* kNothingFits =
 // Families of plans that `combined` goes through, each offered to the best so far.
 void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_shards(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
+void offer_balanced_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
+void offer_balanced_first_stage(const TrainingProblem& problem, BatchRunner& runner,
+                                BestPlan& best);
+void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 
 // The methods, by file.
 [[nodiscard]] PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem);

@@ -258,6 +258,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   const bool encoder_trains =
       std::any_of(modules.encoder.begin(), modules.encoder.end(),
                   [&](const ModuleNode* node) { return tables.trains(*node); });
+  problem.encoder_trains = encoder_trains;
   problem.costs.backbone =
       tables.make({modules.backbone}, encoder_trains, 1, sizes.attended_tokens, sizes.tokens,
                   std::max(1.0, sizes.least_tokens / 4), sizes.batch_tokens);

@@ -180,12 +180,8 @@ PipelineAnswer solve_dflop(const TrainingProblem& problem) {
   return best.answer(found.certificate.limit);
 }
 
-PipelineAnswer solve_combined(const TrainingProblem& problem) {
+void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best) {
   constexpr std::int64_t kPairs = 40;  // of degrees, the best by the published objective
-  BatchRunner runner(problem);
-  BestPlan best(runner);
-  offer_balanced_shards(problem, runner, best);
-  offer_balanced_phases(problem, runner, best);
   const Search3dResult found = search_3d(problem.costs, {.keep = kPairs});
   for (Plan3d plan : found.plans) {
     // Fewer microbatches than the objective's choice leave more to balance in each.
@@ -199,7 +195,6 @@ PipelineAnswer solve_combined(const TrainingProblem& problem) {
       }
     }
   }
-  return best.answer(kNothingFits);
 }
 
 PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem) {
