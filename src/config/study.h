@@ -60,6 +60,8 @@ struct StudySetting {
   StudyData data = {};
   std::vector<std::string> frozen = {};
   std::optional<RecomputePlan> recompute = {};  // none: what is best for each method
+  std::int64_t tp = 0;                          // of the backbone, on ranks of its own or
+  std::int64_t pp = 0;                          // shared, as a paper gives it; 0: the best
   std::int64_t capacity_tokens = 0;             // of a packed sequence; 0: any microbatch
   std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
   std::int64_t share_units = 10;     // sharing: parts that a device is cut into

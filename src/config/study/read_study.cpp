@@ -68,6 +68,8 @@ StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
   if (json.has("recompute"))
     setting.recompute =
         json.choice<RecomputePlan>("recompute", std::nullopt, {"none", "selective", "full"});
+  setting.tp = json.whole("tp", 0, {0, 1 << 10});
+  setting.pp = json.whole("pp", 0, {0, 1 << 10});
   setting.capacity_tokens = json.whole("capacity_tokens", 0, {0, 1 << 24});
   if (json.has("memory_bytes"))
     setting.memory = Bytes{json.whole("memory_bytes", std::nullopt, {1, std::int64_t{1} << 50})};

@@ -28,21 +28,41 @@ class ColocatedStep {
         runner_.backbone_seconds(backbone_.tp, buckets.work[buckets.at(replica, round)].tokens));
   }
 
-  /// The encoder's share of every round on the first stage.
-  template <class EncoderSeconds>
-  [[nodiscard]] double run_on_first_stage(std::size_t batch, Deal how,
-                                          EncoderSeconds encoder_seconds) {
+  /// The encoder on the first stage beside the backbone's layers; `encoder` says what a round
+  /// takes.
+  template <class Encoder>
+  [[nodiscard]] double run_on_first_stage(std::size_t batch, Deal how, Encoder encoder) {
     const Buckets buckets = deal(batch, how);
     const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
       const BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
       runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
       if (stage > 0) return times;
-      return times + runner_.split_encoder(encoder_seconds(buckets, buckets.at(replica, round)));
+      return times + encoder(buckets, replica, round);
     };
     // Encoders count their own work: some ranks may have less of it than the stage takes.
     return runner_.run_pipelines(
                static_cast<int>(backbone_.pp), buckets, [](int) { return std::int64_t{0}; }, cost) +
            sync();
+  }
+
+  /// What a round takes where every group of tp ranks encodes a microbatch of its own, as many at
+  /// once as there are groups: forward with the first of them, backward each with its own.
+  [[nodiscard]] BatchRunner::StageTimes encode_in_groups(const Buckets& buckets,
+                                                         std::int64_t replica, std::int64_t round,
+                                                         std::int64_t tp) {
+    const std::int64_t groups = backbone_.tp / tp;
+    const auto times_of = [&](std::int64_t member) {
+      return runner_.split_encoder(
+          runner_.encoder_seconds(tp, buckets.work[buckets.at(replica, member)].tiles));
+    };
+    const BatchRunner::StageTimes own = times_of(round);
+    runner_.add_busy((own.forward + own.backward) * static_cast<double>(tp));
+    BatchRunner::StageTimes times = {0, own.backward};
+    if (round % groups != 0) return times;
+    const std::int64_t end = std::min(round + groups, buckets.rounds);
+    for (std::int64_t member = round; member < end; ++member)
+      times.forward = std::max(times.forward, times_of(member).forward);
+    return times;
   }
 
   /// All samples of a replica over the ranks that hold one copy of the backbone.
@@ -168,23 +188,26 @@ std::string describe(const Degrees& backbone, std::int64_t rounds, std::int64_t 
 /// Where the plan lies, for `combined`, which has others beside it.
 std::string label_of(const char* where, Deal how) { return how == Deal::kBalanced ? where : ""; }
 
-/// The encoder on the first stage, each of its groups with a part of a round's samples.
+/// The encoder on the first stage, each of its groups with a microbatch of its own.
 void offer_first_stage(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best,
                        Deal how) {
   for_each_colocated(
       problem, runner,
       [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
           double samples) {
-        const double at_a_time = samples * double(tp) / double(backbone.tp);
-        if (backbone.tp % tp != 0 || colocated_bytes(problem, backbone, rounds, tp, backbone.pp,
-                                                     at_a_time) > problem.costs.memory_bytes)
+        if (backbone.tp % tp != 0) return;
+        // Of the microbatches in flight a group keeps its own.
+        const std::int64_t groups = backbone.tp / tp;
+        const std::int64_t depth = (backbone.pp + groups - 1) / groups;
+        if (colocated_bytes(problem, backbone, rounds, tp, depth, samples) >
+            problem.costs.memory_bytes)
           return;
         best.offer(label_of("encoder on the first stage; ", how) + describe(backbone, rounds, tp),
                    [&](std::size_t batch) {
                      return step.run_on_first_stage(
-                         batch, how, [&](const Buckets& buckets, std::size_t bucket) {
-                           return runner.encoder_phase(batch, buckets.samples[bucket], tp,
-                                                       backbone.tp / tp, Deal::kBalanced);
+                         batch, how,
+                         [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
+                           return step.encode_in_groups(buckets, replica, round, tp);
                          });
                    });
       });
@@ -226,10 +249,12 @@ PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
             return;
           best.offer(describe(backbone, rounds, tp), [&](std::size_t batch) {
             return step.run_on_first_stage(
-                batch, Deal::kInOrder, [&](const Buckets& buckets, std::size_t bucket) {
-                  const double seconds = runner.encoder_seconds(tp, buckets.work[bucket].tiles);
+                batch, Deal::kInOrder,
+                [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
+                  const double seconds =
+                      runner.encoder_seconds(tp, buckets.work[buckets.at(replica, round)].tiles);
                   runner.add_busy(seconds * static_cast<double>(tp));
-                  return seconds;
+                  return runner.split_encoder(seconds);
                 });
           });
         });

@@ -57,7 +57,9 @@ constexpr std::array kBaselines = {
 
 std::span<const PipelineBaseline> pipeline_baselines() { return kBaselines; }
 
-PipelineAnswer solve_combined(const TrainingProblem& problem) {
+PipelineAnswer solve_combined(const TrainingProblem& given) {
+  TrainingProblem problem = given;
+  problem.given = {};  // the published degrees are those of others
   BatchRunner runner(problem);
   BestPlan own(runner);
   offer_balanced_shards(problem, runner, own);
@@ -156,6 +158,7 @@ void for_each_backbone(
   const Problem3d& costs = problem.costs;
   for (const Degrees& backbone :
        list_degrees(costs.backbone, costs.devices, costs.global_samples)) {
+    if (!problem.given.allow(backbone)) continue;
     for (const std::int64_t rounds : rounds_of(problem, backbone.dp)) {
       visit(backbone, rounds);
     }

@@ -266,6 +266,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   const bool is_merged = is_projector(*modules.encoder.back());
   problem.feature_bytes = kFeatureBytes * tile / static_cast<double>(is_merged ? last.merge : 1) *
                           static_cast<double>(last.width);
+  problem.given = setting.given;
   problem.capacity_tokens = setting.capacity_tokens;
   problem.bytes_per_second = link_rate(cluster, problem.costs.devices);
   for (const std::vector<SampleSize>& batch : setting.batches) {

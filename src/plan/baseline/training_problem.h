@@ -13,11 +13,22 @@ struct SampleWork {
   double tokens = 0;  // of the backbone
 };
 
+/// Degrees of the backbone that a paper gives for its methods; 0: any.
+struct GivenDegrees {
+  std::int64_t tp = 0;
+  std::int64_t pp = 0;
+
+  [[nodiscard]] bool allow(const Degrees& degrees) const {
+    return (tp == 0 || degrees.tp == tp) && (pp == 0 || degrees.pp == pp);
+  }
+};
+
 /// An encoder and a backbone with the batches that all methods are judged by.
 struct TrainingProblem {
   Problem3d costs;                 // tables, devices, memory
   double bytes_per_second = 25e9;  // that a device sends to other nodes
   double feature_bytes = 0;        // of one tile, from encoder to backbone
+  GivenDegrees given = {};         // where both modules share their ranks
   bool encoder_trains = true;      // else features may be made ahead of their step
   double capacity_tokens = 0;      // packed sequences are a microbatch each; 0: any microbatch
   std::vector<std::vector<SampleWork>> batches;  // [batches, global samples]

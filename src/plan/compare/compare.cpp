@@ -76,6 +76,7 @@ class Runner {
                        .batches = {},
                        .frozen = setting.frozen,
                        .memory = setting.memory};
+    model.given = {setting.tp, setting.pp};
     model.capacity_tokens = static_cast<double>(setting.capacity_tokens);
     for (std::int64_t batch = 0; batch < setting.batches; ++batch)
       model.batches.push_back(draw_samples(setting.data, static_cast<std::uint64_t>(setting.seed),

@@ -33,6 +33,8 @@ settings:
     memory_bytes: 1000000
     run_samples: 500
     capacity_tokens: 4096
+    tp: 4
+    pp: 2
     data:
       most_tokens: 900
       classes:
@@ -85,6 +87,8 @@ TEST(Study, ReadsSettingsOverDefaults) {
   EXPECT_FALSE(one.memory.has_value());
   EXPECT_TRUE(one.data.classes.empty());
   const StudySetting& two = study.settings[1];
+  EXPECT_EQ(two.tp, 4);
+  EXPECT_EQ(two.pp, 2);
   EXPECT_EQ(two.devices, 16);
   EXPECT_EQ(two.recompute, RecomputePlan::kSelective);
   EXPECT_EQ(two.memory, Bytes{1'000'000});

@@ -90,6 +90,51 @@ TEST(PipelineBaselines, WorkAheadIsOursOnlyWhereTheEncoderDoesNotTrain) {
   }
 }
 
+TEST(PipelineBaselines, KeepToGivenDegreesButOurs) {
+  TrainingProblem problem = small_problem(1);
+  const std::map<std::string, double> free = solve_all(problem);
+  problem.given = {.tp = 2, .pp = 2};
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const PipelineAnswer found = baseline.solve(problem);
+    const std::string name(baseline.name);
+    EXPECT_GE(1e-9 * double(found.certificate.value.count), free.at(name) * (1 - 1e-9));
+    if (name == "combined") {
+      EXPECT_EQ(1e-9 * double(found.certificate.value.count), free.at(name));
+    }
+    for (const char* shared : {"megatron_uniform", "optimus", "loongforge_1", "loongforge_2",
+                               "loongforge_3", "backbone_alone"}) {
+      if (name == shared) {
+        EXPECT_THAT(found.plan, HasSubstr("tp 2, pp 2, dp 2"));
+      }
+    }
+  }
+}
+
+TEST(PipelineBaselines, EncodeAMicrobatchInEachGroupOfATensorParallelGroup) {
+  // Level 2 with one stage, a frozen encoder that does not care for tp, and two groups: half of the
+  // rounds, each with the longer one of two microbatches.
+  TrainingProblem problem = small_problem(1);
+  problem.costs.devices = 2;
+  problem.costs.global_samples = 4;
+  problem.costs.memory_bytes = 1e15;
+  problem.given = {.tp = 2, .pp = 1};
+  problem.batches = {{{1, 3200}, {3, 3200}, {2, 3200}, {2, 3200}}};
+  problem.costs.encoder.forward_share = 1;
+  problem.costs.encoder.gradient_share = 0;
+  std::erase_if(problem.costs.encoder.degrees,
+                [](const DegreeCosts& degree) { return degree.tp != 1; });
+  set_mean_shapes(problem);
+  BatchRunner runner(problem);
+  const double found = 1e-9 * double(solve_loongforge_2(problem).certificate.value.count);
+  const auto encode = [&](double tiles) { return runner.encoder_seconds(1, tiles); };
+  const auto decode = [&](double samples) { return runner.backbone_seconds(2, 3200 * samples); };
+  const double of_four = encode(3) + encode(2) + 4 * decode(1);
+  const double of_two = std::max(encode(1 + 3), encode(2 + 2)) + 2 * decode(2);
+  const double of_one = encode(8) + decode(4);
+  EXPECT_NEAR(found, std::min({of_four, of_two, of_one}), 1e-6);
+}
+
 TEST(PipelineBaselines, SayThatNothingFits) {
   TrainingProblem problem = small_problem(1);
   problem.costs.memory_bytes = 1e6;
