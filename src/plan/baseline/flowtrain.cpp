@@ -12,8 +12,6 @@
 namespace tributary::plan {
 namespace {
 
-constexpr std::int64_t kPoolRounds = 8;  // microbatches that the pool may hold
-
 Nanoseconds period_of(double seconds_of_sample) {
   return {std::max<std::int64_t>(std::llround(1024e9 * seconds_of_sample), 1)};
 }
@@ -73,24 +71,23 @@ FlowModule list_backbones(const BatchRunner& runner, std::vector<Choice>& choice
   return module;
 }
 
-/// Samples start in order on the earliest free encoder replica, as far ahead as the pool holds; a
-/// round of the backbone starts when its last sample is there.
+/// Samples start in order on the earliest free encoder replica, as far ahead as the pool holds, a
+/// batch of rounds; a round of the backbone starts when its last sample is there.
 class FlowLine {
  public:
-  FlowLine(BatchRunner& runner, const Degrees& encoder, std::int64_t samples_of_round)
+  FlowLine(BatchRunner& runner, const Degrees& encoder, std::int64_t rounds)
       : runner_(runner),
         encoder_(encoder),
-        samples_of_round_(samples_of_round),
+        rounds_(static_cast<std::size_t>(rounds)),
         free_(static_cast<std::size_t>(encoder.dp)) {}
 
   /// Runs a batch whose rounds take so long each; returns when the last round ends.
   double run(const std::vector<SampleWork>& samples, double round_seconds) {
-    for (std::size_t first = 0; first < samples.size(); first += samples_of_round_) {
+    for (std::size_t round = 0; round < rounds_; ++round) {
       double ready = 0;
-      const std::size_t window = starts_.size();
-      const double opens = window < kPoolRounds ? 0 : starts_[window - kPoolRounds];
-      const std::size_t end = std::min(first + samples_of_round_, samples.size());
-      for (std::size_t sample = first; sample < end; ++sample) {
+      const double opens = starts_.size() < rounds_ ? 0 : starts_[starts_.size() - rounds_];
+      const std::size_t end = (round + 1) * samples.size() / rounds_;
+      for (std::size_t sample = round * samples.size() / rounds_; sample < end; ++sample) {
         double& replica = *std::min_element(free_.begin(), free_.end());
         const double seconds = runner_.encoder_seconds(encoder_.tp, samples[sample].tiles);
         runner_.add_busy(seconds * static_cast<double>(encoder_.tp));
@@ -106,7 +103,7 @@ class FlowLine {
  private:
   BatchRunner& runner_;
   Degrees encoder_;
-  std::int64_t samples_of_round_;
+  std::size_t rounds_;          // of a batch
   std::vector<double> free_;    // when each encoder replica is
   std::vector<double> starts_;  // of the rounds
   double backbone_free_ = 0;
@@ -157,36 +154,41 @@ std::optional<Pair> match_throughput(const Candidates& candidates, std::string& 
   return Pair{candidates.encoders[found.chosen[0]], candidates.backbones[found.chosen[1]]};
 }
 
-/// Devices in proportion to the parameters, each module's fastest candidate within its own.
-std::optional<Pair> divide_by_parameters(const TrainingProblem& problem,
-                                         const Candidates& candidates) {
-  const auto parameters = [](const ModuleCosts& module) {
-    return module.degrees.front().state_bytes * double(module.degrees.front().tp) *
-           module.parameter_share;
-  };
-  const double encoder = parameters(problem.costs.encoder);
-  const double share = encoder / (encoder + parameters(problem.costs.backbone));
-  const auto devices = static_cast<double>(problem.costs.devices);
-  const auto mine = std::max<std::int64_t>(std::llround(share * devices), 1);
-  const auto fastest = [](const FlowModule& module, std::int64_t limit) {
-    std::optional<std::size_t> best;
-    for (std::size_t i = 0; i < module.candidates.size(); ++i) {
-      if (module.candidates[i].devices > limit) continue;
-      if (!best || module.candidates[i].period < module.candidates[*best].period) best = i;
+/// What FlowTrain calls the existing schemes: the split that makes filling the pipeline and the
+/// slowest of its stages shortest, the encoder being one of them.
+std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
+                                        const Candidates& candidates) {
+  const double samples = static_cast<double>(problem.costs.global_samples);
+  const FlowModule& encoder = candidates.flow.encoders[0];
+  const FlowModule& backbone = candidates.flow.backbone;
+  std::optional<Pair> best;
+  double least = 0;
+  for (std::size_t mine = 0; mine < encoder.candidates.size(); ++mine) {
+    for (std::size_t other = 0; other < backbone.candidates.size(); ++other) {
+      if (encoder.candidates[mine].devices + backbone.candidates[other].devices >
+          problem.costs.devices)
+        continue;
+      const Choice& choice = candidates.backbones[other];
+      const auto rounds = static_cast<double>(choice.rounds);
+      const auto stages = static_cast<double>(choice.degrees.pp);
+      const double encode = double(encoder.candidates[mine].period.count) * samples / rounds;
+      const double stage =
+          double(backbone.candidates[other].period.count) * samples / (rounds + stages - 1);
+      const double step = encode + stages * stage + (rounds - 1) * std::max(encode, stage);
+      if (best && step >= least) continue;
+      least = step;
+      best = Pair{candidates.encoders[mine], choice};
     }
-    return best;
-  };
-  const auto first = fastest(candidates.flow.encoders[0], mine);
-  const auto second = fastest(candidates.flow.backbone, problem.costs.devices - mine);
-  if (!first || !second) return std::nullopt;
-  return Pair{candidates.encoders[*first], candidates.backbones[*second]};
+  }
+  return best;
 }
 
-/// Each batch after the one before: samples stay where they are dealt, and the backbone waits.
-double run_serial(BatchRunner& runner, std::size_t batch, const Pair& pair) {
-  return runner.encoder_phase(runner.problem().batches[batch], pair.encoder.degrees.tp,
-                              pair.encoder.degrees.dp, Deal::kInOrder) +
-         backbone_step(runner, batch, pair.backbone, Deal::kBalanced);
+/// Batch by batch, the encoders one ahead: samples stay where they are dealt, and whichever side
+/// ends first waits for the other.
+double run_synchronized(BatchRunner& runner, std::size_t batch, const Pair& pair) {
+  return std::max(runner.encoder_phase(runner.problem().batches[batch], pair.encoder.degrees.tp,
+                                       pair.encoder.degrees.dp, Deal::kInOrder),
+                  backbone_step(runner, batch, pair.backbone, Deal::kBalanced));
 }
 
 std::string describe(const Pair& pair) {
@@ -207,22 +209,24 @@ PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
   const Candidates candidates(runner);
   std::string limit = kNothingFits;
   const std::optional<Pair> pair = parts.allocator ? match_throughput(candidates, limit)
-                                                   : divide_by_parameters(problem, candidates);
+                                                   : shorten_worst_stage(problem, candidates);
   if (!pair) return best.answer(limit);
   if (!parts.pool) {
     best.offer(describe(*pair),
-               [&](std::size_t batch) { return run_serial(runner, batch, *pair); });
+               [&](std::size_t batch) { return run_synchronized(runner, batch, *pair); });
     return best.answer(kNothingFits);
   }
-  const std::int64_t samples =
-      std::max<std::int64_t>(problem.costs.global_samples / pair->backbone.rounds, 1);
   const Deal how = parts.scheduler ? Deal::kBalanced : Deal::kInOrder;
-  FlowLine line(runner, pair->encoder.degrees, samples);
-  double before = 0;
+  // The pool is memory of all nodes, device and host: it holds a batch. What the first batch waits
+  // for is no part of the steady state, so one runs before those that count.
+  FlowLine line(runner, pair->encoder.degrees, pair->backbone.rounds);
+  const auto run = [&](std::size_t batch) {
+    const double step = backbone_step(runner, batch, pair->backbone, how);
+    return line.run(problem.batches[batch], step / double(pair->backbone.rounds));
+  };
+  double before = run(problem.batches.size() - 1);
   best.offer(describe(*pair), [&](std::size_t batch) {
-    const double end =
-        line.run(problem.batches[batch],
-                 backbone_step(runner, batch, pair->backbone, how) / double(pair->backbone.rounds));
+    const double end = run(batch);
     return end - std::exchange(before, end);
   });
   return best.answer(kNothingFits);

@@ -135,6 +135,19 @@ TEST(PipelineBaselines, EncodeAMicrobatchInEachGroupOfATensorParallelGroup) {
   EXPECT_NEAR(found, std::min({of_four, of_two, of_one}), 1e-6);
 }
 
+TEST(FlowTrain, RunsTheBackbonesPaceOnceFeaturesKeepUp) {
+  // Rounds that do not divide the batch take no longer than the backbone alone on its devices.
+  TrainingProblem problem = small_problem(1);
+  problem.costs.memory_bytes = 1e15;
+  problem.costs.encoder.sample_flops *= 1e-6;  // features cost nothing
+  problem.capacity_tokens = 9000;
+  const PipelineAnswer flow = solve_flowtrain(problem);
+  const PipelineAnswer waiting = solve_flowtrain_without_pool(problem);
+  EXPECT_EQ(flow.plan, waiting.plan);
+  EXPECT_NEAR(double(flow.certificate.value.count) / double(waiting.certificate.value.count), 1,
+              1e-4);
+}
+
 TEST(PipelineBaselines, SayThatNothingFits) {
   TrainingProblem problem = small_problem(1);
   problem.costs.memory_bytes = 1e6;
