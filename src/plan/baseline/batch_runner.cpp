@@ -194,7 +194,16 @@ double BatchRunner::whole_sync_seconds(const ModuleCosts& module, const Degrees&
   const double bytes = costs_at(module, degrees.tp).state_bytes * module.gradient_share /
                        static_cast<double>(degrees.pp);
   const auto replicas = static_cast<double>(degrees.dp);
-  return 2 * (replicas - 1) / replicas * bytes / problem_.bytes_per_second;
+  return 2 * (replicas - 1) / replicas * bytes / ring_rate(degrees.tp, degrees.dp);
+}
+
+double BatchRunner::ring_rate(std::int64_t tp, std::int64_t replicas) const {
+  const std::int64_t in_node =
+      std::clamp<std::int64_t>(problem_.devices_per_node / tp, 1, replicas);
+  const double inside = problem_.node_bytes_per_second;
+  if (in_node == replicas && inside > 0) return inside;
+  const double outside = problem_.bytes_per_second * static_cast<double>(in_node);
+  return in_node > 1 && inside > 0 ? std::min(inside, outside) : outside;
 }
 
 std::int64_t layers_of_stage(std::int64_t layers, std::int64_t stages, std::int64_t stage) {

@@ -93,6 +93,9 @@ class BatchRunner {
                                     std::int64_t rounds) const;
   /// The same with nothing beside.
   [[nodiscard]] double whole_sync_seconds(const ModuleCosts& module, const Degrees& degrees) const;
+  /// Bytes a second at which a ring of replicas of so many devices each turns: its members in a
+  /// node share what it sends to other nodes over the links of all of them.
+  [[nodiscard]] double ring_rate(std::int64_t tp, std::int64_t replicas) const;
   /// Seconds in which features of tiles reach the backbone over the links of so many devices.
   [[nodiscard]] double feature_seconds(double tiles, std::int64_t devices) const {
     return tiles * problem_.feature_bytes /

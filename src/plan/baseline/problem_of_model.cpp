@@ -269,6 +269,8 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   problem.given = setting.given;
   problem.capacity_tokens = setting.capacity_tokens;
   problem.bytes_per_second = link_rate(cluster, problem.costs.devices);
+  problem.devices_per_node = std::min(cluster.devices_per_node(), problem.costs.devices);
+  problem.node_bytes_per_second = link_rate(cluster, 1);
   for (const std::vector<SampleSize>& batch : setting.batches) {
     problem.batches.emplace_back();
     for (const SampleSize& sample : batch) {

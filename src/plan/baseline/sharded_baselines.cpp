@@ -61,7 +61,7 @@ class ShardedStep {
     const auto ranks = static_cast<double>(problem.costs.devices);
     const auto moved = [&](double share) {  // seconds to gather or reduce a layer
       return costs_at(module, 1).state_bytes * share / layers * (ranks - 1) / ranks /
-             problem.bytes_per_second;
+             runner_.ring_rate(1, problem.costs.devices);
     };
     const double gather = moved(module.parameter_share);
     const double reduce = moved(module.gradient_share);

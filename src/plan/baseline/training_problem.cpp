@@ -84,6 +84,10 @@ void check_problem(const TrainingProblem& problem) {
         problem.bytes_per_second, "above 0");
   check(std::isfinite(problem.feature_bytes) && problem.feature_bytes >= 0, "feature_bytes",
         problem.feature_bytes, "0 or above");
+  check(problem.devices_per_node >= 1, "devices_per_node", double(problem.devices_per_node),
+        "1 or more");
+  check(std::isfinite(problem.node_bytes_per_second) && problem.node_bytes_per_second >= 0,
+        "node_bytes_per_second", problem.node_bytes_per_second, "0 or above");
   check(std::isfinite(problem.capacity_tokens) && problem.capacity_tokens >= 0, "capacity_tokens",
         problem.capacity_tokens, "0 or above");
   TRIB_REQUIRE(!problem.batches.empty(), .what = "plan: no batch to judge plans by");

@@ -27,10 +27,12 @@ struct GivenDegrees {
 struct TrainingProblem {
   Problem3d costs;                 // tables, devices, memory
   double bytes_per_second = 25e9;  // that a device sends to other nodes
-  double feature_bytes = 0;        // of one tile, from encoder to backbone
-  GivenDegrees given = {};         // where both modules share their ranks
-  bool encoder_trains = true;      // else features may be made ahead of their step
-  double capacity_tokens = 0;      // packed sequences are a microbatch each; 0: any microbatch
+  std::int64_t devices_per_node = 1;
+  double node_bytes_per_second = 0;  // of a device to others of its node; 0: as to other nodes
+  double feature_bytes = 0;          // of one tile, from encoder to backbone
+  GivenDegrees given = {};           // where both modules share their ranks
+  bool encoder_trains = true;        // else features may be made ahead of their step
+  double capacity_tokens = 0;        // packed sequences are a microbatch each; 0: any microbatch
   std::vector<std::vector<SampleWork>> batches;  // [batches, global samples]
 };
 

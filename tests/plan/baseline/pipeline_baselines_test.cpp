@@ -253,6 +253,21 @@ TEST(BatchRunner, HidesReductionsBesideTheLastBackward) {
   EXPECT_EQ(runner.whole_sync_seconds(module, {1, 2, 1}), 0);
 }
 
+TEST(BatchRunner, SendsToOtherNodesOverTheLinksOfAllMembersInANode) {
+  TrainingProblem problem = small_problem(2);
+  problem.bytes_per_second = 10e9;
+  problem.devices_per_node = 8;
+  problem.node_bytes_per_second = 60e9;
+  const BatchRunner runner(problem);
+  EXPECT_EQ(runner.ring_rate(8, 4), 10e9);   // one member a node
+  EXPECT_EQ(runner.ring_rate(4, 4), 20e9);   // two
+  EXPECT_EQ(runner.ring_rate(1, 16), 60e9);  // eight, more than they pass on inside
+  EXPECT_EQ(runner.ring_rate(2, 4), 60e9);   // all in one node
+  EXPECT_EQ(runner.ring_rate(16, 2), 10e9);
+  problem.node_bytes_per_second = 0;
+  EXPECT_EQ(BatchRunner(problem).ring_rate(4, 2), 20e9);
+}
+
 TEST(TrainingProblem, NamesWhatCannotBeUsed) {
   const auto refuses = [](auto change, const char* words) {
     TrainingProblem problem = small_problem(1);

@@ -107,6 +107,8 @@ TEST(ProblemOfModel, CountsStateActivationsAndFeatures) {
   EXPECT_DOUBLE_EQ(problem.costs.encoder.sample_shape, 4);
   EXPECT_DOUBLE_EQ(problem.feature_bytes, 2.0 * 256 * 1024);
   EXPECT_DOUBLE_EQ(problem.bytes_per_second, 10e9);
+  EXPECT_EQ(problem.devices_per_node, 4);
+  EXPECT_GT(problem.node_bytes_per_second, 10e9);
   EXPECT_EQ(problem.costs.devices, 8);
   EXPECT_DOUBLE_EQ(problem.costs.memory_bytes, double(std::int64_t{1} << 34));
 }
