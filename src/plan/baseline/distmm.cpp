@@ -24,7 +24,8 @@ std::int64_t devices_within(const SharingProblem& problem, std::span<const std::
   return std::min(sum, problem.devices + 1);
 }
 
-/// The least time of modules that run side by side on whole devices.
+}  // namespace
+
 BaselineWave place_side_by_side(const SharingProblem& problem,
                                 std::span<const std::int32_t> modules, std::int64_t& evaluations) {
   std::vector<Nanoseconds> times;
@@ -43,8 +44,6 @@ BaselineWave place_side_by_side(const SharingProblem& problem,
   wave.time = *least;
   return wave;
 }
-
-}  // namespace
 
 SharingAnswer solve_distmm(const SharingProblem& problem) {
   check_problem(problem);

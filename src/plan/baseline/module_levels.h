@@ -1,7 +1,9 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "plan/baseline/sharing_baselines.h"
 #include "plan/staging/sharing_problem.h"
 
 namespace tributary::plan {
@@ -12,5 +14,11 @@ namespace tributary::plan {
 /// The first module that does not fit a device, and by how much; empty where all fit. Methods that
 /// choose devices by time alone need it at every width, others on all devices.
 [[nodiscard]] std::string explain_memory(const SharingProblem& problem, bool on_all_devices);
+
+/// The least time of modules that run side by side, each whole, on devices of their own; at most as
+/// many modules as devices.
+[[nodiscard]] BaselineWave place_side_by_side(const SharingProblem& problem,
+                                              std::span<const std::int32_t> modules,
+                                              std::int64_t& evaluations);
 
 }  // namespace tributary::plan

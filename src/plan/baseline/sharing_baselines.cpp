@@ -24,8 +24,22 @@ SharingAnswer to_answer(const Staging& staging) {
   return answer;
 }
 
+/// The best stages, or waves of whole devices where those are better: numbers of devices between
+/// the powers of two, and modules cut between layers, are no part of the stages' space.
 SharingAnswer solve_exact(const SharingProblem& problem) {
-  return to_answer(group_stages(problem));
+  SharingAnswer best = to_answer(group_stages(problem));
+  for (const auto solve : {solve_distmm, solve_spindle}) {
+    SharingAnswer other = solve(problem);
+    if (other.certificate.status == Status::kInfeasible) continue;
+    const Certificate staged = best.certificate;
+    if (staged.status != Status::kInfeasible && other.certificate.value >= staged.value) continue;
+    best = std::move(other);
+    best.certificate.status = Status::kFeasible;
+    best.certificate.evaluations += staged.evaluations;
+    if (staged.status != Status::kInfeasible)
+      best.certificate.lower_bound = std::min(best.certificate.lower_bound, staged.lower_bound);
+  }
+  return best;
 }
 
 constexpr std::array kBaselines = {
@@ -70,6 +84,18 @@ std::string explain_memory(const SharingProblem& problem, bool on_all_devices) {
 }
 
 Nanoseconds time_on_devices(const SharingProblem& problem, std::int64_t module, double devices) {
+  const std::vector<Nanoseconds>& known = problem.modules[module].whole;
+  if (!known.empty()) {
+    // More devices than help stay idle; between two numbers in proportion.
+    const auto least = [&](double count) {
+      const auto end =
+          known.begin() + std::clamp<std::ptrdiff_t>(std::llround(count), 1, std::ssize(known));
+      return static_cast<double>(std::min_element(known.begin(), end)->count);
+    };
+    const double below = std::floor(devices);
+    if (below < 1) return {std::llround(least(1) / devices)};
+    return {std::llround(least(below) + (devices - below) * (least(below + 1) - least(below)))};
+  }
   const auto whole = [&](std::int64_t width) {
     std::int64_t least = problem.time(module, 0, problem.units).count;
     for (std::int64_t narrower = 1; narrower <= width; ++narrower) {

@@ -103,6 +103,9 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
       for (const config::Cluster& part : parts)
         shared.times.push_back(module_time(model, module, cluster, part, setting, devices));
     }
+    for (const auto& group : model.modules[module].layers) shared.layers += group.layers;
+    for (std::int64_t devices = 1; devices <= setting.devices; ++devices)
+      shared.whole.push_back(module_time(model, module, cluster, cluster, setting, devices));
     shared.bandwidth.assign(static_cast<std::size_t>(setting.units), 0.0);
     problem.modules.push_back(std::move(shared));
   }

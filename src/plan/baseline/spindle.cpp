@@ -14,10 +14,14 @@ struct Remainder {
   double share;
 };
 
+/// Where a module is cut when a wave ends within one of its layers.
+enum class Cut { kBefore, kNearest };
+
 /// The level as it is worked off.
 class Level {
  public:
-  Level(const SharingProblem& problem, std::span<const std::int32_t> modules) : problem_(problem) {
+  Level(const SharingProblem& problem, std::span<const std::int32_t> modules, Cut cut)
+      : problem_(problem), cut_(cut) {
     for (const std::int32_t module : modules) left_.push_back({module, 1.0});
   }
 
@@ -43,12 +47,16 @@ class Level {
       const double end = find(module).share * time(module, static_cast<double>(devices));
       if (span < 0 || end < span) span = end;
     }
+    double longest = span;
     for (const auto& [module, devices] : wave.devices) {
       Remainder& rest = find(module);
-      rest.share -= span / time(module, static_cast<double>(devices));
+      const double whole = time(module, static_cast<double>(devices));
+      const double done = whole_layers(rest, span / whole);
+      rest.share -= done;
+      longest = std::max(longest, done * whole);
     }
     std::erase_if(left_, [](const Remainder& rest) { return rest.share <= 1e-9; });
-    wave.time = {std::llround(span)};
+    wave.time = {std::llround(longest)};
     return wave;
   }
   [[nodiscard]] bool is_done() const { return left_.empty(); }
@@ -60,6 +68,15 @@ class Level {
   [[nodiscard]] Remainder& find(std::int32_t module) {
     return *std::find_if(left_.begin(), left_.end(),
                          [&](const Remainder& rest) { return rest.module == module; });
+  }
+
+  /// The share of a module near the wanted one that ends between two layers.
+  [[nodiscard]] double whole_layers(const Remainder& rest, double share) const {
+    const auto layers = static_cast<double>(problem_.modules[rest.module].layers);
+    if (layers == 0) return share;
+    const double cut = share * layers + 1e-9;
+    return std::min((cut_ == Cut::kBefore ? std::floor(cut) : std::round(cut)) / layers,
+                    rest.share);
   }
 
   /// Devices with which a module ends within a time, by bisection on its curve.
@@ -113,8 +130,29 @@ class Level {
   }
 
   const SharingProblem& problem_;
+  Cut cut_;
   std::vector<Remainder> left_;
 };
+
+/// Waves of a level and how long they take together.
+struct Waves {
+  Nanoseconds time = {};
+  std::vector<BaselineWave> waves = {};
+
+  void keep_shorter(Waves other) {
+    if (waves.empty() || other.time < time) *this = std::move(other);
+  }
+};
+
+Waves cut_level(const SharingProblem& problem, std::span<const std::int32_t> modules, Cut cut) {
+  Waves found;
+  Level level(problem, modules, cut);
+  while (!level.is_done()) {
+    found.waves.push_back(level.run_wave());
+    found.time += found.waves.back().time;
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -125,13 +163,16 @@ SharingAnswer solve_spindle(const SharingProblem& problem) {
   if (!answer.certificate.limit.empty()) return answer;
   double bound = 0;
   for (const std::vector<std::int32_t>& modules : levels_of(problem)) {
-    Level level(problem, modules);
-    bound += level.continuous_time();
-    while (!level.is_done()) {
-      answer.waves.push_back(level.run_wave());
-      answer.certificate.value += answer.waves.back().time;
-      ++answer.certificate.evaluations;
+    bound += Level(problem, modules, Cut::kBefore).continuous_time();
+    Waves best = cut_level(problem, modules, Cut::kBefore);
+    best.keep_shorter(cut_level(problem, modules, Cut::kNearest));
+    if (std::ssize(modules) <= problem.devices) {  // nothing cut
+      BaselineWave whole = place_side_by_side(problem, modules, answer.certificate.evaluations);
+      best.keep_shorter({whole.time, {whole}});
     }
+    answer.certificate.value += best.time;
+    answer.certificate.evaluations += std::ssize(best.waves);
+    std::move(best.waves.begin(), best.waves.end(), std::back_inserter(answer.waves));
   }
   answer.certificate.lower_bound =
       std::min(answer.certificate.value, Nanoseconds{static_cast<std::int64_t>(std::floor(bound))});

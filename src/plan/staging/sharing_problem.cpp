@@ -28,6 +28,9 @@ void check_module(const SharingProblem& problem, std::size_t index) {
     TRIB_REQUIRE(share >= 0 && share <= 1, .what = "plan: value cannot be used",
                  .where = module.name + ".bandwidth", .found = str(share), .expected = "0 to 1");
   }
+  TRIB_REQUIRE(module.whole.empty() || std::ssize(module.whole) == problem.devices,
+               .what = "plan: times on whole devices of another size", .where = module.name,
+               .found = str(module.whole.size()), .expected = str(problem.devices));
   TRIB_REQUIRE(module.memory.empty() || std::ssize(module.memory) == problem.widths(),
                .what = "plan: memory of another size", .where = module.name,
                .found = str(module.memory.size()), .expected = str(problem.widths()));

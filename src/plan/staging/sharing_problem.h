@@ -15,6 +15,8 @@ struct SharedModule {
   std::string name = {};
   std::vector<std::int32_t> after = {};  // modules that end before it starts
   std::vector<Nanoseconds> times = {};   // [widths, units]: on 2^w devices, u + 1 units each
+  std::vector<Nanoseconds> whole = {};   // [devices] on 1, 2, 3, ... whole ones; empty: not known
+  std::int64_t layers = 0;               // that it may be divided between; 0: at any point
   std::vector<double> bandwidth = {};    // [units] share of a device's memory bandwidth, 0 to 1
   std::vector<Bytes> memory = {};        // [widths] on each device; empty: none
 };

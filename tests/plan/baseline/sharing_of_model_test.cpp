@@ -1,5 +1,6 @@
 #include "plan/baseline/sharing_of_model.h"
 
+#include <bit>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,6 +68,19 @@ TEST(SharingOfModel, PartsOfADeviceAreSlowerButNeverMoreThanTheirShare) {
       EXPECT_LE(part, whole * 10 / double(share) * 1.001);
     }
   }
+}
+
+TEST(SharingOfModel, DoesNotDivideSamples) {
+  const SharingProblem problem = sharing_of_model(three_modules(), small_cluster(8), setting_of(8));
+  for (const SharedModule& module : problem.modules) {
+    ASSERT_EQ(module.whole.size(), 8U);
+    for (const std::int64_t devices : {1, 2, 4, 8})
+      EXPECT_EQ(module.whole[devices - 1],
+                module.times[(std::bit_width(std::uint64_t(devices)) - 1) * 10 + 9]);
+    // Seven devices have three samples on some, as six have; eight have two.
+    EXPECT_GT(module.whole[6].count, module.whole[7].count);
+  }
+  EXPECT_EQ(problem.modules[2].layers, 6);
 }
 
 TEST(SharingOfModel, ServesEveryMethod) {
