@@ -73,7 +73,7 @@ StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
   setting.capacity_tokens = json.whole("capacity_tokens", 0, {0, 1 << 24});
   if (json.has("memory_bytes"))
     setting.memory = Bytes{json.whole("memory_bytes", std::nullopt, {1, std::int64_t{1} << 50})};
-  setting.share_units = json.whole("share_units", setting.share_units, {1, 16});
+  setting.share_units = json.whole("share_units", setting.share_units, {1, 100});
   setting.run_samples = json.whole("run_samples", 0, {0, std::int64_t{1} << 50});
   json.refuse_unknown();
   return setting;

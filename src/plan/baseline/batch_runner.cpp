@@ -63,8 +63,20 @@ double BatchRunner::module_seconds(const ModuleCosts& module, std::int64_t tp, d
          (costs_at(module, tp).throughput.at(shape) * static_cast<double>(tp));
 }
 
-Buckets BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds, Deal how,
-                          const Degrees& encoder, const Degrees& backbone) const {
+const Buckets& BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
+                                 Deal how, const Degrees& encoder, const Degrees& backbone) const {
+  // In order, degrees say nothing.
+  std::array<std::int64_t, 6> degrees = {};
+  if (how == Deal::kBalanced)
+    degrees = {encoder.tp, encoder.pp, encoder.dp, backbone.tp, backbone.pp, backbone.dp};
+  const DealKey key{batch, replicas, rounds, how, degrees};
+  const auto found = dealt_.find(key);
+  if (found != dealt_.end()) return found->second;
+  return dealt_[key] = deal_anew(batch, replicas, rounds, how, encoder, backbone);
+}
+
+Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
+                               Deal how, const Degrees& encoder, const Degrees& backbone) const {
   if (how == Deal::kInOrder && problem_.capacity_tokens > 0) return pack_in_order(batch, replicas);
   const std::vector<SampleWork>& samples = problem_.batches[batch];
   const std::int64_t count = replicas * rounds;

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -61,8 +63,10 @@ class BatchRunner {
     return module_seconds(problem_.costs.backbone, tp, tokens);
   }
 
-  [[nodiscard]] Buckets deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
-                             Deal how, const Degrees& encoder, const Degrees& backbone) const;
+  /// The buckets of a batch; kept, as families of plans ask for the same ones again and again.
+  [[nodiscard]] const Buckets& deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
+                                    Deal how, const Degrees& encoder,
+                                    const Degrees& backbone) const;
 
   /// Longest of the encoder replicas when samples go to them in turn, or longest first. The work of
   /// all counts as busy.
@@ -122,9 +126,14 @@ class BatchRunner {
  private:
   const TrainingProblem& problem_;
   ChainTimer timer_;
+  [[nodiscard]] Buckets deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
+                                  Deal how, const Degrees& encoder, const Degrees& backbone) const;
   /// Packs in the order of the samples, each to the next replica.
   [[nodiscard]] Buckets pack_in_order(std::size_t batch, std::int64_t replicas) const;
 
+  using DealKey =
+      std::tuple<std::size_t, std::int64_t, std::int64_t, Deal, std::array<std::int64_t, 6>>;
+  mutable std::map<DealKey, Buckets> dealt_;
   std::int64_t evaluations_ = 0;
   double busy_ = 0;
 };

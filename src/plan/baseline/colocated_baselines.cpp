@@ -14,7 +14,7 @@ class ColocatedStep {
   ColocatedStep(BatchRunner& runner, const Degrees& backbone, std::int64_t rounds)
       : runner_(runner), backbone_(backbone), rounds_(rounds) {}
 
-  [[nodiscard]] Buckets deal(std::size_t batch, Deal how) const {
+  [[nodiscard]] const Buckets& deal(std::size_t batch, Deal how) const {
     return runner_.deal(batch, backbone_.dp, rounds_, how, backbone_, backbone_);
   }
 
@@ -32,7 +32,7 @@ class ColocatedStep {
   /// takes.
   template <class Encoder>
   [[nodiscard]] double run_on_first_stage(std::size_t batch, Deal how, Encoder encoder) {
-    const Buckets buckets = deal(batch, how);
+    const Buckets& buckets = deal(batch, how);
     const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
       const BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
       runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
@@ -79,7 +79,7 @@ class ColocatedStep {
 
   /// The same with all samples encoded over all ranks, and the backbone's samples balanced.
   [[nodiscard]] double run_in_balanced_phases(std::size_t batch) {
-    const Buckets buckets = deal(batch, Deal::kBalanced);
+    const Buckets& buckets = deal(batch, Deal::kBalanced);
     const std::vector<SampleWork>& samples = runner_.problem().batches[batch];
     double tiles = 0;
     for (const SampleWork& sample : samples) tiles += sample.tiles;
@@ -92,7 +92,7 @@ class ColocatedStep {
 
   /// Forward of all encoders, the pipeline, backward of all encoders; features exchanged between.
   [[nodiscard]] double run_in_phases(std::size_t batch) {
-    const Buckets buckets = deal(batch, Deal::kInOrder);
+    const Buckets& buckets = deal(batch, Deal::kInOrder);
     double slowest = 0;
     for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
       double tiles = 0;
@@ -110,7 +110,7 @@ class ColocatedStep {
   /// Encoder kernels in the idle time of the pipeline; what does not fit, and the features of the
   /// first round, come on top.
   [[nodiscard]] double run_in_bubbles(std::size_t batch, std::int64_t tp, Deal how) {
-    const Buckets buckets = deal(batch, how);
+    const Buckets& buckets = deal(batch, how);
     double slowest = 0;
     for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
       const double work = phase(batch, buckets, replica, tp);

@@ -53,7 +53,7 @@ struct Kernels {
 
 double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
                  std::int64_t rounds, const std::vector<StageShare>& shares, Kernels kernels) {
-  const Buckets buckets = runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
+  const Buckets& buckets = runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
     const SampleWork& work = buckets.work[buckets.at(replica, round)];
     const StageShare& share = shares[stage];

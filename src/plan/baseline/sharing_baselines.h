@@ -30,8 +30,8 @@ struct SharingBaseline {
 /// All of them, and `exact` last: the list that `compare` and the tests go through.
 [[nodiscard]] std::span<const SharingBaseline> sharing_baselines();
 
-/// Time of a module on any number of whole devices: as it is known for them, else between the widths
-/// of its table straight in the logarithm of the devices; never longer than on fewer.
+/// Time of a module on any number of whole devices: as it is known for them, else between the
+/// widths of its table straight in the logarithm of the devices; never longer than on fewer.
 [[nodiscard]] Nanoseconds time_on_devices(const SharingProblem& problem, std::int64_t module,
                                           double devices);
 

@@ -64,9 +64,10 @@ void check_setting(const config::ModuleGraph& model, const SharingSetting& setti
           setting.devices <= kMostSharingDevices,
       .what = "plan: value cannot be used", .where = "devices", .found = str(setting.devices),
       .expected = str("1, 2, 4, ... ", kMostSharingDevices));
-  TRIB_REQUIRE(setting.units >= 1 && setting.units <= kMostShareUnits,
+  const std::int64_t most_units = most_share_units(setting.devices);
+  TRIB_REQUIRE(setting.units >= 1 && setting.units <= most_units,
                .what = "plan: value cannot be used", .where = "share units",
-               .found = str(setting.units), .expected = str("1 to ", kMostShareUnits));
+               .found = str(setting.units), .expected = str("1 to ", most_units));
   TRIB_REQUIRE(setting.tokens.size() == model.modules.size(),
                .what = "plan: tokens are not given for each module",
                .found = str(setting.tokens.size()), .expected = str(model.modules.size()));

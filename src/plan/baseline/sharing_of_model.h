@@ -20,11 +20,11 @@ struct SharingSetting {
 
 /// Times of each module on 1, 2, 4, ... devices with parts of them.
 ///
-/// Samples are whole: the device with the most sets the pace. A module works on its devices by data parallelism, its optimizer sharded over them; gradients
-/// are reduced beside backward. A part of a device has that part of its arithmetic, its memory
-/// bandwidth and the work at which products reach half of their rate; host time is not divided.
-/// Parts that run side by side do not slow each other, as each has its part of the bandwidth.
-/// Memory has no limit.
+/// Samples are whole: the device with the most sets the pace. A module works on its devices by data
+/// parallelism, its optimizer sharded over them; gradients are reduced beside backward. A part of a
+/// device has that part of its arithmetic, its memory bandwidth and the work at which products
+/// reach half of their rate; host time is not divided. Parts that run side by side do not slow each
+/// other, as each has its part of the bandwidth. Memory has no limit.
 ///
 /// errors: Fault::kInput naming what cannot be used: devices that are not 2^n, modules that do not
 ///         stand after those they depend on

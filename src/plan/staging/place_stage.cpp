@@ -101,10 +101,17 @@ StagePlacer::Blocks StagePlacer::halve(int width, const Blocks& blocks) const {
 StagePlacer::Situation StagePlacer::situation_of(int width, int position, ModuleSet rest,
                                                  const Blocks& blocks) const {
   Situation situation;
-  for (int block = 0; block < blocks_of(width); ++block) {
-    if (blocks[block] == 0) continue;
-    const int slot = blocks[block] - 1;  // 7 bits each, eight to a word: 64 blocks, 16 units
-    situation.counts[slot / 8] += std::uint64_t{1} << (7 * (slot % 8));
+  if (share_units_ > kMostCoarseUnits) {  // the room of each of 16 blocks at most, a byte each
+    Blocks rooms = blocks;
+    std::sort(rooms.begin(), rooms.begin() + blocks_of(width));
+    for (int block = 0; block < blocks_of(width); ++block)
+      situation.counts[block / 8] |= std::uint64_t{rooms[block]} << (8 * (block % 8));
+  } else {
+    for (int block = 0; block < blocks_of(width); ++block) {
+      if (blocks[block] == 0) continue;
+      const int slot = blocks[block] - 1;  // 7 bits each, eight to a word: 64 blocks, 16 units
+      situation.counts[slot / 8] += std::uint64_t{1} << (7 * (slot % 8));
+    }
   }
   situation.rest =
       rest | static_cast<std::uint64_t>(width) << 32 | static_cast<std::uint64_t>(position) << 40;

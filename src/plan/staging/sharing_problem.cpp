@@ -53,7 +53,7 @@ void check_problem(const SharingProblem& problem) {
                  .found = str(value), .expected = str("1 to ", most));
   };
   check_range(problem.devices, kMostSharingDevices, "devices");
-  check_range(problem.units, kMostShareUnits, "units");
+  check_range(problem.units, most_share_units(problem.devices), "units");
   check_range(std::ssize(problem.modules), kMostSharedModules, "modules");
   for (const double factor :
        {problem.interference.base, problem.interference.sum, problem.interference.pair}) {

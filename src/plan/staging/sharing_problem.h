@@ -53,7 +53,12 @@ struct PlacedModule {
 
 inline constexpr std::int64_t kMostSharedModules = 20;
 inline constexpr std::int64_t kMostSharingDevices = 64;
-inline constexpr std::int64_t kMostShareUnits = 16;
+inline constexpr std::int64_t kMostShareUnits = 100;
+inline constexpr std::int64_t kMostCoarseUnits = 16;
+/// Parts that each of so many devices may be cut into: fine ones of 16 devices at most.
+[[nodiscard]] constexpr std::int64_t most_share_units(std::int64_t devices) {
+  return devices > 16 ? kMostCoarseUnits : kMostShareUnits;
+}
 
 /// errors: Fault::kInput naming module and value: a number out of range, a table of another size, a
 ///         module after itself or a later one

@@ -150,7 +150,7 @@ TEST(Study, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(sharing("after: [vision, text]", "after: [audio]"),
               HasSubstr("models.tri.modules.2.after"));
   EXPECT_THAT(sharing("name: text", "name: vision"), HasSubstr("models.tri.modules.1.name"));
-  EXPECT_THAT(sharing("share_units: 5", "share_units: 17"), HasSubstr("settings.0.share_units"));
+  EXPECT_THAT(sharing("share_units: 5", "share_units: 101"), HasSubstr("settings.0.share_units"));
 }
 
 TEST(Study, ListsAllFaultsAtOnce) {

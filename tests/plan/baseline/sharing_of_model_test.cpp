@@ -122,7 +122,7 @@ TEST(SharingOfModel, NamesWhatCannotBeUsed) {
                 ThrowsMessage<Error>(HasSubstr(words)));
   };
   refuses([](auto&, SharingSetting& s) { s.devices = 6; }, "where: devices; found: 6");
-  refuses([](auto&, SharingSetting& s) { s.units = 17; }, "where: share units; found: 17");
+  refuses([](auto&, SharingSetting& s) { s.units = 101; }, "where: share units; found: 101");
   refuses([](auto&, SharingSetting& s) { s.tokens.pop_back(); }, "found: 2; expected: 3");
   refuses([](auto&, SharingSetting& s) { s.global_samples = 0; }, "where: global_samples");
   refuses([](config::ModuleGraph& m, auto&) { std::swap(m.modules[0], m.modules[2]); },

@@ -59,6 +59,21 @@ TEST(GroupStages, EqualsBruteForceOnIndependentModules) {
   }
 }
 
+TEST(GroupStages, EqualsBruteForceOnFineUnits) {
+  for (const std::int64_t units : {17, 20, 100}) {
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      SCOPED_TRACE(str(units, " units, seed ", seed));
+      RandomStream random(seed, "fine");
+      const SharingProblem problem =
+          random_sharing_problem(random, units == 100 ? 2 : 3, random.between(1, 2), units);
+      const Staging found = group_stages(problem);
+      EXPECT_EQ(found.certificate.value.count, StagingOracle(problem, true).staging());
+      EXPECT_EQ(found.certificate.status, Status::kOptimal);
+      EXPECT_EQ(fault_of(problem, found), "");
+    }
+  }
+}
+
 TEST(GroupStages, EqualsBruteForceOnEightModules) {
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     SCOPED_TRACE(seed);
@@ -183,7 +198,13 @@ TEST(GroupStages, NamesWhatCannotBeUsed) {
     EXPECT_THAT([&] { (void)group_stages(problem); }, ThrowsMessage<Error>(HasSubstr(words)));
   };
   refuses([](SharingProblem& p) { p.devices = 0; }, "where: devices; found: 0; expected: 1 to 64");
-  refuses([](SharingProblem& p) { p.units = 17; }, "where: units; found: 17; expected: 1 to 16");
+  refuses([](SharingProblem& p) { p.units = 101; }, "where: units; found: 101; expected: 1 to 100");
+  refuses(
+      [](SharingProblem& p) {
+        p.devices = 32;
+        p.units = 17;
+      },
+      "where: units; found: 17; expected: 1 to 16");
   refuses([](SharingProblem& p) { p.modules.clear(); }, "where: modules; found: 0");
   refuses([](SharingProblem& p) { p.modules[1].times.pop_back(); },
           "where: A; found: 7 times; expected: 2 widths of 4 units");
