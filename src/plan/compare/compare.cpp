@@ -10,6 +10,7 @@
 #include "plan/baseline/sharing_baselines.h"
 #include "plan/baseline/sharing_of_model.h"
 #include "plan/compare/judge_figures.h"
+#include "plan/exact/search_plan.h"
 #include "plan/shapes/draw_classes.h"
 
 namespace tributary::plan {
@@ -23,12 +24,14 @@ constexpr std::int64_t kQuickDevices = 16;
 
 double seconds_of(Nanoseconds time) { return 1e-9 * static_cast<double>(time.count); }
 
+constexpr std::string_view kExact = "exact";
+
 bool is_listed(const config::Study& study, std::string_view method) {
   return study.methods.empty() ||
          std::find(study.methods.begin(), study.methods.end(), method) != study.methods.end();
 }
 
-SettingResult describe(const StudySetting& setting) {
+SettingResult result_of(const StudySetting& setting) {
   return {.name = setting.name,
           .model = setting.model.name,
           .cluster = setting.cluster.name,
@@ -52,7 +55,7 @@ class Runner {
 
  private:
   [[nodiscard]] SettingResult run_pipeline(const StudySetting& setting) const {
-    SettingResult result = describe(setting);
+    SettingResult result = result_of(setting);
     const std::vector<Recomputed> problems = problems_of(setting);
     const Problem3d& costs = problems.front().problem.costs;
     result.tokens_per_sample = costs.backbone.sample_shape;
@@ -62,7 +65,45 @@ class Runner {
       if (options_.on_search) options_.on_search(setting.name, baseline.name);
       result.methods.push_back(solve(setting, baseline, problems));
     }
+    // Packs of a given capacity are no part of its space.
+    if (is_listed(study_, kExact) && setting.capacity_tokens == 0) {
+      if (options_.on_search) options_.on_search(setting.name, kExact);
+      const Problem3d& mean = problems.front().problem.costs;
+      result.methods.push_back(
+          search_exactly(setting, static_cast<double>(setting.global_samples) *
+                                      (mean.encoder.sample_flops + mean.backbone.sample_flops)));
+    }
     return result;
+  }
+
+  /// The default search of `plan`, on the same batches.
+  static MethodResult search_exactly(const StudySetting& setting, double flops) {
+    MethodResult method{.method = std::string(kExact), .source = "ours, the search of `plan`"};
+    PlanningProblem problem{.model = setting.model,
+                            .cluster = setting.cluster,
+                            .devices = setting.devices,
+                            .batches = batches_of(setting),
+                            .frozen = setting.frozen};
+    if (setting.memory)
+      problem.cluster.device.memory = *setting.memory + problem.cluster.device.reserve;
+    if (setting.recompute) problem.space.recompute = {*setting.recompute};
+    const Stopwatch watch;
+    const PlanSearch found = search_plan(problem);
+    method.milliseconds = 1e3 * watch.seconds();
+    method.certificate = found.certificate;
+    if (found.plans.empty()) return method;
+    method.plan = plan::describe(problem, found.plans.front().choice);
+    method.step_s = seconds_of(found.certificate.value);
+    method.mfu = mfu_of(flops, method.step_s, setting);
+    return method;
+  }
+
+  static std::vector<std::vector<SampleSize>> batches_of(const StudySetting& setting) {
+    std::vector<std::vector<SampleSize>> batches;
+    for (std::int64_t batch = 0; batch < setting.batches; ++batch)
+      batches.push_back(draw_samples(setting.data, static_cast<std::uint64_t>(setting.seed),
+                                     static_cast<std::uint64_t>(batch), setting.global_samples));
+    return batches;
   }
 
   /// Tables of a setting with a level of recompute.
@@ -73,15 +114,11 @@ class Runner {
 
   static std::vector<Recomputed> problems_of(const StudySetting& setting) {
     ModelSetting model{.devices = setting.devices,
-                       .batches = {},
+                       .batches = batches_of(setting),
                        .frozen = setting.frozen,
                        .memory = setting.memory};
     model.given = {setting.tp, setting.pp};
     model.capacity_tokens = static_cast<double>(setting.capacity_tokens);
-    for (std::int64_t batch = 0; batch < setting.batches; ++batch)
-      model.batches.push_back(draw_samples(setting.data, static_cast<std::uint64_t>(setting.seed),
-                                           static_cast<std::uint64_t>(batch),
-                                           setting.global_samples));
     std::vector<Recomputed> problems;
     const auto add = [&](const std::string& name, config::RecomputePlan level) {
       model.recompute = level;
@@ -125,7 +162,7 @@ class Runner {
   }
 
   [[nodiscard]] SettingResult run_sharing(const StudySetting& setting) const {
-    SettingResult result = describe(setting);
+    SettingResult result = result_of(setting);
     const SharingSetting sharing{.devices = setting.devices,
                                  .global_samples = setting.global_samples,
                                  .tokens = setting.module_tokens,
@@ -199,6 +236,7 @@ std::vector<std::string> study_methods(StudyKind kind) {
   std::vector<std::string> names;
   if (kind == StudyKind::kPipeline) {
     for (const PipelineBaseline& each : pipeline_baselines()) names.emplace_back(each.name);
+    names.emplace_back(kExact);
   } else {
     for (const SharingBaseline& each : sharing_baselines()) names.emplace_back(each.name);
   }

@@ -14,6 +14,7 @@
 #include "plan/baseline/sharing_of_model.h"
 #include "plan/compare/judge_figures.h"
 #include "plan/compare/write_comparison.h"
+#include "plan/exact/search_plan.h"
 #include "plan/shapes/draw_classes.h"
 
 namespace tributary::plan {
@@ -35,7 +36,16 @@ TEST(Compare, GivesWhatTheMethodsGiveDirectly) {
     ModelSetting model{.devices = setting.devices, .batches = {}, .frozen = setting.frozen};
     for (std::uint64_t batch = 0; batch < 2; ++batch)
       model.batches.push_back(draw_mixture(1, batch, setting.global_samples));
-    ASSERT_EQ(comparison.settings[i].methods.size(), pipeline_baselines().size());
+    ASSERT_EQ(comparison.settings[i].methods.size(), pipeline_baselines().size() + 1);
+    const MethodResult* exact = comparison.settings[i].find("exact");
+    ASSERT_NE(exact, nullptr);
+    const PlanSearch search = search_plan({.model = setting.model,
+                                           .cluster = setting.cluster,
+                                           .devices = setting.devices,
+                                           .batches = model.batches,
+                                           .frozen = setting.frozen});
+    EXPECT_DOUBLE_EQ(exact->step_s, 1e-9 * double(search.certificate.value.count));
+    EXPECT_FALSE(exact->plan.empty());
     for (const PipelineBaseline& baseline : pipeline_baselines()) {
       SCOPED_TRACE(str(setting.name, ": ", baseline.name));
       double least = 1e300;
@@ -68,6 +78,19 @@ TEST(Compare, GivesTheSharingMethodsDirectlyToo) {
                        1e-9 * double(baseline.solve(problem).certificate.value.count));
     }
   }
+}
+
+TEST(Compare, LeavesExactOutWherePacksHaveACapacity) {
+  config::Study study = read("small.yaml");
+  study.methods = {"orchmllm", "exact"};
+  study.settings[0].capacity_tokens = 65536;
+  study.settings[1].memory = Bytes{1000};
+  const Comparison comparison = compare(study);
+  EXPECT_EQ(comparison.settings[0].find("exact"), nullptr);
+  const MethodResult* none = comparison.settings[1].find("exact");
+  ASSERT_NE(none, nullptr);
+  EXPECT_EQ(none->certificate.status, Status::kInfeasible);
+  EXPECT_EQ(none->step_s, 0);
 }
 
 TEST(Compare, RunsTheMethodsOfTheStudyAlone) {
