@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/simulate/step_times.h"
+#include "plan/simulate/engine/step_times.h"
 
 namespace tributary::plan {
 

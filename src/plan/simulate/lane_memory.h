@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "plan/simulate/stage_costs.h"
-#include "plan/simulate/step_times.h"
+#include "plan/simulate/engine/step_times.h"
 
 namespace tributary::plan {
 

@@ -12,7 +12,7 @@ using schedule::Lane;
 class Chains {
  public:
   Chains(const StepProgram& program, const StepLoad& load, const Network& network)
-      : program_(program), load_(load), network_(network) {
+      : program_(program), load_(load), network_(network), rate_alone_(rates_alone(network)) {
     order_passes();
     head_.resize(static_cast<std::size_t>(program.actions()));
     tail_.resize(static_cast<std::size_t>(program.actions()));
@@ -99,7 +99,8 @@ class Chains {
   }
 
   [[nodiscard]] Nanoseconds travel(int message) const {
-    return travel_time(network_.routes[program_.messages()[message].channel],
+    const int channel = program_.messages()[message].channel;
+    return travel_time(network_.routes[channel].latency, rate_alone_[channel],
                        load_.bytes_of(program_, message));
   }
   void spread_head(int pass) {
@@ -116,6 +117,7 @@ class Chains {
   const StepProgram& program_;
   const StepLoad& load_;
   const Network& network_;
+  std::vector<double> rate_alone_;  // [channels]
   std::vector<int> order_;
   std::vector<Nanoseconds> head_;
   std::vector<Nanoseconds> tail_;

@@ -1,15 +1,27 @@
 #include "plan/simulate/step_load.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
 
 namespace tributary::plan {
 
-Nanoseconds travel_time(const Route& route, Bytes bytes) {
-  if (route.bytes_per_ns <= 0) return route.latency;
-  return route.latency + Nanoseconds{static_cast<std::int64_t>(
-                             std::ceil(static_cast<double>(bytes.count) / route.bytes_per_ns))};
+std::vector<double> rates_alone(const Network& network) {
+  std::vector<double> rates;
+  rates.reserve(network.routes.size());
+  for (const Route& route : network.routes) {
+    double& rate = rates.emplace_back(route.bytes_per_ns);
+    for (const LinkUse& use : route.links)
+      rate = std::min(rate, network.bytes_per_ns[use.link] / use.weight);
+  }
+  return rates;
+}
+
+Nanoseconds travel_time(Nanoseconds latency, double bytes_per_ns, Bytes bytes) {
+  if (bytes_per_ns <= 0) return latency;
+  return latency + Nanoseconds{static_cast<std::int64_t>(
+                       std::ceil(static_cast<double>(bytes.count) / bytes_per_ns))};
 }
 
 namespace {

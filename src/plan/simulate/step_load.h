@@ -18,7 +18,7 @@ struct StepLoad {
   }
 };
 
-/// A part of a way that messages share.
+/// A part of a way that messages share; a way has it once.
 struct LinkUse {
   int link = 0;
   double weight = 1;  // bytes that cross the link for each byte of the message
@@ -47,8 +47,18 @@ struct Network {
   }
 };
 
-/// Time that a message takes alone.
-[[nodiscard]] Nanoseconds travel_time(const Route& route, Bytes bytes);
+/// The rate of a message on each channel that has its way to itself: the least of the way and the
+/// links on it.
+///
+/// shape: [channels]
+[[nodiscard]] std::vector<double> rates_alone(const Network& network);
+
+/// Time that a message takes at a steady rate, or at the route's own; at none its bytes take no
+/// time.
+[[nodiscard]] Nanoseconds travel_time(Nanoseconds latency, double bytes_per_ns, Bytes bytes);
+[[nodiscard]] inline Nanoseconds travel_time(const Route& route, Bytes bytes) {
+  return travel_time(route.latency, route.bytes_per_ns, bytes);
+}
 
 /// errors: Fault::kInput naming what is not a size, not finite, or below 0
 void check_load(const StepProgram& program, const StepLoad& load, const Network& network);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/random.h"
-#include "plan/simulate/step_times.h"
+#include "plan/simulate/engine/step_times.h"
 #include "schedule/pipeline/time_schedule.h"
 #include "tests/schedule/pipeline/random_pipeline.h"
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/simulate/critical_path.h"
+#include "plan/simulate/engine/contention.h"
 #include "plan/simulate/step_bound.h"
 #include "tests/plan/simulate/step_case.h"
 
@@ -117,6 +118,51 @@ TEST(StepEngine, BothEnginesAgreeWhereNothingIsShared) {
                       run_events(of.program, of.load, of.network)))
         << "seed " << seed;
   }
+}
+
+/// Every time of every action and message.
+bool equal_in_all(const StepTimes& a, const StepTimes& b) {
+  if (!equal(a, b)) return false;
+  for (std::size_t i = 0; i < a.actions.size(); ++i)
+    if (a.actions[i].reached != b.actions[i].reached) return false;
+  for (std::size_t i = 0; i < a.messages.size(); ++i)
+    if (a.messages[i].given != b.messages[i].given || a.messages[i].posted != b.messages[i].posted)
+      return false;
+  return true;
+}
+
+/// The longest path, with events where something is short, against events alone.
+TEST(StepEngine, EqualsTheEventsToTheBitWhateverIsShared) {
+  int unshared = 0;
+  int by_groups = 0;
+  int slowed = 0;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    StepCase of = draw_case(seed);
+    RandomStream random(seed, "contention");
+    draw_meetings(of, random);
+    share_links(of, random);
+    // From links that are always short to some that hardly ever are.
+    const auto wider = static_cast<double>(std::int64_t{1} << random.between(0, 8));
+    for (double& rate : of.network.bytes_per_ns) rate *= wider;
+    for (Route& route : of.network.routes) {
+      route.bytes_per_ns *= wider;
+      for (LinkUse& use : route.links) use.weight = random.uniform() + 0.25;
+    }
+    if (random.below(3) == 0) keep_features_in_a_pool(of, static_cast<int>(random.between(1, 3)));
+    if (random.below(3) == 0) of.network.overlap_slowdown = 1.13;
+    const StepTimes found = time_step(of.program, of.load, of.network);
+    ASSERT_TRUE(equal_in_all(found, run_events(of.program, of.load, of.network)))
+        << "seed " << seed;
+    const StepTimes alone = run_longest_path(of.program, of.load, of.network);
+    const auto groups = find_contention(of.program, of.network, alone);
+    unshared += groups.empty() ? 1 : 0;
+    by_groups += !groups.empty() && std::ssize(groups.front()) < of.program.lanes() ? 1 : 0;
+    slowed += slows_a_pass(of.program, of.network, found) ? 1 : 0;
+  }
+  // Each way was taken often.
+  EXPECT_GT(unshared, 400);
+  EXPECT_GT(by_groups, 400);
+  EXPECT_GT(slowed, 50);
 }
 
 TEST(StepEngine, AccountsForEveryNanosecond) {

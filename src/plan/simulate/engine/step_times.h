@@ -58,22 +58,29 @@ struct StepTimes {
   std::vector<BlockedAction> blocked;  // empty unless the step never ends
 };
 
-/// Longest path: lanes keep their order and messages share nothing, so the order of evaluation does
-/// not matter.
+/// Longest path: lanes keep their order, every message has its way to itself and no pass slows
+/// down, so the order of evaluation does not matter.
 ///
-/// errors: Fault::kBug when the network is shared
 /// cost:   O(actions + messages), some 10 ns each
 [[nodiscard]] StepTimes run_longest_path(const StepProgram& program, const StepLoad& load,
                                          const Network& network);
 
 /// Event after event in time: messages share links max-min fair, passes slow down beside a
-/// reduction. Equal to run_longest_path where nothing is shared.
+/// reduction and where lanes ask for more cores than there are.
 ///
-/// cost: O(log(lanes)) for each action, plus the flows of the links that a message meets
+/// cost: O(log(lanes)) for each action, plus the flows of the full links that a message meets
 [[nodiscard]] StepTimes run_events(const StepProgram& program, const StepLoad& load,
                                    const Network& network);
 
-/// Runs one step by the engine that the network needs.
+/// Runs groups of lanes again, event after event, each by itself, and puts their times in the place
+/// of those in `times`. Reductions and the step are not held, and passes do not slow down.
+///
+/// shape: groups of lanes that no channel and no link leaves
+void rerun_groups(const StepProgram& program, const StepLoad& load, const Network& network,
+                  const std::vector<std::vector<int>>& groups, StepTimes& times);
+
+/// What run_events gives, to the bit: found by longest path, and by events for the groups of lanes
+/// where something is shared that is not enough for all; for all lanes where a pass slows down.
 ///
 /// errors: Fault::kInput as check_load; a step that never ends is a result with `blocked`
 [[nodiscard]] StepTimes time_step(const StepProgram& program, const StepLoad& load,

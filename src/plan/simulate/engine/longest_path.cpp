@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "core/error.h"
-#include "plan/simulate/step_times.h"
+#include "plan/simulate/engine/meetings.h"
+#include "plan/simulate/engine/step_times.h"
 
 namespace tributary::plan {
 namespace {
@@ -14,7 +14,7 @@ class LongestPath {
         load_(load),
         network_(network),
         lanes_(static_cast<std::size_t>(program.lanes())),
-        meetings_(program.reductions().size()) {
+        rate_alone_(rates_alone(network)) {
     times_.actions.resize(static_cast<std::size_t>(program.actions()));
     times_.messages.resize(program.messages().size());
     if (load.bytes.empty()) find_usual_travel();
@@ -32,29 +32,24 @@ class LongestPath {
       advance(lane);
     }
     find_blocked();
+    hold_meetings(program_, load_, times_);
     return std::move(times_);
   }
 
  private:
   struct LaneState {
     Nanoseconds clock;
-    Nanoseconds reduced;  // end of its last reduction
     int next = 0;
     int waits_for = -1;  // message
-    bool meets = false;
-  };
-  struct Meeting {
-    Nanoseconds ready;
-    std::size_t arrived = 0;
   };
 
   void find_usual_travel() {
     for (std::size_t i = 0; i < network_.routes.size(); ++i) {
       const Channel& channel = program_.channels()[i];
-      usual_travel_.push_back(
-          channel.messages == 0
-              ? Nanoseconds{}
-              : travel_time(network_.routes[i], program_.bytes_of(channel.first_message)));
+      usual_travel_.push_back(channel.messages == 0
+                                  ? Nanoseconds{}
+                                  : travel_time(network_.routes[i].latency, rate_alone_[i],
+                                                program_.bytes_of(channel.first_message)));
     }
   }
 
@@ -86,13 +81,9 @@ class LongestPath {
       case StepKind::kReceive:
         for (const int message : program_.messages_of(action)) post(message, state.clock);
         break;
-      case StepKind::kReduce:
-        join_reduction(action, state);
+      case StepKind::kReduce:  // holds no lane
         return true;
-      case StepKind::kOptimize:
-        if (state.meets) return false;
-        state.meets = true;
-        join_step(state);
+      case StepKind::kOptimize:  // nothing comes after it
         return false;
       case StepKind::kHand:
         break;
@@ -145,9 +136,10 @@ class LongestPath {
   void arrive(int message) {
     MessageTimes& times = times_.messages[message];
     const int index = program_.messages()[message].channel;
-    times.arrived = times.begun() + (load_.bytes.empty() ? usual_travel_[index]
-                                                         : travel_time(network_.routes[index],
-                                                                       load_.bytes[message]));
+    times.arrived = times.begun() + (load_.bytes.empty()
+                                         ? usual_travel_[index]
+                                         : travel_time(network_.routes[index].latency,
+                                                       rate_alone_[index], load_.bytes[message]));
     const Channel& channel = program_.channels()[index];
     wake(channel.from, message);
     wake(channel.to, message);
@@ -158,48 +150,12 @@ class LongestPath {
     ready_.push_back(lane);
   }
 
-  void join_reduction(int action, const LaneState& state) {
-    const int index = program_.reduction_of(action);
-    const StepMeeting& meeting = program_.reductions()[index];
-    Meeting& met = meetings_[index];
-    met.ready = std::max(met.ready, state.clock);
-    if (++met.arrived < meeting.members.size()) return;
-    // The members' collective stream is busy until the meeting before it has ended.
-    Nanoseconds start = met.ready;
-    if (meeting.before >= 0)
-      start = std::max(start,
-                       times_.actions[program_.reductions()[meeting.before].members.front()].end);
-    Nanoseconds longest;
-    for (const int member : meeting.members) longest = std::max(longest, load_.duration[member]);
-    for (const int member : meeting.members) {
-      times_.actions[member].start = start;
-      times_.actions[member].end = start + longest;
-      Nanoseconds& reduced = lanes_[program_.lane_of(member)].reduced;
-      reduced = std::max(reduced, start + longest);
-    }
-  }
-
-  void join_step(const LaneState& state) {
-    step_.ready = std::max(step_.ready, state.clock);
-    if (++step_.arrived < program_.step().members.size()) return;
-    for (const int member : program_.step().members)
-      step_.ready = std::max(step_.ready, lanes_[program_.lane_of(member)].reduced);
-    for (const int member : program_.step().members) {
-      ActionTimes& times = times_.actions[member];
-      times.start = step_.ready;
-      times.end = step_.ready + load_.duration[member];
-      LaneState& other = lanes_[program_.lane_of(member)];
-      other.clock = times.end;
-      ++other.next;
-      ready_.push_back(program_.lane_of(member));
-    }
-  }
-
+  /// Lanes that got neither to their end nor to the step.
   void find_blocked() {
     for (int lane = 0; lane < program_.lanes(); ++lane) {
       const LaneState& state = lanes_[lane];
-      times_.makespan = std::max({times_.makespan, state.clock, state.reduced});
-      if (state.next < program_.first_action(lane + 1))
+      if (state.next < program_.first_action(lane + 1) &&
+          program_.kind(state.next) != StepKind::kOptimize)
         times_.blocked.push_back({.action = state.next, .message = state.waits_for});
     }
   }
@@ -208,8 +164,7 @@ class LongestPath {
   const StepLoad& load_;
   const Network& network_;
   std::vector<LaneState> lanes_;
-  std::vector<Meeting> meetings_;
-  Meeting step_;
+  std::vector<double> rate_alone_;         // [channels]
   std::vector<Nanoseconds> usual_travel_;  // [channels]
   std::vector<int> ready_;
   StepTimes times_;
@@ -219,7 +174,6 @@ class LongestPath {
 
 StepTimes run_longest_path(const StepProgram& program, const StepLoad& load,
                            const Network& network) {
-  TRIB_CHECK(network.is_unshared(), .what = "plan: shared network needs the event engine");
   return LongestPath(program, load, network).run();
 }
 

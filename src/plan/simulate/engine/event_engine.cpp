@@ -1,63 +1,53 @@
 #include <algorithm>
 #include <cmath>
-#include <queue>
-#include <tuple>
+#include <numeric>
 
-#include "core/error.h"
-#include "plan/simulate/fair_share.h"
-#include "plan/simulate/step_times.h"
+#include "plan/simulate/engine/event_queue.h"
+#include "plan/simulate/engine/fair_share.h"
+#include "plan/simulate/engine/step_times.h"
 
 namespace tributary::plan {
 namespace {
 
-enum class EventKind : int { kArrival, kFlowEnd, kReductionEnd, kPassEnd };
-
-struct Event {
-  Nanoseconds time;
-  EventKind kind;
-  int of;       // message, reduction or lane
-  int version;  // an event of an older version was replaced
-
-  bool operator>(const Event& other) const {
-    return std::tie(time, kind, of, version) >
-           std::tie(other.time, other.kind, other.of, other.version);
-  }
-};
-
 /// Runs lanes until each waits for an event, then goes on to the next event.
 class EventEngine {
  public:
-  EventEngine(const StepProgram& program, const StepLoad& load, const Network& network)
+  EventEngine(const StepProgram& program, const StepLoad& load, const Network& network,
+              StepTimes& times)
       : program_(program),
         load_(load),
         network_(network),
-        links_(network.bytes_per_ns),
+        times_(times),
+        links_(network.bytes_per_ns, program.messages().size()),
+        shares_cores_(network.cores > 0),
         lanes_(static_cast<std::size_t>(program.lanes())),
         flows_(program.messages().size()),
-        reductions_(program.reductions().size()) {
-    times_.actions.resize(static_cast<std::size_t>(program.actions()));
-    times_.messages.resize(program.messages().size());
+        reductions_(program.reductions().size()),
+        events_(program.lanes(), program.messages().size(), program.reductions().size()) {
     for (int i = 0; i < std::ssize(reductions_); ++i)
       if (const int before = program.reductions()[i].before; before >= 0)
         reductions_[before].after = i;
   }
 
-  StepTimes run() {
-    for (int lane = 0; lane < program_.lanes(); ++lane)
-      lanes_[lane].next = program_.first_action(lane);
-    for (int lane = 0; lane < program_.lanes(); ++lane) advance(lane);
-    while (settle_rates(), !events_.empty()) {
-      const Event event = events_.top();
-      events_.pop();
-      if (event.version != version_of(event)) continue;
-      now_ = event.time;
-      handle(event);
-    }
+  void run() {
+    times_.actions.assign(static_cast<std::size_t>(program_.actions()), {});
+    times_.messages.assign(program_.messages().size(), {});
+    std::vector<int> all(lanes_.size());
+    std::iota(all.begin(), all.end(), 0);
+    play(all);
     for (int lane = 0; lane < program_.lanes(); ++lane)
       if (lanes_[lane].next < program_.first_action(lane + 1))
         times_.blocked.push_back({.action = lanes_[lane].next, .message = lanes_[lane].waits_for});
     times_.makespan = now_;
-    return std::move(times_);
+  }
+
+  void rerun(const std::vector<std::vector<int>>& groups) {
+    holds_meetings_ = shares_cores_ = false;
+    for (const std::vector<int>& lanes : groups) {
+      for (const int lane : lanes) forget_times(lane);
+      now_ = {};
+      play(lanes);
+    }
   }
 
  private:
@@ -66,14 +56,12 @@ class EventEngine {
     double left = 0;
     double rate = 0;
     Nanoseconds since;
-    int version = 0;
 
     /// When it ends, if the rate stays.
     Nanoseconds change_rate(double new_rate, Nanoseconds now) {
       left = std::max(0.0, left - rate * static_cast<double>((now - since).count));
       rate = new_rate;
       since = now;
-      ++version;
       return now + Nanoseconds{static_cast<std::int64_t>(std::ceil(left / rate))};
     }
   };
@@ -94,25 +82,38 @@ class EventEngine {
     bool ended = false;
   };
 
-  [[nodiscard]] int version_of(const Event& event) const {
-    if (event.kind == EventKind::kFlowEnd) return flows_[event.of].version;
-    return event.kind == EventKind::kPassEnd ? lanes_[event.of].pass.version : 0;
+  void play(const std::vector<int>& lanes) {
+    for (const int lane : lanes) lanes_[lane].next = program_.first_action(lane);
+    for (const int lane : lanes) advance(lane);
+    while (settle_rates(), !events_.empty()) {
+      const Event event = events_.take();
+      now_ = event.time();
+      handle(event);
+    }
+  }
+  void forget_times(int lane) {
+    for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
+         ++action) {
+      times_.actions[action] = {};
+      if (program_.kind(action) != StepKind::kSend) continue;
+      for (const int message : program_.messages_of(action)) times_.messages[message] = {};
+    }
   }
 
   void handle(const Event& event) {
-    switch (event.kind) {
+    switch (event.kind()) {
       case EventKind::kArrival:
-        arrive(event.of);
+        arrive(event.of());
         break;
       case EventKind::kFlowEnd:
-        links_.remove(event.of);
-        push_arrival(event.of);
+        links_.remove(event.of());
+        push_arrival(event.of());
         break;
       case EventKind::kReductionEnd:
-        end_reduction(event.of);
+        end_reduction(event.of());
         break;
       case EventKind::kPassEnd:
-        end_pass(event.of);
+        end_pass(event.of());
         break;
     }
   }
@@ -148,10 +149,11 @@ class EventEngine {
         for (const int message : messages) post(message);
         break;
       case StepKind::kReduce:
-        join_reduction(program_.reduction_of(action));
+        if (holds_meetings_) join_reduction(program_.reduction_of(action));
         return true;
       case StepKind::kOptimize:
         state.meets = true;
+        if (!holds_meetings_) return false;
         ++arrived_;
         start_step_when_all_are_there();
         return false;
@@ -191,7 +193,7 @@ class EventEngine {
 
   /// Threads that a pass keeps busy on average: it computes but for its collectives.
   void demand_cores(int lane, int action) {
-    if (network_.cores <= 0) return;
+    if (!shares_cores_) return;
     const auto whole = static_cast<double>(load_.duration[action].count);
     const double exposed =
         load_.exposed.empty() ? 0 : static_cast<double>(load_.exposed[action].count);
@@ -219,17 +221,16 @@ class EventEngine {
   void change_speed(int lane) {
     LaneState& state = lanes_[lane];
     double rate = state.reductions > 0 ? 1 / network_.overlap_slowdown : 1.0;
-    if (network_.cores > 0) rate /= state.computes / state.core_share + 1 - state.computes;
+    if (state.core_share < 1) rate /= state.computes / state.core_share + 1 - state.computes;
     const Nanoseconds end = state.pass.change_rate(rate, now_);
-    events_.push({end, EventKind::kPassEnd, lane, state.pass.version});
+    events_.set({end, EventKind::kPassEnd, lane});
   }
   void end_pass(int lane) {
     LaneState& state = lanes_[lane];
-    ++state.pass.version;
     times_.actions[state.running].end = now_;
     state.running = -1;
     state.meets = false;
-    if (network_.cores > 0) share_cores(network_.machine[lane], lane);
+    if (shares_cores_) share_cores(network_.machine[lane], lane);
     ++state.next;
     advance(lane);
   }
@@ -263,16 +264,16 @@ class EventEngine {
   }
   /// Shares the links once for all that starts and ends at one instant.
   void settle_rates() {
-    if (!events_.empty() && events_.top().time == now_) return;
+    if (!events_.empty() && events_.next().time() == now_) return;
     for (const int flow : links_.settle()) {
       Progress& progress = flows_[flow];
       if (progress.rate == links_.rate(flow)) continue;
       const Nanoseconds end = progress.change_rate(links_.rate(flow), now_);
-      events_.push({end, EventKind::kFlowEnd, flow, progress.version});
+      events_.set({end, EventKind::kFlowEnd, flow});
     }
   }
   void push_arrival(int message) {
-    events_.push({now_ + route_of(message).latency, EventKind::kArrival, message, 0});
+    events_.set({now_ + route_of(message).latency, EventKind::kArrival, message});
   }
   void arrive(int message) {
     times_.messages[message].arrived = now_;
@@ -302,7 +303,7 @@ class EventEngine {
       times_.actions[member].start = now_;
       set_reducing(program_.lane_of(member), 1);
     }
-    events_.push({now_ + longest, EventKind::kReductionEnd, index, 0});
+    events_.set({now_ + longest, EventKind::kReductionEnd, index});
   }
   void set_reducing(int lane, int change) {
     LaneState& state = lanes_[lane];
@@ -327,42 +328,30 @@ class EventEngine {
   const StepProgram& program_;
   const StepLoad& load_;
   const Network& network_;
+  StepTimes& times_;
   FairShare links_;
+  bool shares_cores_;
+  bool holds_meetings_ = true;
   std::vector<LaneState> lanes_;
   std::vector<Progress> flows_;  // [messages]
   std::vector<Reduction> reductions_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  EventQueue events_;
   Nanoseconds now_;
   std::size_t arrived_ = 0;  // at the optimizer step
   int open_reductions_ = 0;
-  StepTimes times_;
 };
 
 }  // namespace
 
 StepTimes run_events(const StepProgram& program, const StepLoad& load, const Network& network) {
-  return EventEngine(program, load, network).run();
+  StepTimes times;
+  EventEngine(program, load, network, times).run();
+  return times;
 }
 
-StepTimes time_step(const StepProgram& program, const StepLoad& load, const Network& network) {
-  check_load(program, load, network);
-  return network.is_unshared() ? run_longest_path(program, load, network)
-                               : run_events(program, load, network);
-}
-
-std::string describe_blocked(const StepProgram& program, const StepTimes& times) {
-  std::string text;
-  for (const BlockedAction& each : times.blocked) {
-    text += str(text.empty() ? "" : "; ", describe(program, each.action), " waits for ");
-    if (each.message < 0) {
-      text += "the other lanes";
-      continue;
-    }
-    const Message& message = program.messages()[each.message];
-    const int other = program.kind(each.action) == StepKind::kPass ? message.send : message.receive;
-    text += other < 0 ? "what no list has" : describe(program, other);
-  }
-  return text;
+void rerun_groups(const StepProgram& program, const StepLoad& load, const Network& network,
+                  const std::vector<std::vector<int>>& groups, StepTimes& times) {
+  EventEngine(program, load, network, times).rerun(groups);
 }
 
 }  // namespace tributary::plan
