@@ -113,8 +113,18 @@ class Simulate(VerbCase):
         self.refused("modules.backbone.offload", self.changed_plan(offloads))
         self.refused('where: --reduce-dtype; found: "half"', PLAN, "--reduce-dtype", "half")
         self.refused("where: --pool; found: 0", PLAN, "--pool", "0")
+        for option, value, found, expected in (
+            ("--stragglers", "nan", "nan", "0 to 1"),
+            ("--straggler-factor", "inf", "inf", "1 to 1000"),
+            ("--anomalies", "-0.1", "-0.1", "0 to 1"),
+            ("--anomaly-factor", "1e300", "1e+300", "1 to 1000"),
+            ("--failure-hours", "-1", "-1", "0 to 1e+09"),
+            ("--restart-seconds", "nan", "nan", "0 to 1e+09"),
+            ("--checkpoint-steps", "0", "0", "1 to 1e+09"),
+        ):
+            words = f"where: {option}; found: {found}; expected: {expected}"
+            self.refused(words, PLAN, f"{option}={value}")
         self.refused("where: steps; found: 0", PLAN, "--steps", "0")
-        self.refused("where: straggler_share; found: nan", PLAN, "--stragglers", "nan")
         self.refused("lengths.csv:2", PLAN, "--lengths", self.path("lengths.csv", "3,1\nx,1\n"))
 
 

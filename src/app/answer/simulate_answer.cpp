@@ -68,6 +68,9 @@ void check_request(const SimulateRequest& request) {
   require(request.threads >= 0, "threads", request.threads, "0 or above");
   require(request.scheduler_ms >= 0 && request.scheduler_ms < 1e9, "scheduler_ms",
           request.scheduler_ms, "0 to 1e9");
+  plan::check_disturbance(request.disturbance, [&](std::string_view name) {
+    return argument_name(request.caller, name);
+  });
 }
 
 }  // namespace

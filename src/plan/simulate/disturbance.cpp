@@ -8,10 +8,8 @@
 namespace tributary::plan {
 namespace {
 
-void require(bool holds, const char* key, double found, const char* expected) {
-  TRIB_REQUIRE(holds && std::isfinite(found), .what = "plan: disturbance cannot be drawn",
-               .where = key, .found = str(found), .expected = expected);
-}
+constexpr double kMostFactor = 1000;  // two of them still leave room for passes of weeks
+constexpr double kMostTime = 1e9;
 
 Nanoseconds longer(Nanoseconds time, double factor) {
   return {std::llround(static_cast<double>(time.count) * factor)};
@@ -19,18 +17,18 @@ Nanoseconds longer(Nanoseconds time, double factor) {
 
 }  // namespace
 
-void check_disturbance(const Disturbance& of) {
-  require(of.straggler_share >= 0 && of.straggler_share <= 1, "straggler_share", of.straggler_share,
-          "0 to 1");
-  require(of.straggler_factor >= 1, "straggler_factor", of.straggler_factor, "1 or above");
-  require(of.anomaly_share >= 0 && of.anomaly_share <= 1, "anomaly_share", of.anomaly_share,
-          "0 to 1");
-  require(of.anomaly_factor >= 1, "anomaly_factor", of.anomaly_factor, "1 or above");
-  require(of.hours_between_failures >= 0, "hours_between_failures", of.hours_between_failures,
-          "0 (none) or above");
-  require(of.restart_s >= 0, "restart_s", of.restart_s, "0 or above");
-  require(of.checkpoint_steps >= 1, "checkpoint_steps", static_cast<double>(of.checkpoint_steps),
-          "1 or above");
+void check_disturbance(const Disturbance& of, const ArgumentNames& name_of) {
+  const auto require = [&](const char* name, double found, double least, double most) {
+    TRIB_REQUIRE(found >= least && found <= most, .what = "plan: disturbance cannot be drawn",
+                 .where = name_of(name), .found = str(found), .expected = str(least, " to ", most));
+  };
+  require("stragglers", of.straggler_share, 0, 1);
+  require("straggler_factor", of.straggler_factor, 1, kMostFactor);
+  require("anomalies", of.anomaly_share, 0, 1);
+  require("anomaly_factor", of.anomaly_factor, 1, kMostFactor);
+  require("failure_hours", of.hours_between_failures, 0, kMostTime);
+  require("restart_seconds", of.restart_s, 0, kMostTime);
+  require("checkpoint_steps", static_cast<double>(of.checkpoint_steps), 1, kMostTime);
 }
 
 void disturb_step(const StepProgram& program, const Disturbance& disturbance,

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/simulate/step_load.h"
@@ -22,8 +25,15 @@ struct Disturbance {
   }
 };
 
-/// errors: Fault::kInput naming the value that is not finite or outside its range
-void check_disturbance(const Disturbance& disturbance);
+/// Says how the caller writes a name: `stragglers`, `straggler_factor`, `anomalies`,
+/// `anomaly_factor`, `failure_hours`, `restart_seconds`, `checkpoint_steps`.
+using ArgumentNames = std::function<std::string(std::string_view)>;
+
+/// errors: Fault::kInput naming the value that is not finite or outside its range; times of passes
+///         within these ranges can be counted in nanoseconds
+void check_disturbance(
+    const Disturbance& disturbance,
+    const ArgumentNames& name_of = [](std::string_view name) { return std::string(name); });
 
 /// Makes passes of drawn lanes and drawn passes longer. A lane is as slow as the slowest of its
 /// ranks.

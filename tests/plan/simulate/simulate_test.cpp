@@ -281,7 +281,7 @@ TEST(Simulate, NamesTheKeyOfWhatCannotBeUsed) {
   expect_refusal(with(changed), "where: cluster.device.matrix_flops_per_s; found: inf");
   expect_refusal(with(cluster, {.steps = 0}), "where: steps; found: 0; expected: 1 to 1000000");
   expect_refusal(with(cluster, {.disturbance = {.straggler_share = 1.5}}),
-                 "where: straggler_share; found: 1.5; expected: 0 to 1");
+                 "where: stragglers; found: 1.5; expected: 0 to 1");
   expect_refusal(with(cluster, {.disturbance = {.anomaly_factor = std::nan("")}}),
                  "where: anomaly_factor; found: nan");
   expect_refusal(with(cluster, {.samples = {.kind = Kind::kRecorded}}),
