@@ -55,6 +55,13 @@ struct StepPlan {
 /// source: DFLOP, section on online microbatch scheduling; bound and search are those of balance()
 [[nodiscard]] StepPlan plan_step(const StepProblem& problem);
 
+/// Whether replicas wait for each other at every microbatch, as those that share shards of the
+/// parameters do, or once a step.
+[[nodiscard]] constexpr Meeting meeting_of(std::int64_t dp_shard, config::Shard shard) {
+  return dp_shard == 1 || shard == config::Shard::kOptimizer ? Meeting::kStep
+                                                             : Meeting::kMicrobatch;
+}
+
 /// 62 bits that another plan hardly has: by which ranks compare.
 [[nodiscard]] std::int64_t fingerprint(const StepPlan& plan);
 

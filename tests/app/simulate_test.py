@@ -82,7 +82,7 @@ class Simulate(VerbCase):
     def test_a_plan_that_does_not_fit_is_an_answer(self):
         plan = self.changed_plan(lambda plan: plan["batch"].update(
             microbatches=4, capacity_tokens=1 << 26))
-        found = self.answer(plan, "--lengths", self.path("long.csv", "100000000,0,0\n"))
+        found = self.answer(plan, "--lengths", self.path("long.csv", "60000000,0,0\n"))
         self.assertIn("needs", found["out_of_memory"])
         self.assertIn("activations", found["out_of_memory"])
 
@@ -90,9 +90,10 @@ class Simulate(VerbCase):
         def without_model(plan):
             del plan["model"]
         self.refused("plan.json model; found: no such key", self.changed_plan(without_model))
-        def too_few(plan):
-            plan["batch"]["global_samples"] = 15
-        self.refused("where: batch.global_samples; found: 15", self.changed_plan(too_few))
+        self.refused("where: batch.capacity_tokens; found: 8192 tokens; expected: at least the 8193",
+                     PLAN, "--lengths", self.path("long.csv", "8193\n"))
+        self.refused("does not encode sound beside images; where: sizes of samples; found: 5",
+                     PLAN, "--lengths", self.path("sound.csv", "30,4,1,5,1\n"))
         def colocated(plan):
             plan["modules"]["vision"].update(placement="colocated", ranks="2-5",
                                              mesh={"dp_shard": 4})

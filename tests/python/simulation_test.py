@@ -88,7 +88,7 @@ class Simulate(Beside):
         plan = read_json(PLAN)
         plan["model"] = MODEL
         plan["batch"].update(microbatches=4, capacity_tokens=1 << 26)
-        found = tributary.simulate(plan, lengths=[10**8], trace=False)
+        found = tributary.simulate(plan, lengths=[6 * 10**7], trace=False)
         self.assertIn("needs", found["summary"]["out_of_memory"])
 
     def test_what_is_wrong_is_named(self):
@@ -107,9 +107,9 @@ class Simulate(Beside):
         refused("simulate steps", PLAN, steps=1.5)
         refused("seed", PLAN, seed=-1)
         refused("simulate", PLAN, stragglers=float("nan"))
-        refused("straggler_share", PLAN, stragglers=2.0)
+        refused("stragglers", PLAN, stragglers=2.0)
         refused("lengths[1][0]", PLAN, lengths=[[3, 1], ["x", 1]])
-        refused("lengths[0]", PLAN, lengths=[[3, 1, 1, 1]])
+        refused("lengths[0]", PLAN, lengths=[[3, 1, 1, 1, 1, 1]])
         refused("plan", 5)
 
     @staticmethod

@@ -122,19 +122,20 @@ config::ModuleGraph read_model(const std::string& given, const config::Plan& pla
   return read_graph(path.string());
 }
 
-plan::RecordedSizes read_sizes(const std::string& path) {
+plan::RecordedSizes read_sizes(const std::string& path, std::int64_t most_columns) {
   if (std::filesystem::path(path).extension() == ".json")
     return plan::sizes_of(config::read_shape_histogram(path));
-  return sizes_of(read_table(path));
+  return sizes_of(read_table(path), most_columns);
 }
 
-plan::RecordedSizes sizes_of(const NumberTable& table) {
-  TRIB_REQUIRE(table.width <= 3, .what = "app: too many numbers in a line",
+plan::RecordedSizes sizes_of(const NumberTable& table, std::int64_t most_columns) {
+  TRIB_REQUIRE(table.width <= most_columns, .what = "app: too many numbers in a line",
                .where = table.place_of(0), .found = str(table.width),
-               .expected = "tokens, patches, items");
+               .expected = str("tokens, patches, items",
+                               most_columns > 3 ? ", audio positions, clips" : ""));
   plan::RecordedSizes recorded;
   for (std::int64_t row = 0; row < table.rows(); ++row) {
-    std::int64_t numbers[3] = {1, 0, 0};
+    std::int64_t numbers[5] = {1, 0, 0, 0, 0};
     for (std::int64_t column = 0; column < table.width; ++column) {
       const double number = table.values[row * table.width + column];
       const double least = column == 0 ? 1 : 0;
@@ -144,7 +145,12 @@ plan::RecordedSizes sizes_of(const NumberTable& table) {
       numbers[column] = static_cast<std::int64_t>(number);
     }
     if (numbers[1] > 0) numbers[2] = std::max<std::int64_t>(1, numbers[2]);
-    recorded.sizes.push_back({.tokens = numbers[0], .patches = numbers[1], .items = numbers[2]});
+    if (numbers[3] > 0) numbers[4] = std::max<std::int64_t>(1, numbers[4]);
+    recorded.sizes.push_back({.tokens = numbers[0],
+                              .patches = numbers[1],
+                              .items = numbers[2],
+                              .frames = numbers[3],
+                              .clips = numbers[4]});
   }
   return recorded;
 }

@@ -49,8 +49,8 @@ SimulateRequest read_request(const SimulateArguments& arguments) {
   if (arguments.cluster) request.cluster = read_cluster(*arguments.cluster);
   request.model = arguments.model ? read_model(*arguments.model)
                                   : read_model("", request.plan, request.plan_name, request.caller);
-  if (arguments.sizes) request.recorded = read_sizes(*arguments.sizes);
-  if (arguments.size_table) request.recorded = sizes_of(*arguments.size_table);
+  if (arguments.sizes) request.recorded = read_sizes(*arguments.sizes, kColumnsWithSound);
+  if (arguments.size_table) request.recorded = sizes_of(*arguments.size_table, kColumnsWithSound);
   return request;
 }
 

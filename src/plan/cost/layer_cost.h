@@ -14,6 +14,8 @@ struct PassShape {
   double tokens = 0;          // or patches; of all sequences of the microbatch
   double squared_tokens = 0;  // sum of the squared lengths of the sequences that attend
   std::int64_t sequences = 1;
+
+  friend bool operator==(const PassShape&, const PassShape&) = default;
 };
 
 /// How the attention core runs: one fused kernel, or products with the scores in memory between.

@@ -40,22 +40,16 @@ SampleSize draw_sample(RandomStream& random) {
   return {.tokens = whole(tokens) + text, .patches = tiles * kTilePatches, .items = tiles};
 }
 
-void add(MicrobatchShape& to, const SampleSize& sample) {
-  const auto tokens = static_cast<double>(sample.tokens);
-  to.backbone.tokens += tokens;
-  to.backbone.squared_tokens += tokens * tokens;
-  to.backbone.sequences += 1;
-  if (sample.items == 0) return;
-  const auto patches = static_cast<double>(sample.patches);
-  to.encoder.tokens += patches;
-  to.encoder.squared_tokens += patches * patches / static_cast<double>(sample.items);
-  to.encoder.sequences += sample.items;
+void add_media(PassShape& to, std::int64_t size, std::int64_t items) {
+  if (items == 0) return;
+  const auto patches = static_cast<double>(size);
+  to.tokens += patches;
+  to.squared_tokens += patches * patches / static_cast<double>(items);
+  to.sequences += items;
 }
 
-MicrobatchShape empty_shape() {
-  MicrobatchShape shape;
-  shape.backbone.sequences = shape.encoder.sequences = 0;
-  return shape;
+std::int64_t size_of(const SampleSize& sample, Media media) {
+  return media == Media::kPatches ? sample.patches : sample.frames;
 }
 
 std::size_t backbone_of(const schedule::Pipeline& pipeline) {
@@ -64,27 +58,24 @@ std::size_t backbone_of(const schedule::Pipeline& pipeline) {
   return backbone;
 }
 
-/// The samples of one round to an encoder's replicas, by patches.
-void deal_round(std::span<const SampleSize> samples, std::vector<int> members, int microbatch,
-                std::vector<std::vector<MicrobatchShape>>& replicas) {
-  std::stable_sort(members.begin(), members.end(),
-                   [&](int a, int b) { return samples[a].patches > samples[b].patches; });
-  for (const int member : members) {
-    std::size_t least = 0;
-    for (std::size_t replica = 1; replica < replicas.size(); ++replica)
-      if (replicas[replica][microbatch].encoder.tokens < replicas[least][microbatch].encoder.tokens)
-        least = replica;
-    add(replicas[least][microbatch], samples[member]);
-  }
-}
-
 }  // namespace
 
-std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std::int64_t count) {
+std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std::int64_t count,
+                                     Tokens most) {
+  constexpr int kMostDraws = 1000;
   std::vector<SampleSize> samples;
   for (std::int64_t i = 0; i < count; ++i) {
     RandomStream random(seed, "mixture", step, static_cast<std::uint64_t>(i));
-    samples.push_back(draw_sample(random));
+    SampleSize sample = draw_sample(random);
+    for (int draw = 1; most.count > 0 && sample.tokens > most.count; ++draw) {
+      TRIB_REQUIRE(
+          draw < kMostDraws, .what = "plan: samples of the mixture do not fit",
+          .where = "batch.capacity_tokens", .found = str(most),
+          .expected = "room for a photo, a document, pictures or a video: some 1000 tokens",
+          .fix = "raise batch.capacity_tokens, or give sizes of your own");
+      sample = draw_sample(random);
+    }
+    samples.push_back(sample);
   }
   return samples;
 }
@@ -159,6 +150,35 @@ std::vector<std::int32_t> assign_buckets(const config::BatchPlan& batch, std::in
       .bucket_of;
 }
 
+MicrobatchShape empty_shape() {
+  MicrobatchShape shape;
+  shape.backbone.sequences = shape.encoder.sequences = shape.audio.sequences = 0;
+  return shape;
+}
+
+void add_sample(MicrobatchShape& to, const SampleSize& sample) {
+  const auto tokens = static_cast<double>(sample.tokens);
+  to.backbone.tokens += tokens;
+  to.backbone.squared_tokens += tokens * tokens;
+  to.backbone.sequences += 1;
+  add_media(to.encoder, sample.patches, sample.items);
+  add_media(to.audio, sample.frames, sample.clips);
+}
+
+void deal_round(std::span<const SampleSize> samples, std::vector<int> members, Media media,
+                int round, std::vector<std::vector<MicrobatchShape>>& replicas) {
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return size_of(samples[a], media) > size_of(samples[b], media);
+  });
+  for (const int member : members) {
+    std::size_t least = 0;
+    for (std::size_t replica = 1; replica < replicas.size(); ++replica)
+      if (replicas[replica][round].of(media).tokens < replicas[least][round].of(media).tokens)
+        least = replica;
+    add_sample(replicas[least][round], samples[member]);
+  }
+}
+
 StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipeline,
                         std::span<const SampleSize> samples) {
   const std::int64_t buckets =
@@ -183,20 +203,20 @@ StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const Samp
   std::vector<std::vector<int>> rounds(static_cast<std::size_t>(microbatches));
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const int round = bucket[i] / replicas;
-    add(shapes[backbone][bucket[i] % replicas][round], samples[i]);
+    add_sample(shapes[backbone][bucket[i] % replicas][round], samples[i]);
     rounds[round].push_back(static_cast<int>(i));
   }
   for (std::size_t module = 0; module < shapes.size(); ++module) {
     if (module == backbone) continue;
     for (int round = 0; round < microbatches; ++round)
-      deal_round(samples, rounds[round], round, shapes[module]);
+      deal_round(samples, rounds[round], Media::kPatches, round, shapes[module]);
   }
   return shapes;
 }
 
 MicrobatchShape shape_of(const SampleSize& sample) {
   MicrobatchShape shape = empty_shape();
-  add(shape, sample);
+  add_sample(shape, sample);
   return shape;
 }
 
@@ -212,7 +232,7 @@ StepShapes equal_microbatches(const schedule::Pipeline& pipeline, const SampleSi
   for (const schedule::PipelineModule& module : pipeline.modules) {
     MicrobatchShape shape = empty_shape();
     const std::int64_t each = samples / pipeline.microbatches / module.replicas;
-    for (std::int64_t i = 0; i < each; ++i) add(shape, sample);
+    for (std::int64_t i = 0; i < each; ++i) add_sample(shape, sample);
     shapes.push_back(
         {std::vector<MicrobatchShape>(static_cast<std::size_t>(pipeline.microbatches), shape)});
   }

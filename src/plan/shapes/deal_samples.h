@@ -11,21 +11,29 @@
 
 namespace tributary::plan {
 
-/// The size of one sample: what the backbone and the encoder see of it.
+/// The size of one sample: what the backbone and the encoders see of it.
 struct SampleSize {
   std::int64_t tokens = 1;   // backbone positions
-  std::int64_t patches = 0;  // of all its media, before merging
-  std::int64_t items = 0;    // images, frames: patches attend within one
+  std::int64_t patches = 0;  // of all its images, before merging; of a model that has no encoder
+                             // but of sound: audio frames
+  std::int64_t items = 0;    // images, video frames: patches attend within one
+  std::int64_t frames = 0;   // of sound, beside images
+  std::int64_t clips = 0;    // of sound: frames attend within one
 
+  /// What comes first counts most.
+  friend auto operator<=>(const SampleSize&, const SampleSize&) = default;
   friend bool operator==(const SampleSize&, const SampleSize&) = default;
 };
 
 /// Draws samples of single photos, documents, groups of pictures and videos.
 ///
-/// shape:  `count` samples; the same for the same seed and step
+/// shape:  `count` samples; the same for the same seed and step. What is longer than `most` is
+/// drawn
+///         again, as the trainer leaves it out; without tokens every length will do.
+/// errors: Fault::kInput when hardly any sample is short enough
 /// source: planning.md section 15.2 (46 : 19 : 60 : 60); a tile is 729 patches
 [[nodiscard]] std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step,
-                                                   std::int64_t count);
+                                                   std::int64_t count, Tokens most = {});
 
 /// Sizes seen in a data set, and how often each.
 struct RecordedSizes {
@@ -70,6 +78,17 @@ using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 
 /// A microbatch of one sample.
 [[nodiscard]] MicrobatchShape shape_of(const SampleSize& sample);
+
+/// A microbatch without samples, and one more sample in it.
+[[nodiscard]] MicrobatchShape empty_shape();
+void add_sample(MicrobatchShape& to, const SampleSize& sample);
+
+/// Deals the samples of one round to an encoder's replicas: the largest first, to the one with the
+/// least.
+///
+/// shape: members are places in `samples`; adds to replicas [replicas][microbatches] at `round`
+void deal_round(std::span<const SampleSize> samples, std::vector<int> members, Media media,
+                int round, std::vector<std::vector<MicrobatchShape>>& replicas);
 
 /// Whether samples of one size make equal microbatches on all replicas of every module.
 [[nodiscard]] bool deals_evenly(const schedule::Pipeline& pipeline, std::int64_t samples);

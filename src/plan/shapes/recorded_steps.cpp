@@ -10,7 +10,7 @@
 #include "core/file/given_file.h"
 #include "core/json.h"
 #include "core/text.h"
-#include "schedule/order/all_orders.h"
+#include "plan/shapes/deal_step.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
@@ -72,32 +72,6 @@ std::map<std::int64_t, std::string> shape_files(const std::string& run) {
   return files;
 }
 
-/// As many as the fullest replica has, and what the orders of all modules can take.
-int microbatches_of(const schedule::Pipeline& pipeline,
-                    const std::vector<std::vector<MicrobatchShape>>& replicas) {
-  std::size_t most = 1;
-  for (const auto& replica : replicas) most = std::max(most, replica.size());
-  const auto fits = [&](const schedule::PipelineModule& module, int count) {
-    return schedule::list_passes(module.order, {.stages = module.stages,
-                                                .microbatches = count,
-                                                .chunks = module.chunks,
-                                                .group = module.group})
-        .has_value();
-  };
-  int count = static_cast<int>(most);
-  for (const schedule::PipelineModule& module : pipeline.modules)
-    for (int tries = 0; tries < module.stages && !fits(module, count); ++tries) ++count;
-  return count;
-}
-
-/// A rank without samples keeps in step with one token.
-MicrobatchShape idle_microbatch() {
-  MicrobatchShape idle;
-  idle.backbone = {.tokens = 1, .squared_tokens = 1, .sequences = 1};
-  idle.encoder.sequences = 0;
-  return idle;
-}
-
 }  // namespace
 
 RecordedSteps read_recorded_steps(const std::string& run, std::int64_t skip) {
@@ -118,40 +92,24 @@ Simulation simulate_recorded(const config::Plan& plan, const StageCosts& costs,
                              const config::Cluster& cluster, const SimulationOptions& options,
                              const RecordedSteps& recorded) {
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  const auto simulate_step = [&](std::size_t step) {
-    std::vector<std::vector<MicrobatchShape>> replicas = recorded[step];
-    const int count = microbatches_of(pipeline, replicas);
-    for (auto& replica : replicas)
-      replica.resize(static_cast<std::size_t>(count), idle_microbatch());
-    config::Plan of_step = plan;
-    of_step.batch.microbatches = count;
-    SimulationOptions once = options;
-    once.steps = 1;
-    once.samples = {.kind = SampleSource::Kind::kGiven, .recorded = {}, .given = {}};
+  SimulationOptions of_run = options;
+  of_run.steps = std::ssize(recorded);
+  of_run.samples = {.kind = SampleSource::Kind::kGiven, .recorded = {}, .given = {}};
+  for (std::vector<std::vector<MicrobatchShape>> replicas : recorded) {
+    std::size_t fullest = 0;
+    for (const auto& replica : replicas) fullest = std::max(fullest, replica.size());
+    const auto rounds = static_cast<std::size_t>(count_rounds(pipeline, fullest));
+    for (auto& replica : replicas) replica.resize(rounds, idle_microbatch());
+    StepShapes& shapes = of_run.samples.given.emplace_back();
     for (const schedule::PipelineModule& module : pipeline.modules) {
       TRIB_REQUIRE(std::ssize(replicas) == module.replicas,
                    .what = "plan: run has another number of replicas than the plan",
                    .where = str("modules.", module.name, ".mesh"),
                    .found = str(module.replicas, " replicas"), .expected = str(replicas.size()));
-      once.samples.given.push_back(replicas);
+      shapes.push_back(replicas);
     }
-    return simulate(of_step, costs, cluster, once);
-  };
-  std::vector<Nanoseconds> steps;
-  bool outside_grid = false;
-  for (std::size_t step = 0; step < recorded.size(); ++step) {
-    const Simulation simulated = simulate_step(step);
-    steps.push_back(simulated.steps.front());
-    outside_grid = outside_grid || simulated.outside_grid;
   }
-  const StepDistribution distribution = distribution_of(steps);
-  const auto shown = std::find(steps.begin(), steps.end(), distribution.median) - steps.begin();
-  Simulation result = simulate_step(static_cast<std::size_t>(shown));
-  result.steps = std::move(steps);
-  result.distribution = distribution;
-  result.shown = shown;
-  result.outside_grid = outside_grid;
-  return result;
+  return simulate(plan, costs, cluster, of_run);
 }
 
 }  // namespace tributary::plan

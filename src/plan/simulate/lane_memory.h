@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "plan/simulate/stage_costs.h"
 #include "plan/simulate/engine/step_times.h"
+#include "plan/simulate/stage_costs.h"
 
 namespace tributary::plan {
 

@@ -7,13 +7,6 @@ namespace {
 
 using schedule::Op;
 
-bool are_equal(const PassShape& a, const PassShape& b) {
-  return a.tokens == b.tokens && a.squared_tokens == b.squared_tokens && a.sequences == b.sequences;
-}
-bool are_equal(const MicrobatchShape& a, const MicrobatchShape& b) {
-  return are_equal(a.backbone, b.backbone) && are_equal(a.encoder, b.encoder);
-}
-
 class StepLoading {
  public:
   StepLoading(const StepProgram& program, const StageCosts& costs, const ReplicaFolding& folding)
@@ -41,7 +34,7 @@ class StepLoading {
       const int at = program_.map().virtual_stage(of.module, of.stage, chunk);
       StageCost cost;
       for (std::size_t i = 0; i < microbatches.size(); ++i) {
-        if (i == 0 || !are_equal(microbatches[i], microbatches[i - 1]))
+        if (i == 0 || microbatches[i] != microbatches[i - 1])
           cost = costs_.cost(of.module, at, microbatches[i]);
         load_passes(lane, chunk, static_cast<int>(i), cost, loaded);
         loaded.flops += cost.flops * folding_.stands_for[of.module];

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "plan/shapes/deal_step.h"
 #include "plan/simulate/load_step.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -23,32 +24,51 @@ std::vector<std::int64_t> ranks_of_lanes(const config::Plan& plan, const StepPro
   return ranks;
 }
 
+bool have_equal_replicas(const StepShapes& shapes) {
+  return std::all_of(shapes.begin(), shapes.end(), [](const auto& replicas) {
+    return std::all_of(replicas.begin(), replicas.end(),
+                       [&](const auto& each) { return each == replicas.front(); });
+  });
+}
+
+/// A schedule of some number of microbatches, and what it runs on.
+struct BuiltProgram {
+  StepProgram program;
+  Network network;
+  std::vector<std::int64_t> lane_ranks;  // [lanes]
+};
+
 /// All that is needed to simulate any step of the plan.
 class PlanSimulation {
  public:
   PlanSimulation(const config::Plan& plan, const StageCosts& costs, const config::Cluster& cluster,
                  const SimulationOptions& options)
-      : plan_(plan), costs_(costs), cluster_(cluster), options_(options) {
+      : plan_(plan),
+        costs_(costs),
+        cluster_(cluster),
+        options_(options),
+        whole_(schedule::pipeline_of(plan)),
+        dealer_(plan, whole_, costs) {
     check_options();
-    whole_ = schedule::pipeline_of(plan);
-    const bool all_equal =
-        (options.samples.kind == SampleSource::Kind::kFullMicrobatches || find_equal_sample()) &&
-        options.disturbance.straggler_share == 0 && options.disturbance.anomaly_share == 0;
-    folded_ = fold_replicas(whole_, all_equal);
-    steps_are_equal_ = all_equal;
+    steps_are_equal_ = options.disturbance.straggler_share == 0 &&
+                       options.disturbance.anomaly_share == 0 && find_equal_shapes();
+    folded_ = fold_replicas(whole_, steps_are_equal_);
   }
 
   Simulation run() {
-    StepProgram program(lower_schedule(schedule_passes(folded_.pipeline), options_.buffers),
-                        options_.buffers);
-    Network network = network_of(plan_, cluster_, program, folded_.folding, options_.network);
-    Simulation result{.steps = {},
+    std::vector<Nanoseconds> steps;
+    std::optional<OutOfMemory> out_of_memory;
+    PlayedStep shown = run_steps(steps, out_of_memory);
+    Simulation result{.steps = std::move(steps),
                       .distribution = {},
-                      .program = std::move(program),
-                      .network = std::move(network)};
-    result.lane_ranks = ranks_of_lanes(plan_, result.program, folded_.folding);
+                      .program = std::move(built_->program),
+                      .network = std::move(built_->network)};
+    result.distribution = distribution_of(result.steps);
+    result.shown = shown.step;
+    result.out_of_memory = std::move(out_of_memory);
+    result.lane_ranks = std::move(built_->lane_ranks);
     for (const std::int64_t ranks : result.lane_ranks) result.ranks += ranks;
-    show_step(result, run_steps(result));
+    show_step(result, std::move(shown));
     result.failures =
         play_failures(options_.disturbance, result.ranks, result.steps, options_.seed);
     return result;
@@ -71,9 +91,14 @@ class PlanSimulation {
                  .expected = "a finite number above 0");
   }
 
-  /// The one size that all samples have, where it makes the inputs of all replicas equal.
-  bool find_equal_sample() {
+  /// The microbatches that all steps have on one replica of each module, where all replicas have
+  /// equal ones.
+  bool find_equal_shapes() {
     const auto& [kind, recorded, batches, given] = options_.samples;
+    if (kind == SampleSource::Kind::kFullMicrobatches) {
+      equal_shapes_ = full_microbatches(plan_, fold_replicas(whole_, true).pipeline);
+      return true;
+    }
     std::vector<SampleSize> sizes;
     if (kind == SampleSource::Kind::kRecorded) sizes = recorded.sizes;
     if (kind == SampleSource::Kind::kBatches)
@@ -82,56 +107,77 @@ class PlanSimulation {
     if (sizes.empty() || std::any_of(sizes.begin(), sizes.end(),
                                      [&](const SampleSize& size) { return size != sizes.front(); }))
       return false;
-    if (!deals_evenly(whole_, plan_.batch.global_samples)) return false;
-    equal_sample_ = sizes.front();
+    const std::int64_t samples = plan_.batch.global_samples;
+    if (kind == SampleSource::Kind::kBatches) {
+      if (!deals_evenly(whole_, samples)) return false;
+      equal_shapes_ = equal_microbatches(whole_, sizes.front(), samples);
+      return true;
+    }
+    equal_shapes_ =
+        dealer_.deal(std::vector<SampleSize>(static_cast<std::size_t>(samples), sizes.front()));
+    if (!have_equal_replicas(equal_shapes_)) return false;
+    for (auto& replicas : equal_shapes_) replicas.resize(1);
     return true;
+  }
+
+  /// The schedule for so many microbatches; the last one is kept.
+  const BuiltProgram& build(const StepShapes& shapes) {
+    const int microbatches = static_cast<int>(shapes.front().front().size());
+    if (built_ && built_->program.pipeline().microbatches == microbatches) return *built_;
+    schedule::Pipeline pipeline = folded_.pipeline;
+    pipeline.microbatches = microbatches;
+    StepProgram program(lower_schedule(schedule_passes(pipeline), options_.buffers),
+                        options_.buffers);
+    Network network = network_of(plan_, cluster_, program, folded_.folding, options_.network);
+    std::vector<std::int64_t> ranks = ranks_of_lanes(plan_, program, folded_.folding);
+    built_ = BuiltProgram{std::move(program), std::move(network), std::move(ranks)};
+    return *built_;
   }
 
   /// A step, when everything in it happens, and what is held meanwhile.
   struct PlayedStep {
+    std::int64_t step = 0;
     LoadedStep loaded = {};
     StepTimes times = {};
     std::vector<LaneMemory> memory = {};
     std::vector<std::vector<MemoryPoint>> memory_points = {};
   };
 
-  [[nodiscard]] PlayedStep play(const Simulation& result, std::int64_t step) const {
-    PlayedStep played{.loaded =
-                          load_step(result.program, costs_, folded_.folding, shapes_of(step))};
+  [[nodiscard]] PlayedStep play(std::int64_t step) {
+    const StepShapes shapes = shapes_of(step);
+    const auto& [program, network, lane_ranks] = build(shapes);
+    PlayedStep played{.step = step, .loaded = load_step(program, costs_, folded_.folding, shapes)};
     const Disturbance& disturbance = options_.disturbance;
     if (disturbance.straggler_share > 0 || disturbance.anomaly_share > 0)
-      disturb_step(result.program, disturbance, result.lane_ranks, options_.seed,
+      disturb_step(program, disturbance, lane_ranks, options_.seed,
                    static_cast<std::uint64_t>(step), played.loaded.load);
-    played.times = time_step(result.program, played.loaded.load, result.network);
+    played.times = time_step(program, played.loaded.load, network);
     TRIB_REQUIRE(played.times.blocked.empty(), .what = "plan: step never ends",
-                 .where = str("step ", step),
-                 .found = describe_blocked(result.program, played.times),
+                 .where = str("step ", step), .found = describe_blocked(program, played.times),
                  .fix = "give links or the pool more buffers");
-    played.memory = follow_memory(result.program, played.loaded.load, played.times, costs_,
+    played.memory = follow_memory(program, played.loaded.load, played.times, costs_,
                                   played.loaded.pass_costs, &played.memory_points);
     return played;
   }
 
-  [[nodiscard]] StepShapes shapes_of(std::int64_t step) const {
+  [[nodiscard]] StepShapes shapes_of(std::int64_t step) {
+    if (steps_are_equal_) return equal_shapes_;
     const auto number = static_cast<std::uint64_t>(step);
     const std::int64_t samples = plan_.batch.global_samples;
-    if (steps_are_equal_ && equal_sample_)
-      return equal_microbatches(whole_, *equal_sample_, samples);
-    switch (options_.samples.kind) {
+    const SampleSource& source = options_.samples;
+    switch (source.kind) {
       case SampleSource::Kind::kFullMicrobatches:
         return full_microbatches(plan_, folded_.pipeline);
       case SampleSource::Kind::kGiven:
-        return options_.samples.given;
+        return source.given[number % source.given.size()];
       case SampleSource::Kind::kMixture:
-        return deal_samples(plan_, folded_.pipeline, draw_mixture(options_.seed, number, samples));
+        return dealer_.deal(
+            draw_mixture(options_.seed, number, samples, plan_.batch.capacity_tokens));
       case SampleSource::Kind::kRecorded:
-        return deal_samples(
-            plan_, folded_.pipeline,
-            draw_recorded(options_.samples.recorded, options_.seed, number, samples));
-      case SampleSource::Kind::kBatches: {
-        const auto& batches = *options_.samples.batches;
-        return deal_samples(plan_, folded_.pipeline, batches[number % batches.size()]);
-      }
+        return dealer_.deal(draw_recorded(source.recorded, options_.seed, number, samples));
+      case SampleSource::Kind::kBatches:
+        return deal_samples(plan_, folded_.pipeline,
+                            (*source.batches)[number % source.batches->size()]);
     }
     TRIB_RAISE(Fault::kBug, .what = "plan: no such source of samples");
   }
@@ -140,23 +186,28 @@ class PlanSimulation {
     return std::max(step, options_.scheduler);
   }
 
-  /// Plays all steps, and keeps the shortage of the step that lacks most.
-  [[nodiscard]] PlayedStep run_steps(Simulation& result) const {
+  /// Plays all steps, keeps the shortage of the step that lacks most, and gives the median one.
+  [[nodiscard]] PlayedStep run_steps(std::vector<Nanoseconds>& steps,
+                                     std::optional<OutOfMemory>& shortage) {
     PlayedStep last;
+    bool outside_grid = false;
     for (std::int64_t step = 0; step < options_.steps; ++step) {
       if (step > 0 && steps_are_equal_) {
-        result.steps.push_back(result.steps.front());
+        steps.push_back(steps.front());
         continue;
       }
-      last = play(result, step);
-      result.steps.push_back(with_scheduler(last.times.makespan));
-      find_shortage(result, last.memory);
+      last = play(step);
+      outside_grid = outside_grid || last.loaded.outside_grid;
+      steps.push_back(with_scheduler(last.times.makespan));
+      find_shortage(last, shortage);
     }
-    result.distribution = distribution_of(result.steps);
-    result.shown = std::find(result.steps.begin(), result.steps.end(), result.distribution.median) -
-                   result.steps.begin();
-    const bool is_last = steps_are_equal_ || result.shown == options_.steps - 1;
-    return is_last ? std::move(last) : play(result, result.shown);
+    const std::int64_t median =
+        std::find(steps.begin(), steps.end(), distribution_of(steps).median) - steps.begin();
+    const bool is_last = steps_are_equal_ || median == options_.steps - 1;
+    PlayedStep shown = is_last ? std::move(last) : play(median);
+    shown.step = median;
+    shown.loaded.outside_grid = outside_grid;
+    return shown;
   }
 
   void show_step(Simulation& result, PlayedStep shown) const {
@@ -181,19 +232,19 @@ class PlanSimulation {
                        result.ranks, " ranks * ", cluster_.device.matrix_flops_per_s, " FLOP/s)")};
   }
 
-  void find_shortage(Simulation& result, const std::vector<LaneMemory>& memory) const {
+  void find_shortage(const PlayedStep& played, std::optional<OutOfMemory>& shortage) const {
     const Bytes available = cluster_.device.memory - cluster_.device.reserve;
-    int fullest = 0;
-    for (int lane = 1; lane < result.program.lanes(); ++lane)
-      if (memory[lane].total() > memory[fullest].total()) fullest = lane;
-    const Bytes needed = memory[fullest].total();
-    if (needed <= available) return;
-    if (result.out_of_memory && needed <= result.out_of_memory->needed) return;
-    result.out_of_memory = OutOfMemory{.lane = result.program.map().describe(fullest),
-                                       .step = std::ssize(result.steps) - 1,
-                                       .needed = needed,
-                                       .available = available,
-                                       .memory = memory[fullest]};
+    const auto fullest = std::max_element(
+        played.memory.begin(), played.memory.end(),
+        [](const LaneMemory& a, const LaneMemory& b) { return a.total() < b.total(); });
+    const Bytes needed = fullest->total();
+    if (needed <= available || (shortage && needed <= shortage->needed)) return;
+    const auto lane = static_cast<int>(fullest - played.memory.begin());
+    shortage = OutOfMemory{.lane = built_->program.map().describe(lane),
+                           .step = played.step,
+                           .needed = needed,
+                           .available = available,
+                           .memory = *fullest};
   }
 
   const config::Plan& plan_;
@@ -201,9 +252,11 @@ class PlanSimulation {
   const config::Cluster& cluster_;
   const SimulationOptions& options_;
   schedule::Pipeline whole_;
+  StepDealer dealer_;
   FoldedPipeline folded_;
   bool steps_are_equal_ = false;
-  std::optional<SampleSize> equal_sample_;
+  StepShapes equal_shapes_;
+  std::optional<BuiltProgram> built_;
 };
 
 }  // namespace

@@ -14,13 +14,15 @@
 namespace tributary::plan {
 
 /// Where sample sizes come from. Nothing: every microbatch is a full sequence, all steps are equal.
+/// What is drawn, by kMixture and kRecorded, is packed and balanced as the trainer does it;
+/// kBatches is dealt to the plan's number of microbatches.
 struct SampleSource {
   enum class Kind { kFullMicrobatches, kMixture, kRecorded, kBatches, kGiven };
   Kind kind = Kind::kFullMicrobatches;
   RecordedSizes recorded = {};
   // [batches][global samples] step after step, from the first again; must outlive the simulation
   const std::vector<std::vector<SampleSize>>* batches = nullptr;
-  StepShapes given = {};  // the microbatches of every step
+  std::vector<StepShapes> given = {};  // [steps] from the first again; of any number
 };
 
 struct SimulationOptions {

@@ -53,6 +53,11 @@ StageState LayerStageCosts::state(int module, int virtual_stage) const {
   return placed_->states[module][virtual_stage];
 }
 
+Media LayerStageCosts::media(int module) const {
+  const std::vector<PlacedRun>& runs = placed_->stages[module].front().runs;
+  return runs.empty() ? Media::kPatches : runs.front().media;
+}
+
 ModuleRanks LayerStageCosts::ranks(int module) const { return placed_->ranks[module]; }
 
 }  // namespace tributary::plan

@@ -11,10 +11,20 @@
 
 namespace tributary::plan {
 
+/// What an encoder, and what follows it in front of the backbone, works on.
+enum class Media { kPatches, kFrames };  // frames of sound: positions behind its convolutions
+
 /// What one microbatch of a replica is made of.
 struct MicrobatchShape {
   PassShape backbone;  // tokens
-  PassShape encoder;   // patches, or audio frames
+  PassShape encoder;   // patches; positions of sound where a model encodes nothing else
+  PassShape audio = {.tokens = 0, .squared_tokens = 0, .sequences = 0};  // beside images
+
+  [[nodiscard]] const PassShape& of(Media media) const {
+    return media == Media::kPatches ? encoder : audio;
+  }
+  [[nodiscard]] PassShape& of(Media media) { return media == Media::kPatches ? encoder : audio; }
+  friend bool operator==(const MicrobatchShape&, const MicrobatchShape&) = default;
 };
 
 /// One virtual stage on one rank, for one microbatch. The exposed parts are communication that its
@@ -61,6 +71,8 @@ class StageCosts {
                                        const MicrobatchShape& shape) const = 0;
   [[nodiscard]] virtual StageState state(int module, int virtual_stage) const = 0;
   [[nodiscard]] virtual ModuleRanks ranks(int /*module*/) const { return {}; }
+  /// Of an encoder with ranks of its own.
+  [[nodiscard]] virtual Media media(int /*module*/) const { return Media::kPatches; }
 };
 
 /// How layers run, where the plan does not say: the defaults are the trainer's.
@@ -95,6 +107,7 @@ class LayerStageCosts final : public StageCosts {
                                const MicrobatchShape& shape) const override;
   [[nodiscard]] StageState state(int module, int virtual_stage) const override;
   [[nodiscard]] ModuleRanks ranks(int module) const override;
+  [[nodiscard]] Media media(int module) const override;
 
  private:
   struct Placed;

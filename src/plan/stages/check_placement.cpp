@@ -24,23 +24,6 @@ void check_modules(const config::Plan& plan, const config::ModuleGraph& model) {
                  .fix = "add it to the plan, inline for one in the backbone's first stage");
 }
 
-/// One size of the encoder's work is known of a microbatch: all that take raw data must see the
-/// same.
-void check_modalities(const config::ModuleGraph& model) {
-  const ModuleNode* seen = nullptr;
-  for (const ModuleNode& node : model.modules) {
-    const bool is_fed = std::any_of(model.edges.begin(), model.edges.end(),
-                                    [&](const auto& edge) { return edge.to == node.name; });
-    if (is_fed || node.name == "backbone" || node.layers.empty()) continue;
-    TRIB_REQUIRE(
-        seen == nullptr || seen->layers.front().shape.kind == node.layers.front().shape.kind,
-        .what = "plan: encoders of two modalities cannot be simulated together yet",
-        .where = str("modules.", node.name), .found = str(seen->name, " and ", node.name),
-        .expected = "encoders of one modality: samples are sized for one");
-    seen = &node;
-  }
-}
-
 void check_modes(const ModulePlan& module) {
   TRIB_REQUIRE(module.train != config::TrainMode::kLora,
                .what = "plan: costs of adapters are not known",
@@ -122,7 +105,6 @@ void check_placement(const config::Plan& plan, const config::ModuleGraph& model,
                      const config::Cluster& cluster) {
   check_modules(plan, model);
   check_cluster(plan, cluster);
-  check_modalities(model);
   for (const ModulePlan& module : plan.modules) {
     check_modes(module);
     const bool is_inline = module.placement == config::Placement::kInline;

@@ -48,6 +48,10 @@ std::vector<const ModuleNode*> flow_of(const config::ModuleGraph& model) {
   return ordered;
 }
 
+bool hears(const ModuleNode& node) {
+  return !node.layers.empty() && node.layers.front().shape.kind == LayerKind::kConvolution;
+}
+
 class LayerPlacing {
  public:
   LayerPlacing(const config::Plan& plan, const config::ModuleGraph& model,
@@ -55,6 +59,7 @@ class LayerPlacing {
       : plan_(plan), model_(model), pipeline_(pipeline), map_(pipeline), apart_(apart) {
     flow_ = flow_of(model);
     find_training();
+    find_media();
   }
 
   std::vector<std::vector<PlacedStage>> place(const config::Cluster& cluster) {
@@ -86,13 +91,59 @@ class LayerPlacing {
   }
 
  private:
+  [[nodiscard]] bool feeds(const std::string& from, const std::string& to) const {
+    const auto joins = [&](const auto& edge) { return edge.from == from && edge.to == to; };
+    return std::any_of(model_.edges.begin(), model_.edges.end(), joins) ||
+           std::any_of(plan_.edges.begin(), plan_.edges.end(), joins);
+  }
+  /// Encoders take raw media; what they feed takes theirs.
+  void find_media() {
+    const ModuleNode* heard = nullptr;
+    const ModuleNode* seen = nullptr;
+    std::vector<const ModuleNode*> behind;
+    for (const ModuleNode* node : flow_) {
+      if (node->name == "backbone" || node->layers.empty()) continue;
+      const bool is_fed = std::any_of(flow_.begin(), flow_.end(), [&](const ModuleNode* before) {
+        return feeds(before->name, node->name);
+      });
+      if (is_fed) {
+        behind.push_back(node);
+      } else if (hears(*node)) {
+        heard = node;
+      } else {
+        TRIB_REQUIRE(
+            seen == nullptr || seen->layers.front().shape.kind == node->layers.front().shape.kind,
+            .what = "plan: encoders of these two kinds cannot be simulated together",
+            .where = str("modules.", node->name), .found = str(seen->name, " and ", node->name),
+            .expected = "encoders of images and of sound: samples are sized for these");
+        seen = node;
+      }
+    }
+    if (heard == nullptr || seen == nullptr) return;  // one size is that of the one modality
+    TRIB_REQUIRE(!apart_, .what = "plan: encoders of two modalities cannot be planned for yet",
+                 .where = str("modules.", heard->name),
+                 .found = str(seen->name, " and ", heard->name),
+                 .expected = "encoders of one modality");
+    for (const ModuleNode* node : flow_)
+      if (hears(*node)) media_[node->name] = Media::kFrames;
+    for (const ModuleNode* node : behind) inherit_media(*node);
+  }
+  void inherit_media(const ModuleNode& node) {
+    const ModuleNode* first = nullptr;
+    for (const ModuleNode* before : flow_) {
+      if (before == &node) break;
+      if (!feeds(before->name, node.name)) continue;
+      TRIB_REQUIRE(first == nullptr || media_[first->name] == media_[before->name],
+                   .what = "plan: module takes features of two modalities",
+                   .where = str("modules.", node.name),
+                   .found = str(first->name, " and ", before->name),
+                   .expected = "the backbone alone to do so");
+      first = before;
+    }
+    media_[node.name] = media_[first->name];
+  }
   /// Gradients come to a module's input where a module in front of it trains.
   void find_training() {
-    const auto feeds = [&](const std::string& from, const std::string& to) {
-      const auto joins = [&](const auto& edge) { return edge.from == from && edge.to == to; };
-      return std::any_of(model_.edges.begin(), model_.edges.end(), joins) ||
-             std::any_of(plan_.edges.begin(), plan_.edges.end(), joins);
-    };
     for (const ModuleNode* node : flow_) {
       bool& upstream = upstream_trains_[node->name];
       for (const ModuleNode* before : flow_) {
@@ -118,6 +169,7 @@ class LayerPlacing {
           .shape = shape,
           .layers = layers,
           .is_backbone = of.name == "backbone",
+          .media = media_[of.name],
           .trains = is_trained,
           .needs_input_grad = upstream,
           .needs_input_grad_after_first = upstream || is_trained,
@@ -177,6 +229,7 @@ class LayerPlacing {
   bool apart_;
   std::vector<const ModuleNode*> flow_;
   std::map<std::string, bool> upstream_trains_;
+  std::map<std::string, Media> media_;  // kPatches where there is none
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "config/module_graph.h"
 #include "config/plan.h"
-#include "plan/cost/layer_cost.h"
+#include "plan/simulate/stage_costs.h"
 #include "plan/stages/rank_groups.h"
 #include "schedule/pipeline/pipeline.h"
 
@@ -23,7 +23,8 @@ struct PlacedRun {
   std::string module = {};
   config::LayerShape shape = {};  // of a copied table untied
   std::int64_t layers = 1;
-  bool is_backbone = true;  // works on tokens, not on patches
+  bool is_backbone = true;        // works on tokens, not on media
+  Media media = Media::kPatches;  // of what is not the backbone's
   bool trains = true;
   bool needs_input_grad = true;              // the first of them
   bool needs_input_grad_after_first = true;  // the others
@@ -44,7 +45,8 @@ struct PlacedStage {
 /// on a pp coordinate of its own.
 ///
 /// shape: returns [modules of the pipeline][virtual stages]
-/// errors: Fault::kInput naming module and key when plan and model do not fit each other
+/// errors: Fault::kInput naming module and key when plan and model do not fit each other, or with
+///         `apart` when encoders are of two modalities
 [[nodiscard]] std::vector<std::vector<PlacedStage>> place_layers(const config::Plan& plan,
                                                                  const config::ModuleGraph& model,
                                                                  const config::Cluster& cluster,

@@ -226,7 +226,7 @@ StageCost cost_of_passes(const PlacedStage& stage, const MicrobatchShape& shape,
                          const StageRules& rules) {
   PassCosts costs(stage, rules);
   for (const PlacedRun& run : stage.runs) {
-    const PassShape& whole = run.is_backbone ? shape.backbone : shape.encoder;
+    const PassShape& whole = run.is_backbone ? shape.backbone : shape.of(run.media);
     if (whole.tokens > 0) costs.add_run(run, whole);
   }
   StageCost cost = costs.cost();

@@ -28,8 +28,7 @@ PlannedStep part_of(const schedule::StepPlan& plan, std::int64_t replica,
 }  // namespace
 
 schedule::Meeting meeting_of(const mesh::Mesh& mesh, const config::ParallelSection& parallel) {
-  const bool is_once = mesh.shape().dp_shard == 1 || parallel.shard == config::Shard::kOptimizer;
-  return is_once ? schedule::Meeting::kStep : schedule::Meeting::kMicrobatch;
+  return schedule::meeting_of(mesh.shape().dp_shard, parallel.shard);
 }
 
 StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,

@@ -1,36 +1,14 @@
 #include "plan/shapes/recorded_steps.h"
 
-#include <filesystem>
-#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/error.h"
 #include "tests/plan/simulate/plan_case.h"
+#include "tests/plan/simulate/run_files.h"
 
 namespace tributary::plan {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// A run's directory with the files of its replicas, gone with the test.
-class RunFiles {
- public:
-  RunFiles() : path_(fs::path(testing::TempDir()) / ("run-" + std::to_string(getpid()))) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~RunFiles() { fs::remove_all(path_); }
-  RunFiles(const RunFiles&) = delete;
-  RunFiles& operator=(const RunFiles&) = delete;
-  [[nodiscard]] std::string path() const { return path_.string(); }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-  }
-
- private:
-  fs::path path_;
-};
 
 std::string words_of(const std::function<void()>& act) {
   try {

@@ -66,7 +66,8 @@ TEST(Simulate, EqualDevicesMayBeExchanged) {
 TEST(Simulate, ReplaysBitEqualFromItsSeed) {
   const config::Cluster cluster = small_cluster(8);
   const TableCosts costs(true);
-  const config::Plan plan = vision_plan();
+  config::Plan plan = vision_plan();
+  plan.batch.capacity_tokens = {16'384};
   SimulationOptions options{.steps = 5,
                             .seed = 7,
                             .samples = {.kind = Kind::kMixture},
@@ -84,8 +85,10 @@ TEST(Simulate, ReplaysBitEqualFromItsSeed) {
 
 TEST(Simulate, ReportsTheDistributionAndShowsTheMedian) {
   const TableCosts costs(true);
-  const Simulation of = simulate(vision_plan(), costs, small_cluster(8),
-                                 {.steps = 9, .samples = {.kind = Kind::kMixture}});
+  config::Plan plan = vision_plan();
+  plan.batch.capacity_tokens = {16'384};
+  const Simulation of =
+      simulate(plan, costs, small_cluster(8), {.steps = 9, .samples = {.kind = Kind::kMixture}});
   std::vector<Nanoseconds> sorted = of.steps;
   std::sort(sorted.begin(), sorted.end());
   EXPECT_EQ(of.distribution.least, sorted.front());
@@ -142,7 +145,8 @@ TEST(Simulate, AShortageOfAnyStepIsFound) {
   config::Cluster cluster = small_cluster(8);
   cluster.device.memory = {15 << 20};
   const TableCosts costs(false);
-  const config::Plan plan = text_plan();
+  config::Plan plan = text_plan();
+  plan.batch.capacity_tokens = {100'000};
   SimulationOptions options{
       .steps = 9, .seed = 1, .samples = {.kind = Kind::kRecorded, .recorded = recorded}};
   const Simulation simulation = simulate(plan, costs, cluster, options);
@@ -286,11 +290,14 @@ TEST(Simulate, NamesTheKeyOfWhatCannotBeUsed) {
                  "where: anomaly_factor; found: nan");
   expect_refusal(with(cluster, {.samples = {.kind = Kind::kRecorded}}),
                  "no sample sizes to draw from");
+  expect_refusal(with(cluster, {.samples = {.kind = Kind::kRecorded,
+                                            .recorded = {.sizes = {{.tokens = 1001}}}}}),
+                 "where: batch.capacity_tokens; found: 1000 tokens; expected: at least the 1001 "
+                 "tokens of the sample");
   config::Plan plan = vision_plan();
-  plan.batch.global_samples = 15;
+  plan.batch.capacity_tokens = {700};
   expect_refusal([&] { (void)step_of(plan, cluster, {.samples = {.kind = Kind::kMixture}}); },
-                 "where: batch.global_samples; found: 15; expected: at least 16: 8 microbatches of "
-                 "2 replicas");
+                 "where: batch.capacity_tokens; found: 700 tokens");
 }
 
 }  // namespace

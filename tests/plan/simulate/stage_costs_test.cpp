@@ -126,5 +126,141 @@ TEST(LayerStageCosts, NamesWhatDoesNotFitTheModel) {
                   testing::HasSubstr("model has no such module; where: modules.audio")));
 }
 
+/// Images and sound, each with a projector of its own.
+config::ModuleGraph omni_model() {
+  config::ModuleGraph model = small_model(4, true);
+  config::ModuleNode& vision = model.modules.back();
+  config::ModuleNode audio{.name = "audio", .layers = {vision.layers.front()}};
+  const auto first = [](config::LayerKind kind) {
+    return config::LayerRun{.shape = {.kind = kind, .input_width = 600, .width = 1024}};
+  };
+  audio.layers.front().layers = 3;
+  audio.layers.insert(audio.layers.begin(), first(config::LayerKind::kConvolution));
+  vision.layers.insert(vision.layers.begin(), first(config::LayerKind::kPatchEmbedding));
+  config::ModuleNode projector{.name = "projector_a",
+                               .layers = {first(config::LayerKind::kProjector)}};
+  projector.layers.front().shape.input_width = 1024;
+  model.modules.push_back(projector);
+  projector.name = "projector_v";
+  model.modules.push_back(projector);
+  model.modules.insert(model.modules.begin(), audio);
+  model.edges = {{.from = "audio", .to = "projector_a"},
+                 {.from = "projector_a", .to = "backbone"},
+                 {.from = "projector_v", .to = "backbone"},
+                 {.from = "vision", .to = "projector_v"}};
+  return model;
+}
+
+/// Encoders on ranks of their own, or in the backbone's first stage.
+config::Plan omni_plan(bool is_inline) {
+  config::Plan plan = vision_plan();
+  config::ModulePlan audio = *plan.find("vision");
+  audio.name = "audio";
+  for (std::int64_t& rank : audio.ranks) rank += 4;
+  plan.modules.insert(plan.modules.begin(), audio);
+  for (const char* name : {"projector_a", "projector_v"})
+    plan.modules.insert(plan.modules.end() - 1, {.name = name});
+  for (config::ModulePlan& module : plan.modules) {
+    const bool is_encoder = module.name == "audio" || module.name == "vision";
+    if (module.name == "backbone" || (is_encoder && !is_inline)) continue;
+    module = {.name = module.name, .placement = config::Placement::kInline};
+  }
+  plan.edges = {{.from = "audio", .to = "projector_a"},
+                {.from = "projector_a", .to = "backbone"},
+                {.from = "projector_v", .to = "backbone"},
+                {.from = "vision", .to = "projector_v"}};
+  return plan;
+}
+
+MicrobatchShape only(double tokens, double patches, double frames) {
+  const auto of = [](double size) {
+    return PassShape{.tokens = size, .squared_tokens = size * size, .sequences = 1};
+  };
+  return {.backbone = of(tokens), .encoder = of(patches), .audio = of(frames)};
+}
+
+TEST(LayerStageCosts, EachEncoderWorksOnItsOwnMedia) {
+  const config::Plan plan = omni_plan(false);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const LayerStageCosts costs(plan, omni_model(), small_cluster(64), pipeline);
+  for (int module = 0; module < std::ssize(pipeline.modules); ++module) {
+    const std::string& name = pipeline.modules[module].name;
+    const auto forward = [&](double patches, double frames) {
+      return costs.cost(module, 0, only(512, patches, frames)).forward;
+    };
+    // The projectors of both lie in the backbone's first stage.
+    EXPECT_EQ(forward(1000, 500) > forward(1000, 100), name != "vision") << name;
+    EXPECT_EQ(forward(1000, 500) > forward(200, 500), name != "audio") << name;
+    if (name == "backbone") continue;
+    EXPECT_EQ(costs.media(module), name == "audio" ? Media::kFrames : Media::kPatches);
+  }
+}
+
+TEST(LayerStageCosts, InlineEncodersOfTwoModalitiesAddUp) {
+  const config::Plan plan = omni_plan(true);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const LayerStageCosts costs(plan, omni_model(), small_cluster(64), pipeline);
+  const auto flops = [&](double tokens, double patches, double frames) {
+    return costs.cost(0, 0, only(tokens, patches, frames)).flops;
+  };
+  EXPECT_NEAR(flops(512, 1000, 300), flops(512, 0, 0) + flops(0, 1000, 0) + flops(0, 0, 300), 1);
+  EXPECT_GT(flops(0, 0, 300), 0);
+  // Layer by layer the sound's encoder is half as large again as that of images.
+  EXPECT_GT(flops(0, 0, 1000), 1.4 * flops(0, 1000, 0));
+}
+
+TEST(LayerStageCosts, SoundAloneIsTheEncodersSize) {
+  config::ModuleGraph model = omni_model();
+  std::erase_if(model.modules, [](const auto& node) {
+    return node.name == "vision" || node.name == "projector_v";
+  });
+  std::erase_if(model.edges, [](const auto& edge) {
+    return edge.from == "vision" || edge.from == "projector_v";
+  });
+  config::Plan plan = omni_plan(false);
+  std::erase_if(plan.modules, [&](const auto& of) { return model.find(of.name) == nullptr; });
+  std::erase_if(plan.edges, [&](const auto& of) { return model.find(of.from) == nullptr; });
+  const LayerStageCosts costs(plan, model, small_cluster(64), schedule::pipeline_of(plan));
+  EXPECT_EQ(costs.media(0), Media::kPatches);
+  EXPECT_GT(costs.cost(0, 0, only(0, 500, 0)).forward, costs.cost(0, 0, only(0, 100, 0)).forward);
+}
+
+TEST(LayerStageCosts, RefusesWhatTwoModalitiesCannotBe) {
+  const config::Plan plan = omni_plan(false);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  config::ModuleGraph model = omni_model();
+  EXPECT_THAT([&] { LayerStageCosts(plan, model, small_cluster(64), pipeline, {.apart = true}); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("two modalities cannot be planned for yet; where: "
+                                     "modules.audio; found: vision and audio")));
+  model.edges.push_back({.from = "vision", .to = "projector_a"});
+  EXPECT_THAT(
+      [&] { LayerStageCosts(plan, model, small_cluster(64), pipeline); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr(
+          "features of two modalities; where: modules.projector_a; found: audio and vision")));
+}
+
+TEST(Simulate, SamplesOfImagesAndSoundGoToTheirEncoders) {
+  config::Plan plan = omni_plan(false);
+  plan.batch.global_samples = 8;
+  for (config::ModulePlan& module : plan.modules)
+    if (module.name == "audio") {  // other replicas than the backbone's: dealt by their frames
+      module.mesh = {.dp_shard = 3};
+      module.ranks = {8, 9, 10};
+    }
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const LayerStageCosts costs(plan, omni_model(), small_cluster(64), pipeline);
+  const auto step = [&](std::int64_t patches, std::int64_t frames) {
+    const SampleSize size{
+        .tokens = 400, .patches = patches, .items = 1, .frames = frames, .clips = 1};
+    return simulate(
+               plan, costs, small_cluster(64),
+               {.samples = {.kind = SampleSource::Kind::kRecorded, .recorded = {.sizes = {size}}}})
+        .steps.front();
+  };
+  EXPECT_GT(step(100, 3'000'000), step(100, 100));
+  EXPECT_GT(step(3'000'000, 100), step(100, 100));
+}
+
 }  // namespace
 }  // namespace tributary::plan

@@ -32,7 +32,7 @@ TEST(RefusedPlans, EveryModuleOfTheModelHasAPlace) {
   expect_refused(plan_of({}), model, "module of the model has no place; where: modules.vision");
 }
 
-TEST(RefusedPlans, TwoModalitiesHaveNoSizesYet) {
+TEST(RefusedPlans, SamplesHaveSizesOfImagesAndOfSound) {
   config::ModuleGraph model = model_of(block_shape(), 4);
   config::Plan plan = plan_of({});
   const auto add = [&](const std::string& name, config::LayerKind kind) {
@@ -46,7 +46,9 @@ TEST(RefusedPlans, TwoModalitiesHaveNoSizesYet) {
   add("vision_low", config::LayerKind::kPatchEmbedding);
   EXPECT_NO_THROW((void)costs_of(plan, model));
   add("audio", config::LayerKind::kConvolution);
-  expect_refused(plan, model, "where: modules.audio; found: vision_low and audio");
+  EXPECT_NO_THROW((void)costs_of(plan, model));
+  add("touch", config::LayerKind::kEmbedding);
+  expect_refused(plan, model, "where: modules.touch; found: vision_low and touch");
 }
 
 TEST(RefusedPlans, DegreesAreThoseThatTheLayersCanBeCutInto) {

@@ -75,7 +75,8 @@ ExitCode run_simulate(const Arguments& arguments) {
     request.run = plan::read_recorded_steps(arguments.run, arguments.skip);
     if (request.threads == 0) request.threads = threads_of_run(arguments.run);
   }
-  if (!arguments.lengths.empty()) request.recorded = read_sizes(arguments.lengths);
+  if (!arguments.lengths.empty())
+    request.recorded = read_sizes(arguments.lengths, kColumnsWithSound);
   request.sequence_parallel = !arguments.no_sequence_parallel;
   const config::Trace trace = answer_simulate(request);
   if (!arguments.output.empty())
@@ -112,7 +113,7 @@ Run declare_simulate(Verb& verb) {
   verb.option("--seed", arguments->request.seed, "of samples and disturbances");
   verb.option("--lengths", arguments->lengths,
               "recorded sizes: a shape histogram (.json), or a sample a line: tokens, patches, "
-              "images or frames");
+              "images or frames, audio positions, clips");
   verb.flag("--mixture", arguments->request.mixture,
             "draw photos, documents, groups of pictures and videos; the default where the plan has "
             "an encoder, else microbatches are full");

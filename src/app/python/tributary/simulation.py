@@ -95,8 +95,8 @@ def simulate(
         cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100.
         steps: to simulate; the answer is about the median one.
         seed: of samples and disturbances.
-        lengths: [samples][1 to 3] tokens, patches, images or frames; or a shape histogram
-            (dictionary or path), or a table (path). None: the mixture where the plan has an
+        lengths: [samples][1 to 5] tokens, patches, images or frames, audio positions, clips; or a
+            shape histogram (dictionary or path), or a table (path). None: the mixture where the plan has an
             encoder, else full microbatches.
         mixture: draw photos, documents, groups of pictures and videos without an encoder too.
         unfused_attention: attention by products with the scores in memory.

@@ -1,0 +1,125 @@
+#include "plan/shapes/deal_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "schedule/order/all_orders.h"
+
+namespace tributary::plan {
+namespace {
+
+constexpr double kNanosecondsPerFlop = 1e-3;
+
+}  // namespace
+
+StepDealer::StepDealer(const config::Plan& plan, const schedule::Pipeline& pipeline,
+                       const StageCosts& costs)
+    : plan_(plan), pipeline_(pipeline), costs_(costs) {}
+
+Nanoseconds StepDealer::time_of(const MicrobatchShape& shape) const {
+  double flops = 0;
+  for (int module = 0; module < std::ssize(pipeline_.modules); ++module)
+    for (int stage = 0; stage < pipeline_.modules[module].virtual_stages(); ++stage)
+      flops += costs_.cost(module, stage, shape).flops;
+  if (flops <= 0) return {};
+  return {std::max<std::int64_t>(1, std::llround(flops * kNanosecondsPerFlop))};
+}
+
+schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
+  const auto [found, is_new] = loads_.try_emplace(size);
+  if (is_new) {
+    const MicrobatchShape whole = shape_of(size);
+    MicrobatchShape media = whole;
+    media.backbone = {.tokens = 0, .squared_tokens = 0, .sequences = 0};
+    MicrobatchShape tokens = empty_shape();
+    tokens.backbone = whole.backbone;
+    MicrobatchShape sound = empty_shape();
+    sound.audio = whole.audio;
+    TRIB_REQUIRE(size.frames == 0 || time_of(sound).count > 0,
+                 .what = "plan: model does not encode sound beside images",
+                 .where = "sizes of samples", .found = str(size.frames, " positions of sound"),
+                 .expected = "none; sound alone is given as patches");
+    found->second = {
+        .tokens = {size.tokens}, .vision = time_of(media), .backbone = time_of(tokens)};
+  }
+  return found->second;
+}
+
+schedule::StepPlan StepDealer::plan(std::span<const SampleSize> samples) {
+  const Tokens capacity = plan_.batch.capacity_tokens;
+  const config::MeshShape& mesh = plan_.find("backbone")->mesh;
+  std::vector<schedule::SampleLoad> loads;
+  loads.reserve(samples.size());
+  for (const SampleSize& size : samples) {
+    TRIB_REQUIRE(size.tokens <= capacity.count,
+                 .what = "plan: sample is longer than a microbatch can be",
+                 .where = "batch.capacity_tokens", .found = str(capacity),
+                 .expected = str("at least the ", size.tokens, " tokens of the sample"),
+                 .fix = "raise it, or leave such samples out, as the trainer does");
+    loads.push_back(load_of(size));
+  }
+  return schedule::plan_step(
+      {.samples = loads,
+       .replicas = mesh.dp_replicate * mesh.dp_shard,
+       .meeting = schedule::meeting_of(mesh.dp_shard, config::Shard::kParameters),
+       .balance = plan_.batch.balance,
+       .packing = plan_.batch.packing,
+       .capacity = capacity});
+}
+
+StepShapes StepDealer::deal(std::span<const SampleSize> samples) {
+  const schedule::StepPlan step = plan(samples);
+  std::size_t fullest = 0;
+  for (const schedule::PackedBins& own : step.microbatches)
+    fullest = std::max(fullest, static_cast<std::size_t>(own.bins()));
+  const auto rounds = static_cast<std::size_t>(count_rounds(pipeline_, fullest));
+  std::vector<std::vector<MicrobatchShape>> at_backbone;
+  std::vector<std::vector<int>> in_round(rounds);
+  for (const schedule::PackedBins& own : step.microbatches) {
+    std::vector<MicrobatchShape>& microbatches = at_backbone.emplace_back();
+    for (std::int64_t bin = 0; bin < own.bins(); ++bin) {
+      MicrobatchShape& shape = microbatches.emplace_back(empty_shape());
+      for (const std::int32_t place : own.bin(bin)) {
+        add_sample(shape, samples[place]);
+        in_round[bin].push_back(place);
+      }
+    }
+    microbatches.resize(rounds, idle_microbatch());
+  }
+  StepShapes shapes;
+  for (int index = 0; index < std::ssize(pipeline_.modules); ++index) {
+    const schedule::PipelineModule& module = pipeline_.modules[index];
+    if (module.replicas == std::ssize(at_backbone)) {
+      shapes.push_back(at_backbone);
+      continue;
+    }
+    auto& replicas = shapes.emplace_back(static_cast<std::size_t>(module.replicas),
+                                         std::vector<MicrobatchShape>(rounds, empty_shape()));
+    for (std::size_t round = 0; round < rounds; ++round)
+      deal_round(samples, in_round[round], costs_.media(index), static_cast<int>(round), replicas);
+  }
+  return shapes;
+}
+
+MicrobatchShape idle_microbatch() {
+  MicrobatchShape idle = empty_shape();
+  idle.backbone = {.tokens = 1, .squared_tokens = 1, .sequences = 1};
+  return idle;
+}
+
+int count_rounds(const schedule::Pipeline& pipeline, std::size_t fullest) {
+  const auto fits = [&](const schedule::PipelineModule& module, int count) {
+    return schedule::list_passes(module.order, {.stages = module.stages,
+                                                .microbatches = count,
+                                                .chunks = module.chunks,
+                                                .group = module.group})
+        .has_value();
+  };
+  int count = static_cast<int>(std::max<std::size_t>(1, fullest));
+  for (const schedule::PipelineModule& module : pipeline.modules)
+    for (int tries = 0; tries < module.stages && !fits(module, count); ++tries) ++count;
+  return count;
+}
+
+}  // namespace tributary::plan
