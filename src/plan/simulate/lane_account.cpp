@@ -47,7 +47,9 @@ class LaneClock {
     switch (program_.kind(action)) {
       case StepKind::kPass: {
         if (at.start > clock_) wait_for_messages(action);
-        const Nanoseconds exposed = load_.exposed.empty() ? Nanoseconds{} : load_.exposed[action];
+        const Nanoseconds exposed = load_.exposed.empty()
+                                        ? Nanoseconds{}
+                                        : std::min(load_.exposed[action], at.end - at.start);
         account_[TimeUse::kCollective] += exposed;
         account_[TimeUse::kCompute] += at.end - at.start - exposed;
         clock_ = at.end;

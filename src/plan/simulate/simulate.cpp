@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "plan/shapes/deal_step.h"
+#include "plan/simulate/engine/run_ahead.h"
 #include "plan/simulate/load_step.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -48,7 +49,8 @@ class PlanSimulation {
         cluster_(cluster),
         options_(options),
         whole_(schedule::pipeline_of(plan)),
-        dealer_(plan, whole_, costs) {
+        dealer_(plan, whole_, costs),
+        runs_ahead_(RunAhead::has_any(plan)) {
     check_options();
     steps_are_equal_ = options.disturbance.straggler_share == 0 &&
                        options.disturbance.anomaly_share == 0 && find_equal_shapes();
@@ -143,7 +145,7 @@ class PlanSimulation {
     std::vector<std::vector<MemoryPoint>> memory_points = {};
   };
 
-  [[nodiscard]] PlayedStep play(std::int64_t step) {
+  [[nodiscard]] PlayedStep play(std::int64_t step, RunAhead::Left& left) {
     const StepShapes shapes = shapes_of(step);
     const auto& [program, network, lane_ranks] = build(shapes);
     PlayedStep played{.step = step, .loaded = load_step(program, costs_, folded_.folding, shapes)};
@@ -151,7 +153,8 @@ class PlanSimulation {
     if (disturbance.straggler_share > 0 || disturbance.anomaly_share > 0)
       disturb_step(program, disturbance, lane_ranks, options_.seed,
                    static_cast<std::uint64_t>(step), played.loaded.load);
-    played.times = time_step(program, played.loaded.load, network);
+    played.times = runs_ahead_ ? RunAhead(plan_, program, network).time(played.loaded.load, left)
+                               : time_step(program, played.loaded.load, network);
     TRIB_REQUIRE(played.times.blocked.empty(), .what = "plan: step never ends",
                  .where = str("step ", step), .found = describe_blocked(program, played.times),
                  .fix = "give links or the pool more buffers");
@@ -186,17 +189,32 @@ class PlanSimulation {
     return std::max(step, options_.scheduler);
   }
 
+  /// How a step finds what runs ahead when steps like the first one have come before it.
+  [[nodiscard]] RunAhead::Left warm_up() {
+    constexpr int kMostSteps = 32;
+    RunAhead::Left left;
+    if (!runs_ahead_) return left;
+    for (int step = 0; step < kMostSteps; ++step) {
+      const RunAhead::Left before = left;
+      (void)play(0, left);
+      if (left == before) break;
+    }
+    return left;
+  }
+
   /// Plays all steps, keeps the shortage of the step that lacks most, and gives the median one.
   [[nodiscard]] PlayedStep run_steps(std::vector<Nanoseconds>& steps,
                                      std::optional<OutOfMemory>& shortage) {
     PlayedStep last;
     bool outside_grid = false;
+    std::vector<RunAhead::Left> found{warm_up()};  // [steps] by each
     for (std::int64_t step = 0; step < options_.steps; ++step) {
       if (step > 0 && steps_are_equal_) {
         steps.push_back(steps.front());
         continue;
       }
-      last = play(step);
+      if (runs_ahead_) found.push_back(found.back());
+      last = play(step, found.back());
       outside_grid = outside_grid || last.loaded.outside_grid;
       steps.push_back(with_scheduler(last.times.makespan));
       find_shortage(last, shortage);
@@ -204,7 +222,7 @@ class PlanSimulation {
     const std::int64_t median =
         std::find(steps.begin(), steps.end(), distribution_of(steps).median) - steps.begin();
     const bool is_last = steps_are_equal_ || median == options_.steps - 1;
-    PlayedStep shown = is_last ? std::move(last) : play(median);
+    PlayedStep shown = is_last ? std::move(last) : play(median, found[runs_ahead_ ? median : 0]);
     shown.step = median;
     shown.loaded.outside_grid = outside_grid;
     return shown;
@@ -214,11 +232,16 @@ class PlanSimulation {
     result.load = std::move(shown.loaded.load);
     result.times = std::move(shown.times);
     result.accounts = account_lanes(result.program, result.load, result.times);
+    result.bound = bound_step(result.program, result.load, result.network);
+    if (runs_ahead_) {
+      const RunAhead ahead(plan_, result.program, result.network);
+      ahead.account(result.load, result.times, result.accounts);
+      result.bound = ahead.bound(result.load);
+    }
     const Nanoseconds step = result.steps[result.shown];
     for (LaneAccount& account : result.accounts)
       account[TimeUse::kWaitPlan] += step - result.times.makespan;
     result.critical_path = critical_path(result.program, result.network, result.times);
-    result.bound = bound_step(result.program, result.load, result.network);
     result.outside_grid = shown.loaded.outside_grid;
     result.memory = std::move(shown.memory);
     result.memory_points = std::move(shown.memory_points);
@@ -253,6 +276,7 @@ class PlanSimulation {
   const SimulationOptions& options_;
   schedule::Pipeline whole_;
   StepDealer dealer_;
+  bool runs_ahead_;
   FoldedPipeline folded_;
   bool steps_are_equal_ = false;
   StepShapes equal_shapes_;

@@ -62,6 +62,10 @@ void check_load(const StepProgram& program, const StepLoad& load, const Network&
   check_size(load.exposed.empty() ? actions : load.exposed.size(), actions, "exposed");
   check_size(load.bytes.empty() ? program.messages().size() : load.bytes.size(),
              program.messages().size(), "bytes");
+  check_size(load.begins.empty() ? static_cast<std::size_t>(program.lanes()) : load.begins.size(),
+             static_cast<std::size_t>(program.lanes()), "begins");
+  check_size(load.vacant.empty() ? program.messages().size() : load.vacant.size(),
+             program.messages().size(), "vacant");
   check_size(network.routes.size(), program.channels().size(), "routes");
   check_times(load.duration, "duration", program);
   check_times(load.exposed, "exposed", program);

@@ -13,6 +13,16 @@ struct StepLoad {
   std::vector<Nanoseconds> exposed;   // [actions] part of it that is communication; empty: none
   std::vector<Bytes> bytes;           // [messages]; empty: those of the lists
 
+  std::vector<Nanoseconds> begins = {};  // [lanes] when the lane is free; empty: at 0
+  std::vector<Nanoseconds> vacant = {};  // [messages] when the pool has room for it, of those that
+                                         // find it as the step before left it; empty: at 0
+
+  [[nodiscard]] Nanoseconds begin_of(int lane) const {
+    return begins.empty() ? Nanoseconds{} : begins[lane];
+  }
+  [[nodiscard]] Nanoseconds vacant_at(int message) const {
+    return vacant.empty() ? Nanoseconds{} : vacant[message];
+  }
   [[nodiscard]] Bytes bytes_of(const StepProgram& program, int message) const {
     return bytes.empty() ? program.bytes_of(message) : bytes[message];
   }

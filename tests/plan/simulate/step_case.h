@@ -59,6 +59,14 @@ inline void keep_features_in_a_pool(StepCase& of, int capacity) {
       of.network.routes[i].capacity = capacity;
 }
 
+/// Lanes and pools that the step before holds for some time.
+inline void begin_as_left(StepCase& of, RandomStream& random) {
+  for (int lane = 0; lane < of.program.lanes(); ++lane)
+    of.load.begins.push_back({random.between(0, 100)});
+  for (std::size_t message = 0; message < of.program.messages().size(); ++message)
+    of.load.vacant.push_back({random.between(0, 200)});
+}
+
 /// Reductions and steps that take time.
 inline void draw_meetings(StepCase& of, RandomStream& random) {
   for (int action = 0; action < of.program.actions(); ++action)

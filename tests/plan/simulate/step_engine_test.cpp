@@ -114,6 +114,7 @@ TEST(StepEngine, BothEnginesAgreeWhereNothingIsShared) {
     if (random.below(2) == 0)
       for (std::size_t message = 0; message < of.program.messages().size(); ++message)
         of.load.bytes.push_back({random.between(0, 90)});
+    if (random.below(2) == 0) begin_as_left(of, random);
     ASSERT_TRUE(equal(run_longest_path(of.program, of.load, of.network),
                       run_events(of.program, of.load, of.network)))
         << "seed " << seed;
@@ -136,7 +137,7 @@ TEST(StepEngine, EqualsTheEventsToTheBitWhateverIsShared) {
   int unshared = 0;
   int by_groups = 0;
   int slowed = 0;
-  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     StepCase of = draw_case(seed);
     RandomStream random(seed, "contention");
     draw_meetings(of, random);
@@ -150,6 +151,7 @@ TEST(StepEngine, EqualsTheEventsToTheBitWhateverIsShared) {
     }
     if (random.below(3) == 0) keep_features_in_a_pool(of, static_cast<int>(random.between(1, 3)));
     if (random.below(3) == 0) of.network.overlap_slowdown = 1.13;
+    if (random.below(3) == 0) begin_as_left(of, random);
     const StepTimes found = time_step(of.program, of.load, of.network);
     ASSERT_TRUE(equal_in_all(found, run_events(of.program, of.load, of.network)))
         << "seed " << seed;
@@ -160,9 +162,9 @@ TEST(StepEngine, EqualsTheEventsToTheBitWhateverIsShared) {
     slowed += slows_a_pass(of.program, of.network, found) ? 1 : 0;
   }
   // Each way was taken often.
-  EXPECT_GT(unshared, 400);
-  EXPECT_GT(by_groups, 400);
-  EXPECT_GT(slowed, 50);
+  EXPECT_GT(unshared, 200);
+  EXPECT_GT(by_groups, 200);
+  EXPECT_GT(slowed, 25);
 }
 
 TEST(StepEngine, AccountsForEveryNanosecond) {

@@ -84,11 +84,18 @@ class EventEngine {
 
   void play(const std::vector<int>& lanes) {
     for (const int lane : lanes) lanes_[lane].next = program_.first_action(lane);
-    for (const int lane : lanes) advance(lane);
+    for (const int lane : lanes) begin(lane);
     while (settle_rates(), !events_.empty()) {
       const Event event = events_.take();
       now_ = event.time();
       handle(event);
+    }
+  }
+  void begin(int lane) {
+    if (const Nanoseconds at = load_.begin_of(lane); at > now_) {
+      events_.set({at, EventKind::kBegin, lane});
+    } else {
+      advance(lane);
     }
   }
   void forget_times(int lane) {
@@ -114,6 +121,12 @@ class EventEngine {
         break;
       case EventKind::kPassEnd:
         end_pass(event.of());
+        break;
+      case EventKind::kVacancy:
+        wake(program_.channels()[program_.messages()[event.of()].channel].from, event.of());
+        break;
+      case EventKind::kBegin:
+        advance(event.of());
         break;
     }
   }
@@ -169,10 +182,15 @@ class EventEngine {
     state.waits_for = message;
     return true;
   }
-  bool lacks_buffer(int action, LaneState& state) const {
+  bool lacks_buffer(int action, LaneState& state) {
     for (const int message : program_.messages_of(action)) {
       const auto [earlier, in_pool] = buffer_before(program_, network_, message);
-      if (earlier < 0) continue;
+      if (earlier < 0) {
+        if (load_.vacant_at(message) <= now_) continue;
+        state.waits_for = message;
+        events_.set({load_.vacant_at(message), EventKind::kVacancy, message});
+        return true;
+      }
       if (is_missing(times_.messages[earlier].freed(in_pool), earlier, state)) return true;
     }
     return false;

@@ -7,7 +7,14 @@
 
 namespace tributary::plan {
 
-enum class EventKind : std::uint8_t { kArrival, kFlowEnd, kReductionEnd, kPassEnd };
+enum class EventKind : std::uint8_t {
+  kArrival,
+  kFlowEnd,
+  kReductionEnd,
+  kPassEnd,
+  kVacancy,  // the pool has room for a message
+  kBegin,    // a lane is free
+};
 
 /// Events of one instant come by kind, then by what they are of: both lie in one number.
 class Event {
@@ -36,7 +43,7 @@ class Event {
 class EventQueue {
  public:
   EventQueue(int lanes, std::size_t messages, std::size_t reductions)
-      : first_of_kind_{lanes, lanes, lanes + static_cast<int>(messages), 0},
+      : first_of_kind_{lanes, lanes, lanes + static_cast<int>(messages), 0, lanes, 0},
         place_(static_cast<std::size_t>(lanes) + messages + reductions, -1) {}
 
   [[nodiscard]] bool empty() const { return heap_.empty(); }
@@ -87,7 +94,7 @@ class EventQueue {
     put(place, event);
   }
 
-  int first_of_kind_[4];    // into place_: a message has one event, of its flow or its arrival
+  int first_of_kind_[6];    // into place_: a message has one event at a time
   std::vector<int> place_;  // in the heap; -1: no event
   std::vector<Event> heap_;
 };

@@ -23,6 +23,7 @@ class LongestPath {
   StepTimes run() {
     for (int lane = 0; lane < program_.lanes(); ++lane) {
       lanes_[lane].next = program_.first_action(lane);
+      lanes_[lane].clock = load_.begin_of(lane);
       ready_.push_back(lane);
     }
     std::reverse(ready_.begin(), ready_.end());
@@ -110,7 +111,10 @@ class LongestPath {
   bool wait_for_buffers(int action, LaneState& state) {
     for (const int message : program_.messages_of(action)) {
       const auto [earlier, in_pool] = buffer_before(program_, network_, message);
-      if (earlier < 0) continue;
+      if (earlier < 0) {
+        state.clock = std::max(state.clock, load_.vacant_at(message));
+        continue;
+      }
       if (!wait_until(times_.messages[earlier].freed(in_pool), earlier, state)) return false;
     }
     return true;

@@ -1,0 +1,150 @@
+#include "plan/simulate/engine/run_ahead.h"
+
+#include <gtest/gtest.h>
+
+#include "core/random.h"
+#include "tests/plan/simulate/plan_case.h"
+
+namespace tributary::plan {
+namespace {
+
+constexpr std::int64_t kLatency = 1000;
+constexpr std::int64_t kOptimizer = 50;
+
+/// A nanosecond for each patch, three for each token; features have no size.
+class PlainCosts final : public StageCosts {
+ public:
+  [[nodiscard]] StageCost cost(int module, int, const MicrobatchShape& shape) const override {
+    const auto tokens = static_cast<std::int64_t>(shape.backbone.tokens);
+    if (module == 1) return {.forward = {static_cast<std::int64_t>(shape.encoder.tokens)}};
+    return {.forward = {tokens}, .input_gradient = {}, .weight_gradient = {2 * tokens}};
+  }
+  [[nodiscard]] StageState state(int module, int) const override {
+    return {.optimizer_step = {module == 1 ? 0 : kOptimizer}};
+  }
+};
+
+/// One rank that encodes and one that trains.
+config::Plan plan_of(config::Placement placement) {
+  config::Plan plan = vision_plan();
+  for (config::ModulePlan& module : plan.modules) {
+    module.mesh = {};
+    module.stages.clear();
+    module.ranks = {module.name == "backbone" ? 0 : 1};
+    if (module.name == "vision") module.placement = placement;
+  }
+  return plan;
+}
+
+MicrobatchShape shape_of(std::int64_t patches, std::int64_t tokens) {
+  const auto size = [](std::int64_t count) {
+    return PassShape{.tokens = static_cast<double>(count)};
+  };
+  return {.backbone = size(tokens), .encoder = size(patches)};
+}
+
+using Step = std::vector<MicrobatchShape>;
+
+Simulation simulate_steps(const config::Plan& plan, const std::vector<Step>& steps, int pool) {
+  SimulationOptions options{.steps = std::ssize(steps),
+                            .samples = {.kind = SampleSource::Kind::kGiven},
+                            .network = {.share_links = false, .pool_microbatches = pool}};
+  for (const Step& step : steps) options.samples.given.push_back({{step}, {step}});
+  return simulate(plan, PlainCosts(), small_cluster(2), options);
+}
+
+/// The recursion of planning.md section 10.1 on one endless row of microbatches, with sends that
+/// wait for room: durations of the steps after so many like the first.
+std::vector<Nanoseconds> recur(const std::vector<Step>& steps, int warm_up, std::size_t pool) {
+  std::vector<std::int64_t> taken;
+  std::vector<Nanoseconds> durations;
+  std::int64_t encoder = 0;
+  std::int64_t backbone = 0;
+  for (int number = -warm_up; number < std::ssize(steps); ++number) {
+    const std::int64_t before = backbone;
+    for (const MicrobatchShape& each : steps[std::max(0, number)]) {
+      encoder += static_cast<std::int64_t>(each.encoder.tokens);
+      if (taken.size() >= pool) encoder = std::max(encoder, taken[taken.size() - pool]);
+      backbone = std::max(backbone, encoder + kLatency);
+      taken.push_back(backbone);
+      backbone += 3 * static_cast<std::int64_t>(each.backbone.tokens);
+    }
+    backbone += kOptimizer;
+    if (number >= 0) durations.push_back({backbone - before});
+  }
+  return durations;
+}
+
+TEST(RunAhead, FollowsTheRecursionOverSteps) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    RandomStream random(seed, "ahead");
+    const int pool = static_cast<int>(random.between(1, 12));
+    const std::int64_t most_patches = random.between(100, 9000);
+    std::vector<Step> steps(1 + random.below(6));
+    const std::uint64_t most_microbatches = 1 + random.below(8);
+    for (Step& step : steps)
+      for (std::uint64_t i = 0; i <= random.below(most_microbatches); ++i)
+        step.push_back(shape_of(random.between(1, most_patches), random.between(1, 2000)));
+    EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), steps, pool).steps,
+              recur(steps, 32, static_cast<std::size_t>(pool)))
+        << "seed " << seed;
+  }
+}
+
+TEST(RunAhead, AFastEncoderHidesBehindTheBackbone) {
+  const Step step(8, shape_of(2900, 1000));
+  const auto duration = [&](config::Placement placement, int pool) {
+    return simulate_steps(plan_of(placement), {step, step, step}, pool).distribution.median.count;
+  };
+  EXPECT_EQ(duration(config::Placement::kFlow, 16), 8 * 3000 + kOptimizer);
+  // Without running ahead the first microbatch is waited for in every step.
+  EXPECT_EQ(duration(config::Placement::kSeparate, 16), 2900 + kLatency + 8 * 3000 + kOptimizer);
+}
+
+TEST(RunAhead, ALargerPoolBridgesLongerEncodes) {
+  Step step(8, shape_of(500, 1000));
+  step[2] = step[3] = step[4] = shape_of(6500, 1000);  // 22,000 of the backbone's 24,050 in all
+  const auto duration = [&](int pool) {
+    return simulate_steps(plan_of(config::Placement::kFlow), {step}, pool).steps.front().count;
+  };
+  for (int pool = 1; pool < 12; ++pool) EXPECT_GE(duration(pool), duration(pool + 1));
+  EXPECT_GT(duration(1), duration(12));
+  EXPECT_EQ(duration(12), 8 * 3000 + kOptimizer);
+}
+
+TEST(RunAhead, ASlowEncoderSetsThePace) {
+  const Step step(8, shape_of(5000, 1000));
+  EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), {step}, 16).distribution.median.count,
+            8 * 5000);
+}
+
+TEST(RunAhead, ATrainedEncoderStaysInItsStep) {
+  config::Plan plan = plan_of(config::Placement::kFlow);
+  plan.modules[1].train = config::TrainMode::kFull;
+  ASSERT_EQ(plan.modules[1].name, "vision");
+  const Step step(8, shape_of(2900, 1000));
+  EXPECT_FALSE(RunAhead::has_any(plan));
+  EXPECT_GE(simulate_steps(plan, {step, step}, 16).distribution.median.count,
+            2900 + kLatency + 8 * 3000 + kOptimizer);
+}
+
+TEST(RunAhead, AccountsForEveryNanosecondOfTheStep) {
+  for (const std::int64_t patches : {300, 2900, 5000}) {
+    const Step step(8, shape_of(patches, 1000));
+    const Simulation of = simulate_steps(plan_of(config::Placement::kFlow), {step, step, step}, 5);
+    for (const LaneAccount& account : of.accounts) EXPECT_EQ(account.total(), of.times.makespan);
+    EXPECT_EQ(of.times.makespan, of.distribution.median);
+    EXPECT_EQ(of.accounts[1][TimeUse::kCompute].count, 8 * patches);
+    EXPECT_EQ(of.accounts[0][TimeUse::kCompute].count, 8 * 3000);
+    EXPECT_LE(of.bound.value(), of.times.makespan);
+    Nanoseconds clock;
+    for (const PathPart& part : of.critical_path) {
+      EXPECT_EQ(part.start, clock);
+      clock = part.end;
+    }
+    EXPECT_EQ(clock, of.times.makespan);
+  }
+}
+
+}  // namespace
+}  // namespace tributary::plan
