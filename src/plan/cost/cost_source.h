@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "config/cluster.h"
@@ -34,6 +35,22 @@ class CostSource {
   /// How much longer compute takes while a collective travels; infinite where the same cores do
   /// both.
   [[nodiscard]] virtual double overlap_slowdown() const = 0;
+
+  /// Whether such layers under so many tp ranks, or such collectives of so many ranks, have costs.
+  [[nodiscard]] virtual bool has_layer(const std::string& /*module*/,
+                                       const config::LayerShape& /*shape*/,
+                                       std::int64_t /*tp*/) const {
+    return true;
+  }
+  [[nodiscard]] virtual bool has_collective(config::CollectiveOp /*op*/,
+                                            std::int64_t /*ranks*/) const {
+    return true;
+  }
+  /// All degrees that have costs, in words; empty: any.
+  [[nodiscard]] virtual std::string degrees() const { return ""; }
+  /// Costs that are nowhere above these, and convex in the size of a pass from nothing at none: for
+  /// bounds. None where these are so already.
+  [[nodiscard]] virtual std::shared_ptr<const CostSource> convex() const { return nullptr; }
 };
 
 /// Rooflines on a cluster's device, and the closed forms of its links.

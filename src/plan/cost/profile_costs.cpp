@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/error.h"
+#include "plan/cost/convex_profile.h"
 
 namespace tributary::plan {
 namespace {
@@ -85,14 +87,21 @@ bool ProfileCosts::is_nearer(std::int64_t ranks, std::int64_t other) const {
   return distance(ranks) < distance(other);
 }
 
-const config::ProfileTable& ProfileCosts::table(const std::string& module, const std::string& layer,
-                                                std::int64_t tp) const {
+const config::ProfileTable* ProfileCosts::find_table(const std::string& module,
+                                                     const std::string& layer,
+                                                     std::int64_t tp) const {
   const config::ProfileTable* found = nullptr;
   for (const config::ProfileTable& each : profile_.layers) {
     const bool fits = each.module == module && each.layer == layer && each.tp == tp &&
                       (each.threads == threads_ || each.threads == 0 || profile_.cores == 0);
     if (fits && (found == nullptr || is_nearer(each.ranks, found->ranks))) found = &each;
   }
+  return found;
+}
+
+const config::ProfileTable& ProfileCosts::table(const std::string& module, const std::string& layer,
+                                                std::int64_t tp) const {
+  const config::ProfileTable* found = find_table(module, layer, tp);
   TRIB_REQUIRE(found != nullptr, .what = "plan: profile lacks a table",
                .where = str(where_, " layers"), .found = "no such measurement",
                .expected = str(module, ".", layer, ", tp ", tp, ", threads ", threads_),
@@ -160,6 +169,35 @@ double ProfileCosts::value_bytes() const {
   const bool is_float =
       !profile_.layers.empty() && profile_.layers.front().dtype == config::Dtype::kFloat32;
   return is_float ? 4 : 2;
+}
+
+bool ProfileCosts::has_layer(const std::string& module, const config::LayerShape& shape,
+                             std::int64_t tp) const {
+  return find_table(module, layer_name(shape), tp) != nullptr;
+}
+
+bool ProfileCosts::has_collective(CollectiveOp op, std::int64_t ranks) const {
+  return ranks <= 1 || !points_of(profile_, op, ranks).empty();
+}
+
+std::string ProfileCosts::degrees() const {
+  std::set<std::int64_t> tp;
+  for (const config::ProfileTable& each : profile_.layers)
+    if (find_table(each.module, each.layer, each.tp) != nullptr) tp.insert(each.tp);
+  std::string text = "tp";
+  for (const std::int64_t degree : tp) text += str(degree == *tp.begin() ? " " : ", ", degree);
+  text += str(" on ", threads_, threads_ == 1 ? " thread" : " threads");
+  for (const config::CollectiveTable& table : profile_.collectives) {
+    std::set<std::int64_t> ranks;
+    for (const MeasuredCollective& point : table.points) ranks.insert(point.ranks);
+    text += str("; ", name_of(table.op), " of");
+    for (const std::int64_t each : ranks) text += str(each == *ranks.begin() ? " " : ", ", each);
+  }
+  return text;
+}
+
+std::shared_ptr<const CostSource> ProfileCosts::convex() const {
+  return std::make_shared<const ProfileCosts>(convex_below(profile_), ranks_, threads_, where_);
 }
 
 config::Cluster cluster_of(const config::Profile& profile, std::int64_t ranks,

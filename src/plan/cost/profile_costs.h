@@ -32,6 +32,12 @@ class ProfileCosts final : public CostSource {
     return profile_.cores == 0 ? 1 : std::numeric_limits<double>::infinity();
   }
 
+  [[nodiscard]] bool has_layer(const std::string& module, const config::LayerShape& shape,
+                               std::int64_t tp) const override;
+  [[nodiscard]] bool has_collective(config::CollectiveOp op, std::int64_t ranks) const override;
+  [[nodiscard]] std::string degrees() const override;
+  [[nodiscard]] std::shared_ptr<const CostSource> convex() const override;
+
   /// Compute threads of each rank.
   [[nodiscard]] std::int64_t threads() const { return threads_; }
 
@@ -39,6 +45,9 @@ class ProfileCosts final : public CostSource {
   /// Whether so many ranks at work are nearer to those that a plan keeps at work: no more than the
   /// cores carry; rather fewer than more.
   [[nodiscard]] bool is_nearer(std::int64_t ranks, std::int64_t other) const;
+  [[nodiscard]] const config::ProfileTable* find_table(const std::string& module,
+                                                       const std::string& layer,
+                                                       std::int64_t tp) const;
   [[nodiscard]] const config::ProfileTable& table(const std::string& module,
                                                   const std::string& layer, std::int64_t tp) const;
   [[nodiscard]] const config::MeasuredStep& measured_step() const;

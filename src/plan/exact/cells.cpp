@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/error.h"
-#include "plan/cost/layer_cost.h"
 #include "plan/exact/list_candidates.h"
 
 namespace tributary::plan {
@@ -55,7 +55,8 @@ class CellListing {
       : problem_(problem),
         tables_(tables),
         encoders_(encoders_of(problem).size()),
-        equal_samples_(has_equal_samples(problem)) {
+        equal_samples_(has_equal_samples(problem)),
+        step_(static_cast<double>(problem.costs()->step().count)) {
     list_.least_bytes = std::numeric_limits<double>::max();
     for (const PipelineOrder order : problem.space.schedules)
       fills_as_1f1b_ =
@@ -82,9 +83,14 @@ class CellListing {
   [[nodiscard]] double work_apart(std::uint64_t apart) const {
     double work = 0;
     for (std::size_t encoder = 0; encoder < encoders_; ++encoder)
-      if ((apart >> encoder & 1) != 0)
-        work += tables_.work({.encoder = encoder, .apart = apart}, 1).compute;
+      if ((apart >> encoder & 1) != 0) work += least_work({.encoder = encoder, .apart = apart});
     return work;
+  }
+  [[nodiscard]] double least_work(const ChainForm& form) const {
+    double least = tables_.work(form, 1).compute;
+    for (std::int64_t parts = 2; problem_.measured && parts <= problem_.global_samples(); ++parts)
+      least = std::min(least, static_cast<double>(parts) * tables_.work(form, parts).compute);
+    return least;
   }
 
   /// What all cells of a form ask of the tables.
@@ -92,23 +98,28 @@ class CellListing {
     explicit FormCosts(ChainTables& tables, const ChainForm& form, const ChainForm& least)
         : state(tables.state(form)),
           compute(tables.profile(form).compute),
+          in_line(tables.profile(form).exposed),
           kept(tables.profile(least).kept),
           exposed(tables.least_exposed(form)),
           path(tables.largest_samples(form).path),
           largest_kept(tables.largest_samples(least).kept) {}
     ChainState state;
     std::vector<double> compute;  // [grid]
+    std::vector<double> in_line;  // [grid] communication
     std::vector<double> kept;     // [grid] with all recomputed
-    double exposed;
-    double path;          // [ns] of the largest sample
-    double largest_kept;  // [bytes] of it
+    double exposed;               // of the whole batch in one pass
+    double path;                  // [ns] of the largest sample
+    double largest_kept;          // [bytes] of it
   };
 
   void list_form(const ChainForm& form, std::uint64_t apart, double beside) {
     ChainForm least = form;
     for (const RecomputePlan level : problem_.space.recompute)
       least.recompute = std::max(least.recompute, level);
-    const FormCosts costs(tables_, form, least);
+    const bool has_costs =
+        note_missing(form, {.cp = form.cp, .ulysses = form.ulysses, .tp = form.tp});
+    std::optional<FormCosts> costs;
+    if (has_costs) costs.emplace(tables_, form, least);
     const std::int64_t left = apart == 0 ? 0 : 1;  // a device for encoders at least
     const std::int64_t most_pp = std::min(problem_.space.most_stages, tables_.units(encoders_));
     for (std::int64_t dp = 1; form.ranks() * dp <= problem_.devices - left; ++dp) {
@@ -117,16 +128,29 @@ class CellListing {
       for (std::int64_t pp = 1; pp <= most_pp && form.ranks() * pp * dp <= problem_.devices - left;
            ++pp) {
         const std::int64_t devices = form.ranks() * pp * dp;
+        if (problem_.measured && left == 0 && devices != problem_.devices) continue;
         const double least_beside =
             apart == 0 ? 0 : beside / static_cast<double>(problem_.devices - devices);
-        for (const std::int64_t microbatches : microbatch_numbers(problem_, pp, dp))
-          add_cell(form, costs,
-                   {.pp = static_cast<std::int32_t>(pp),
-                    .dp = static_cast<std::int32_t>(dp),
-                    .microbatches = static_cast<std::int32_t>(microbatches)},
-                   least_beside);
+        const std::vector<std::int64_t> numbers = microbatch_numbers(problem_, pp, dp);
+        Cell cell{.pp = static_cast<std::int32_t>(pp), .dp = static_cast<std::int32_t>(dp)};
+        if (!has_costs || meshes_of(problem_, form, cell, &list_.left_out).empty()) {
+          list_.left_out.cells += std::ssize(numbers);
+          continue;
+        }
+        for (const std::int64_t microbatches : numbers) {
+          cell.microbatches = static_cast<std::int32_t>(microbatches);
+          add_cell(form, *costs, cell, least_beside);
+        }
       }
     }
+  }
+
+  /// Whether a mesh of the backbone has costs; what lacks is noted.
+  bool note_missing(const ChainForm& form, const config::MeshShape& mesh) {
+    const std::string missing =
+        missing_degree(problem_, *problem_.model.find("backbone"), mesh, form.apart);
+    if (!missing.empty()) list_.left_out.degrees.insert(missing);
+    return missing.empty();
   }
 
   void add_cell(const ChainForm& form, const FormCosts& costs, Cell cell, double beside) {
@@ -134,10 +158,19 @@ class CellListing {
     const std::size_t point = tables_.point_below(parts);
     const double scale = tables_.grid(point) / static_cast<double>(parts);
     if (!fits(form, costs, cell, std::max(scale * costs.kept[point], costs.largest_kept))) return;
-    // All of the batch, at the shape of the grid: fewer and larger microbatches cost no more.
-    const double each = scale * costs.compute[point] + costs.exposed / static_cast<double>(parts);
+    // All of the batch, at the shape of the grid: fewer and larger microbatches cost no more. Of
+    // what was measured that is not so: there the grid has all numbers.
+    const double compute = scale * costs.compute[point];
+    const double each =
+        compute + costs.state.each_stage * cell.pp +
+        (problem_.measured ? costs.in_line[point] : costs.exposed / static_cast<double>(parts));
+    // All threads together have no more than the cores.
+    const std::int64_t ranks = form.ranks() * cell.pp * cell.dp;
+    const double on_cores =
+        compute * cell.microbatches / cell.pp * problem_.threads_per_core(ranks);
     cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
-    cell.bound = std::max({chain_bound(costs, cell, each), costs.path, beside}) * kRounding;
+    cell.bound =
+        std::max({chain_bound(form, costs, cell, each), on_cores, costs.path, beside}) * kRounding;
     cell.rank = cell.bound + 0.25 * each * (1 - 1 / static_cast<double>(cell.pp));
     list_.cells.push_back(cell);
   }
@@ -147,9 +180,10 @@ class CellListing {
                           double kept) {
     const auto shards = static_cast<double>(problem_.space.shards ? cell.dp : 1);
     const double bytes =
+        costs.state.process +
         ((costs.state.parameters + costs.state.optimizer + costs.state.gradients) / shards +
          kept * 0.999) /
-        static_cast<double>(cell.pp);
+            static_cast<double>(cell.pp);
     if (bytes <= static_cast<double>(problem_.memory().count)) return true;
     if (bytes < list_.least_bytes) {
       list_.least_bytes = bytes;
@@ -159,22 +193,22 @@ class CellListing {
     return false;
   }
 
-  [[nodiscard]] double chain_bound(const FormCosts& costs, const Cell& cell, double each) const {
+  [[nodiscard]] double chain_bound(const ChainForm& form, const FormCosts& costs, const Cell& cell,
+                                   double each) const {
     const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
     double passes = each * cell.microbatches / cell.pp;
     if (equal_samples_ && fills_as_1f1b_ && problem_.global_samples() % parts == 0)
       passes = pipeline_time(each, 1, cell.pp, cell.microbatches);
-    const double optimizer = static_cast<double>(
-        optimizer_time(problem_.cluster.device,
-                       costs.state.gradients / 2 / (double(cell.dp) * double(cell.pp)))
-            .count);
-    return passes + optimizer;
+    // Every rank updates at least its part, were all sharded.
+    const double shards = static_cast<double>(form.cp * form.ulysses) * cell.dp * cell.pp;
+    return passes + costs.state.update / shards + step_;
   }
 
   const PlanningProblem& problem_;
   ChainTables& tables_;
   std::size_t encoders_;
   bool equal_samples_;
+  double step_;                // [ns] of each rank beside all else
   bool fills_as_1f1b_ = true;  // whatever order the space allows
   CellList list_;
 };
@@ -212,8 +246,34 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
   return forms;
 }
 
-CellList list_cells(const PlanningProblem& problem, ChainTables& tables) {
-  return CellListing(problem, tables).run();
+std::vector<config::MeshShape> meshes_of(const PlanningProblem& problem, const ChainForm& form,
+                                         const Cell& cell, LeftOut* left_out) {
+  const config::ModuleNode& backbone = *problem.model.find("backbone");
+  config::MeshShape mesh{
+      .pp = cell.pp, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
+  std::vector<config::MeshShape> meshes;
+  const std::int64_t dp = cell.dp;
+  const auto add = [&](std::int64_t shard) {
+    if ((shard * form.cp * form.ulysses) % form.ep != 0) return;
+    mesh.dp_shard = shard;
+    mesh.dp_replicate = dp / shard;
+    const std::string missing = missing_degree(problem, backbone, mesh, form.apart);
+    if (missing.empty())
+      meshes.push_back(mesh);
+    else if (left_out != nullptr)
+      left_out->degrees.insert(missing);
+  };
+  if (problem.space.replicates || dp == 1) add(1);
+  if (!problem.space.shards || dp == 1) return meshes;
+  std::int64_t in_node = problem.cluster.devices_per_node() / form.ranks();
+  while (in_node > 1 && dp % in_node != 0) --in_node;
+  if (in_node > 1 && in_node < dp && problem.space.replicates) add(in_node);
+  add(dp);
+  return meshes;
+}
+
+CellList list_cells(const PlanningProblem& problem, ChainTables& least) {
+  return CellListing(problem, least).run();
 }
 
 }  // namespace tributary::plan

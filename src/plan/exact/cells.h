@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/exact/chain_tables.h"
+#include "plan/exact/measured_degrees.h"
 
 namespace tributary::plan {
 
@@ -24,10 +25,18 @@ struct CellList {
   std::vector<Cell> cells = {};       // whose memory may suffice; by rank, then as listed
   double least_bytes = 0;             // that the best cell needs of a device, where none fits
   std::string fullest = {};           // that cell
+  LeftOut left_out = {};
 };
 
-/// All cells of the space, each with a bound on the mean step of its plans.
-[[nodiscard]] CellList list_cells(const PlanningProblem& problem, ChainTables& tables);
+/// All cells of the space, each with a bound on the mean step of its plans; `least` are tables of
+/// costs that are convex in the size of a pass and nowhere above the problem's.
+[[nodiscard]] CellList list_cells(const PlanningProblem& problem, ChainTables& least);
+
+/// Whole copies, all shards, and shards inside a node with copies between nodes: those of the space
+/// that the problem has costs of.
+[[nodiscard]] std::vector<config::MeshShape> meshes_of(const PlanningProblem& problem,
+                                                       const ChainForm& form, const Cell& cell,
+                                                       LeftOut* left_out = nullptr);
 
 /// The ways to cut a module's layers: tp, cp, ulysses, ep.
 [[nodiscard]] std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t encoder,

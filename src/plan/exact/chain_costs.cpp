@@ -33,8 +33,8 @@ std::vector<std::pair<int, bool>> runs_of_blocks(const ModuleNode& node) {
 
 }  // namespace
 
-ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
-                       std::size_t chain) {
+ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice, std::size_t chain,
+                       bool is_cut) {
   PlanChoice apart = choice;
   std::vector<const ModuleNode*> nodes;
   const std::vector<const ModuleNode*> encoders = encoders_of(problem);
@@ -59,9 +59,11 @@ ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   while (pipeline.modules[module_].name != nodes[chain]->name) ++module_;
   LayerExecution execution = problem.execution;
-  execution.apart = true;
-  costs_ =
-      std::make_unique<LayerStageCosts>(plan, problem.model, problem.cluster, pipeline, execution);
+  execution.apart = is_cut;
+  const std::shared_ptr<const CostSource> source = problem.costs();
+  each_stage_ = source->microbatch(/*has_loss=*/false);
+  costs_ = std::make_unique<LayerStageCosts>(plan, problem.model, problem.cluster, source, pipeline,
+                                             execution);
 
   const ModuleNode& node = *nodes[chain];
   const bool has_ends = node.name == "backbone";
@@ -84,7 +86,9 @@ ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
 }
 
 StageCost ChainCosts::cost(std::size_t unit_class, const MicrobatchShape& shape) const {
-  return costs_->cost(module_, static_cast<int>(first_of_[unit_class]), shape);
+  StageCost cost = costs_->cost(module_, static_cast<int>(first_of_[unit_class]), shape);
+  cost.forward -= each_stage_;
+  return cost;
 }
 
 std::vector<std::int64_t> ChainCosts::count(std::int64_t first, std::int64_t end) const {
@@ -93,9 +97,10 @@ std::vector<std::int64_t> ChainCosts::count(std::int64_t first, std::int64_t end
   return counts;
 }
 
-StageCost cost_of_stage(std::span<const StageCost> class_costs,
+StageCost cost_of_stage(const ChainCosts& chain, std::span<const StageCost> class_costs,
                         std::span<const std::int64_t> counts, int last_class) {
   StageCost sum;
+  sum.forward = chain.each_stage();
   for (std::size_t i = 0; i < class_costs.size(); ++i) {
     if (counts[i] == 0) continue;
     const StageCost& each = class_costs[i];

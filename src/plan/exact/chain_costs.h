@@ -15,8 +15,10 @@ namespace tributary::plan {
 class ChainCosts {
  public:
   /// `choice` says which encoders are inline; of its meshes the chain's own counts, with pp left
-  /// out. `chain` is the index of a separate encoder, or of the backbone behind them all.
-  ChainCosts(const PlanningProblem& problem, const PlanChoice& choice, std::size_t chain);
+  /// out. `chain` is the index of a separate encoder, or of the backbone behind them all. Where the
+  /// model is cut into stages, shards are gathered and reduced once a step.
+  ChainCosts(const PlanningProblem& problem, const PlanChoice& choice, std::size_t chain,
+             bool is_cut);
 
   [[nodiscard]] std::int64_t units() const { return std::ssize(class_of_); }
   [[nodiscard]] std::size_t classes() const { return first_of_.size(); }
@@ -25,19 +27,24 @@ class ChainCosts {
   [[nodiscard]] const StageState& state(std::size_t unit_class) const {
     return states_[unit_class];
   }
+  /// Host time of a microbatch on each stage, whatever its units; not in their costs.
+  [[nodiscard]] Nanoseconds each_stage() const { return each_stage_; }
   /// Units of each class in [first, end).
   [[nodiscard]] std::vector<std::int64_t> count(std::int64_t first, std::int64_t end) const;
 
  private:
   std::unique_ptr<LayerStageCosts> costs_;
-  int module_ = 0;                      // of the pipeline
+  int module_ = 0;  // of the pipeline
+  Nanoseconds each_stage_;
   std::vector<int> class_of_;           // [units]
   std::vector<std::int64_t> first_of_;  // [classes] the unit that stands for it
   std::vector<StageState> states_;      // [classes]
 };
 
-/// What a stage costs whose units are `counts` of the classes, the last of them `last_class`.
-[[nodiscard]] StageCost cost_of_stage(std::span<const StageCost> class_costs,
+/// What a stage of a chain costs whose units are `counts` of the classes, the last of them
+/// `last_class`.
+[[nodiscard]] StageCost cost_of_stage(const ChainCosts& chain,
+                                      std::span<const StageCost> class_costs,
                                       std::span<const std::int64_t> counts, int last_class);
 
 }  // namespace tributary::plan

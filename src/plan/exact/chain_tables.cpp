@@ -8,10 +8,10 @@
 namespace tributary::plan {
 namespace {
 
-/// All numbers up to 8, then in steps of a sixteenth.
-std::vector<std::int64_t> grid_up_to(std::int64_t most) {
+/// All numbers up to 8, then in steps of a sixteenth; all where larger microbatches may cost more.
+std::vector<std::int64_t> grid_up_to(std::int64_t most, bool all) {
   std::vector<std::int64_t> grid;
-  for (std::int64_t next = 1; next <= most; next += std::max<std::int64_t>(1, next / 16))
+  for (std::int64_t next = 1; next <= most; next += all ? 1 : std::max<std::int64_t>(1, next / 16))
     grid.push_back(next);
   return grid;
 }
@@ -49,7 +49,9 @@ PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form) {
 }
 
 ChainTables::ChainTables(const PlanningProblem& problem)
-    : problem_(problem), batch_(mean_batch(problem)), grid_(grid_up_to(problem.global_samples())) {
+    : problem_(problem),
+      batch_(mean_batch(problem)),
+      grid_(grid_up_to(problem.global_samples(), problem.measured != nullptr)) {
   point_below_.resize(static_cast<std::size_t>(problem.global_samples()) + 1);
   for (std::size_t microbatches = 1, point = 0; microbatches < point_below_.size();
        ++microbatches) {
@@ -78,9 +80,11 @@ ChainTables::Table& ChainTables::table_of(const ChainForm& form) {
   std::size_t chain = 0;
   for (std::size_t i = 0; i < form.encoder && i + 1 < units_.size(); ++i)
     chain += form.apart >> i & 1;
-  table.costs = std::make_unique<ChainCosts>(problem_, choice_of(problem_, form), chain);
+  table.costs =
+      std::make_unique<ChainCosts>(problem_, choice_of(problem_, form), chain, /*is_cut=*/true);
   table.points.resize(grid_.size());
   const ChainCosts& costs = *table.costs;
+  table.state.each_stage = static_cast<double>(costs.each_stage().count);
   for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
     const StageState& state = costs.state(costs.class_of(unit));
     table.state.parameters += static_cast<double>(state.parameters.count);
@@ -88,6 +92,8 @@ ChainTables::Table& ChainTables::table_of(const ChainForm& form) {
     table.state.optimizer += static_cast<double>(state.optimizer.count);
     const auto all =
         static_cast<double>((state.parameters + state.gradients + state.optimizer).count);
+    table.state.update += static_cast<double>(state.optimizer_step.count);
+    table.state.process = static_cast<double>(state.process.count);
     if (unit == 0) table.state.first = all;
     if (unit + 1 == costs.units()) table.state.last = all;
     if (unit > 0 && unit + 1 < costs.units())
@@ -165,6 +171,7 @@ ChainTables::Profile ChainTables::profile(const ChainForm& form) {
   for (std::size_t point = 0; point < grid_.size(); ++point) {
     const ChainWork& work = point_of(table, point).work;
     profile.compute.push_back(work.compute);
+    profile.exposed.push_back(std::max(0.0, work.total() - work.compute));
     profile.kept.push_back(work.kept);
   }
   return profile;

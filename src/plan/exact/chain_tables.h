@@ -53,6 +53,9 @@ struct ChainState {
   double block_parameters = 0;  // of the largest unit but the ends
   double first = 0;             // [bytes] all of the first unit
   double last = 0;
+  double update = 0;      // [ns] of the optimizer, on one rank
+  double each_stage = 0;  // [ns] of each microbatch on each stage, not in its work
+  double process = 0;     // [bytes] of a rank beside tensors
 };
 
 /// Costs of forms at mean microbatches, on a grid of the number of microbatches: a batch dealt over
@@ -66,6 +69,7 @@ class ChainTables {
   /// The same at every point of the grid, for many questions.
   struct Profile {
     std::vector<double> compute;  // [grid] ns of one microbatch
+    std::vector<double> exposed;  // [grid] ns beside it
     std::vector<double> kept;     // [grid] bytes
   };
   [[nodiscard]] Profile profile(const ChainForm& form);

@@ -1,10 +1,12 @@
 #include "plan/exact/encoder_choices.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <tuple>
 
 #include "plan/exact/cells.h"
+#include "plan/exact/measured_degrees.h"
 
 namespace tributary::plan {
 namespace {
@@ -16,6 +18,11 @@ bool is_apart(std::uint64_t apart, std::size_t encoder) { return (apart >> encod
 void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
                                  std::int64_t microbatches, std::int64_t most_stages,
                                  Front& front) {
+  const config::ModuleNode& node = *encoders_of(problem_)[encoder];
+  const auto has_costs = [&](const config::MeshShape& mesh) {
+    return missing_degree(problem_, node, mesh, form.apart).empty();
+  };
+  if (!has_costs({.tp = form.tp})) return;
   const std::int64_t most_replicas = problem_.global_samples() / microbatches;
   const std::int64_t stages =
       std::min({most_stages, tables_.units(encoder), problem_.space.most_stages});
@@ -24,13 +31,15 @@ void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
          ++dp) {
       ChainChoice own{.mesh = {.pp = pp, .tp = form.tp}, .recompute = form.recompute};
       (problem_.space.replicates ? own.mesh.dp_replicate : own.mesh.dp_shard) = dp;
-      const StepEstimate estimate = estimator_.encoder(form, own, microbatches, 1);
-      if (!estimate.fits() && problem_.space.shards) {
+      bool fits = has_costs(own.mesh);
+      StepEstimate estimate;
+      if (fits) estimate = estimator_.encoder(form, own, microbatches, 1);
+      if ((!fits || !estimate.fits()) && problem_.space.shards) {
         std::swap(own.mesh.dp_replicate, own.mesh.dp_shard);
-        if (!estimator_.encoder(form, own, microbatches, 1).may_fit()) continue;
-      } else if (!estimate.may_fit()) {
-        continue;
+        fits = has_costs(own.mesh);
+        if (fits) estimate = estimator_.encoder(form, own, microbatches, 1);
       }
+      if (!fits || !estimate.may_fit()) continue;
       front.push_back(
           {.form = form, .choice = own, .lane = estimate.lane, .devices = own.devices()});
     }
@@ -55,6 +64,9 @@ const EncoderChoices::Front& EncoderChoices::front_of(std::size_t encoder, std::
   });
   double least = std::numeric_limits<double>::infinity();
   for (const Entry& entry : all) {
+    // Where all devices have to be used, more of them may have to be slower.
+    if (problem_.measured && !front.empty() && front.back().devices < entry.devices)
+      least = std::numeric_limits<double>::infinity();
     if (entry.lane >= least) continue;
     least = entry.lane;
     front.push_back(entry);
@@ -100,9 +112,40 @@ std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanC
     }
     pace = high;
   }
-  const std::vector<const Entry*> chosen = at_pace(pace).second;
+  return set_of(at_pace(pace).second, choice, backbone);
+}
+
+std::optional<EncoderSet> EncoderChoices::match_all(std::uint64_t apart, const PlanChoice& choice,
+                                                    const StepEstimate& backbone,
+                                                    std::int64_t most_stages) {
+  std::vector<const Entry*> chosen(choice.encoders.size(), nullptr);
+  std::vector<const Entry*> best;
+  double least = std::numeric_limits<double>::infinity();
+  const std::function<void(std::size_t, std::int64_t, double)> fill =
+      [&](std::size_t i, std::int64_t left, double pace) {
+        if (pace >= least || left < 0) return;
+        if (i == chosen.size()) {
+          if (left > 0) return;
+          least = pace;
+          best = chosen;
+          return;
+        }
+        if (!is_apart(apart, i)) return fill(i + 1, left, pace);
+        for (const Entry& entry : front_of(i, apart, choice.microbatches, most_stages)) {
+          chosen[i] = &entry;
+          fill(i + 1, left - entry.devices, std::max(pace, entry.lane));
+        }
+      };
+  fill(0, problem_.devices - choice.backbone.devices(), 0);
+  if (best.empty()) return std::nullopt;
+  return set_of(best, choice, backbone);
+}
+
+std::optional<EncoderSet> EncoderChoices::set_of(const std::vector<const Entry*>& chosen,
+                                                 const PlanChoice& choice,
+                                                 const StepEstimate& backbone) {
   EncoderSet set{.encoders = choice.encoders, .estimate = backbone};
-  for (std::size_t i = 0; i < encoders; ++i) {
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
     if (chosen[i] == nullptr) continue;
     set.encoders[i] = chosen[i]->choice;
     set.estimate = combined(set.estimate, estimator_.encoder(chosen[i]->form, chosen[i]->choice,
@@ -133,6 +176,8 @@ std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
     if (std::none_of(forms.begin(), forms.end(),
                      [&](const ChainForm& each) { return each.tp == form.tp; }))
       return std::nullopt;
+    if (!missing_degree(problem_, *encoders_of(problem_)[i], own.mesh, apart).empty())
+      return std::nullopt;
     set.encoders[i] = own;
     set.estimate =
         combined(set.estimate, estimator_.encoder(form, own, choice.microbatches, backbone.stages));
@@ -151,6 +196,10 @@ std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoi
   if (problem_.space.runnable) {
     for (std::int64_t stages = 1; stages <= 4; ++stages)
       add(same_degrees(apart, choice, backbone, stages));
+    return sets;
+  }
+  if (problem_.measured) {
+    add(match_all(apart, choice, backbone, 8));
     return sets;
   }
   add(match(apart, choice, backbone, 1));

@@ -46,6 +46,13 @@ class EncoderChoices {
   [[nodiscard]] std::optional<EncoderSet> match(std::uint64_t apart, const PlanChoice& choice,
                                                 const StepEstimate& backbone,
                                                 std::int64_t most_stages);
+  /// Degrees that take all devices that the backbone leaves, with the fastest pace of all encoders.
+  [[nodiscard]] std::optional<EncoderSet> match_all(std::uint64_t apart, const PlanChoice& choice,
+                                                    const StepEstimate& backbone,
+                                                    std::int64_t most_stages);
+  [[nodiscard]] std::optional<EncoderSet> set_of(const std::vector<const Entry*>& chosen,
+                                                 const PlanChoice& choice,
+                                                 const StepEstimate& backbone);
   [[nodiscard]] std::optional<EncoderSet> same_degrees(std::uint64_t apart,
                                                        const PlanChoice& choice,
                                                        const StepEstimate& backbone,

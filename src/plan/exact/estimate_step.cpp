@@ -12,12 +12,12 @@ namespace {
 using config::CollectiveOp;
 using config::PipelineOrder;
 
-double collective(const PlanningProblem& problem, CollectiveOp op, std::int64_t ranks,
-                  std::int64_t stride, double bytes) {
-  if (ranks <= 1 || bytes <= 0) return 0;
+/// A message between stages, over the links that these ranks are apart.
+double hop_time(const PlanningProblem& problem, std::int64_t stride, double bytes) {
+  if (bytes <= 0) return 0;
   return static_cast<double>(
-      collective_cost(problem.cluster, op,
-                      group_of(ranks, stride, problem.cluster.devices_per_node()),
+      collective_cost(problem.cluster, CollectiveOp::kSend,
+                      group_of(2, stride, problem.cluster.devices_per_node()),
                       {static_cast<std::int64_t>(bytes)})
           .time.count);
 }
@@ -39,6 +39,10 @@ double fill_share(PipelineOrder order, std::int64_t chunks, const ChainWork& wor
   }
 }
 
+double gradient_bytes(const PlanningProblem& problem, const CostSource& costs) {
+  return problem.execution.reduce_dtype == config::ReduceDtype::kFloat32 ? 4 : costs.value_bytes();
+}
+
 /// Microbatches whose activations the first stage keeps, in those of whole stages.
 double in_flight(const PlanChoice& choice) {
   const schedule::OrderTraits& traits = schedule::traits_of(choice.schedule);
@@ -50,25 +54,54 @@ double in_flight(const PlanChoice& choice) {
 
 }  // namespace
 
-double StepEstimator::gather_exposed(const ChainForm& form, const config::MeshShape& mesh,
-                                     const ChainWork& work, bool is_cut) const {
-  if (mesh.dp_shard == 1 || is_cut) return 0;
-  const double gather = collective(problem_, CollectiveOp::kAllGather, mesh.dp_shard, form.ranks(),
-                                   tables_.state(form).block_parameters);
-  const double forward = work.scale * work.block_forward;
-  const double backward = work.scale * work.block_backward;
-  return std::max(0.0, gather - forward) + std::max(0.0, gather - 0.5 * backward);
+double StepEstimator::collective(CollectiveOp op, std::int64_t ranks, std::int64_t stride,
+                                 double bytes) const {
+  if (ranks <= 1 || bytes <= 0) return 0;
+  return static_cast<double>(
+      costs_
+          ->collective(op, group_of(ranks, stride, problem_.cluster.devices_per_node()),
+                       {static_cast<std::int64_t>(bytes)})
+          .count);
 }
 
-double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& mesh) {
+double StepEstimator::exposed(double transfer, double compute) const {
+  const double slowed = transfer * (1 - 1 / std::max(1.0, costs_->overlap_slowdown()));
+  return std::max(transfer - compute, slowed);
+}
+
+double StepEstimator::shards_exposed(const ChainForm& form, const config::MeshShape& mesh,
+                                     const ChainWork& work, bool is_cut) const {
+  const std::int64_t ranks = mesh.dp_shard * mesh.cp * mesh.ulysses;
+  if (ranks == 1 || is_cut) return 0;
   const ChainState& state = tables_.state(form);
-  const double bytes = state.gradients / static_cast<double>(mesh.pp);
-  const auto shard = static_cast<double>(mesh.dp_shard);
-  return collective(problem_, CollectiveOp::kReduceScatter, mesh.dp_shard * mesh.cp * mesh.ulysses,
-                    mesh.tp, bytes) +
-         collective(problem_, CollectiveOp::kAllReduce, mesh.dp_replicate,
-                    form.ranks() * mesh.dp_shard, bytes / shard) +
-         static_cast<double>(optimizer_time(problem_.cluster.device, bytes / 2 / shard).count);
+  const double wider = gradient_bytes(problem_, *costs_) / costs_->value_bytes();
+  const auto gather = [&](double bytes) {
+    return collective(CollectiveOp::kAllGather, ranks, mesh.tp, bytes);
+  };
+  const auto reduce = [&](double bytes) {
+    return collective(CollectiveOp::kReduceScatter, ranks, mesh.tp, wider * bytes);
+  };
+  const auto blocks = static_cast<double>(tables_.units(form.encoder) - 2);
+  const double block = state.block_parameters;
+  const double ends = std::max(0.0, state.parameters - blocks * block) / 2;
+  // Nothing hides the gathers of the ends: before the first layer, and before the loss.
+  return blocks * (exposed(gather(block), work.scale * work.block_forward) +
+                   exposed(gather(block) + reduce(block), work.scale * work.block_backward)) +
+         2 * gather(ends) + 2 * reduce(ends);
+}
+
+double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& mesh, bool is_cut) {
+  const ChainState& state = tables_.state(form);
+  const std::int64_t shards = mesh.dp_shard * mesh.cp * mesh.ulysses;
+  const double bytes = state.parameters * gradient_bytes(problem_, *costs_) /
+                       costs_->value_bytes() / static_cast<double>(mesh.pp);
+  // Where each microbatch reduces, the last one of the first unit is left.
+  const double left = is_cut ? bytes : std::min(bytes, state.block_parameters);
+  return collective(CollectiveOp::kReduceScatter, shards, mesh.tp, left) +
+         collective(CollectiveOp::kAllReduce, mesh.dp_replicate, form.ranks() * mesh.dp_shard,
+                    bytes / static_cast<double>(shards)) +
+         state.update / static_cast<double>(mesh.pp * shards) +
+         static_cast<double>(costs_->step().count);
 }
 
 double StepEstimator::memory_share(const ChainForm& form, const config::MeshShape& mesh,
@@ -99,11 +132,14 @@ double StepEstimator::memory_share(const ChainForm& form, const config::MeshShap
   };
   const auto most = static_cast<double>(problem_.memory().count);
   if (mesh.pp == 1)
-    return (part * all + gathered + (depth.first + extra) * work.scale * work.kept) / most;
-  return std::max(
+    return (state.process + part * all + gathered +
+            (depth.first + extra) * work.scale * work.kept) /
+           most;
+  return state.process / most +
+         std::max(
              bytes(work.first_time, state.first, work.first_kept, depth.first),
              bytes(work.last_time, state.last, work.last_kept, static_cast<double>(depth.chunks))) /
-         most;
+             most;
 }
 
 StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& choice) {
@@ -112,9 +148,7 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
   own.recompute = choice.backbone.recompute;
   const ChainWork work = tables_.work(own, mesh.dp_replicate * mesh.dp_shard * choice.microbatches);
   StepEstimate estimate{.rounds = static_cast<double>(choice.microbatches), .stages = mesh.pp};
-  const bool is_cut = mesh.pp > 1 || std::ranges::any_of(choice.encoders, [](const auto& each) {
-                        return each.has_value();
-                      });
+  const bool is_cut = form.apart != 0 || choice.is_cut();
   estimate.memory_share = memory_share(
       own, mesh, work,
       {.first = in_flight(choice),
@@ -124,23 +158,24 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
        .is_cut = is_cut});
   if (!estimate.may_fit()) return estimate;
   const std::int64_t virtual_stages = mesh.pp * choice.chunks;
-  const auto blocks = static_cast<double>(tables_.units(form.encoder) - 2);
-  const double gathers = gather_exposed(own, mesh, work, is_cut) * blocks;
+  const double gathers = shards_exposed(own, mesh, work, is_cut) +
+                         tables_.state(own).each_stage * static_cast<double>(virtual_stages);
   const double slowest = work.scale * tables_.slowest_stage(own, work, virtual_stages) +
                          gathers / static_cast<double>(virtual_stages);
   const double whole = work.scale * work.total() + gathers;
   // A rank with several chunks evens out what single virtual stages cannot.
   estimate.lane =
-      std::max(whole / static_cast<double>(mesh.pp),
-               choice.chunks == 1 ? slowest : slowest * (static_cast<double>(choice.chunks) - 0.5));
-  const double hops =
-      static_cast<double>(mesh.pp - 1) *
-      collective(problem_, CollectiveOp::kSend, 2, form.ranks() * mesh.dp_replicate * mesh.dp_shard,
-                 work.scale * work.boundary);
+      std::max(
+          whole / static_cast<double>(mesh.pp),
+          choice.chunks == 1 ? slowest : slowest * (static_cast<double>(choice.chunks) - 0.5)) *
+      problem_.threads_per_core(problem_.measured ? problem_.devices : choice.devices());
+  const double hops = static_cast<double>(mesh.pp - 1) *
+                      hop_time(problem_, form.ranks() * mesh.dp_replicate * mesh.dp_shard,
+                               work.scale * work.boundary);
   estimate.fill =
       std::max(0.0, whole - estimate.lane) * fill_share(choice.schedule, choice.chunks, work) +
       2 * hops;
-  estimate.tail = tail_of(own, mesh);
+  estimate.tail = tail_of(own, mesh, is_cut);
   return estimate;
 }
 
@@ -157,12 +192,10 @@ StepEstimate StepEstimator::encoder(const ChainForm& form, const ChainChoice& ow
                                static_cast<double>(own.replicas() * microbatches),
                     .chunks = static_cast<std::int64_t>(depth),
                     .is_cut = true});
-  const auto blocks = static_cast<double>(tables_.units(form.encoder));
-  const double gathers = gather_exposed(form, mesh, work, /*is_cut=*/true) * blocks;
-  estimate.lane = work.scale * tables_.slowest_stage(form, work, mesh.pp) +
-                  gathers / static_cast<double>(mesh.pp);
-  estimate.fill = work.scale * work.total() + gathers;
-  estimate.tail = tail_of(form, mesh);
+  const double each_stage = tables_.state(form).each_stage;
+  estimate.lane = work.scale * tables_.slowest_stage(form, work, mesh.pp) + each_stage;
+  estimate.fill = work.scale * work.total() + each_stage * static_cast<double>(mesh.pp);
+  estimate.tail = tail_of(form, mesh, /*is_cut=*/true);
   return estimate;
 }
 

@@ -32,7 +32,7 @@ struct StepEstimate {
 class StepEstimator {
  public:
   StepEstimator(const PlanningProblem& problem, ChainTables& tables)
-      : problem_(problem), tables_(tables) {}
+      : problem_(problem), tables_(tables), costs_(problem.costs()) {}
 
   /// The backbone with what is inline, without encoders on ranks of their own.
   [[nodiscard]] StepEstimate backbone(const ChainForm& form, const PlanChoice& choice);
@@ -42,11 +42,14 @@ class StepEstimator {
                                      std::int64_t microbatches, std::int64_t stages_behind);
 
  private:
-  /// Parameters that are gathered and not hidden, each block once a pass.
-  /// Of one block and microbatch. `is_cut`: shards are gathered once a step, and stay whole.
-  [[nodiscard]] double gather_exposed(const ChainForm& form, const config::MeshShape& mesh,
+  [[nodiscard]] double collective(config::CollectiveOp op, std::int64_t ranks, std::int64_t stride,
+                                  double bytes) const;
+  [[nodiscard]] double exposed(double transfer, double compute) const;
+  /// Gathers and reductions of shards in one microbatch that nothing hides; of a model on several
+  /// stages there are none: shards are gathered once a step, and stay whole.
+  [[nodiscard]] double shards_exposed(const ChainForm& form, const config::MeshShape& mesh,
                                       const ChainWork& work, bool is_cut) const;
-  [[nodiscard]] double tail_of(const ChainForm& form, const config::MeshShape& mesh);
+  [[nodiscard]] double tail_of(const ChainForm& form, const config::MeshShape& mesh, bool is_cut);
   struct Depth {
     double first = 1;    // microbatches that the first stage keeps
     double samples = 1;  // in a microbatch
@@ -60,6 +63,7 @@ class StepEstimator {
 
   const PlanningProblem& problem_;
   ChainTables& tables_;
+  std::shared_ptr<const CostSource> costs_;
 };
 
 /// The two put together.

@@ -94,8 +94,10 @@ class Explaining {
                      [](const auto& a, const auto& b) { return a.second > b.second; });
     add_use_of_time(simulation, explanation_);
     add_memory(problem_, simulation, explanation_);
-    try_links();
-    try_device();
+    if (!problem_.measured) {  // measured times do not say what other links or devices take
+      try_links();
+      try_device();
+    }
     try_samples();
     try_microbatch();
     try_memory();

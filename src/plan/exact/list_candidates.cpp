@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "core/error.h"
-#include "plan/cost/collective_cost.h"
 #include "plan/exact/cells.h"
 #include "plan/exact/encoder_choices.h"
 #include "plan/exact/estimate_step.h"
@@ -90,7 +89,7 @@ class CellExpansion {
     PlanChoice choice;
     choice.encoders.resize(encoders_);
     choice.microbatches = cell.microbatches;
-    for (const config::MeshShape& mesh : meshes_of(form, cell)) {
+    for (const config::MeshShape& mesh : meshes_of(problem_, form, cell)) {
       choice.backbone.mesh = mesh;
       for (const PipelineOrder order : problem_.space.schedules) {
         choice.schedule = order;
@@ -106,28 +105,6 @@ class CellExpansion {
   }
 
  private:
-  /// Whole copies, all shards, and shards inside a node with copies between nodes.
-  [[nodiscard]] std::vector<config::MeshShape> meshes_of(const ChainForm& form,
-                                                         const Cell& cell) const {
-    config::MeshShape mesh{
-        .pp = cell.pp, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
-    std::vector<config::MeshShape> meshes;
-    const std::int64_t dp = cell.dp;
-    const auto add = [&](std::int64_t shard) {
-      if ((shard * form.cp * form.ulysses) % form.ep != 0) return;
-      mesh.dp_shard = shard;
-      mesh.dp_replicate = dp / shard;
-      meshes.push_back(mesh);
-    };
-    if (problem_.space.replicates || dp == 1) add(1);
-    if (!problem_.space.shards || dp == 1) return meshes;
-    std::int64_t in_node = problem_.cluster.devices_per_node() / form.ranks();
-    while (in_node > 1 && dp % in_node != 0) --in_node;
-    if (in_node > 1 && in_node < dp && problem_.space.replicates) add(in_node);
-    add(dp);
-    return meshes;
-  }
-
   /// Numbers of chunks that an order can have here; none when it cannot run.
   [[nodiscard]] std::vector<std::int64_t> chunks_of(PipelineOrder order, const Cell& cell) const {
     const std::int64_t pp = cell.pp;
@@ -173,10 +150,16 @@ class CellExpansion {
     bool any = false;
     for (const EncoderSet& set : encoder_choices_.list(form.apart, choice, alone)) {
       for (std::size_t i = 0; i < encoders_; ++i) choice.encoders[i] = set.encoders[i];
-      if (is_aligned(problem_, choice)) any = offer(choice, set.estimate) || any;
+      if (is_aligned(problem_, choice) && uses_all(choice))
+        any = offer(choice, set.estimate) || any;
       for (std::optional<ChainChoice>& encoder : choice.encoders) encoder.reset();
     }
     return any;
+  }
+
+  /// Measured costs are those of as many ranks as there are.
+  [[nodiscard]] bool uses_all(const PlanChoice& choice) const {
+    return !problem_.measured || choice.devices() == problem_.devices;
   }
 
   bool offer(const PlanChoice& choice, const StepEstimate& estimate) {
@@ -197,8 +180,25 @@ class CellExpansion {
   PlanChoice leanest_;
 };
 
+/// Bounds by costs that are convex in the size of a pass.
+CellList list_least_cells(const PlanningProblem& problem, ChainTables& tables) {
+  const std::shared_ptr<const CostSource> convex = problem.costs()->convex();
+  if (!convex) return list_cells(problem, tables);
+  PlanningProblem least = problem;
+  least.measured = convex;
+  ChainTables least_tables(least);
+  return list_cells(least, least_tables);
+}
+
 std::string explain_shortage(const PlanningProblem& problem, const CellList& cells,
                              const CellExpansion& expansion) {
+  const bool none_fails_by_memory = cells.cells.empty() && cells.fullest.empty();
+  if (none_fails_by_memory && cells.left_out.cells > 0)
+    return str("measured degrees: all ", cells.left_out.cells, " cells on ", problem.devices,
+               " devices need what was not measured, as ", cells.left_out.text(),
+               "; the profile has ", problem.measured->degrees());
+  if (none_fails_by_memory && problem.measured)
+    return str("devices: no degrees of the space take all of ", problem.devices, " devices");
   if (cells.forms.empty())
     return str("devices: no degree of the space cuts the model on ", problem.devices, " devices");
   if (cells.cells.empty() && cells.least_bytes > static_cast<double>(problem.memory().count)) {
@@ -231,7 +231,7 @@ std::vector<std::int64_t> microbatch_numbers(const PlanningProblem& problem, std
 
 CandidateList list_candidates(const PlanningProblem& problem, ChainTables& tables,
                               const CandidateEffort& effort) {
-  const CellList cells = list_cells(problem, tables);
+  const CellList cells = list_least_cells(problem, tables);
   Kept sure(effort.keep, effort.within);
   Kept unsure((effort.keep + 3) / 4, effort.within);
   CellExpansion expansion(problem, tables, effort.caution, sure, unsure);
@@ -241,6 +241,7 @@ CandidateList list_candidates(const PlanningProblem& problem, ChainTables& table
   }
   CandidateList list;
   list.cells = std::ssize(cells.cells);
+  list.left_out = cells.left_out;
   list.estimates = sure.offered() + unsure.offered();
   if (!cells.cells.empty()) list.lower_bound = {static_cast<std::int64_t>(cells.least_bound)};
   list.candidates = unsure.take();

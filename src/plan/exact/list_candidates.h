@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "plan/exact/chain_tables.h"
+#include "plan/exact/measured_degrees.h"
 
 namespace tributary::plan {
 
@@ -24,6 +25,7 @@ struct CandidateList {
   Nanoseconds lower_bound = {};            // no plan of the space has a mean step below
   std::int64_t cells = 0;                  // degrees of the backbone with numbers of microbatches
   std::int64_t estimates = 0;
+  LeftOut left_out = {};
   std::string limit = {};  // why there is none
 };
 

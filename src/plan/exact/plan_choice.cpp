@@ -94,6 +94,11 @@ std::int64_t PlanChoice::devices() const {
   return devices;
 }
 
+bool PlanChoice::is_cut() const {
+  return backbone.mesh.pp > 1 || std::any_of(encoders.begin(), encoders.end(),
+                                             [](const auto& each) { return each.has_value(); });
+}
+
 std::int64_t units_of(const ModuleNode& node) {
   return blocks_of(node) + (node.name == "backbone" ? 2 : 0);
 }

@@ -27,6 +27,8 @@ struct PlanChoice {
   std::int64_t microbatches = 1;
 
   [[nodiscard]] std::int64_t devices() const;
+  /// Whether the model lies on more stages than one: an encoder on ranks of its own is one.
+  [[nodiscard]] bool is_cut() const;
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "plan/simulate/simulate.h"
+#include "plan/exact/simulate_on.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
@@ -19,6 +19,12 @@ std::int64_t rounded(double size, int bits) {
   if (size <= 0) return 0;
   const double step = std::exp2(std::max(0.0, std::floor(std::log2(size)) - bits));
   return std::llround(std::round(size / step) * step);
+}
+
+/// Ranks that have a core for each of their threads do not share any.
+config::Cluster without_cores(config::Cluster cluster) {
+  cluster.cores = 0;
+  return cluster;
 }
 
 /// What the passes of a microbatch keep.
@@ -35,10 +41,11 @@ struct JudgedPlan {
   JudgedPlan(const PlanningProblem& problem, const PlanChoice& chosen, config::Plan of)
       : plan(std::move(of)),
         whole(schedule::pipeline_of(plan)),
-        costs(plan, problem.model, problem.cluster, whole, problem.execution),
+        costs(costs_on(problem, plan)),
         folded(fold_replicas(whole, true)),
         program(lower_schedule(schedule::schedule_passes(folded.pipeline), {}), {}),
-        network(network_of(plan, problem.cluster, program, folded.folding, {.share_links = false})),
+        network(network_of(plan, without_cores(problem.cluster), program, folded.folding,
+                           {.share_links = false})),
         equal_replicas(has_equal_samples(problem) && deals_evenly(whole, problem.global_samples())),
         timer(
             program, network,
@@ -109,13 +116,15 @@ std::int64_t state_of_lane(const JudgedPlan& plan, int lane) {
   const schedule::Lane of = plan.program.map().at(lane);
   std::int64_t held = 0;
   std::int64_t gathered = 0;
+  std::int64_t process = 0;
   for (int chunk = 0; chunk < plan.program.pipeline().modules[of.module].chunks; ++chunk) {
     const StageState state =
         plan.costs.state(of.module, plan.program.map().virtual_stage(of.module, of.stage, chunk));
     held += (state.parameters + state.gradients + state.optimizer).count;
     gathered = std::max(gathered, state.gathered.count);
+    process = std::max(process, state.process.count);
   }
-  return held + gathered;
+  return held + gathered + process;
 }
 
 /// Buffers of messages between stages at both ends, the largest of any replica.
@@ -163,9 +172,13 @@ void load_fixed(JudgedPlan& plan) {
     };
     if (program.kind(action) == StepKind::kReduce)
       plan.load.fixed[action] = state(program.action(action).chunk).reduction;
-    if (program.kind(action) == StepKind::kOptimize)
-      for (int chunk = 0; chunk < program.pipeline().modules[of.module].chunks; ++chunk)
-        plan.load.fixed[action] += state(chunk).optimizer_step;
+    if (program.kind(action) != StepKind::kOptimize) continue;
+    Nanoseconds host;
+    for (int chunk = 0; chunk < program.pipeline().modules[of.module].chunks; ++chunk) {
+      plan.load.fixed[action] += state(chunk).optimizer_step;
+      host = std::max(host, state(chunk).host_step);
+    }
+    plan.load.fixed[action] += host;
   }
 }
 
@@ -194,11 +207,13 @@ PlanJudge::PricedChain& PlanJudge::chain_of(const PlanChoice& choice, std::size_
   // What is inline has the recompute of the backbone; encoders do not depend on it.
   ChainKey key{chain,
                apart,
+               choice.is_cut(),
                {mesh.dp_replicate, mesh.dp_shard, mesh.cp, mesh.ulysses, mesh.tp, mesh.ep,
                 static_cast<std::int64_t>(of->recompute)}};
   std::unique_ptr<PricedChain>& found = chains_[std::move(key)];
   if (!found)
-    found = std::make_unique<PricedChain>(PricedChain{ChainCosts(problem_, choice, chain), {}});
+    found = std::make_unique<PricedChain>(
+        PricedChain{ChainCosts(problem_, choice, chain, choice.is_cut()), {}});
   return *found;
 }
 
@@ -234,6 +249,8 @@ const std::vector<StageCost>& PlanJudge::price(PricedChain& chain, bool has_toke
 
 PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCut>& cuts,
                              std::size_t first_batch, std::size_t end_batch) {
+  if (problem_.shares_cores(choice.devices()))
+    return judge_by_events(to_plan(problem_, choice, cuts), first_batch, end_batch);
   JudgedPlan plan(problem_, choice, to_plan(problem_, choice, cuts));
   load_fixed(plan);
   const std::vector<const config::ModuleNode*> encoders = encoders_of(problem_);
@@ -246,6 +263,26 @@ PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCu
   }
   PlanVerdict verdict;
   for (std::size_t batch = first_batch; batch < end_batch; ++batch) run_batch(plan, batch, verdict);
+  return verdict;
+}
+
+PlanVerdict PlanJudge::judge_by_events(const config::Plan& plan, std::size_t first_batch,
+                                       std::size_t end_batch) {
+  PlanVerdict verdict;
+  if (first_batch == end_batch) return verdict;
+  const Simulation simulation = simulate_on(problem_, plan, first_batch, end_batch);
+  verdict.steps = simulation.steps;
+  const auto [lane, bytes] = fullest_lane(simulation);
+  verdict.peak = bytes;
+  verdict.fullest = module_of(simulation, lane);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  for (std::size_t batch = first_batch; batch < end_batch; ++batch)
+    for (const auto& module : deal_samples(plan, pipeline, problem_.batches[batch]))
+      for (const std::vector<MicrobatchShape>& replica : module)
+        for (const MicrobatchShape& shape : replica)
+          verdict.longest =
+              std::max(verdict.longest, Tokens{static_cast<std::int64_t>(shape.backbone.tokens)});
+  evaluations_ += std::ssize(verdict.steps);
   return verdict;
 }
 
@@ -284,8 +321,8 @@ void PlanJudge::run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verd
         const std::vector<StageCost>& priced =
             price(chain, is_backbone, !is_backbone || has_inline, shape);
         for (std::size_t stage = 0; stage < counts.size(); ++stage) {
-          const StageCost cost =
-              cost_of_stage(priced, counts[stage], chain.costs.class_of(cut[stage + 1] - 1));
+          const StageCost cost = cost_of_stage(chain.costs, priced, counts[stage],
+                                               chain.costs.class_of(cut[stage + 1] - 1));
           const std::size_t at = plan.timer.place(static_cast<int>(index), replica,
                                                   static_cast<int>(stage), microbatch);
           passes[at] = {.forward = (cost.forward + cost.forward_exposed).count,

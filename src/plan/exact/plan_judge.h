@@ -28,6 +28,7 @@ struct JudgedPlan;
 /// Runs plans on the batches of a problem, replica by replica, without sharing of links.
 ///
 /// Microbatches are priced at sizes rounded to some thousandths, so that most are priced once.
+/// Plans whose ranks share cores are simulated in full instead: they slow each other down.
 ///
 /// owns:   what it has priced, for later plans; not for two threads at once
 class PlanJudge {
@@ -53,11 +54,13 @@ class PlanJudge {
     ChainCosts costs;
     std::map<SizeKey, std::vector<StageCost>> priced;  // [classes]
   };
-  using ChainKey = std::tuple<std::size_t, std::uint64_t, std::vector<std::int64_t>>;
+  using ChainKey = std::tuple<std::size_t, std::uint64_t, bool, std::vector<std::int64_t>>;
 
   [[nodiscard]] PricedChain& chain_of(const PlanChoice& choice, std::size_t chain);
   [[nodiscard]] const std::vector<StageCost>& price(PricedChain& chain, bool has_tokens,
                                                     bool has_patches, const MicrobatchShape& shape);
+  [[nodiscard]] PlanVerdict judge_by_events(const config::Plan& plan, std::size_t first_batch,
+                                            std::size_t end_batch);
   void run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict);
 
   const PlanningProblem& problem_;

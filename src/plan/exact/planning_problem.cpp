@@ -66,6 +66,22 @@ bool PlanningProblem::is_frozen(const std::string& module) const {
   return std::find(frozen.begin(), frozen.end(), module) != frozen.end();
 }
 
+std::shared_ptr<const CostSource> PlanningProblem::costs() const {
+  return measured ? measured : std::make_shared<const ClusterCosts>(cluster);
+}
+
+bool PlanningProblem::shares_cores(std::int64_t ranks) const {
+  const std::int64_t on_machine = std::min(ranks, cluster.devices_per_node());
+  return cluster.cores > 0 && on_machine * std::max<std::int64_t>(1, threads) > cluster.cores;
+}
+
+double PlanningProblem::threads_per_core(std::int64_t ranks) const {
+  if (!shares_cores(ranks)) return 1;
+  const std::int64_t in_node = cluster.devices_per_node();
+  const auto cores = static_cast<double>(cluster.cores * ((ranks + in_node - 1) / in_node));
+  return std::max(1.0, static_cast<double>(ranks * std::max<std::int64_t>(1, threads)) / cores);
+}
+
 void check_problem(const PlanningProblem& problem) {
   check_model(problem.model);
   TRIB_REQUIRE(problem.devices >= 1 && problem.devices <= problem.cluster.devices,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,11 +43,21 @@ struct PlanningProblem {
   std::vector<std::string> frozen = {};          // modules
   LayerExecution execution = {};
   PlanSpace space = {};
+  /// Costs that were measured with as many ranks as `devices`: plans use all of them. None: those
+  /// of the cluster's device and links.
+  std::shared_ptr<const CostSource> measured = {};
+  std::int64_t threads = 0;    // that a rank computes with where ranks share cores; 0: a part each
+  Tokens longest_sample = {};  // of the data; 0: of the batches
 
+  [[nodiscard]] std::shared_ptr<const CostSource> costs() const;
   [[nodiscard]] std::int64_t global_samples() const { return std::ssize(batches.front()); }
   [[nodiscard]] bool is_frozen(const std::string& module) const;
   /// What a plan may hold on a device.
   [[nodiscard]] Bytes memory() const { return cluster.device.memory - cluster.device.reserve; }
+  /// Whether so many ranks have more threads than a machine of them has cores.
+  [[nodiscard]] bool shares_cores(std::int64_t ranks) const;
+  /// Threads of so many ranks for each core; 1 where all have one.
+  [[nodiscard]] double threads_per_core(std::int64_t ranks) const;
 };
 
 /// errors: Fault::kInput naming what cannot be planned: no backbone, a module behind it, no batch,

@@ -10,8 +10,6 @@
 
 #include "core/error.h"
 #include "plan/exact/cut_chains.h"
-#include "plan/simulate/simulate.h"
-#include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
 namespace {
@@ -28,11 +26,6 @@ struct Runner {
 void stable_sort_by_mean(std::vector<Runner>& runners) {
   std::stable_sort(runners.begin(), runners.end(),
                    [](const Runner& a, const Runner& b) { return a.mean() < b.mean(); });
-}
-
-std::string module_of(const Simulation& simulation, int lane) {
-  const schedule::PipelineMap& map = simulation.program.map();
-  return map.pipeline().modules[map.at(lane).module].name;
 }
 
 /// One thread's judge, with what it has priced and cut.
@@ -65,6 +58,7 @@ class Search {
     for (int attempt = 0; attempt < kMostLists && runners_.empty(); ++attempt) {
       const CandidateList list = list_candidates(problem_, tables, effort);
       result_.cells = list.cells;
+      result_.left_out = list.left_out;
       result_.estimates += list.estimates;
       if (attempt == 0) {
         result_.certificate.lower_bound = list.lower_bound;
@@ -263,20 +257,16 @@ class Search {
                     .step = runner.mean(),
                     .peak = runner.verdict.peak,
                     .fullest = runner.verdict.fullest};
-    found.plan.batch.capacity_tokens = runner.verdict.longest;
+    found.plan.batch.capacity_tokens = std::max(runner.verdict.longest, problem_.longest_sample);
     std::vector<Nanoseconds> steps = runner.verdict.steps;
     if (batches >= 1) {
       const Simulation simulation = simulate_on(problem_, found.plan, batches);
       found.links_shared = true;
       found.step = simulation.distribution.mean;
       steps = simulation.steps;
-      found.peak = {};
-      for (int lane = 0; lane < simulation.program.lanes(); ++lane) {
-        if (simulation.memory[lane].total() <= found.peak) continue;
-        found.peak = simulation.memory[lane].total();
-        found.fullest = module_of(simulation, lane);
-      }
-      if (simulation.out_of_memory) found.peak = simulation.out_of_memory->needed;
+      const auto [lane, bytes] = fullest_lane(simulation);
+      found.peak = bytes;
+      found.fullest = module_of(simulation, lane);
     }
     found.plan.predicted.peak_bytes = {{found.fullest, found.peak}};
     std::sort(steps.begin(), steps.end());
@@ -301,17 +291,6 @@ class Search {
 };
 
 }  // namespace
-
-Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
-                       std::int64_t batches) {
-  const LayerStageCosts costs(plan, problem.model, problem.cluster, schedule::pipeline_of(plan),
-                              problem.execution);
-  return simulate(
-      plan, costs, problem.cluster,
-      {.steps = batches,
-       .samples = {
-           .kind = SampleSource::Kind::kBatches, .recorded = {}, .batches = &problem.batches}});
-}
 
 PlanSearch search_plan(const PlanningProblem& problem, const PlanEffort& effort) {
   check_problem(problem);

@@ -6,7 +6,7 @@
 
 #include "plan/certificate.h"
 #include "plan/exact/list_candidates.h"
-#include "plan/simulate/simulate.h"
+#include "plan/exact/simulate_on.h"
 
 namespace tributary::plan {
 
@@ -38,6 +38,7 @@ struct PlanSearch {
   std::int64_t cells = 0;
   std::int64_t estimates = 0;  // choices ranked by the closed form
   std::int64_t judged = 0;     // choices run on batches
+  LeftOut left_out = {};       // for want of measured costs
 };
 
 /// Finds a plan of the space whose simulated mean step over the batches is small, and says how far
@@ -52,9 +53,5 @@ struct PlanSearch {
 /// cost:   1,024 devices: bench/plan/exact_bench
 /// source: planning.md section 4.4
 [[nodiscard]] PlanSearch search_plan(const PlanningProblem& problem, const PlanEffort& effort = {});
-
-/// Simulates the plan on the first `batches` batches of the problem with shared links.
-[[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
-                                     std::int64_t batches);
 
 }  // namespace tributary::plan

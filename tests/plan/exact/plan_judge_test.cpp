@@ -64,8 +64,8 @@ TEST(ChainCosts, StagesAddUpToThoseOfTheLayers) {
         while (pipeline.modules[module].name != name) ++module;
         for (std::size_t stage = 0; stage + 1 < cuts[chain].size(); ++stage) {
           const std::int64_t end = cuts[chain][stage + 1];
-          const StageCost sum =
-              cost_of_stage(priced, costs.count(cuts[chain][stage], end), costs.class_of(end - 1));
+          const StageCost sum = cost_of_stage(costs, priced, costs.count(cuts[chain][stage], end),
+                                              costs.class_of(end - 1));
           const StageCost whole =
               layers.cost(static_cast<int>(module), static_cast<int>(stage), shape);
           const std::string where =

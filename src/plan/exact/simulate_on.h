@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "plan/exact/planning_problem.h"
+#include "plan/simulate/simulate.h"
+
+namespace tributary::plan {
+
+/// The costs of a plan of the problem.
+[[nodiscard]] LayerStageCosts costs_on(const PlanningProblem& problem, const config::Plan& plan);
+
+/// Simulates the plan on batches [first, end) of the problem with shared links.
+[[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
+                                     std::size_t first_batch, std::size_t end_batch);
+/// On its first `batches` batches, from the first again when they are over.
+[[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
+                                     std::int64_t batches);
+
+/// The lane that holds the most of any step where some do not fit, else of the shown one, and how
+/// much that is.
+[[nodiscard]] std::pair<int, Bytes> fullest_lane(const Simulation& simulation);
+[[nodiscard]] std::string module_of(const Simulation& simulation, int lane);
+
+}  // namespace tributary::plan
