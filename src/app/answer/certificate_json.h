@@ -9,6 +9,9 @@ namespace tributary::app {
   return 1e-9 * static_cast<double>(time.count);
 }
 
+/// How far a value is above its bound; a bound below 1 ns counts as one.
+[[nodiscard]] double gap_above(Nanoseconds value, Nanoseconds bound);
+
 /// What a search proves, in whole nanoseconds: status, value_ns, lower_bound_ns, gap, evaluations,
 /// limit.
 [[nodiscard]] Json to_json(const plan::Certificate& certificate);

@@ -15,7 +15,6 @@ using config::PipelineOrder;
 using config::RecomputePlan;
 
 constexpr double kRounding = 1 - 1e-4;  // passes are rounded to whole nanoseconds
-constexpr double kLongSample = 8192;    // tokens from which sequences are cut over ranks
 
 /// Sets of encoders with ranks of their own that the space allows.
 std::vector<std::uint64_t> list_apart(const PlanningProblem& problem) {
@@ -123,14 +122,15 @@ class CellListing {
     const std::int64_t left = apart == 0 ? 0 : 1;  // a device for encoders at least
     const std::int64_t most_pp = std::min(problem_.space.most_stages, tables_.units(encoders_));
     for (std::int64_t dp = 1; form.ranks() * dp <= problem_.devices - left; ++dp) {
-      if (dp > problem_.global_samples()) break;
+      if (dp > std::min(problem_.global_samples(), problem_.space.most_replicas)) break;
       if ((dp * form.cp * form.ulysses) % form.ep != 0) continue;
       for (std::int64_t pp = 1; pp <= most_pp && form.ranks() * pp * dp <= problem_.devices - left;
            ++pp) {
         const std::int64_t devices = form.ranks() * pp * dp;
         if (problem_.measured && left == 0 && devices != problem_.devices) continue;
-        const double least_beside =
-            apart == 0 ? 0 : beside / static_cast<double>(problem_.devices - devices);
+        const BesideWork least_beside{
+            .all = beside,
+            .each = apart == 0 ? 0 : beside / static_cast<double>(problem_.devices - devices)};
         const std::vector<std::int64_t> numbers = microbatch_numbers(problem_, pp, dp);
         Cell cell{.pp = static_cast<std::int32_t>(pp), .dp = static_cast<std::int32_t>(dp)};
         if (!has_costs || meshes_of(problem_, form, cell, &list_.left_out).empty()) {
@@ -153,7 +153,23 @@ class CellListing {
     return missing.empty();
   }
 
-  void add_cell(const ChainForm& form, const FormCosts& costs, Cell cell, double beside) {
+  /// What encoders on ranks of their own compute.
+  struct BesideWork {
+    double all = 0;   // [ns]
+    double each = 0;  // [ns] of their mean rank
+  };
+
+  /// All threads together have no more than the cores.
+  [[nodiscard]] double on_cores(double all_compute) const {
+    if (problem_.cluster.cores <= 0) return 0;
+    const std::int64_t in_node = problem_.cluster.devices_per_node();
+    const std::int64_t machines = (problem_.devices + in_node - 1) / in_node;
+    return all_compute * static_cast<double>(std::max<std::int64_t>(1, problem_.threads)) /
+           static_cast<double>(problem_.cluster.cores * machines);
+  }
+
+  void add_cell(const ChainForm& form, const FormCosts& costs, Cell cell,
+                const BesideWork& beside) {
     const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
     const std::size_t point = tables_.point_below(parts);
     const double scale = tables_.grid(point) / static_cast<double>(parts);
@@ -164,13 +180,11 @@ class CellListing {
     const double each =
         compute + costs.state.each_stage * cell.pp +
         (problem_.measured ? costs.in_line[point] : costs.exposed / static_cast<double>(parts));
-    // All threads together have no more than the cores.
-    const std::int64_t ranks = form.ranks() * cell.pp * cell.dp;
-    const double on_cores =
-        compute * cell.microbatches / cell.pp * problem_.threads_per_core(ranks);
+    const double all_compute = compute * static_cast<double>(parts * form.ranks());
     cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
-    cell.bound =
-        std::max({chain_bound(form, costs, cell, each), on_cores, costs.path, beside}) * kRounding;
+    cell.bound = std::max({chain_bound(form, costs, cell, each), on_cores(all_compute + beside.all),
+                           costs.path, beside.each}) *
+                 kRounding;
     cell.rank = cell.bound + 0.25 * each * (1 - 1 / static_cast<double>(cell.pp));
     list_.cells.push_back(cell);
   }
@@ -231,13 +245,17 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
       if ((apart >> i & 1) == 0 && !can_cut(problem, *encoders[i], dense)) return false;
     return true;
   };
-  const bool is_long = encoder == encoders.size() && mean_tokens(problem) >= kLongSample;
-  const std::int64_t sequence = is_long ? problem.space.most_sequence_ranks : 1;
+  const bool is_long = encoder == encoders.size() &&
+                       mean_tokens(problem) >= static_cast<double>(problem.space.long_sample);
+  const std::int64_t most_cp = is_long ? problem.space.most_cp : 1;
+  const std::int64_t most_ulysses = is_long ? problem.space.most_ulysses : 1;
+  const std::int64_t most_sequence = std::max(most_cp, most_ulysses);
   const std::int64_t most_ep = problem.space.runnable ? 1 : problem.space.most_ep;
   std::vector<ChainForm> forms;
   for (std::int64_t tp = 1; tp <= std::min(problem.space.most_tp, problem.devices); tp *= 2)
-    for (std::int64_t cp = 1; cp <= sequence; cp *= 2)
-      for (std::int64_t ulysses = 1; cp * ulysses <= sequence; ulysses *= 2)
+    for (std::int64_t cp = 1; cp <= most_cp; cp *= 2)
+      for (std::int64_t ulysses = 1; ulysses <= most_ulysses && cp * ulysses <= most_sequence;
+           ulysses *= 2)
         for (std::int64_t ep = 1; ep <= most_ep; ep *= 2) {
           const ChainForm form{
               .encoder = encoder, .apart = apart, .tp = tp, .cp = cp, .ulysses = ulysses, .ep = ep};

@@ -23,7 +23,8 @@ void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
     return missing_degree(problem_, node, mesh, form.apart).empty();
   };
   if (!has_costs({.tp = form.tp})) return;
-  const std::int64_t most_replicas = problem_.global_samples() / microbatches;
+  const std::int64_t most_replicas =
+      std::min(problem_.global_samples() / microbatches, problem_.space.most_replicas);
   const std::int64_t stages =
       std::min({most_stages, tables_.units(encoder), problem_.space.most_stages});
   for (std::int64_t pp = 1; pp <= stages; ++pp) {

@@ -12,14 +12,16 @@ namespace {
 using config::CollectiveOp;
 using config::PipelineOrder;
 
-/// A message between stages, over the links that these ranks are apart.
-double hop_time(const PlanningProblem& problem, std::int64_t stride, double bytes) {
-  if (bytes <= 0) return 0;
-  return static_cast<double>(
-      collective_cost(problem.cluster, CollectiveOp::kSend,
-                      group_of(2, stride, problem.cluster.devices_per_node()),
-                      {static_cast<std::int64_t>(bytes)})
-          .time.count);
+/// A message through all stages, over the links that they are apart.
+double hops_time(const PlanningProblem& problem, const config::MeshShape& mesh, double bytes) {
+  if (mesh.pp == 1 || bytes <= 0) return 0;
+  const std::int64_t stride = mesh.world() / mesh.pp;
+  return static_cast<double>(mesh.pp - 1) *
+         static_cast<double>(
+             collective_cost(problem.cluster, CollectiveOp::kSend,
+                             group_of(2, stride, problem.cluster.devices_per_node()),
+                             {static_cast<std::int64_t>(bytes)})
+                 .time.count);
 }
 
 /// How much of filling and draining a pipeline an order leaves, of that of 1F1B.
@@ -169,9 +171,7 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
           whole / static_cast<double>(mesh.pp),
           choice.chunks == 1 ? slowest : slowest * (static_cast<double>(choice.chunks) - 0.5)) *
       problem_.threads_per_core(problem_.measured ? problem_.devices : choice.devices());
-  const double hops = static_cast<double>(mesh.pp - 1) *
-                      hop_time(problem_, form.ranks() * mesh.dp_replicate * mesh.dp_shard,
-                               work.scale * work.boundary);
+  const double hops = hops_time(problem_, mesh, work.scale * work.boundary);
   estimate.fill =
       std::max(0.0, whole - estimate.lane) * fill_share(choice.schedule, choice.chunks, work) +
       2 * hops;

@@ -92,6 +92,13 @@ void check_problem(const PlanningProblem& problem) {
   TRIB_REQUIRE(problem.memory().count > 0, .what = "plan: device has no memory for a plan",
                .where = "cluster.device.memory_bytes", .found = str(problem.cluster.device.memory),
                .expected = str("above reserve_bytes, ", problem.cluster.device.reserve));
+  TRIB_REQUIRE(
+      !problem.measured ||
+          problem.measured->has_collective(config::CollectiveOp::kAllReduce, problem.devices),
+      .what = "plan: steps of so many ranks were not measured", .where = "devices",
+      .found = str(problem.devices),
+      .expected = str("ranks of a measured all-reduce; measured are ", problem.measured->degrees()),
+      .fix = str("choose such a number, or tributary profile --ranks ", problem.devices));
   for (const std::string& module : problem.frozen)
     TRIB_REQUIRE(problem.model.find(module) != nullptr, .what = "plan: model has no such module",
                  .where = "freeze", .found = module, .expected = "a module of the model");

@@ -27,7 +27,10 @@ struct PlanSpace {
   bool replicates = true;  // whole copies of a module over its data-parallel ranks
   bool shards = true;      // parameters cut over them, within a node or over all
   std::int64_t most_tp = 64;
-  std::int64_t most_sequence_ranks = 1;  // cp or ulysses
+  std::int64_t most_replicas = 1 << 20;  // dp of one module
+  std::int64_t most_cp = 8;
+  std::int64_t most_ulysses = 8;
+  std::int64_t long_sample = 8192;  // mean tokens from which on cp and ulysses cut sequences
   std::int64_t most_ep = 64;
   std::int64_t most_stages = 256;  // pp of one module
   std::int64_t most_microbatches = 4096;

@@ -262,6 +262,7 @@ class Search {
     if (batches >= 1) {
       const Simulation simulation = simulate_on(problem_, found.plan, batches);
       found.links_shared = true;
+      found.outside_grid = simulation.outside_grid;
       found.step = simulation.distribution.mean;
       steps = simulation.steps;
       const auto [lane, bytes] = fullest_lane(simulation);

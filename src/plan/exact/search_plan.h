@@ -30,6 +30,7 @@ struct FoundPlan {
   Bytes peak = {};            // of the fullest device
   std::string fullest = {};   // its module
   bool links_shared = false;  // simulated in full; else messages travel as if each were alone
+  bool outside_grid = false;  // sizes above those that were measured
 };
 
 struct PlanSearch {

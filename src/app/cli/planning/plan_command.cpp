@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/answer/certificate_json.h"
+#include "app/answer/plan_answer.h"
 #include "app/answer/search_answer.h"
 #include "app/cli/commands.h"
 #include "app/cli/planning/plan_model.h"
@@ -91,6 +92,12 @@ Run declare_plan(Verb& verb) {
                   "module graph, or a cost table (docs/formats)");
   verb.option("--cluster", arguments->cluster,
               "devices and links, docs/formats/cluster.md; default: nodes of 8 A100-80");
+  verb.option("--profile", arguments->profile,
+              "measured layers and collectives, a file of `tributary profile`; with --cluster that "
+              "says devices, memory and links between stages");
+  verb.option("--threads", arguments->threads,
+              "compute threads of each rank, with --profile of a CPU; default: an equal part of "
+              "the cores");
   verb.option("--devices", arguments->devices, "of the cluster to use; default: all");
   verb.option(
       "--method", arguments->method,
@@ -109,6 +116,9 @@ Run declare_plan(Verb& verb) {
   verb.option("--freeze", arguments->freeze, "modules that do not train, a comma between them");
   verb.option("--schedules", arguments->schedules,
               "orders of the passes to choose from, a comma between them");
+  verb.option("--axes", arguments->axes,
+              "that may have several ranks, of tp, pp, dp, cp, ulysses, ep; default: all, cp and "
+              "ulysses for samples of 8192 tokens and more");
   verb.option("--candidates", arguments->candidates, "plans that are simulated");
   verb.flag("--runnable", arguments->runnable, "choose among plans that `train` runs alone");
   verb.option("--keep", arguments->keep, "best plans to print");

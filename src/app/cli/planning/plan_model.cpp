@@ -8,24 +8,20 @@
 #include <optional>
 #include <sstream>
 
+#include "app/answer/certificate_json.h"
+#include "app/answer/plan_answer.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/planning/show_quantities.h"
-#include "config/plan/plan_names.h"
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
-#include "core/json.h"
-#include "core/stopwatch.h"
 #include "plan/baseline/problem_of_model.h"
-#include "plan/exact/explain_plan.h"
 
 namespace tributary::app {
 namespace {
 
 using plan::FoundPlan;
 using plan::PlanningProblem;
-
-constexpr std::int64_t kExplainedBatches = 2;
 
 std::vector<std::string> words_of(const std::string& list) {
   std::vector<std::string> words;
@@ -62,111 +58,30 @@ Setting read_setting(const ModelPlanning& arguments) {
   return setting;
 }
 
-void check_range(const char* option, std::int64_t value, std::int64_t least, std::int64_t most) {
-  TRIB_REQUIRE(value >= least && value <= most, .what = "app: value cannot be used",
-               .where = option, .found = str(value), .expected = str(least, " to ", most));
+/// What the search is asked.
+PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting) {
+  PlanRequest request{.model = read_graph(setting.model)};
+  if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
+  if (!arguments.profile.empty()) request.profile = config::read_profile(arguments.profile);
+  request.profile_name = arguments.profile;
+  request.threads = arguments.threads;
+  if (!arguments.lengths.empty()) request.recorded = read_sizes(arguments.lengths);
+  request.frozen = setting.frozen;
+  request.schedules = words_of(arguments.schedules);
+  request.axes = words_of(arguments.axes);
+  request.devices = arguments.devices;
+  request.global_samples = setting.global_samples;
+  request.tokens = setting.tokens;
+  request.batches = arguments.batches;
+  request.seed = arguments.seed;
+  request.candidates = arguments.candidates;
+  request.runnable = arguments.runnable;
+  request.explain = arguments.explain;
+  return request;
 }
 
-void check_options(const ModelPlanning& arguments) {
-  check_range("--devices", arguments.devices, 0, 1 << 20);
-  check_range("--global-samples", arguments.global_samples, 0, 1 << 20);
-  check_range("--tokens", arguments.tokens, 0, 1 << 24);
-  check_range("--batches", arguments.batches, 1, 1000);
-  check_range("--seed", arguments.seed, 0, std::int64_t{1} << 62);
-  check_range("--candidates", arguments.candidates, 1, 100'000);
-}
-
-config::Cluster find_cluster(const ModelPlanning& arguments) {
-  if (!arguments.cluster.empty()) return config::read_cluster(arguments.cluster);
-  TRIB_REQUIRE(arguments.devices >= 1, .what = "app: no cluster to plan for", .where = "--cluster",
-               .found = "no such option", .expected = "a cluster file, docs/formats/cluster.md",
-               .fix = "give --cluster FILE, or --devices N for nodes of 8 A100-80");
-  return standard_cluster(arguments.devices);
-}
-
-/// The batches: recorded sizes, the mixture for models with an encoder, else texts of one length.
-std::vector<std::vector<plan::SampleSize>> draw_batches(const ModelPlanning& arguments,
-                                                        const Setting& setting, bool has_encoder) {
-  const auto seed = static_cast<std::uint64_t>(arguments.seed);
-  std::optional<plan::RecordedSizes> recorded;
-  if (!arguments.lengths.empty()) recorded = read_sizes(arguments.lengths);
-  std::vector<std::vector<plan::SampleSize>> batches;
-  for (std::int64_t i = 0; i < arguments.batches; ++i) {
-    const auto batch = static_cast<std::uint64_t>(i);
-    if (recorded) {
-      batches.push_back(plan::draw_recorded(*recorded, seed, batch, setting.global_samples));
-    } else if (has_encoder) {
-      batches.push_back(plan::draw_mixture(seed, batch, setting.global_samples));
-    } else {
-      batches.emplace_back(static_cast<std::size_t>(setting.global_samples),
-                           plan::SampleSize{.tokens = setting.tokens});
-    }
-  }
-  return batches;
-}
-
-void narrow_schedules(const std::string& list, plan::PlanSpace& space) {
-  if (list.empty()) return;
-  space.schedules.clear();
-  for (const std::string& word : words_of(list)) {
-    const auto& names = config::plan_names_of<config::PipelineOrder>();
-    const auto found = std::find(names.begin(), names.end(), word);
-    std::string known;
-    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-    TRIB_REQUIRE(found != names.end(), .what = "app: no such schedule", .where = "--schedules",
-                 .found = word, .expected = str("some of ", known));
-    space.schedules.push_back(static_cast<config::PipelineOrder>(found - names.begin()));
-  }
-}
-
-PlanningProblem problem_of(const ModelPlanning& arguments, const Setting& setting) {
-  PlanningProblem problem{.model = read_graph(setting.model),
-                          .cluster = find_cluster(arguments),
-                          .batches = {},
-                          .frozen = setting.frozen};
-  problem.devices = arguments.devices > 0 ? arguments.devices : problem.cluster.devices;
-  TRIB_REQUIRE(arguments.devices > 0 || problem.devices <= 4096,
-               .what = "app: cluster is larger than a plan is likely meant for",
-               .where = "cluster.devices", .found = str(problem.devices),
-               .expected = "at most 4096", .fix = "give --devices N");
-  problem.batches = draw_batches(arguments, setting, !plan::encoders_of(problem).empty());
-  problem.space.runnable = arguments.runnable;
-  narrow_schedules(arguments.schedules, problem.space);
-  return problem;
-}
-
-Json to_json(const PlanningProblem& problem, const plan::PlanSearch& search, double seconds,
-             std::int64_t keep) {
-  Json plans = Json::array();
-  for (const FoundPlan& found : search.plans) {
-    if (std::ssize(plans) == keep) break;
-    plans.push_back({{"plan", describe(problem, found.choice)},
-                     {"step_s", 1e-9 * static_cast<double>(found.step.count)},
-                     {"deviation_s", 1e-9 * static_cast<double>(found.deviation.count)},
-                     {"percentile_95_s", 1e-9 * static_cast<double>(found.percentile_95.count)},
-                     {"gap", gap_above(found.step, search.certificate.lower_bound)},
-                     {"devices", found.choice.devices()},
-                     {"peak_bytes", found.peak.count},
-                     {"fullest", found.fullest},
-                     {"links_shared", found.links_shared}});
-  }
-  const plan::Certificate& certificate = search.certificate;
-  return {{"method", kExact},
-          {"status", plan::name_of(certificate.status)},
-          {"value", 1e-9 * static_cast<double>(certificate.value.count)},
-          {"lower_bound", 1e-9 * static_cast<double>(certificate.lower_bound.count)},
-          {"gap", search.plans.empty() ? 0 : certificate.gap()},
-          {"evaluations", certificate.evaluations},
-          {"milliseconds", 1e3 * seconds},
-          {"limit", certificate.limit},
-          {"cells", search.cells},
-          {"estimates", search.estimates},
-          {"judged", search.judged},
-          {"plans", plans}};
-}
-
-void print_as_text(const PlanningProblem& problem, const plan::PlanSearch& search, double seconds,
-                   std::int64_t keep) {
+void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
+  const auto& [problem, search, explanation, milliseconds] = answer;
   const plan::Certificate& certificate = search.certificate;
   std::cout << kExact << ": step " << in_milliseconds(certificate.value) << " on "
             << problem.devices << " devices of " << problem.cluster.name << "; no plan is below "
@@ -175,7 +90,7 @@ void print_as_text(const PlanningProblem& problem, const plan::PlanSearch& searc
             << ")\n"
             << search.cells << " cells, " << search.estimates << " estimates, " << search.judged
             << " plans run on batches, " << certificate.evaluations << " steps simulated, "
-            << str(std::fixed, std::setprecision(0), 1e3 * seconds) << " ms\n";
+            << str(std::fixed, std::setprecision(0), milliseconds) << " ms\n";
   std::int64_t rank = 0;
   for (const FoundPlan& found : search.plans) {
     if (rank++ == keep) break;
@@ -188,6 +103,13 @@ void print_as_text(const PlanningProblem& problem, const plan::PlanSearch& searc
   if (!search.plans.front().links_shared)
     std::cout << "messages were timed as if each were alone: the plans are too large to simulate "
                  "links that are shared within the budget\n";
+  if (search.plans.front().outside_grid)
+    std::cout
+        << "some sizes are above those of the profile: taken at the throughput of its largest\n";
+  if (search.left_out.cells > 0 || !search.left_out.degrees.empty())
+    std::cout << "left out for want of measurements: " << search.left_out.cells
+              << " cells, and of others the plans with these degrees: " << search.left_out.text()
+              << '\n';
 }
 
 void print_explanation(const plan::PlanExplanation& explanation) {
@@ -209,24 +131,6 @@ void print_explanation(const plan::PlanExplanation& explanation) {
               << in_milliseconds(remedy.step) << ": " << remedy.change << '\n';
 }
 
-Json to_json(const plan::PlanExplanation& explanation) {
-  Json json{{"step_s", 1e-9 * static_cast<double>(explanation.step.count)},
-            {"busy", explanation.busy},
-            {"communication", explanation.communication},
-            {"fullest", explanation.fullest},
-            {"available_bytes", explanation.available.count}};
-  for (const auto& [kind, time] : explanation.critical_path)
-    json["critical_path_s"][kind] = 1e-9 * static_cast<double>(time.count);
-  for (const auto& [cause, share] : explanation.idle) json["idle"][cause] = share;
-  for (const auto& [holder, bytes] : explanation.memory) json["memory"][holder] = bytes.count;
-  json["remedies"] = Json::array();
-  for (const plan::Remedy& remedy : explanation.remedies)
-    json["remedies"].push_back({{"change", remedy.change},
-                                {"step_s", 1e-9 * static_cast<double>(remedy.step.count)},
-                                {"gain", remedy.gain}});
-  return json;
-}
-
 /// The path of the model as seen from the folder of the plan.
 std::string seen_from(const std::string& output, const std::string& model) {
   const std::filesystem::path folder =
@@ -245,38 +149,31 @@ void write_best(const ModelPlanning& arguments, const Setting& setting,
 }  // namespace
 
 ExitCode plan_model(const ModelPlanning& arguments) {
-  check_options(arguments);
   const Setting setting = read_setting(arguments);
-  const PlanningProblem problem = problem_of(arguments, setting);
-  const Stopwatch watch;
-  const plan::PlanSearch search =
-      search_plan(problem, {.candidates = {.keep = arguments.candidates}});
-  const double seconds = watch.seconds();
+  const PlanAnswer answer = answer_plan(read_request(arguments, setting));
+  const plan::PlanSearch& search = answer.search;
   if (search.plans.empty()) {
-    if (arguments.json) std::cout << to_json(problem, search, seconds, 0).dump() << '\n';
+    if (arguments.json) std::cout << to_json(answer, 0).dump() << '\n';
     TRIB_RAISE(Fault::kResource, .what = "plan: no plan fits",
-               .where = str(problem.devices, " devices of ", problem.cluster.name),
+               .where = str(answer.problem.devices, " devices of ", answer.problem.cluster.name),
                .found = search.certificate.limit);
   }
   if (!arguments.output.empty()) write_best(arguments, setting, search);
-  std::optional<plan::PlanExplanation> explanation;
-  if (arguments.explain)
-    explanation = explain_plan(problem, search.plans.front(), kExplainedBatches);
   if (arguments.json) {
-    Json json = to_json(problem, search, seconds, arguments.keep);
-    if (explanation) json["explanation"] = to_json(*explanation);
-    std::cout << json.dump() << '\n';
+    std::cout << to_json(answer, arguments.keep).dump() << '\n';
   } else {
-    print_as_text(problem, search, seconds, arguments.keep);
-    if (explanation) print_explanation(*explanation);
+    print_as_text(answer, arguments.keep);
+    if (answer.explanation) print_explanation(*answer.explanation);
   }
   return ExitCode::kDone;
 }
 
 plan::TrainingProblem cost_table_of(const ModelPlanning& arguments) {
-  check_options(arguments);
+  TRIB_REQUIRE(arguments.profile.empty(), .what = "app: published methods take a cluster's costs",
+               .where = "--profile", .found = arguments.profile,
+               .expected = str("--cluster alone, or --method ", kExact));
   const Setting setting = read_setting(arguments);
-  const PlanningProblem problem = problem_of(arguments, setting);
+  const PlanningProblem problem = problem_of(read_request(arguments, setting));
   return plan::problem_of_model(
       problem.model, problem.cluster,
       {.devices = problem.devices, .batches = problem.batches, .frozen = setting.frozen});

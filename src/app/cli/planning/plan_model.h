@@ -18,6 +18,9 @@ struct ModelPlanning {
   std::string lengths;
   std::string freeze;
   std::string schedules;
+  std::string axes;
+  std::string profile;
+  std::int64_t threads = 0;         // of each rank, with a profile
   std::int64_t devices = 0;         // 0: all of the cluster
   std::int64_t global_samples = 0;  // 0: as the run configuration says, or 512
   std::int64_t tokens = 0;          // of each sample of a text model
@@ -29,8 +32,6 @@ struct ModelPlanning {
   bool explain = false;
   bool json = false;
 };
-
-inline constexpr const char* kExact = "exact";
 
 /// Prints the best plans and writes the best one.
 ///

@@ -1,6 +1,5 @@
 #include "app/cli/planning/show_quantities.h"
 
-#include <algorithm>
 #include <iomanip>
 
 #include "core/text.h"
@@ -18,12 +17,6 @@ std::string in_percent(double share, int decimals) {
 std::string in_gibibytes(Bytes bytes) {
   return str(std::fixed, std::setprecision(2), static_cast<double>(bytes.count) / (1 << 30),
              " GiB");
-}
-
-double gap_above(Nanoseconds value, Nanoseconds bound) {
-  return static_cast<double>(value.count) /
-             static_cast<double>(std::max<std::int64_t>(1, bound.count)) -
-         1;
 }
 
 }  // namespace tributary::app

@@ -11,7 +11,4 @@ namespace tributary::app {
 [[nodiscard]] std::string in_percent(double share, int decimals);  // 94.1 %
 [[nodiscard]] std::string in_gibibytes(Bytes bytes);               // 1.10 GiB
 
-/// How far a value is above its bound; a bound below 1 ns counts as one.
-[[nodiscard]] double gap_above(Nanoseconds value, Nanoseconds bound);
-
 }  // namespace tributary::app

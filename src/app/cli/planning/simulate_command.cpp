@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "app/answer/certificate_json.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/commands.h"
 #include "app/cli/planning/show_quantities.h"

@@ -1,0 +1,213 @@
+#include "app/answer/plan_answer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/answer/certificate_json.h"
+#include "app/answer/simulate_answer.h"
+#include "config/plan/plan_names.h"
+#include "core/error.h"
+#include "core/stopwatch.h"
+#include "plan/cost/profile_costs.h"
+
+namespace tributary::app {
+namespace {
+
+using plan::FoundPlan;
+using plan::PlanningProblem;
+
+constexpr std::int64_t kExplainedBatches = 2;
+constexpr std::int64_t kMostDevicesUnasked = 4096;
+
+void check_request(const PlanRequest& request) {
+  const auto require = [&](const char* name, std::int64_t value, std::int64_t least,
+                           std::int64_t most) {
+    TRIB_REQUIRE(value >= least && value <= most, .what = "app: value cannot be used",
+                 .where = argument_name(request.caller, name), .found = str(value),
+                 .expected = str(least, " to ", most));
+  };
+  require("devices", request.devices, 0, 1 << 20);
+  require("global_samples", request.global_samples, 1, 1 << 20);
+  require("tokens", request.tokens, 1, 1 << 24);
+  require("batches", request.batches, 1, 1000);
+  require("seed", request.seed, 0, std::int64_t{1} << 53);
+  require("candidates", request.candidates, 1, 100'000);
+  require("threads", request.threads, 0, 1 << 16);
+  TRIB_REQUIRE(request.profile || request.threads == 0,
+               .what = "app: threads count with measured costs alone",
+               .where = argument_name(request.caller, "threads"), .found = str(request.threads),
+               .expected = "a profile beside it");
+}
+
+/// Of a measured machine of so many ranks; where a cluster is named, its devices, links and memory.
+void set_measured(const PlanRequest& request, PlanningProblem& problem) {
+  config::Cluster machine =
+      plan::cluster_of(*request.profile, problem.devices, request.profile_name);
+  if (request.cluster) {
+    machine.name = request.cluster->name;
+    machine.devices = request.cluster->devices;
+    machine.levels = request.cluster->levels;
+    machine.device.memory = request.cluster->device.memory;
+    machine.device.reserve = request.cluster->device.reserve;
+  }
+  problem.cluster = std::move(machine);
+  problem.threads = request.threads;
+  problem.measured = std::make_shared<const plan::ProfileCosts>(
+      *request.profile, problem.devices, request.threads, request.profile_name);
+}
+
+void set_machine(const PlanRequest& request, PlanningProblem& problem) {
+  problem.devices = request.devices;
+  if (problem.devices == 0 && request.cluster) problem.devices = request.cluster->devices;
+  TRIB_REQUIRE(problem.devices >= 1, .what = "app: no devices to plan for",
+               .where = argument_name(request.caller, "cluster"), .found = "no such argument",
+               .expected = "a cluster, docs/formats/cluster.md",
+               .fix = str("give it, or ", argument_name(request.caller, "devices"),
+                          " for nodes of 8 A100-80, or for ranks on the machine of a profile"));
+  TRIB_REQUIRE(request.devices > 0 || problem.devices <= kMostDevicesUnasked,
+               .what = "app: cluster is larger than a plan is likely meant for",
+               .where = "cluster.devices", .found = str(problem.devices),
+               .expected = str("at most ", kMostDevicesUnasked),
+               .fix = str("give ", argument_name(request.caller, "devices")));
+  if (request.profile) return set_measured(request, problem);
+  problem.cluster = request.cluster ? *request.cluster : standard_cluster(problem.devices);
+}
+
+void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
+  const auto seed = static_cast<std::uint64_t>(request.seed);
+  const bool has_encoder = !plan::encoders_of(problem).empty();
+  for (std::int64_t i = 0; i < request.batches; ++i) {
+    const auto batch = static_cast<std::uint64_t>(i);
+    if (request.recorded) {
+      problem.batches.push_back(
+          plan::draw_recorded(*request.recorded, seed, batch, request.global_samples));
+    } else if (has_encoder) {
+      problem.batches.push_back(plan::draw_mixture(seed, batch, request.global_samples));
+    } else {
+      problem.batches.emplace_back(static_cast<std::size_t>(request.global_samples),
+                                   plan::SampleSize{.tokens = request.tokens});
+    }
+  }
+  if (!request.recorded) return;
+  for (const plan::SampleSize& size : request.recorded->sizes)
+    problem.longest_sample = std::max(problem.longest_sample, Tokens{size.tokens});
+}
+
+void narrow_schedules(const PlanRequest& request, plan::PlanSpace& space) {
+  if (request.schedules.empty()) return;
+  space.schedules.clear();
+  for (const std::string& word : request.schedules) {
+    const auto& names = config::plan_names_of<config::PipelineOrder>();
+    const auto found = std::find(names.begin(), names.end(), word);
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+    TRIB_REQUIRE(found != names.end(), .what = "app: no such schedule",
+                 .where = argument_name(request.caller, "schedules"), .found = word,
+                 .expected = str("some of ", known));
+    space.schedules.push_back(static_cast<config::PipelineOrder>(found - names.begin()));
+  }
+}
+
+/// Axes that are not named have one rank; sequences are cut however short they are where cp or
+/// ulysses is named.
+void narrow_axes(const PlanRequest& request, plan::PlanSpace& space) {
+  if (request.axes.empty()) return;
+  plan::PlanSpace one;
+  const std::vector<std::pair<std::string, std::int64_t plan::PlanSpace::*>> axes = {
+      {"tp", &plan::PlanSpace::most_tp},           {"pp", &plan::PlanSpace::most_stages},
+      {"dp", &plan::PlanSpace::most_replicas},     {"cp", &plan::PlanSpace::most_cp},
+      {"ulysses", &plan::PlanSpace::most_ulysses}, {"ep", &plan::PlanSpace::most_ep}};
+  for (const auto& [name, field] : axes) space.*field = 1;
+  for (const std::string& word : request.axes) {
+    const auto found = std::find_if(axes.begin(), axes.end(),
+                                    [&](const auto& axis) { return axis.first == word; });
+    TRIB_REQUIRE(found != axes.end(), .what = "app: no such axis",
+                 .where = argument_name(request.caller, "axes"), .found = word,
+                 .expected = "some of tp, pp, dp, cp, ulysses, ep");
+    space.*found->second = one.*found->second;
+    if (word == "cp" || word == "ulysses") space.long_sample = 0;
+  }
+}
+
+Json to_json(const plan::PlanExplanation& explanation) {
+  Json json{{"step_s", seconds_of(explanation.step)},
+            {"busy", explanation.busy},
+            {"communication", explanation.communication},
+            {"fullest", explanation.fullest},
+            {"available_bytes", explanation.available.count}};
+  for (const auto& [kind, time] : explanation.critical_path)
+    json["critical_path_s"][kind] = seconds_of(time);
+  for (const auto& [cause, share] : explanation.idle) json["idle"][cause] = share;
+  for (const auto& [holder, bytes] : explanation.memory) json["memory"][holder] = bytes.count;
+  json["remedies"] = Json::array();
+  for (const plan::Remedy& remedy : explanation.remedies)
+    json["remedies"].push_back(
+        {{"change", remedy.change}, {"step_s", seconds_of(remedy.step)}, {"gain", remedy.gain}});
+  return json;
+}
+
+Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
+  Json plans = Json::array();
+  for (const FoundPlan& found : answer.search.plans) {
+    if (std::ssize(plans) == keep) break;
+    plans.push_back({{"plan", describe(answer.problem, found.choice)},
+                     {"step_s", seconds_of(found.step)},
+                     {"deviation_s", seconds_of(found.deviation)},
+                     {"percentile_95_s", seconds_of(found.percentile_95)},
+                     {"gap", gap_above(found.step, answer.search.certificate.lower_bound)},
+                     {"devices", found.choice.devices()},
+                     {"peak_bytes", found.peak.count},
+                     {"fullest", found.fullest},
+                     {"links_shared", found.links_shared},
+                     {"outside_grid", found.outside_grid}});
+  }
+  return plans;
+}
+
+}  // namespace
+
+plan::PlanningProblem problem_of(const PlanRequest& request) {
+  check_request(request);
+  PlanningProblem problem{.model = request.model, .cluster = {}, .batches = {}};
+  problem.frozen = request.frozen;
+  set_machine(request, problem);
+  draw_batches(request, problem);
+  problem.space.runnable = request.runnable;
+  narrow_schedules(request, problem.space);
+  narrow_axes(request, problem.space);
+  return problem;
+}
+
+PlanAnswer answer_plan(const PlanRequest& request) {
+  PlanAnswer answer{.problem = problem_of(request)};
+  const Stopwatch watch;
+  answer.search = search_plan(answer.problem, {.candidates = {.keep = request.candidates}});
+  answer.milliseconds = 1e3 * watch.seconds();
+  if (request.explain && !answer.search.plans.empty())
+    answer.explanation =
+        explain_plan(answer.problem, answer.search.plans.front(), kExplainedBatches);
+  return answer;
+}
+
+Json to_json(const PlanAnswer& answer, std::int64_t keep) {
+  const plan::PlanSearch& search = answer.search;
+  const plan::Certificate& certificate = search.certificate;
+  Json json = {
+      {"method", kExact},
+      {"status", plan::name_of(certificate.status)},
+      {"value", seconds_of(certificate.value)},
+      {"lower_bound", seconds_of(certificate.lower_bound)},
+      {"gap", search.plans.empty() ? 0 : certificate.gap()},
+      {"evaluations", certificate.evaluations},
+      {"milliseconds", answer.milliseconds},
+      {"limit", certificate.limit},
+      {"cells", search.cells},
+      {"estimates", search.estimates},
+      {"judged", search.judged},
+      {"left_out", {{"cells", search.left_out.cells}, {"degrees", search.left_out.degrees}}},
+      {"plans", plans_json(answer, keep)}};
+  if (answer.explanation) json["explanation"] = to_json(*answer.explanation);
+  return json;
+}
+
+}  // namespace tributary::app

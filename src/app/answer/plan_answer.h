@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/answer/argument_name.h"
+#include "config/cluster.h"
+#include "config/module_graph.h"
+#include "config/profile.h"
+#include "core/json.h"
+#include "plan/exact/explain_plan.h"
+
+namespace tributary::app {
+
+inline constexpr const char* kExact = "exact";
+
+/// A model to be placed on devices by the default search.
+struct PlanRequest {
+  config::ModuleGraph model;
+  std::optional<config::Cluster> cluster = {};  // none: of the profile, or nodes of 8 A100
+  std::optional<config::Profile> profile = {};  // measured costs of layers and collectives
+  std::string profile_name = {};                // for messages
+  std::int64_t threads = 0;  // of each rank, with a profile of a CPU; 0: an equal part of the cores
+  std::optional<plan::RecordedSizes> recorded = {};  // sizes of samples to draw from
+  std::vector<std::string> frozen = {};              // modules
+  std::vector<std::string> schedules = {};           // to choose from; none: the usual ones
+  std::vector<std::string> axes = {};                // to choose from; none: the usual ones
+  std::int64_t devices = 0;                          // 0: all of the cluster
+  std::int64_t global_samples = 512;
+  std::int64_t tokens = 4096;  // of each sample of a text model
+  std::int64_t batches = 8;
+  std::int64_t seed = 0;
+  std::int64_t candidates = 200;
+  bool runnable = false;  // by the trainer
+  bool explain = false;
+  Caller caller = Caller::kCommandLine;
+};
+
+struct PlanAnswer {
+  plan::PlanningProblem problem = {};
+  plan::PlanSearch search = {};
+  std::optional<plan::PlanExplanation> explanation = {};
+  double milliseconds = 0;
+};
+
+/// The problem that a request states, with its batches drawn: recorded sizes, the mixture for
+/// models with an encoder, else texts of one length.
+///
+/// errors: Fault::kInput naming the argument that cannot be used
+[[nodiscard]] plan::PlanningProblem problem_of(const PlanRequest& request);
+
+/// Searches for plans; that none fits is an answer.
+///
+/// errors: Fault::kInput as problem_of and search_plan
+[[nodiscard]] PlanAnswer answer_plan(const PlanRequest& request);
+
+/// The object that docs/guides/plan.md explains, with so many plans at most.
+[[nodiscard]] Json to_json(const PlanAnswer& answer, std::int64_t keep);
+
+}  // namespace tributary::app

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+
+#include "plan/exact/search_plan.h"
+
+namespace tributary::plan {
+
+/// All ways to cut `units` into `stages` stages of at least one.
+inline std::vector<ChainCut> all_cuts(std::int64_t units, std::int64_t stages) {
+  std::vector<ChainCut> cuts;
+  ChainCut cut{0};
+  const std::function<void()> extend = [&] {
+    if (std::ssize(cut) == stages) {
+      cut.push_back(units);
+      cuts.push_back(cut);
+      cut.pop_back();
+      return;
+    }
+    for (std::int64_t next = cut.back() + 1; next < units; ++next) {
+      cut.push_back(next);
+      extend();
+      cut.pop_back();
+    }
+  };
+  extend();
+  return cuts;
+}
+
+/// Every mesh of at most so many devices with whole copies, all shards, or shards by two.
+inline std::vector<config::MeshShape> all_meshes(const PlanningProblem& problem,
+                                                 const config::ModuleNode& node,
+                                                 std::int64_t devices) {
+  std::vector<config::MeshShape> meshes;
+  for (std::int64_t tp = 1; tp <= std::min(devices, problem.space.most_tp); tp *= 2)
+    for (std::int64_t pp = 1; tp * pp <= devices; ++pp)
+      for (std::int64_t dp = 1; tp * pp * dp <= devices; ++dp)
+        for (std::int64_t shard = 1; shard <= dp; ++shard) {
+          const config::MeshShape mesh{
+              .pp = pp, .dp_replicate = dp / shard, .dp_shard = shard, .tp = tp};
+          if (dp % shard == 0 && can_cut(problem, node, mesh) &&
+              missing_degree(problem, node, mesh, 0).empty())
+            meshes.push_back(mesh);
+        }
+  return meshes;
+}
+
+/// The least mean step of all plans of the space, every cut of the layers included.
+class BruteForce {
+ public:
+  explicit BruteForce(const PlanningProblem& problem) : problem_(problem) {}
+
+  Nanoseconds run() {
+    const config::ModuleNode& backbone = *problem_.model.find("backbone");
+    for (const config::MeshShape& mesh : all_meshes(problem_, backbone, problem_.devices)) {
+      const std::int64_t replicas = mesh.dp_replicate * mesh.dp_shard;
+      for (const std::int64_t rounds : microbatch_numbers(problem_, mesh.pp, replicas))
+        for (const config::PipelineOrder order : problem_.space.schedules)
+          for (const config::RecomputePlan level : problem_.space.recompute) {
+            PlanChoice choice{.schedule = order, .microbatches = rounds};
+            choice.backbone = {mesh, level};
+            choice.chunks = order == config::PipelineOrder::kInterleaved ? 2 : 1;
+            if (choice.chunks == 2 && (mesh.pp == 1 || rounds % mesh.pp != 0)) continue;
+            place_encoder(choice);
+          }
+    }
+    return best_;
+  }
+  [[nodiscard]] const std::string& plan() const { return plan_; }
+  [[nodiscard]] std::int64_t plans() const { return plans_; }
+
+ private:
+  void place_encoder(PlanChoice choice) {
+    const std::vector<const config::ModuleNode*> encoders = encoders_of(problem_);
+    choice.encoders.resize(encoders.size());
+    const config::ModuleNode& backbone = *problem_.model.find("backbone");
+    const std::int64_t units = units_of(backbone);
+    const std::int64_t stages = choice.backbone.mesh.pp * choice.chunks;
+    if (stages > units) return;
+    const std::vector<ChainCut> cuts = all_cuts(units, stages);
+    for (const ChainCut& cut : cuts)
+      if (can_cut_inside(choice)) run_plan(choice, {cut});
+    if (encoders.empty()) return;
+    const std::int64_t left = problem_.devices - choice.backbone.devices();
+    for (const config::MeshShape& mesh : all_meshes(problem_, *encoders[0], left))
+      for (const config::RecomputePlan level : problem_.space.recompute) {
+        if (choice.microbatches * mesh.dp_replicate * mesh.dp_shard > problem_.global_samples())
+          continue;
+        choice.encoders[0] = ChainChoice{mesh, level};
+        if (!is_aligned(problem_, choice)) continue;
+        for (const ChainCut& own : all_cuts(units_of(*encoders[0]), mesh.pp))
+          for (const ChainCut& cut : cuts) run_plan(choice, {own, cut});
+      }
+  }
+
+  [[nodiscard]] bool can_cut_inside(const PlanChoice& choice) const {
+    for (const config::ModuleNode* encoder : encoders_of(problem_)) {
+      config::MeshShape mesh = choice.backbone.mesh;
+      mesh.pp = 1;
+      if (!can_cut(problem_, *encoder, mesh)) return false;
+    }
+    return true;
+  }
+
+  void run_plan(const PlanChoice& choice, const std::vector<ChainCut>& cuts) {
+    if (problem_.measured && choice.devices() != problem_.devices) return;
+    ++plans_;
+    const config::Plan plan = to_plan(problem_, choice, cuts);
+    const Simulation simulation = simulate_on(problem_, plan, std::ssize(problem_.batches));
+    if (simulation.out_of_memory || simulation.distribution.mean >= best_) return;
+    best_ = simulation.distribution.mean;
+    plan_ = describe(problem_, choice);
+  }
+
+  const PlanningProblem& problem_;
+  Nanoseconds best_{std::numeric_limits<std::int64_t>::max()};
+  std::string plan_;
+  std::int64_t plans_ = 0;
+};
+
+}  // namespace tributary::plan
