@@ -24,6 +24,26 @@ double hops_time(const PlanningProblem& problem, const config::MeshShape& mesh, 
                  .time.count);
 }
 
+double rate_between(const PlanningProblem& problem, std::int64_t distance) {
+  const std::int64_t other = std::min(distance, problem.cluster.devices - 1);
+  return problem.cluster.levels[level_between(problem.cluster, 0, other)].bytes_per_s / 1e9;
+}
+
+/// Time in which the busiest port of a rank is taken in a round: activations that leave go beside
+/// gradients, from each of its virtual stages.
+double port_time(const PlanningProblem& problem, const PlanChoice& choice, double bytes) {
+  const config::MeshShape& mesh = choice.backbone.mesh;
+  if (mesh.pp == 1) return 0;
+  const std::int64_t stride = mesh.world() / mesh.pp;
+  const std::int64_t in_node =
+      std::max<std::int64_t>(1, problem.cluster.devices_per_node() / stride);
+  const auto chunks = static_cast<double>(choice.chunks);
+  if (in_node >= mesh.pp) return 2 * chunks * bytes / rate_between(problem, stride);
+  // Of stages that share a node only those at its ends have a neighbour elsewhere.
+  const double neighbours = in_node == 1 && mesh.pp > 2 ? 2 : 1;
+  return neighbours * chunks * bytes / rate_between(problem, stride * in_node);
+}
+
 /// How much of filling and draining a pipeline an order leaves, of that of 1F1B.
 double fill_share(PipelineOrder order, std::int64_t chunks, const ChainWork& work) {
   const double whole = std::max(1.0, work.total());
@@ -171,6 +191,7 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
           whole / static_cast<double>(mesh.pp),
           choice.chunks == 1 ? slowest : slowest * (static_cast<double>(choice.chunks) - 0.5)) *
       problem_.threads_per_core(problem_.measured ? problem_.devices : choice.devices());
+  estimate.lane = std::max(estimate.lane, port_time(problem_, choice, work.scale * work.boundary));
   const double hops = hops_time(problem_, mesh, work.scale * work.boundary);
   estimate.fill =
       std::max(0.0, whole - estimate.lane) * fill_share(choice.schedule, choice.chunks, work) +
@@ -194,6 +215,9 @@ StepEstimate StepEstimator::encoder(const ChainForm& form, const ChainChoice& ow
                     .is_cut = true});
   const double each_stage = tables_.state(form).each_stage;
   estimate.lane = work.scale * tables_.slowest_stage(form, work, mesh.pp) + each_stage;
+  // Features leave the last stage for ranks that are likely elsewhere.
+  estimate.lane = std::max(
+      estimate.lane, work.scale * work.boundary / rate_between(problem_, problem_.devices - 1));
   estimate.fill = work.scale * work.total() + each_stage * static_cast<double>(mesh.pp);
   estimate.tail = tail_of(form, mesh, /*is_cut=*/true);
   return estimate;

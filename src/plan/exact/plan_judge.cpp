@@ -46,6 +46,7 @@ struct JudgedPlan {
         program(lower_schedule(schedule::schedule_passes(folded.pipeline), {}), {}),
         network(network_of(plan, without_cores(problem.cluster), program, folded.folding,
                            {.share_links = false})),
+        ports(network_of(plan, without_cores(problem.cluster), program, folded.folding, {})),
         equal_replicas(has_equal_samples(problem) && deals_evenly(whole, problem.global_samples())),
         timer(
             program, network,
@@ -58,6 +59,7 @@ struct JudgedPlan {
   FoldedPipeline folded;
   StepProgram program;
   Network network;
+  Network ports;        // with links that messages share
   bool equal_replicas;  // one of each module is run for all
   ReplicaTimer timer;
   const PlanChoice& choice;
@@ -159,6 +161,29 @@ void find_peak(const JudgedPlan& plan, PlanVerdict& verdict) {
     verdict.peak = {held[lane] + most};
     verdict.fullest = program.pipeline().modules[module].name;
   }
+}
+
+/// How long the busiest port of a rank is taken: no order of the messages ends before.
+Nanoseconds port_time(const JudgedPlan& plan) {
+  const StepProgram& program = plan.program;
+  std::vector<double> taken(plan.ports.bytes_per_ns.size());
+  for (const Channel& channel : program.channels()) {
+    const Route& route = plan.ports.routes[&channel - program.channels().data()];
+    double bytes = 0;
+    for (int i = 0; i < channel.messages; ++i) {
+      const ReplicaTimer::MessagePlace& of = plan.timer.of_message(channel.first_message + i);
+      const std::vector<PassCosts>& passes = plan.load.passes[of.module];
+      std::int64_t all = 0;
+      for (std::size_t at = of.place; at < passes.size(); at += plan.timer.replica_size(of.module))
+        all += passes[at].boundary;
+      bytes += static_cast<double>(all) / plan.timer.replicas()[of.module];
+    }
+    for (const LinkUse& use : route.links) taken[use.link] += use.weight * bytes;
+  }
+  double longest = 0;
+  for (std::size_t link = 0; link < taken.size(); ++link)
+    longest = std::max(longest, taken[link] / plan.ports.bytes_per_ns[link]);
+  return {static_cast<std::int64_t>(longest)};
 }
 
 /// Reductions and optimizer steps do not depend on the microbatches.
@@ -335,7 +360,7 @@ void PlanJudge::run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verd
       }
     }
   }
-  verdict.steps.push_back(plan.timer.run(plan.load));
+  verdict.steps.push_back(std::max(plan.timer.run(plan.load), port_time(plan)));
   ++evaluations_;
   find_peak(plan, verdict);
 }

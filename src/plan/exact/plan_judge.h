@@ -25,7 +25,8 @@ struct PlanVerdict {
 /// A plan ready to be run on batches.
 struct JudgedPlan;
 
-/// Runs plans on the batches of a problem, replica by replica, without sharing of links.
+/// Runs plans on the batches of a problem, replica by replica, without sharing of links, but no
+/// step is shorter than its busiest port is taken.
 ///
 /// Microbatches are priced at sizes rounded to some thousandths, so that most are priced once.
 /// Plans whose ranks share cores are simulated in full instead: they slow each other down.
