@@ -18,6 +18,11 @@ config::Cluster read_cluster(const Document& document) {
                           : config::parse_cluster(document.text, document.name);
 }
 
+config::Profile read_profile(const Document& document) {
+  return document.is_path ? config::read_profile(document.text)
+                          : config::parse_profile(document.text, document.name);
+}
+
 plan::TrainingProblem read_cost_table(const Document& document) {
   return document.is_path ? plan::read_cost_table(document.text)
                           : plan::parse_cost_table(document.text, document.name);

@@ -5,6 +5,7 @@
 #include "config/cluster.h"
 #include "config/module_graph.h"
 #include "config/plan.h"
+#include "config/profile.h"
 #include "plan/baseline/training_problem.h"
 #include "plan/shapes/deal_samples.h"
 
@@ -23,6 +24,7 @@ struct Document {
 // errors: Fault::kInput as the readers of the formats
 [[nodiscard]] config::Plan read_plan(const Document& document);
 [[nodiscard]] config::Cluster read_cluster(const Document& document);
+[[nodiscard]] config::Profile read_profile(const Document& document);
 [[nodiscard]] plan::TrainingProblem read_cost_table(const Document& document);
 /// A directory with a config.json or a module graph; or the content of either.
 [[nodiscard]] config::ModuleGraph read_model(const Document& document);

@@ -16,6 +16,7 @@
 #include "app/answer/search_answer.h"
 #include "app/answer/split_answer.h"
 #include "app/answer/staging_answer.h"
+#include "app/python/plan_arguments.h"
 #include "app/python/read_numbers.h"
 #include "app/python/simulate_arguments.h"
 #include "app/python/translate_error.h"
@@ -96,6 +97,27 @@ std::pair<std::string, std::string> simulate(const GivenDocument& plan,
   return {config::write_summary(trace), with_trace ? config::write_trace(trace) : "null"};
 }
 
+std::pair<std::string, std::string> plan_model(const GivenDocument& model,
+                                               const std::optional<GivenDocument>& cluster,
+                                               const std::optional<GivenDocument>& profile,
+                                               const std::optional<GivenDocument>& sizes,
+                                               nb::handle lengths, const std::string& options,
+                                               std::int64_t keep) {
+  PlanArguments arguments = {.model = to_document("model", model),
+                             .cluster = to_document("cluster", cluster),
+                             .profile = to_document("profile", profile),
+                             .sizes = to_document("lengths", sizes),
+                             .size_table = {},
+                             .options = options};
+  if (!lengths.is_none()) arguments.size_table = read_numbers(lengths, "lengths");
+  const nb::gil_scoped_release unlocked;
+  const PlanAnswer answer = answer_plan(read_request(arguments));
+  if (answer.search.plans.empty()) return {to_json(answer, keep).dump(), "null"};
+  config::Plan best = answer.search.plans.front().plan;
+  if (arguments.model.is_path) best.model = arguments.model.text;
+  return {to_json(answer, keep).dump(), config::write_plan(best)};
+}
+
 }  // namespace
 
 NB_MODULE(_engine, module) {
@@ -129,6 +151,9 @@ NB_MODULE(_engine, module) {
   module.def("split_layers", split_layers, Unlocked());
   module.def("group_stages", group_stages, Unlocked());
   module.def("staging_methods", staging_methods);
+  module.def("plan", plan_model, nb::arg("model"), nb::arg("cluster").none(),
+             nb::arg("profile").none(), nb::arg("sizes").none(), nb::arg("lengths").none(),
+             nb::arg("options"), nb::arg("keep"));
   module.def("action_lists", action_lists, Unlocked());
   module.def("simulate", simulate, nb::arg("plan"), nb::arg("model").none(),
              nb::arg("cluster").none(), nb::arg("sizes").none(), nb::arg("lengths").none(),

@@ -7,6 +7,7 @@ function is pure, may be called from several threads, which then work at the sam
 ============================  ======================================================================
 `pack`                        samples to sequences, sequences to replicas
 `balance`                     items to buckets in several dimensions, with a proven bound
+`plan`                        where each module of a model runs, and how it is cut
 `search_3d`, `compare_3d`     degrees of an encoder and a backbone from a cost table
 `allocate_flow`               devices to encoders and backbone that keep one pace
 `split_layers`                layers to pipeline stages, with the recompute that fits
@@ -17,6 +18,7 @@ function is pure, may be called from several threads, which then work at the sam
 """
 
 from .errors import Error
+from .planning import LeftOut, Planned, RankedPlan, plan
 from .policies import Balanced, Packed, balance, pack
 from .search import Degrees, FoundPlan, Search, compare_3d, search_3d, search_methods
 from .simulation import Action, Lane, Simulation, action_lists, simulate
@@ -51,8 +53,11 @@ __all__ = [
     "Interference",
     "Lane",
     "LayerSplit",
+    "LeftOut",
     "Packed",
     "PlacedModule",
+    "Planned",
+    "RankedPlan",
     "Search",
     "SharedModule",
     "SharedStage",
@@ -65,6 +70,7 @@ __all__ = [
     "compare_3d",
     "group_stages",
     "pack",
+    "plan",
     "search_3d",
     "search_methods",
     "simulate",

@@ -1,0 +1,161 @@
+"""Where each module of a model runs and how it is cut, for a cluster or a measured machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, cast
+
+from . import _engine
+from .arguments import Document, Rows, document, refuse, to_json, whole
+from .search import Status
+
+
+class RankedPlan(TypedDict):
+    """One of the best plans."""
+
+    plan: str
+    """Degrees and numbers, as a person reads them."""
+    step_s: float
+    """Seconds of a step, mean over the batches."""
+    deviation_s: float
+    percentile_95_s: float
+    gap: float
+    """step / lower_bound - 1."""
+    devices: int
+    peak_bytes: int
+    """Of the fullest device."""
+    fullest: str
+    """Its module."""
+    links_shared: bool
+    """False: messages were timed as if each were alone."""
+    outside_grid: bool
+    """True: some sizes are above those of the profile."""
+
+
+class LeftOut(TypedDict):
+    """What was left out for want of measurements."""
+
+    cells: int
+    degrees: list[str]
+
+
+class _Planned(TypedDict):
+    method: str
+    status: Status
+    value: float
+    """Seconds of a step of the best plan."""
+    lower_bound: float
+    """Seconds that no plan of the space is below."""
+    gap: float
+    """value / lower_bound - 1."""
+    evaluations: int
+    milliseconds: float
+    limit: str
+    """Where nothing fits: what binds, and by how much."""
+    cells: int
+    estimates: int
+    judged: int
+    left_out: LeftOut
+    plans: list[RankedPlan]
+    """The best ten, the best first; empty when nothing fits."""
+    plan: dict[str, Any] | None
+    """The best one, ``docs/formats/plan.md``: for `simulate`, and for ``train --plan``."""
+
+
+class Planned(_Planned, total=False):
+    """The answer of `plan`: the object of ``tributary plan --json``, and the file of ``-o``."""
+
+    explanation: dict[str, Any]
+    """What limits the best plan, and what would help; when asked for."""
+
+
+def _words(values: Sequence[str] | None, name: str) -> list[str]:
+    if isinstance(values, str) or not all(isinstance(each, str) for each in values or ()):
+        raise refuse("python: not a list of texts", name, repr(values), "a list")
+    return list(values or ())
+
+
+def plan(
+    model: Document,
+    cluster: Document | None = None,
+    *,
+    devices: int = 0,
+    global_samples: int = 512,
+    tokens: int = 4096,
+    lengths: Document | Rows | None = None,
+    batches: int = 8,
+    seed: int = 0,
+    freeze: Sequence[str] | None = None,
+    schedules: Sequence[str] | None = None,
+    axes: Sequence[str] | None = None,
+    candidates: int = 200,
+    keep: int = 10,
+    runnable: bool = False,
+    explain: bool = False,
+    profile: Document | None = None,
+    threads: int = 0,
+) -> Planned:
+    """Finds where each module of a model should run and how parallel it should be.
+
+    The same seed gives the same answer on every machine, and that of ``tributary plan``.
+
+    Args:
+        model: a directory with a ``config.json``, a module graph, or the content of either.
+        cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100, or
+            the machine of the profile.
+        devices: of the cluster to use; 0: all.
+        global_samples: of a step.
+        tokens: of each sample of a text model.
+        lengths: [samples][1 to 3] tokens, patches, images or frames, to draw from; or a shape
+            histogram (dictionary or path), or a table (path). None: the mixture of photos,
+            documents and videos where the model has an encoder.
+        batches: drawn to judge plans by.
+        seed: of the batches.
+        freeze: modules that do not train.
+        schedules: orders of the passes to choose from; None: the usual ones.
+        axes: that may have several ranks, of tp, pp, dp, cp, ulysses, ep; None: all, cp and
+            ulysses for samples of 8,192 tokens and more.
+        candidates: plans that are simulated.
+        keep: best plans to give, at most 10.
+        runnable: only plans that ``train`` runs.
+        explain: say what limits the best plan and what would help most.
+        profile: measured layers and collectives, ``docs/formats/profile.md``; plans then use all
+            devices.
+        threads: compute threads of each rank, with a profile of a CPU; 0: a part of the cores.
+
+    Raises:
+        Error: a key or argument cannot be used; that nothing fits is an answer with status
+            ``infeasible``.
+    """
+    options = {
+        "devices": whole(devices, "devices"),
+        "global_samples": whole(global_samples, "global_samples"),
+        "tokens": whole(tokens, "tokens"),
+        "batches": whole(batches, "batches"),
+        "seed": whole(seed, "seed"),
+        "freeze": _words(freeze, "freeze"),
+        "schedules": _words(schedules, "schedules"),
+        "axes": _words(axes, "axes"),
+        "candidates": whole(candidates, "candidates"),
+        "runnable": bool(runnable),
+        "explain": bool(explain),
+        "threads": whole(threads, "threads"),
+    }
+    sizes: tuple[bool, str] | None = None
+    table: Any = None
+    if isinstance(lengths, (str, os.PathLike, Mapping)):
+        sizes = document(lengths, "lengths")
+    else:
+        table = lengths
+    answer, best = _engine.plan(
+        document(model, "model"),
+        None if cluster is None else document(cluster, "cluster"),
+        None if profile is None else document(profile, "profile"),
+        sizes,
+        table,
+        to_json(options, "plan"),
+        whole(keep, "keep"),
+    )
+    return cast(Planned, {**json.loads(answer), "plan": json.loads(best)})

@@ -1,0 +1,98 @@
+"""plan of the module against the program; models, clusters and profiles as dictionaries."""
+
+import json
+import os
+import unittest
+
+import tributary
+from executable import MODEL, ROOT, Beside, read_json
+
+CPU = os.path.join(ROOT, "configs/clusters/cpu_2.yaml")
+SMALL = {"devices": 2, "global_samples": 8, "batches": 2}
+
+
+def profile_of_demo():
+    """Made-up times of the demo's layers."""
+    def table(module, layer):
+        points = [{"tokens": tokens, "forward_ns": 4000 * tokens, "input_gradient_ns": 5000 * tokens,
+                   "weight_gradient_ns": 3000 * tokens, "recompute_ns": 4000 * tokens,
+                   "activation_bytes": 7000 * tokens, "activation_recomputed_bytes": 600 * tokens}
+                  for tokens in (100, 1000)]
+        return {"module": module, "layer": layer, "dtype": "float32", "tp": 1, "threads": 1,
+                "parameter_bytes": 500000, "points": points}
+
+    layers = [("backbone", "embedding"), ("backbone", "block"), ("backbone", "head"), ("projector", "projector"),
+              ("vision", "patch_embedding"), ("vision", "block"), ("vision", "window_block")]
+    points = [{"ranks": 2, "bytes": size, "ns": 100000 + size} for size in (1024, 1 << 20)]
+    return {"format": "tributary.profile/1", "model": "demo", "device": "cpu", "cores": 2, "memory_bytes": 1 << 33,
+            "layers": [table(*each) for each in layers],
+            "collectives": [{"op": op, "points": points}
+                            for op in ("all_reduce", "all_gather", "reduce_scatter", "send")],
+            "steps": [{"ranks": 1, "threads": 1, "step_ns": 200000, "microbatch_ns": 300000,
+                       "optimizer_ns": 1000000, "parameters": 1000000, "process_bytes": 200000000}]}
+
+
+class Planning(Beside):
+    def words(self):
+        return [word for key, value in SMALL.items() for word in (f"--{key.replace('_', '-')}", value)]
+
+    def test_it_is_the_answer_of_the_program(self):
+        output = self.path("plan.json")
+        theirs = json.loads(self.command("plan", MODEL, "--cluster", CPU, *self.words(), "--explain", "--json",
+                                         "-o", output))
+        ours = tributary.plan(MODEL, CPU, explain=True, **SMALL)
+        best = ours.pop("plan")
+        self.assert_equal_but_for_time(ours, theirs)
+        written = read_json(output)
+        self.assertEqual(best.pop("model"), MODEL)
+        written.pop("model")
+        self.assertEqual(best, written)
+
+    def test_the_best_plan_simulates(self):
+        sizes = [[64, 32, 2], [120, 0, 0], [300, 120, 1]]
+        found = tributary.plan(MODEL, CPU, lengths=sizes, seed=3, runnable=True, **SMALL)
+        simulated = tributary.simulate(found["plan"], cluster=CPU, lengths=sizes, seed=3, steps=2, trace=False)
+        self.assertEqual(simulated["summary"]["ranks"], found["plans"][0]["devices"])
+        self.assertAlmostEqual(1e-9 * simulated["summary"]["distribution_ns"]["mean"], found["value"],
+                               delta=0.25 * found["value"])
+
+    def test_measured_costs(self):
+        path = self.path("profile.json", json.dumps(profile_of_demo()))
+        sizes = self.path("sizes.csv", "64,32,2\n120,0,0\n300,120,1\n")
+        theirs = json.loads(self.command("plan", MODEL, "--profile", path, "--lengths", sizes, *self.words(),
+                                         "--json"))
+        ours = tributary.plan(MODEL, profile=profile_of_demo(), lengths=[[64, 32, 2], [120, 0, 0], [300, 120, 1]],
+                              **SMALL)
+        ours.pop("plan")
+        self.assert_equal_but_for_time(ours, theirs)
+        self.assertEqual(ours["left_out"]["degrees"], ["backbone tp 2"])
+        self.assertTrue(all(plan["devices"] == 2 for plan in ours["plans"]))
+
+    def test_axes_and_schedules_narrow_the_space(self):
+        found = tributary.plan(MODEL, CPU, axes=["pp"], schedules=["gpipe"], **SMALL)
+        for plan in found["plans"]:
+            self.assertRegex(plan["plan"], r"^backbone tp 1, pp \d, dp 1.*gpipe")
+
+    def test_infeasible_is_an_answer(self):
+        cluster = {"format": "tributary.cluster/1", "name": "small", "devices": 2,
+                   "device": {"name": "d", "memory_bytes": 1000000, "matrix_flops_per_s": 1e12,
+                              "memory_bytes_per_s": 1e11},
+                   "levels": [{"name": "l", "ranks": 2, "bytes_per_s": 1e9}]}
+        found = tributary.plan(MODEL, cluster, **SMALL)
+        self.assertEqual((found["status"], found["plans"], found["plan"]), ("infeasible", [], None))
+        self.assertIn("memory", found["limit"])
+
+    def test_what_is_wrong_is_named(self):
+        for where, arguments in {"devices": {"devices": 9}, "axes": {"axes": ["dp", "tq"]},
+                                 "schedules": {"schedules": ["2f2b"]}, "freeze": {"freeze": ["audio"]},
+                                 "threads": {"threads": 2}, "seed": {"seed": -1}}.items():
+            with self.subTest(where=where), self.assertRaises(tributary.Error) as raised:
+                tributary.plan(MODEL, CPU, **{**SMALL, **arguments})
+            self.assertEqual(raised.exception.where, where)
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.plan(MODEL, CPU, axes="dp")
+        self.assertEqual(raised.exception.where, "axes")
+
+
+if __name__ == "__main__":
+    unittest.main()
