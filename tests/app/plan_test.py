@@ -7,6 +7,7 @@ import json
 import os
 import unittest
 
+from demo_profile import profile_of_demo
 from verb_case import ROOT, VerbCase
 
 MODEL = os.path.join(ROOT, "configs/demo_model")
@@ -89,6 +90,39 @@ batch: {{global_samples: 6}}
             text = file.read().replace("memory_bytes: 4294967296", "memory_bytes: 560000000")
         self.refused(5, " above the 23129088 B that a plan may hold", MODEL, "--cluster", self.path("small.yaml", text),
                      *SMALL)
+
+    def measured(self, *words):
+        profile = self.path("profile.json", json.dumps(profile_of_demo()))
+        sizes = self.path("sizes.csv", "64,32,2\n120,0,0\n300,120,1\n")
+        return ["--profile", profile, "--lengths", sizes, "--global-samples", "8", "--batches", "3", *words]
+
+    def test_measured_costs_give_the_step_that_simulating_gives(self):
+        output = self.path("plan.json")
+        words = self.measured("--devices", "2")
+        found = self.answer(MODEL, *words, "-o", output)
+        self.assertLessEqual(found["lower_bound"], found["value"])
+        self.assertEqual(found["left_out"], {"cells": 0, "degrees": ["backbone tp 2"]})
+        self.assertEqual({plan["devices"] for plan in found["plans"]}, {2})
+        code, out, err = self.run_verb("plan", MODEL, *words)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("left out for want of measurements: 0 cells, and of others the plans with these degrees: "
+                      "backbone tp 2", out)
+        code, out, err = self.run_verb("simulate", output, *words[:4], "--steps", "3", "--json")
+        self.assertEqual((code, err), (0, ""))
+        self.assertAlmostEqual(1e-9 * json.loads(out)["distribution_ns"]["mean"], found["value"],
+                               delta=1e-6 * found["value"])
+
+    def test_says_what_was_measured_where_that_is_not_enough(self):
+        self.refused(2, "measured are tp 1 on 1 thread; all_reduce of 2;", MODEL, *self.measured("--devices", "4"))
+        self.refused(2, "--cluster", MODEL, *self.measured())
+        self.refused(2, "--threads", MODEL, "--cluster", CPU, "--threads", "1")
+        self.refused(2, "--profile", MODEL, *self.measured("--devices", "2", "--method", "dflop"))
+
+    def test_axes_narrow_the_space(self):
+        found = self.answer(MODEL, "--cluster", CPU, *SMALL, "--axes", "pp")
+        for plan in found["plans"]:
+            self.assertRegex(plan["plan"], r"^backbone tp 1, pp \d, dp 1")
+        self.refused(2, "--axes", MODEL, "--cluster", CPU, "--axes", "dp,sp")
 
     def test_published_methods_run_on_a_model(self):
         words = [MODEL, "--cluster", A100, "--devices", "16", "--global-samples", "64"]

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "app"))
+from demo_profile import profile_of_demo  # noqa: E402, F401
 from verb_case import ROOT, VerbCase  # noqa: E402
 
 COSTS = os.path.join(ROOT, "configs/studies/synthetic_8b.json")
