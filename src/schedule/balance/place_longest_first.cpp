@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
+#include <type_traits>
+#include <utility>
 
 namespace tributary::schedule {
 namespace {
@@ -18,14 +19,14 @@ class BucketHeap {
   /// The place of the best of the candidates for an item.
   [[nodiscard]] std::size_t choose(std::int32_t item) const {
     const std::int64_t* added = partition_.item(item);
-    std::size_t best = 0;
-    Merit best_merit = judge(heap_[0], added);
-    for (std::size_t place = 1; place < std::min<std::size_t>(heap_.size(), kMostCandidates);
-         ++place) {
-      const Merit merit = judge(heap_[place], added);
-      if (merit < best_merit) std::tie(best, best_merit) = std::tuple(place, merit);
+    switch (partition_.dimensions()) {
+      case 1:
+        return choose_of(added, std::integral_constant<std::int32_t, 1>());
+      case 2:
+        return choose_of(added, std::integral_constant<std::int32_t, 2>());
+      default:
+        return choose_of(added, partition_.dimensions());
     }
-    return best;
   }
   [[nodiscard]] std::int32_t bucket(std::size_t place) const { return heap_[place]; }
 
@@ -40,21 +41,35 @@ class BucketHeap {
   }
 
  private:
-  struct Merit {
-    std::int64_t value;
-    std::int64_t sum;
-    std::int32_t bucket;
-    auto operator<=>(const Merit&) const = default;
-  };
-
-  [[nodiscard]] Merit judge(std::int32_t bucket, const std::int64_t* added) const {
-    const std::int64_t* loads = partition_.bucket(bucket);
-    Merit merit = {.value = 0, .sum = 0, .bucket = bucket};
-    for (std::int32_t d = 0; d < partition_.dimensions(); ++d) {
-      merit.value = std::max(merit.value, loads[d] + added[d]);
-      merit.sum += loads[d];
+  /// The least value with the item, then the least sum of loads, then the lowest number. Most
+  /// candidates lose by their value, so that nothing else is asked of them.
+  template <class Dimensions>
+  [[nodiscard]] std::size_t choose_of(const std::int64_t* added, Dimensions dimensions) const {
+    const auto value_of = [&](std::int32_t bucket) {
+      const std::int64_t* loads = partition_.bucket(bucket);
+      std::int64_t value = 0;
+      for (std::int32_t d = 0; d < dimensions; ++d) value = std::max(value, loads[d] + added[d]);
+      return value;
+    };
+    const std::size_t candidates = std::min<std::size_t>(heap_.size(), kMostCandidates);
+    std::size_t best = 0;
+    std::int64_t least = value_of(heap_[0]);
+    for (std::size_t place = 1; place < candidates; ++place) {
+      const std::int64_t value = value_of(heap_[place]);
+      if (value > least) continue;
+      if (value == least && !is_lighter(heap_[place], heap_[best])) continue;
+      best = place;
+      least = value;
     }
-    return merit;
+    return best;
+  }
+  [[nodiscard]] bool is_lighter(std::int32_t bucket, std::int32_t than) const {
+    const auto weight = [&](std::int32_t each) {
+      const std::int64_t* loads = partition_.bucket(each);
+      return std::pair(std::accumulate(loads, loads + partition_.dimensions(), std::int64_t{0}),
+                       each);
+    };
+    return weight(bucket) < weight(than);
   }
   [[nodiscard]] std::pair<std::int64_t, std::int32_t> key(std::size_t place) const {
     return {partition_.value(heap_[place]), heap_[place]};
