@@ -1,26 +1,136 @@
 #include "plan/exact/batch_deals.h"
 
+#include <algorithm>
+
+#include "plan/cost/layer_cost.h"
+#include "schedule/pack.h"
+#include "schedule/step_plan.h"
+
 namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kBalanceEvaluations = 20'000;
+constexpr double kGrowth = 1.02;         // of a capacity that makes too many microbatches
+constexpr double kRoomToBalance = 1.04;  // that replicas need to be level at all
+
+const config::MeshShape& mesh_of(const config::Plan& plan) { return plan.find("backbone")->mesh; }
+std::int64_t replicas_of(const config::Plan& plan) {
+  return mesh_of(plan).dp_replicate * mesh_of(plan).dp_shard;
+}
+
+/// FLOP of a forward pass, as times: only their proportion counts.
+schedule::SampleLoad load_of(const PlanningProblem& problem, const SampleSize& sample) {
+  const MicrobatchShape shape = shape_of(sample);
+  double vision = 0;
+  double backbone = 0;
+  for (const config::ModuleNode& node : problem.model.modules) {
+    const bool is_backbone = node.name == "backbone";
+    for (const config::LayerRun& run : node.layers) {
+      const LayerFlops flops =
+          count_layer_flops(run.shape, is_backbone ? shape.backbone : shape.encoder);
+      (is_backbone ? backbone : vision) +=
+          static_cast<double>(run.layers) *
+          (flops.linear + (run.shape.causal ? 0.5 : 1) * flops.attention);
+    }
+  }
+  const auto time = [](double flops) {
+    return Nanoseconds{static_cast<std::int64_t>(flops / 1e3)};
+  };
+  return {.tokens = {sample.tokens},
+          .vision = sample.items == 0 ? Nanoseconds{} : time(vision),
+          .backbone = time(backbone)};
+}
 
 }  // namespace
 
-const std::vector<std::int32_t>& BatchDeals::buckets(const config::BatchPlan& plan,
-                                                     std::int64_t buckets, std::size_t batch) {
+/// One capacity for all batches: the trainer packs each of them into what it takes.
+Tokens BatchDeals::find_capacity(const config::Plan& plan) const {
+  const std::int64_t buckets = replicas_of(plan) * plan.batch.microbatches;
+  std::int64_t longest = problem_.longest_sample.count;
+  std::int64_t fullest = 0;
+  std::vector<std::vector<Tokens>> lengths;
+  for (const std::vector<SampleSize>& batch : problem_.batches) {
+    std::int64_t tokens = 0;
+    std::vector<Tokens>& own = lengths.emplace_back();
+    for (const SampleSize& sample : batch) {
+      longest = std::max(longest, sample.tokens);
+      tokens += sample.tokens;
+      own.push_back({sample.tokens});
+    }
+    fullest = std::max(fullest, tokens);
+  }
+  Tokens capacity{std::max(longest, (fullest + buckets - 1) / buckets)};
+  const auto is_enough = [&] {
+    return std::all_of(lengths.begin(), lengths.end(), [&](const std::vector<Tokens>& own) {
+      return schedule::pack(plan.batch.packing, own, capacity).bins() <= buckets;
+    });
+  };
+  const auto grow = [&](double by) {
+    capacity.count = static_cast<std::int64_t>(by * static_cast<double>(capacity.count)) + 1;
+  };
+  while (!is_enough()) grow(kGrowth);
+  if (replicas_of(plan) > 1) grow(kRoomToBalance);
+  return capacity;
+}
+
+std::vector<std::int32_t> BatchDeals::deal_as_trained(const config::Plan& plan, std::size_t batch,
+                                                      Tokens capacity) const {
+  std::vector<schedule::SampleLoad> loads;
+  for (const SampleSize& sample : problem_.batches[batch])
+    loads.push_back(load_of(problem_, sample));
+  const std::int64_t replicas = replicas_of(plan);
+  const schedule::StepPlan step =
+      schedule::plan_step({.samples = loads,
+                           .replicas = replicas,
+                           .meeting = mesh_of(plan).dp_shard == 1 ? schedule::Meeting::kStep
+                                                                  : schedule::Meeting::kMicrobatch,
+                           .balance = plan.batch.balance,
+                           .packing = plan.batch.packing,
+                           .capacity = capacity});
+  std::vector<std::int32_t> bucket_of(loads.size());
+  for (std::int64_t replica = 0; replica < replicas; ++replica) {
+    const schedule::PackedBins& bins = step.microbatches[replica];
+    for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {
+      // A batch that takes one more than the others has it with its last one.
+      const std::int64_t round = std::min(bin, plan.batch.microbatches - 1);
+      for (const std::int32_t sample : bins.bin(bin))
+        bucket_of[sample] = static_cast<std::int32_t>(round * replicas + replica);
+    }
+  }
+  return bucket_of;
+}
+
+const std::vector<std::int32_t>& BatchDeals::buckets(const config::Plan& plan, std::size_t batch) {
   Deal* deal = nullptr;
+  const bool as_trained = problem_.space.runnable;
+  const Key key{replicas_of(plan), plan.batch.microbatches,
+                as_trained && mesh_of(plan).dp_shard > 1};
   {
     const std::lock_guard lock(mutex_);
-    std::unique_ptr<Deal>& found = deals_[{buckets, batch}];
+    std::unique_ptr<Deal>& found = deals_[{key, batch}];
     if (!found) found = std::make_unique<Deal>();
     deal = found.get();
   }
   std::call_once(deal->is_dealt, [&] {
-    deal->bucket_of = assign_buckets(plan, buckets, problem_.batches[batch],
-                                     {.evaluations = kBalanceEvaluations});
+    deal->bucket_of =
+        as_trained ? deal_as_trained(plan, batch, capacity(plan))
+                   : assign_buckets(plan.batch, replicas_of(plan) * plan.batch.microbatches,
+                                    problem_.batches[batch], {.evaluations = kBalanceEvaluations});
   });
   return deal->bucket_of;
+}
+
+Tokens BatchDeals::capacity(const config::Plan& plan) {
+  Room* room = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Room>& found =
+        rooms_[{replicas_of(plan), plan.batch.microbatches, mesh_of(plan).dp_shard > 1}];
+    if (!found) found = std::make_unique<Room>();
+    room = found.get();
+  }
+  std::call_once(room->is_known, [&] { room->capacity = find_capacity(plan); });
+  return room->capacity;
 }
 
 }  // namespace tributary::plan

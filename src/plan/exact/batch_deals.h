@@ -1,35 +1,52 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "plan/exact/planning_problem.h"
 
 namespace tributary::plan {
 
-/// The buckets of every batch, dealt once for each number of buckets; for many threads.
+/// The buckets of every batch, dealt once for each number of them; for many threads.
 ///
-/// Balancing ends early here, as a search deals many times: simulations of the best plans deal
-/// again with the usual effort.
+/// Plans that the trainer runs are dealt as it does it: by plan_step, at the least capacity that
+/// makes so many microbatches. For all others the buckets are level; balancing ends early there, as
+/// a search deals many times: simulations of the best plans deal again with the usual effort.
 class BatchDeals {
  public:
   explicit BatchDeals(const PlanningProblem& problem) : problem_(problem) {}
 
-  /// The bucket of each sample; lives as long as this.
-  [[nodiscard]] const std::vector<std::int32_t>& buckets(const config::BatchPlan& plan,
-                                                         std::int64_t buckets, std::size_t batch);
+  /// The bucket of each sample, as assign_buckets numbers them; lives as long as this.
+  [[nodiscard]] const std::vector<std::int32_t>& buckets(const config::Plan& plan,
+                                                         std::size_t batch);
+
+  /// The capacity at which the trainer makes the plan's number of microbatches of the batches, and
+  /// which no sample exceeds.
+  [[nodiscard]] Tokens capacity(const config::Plan& plan);
 
  private:
   struct Deal {
     std::once_flag is_dealt;
     std::vector<std::int32_t> bucket_of;
   };
+  struct Room {
+    std::once_flag is_known;
+    Tokens capacity;
+  };
+  using Key = std::tuple<std::int64_t, std::int64_t, bool>;  // replicas, microbatches, shards
+
+  [[nodiscard]] std::vector<std::int32_t> deal_as_trained(const config::Plan& plan,
+                                                          std::size_t batch, Tokens capacity) const;
+  [[nodiscard]] Tokens find_capacity(const config::Plan& plan) const;
+
   const PlanningProblem& problem_;
-  std::mutex mutex_;
-  std::map<std::pair<std::int64_t, std::size_t>, std::unique_ptr<Deal>> deals_;
+  std::mutex mutex_;  // of the maps, not of what they hold
+  std::map<std::pair<Key, std::size_t>, std::unique_ptr<Deal>> deals_;
+  std::map<Key, std::unique_ptr<Room>> rooms_;
 };
 
 }  // namespace tributary::plan

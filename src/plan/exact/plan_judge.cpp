@@ -302,7 +302,8 @@ PlanVerdict PlanJudge::judge_by_events(const config::Plan& plan, std::size_t fir
   verdict.fullest = module_of(simulation, lane);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   for (std::size_t batch = first_batch; batch < end_batch; ++batch)
-    for (const auto& module : deal_samples(plan, pipeline, problem_.batches[batch]))
+    for (const auto& module :
+         deal_samples(pipeline, problem_.batches[batch], deals_.buckets(plan, batch)))
       for (const std::vector<MicrobatchShape>& replica : module)
         for (const MicrobatchShape& shape : replica)
           verdict.longest =
@@ -312,13 +313,11 @@ PlanVerdict PlanJudge::judge_by_events(const config::Plan& plan, std::size_t fir
 }
 
 void PlanJudge::run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict) {
-  const std::int64_t buckets =
-      plan.choice.backbone.replicas() * std::int64_t{plan.whole.microbatches};
-  const StepShapes shapes = plan.equal_replicas
-                                ? equal_microbatches(plan.whole, problem_.batches.front().front(),
-                                                     problem_.global_samples())
-                                : deal_samples(plan.whole, problem_.batches[batch],
-                                               deals_.buckets(plan.plan.batch, buckets, batch));
+  const StepShapes shapes =
+      plan.equal_replicas
+          ? equal_microbatches(plan.whole, problem_.batches.front().front(),
+                               problem_.global_samples())
+          : deal_samples(plan.whole, problem_.batches[batch], deals_.buckets(plan.plan, batch));
   // What has no ranks of its own works on patches inside the backbone.
   const bool has_inline = plan.plan.modules.size() > plan.whole.modules.size();
   plan.load.passes.resize(plan.whole.modules.size());

@@ -251,13 +251,15 @@ class Search {
     }
   }
 
-  [[nodiscard]] FoundPlan finish(const Runner& runner, std::int64_t batches) const {
+  [[nodiscard]] FoundPlan finish(const Runner& runner, std::int64_t batches) {
     FoundPlan found{.choice = runner.choice,
                     .plan = to_plan(problem_, runner.choice, runner.cuts),
                     .step = runner.mean(),
                     .peak = runner.verdict.peak,
                     .fullest = runner.verdict.fullest};
-    found.plan.batch.capacity_tokens = std::max(runner.verdict.longest, problem_.longest_sample);
+    found.plan.batch.capacity_tokens =
+        problem_.space.runnable ? deals_.capacity(found.plan)
+                                : std::max(runner.verdict.longest, problem_.longest_sample);
     std::vector<Nanoseconds> steps = runner.verdict.steps;
     if (batches >= 1) {
       const Simulation simulation = simulate_on(problem_, found.plan, batches);

@@ -1,9 +1,53 @@
 #include "plan/exact/simulate_on.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "plan/exact/batch_deals.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
 namespace {
+
+/// Samples of one size come out the same.
+bool is_dealt_as_trained(const PlanningProblem& problem) {
+  return problem.space.runnable && !has_equal_samples(problem);
+}
+
+/// Batch by batch, with the microbatches that the trainer makes.
+Simulation simulate_as_trained(const PlanningProblem& problem, const config::Plan& plan,
+                               std::size_t first_batch, std::size_t end_batch) {
+  const LayerStageCosts costs = costs_on(problem, plan);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  BatchDeals deals(problem);
+  const auto simulate_batch = [&](std::size_t batch) {
+    return simulate(plan, costs, problem.cluster,
+                    {.samples = {.kind = SampleSource::Kind::kGiven,
+                                 .recorded = {},
+                                 .given = deal_samples(pipeline, problem.batches[batch],
+                                                       deals.buckets(plan, batch))},
+                     .network = {.threads = problem.threads}});
+  };
+  std::vector<Nanoseconds> steps;
+  std::optional<OutOfMemory> shortage;
+  bool outside_grid = false;
+  for (std::size_t batch = first_batch; batch < end_batch; ++batch) {
+    const Simulation each = simulate_batch(batch);
+    steps.push_back(each.steps.front());
+    outside_grid = outside_grid || each.outside_grid;
+    if (each.out_of_memory && (!shortage || each.out_of_memory->needed > shortage->needed))
+      shortage = each.out_of_memory;
+  }
+  const StepDistribution distribution = distribution_of(steps);
+  const auto shown = std::find(steps.begin(), steps.end(), distribution.median) - steps.begin();
+  Simulation result = simulate_batch(first_batch + static_cast<std::size_t>(shown));
+  result.steps = std::move(steps);
+  result.distribution = distribution;
+  result.shown = shown;
+  result.out_of_memory = shortage;
+  result.outside_grid = outside_grid;
+  return result;
+}
 
 Simulation simulate_batches(const PlanningProblem& problem, const config::Plan& plan,
                             const std::vector<std::vector<SampleSize>>& batches,
@@ -28,6 +72,8 @@ LayerStageCosts costs_on(const PlanningProblem& problem, const config::Plan& pla
 
 Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                        std::size_t first_batch, std::size_t end_batch) {
+  if (is_dealt_as_trained(problem))
+    return simulate_as_trained(problem, plan, first_batch, end_batch);
   const std::vector<std::vector<SampleSize>> batches(
       problem.batches.begin() + static_cast<std::ptrdiff_t>(first_batch),
       problem.batches.begin() + static_cast<std::ptrdiff_t>(end_batch));
@@ -36,6 +82,9 @@ Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
 
 Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                        std::int64_t batches) {
+  if (is_dealt_as_trained(problem))
+    return simulate_as_trained(problem, plan, 0,
+                               std::min(static_cast<std::size_t>(batches), problem.batches.size()));
   return simulate_batches(problem, plan, problem.batches, batches);
 }
 

@@ -5,6 +5,7 @@
 
 #include "plan/exact/cut_chains.h"
 #include "schedule/pipeline/plan_pipeline.h"
+#include "schedule/step_plan.h"
 #include "tests/plan/exact/exact_case.h"
 
 namespace tributary::plan {
@@ -111,6 +112,65 @@ TEST(PlanJudge, AgreesWithTheSimulatorWhereNoLinkIsShared) {
         EXPECT_NEAR(static_cast<double>(verdict.steps[step].count), expected, 0.03 * expected)
             << describe(problem, choice);
       }
+    }
+  }
+}
+
+/// The microbatches of each replica by plan_step, by its own code.
+std::vector<std::vector<std::vector<std::int32_t>>> plan_step_of(const PlanningProblem& problem,
+                                                                 std::int64_t replicas,
+                                                                 Tokens capacity) {
+  std::vector<schedule::SampleLoad> loads;
+  for (const SampleSize& sample : problem.batches[0])
+    loads.push_back({.tokens = {sample.tokens}, .vision = {}, .backbone = {}});
+  const schedule::StepPlan step = schedule::plan_step(
+      {.samples = loads, .replicas = replicas, .meeting = {}, .balance = {}, .capacity = capacity});
+  std::vector<std::vector<std::vector<std::int32_t>>> microbatches;
+  for (const schedule::PackedBins& bins : step.microbatches) {
+    auto& own = microbatches.emplace_back();
+    for (std::int64_t bin = 0; bin < bins.bins(); ++bin)
+      own.emplace_back(bins.bin(bin).begin(), bins.bin(bin).end());
+  }
+  return microbatches;
+}
+
+TEST(BatchDeals, DealsPlansOfTheTrainerAsItPacksThem) {
+  PlanningProblem problem = tiny_problem(8, 24, 1, 5);
+  problem.space.runnable = true;
+  problem.longest_sample = {3000};
+  BatchDeals deals(problem);
+  for (const std::int64_t rounds : {1, 2, 3, 5, 8}) {
+    PlanChoice choice{.microbatches = rounds};
+    choice.backbone.mesh.pp = 2;
+    choice.encoders.resize(1);
+    const config::Plan plan = to_plan(problem, choice, {{0, 3, 6}});
+    const Tokens capacity = deals.capacity(plan);
+    EXPECT_GE(capacity, problem.longest_sample);
+    const std::vector<std::int32_t>& buckets = deals.buckets(plan, 0);
+    // A replica alone is packed, whatever balances: buckets are those bins.
+    const auto microbatches = plan_step_of(problem, 1, capacity)[0];
+    EXPECT_LE(std::ssize(microbatches), rounds);
+    for (std::size_t bin = 0; bin < microbatches.size(); ++bin)
+      for (const std::int32_t sample : microbatches[bin])
+        EXPECT_EQ(buckets[sample], static_cast<std::int32_t>(bin)) << rounds << " rounds";
+  }
+}
+
+TEST(BatchDeals, KeepsEverySampleOfReplicasWithinTheCapacity) {
+  PlanningProblem problem = tiny_problem(8, 64, 1, 6);
+  problem.space.runnable = true;
+  BatchDeals deals(problem);
+  for (const bool shards : {false, true}) {
+    PlanChoice choice{.microbatches = 4};
+    (shards ? choice.backbone.mesh.dp_shard : choice.backbone.mesh.dp_replicate) = 4;
+    choice.encoders.resize(1);
+    const config::Plan plan = to_plan(problem, choice, {{0, 6}});
+    for (std::size_t batch = 0; batch < 2; ++batch) {
+      std::vector<std::int64_t> tokens(16);
+      const std::vector<std::int32_t>& buckets = deals.buckets(plan, batch);
+      for (std::size_t i = 0; i < buckets.size(); ++i)
+        tokens.at(buckets[i]) += problem.batches[batch][i].tokens;
+      EXPECT_LE(*std::max_element(tokens.begin(), tokens.end()), deals.capacity(plan).count);
     }
   }
 }
