@@ -218,6 +218,30 @@ class Profile(unittest.TestCase):
     def last_line(path):
         return json.loads(path.read_text().splitlines()[-1])
 
+    def test_a_plan_from_the_profile_is_trained(self):
+        sizes = self.root / "sizes.csv"
+        run = self.root / "single"
+        shutil.rmtree(run, ignore_errors=True)
+        done = self.run_verb("train", self.config, f"run.dir={run}", "run.steps=6", "batch.packing=none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = (run / "shapes.jsonl").read_text().splitlines()
+        samples = [each for line in lines for each in json.loads(line)["microbatches"]]
+        sizes.write_text("".join(f"{each[0]},{each[3]},{each[5]}\n" for each in samples))
+        plan = self.root / "plan.json"
+        done = self.run_verb("plan", self.config, "--profile", self.whole, "--devices", "2", "--lengths", sizes,
+                             "--runnable", "--json", "-o", plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertLessEqual(answer["lower_bound"], answer["value"])
+        planned = self.root / "planned"
+        shutil.rmtree(planned, ignore_errors=True)
+        done = self.run_verb("launch", "-n", "2", "--", "train", self.config, "--plan", plan, f"run.dir={planned}",
+                             "run.steps=3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        most = self.read(plan)["batch"]["microbatches"]
+        for line in (planned / "shapes.jsonl").read_text().splitlines():
+            self.assertLessEqual(len(json.loads(line)["microbatches"]), most + 1)
+
     def test_a_degree_that_was_not_measured_is_no_candidate(self):
         run = self.root / "one"
         shutil.rmtree(run, ignore_errors=True)
