@@ -1,5 +1,6 @@
 """The demo's model, profiled and trained on this machine under several settings, for benches."""
 
+import functools
 import json
 import pathlib
 import shutil
@@ -44,7 +45,10 @@ class DemoRuns:
         if not (self.work / "demo-data").exists():
             must_run([self.tributary, "data", "make-demo", "-o", self.work / "demo-data"], self.work / "data.log")
         self.config = self.write_config()
-        self.profile = options.profile or self.measure()
+
+    @functools.cached_property
+    def profile(self):
+        return self.options.profile or self.measure("profile")
 
     def write_config(self):
         text = (ROOT / "configs" / "demo.yaml").read_text()
@@ -62,14 +66,17 @@ class DemoRuns:
         path.write_text("\n".join(kept) + "\n")
         return path
 
-    def measure(self):
-        profile = self.work / "profile.json"
+    def measure(self, name):
+        profile = self.work / f"{name}.json"
+        if not self.options.reuse:
+            profile.unlink(missing_ok=True)
         must_run([self.tributary, "profile", self.config, f"run.threads={self.options.threads}", "-o", profile],
-                 self.work / "profile.log")
+                 self.work / f"{name}.log")
         return profile
 
-    def noise(self):
-        return json.loads(self.profile.read_text())["noise"]
+    @staticmethod
+    def noise(profile):
+        return json.loads(profile.read_text())["noise"]
 
     def start(self, directory, ranks, keys, steps):
         """Trains; the exit code says whether the trainer takes the setting."""

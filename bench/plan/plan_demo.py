@@ -103,7 +103,7 @@ def main():
     parser.add_argument("--race", type=float, default=1.25, help="of the best median: who is above runs no more")
     options = parser.parse_args()
     demo = demo_runs.DemoRuns(options)
-    print(f"profile {demo.profile}: noise {100 * demo.noise():.1f} %")
+    print(f"profile {demo.profile}: noise {100 * demo.noise(demo.profile):.1f} %")
     sizes = demo.write_sizes(max(20, options.steps))
     within = [compare(demo, processes, sizes, options) for processes in options.processes]
     print(f"\nwithin {100 * TARGET:.0f} % for {sum(within)} of {len(within)} numbers of processes")

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "plan/cost/layer_cost.h"
+#include "plan/exact/simulate_on.h"
+#include "plan/shapes/deal_step.h"
 #include "schedule/pack.h"
-#include "schedule/step_plan.h"
+#include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
 namespace {
@@ -16,29 +17,6 @@ constexpr double kRoomToBalance = 1.04;  // that replicas need to be level at al
 const config::MeshShape& mesh_of(const config::Plan& plan) { return plan.find("backbone")->mesh; }
 std::int64_t replicas_of(const config::Plan& plan) {
   return mesh_of(plan).dp_replicate * mesh_of(plan).dp_shard;
-}
-
-/// FLOP of a forward pass, as times: only their proportion counts.
-schedule::SampleLoad load_of(const PlanningProblem& problem, const SampleSize& sample) {
-  const MicrobatchShape shape = shape_of(sample);
-  double vision = 0;
-  double backbone = 0;
-  for (const config::ModuleNode& node : problem.model.modules) {
-    const bool is_backbone = node.name == "backbone";
-    for (const config::LayerRun& run : node.layers) {
-      const LayerFlops flops =
-          count_layer_flops(run.shape, is_backbone ? shape.backbone : shape.encoder);
-      (is_backbone ? backbone : vision) +=
-          static_cast<double>(run.layers) *
-          (flops.linear + (run.shape.causal ? 0.5 : 1) * flops.attention);
-    }
-  }
-  const auto time = [](double flops) {
-    return Nanoseconds{static_cast<std::int64_t>(flops / 1e3)};
-  };
-  return {.tokens = {sample.tokens},
-          .vision = sample.items == 0 ? Nanoseconds{} : time(vision),
-          .backbone = time(backbone)};
 }
 
 }  // namespace
@@ -75,19 +53,14 @@ Tokens BatchDeals::find_capacity(const config::Plan& plan) const {
 
 std::vector<std::int32_t> BatchDeals::deal_as_trained(const config::Plan& plan, std::size_t batch,
                                                       Tokens capacity) const {
-  std::vector<schedule::SampleLoad> loads;
-  for (const SampleSize& sample : problem_.batches[batch])
-    loads.push_back(load_of(problem_, sample));
+  config::Plan packed = plan;
+  packed.batch.capacity_tokens = capacity;
+  const schedule::Pipeline pipeline = schedule::pipeline_of(packed);
+  const LayerStageCosts costs = costs_on(problem_, packed);
+  const std::vector<SampleSize>& samples = problem_.batches[batch];
+  const schedule::StepPlan step = StepDealer(packed, pipeline, costs).plan(samples);
   const std::int64_t replicas = replicas_of(plan);
-  const schedule::StepPlan step =
-      schedule::plan_step({.samples = loads,
-                           .replicas = replicas,
-                           .meeting = mesh_of(plan).dp_shard == 1 ? schedule::Meeting::kStep
-                                                                  : schedule::Meeting::kMicrobatch,
-                           .balance = plan.batch.balance,
-                           .packing = plan.batch.packing,
-                           .capacity = capacity});
-  std::vector<std::int32_t> bucket_of(loads.size());
+  std::vector<std::int32_t> bucket_of(samples.size());
   for (std::int64_t replica = 0; replica < replicas; ++replica) {
     const schedule::PackedBins& bins = step.microbatches[replica];
     for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {

@@ -13,7 +13,7 @@ namespace tributary::plan {
 
 /// The buckets of every batch, dealt once for each number of them; for many threads.
 ///
-/// Plans that the trainer runs are dealt as it does it: by plan_step, at the least capacity that
+/// Plans that the trainer runs are dealt as it does it: by StepDealer, at the least capacity that
 /// makes so many microbatches. For all others the buckets are level; balancing ends early there, as
 /// a search deals many times: simulations of the best plans deal again with the usual effort.
 class BatchDeals {

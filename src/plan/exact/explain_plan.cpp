@@ -148,7 +148,8 @@ class Explaining {
     BatchDeals deals(problem_);
     PlanJudge judge(problem_, deals);
     config::Plan plan = to_plan(problem_, choice, ChainCutter(problem_).cut(choice, judge));
-    plan.batch.capacity_tokens = found_.plan.batch.capacity_tokens;
+    plan.batch.capacity_tokens =
+        problem_.space.runnable ? deals.capacity(plan) : found_.plan.batch.capacity_tokens;
     const Simulation simulation = simulate_on(problem_, plan, batches_);
     if (simulation.out_of_memory) return;
     note(str(more, more == 1 ? " more microbatch" : " more microbatches"),

@@ -291,10 +291,11 @@ PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCu
   return verdict;
 }
 
-PlanVerdict PlanJudge::judge_by_events(const config::Plan& plan, std::size_t first_batch,
+PlanVerdict PlanJudge::judge_by_events(config::Plan plan, std::size_t first_batch,
                                        std::size_t end_batch) {
   PlanVerdict verdict;
   if (first_batch == end_batch) return verdict;
+  if (problem_.space.runnable) plan.batch.capacity_tokens = deals_.capacity(plan);
   const Simulation simulation = simulate_on(problem_, plan, first_batch, end_batch);
   verdict.steps = simulation.steps;
   const auto [lane, bytes] = fullest_lane(simulation);

@@ -60,7 +60,7 @@ class PlanJudge {
   [[nodiscard]] PricedChain& chain_of(const PlanChoice& choice, std::size_t chain);
   [[nodiscard]] const std::vector<StageCost>& price(PricedChain& chain, bool has_tokens,
                                                     bool has_patches, const MicrobatchShape& shape);
-  [[nodiscard]] PlanVerdict judge_by_events(const config::Plan& plan, std::size_t first_batch,
+  [[nodiscard]] PlanVerdict judge_by_events(config::Plan plan, std::size_t first_batch,
                                             std::size_t end_batch);
   void run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict);
 

@@ -1,9 +1,8 @@
 #include "plan/exact/simulate_on.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "plan/exact/batch_deals.h"
+#include "plan/shapes/deal_step.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
@@ -14,39 +13,19 @@ bool is_dealt_as_trained(const PlanningProblem& problem) {
   return problem.space.runnable && !has_equal_samples(problem);
 }
 
-/// Batch by batch, with the microbatches that the trainer makes.
+/// With the microbatches that the trainer makes of each batch.
 Simulation simulate_as_trained(const PlanningProblem& problem, const config::Plan& plan,
                                std::size_t first_batch, std::size_t end_batch) {
   const LayerStageCosts costs = costs_on(problem, plan);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  BatchDeals deals(problem);
-  const auto simulate_batch = [&](std::size_t batch) {
-    return simulate(plan, costs, problem.cluster,
-                    {.samples = {.kind = SampleSource::Kind::kGiven,
-                                 .recorded = {},
-                                 .given = deal_samples(pipeline, problem.batches[batch],
-                                                       deals.buckets(plan, batch))},
-                     .network = {.threads = problem.threads}});
-  };
-  std::vector<Nanoseconds> steps;
-  std::optional<OutOfMemory> shortage;
-  bool outside_grid = false;
-  for (std::size_t batch = first_batch; batch < end_batch; ++batch) {
-    const Simulation each = simulate_batch(batch);
-    steps.push_back(each.steps.front());
-    outside_grid = outside_grid || each.outside_grid;
-    if (each.out_of_memory && (!shortage || each.out_of_memory->needed > shortage->needed))
-      shortage = each.out_of_memory;
-  }
-  const StepDistribution distribution = distribution_of(steps);
-  const auto shown = std::find(steps.begin(), steps.end(), distribution.median) - steps.begin();
-  Simulation result = simulate_batch(first_batch + static_cast<std::size_t>(shown));
-  result.steps = std::move(steps);
-  result.distribution = distribution;
-  result.shown = shown;
-  result.out_of_memory = shortage;
-  result.outside_grid = outside_grid;
-  return result;
+  StepDealer dealer(plan, pipeline, costs);
+  SampleSource samples{.kind = SampleSource::Kind::kGiven, .recorded = {}};
+  for (std::size_t batch = first_batch; batch < end_batch; ++batch)
+    samples.given.push_back(dealer.deal(problem.batches[batch]));
+  const std::int64_t steps = std::ssize(samples.given);
+  return simulate(
+      plan, costs, problem.cluster,
+      {.steps = steps, .samples = std::move(samples), .network = {.threads = problem.threads}});
 }
 
 Simulation simulate_batches(const PlanningProblem& problem, const config::Plan& plan,

@@ -12,7 +12,7 @@ namespace tributary::plan {
 [[nodiscard]] LayerStageCosts costs_on(const PlanningProblem& problem, const config::Plan& plan);
 
 /// Simulates the plan on batches [first, end) of the problem with shared links; where the space is
-/// that of the trainer, with the microbatches that it makes.
+/// that of the trainer, with the microbatches that it makes at the plan's capacity.
 [[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                                      std::size_t first_batch, std::size_t end_batch);
 /// On its first `batches` batches, from the first again when they are over.
