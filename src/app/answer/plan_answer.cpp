@@ -44,7 +44,7 @@ void set_measured(const PlanRequest& request, PlanningProblem& problem) {
   config::Cluster machine =
       plan::cluster_of(*request.profile, problem.devices, request.profile_name);
   if (request.cluster) {
-    machine.name = request.cluster->name;
+    machine.name = str(request.profile->device, " with the links of ", request.cluster->name);
     machine.devices = request.cluster->devices;
     machine.levels = request.cluster->levels;
     machine.device.memory = request.cluster->device.memory;
@@ -60,10 +60,14 @@ void set_machine(const PlanRequest& request, PlanningProblem& problem) {
   problem.devices = request.devices;
   if (problem.devices == 0 && request.cluster) problem.devices = request.cluster->devices;
   TRIB_REQUIRE(problem.devices >= 1, .what = "app: no devices to plan for",
-               .where = argument_name(request.caller, "cluster"), .found = "no such argument",
-               .expected = "a cluster, docs/formats/cluster.md",
-               .fix = str("give it, or ", argument_name(request.caller, "devices"),
-                          " for nodes of 8 A100-80, or for ranks on the machine of a profile"));
+               .where = argument_name(request.caller, request.profile ? "devices" : "cluster"),
+               .found = "no such argument",
+               .expected = request.profile ? "the number of ranks on the profile's machine"
+                                           : "a cluster, docs/formats/cluster.md",
+               .fix = request.profile
+                          ? "give it"
+                          : str("give it, or ", argument_name(request.caller, "devices"),
+                                " for nodes of 8 A100-80"));
   TRIB_REQUIRE(request.devices > 0 || problem.devices <= kMostDevicesUnasked,
                .what = "app: cluster is larger than a plan is likely meant for",
                .where = "cluster.devices", .found = str(problem.devices),

@@ -64,7 +64,7 @@ class CellListing {
 
   CellList run() {
     for (const std::uint64_t apart : list_apart(problem_)) {
-      const double beside = work_apart(apart);
+      const std::optional<double> beside = work_apart(apart);
       for (const ChainForm& form : list_forms(problem_, encoders_, apart)) {
         list_.forms.push_back(form);
         list_form(form, apart, beside);
@@ -78,18 +78,33 @@ class CellListing {
   }
 
  private:
-  /// Device time of the encoders on ranks of their own, all samples in one pass on one device.
-  [[nodiscard]] double work_apart(std::uint64_t apart) const {
+  /// Device time of the encoders on ranks of their own, all ranks added, each encoder cut as it
+  /// takes least; nothing where one of them has no costs.
+  [[nodiscard]] std::optional<double> work_apart(std::uint64_t apart) {
     double work = 0;
-    for (std::size_t encoder = 0; encoder < encoders_; ++encoder)
-      if ((apart >> encoder & 1) != 0) work += least_work({.encoder = encoder, .apart = apart});
+    for (std::size_t encoder = 0; encoder < encoders_; ++encoder) {
+      if ((apart >> encoder & 1) == 0) continue;
+      const config::ModuleNode& node = *encoders_of(problem_)[encoder];
+      double least = std::numeric_limits<double>::infinity();
+      std::string missing;
+      for (const ChainForm& form : list_forms(problem_, encoder, apart)) {
+        const std::string lacks = missing_degree(problem_, node, {.tp = form.tp}, apart);
+        if (lacks.empty()) least = std::min(least, least_work(form));
+        if (missing.empty()) missing = lacks;
+      }
+      if (!std::isfinite(least)) {
+        list_.left_out.degrees.insert(missing);
+        return std::nullopt;
+      }
+      work += least;
+    }
     return work;
   }
   [[nodiscard]] double least_work(const ChainForm& form) const {
     double least = tables_.work(form, 1).compute;
     for (std::int64_t parts = 2; problem_.measured && parts <= problem_.global_samples(); ++parts)
       least = std::min(least, static_cast<double>(parts) * tables_.work(form, parts).compute);
-    return least;
+    return least * static_cast<double>(form.ranks());
   }
 
   /// What all cells of a form ask of the tables.
@@ -111,12 +126,14 @@ class CellListing {
     double largest_kept;          // [bytes] of it
   };
 
-  void list_form(const ChainForm& form, std::uint64_t apart, double beside) {
+  void list_form(const ChainForm& form, std::uint64_t apart, std::optional<double> beside) {
     ChainForm least = form;
     for (const RecomputePlan level : problem_.space.recompute)
       least.recompute = std::max(least.recompute, level);
-    const bool has_costs =
-        note_missing(form, {.cp = form.cp, .ulysses = form.ulysses, .tp = form.tp});
+    const std::string missing =
+        missing_degree(problem_, *problem_.model.find("backbone"),
+                       {.cp = form.cp, .ulysses = form.ulysses, .tp = form.tp}, form.apart);
+    const bool has_costs = missing.empty() && beside.has_value();
     std::optional<FormCosts> costs;
     if (has_costs) costs.emplace(tables_, form, least);
     const std::int64_t left = apart == 0 ? 0 : 1;  // a device for encoders at least
@@ -129,12 +146,15 @@ class CellListing {
         const std::int64_t devices = form.ranks() * pp * dp;
         if (problem_.measured && left == 0 && devices != problem_.devices) continue;
         const BesideWork least_beside{
-            .all = beside,
-            .each = apart == 0 ? 0 : beside / static_cast<double>(problem_.devices - devices)};
+            .all = beside.value_or(0),
+            .each = apart == 0
+                        ? 0
+                        : beside.value_or(0) / static_cast<double>(problem_.devices - devices)};
         const std::vector<std::int64_t> numbers = microbatch_numbers(problem_, pp, dp);
         Cell cell{.pp = static_cast<std::int32_t>(pp), .dp = static_cast<std::int32_t>(dp)};
         if (!has_costs || meshes_of(problem_, form, cell, &list_.left_out).empty()) {
           list_.left_out.cells += std::ssize(numbers);
+          if (!missing.empty()) list_.left_out.degrees.insert(missing);
           continue;
         }
         for (const std::int64_t microbatches : numbers) {
@@ -143,14 +163,6 @@ class CellListing {
         }
       }
     }
-  }
-
-  /// Whether a mesh of the backbone has costs; what lacks is noted.
-  bool note_missing(const ChainForm& form, const config::MeshShape& mesh) {
-    const std::string missing =
-        missing_degree(problem_, *problem_.model.find("backbone"), mesh, form.apart);
-    if (!missing.empty()) list_.left_out.degrees.insert(missing);
-    return missing.empty();
   }
 
   /// What encoders on ranks of their own compute.
@@ -213,9 +225,11 @@ class CellListing {
     double passes = each * cell.microbatches / cell.pp;
     if (equal_samples_ && fills_as_1f1b_ && problem_.global_samples() % parts == 0)
       passes = pipeline_time(each, 1, cell.pp, cell.microbatches);
-    // Every rank updates at least its part, were all sharded.
-    const double shards = static_cast<double>(form.cp * form.ulysses) * cell.dp * cell.pp;
-    return passes + costs.state.update / shards + step_;
+    // Every rank updates at least its part, were all sharded. Of cut sequences the table also has
+    // a gather that not all plans pay.
+    const bool is_cut = form.cp * form.ulysses > 1;
+    const double update = is_cut ? 0 : costs.state.update / (double{1} * cell.dp * cell.pp);
+    return passes + update + step_;
   }
 
   const PlanningProblem& problem_;

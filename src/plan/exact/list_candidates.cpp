@@ -8,6 +8,7 @@
 #include "plan/exact/cells.h"
 #include "plan/exact/encoder_choices.h"
 #include "plan/exact/estimate_step.h"
+#include "schedule/order/all_orders.h"
 
 namespace tributary::plan {
 namespace {
@@ -78,6 +79,13 @@ class CellExpansion {
 
   /// The choice whose backbone needs the least memory, and how much.
   [[nodiscard]] std::string leanest() const {
+    if (!std::isfinite(least_share_)) {
+      std::string orders;
+      for (const PipelineOrder order : problem_.space.schedules)
+        orders += str(orders.empty() ? "" : ", ", schedule::traits_of(order).name);
+      return str("schedules: none of ", orders, " runs with the stages and microbatches that ",
+                 problem_.devices, " devices allow");
+    }
     const Bytes most = problem_.memory();
     const Bytes needed{std::llround(least_share_ * static_cast<double>(most.count))};
     return str("memory: ", describe(problem_, leanest_), " holds the least, ", needed,

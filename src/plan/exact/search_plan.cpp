@@ -229,8 +229,9 @@ class Search {
     for_all(runners_.size(),
             [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], batches); });
     for (std::size_t i = 0; i < found.size(); ++i)
-      if (found[i] && (batches == 0 ||
-                       fits({.steps = {}, .peak = found[i]->peak, .fullest = found[i]->fullest})))
+      if (found[i] && !is_known(*found[i]) &&
+          (batches == 0 ||
+           fits({.steps = {}, .peak = found[i]->peak, .fullest = found[i]->fullest})))
         result_.plans.push_back(std::move(*found[i]));
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
                      [](const FoundPlan& a, const FoundPlan& b) { return a.step < b.step; });
@@ -242,6 +243,10 @@ class Search {
       return;
     }
     certificate.value = result_.plans.front().step;
+    // Judging rounds sizes of microbatches to thousandths; more than that is no rounding.
+    TRIB_CHECK(certificate.lower_bound.count <= certificate.value.count / 100 * 101 + 100,
+               .what = "plan: a plan is below the bound of all plans",
+               .found = str(certificate.value, " with a bound of ", certificate.lower_bound));
     certificate.lower_bound = std::min(certificate.lower_bound, certificate.value);
     certificate.status =
         certificate.value == certificate.lower_bound ? Status::kOptimal : Status::kFeasible;
@@ -249,6 +254,15 @@ class Search {
       each.plan.predicted.step = each.step;
       each.plan.predicted.lower_bound = certificate.lower_bound;
     }
+  }
+
+  /// Numbers of microbatches that one capacity makes are one plan to the trainer.
+  [[nodiscard]] bool is_known(const FoundPlan& found) const {
+    return problem_.space.runnable &&
+           std::ranges::any_of(result_.plans, [&](const FoundPlan& other) {
+             return other.choice == found.choice &&
+                    other.plan.batch.capacity_tokens == found.plan.batch.capacity_tokens;
+           });
   }
 
   [[nodiscard]] FoundPlan finish(const Runner& runner, std::int64_t batches) {
@@ -265,6 +279,9 @@ class Search {
       const Simulation simulation = simulate_on(problem_, found.plan, batches);
       found.links_shared = true;
       found.outside_grid = simulation.outside_grid;
+      if (problem_.space.runnable)
+        found.choice.microbatches = found.plan.batch.microbatches =
+            simulation.program.pipeline().microbatches;
       found.step = simulation.distribution.mean;
       steps = simulation.steps;
       const auto [lane, bytes] = fullest_lane(simulation);

@@ -10,6 +10,7 @@
 
 #include "app/answer/certificate_json.h"
 #include "app/answer/plan_answer.h"
+#include "app/answer/profile_model.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/planning/show_quantities.h"
 #include "config/read_run_config.h"
@@ -26,7 +27,11 @@ using plan::PlanningProblem;
 std::vector<std::string> words_of(const std::string& list) {
   std::vector<std::string> words;
   std::istringstream stream(list);
-  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  for (std::string word; std::getline(stream, word, ',');) {
+    const std::size_t begin = word.find_first_not_of(' ');
+    if (begin == std::string::npos) continue;
+    words.push_back(word.substr(begin, word.find_last_not_of(' ') + 1 - begin));
+  }
   return words;
 }
 
@@ -52,8 +57,8 @@ Setting read_setting(const ModelPlanning& arguments) {
     setting.tokens = run.batch.capacity_tokens.count;
     setting.frozen = run.model.freeze;
   }
-  if (arguments.global_samples > 0) setting.global_samples = arguments.global_samples;
-  if (arguments.tokens > 0) setting.tokens = arguments.tokens;
+  if (arguments.global_samples != 0) setting.global_samples = arguments.global_samples;
+  if (arguments.tokens != 0) setting.tokens = arguments.tokens;
   for (std::string& module : words_of(arguments.freeze)) setting.frozen.push_back(module);
   return setting;
 }
@@ -62,7 +67,10 @@ Setting read_setting(const ModelPlanning& arguments) {
 PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting) {
   PlanRequest request{.model = read_graph(setting.model)};
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
-  if (!arguments.profile.empty()) request.profile = config::read_profile(arguments.profile);
+  if (!arguments.profile.empty()) {
+    request.profile = config::read_profile(arguments.profile);
+    check_profile_model(*request.profile, arguments.profile, setting.model);
+  }
   request.profile_name = arguments.profile;
   request.threads = arguments.threads;
   if (!arguments.lengths.empty()) request.recorded = read_sizes(arguments.lengths);
@@ -106,7 +114,7 @@ void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
   if (search.plans.front().outside_grid)
     std::cout
         << "some sizes are above those of the profile: taken at the throughput of its largest\n";
-  if (search.left_out.cells > 0 || !search.left_out.degrees.empty())
+  if (search.left_out.cells > 0)
     std::cout << "left out for want of measurements: " << search.left_out.cells
               << " cells, and of others the plans with these degrees: " << search.left_out.text()
               << '\n';
@@ -149,6 +157,8 @@ void write_best(const ModelPlanning& arguments, const Setting& setting,
 }  // namespace
 
 ExitCode plan_model(const ModelPlanning& arguments) {
+  TRIB_REQUIRE(arguments.keep >= 1 && arguments.keep <= 10, .what = "app: value cannot be used",
+               .where = "--keep", .found = str(arguments.keep), .expected = "1 to 10");
   const Setting setting = read_setting(arguments);
   const PlanAnswer answer = answer_plan(read_request(arguments, setting));
   const plan::PlanSearch& search = answer.search;
@@ -172,6 +182,13 @@ plan::TrainingProblem cost_table_of(const ModelPlanning& arguments) {
   TRIB_REQUIRE(arguments.profile.empty(), .what = "app: published methods take a cluster's costs",
                .where = "--profile", .found = arguments.profile,
                .expected = str("--cluster alone, or --method ", kExact));
+  TRIB_REQUIRE(arguments.axes.empty() && arguments.schedules.empty() && !arguments.runnable,
+               .what = "app: published methods have spaces of their own",
+               .where = !arguments.axes.empty()        ? "--axes"
+                        : !arguments.schedules.empty() ? "--schedules"
+                                                       : "--runnable",
+               .found = str("method ", arguments.method),
+               .expected = str("none of these, or --method ", kExact));
   const Setting setting = read_setting(arguments);
   const PlanningProblem problem = problem_of(read_request(arguments, setting));
   return plan::problem_of_model(

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 
 #include "app/answer/certificate_json.h"
+#include "app/answer/profile_model.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/commands.h"
 #include "app/cli/planning/show_quantities.h"
@@ -68,7 +70,14 @@ ExitCode run_simulate(const Arguments& arguments) {
   request.plan_name = arguments.plan;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
   request.model = read_model(arguments.model, request.plan, arguments.plan, request.caller);
-  if (!arguments.profile.empty()) request.profile = config::read_profile(arguments.profile);
+  if (!arguments.profile.empty()) {
+    request.profile = config::read_profile(arguments.profile);
+    check_profile_model(
+        *request.profile, arguments.profile,
+        arguments.model.empty()
+            ? (std::filesystem::path(arguments.plan).parent_path() / request.plan.model).string()
+            : arguments.model);
+  }
   request.profile_name = arguments.profile;
   if (!arguments.run.empty()) {
     TRIB_REQUIRE(arguments.skip >= 0, .what = "app: value cannot be used", .where = "--skip",
