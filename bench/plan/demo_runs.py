@@ -104,6 +104,7 @@ class DemoRuns:
         """Sizes of the samples of some steps, one a line, as the trainer records them: microbatches of one."""
         directory = self.work / "sizes"
         if not (self.options.reuse and (directory / "shapes.jsonl").exists()):
+            shutil.rmtree(directory, ignore_errors=True)
             must_run([self.tributary, "train", self.config, f"run.dir={directory}", f"run.threads={self.options.threads}",
                       f"run.steps={steps}", "batch.packing=none"], self.work / "sizes.log")
         rows = []
