@@ -24,20 +24,34 @@ SharingAnswer to_answer(const Staging& staging) {
   return answer;
 }
 
+/// The better of two answers, `other` with a plan, over both of their spaces: proven only where its
+/// value is the lower of their bounds.
+Certificate join(const Certificate& best, const Certificate& other) {
+  Certificate joined = other;
+  joined.evaluations += best.evaluations;
+  if (best.status != Status::kInfeasible) {
+    joined.value = std::min(best.value, other.value);
+    joined.lower_bound = std::min(best.lower_bound, other.lower_bound);
+  }
+  const bool is_cut = best.status == Status::kTruncated || other.status == Status::kTruncated;
+  joined.status = is_cut ? Status::kTruncated : Status::kFeasible;
+  if (joined.value == joined.lower_bound) joined.status = Status::kOptimal;
+  return joined;
+}
+
 /// The best stages, or waves of whole devices where those are better: numbers of devices between
-/// the powers of two, and modules cut between layers, are no part of the stages' space.
+/// the powers of two, and modules cut between layers, are no part of the stages' space. The bound
+/// is the least of the three spaces' bounds.
 SharingAnswer solve_exact(const SharingProblem& problem) {
   SharingAnswer best = to_answer(group_stages(problem));
   for (const auto solve : {solve_distmm, solve_spindle}) {
     SharingAnswer other = solve(problem);
     if (other.certificate.status == Status::kInfeasible) continue;
-    const Certificate staged = best.certificate;
-    if (staged.status != Status::kInfeasible && other.certificate.value >= staged.value) continue;
-    best = std::move(other);
-    best.certificate.status = Status::kFeasible;
-    best.certificate.evaluations += staged.evaluations;
-    if (staged.status != Status::kInfeasible)
-      best.certificate.lower_bound = std::min(best.certificate.lower_bound, staged.lower_bound);
+    Certificate joined = join(best.certificate, other.certificate);
+    const bool is_better = best.certificate.status == Status::kInfeasible ||
+                           other.certificate.value < best.certificate.value;
+    if (is_better) best = std::move(other);
+    best.certificate = std::move(joined);
   }
   return best;
 }

@@ -55,6 +55,34 @@ TEST(SharingBaselines, AreNeverBetterThanExactOnDevicesOfItsWidths) {
   }
 }
 
+TEST(ExactSharing, IsProvenOverAllThreeOfItsSpaces) {
+  int proven = 0;
+  int open = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "exact sharing");
+    SharingProblem problem =
+        random_sharing_problem(random, random.between(1, 5), random.between(1, 6), 5);
+    if (seed % 2 == 0) add_random_edges(random, problem, 0.3);
+    const Certificate staged = group_stages(problem).certificate;
+    const Certificate whole = solve_distmm(problem).certificate;
+    const Certificate waves = solve_spindle(problem).certificate;
+    std::int64_t value = std::min(whole.value.count, waves.value.count);
+    std::int64_t bound = std::min(whole.lower_bound.count, waves.lower_bound.count);
+    if (staged.status != Status::kInfeasible) {
+      value = std::min(value, staged.value.count);
+      bound = std::min(bound, staged.lower_bound.count);
+    }
+    const Certificate found = sharing_baselines().back().solve(problem).certificate;
+    EXPECT_EQ(found.value.count, value);
+    EXPECT_EQ(found.lower_bound.count, bound);
+    EXPECT_EQ(found.status == Status::kOptimal, value == bound);
+    ++(value == bound ? proven : open);
+  }
+  EXPECT_GT(proven, 0);
+  EXPECT_GT(open, 0);
+}
+
 TEST(DistMM, EqualsBruteForceOverWholeDevices) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
