@@ -172,8 +172,10 @@ double colocated_bytes(const TrainingProblem& problem, const Degrees& backbone, 
 
 /// Every plan of the backbone with every degree of the encoder, and the mean samples of a round.
 template <class Visit>
-void for_each_colocated(const TrainingProblem& problem, BatchRunner& runner, Visit visit) {
+void for_each_colocated(const TrainingProblem& problem, const GivenDegrees& given,
+                        BatchRunner& runner, Visit visit) {
   for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
+    if (!given.allow(backbone)) return;
     const double samples = double(problem.costs.global_samples) / double(rounds * backbone.dp);
     ColocatedStep step(runner, backbone, rounds);
     for (const DegreeCosts& degree : problem.costs.encoder.degrees)
@@ -189,10 +191,10 @@ std::string describe(const Degrees& backbone, std::int64_t rounds, std::int64_t 
 std::string label_of(const char* where, Deal how) { return how == Deal::kBalanced ? where : ""; }
 
 /// The encoder on the first stage, each of its groups with a microbatch of its own.
-void offer_first_stage(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best,
-                       Deal how) {
+void offer_first_stage(const TrainingProblem& problem, const GivenDegrees& given,
+                       BatchRunner& runner, BestPlan& best, Deal how) {
   for_each_colocated(
-      problem, runner,
+      problem, given, runner,
       [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
           double samples) {
         if (backbone.tp % tp != 0) return;
@@ -216,7 +218,7 @@ void offer_first_stage(const TrainingProblem& problem, BatchRunner& runner, Best
 /// The encoder in the idle time of all stages.
 void offer_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best, Deal how) {
   for_each_colocated(
-      problem, runner,
+      problem, {}, runner,
       [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
           double) {
         if (backbone.tp * backbone.pp % tp != 0 ||
@@ -229,19 +231,34 @@ void offer_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan
 
 /// What a family of plans has to offer, by itself.
 template <class Offer>
-PipelineAnswer best_of(const TrainingProblem& problem, Offer offer) {
+PipelineAnswer best_of(const TrainingProblem& problem, const std::string& limit, Offer offer) {
   BatchRunner runner(problem);
   BestPlan best(runner);
   offer(runner, best);
-  return best.answer(kNothingFits);
+  return best.answer(limit);
+}
+
+/// Why LoongForge's methods have no plan: their degrees may be given.
+std::string explain_given(const TrainingProblem& problem) {
+  const Problem3d& costs = problem.costs;
+  const GivenDegrees& given = problem.given;
+  if (given.tp == 0 && given.pp == 0) return kNothingFits;
+  std::string text = "degrees:";
+  if (given.tp != 0) text += str(" `tp` ", given.tp);
+  if (given.pp != 0) text += str(" `pp` ", given.pp);
+  text += " as the study gives them: ";
+  for (const Degrees& backbone : list_degrees(costs.backbone, costs.devices, costs.global_samples))
+    if (given.allow(backbone)) return text + "no such plan of this method fits the memory";
+  return str(text, "no plan of ", costs.devices, " devices, ", costs.backbone.layers,
+             " layers and ", costs.global_samples, " samples has them");
 }
 
 }  // namespace
 
 PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
-  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
+  return best_of(problem, explain_given(problem), [&](BatchRunner& runner, BestPlan& best) {
     for_each_colocated(
-        problem, runner,
+        problem, problem.given, runner,
         [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
             double samples) {
           if (backbone.tp % tp != 0 || colocated_bytes(problem, backbone, rounds, tp, backbone.pp,
@@ -262,15 +279,16 @@ PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
 }
 
 PipelineAnswer solve_loongforge_2(const TrainingProblem& problem) {
-  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
-    offer_first_stage(problem, runner, best, Deal::kInOrder);
+  return best_of(problem, explain_given(problem), [&](BatchRunner& runner, BestPlan& best) {
+    offer_first_stage(problem, problem.given, runner, best, Deal::kInOrder);
   });
 }
 
 PipelineAnswer solve_loongforge_3(const TrainingProblem& problem) {
-  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
+  return best_of(problem, explain_given(problem), [&](BatchRunner& runner, BestPlan& best) {
     if (!has_degree(problem.costs.encoder, 1)) return;
     for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
+      if (!problem.given.allow(backbone)) return;
       if (colocated_bytes(problem, backbone, rounds, 1, 1, 1) > problem.costs.memory_bytes) return;
       ColocatedStep step(runner, backbone, rounds);
       best.offer(describe(backbone, rounds, 1),
@@ -280,7 +298,7 @@ PipelineAnswer solve_loongforge_3(const TrainingProblem& problem) {
 }
 
 PipelineAnswer solve_optimus(const TrainingProblem& problem) {
-  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
+  return best_of(problem, kNothingFits, [&](BatchRunner& runner, BestPlan& best) {
     offer_bubbles(problem, runner, best, Deal::kInOrder);
   });
 }
@@ -301,7 +319,7 @@ void offer_balanced_bubbles(const TrainingProblem& problem, BatchRunner& runner,
 
 void offer_balanced_first_stage(const TrainingProblem& problem, BatchRunner& runner,
                                 BestPlan& best) {
-  offer_first_stage(problem, runner, best, Deal::kBalanced);
+  offer_first_stage(problem, {}, runner, best, Deal::kBalanced);
 }
 
 }  // namespace tributary::plan

@@ -158,7 +158,6 @@ void for_each_backbone(
   const Problem3d& costs = problem.costs;
   for (const Degrees& backbone :
        list_degrees(costs.backbone, costs.devices, costs.global_samples)) {
-    if (!problem.given.allow(backbone)) continue;
     for (const std::int64_t rounds : rounds_of(problem, backbone.dp)) {
       visit(backbone, rounds);
     }

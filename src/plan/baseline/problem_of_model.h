@@ -20,7 +20,7 @@ struct ModelSetting {
   config::RecomputePlan recompute = config::RecomputePlan::kFull;
   bool sequence_parallel = true;
   bool shard_optimizer = true;       // over the replicas of each module
-  GivenDegrees given = {};           // of the backbone
+  GivenDegrees given = {};           // of the backbone, LoongForge's methods
   double capacity_tokens = 0;        // of a packed sequence; 0: any microbatch
   std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
 };

@@ -13,7 +13,8 @@ struct SampleWork {
   double tokens = 0;  // of the backbone
 };
 
-/// Degrees of the backbone that a paper gives for its methods; 0: any.
+/// Degrees of the backbone that LoongForge gives for its methods; 0: any. No other method keeps to
+/// them.
 struct GivenDegrees {
   std::int64_t tp = 0;
   std::int64_t pp = 0;
@@ -30,7 +31,7 @@ struct TrainingProblem {
   std::int64_t devices_per_node = 1;
   double node_bytes_per_second = 0;  // of a device to others of its node; 0: as to other nodes
   double feature_bytes = 0;          // of one tile, from encoder to backbone
-  GivenDegrees given = {};           // where both modules share their ranks
+  GivenDegrees given = {};           // of LoongForge's methods
   bool encoder_trains = true;        // else features may be made ahead of their step
   double capacity_tokens = 0;        // packed sequences are a microbatch each; 0: any microbatch
   std::vector<std::vector<SampleWork>> batches;  // [batches, global samples]

@@ -90,7 +90,7 @@ TEST(PipelineBaselines, WorkAheadIsOursOnlyWhereTheEncoderDoesNotTrain) {
   }
 }
 
-TEST(PipelineBaselines, KeepToGivenDegreesButOurs) {
+TEST(PipelineBaselines, KeepToGivenDegreesInLoongForgesMethodsAlone) {
   TrainingProblem problem = small_problem(1);
   const std::map<std::string, double> free = solve_all(problem);
   problem.given = {.tp = 2, .pp = 2};
@@ -98,17 +98,33 @@ TEST(PipelineBaselines, KeepToGivenDegreesButOurs) {
     SCOPED_TRACE(baseline.name);
     const PipelineAnswer found = baseline.solve(problem);
     const std::string name(baseline.name);
-    EXPECT_GE(1e-9 * double(found.certificate.value.count), free.at(name) * (1 - 1e-9));
-    if (name == "combined") {
-      EXPECT_EQ(1e-9 * double(found.certificate.value.count), free.at(name));
-    }
-    for (const char* shared : {"megatron_uniform", "optimus", "loongforge_1", "loongforge_2",
-                               "loongforge_3", "backbone_alone"}) {
-      if (name == shared) {
-        EXPECT_THAT(found.plan, HasSubstr("tp 2, pp 2, dp 2"));
-      }
+    const double seconds = 1e-9 * double(found.certificate.value.count);
+    if (name.starts_with("loongforge_")) {
+      EXPECT_THAT(found.plan, HasSubstr("tp 2, pp 2, dp 2"));
+      EXPECT_GE(seconds, free.at(name) * (1 - 1e-9));
+    } else {
+      EXPECT_EQ(seconds, free.at(name));
     }
   }
+}
+
+TEST(PipelineBaselines, NameTheGivenDegreesThatCannotBe) {
+  TrainingProblem problem = small_problem(1);
+  problem.given = {.tp = 3};
+  EXPECT_THAT(solve_loongforge_1(problem).certificate.limit, HasSubstr("`tp` 3 as the study"));
+  problem.given = {.pp = 1024};
+  EXPECT_THAT(solve_loongforge_3(problem).certificate.limit, HasSubstr("`pp` 1024 as the study"));
+  problem.given = {.tp = 3, .pp = 1024};
+  const PipelineAnswer none = solve_loongforge_2(problem);
+  EXPECT_EQ(none.certificate.status, Status::kInfeasible);
+  EXPECT_THAT(none.certificate.limit, HasSubstr("`tp` 3 `pp` 1024 as the study gives them: no plan "
+                                                "of 8 devices"));
+  problem.given = {.tp = 2, .pp = 2};
+  problem.costs.memory_bytes = 1;
+  EXPECT_THAT(solve_loongforge_2(problem).certificate.limit,
+              HasSubstr("`tp` 2 `pp` 2 as the study gives them: no such plan of this method fits"));
+  problem.given = {};
+  EXPECT_EQ(solve_loongforge_2(problem).certificate.limit, kNothingFits);
 }
 
 TEST(PipelineBaselines, EncodeAMicrobatchInEachGroupOfATensorParallelGroup) {
