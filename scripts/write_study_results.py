@@ -41,8 +41,29 @@ def figure_text(figure):
     return text + (f" / {figure['against_setting']}" if figure["against_setting"] else "")
 
 
-def is_within(figure):
-    return figure["deviation"] is not None and abs(figure["deviation"]) <= TOLERANCE
+def is_single(figure):
+    return figure["published"][0] == figure["published"][1]
+
+
+def is_kept(figure):
+    """A number within the tolerance; of a range anything inside, and nothing else."""
+    if figure["found"] is None:
+        return False
+    if not is_single(figure):
+        least, most = figure["published"]
+        return least <= figure["found"] <= most
+    return abs(figure["deviation"]) <= TOLERANCE
+
+
+def order_text(order):
+    if order["settings"]:
+        ranks = [f"{s} {100 * mfu:.1f} %" if mfu > 0 else f"{s} no plan" for s, mfu in zip(order["settings"], order["mfu"])]
+        text = f"{order['method']}, MFU: {' > '.join(ranks)}"
+    else:
+        ranks = [f"{m} {step_text(s)}" for m, s in zip(order["methods"], order["step_s"])]
+        text = f"{order['setting']}: {' < '.join(ranks)}"
+    verdict = "tie" if order["tie"] else "holds" if order["holds"] else "**does not hold**"
+    return f"- order, {order['where']}, {text}: {verdict}"
 
 
 def step_text(seconds):
@@ -70,26 +91,28 @@ def study_section(name, answer):
         for figure in answer["figures"]:
             found = "no plan" if figure["found"] is None else value_text(figure["quantity"], figure["found"])
             deviation = "" if figure["deviation"] is None else f"{100 * figure['deviation']:+.1f} %"
-            mark = "" if is_within(figure) else " **missed**"
+            mark = "" if is_kept(figure) else " **missed**"
             lines.append(f"| {figure['where']} | {figure_text(figure)} | {published_text(figure)} | {found} | {deviation}{mark} |")
         lines.append("")
     for order in answer["orders"]:
-        steps = " < ".join(f"{m} {step_text(s)}" for m, s in zip(order["methods"], order["step_s"]))
-        lines.append(f"- order, {order['where']}, {order['setting']}: {steps}: {'holds' if order['holds'] else '**does not hold**'}")
+        lines.append(order_text(order))
     return "\n".join(lines) + "\n"
 
 
 def summary(answers):
-    lines = ["| study | figures within 15 % | of single numbers | orders that hold |", "| --- | --- | --- | --- |"]
-    sums = [0] * 6
+    lines = ["| study | figures kept | single numbers, within 15 % | ranges, inside | orders that hold | of these ties |",
+             "| --- | --- | --- | --- | --- | --- |"]
+    sums = [0] * 9
     for name, answer in answers.items():
         figures, orders = answer["figures"], answer["orders"]
-        single = [f for f in figures if f["published"][0] == f["published"][1]]
-        counts = [sum(map(is_within, figures)), len(figures), sum(map(is_within, single)), len(single),
-                  sum(o["holds"] for o in orders), len(orders)]
+        single = [f for f in figures if is_single(f)]
+        ranges = [f for f in figures if not is_single(f)]
+        counts = [sum(map(is_kept, figures)), len(figures), sum(map(is_kept, single)), len(single),
+                  sum(map(is_kept, ranges)), len(ranges),
+                  sum(o["holds"] for o in orders), len(orders), sum(o["tie"] for o in orders)]
         sums = [a + b for a, b in zip(sums, counts)]
-        lines.append("| {} | {} of {} | {} of {} | {} of {} |".format(name, *counts))
-    lines.append("| all | {} of {} | {} of {} | {} of {} |".format(*sums))
+        lines.append("| {} | {} of {} | {} of {} | {} of {} | {} of {} | {} |".format(name, *counts))
+    lines.append("| all | {} of {} | {} of {} | {} of {} | {} of {} | {} |".format(*sums))
     return "\n".join(lines) + "\n"
 
 

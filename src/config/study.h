@@ -60,8 +60,8 @@ struct StudySetting {
   StudyData data = {};
   std::vector<std::string> frozen = {};
   std::optional<RecomputePlan> recompute = {};  // none: what is best for each method
-  std::int64_t tp = 0;                          // of the backbone, on ranks of its own or
-  std::int64_t pp = 0;                          // shared, as a paper gives it; 0: the best
+  std::int64_t tp = 0;                          // pipeline: of the backbone in the methods of
+  std::int64_t pp = 0;                          // LoongForge, which gives them; 0: the best
   std::int64_t capacity_tokens = 0;             // of a packed sequence; 0: any microbatch
   std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
   std::int64_t share_units = 10;     // sharing: parts that a device is cut into
@@ -88,11 +88,14 @@ struct PublishedFigure {
   double most = 0;
 };
 
-/// Methods from the fastest to the slowest in one setting, as published.
+/// Methods from the fastest to the slowest in one setting; or settings of one method from the
+/// highest MFU to the lowest; as published.
 struct PublishedOrder {
   std::string where = {};
   std::string setting = {};
   std::vector<std::string> methods = {};
+  std::string method = {};
+  std::vector<std::string> settings = {};
 };
 
 /// Methods side by side: docs/formats/study.md.

@@ -33,10 +33,10 @@ std::string figure_row(const FigureResult& result) {
   std::string row = str("<tr>", cell(html(figure.where)), cell(html(describe_figure(figure))),
                         cell(html(show_published(figure)), "number"));
   if (!result.found) return str(row, cell("no plan", "number"), cell("–", "number"), "</tr>\n");
-  return str(row, cell(html(show_figure(figure.quantity, *result.found)), "number"),
-             cell(pill(std::abs(result.deviation) <= kTolerance, show_percent(result.deviation)),
-                  "number"),
-             "</tr>\n");
+  return str(
+      row, cell(html(show_figure(figure.quantity, *result.found)), "number"),
+      cell(pill(plan::is_kept(result, kTolerance), show_percent(result.deviation)), "number"),
+      "</tr>\n");
 }
 
 std::string figure_section(const Comparison& comparison) {
@@ -45,8 +45,9 @@ std::string figure_section(const Comparison& comparison) {
   std::string text = "<section id=\"published\"><h2>Published and found</h2>\n";
   if (count.all > 0) {
     text += str("<p class=\"about\">", count.within, " of ", count.all,
-                " published figures are found within ", show_percent(kTolerance),
-                ".</p>\n<div class=\"card scroll\"><table><tr><th>Where</th><th>Figure</th>"
+                " published figures are found: within ", show_percent(kTolerance),
+                ", of a range inside.</p>\n<div class=\"card "
+                "scroll\"><table><tr><th>Where</th><th>Figure</th>"
                 "<th>Published</th><th>Found</th><th>Deviation</th></tr>\n");
     for (const FigureResult& figure : comparison.figures) text += figure_row(figure);
     text += "</table></div>\n";
@@ -54,16 +55,14 @@ std::string figure_section(const Comparison& comparison) {
   if (!comparison.orders.empty()) {
     text +=
         "<h3>Orders, the fastest first</h3>\n<div class=\"card scroll\"><table><tr><th>Where</th>"
-        "<th>Setting</th><th>Methods</th><th>Holds</th></tr>\n";
-    for (const plan::OrderResult& order : comparison.orders) {
-      std::string methods;
-      for (std::size_t i = 0; i < order.order.methods.size(); ++i)
-        methods += str(i == 0 ? "" : " · ", order.order.methods[i], " ",
-                       order.step_s[i] > 0 ? show_step(order.step_s[i]) : "no plan");
-      text +=
-          str("<tr>", cell(html(order.order.where)), cell(html(order.order.setting)),
-              cell(html(methods)), cell(pill(order.holds, order.holds ? "yes" : "no")), "</tr>\n");
-    }
+        "<th>Of</th><th>Order</th><th>Holds</th></tr>\n";
+    for (const plan::OrderResult& order : comparison.orders)
+      text += str("<tr>", cell(html(order.order.where)), cell(html(subject_of(order))),
+                  cell(html(show_order(order, " · "))),
+                  cell(pill(order.holds, order.is_tie  ? "tie"
+                                         : order.holds ? "yes"
+                                                       : "no")),
+                  "</tr>\n");
     text += "</table></div>\n";
   }
   return text + "</section>\n";
@@ -149,6 +148,22 @@ std::string describe_figure(const config::PublishedFigure& figure) {
   if (!figure.against.empty()) text += str(" against ", figure.against);
   text += str(", ", figure.setting);
   if (!figure.against_setting.empty()) text += str(" against ", figure.against_setting);
+  return text;
+}
+
+const std::string& subject_of(const plan::OrderResult& result) {
+  return result.order.settings.empty() ? result.order.setting : result.order.method;
+}
+
+std::string show_order(const plan::OrderResult& result, const char* between) {
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& value, bool has_plan) {
+    text += str(text.empty() ? "" : between, name, " ", has_plan ? value : "no plan");
+  };
+  for (std::size_t i = 0; i < result.step_s.size(); ++i)
+    add(result.order.methods[i], show_step(result.step_s[i]), result.step_s[i] > 0);
+  for (std::size_t i = 0; i < result.mfu.size(); ++i)
+    add(result.order.settings[i], show_percent(result.mfu[i]), result.mfu[i] > 0);
   return text;
 }
 

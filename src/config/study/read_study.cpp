@@ -43,6 +43,16 @@ Cluster find_cluster(ArtifactObject& json, Named& named) {
   return named.clusters[whole] = read_cluster(whole);
 }
 
+/// Keys that only the methods of the other kind would look at.
+void refuse_of_other_kind(ArtifactObject& json, StudyKind kind) {
+  if (kind == StudyKind::kPipeline) {
+    if (json.has("share_units")) json.refuse("share_units", "no such key: `sharing` alone has it");
+    return;
+  }
+  for (const char* key : {"tp", "pp"})
+    if (json.has(key)) json.refuse(key, "no such key: `pipeline` alone has it");
+}
+
 StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
   StudySetting setting{.name = json.text("name", std::nullopt)};
   const std::string model = json.text("model", std::nullopt);
@@ -68,6 +78,7 @@ StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
   if (json.has("recompute"))
     setting.recompute =
         json.choice<RecomputePlan>("recompute", std::nullopt, {"none", "selective", "full"});
+  refuse_of_other_kind(json, kind);
   setting.tp = json.whole("tp", 0, {0, 1 << 10});
   setting.pp = json.whole("pp", 0, {0, 1 << 10});
   setting.capacity_tokens = json.whole("capacity_tokens", 0, {0, 1 << 24});
@@ -113,6 +124,22 @@ PublishedFigure read_figure(ArtifactObject json) {
   return figure;
 }
 
+/// `setting` and `methods`, or `method` and `settings`.
+PublishedOrder read_order(ArtifactObject& json) {
+  PublishedOrder order{.where = json.text("where", "")};
+  if (json.has("settings")) {
+    order.method = json.text("method", std::nullopt);
+    order.settings = read_names(json, "settings", "a list of names");
+    if (order.settings.size() < 2) json.refuse("settings", "two settings at least");
+  } else {
+    order.setting = json.text("setting", std::nullopt);
+    order.methods = read_names(json, "methods", "a list of names");
+    if (order.methods.size() < 2) json.refuse("methods", "two methods at least");
+  }
+  json.refuse_unknown();
+  return order;
+}
+
 /// Settings and methods that figures and orders name must be there.
 void check_names(ArtifactObject& root, const Study& study, Problems& problems) {
   const auto has_setting = [&](const std::string& name) {
@@ -140,10 +167,18 @@ void check_names(ArtifactObject& root, const Study& study, Problems& problems) {
       check(has_method(name), str("figures.", i), name, "a method of the study");
   }
   for (std::size_t i = 0; i < study.orders.size(); ++i) {
-    check(has_setting(study.orders[i].setting), str("orders.", i), study.orders[i].setting,
-          "a setting of the study");
-    for (const std::string& name : study.orders[i].methods)
+    const PublishedOrder& order = study.orders[i];
+    check(has_setting(order.setting), str("orders.", i), order.setting, "a setting of the study");
+    for (const std::string& name : order.settings)
+      check(has_setting(name), str("orders.", i), name, "a setting of the study");
+    check(has_method(order.method), str("orders.", i), order.method, "a method of the study");
+    for (const std::string& name : order.methods)
       check(has_method(name), str("orders.", i), name, "a method of the study");
+  }
+  for (std::size_t i = 0; i < study.methods.size(); ++i) {
+    const auto before = study.methods.begin() + static_cast<std::ptrdiff_t>(i);
+    check(std::find(study.methods.begin(), before, study.methods[i]) == before, str("methods.", i),
+          study.methods[i], "each method once");
   }
   check(has_method(study.against), "against", study.against, "a method of the study");
   for (std::size_t i = 0; i < study.settings.size(); ++i) {
@@ -196,11 +231,7 @@ Study parse_study(std::string_view text, const std::string& where) {
   for (ArtifactObject& figure : root.items("figures"))
     study.figures.push_back(read_figure(std::move(figure)));
   for (ArtifactObject& order : root.items("orders")) {
-    study.orders.push_back({.where = order.text("where", ""),
-                            .setting = order.text("setting", std::nullopt),
-                            .methods = read_names(order, "methods", "a list of names")});
-    if (study.orders.back().methods.size() < 2) order.refuse("methods", "two methods at least");
-    order.refuse_unknown();
+    study.orders.push_back(read_order(order));
   }
   root.refuse_unknown();
   check_names(root, study, problems);

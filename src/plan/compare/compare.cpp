@@ -65,7 +65,7 @@ class Runner {
       if (options_.on_search) options_.on_search(setting.name, baseline.name);
       result.methods.push_back(solve(setting, baseline, problems));
     }
-    // Packs of a given capacity are no part of its space.
+    // Packs of a given capacity are no part of its space: studies that list it are refused.
     if (is_listed(study_, kExact) && setting.capacity_tokens == 0) {
       if (options_.on_search) options_.on_search(setting.name, kExact);
       const Problem3d& mean = problems.front().problem.costs;
@@ -221,6 +221,14 @@ void check_methods(const config::Study& study) {
     TRIB_REQUIRE(std::find(known.begin(), known.end(), name) != known.end(),
                  .what = "plan: unknown method", .where = str("study ", study.name, " methods"),
                  .found = name, .expected = str("one of ", all));
+  }
+  if (study.methods.empty() || !is_listed(study, kExact)) return;
+  for (const StudySetting& setting : study.settings) {
+    TRIB_REQUIRE(setting.capacity_tokens == 0,
+                 .what = "plan: exact has no packed sequences of a given capacity",
+                 .where = str("study ", study.name, " settings ", setting.name, " capacity_tokens"),
+                 .found = str(setting.capacity_tokens), .expected = "no such key beside exact",
+                 .fix = "leave out capacity_tokens, or exact of the methods");
   }
 }
 

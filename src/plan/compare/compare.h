@@ -45,8 +45,10 @@ struct FigureResult {
 
 struct OrderResult {
   config::PublishedOrder order = {};
-  std::vector<double> step_s = {};  // [methods]
-  bool holds = false;               // within a thousandth
+  std::vector<double> step_s = {};  // [methods]; of an order of settings: none
+  std::vector<double> mfu = {};     // [settings]; of an order of methods: none
+  bool holds = false;               // none is ahead of one before it, ties aside
+  bool is_tie = false;              // it holds with two within a thousandth of the larger
 };
 
 struct Comparison {
@@ -70,11 +72,15 @@ struct CompareOptions {
 
 /// Gives every method of a study its best plan in every setting.
 ///
-/// errors: Fault::kInput naming a method that is not in the lists of baselines, and as
-///         problem_of_model and sharing_of_model
+/// errors: Fault::kInput naming a method that is not in the lists of baselines, or capacity_tokens
+///         where `exact` is listed, and as problem_of_model and sharing_of_model
 [[nodiscard]] Comparison compare(const config::Study& study, const CompareOptions& options = {});
 
-/// Published figures whose deviation is known and at most `tolerance`, and all with a known one.
+/// A number found within `tolerance` of the published one; of a range anything inside, and nothing
+/// else: a range is its own tolerance.
+[[nodiscard]] bool is_kept(const FigureResult& result, double tolerance);
+
+/// Published figures that are kept, and all of them.
 struct FigureCount {
   std::int64_t within = 0;
   std::int64_t all = 0;

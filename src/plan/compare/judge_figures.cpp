@@ -74,17 +74,37 @@ FigureResult judge(const PublishedFigure& figure, const config::Study& study,
   return result;
 }
 
+/// Whether numbers above 0 ascend; 0 is of a method without a plan.
+void set_verdict(const std::vector<double>& ascending, OrderResult& result) {
+  constexpr double kTie = 1e-3;  // of the larger
+  result.holds = true;
+  for (std::size_t i = 0; i < ascending.size(); ++i) {
+    result.holds = result.holds && ascending[i] > 0;
+    for (std::size_t before = 0; before < i; ++before) {
+      const double ahead = ascending[i] - ascending[before];
+      const bool is_tie = std::abs(ahead) <= kTie * std::max(ascending[i], ascending[before]);
+      result.holds = result.holds && (is_tie || ahead > 0);
+      result.is_tie = result.is_tie || is_tie;
+    }
+  }
+  result.is_tie = result.is_tie && result.holds;
+}
+
 OrderResult judge(const config::PublishedOrder& order, const config::Study& study,
                   const Comparison& comparison) {
-  OrderResult result{.order = order, .step_s = {}, .holds = true};
+  OrderResult result{.order = order};
   for (const std::string& method : order.methods) {
     const Place place = find_place(study, comparison, order.setting, method);
     result.step_s.push_back(place.has_plan() ? place.method->step_s : 0.0);
-    result.holds = result.holds && place.has_plan();
   }
-  constexpr double kEqual = 1.001;
-  for (std::size_t i = 1; i < result.step_s.size(); ++i)
-    result.holds = result.holds && result.step_s[i - 1] <= kEqual * result.step_s[i];
+  for (const std::string& setting : order.settings) {
+    const Place place = find_place(study, comparison, setting, order.method);
+    result.mfu.push_back(place.has_plan() ? place.method->mfu : 0.0);
+  }
+  // Of settings the highest comes first.
+  set_verdict(order.settings.empty() ? result.step_s
+                                     : std::vector<double>(result.mfu.rbegin(), result.mfu.rend()),
+              result);
   return result;
 }
 
@@ -101,15 +121,25 @@ void judge_figures(const config::Study& study, Comparison& comparison) {
       comparison.figures.push_back(judge(figure, study, comparison));
   }
   for (const config::PublishedOrder& order : study.orders) {
-    if (has_setting(order.setting)) comparison.orders.push_back(judge(order, study, comparison));
+    if (has_setting(order.setting) &&
+        std::all_of(order.settings.begin(), order.settings.end(), has_setting))
+      comparison.orders.push_back(judge(order, study, comparison));
   }
+}
+
+bool is_kept(const FigureResult& result, double tolerance) {
+  if (!result.found) return false;
+  const config::PublishedFigure& figure = result.figure;
+  if (figure.least != figure.most)
+    return figure.least <= *result.found && *result.found <= figure.most;
+  return std::abs(result.deviation) <= tolerance;
 }
 
 FigureCount count_within(const Comparison& comparison, double tolerance) {
   FigureCount count;
   for (const FigureResult& figure : comparison.figures) {
     ++count.all;
-    if (figure.found && std::abs(figure.deviation) <= tolerance) ++count.within;
+    if (is_kept(figure, tolerance)) ++count.within;
   }
   return count;
 }

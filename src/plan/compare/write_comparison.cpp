@@ -83,7 +83,11 @@ std::string write_comparison(const Comparison& comparison) {
                               {"setting", order.order.setting},
                               {"methods", order.order.methods},
                               {"step_s", order.step_s},
-                              {"holds", order.holds}});
+                              {"method", order.order.method},
+                              {"settings", order.order.settings},
+                              {"mfu", order.mfu},
+                              {"holds", order.holds},
+                              {"tie", order.is_tie}});
   return json.dump(2) + "\n";
 }
 

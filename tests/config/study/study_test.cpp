@@ -45,6 +45,7 @@ figures:
   - {quantity: hours, setting: "two", method: dflop, value: [2, 3]}
 orders:
   - {setting: "one", methods: [dflop, flowtrain]}
+  - {method: dflop, settings: ["two", "one"]}
 )";
 
 const char* const kSharing = R"(
@@ -99,6 +100,9 @@ TEST(Study, ReadsSettingsOverDefaults) {
   EXPECT_EQ(two.data.classes[0].patches, (Draw{DrawKind::kConstant, 100, 0}));
   EXPECT_EQ(two.data.classes[1].weight, 1);
   EXPECT_EQ(two.data.classes[1].text, Draw{});
+  ASSERT_EQ(study.orders.size(), 2U);
+  EXPECT_EQ(study.orders[1].method, "dflop");
+  EXPECT_THAT(study.orders[1].settings, ElementsAre("two", "one"));
   EXPECT_EQ(study.figures[0].least, 1.5);
   EXPECT_EQ(study.figures[1].most, 3);
   EXPECT_EQ(study.figures[1].quantity, FigureQuantity::kHours);
@@ -139,6 +143,15 @@ TEST(Study, NamesTheKeyOfEveryFault) {
               AllOf(HasSubstr("figures.0"), HasSubstr("found: three")));
   EXPECT_THAT(message("methods: [dflop, flowtrain]}", "methods: [dflop, fsdp]}"),
               AllOf(HasSubstr("orders.0"), HasSubstr("found: fsdp")));
+  EXPECT_THAT(message("settings: [\"two\", \"one\"]", "settings: [\"two\", \"six\"]"),
+              AllOf(HasSubstr("orders.1"), HasSubstr("found: six")));
+  EXPECT_THAT(message("settings: [\"two\", \"one\"]", "settings: [\"two\"]"),
+              HasSubstr("orders.1.settings"));
+  EXPECT_THAT(message("{method: dflop, settings", "{method: fsdp, settings"),
+              AllOf(HasSubstr("orders.1"), HasSubstr("found: fsdp")));
+  EXPECT_THAT(message("methods: [dflop, flowtrain]\n", "methods: [dflop, flowtrain, dflop]\n"),
+              AllOf(HasSubstr("methods.2"), HasSubstr("each method once")));
+  EXPECT_THAT(message("tp: 4", "share_units: 4"), HasSubstr("settings.1.share_units"));
   EXPECT_THAT(message("name: \"two\"", "name: \"one\""), HasSubstr("a name of its own"));
   EXPECT_THAT(message("../clusters/a100_8.yaml", "../clusters/none.yaml"),
               AllOf(HasSubstr("cannot be read"), HasSubstr("none.yaml")));
@@ -151,6 +164,8 @@ TEST(Study, NamesTheKeyOfEveryFault) {
               HasSubstr("models.tri.modules.2.after"));
   EXPECT_THAT(sharing("name: text", "name: vision"), HasSubstr("models.tri.modules.1.name"));
   EXPECT_THAT(sharing("share_units: 5", "share_units: 101"), HasSubstr("settings.0.share_units"));
+  EXPECT_THAT(sharing("share_units: 5", "tp: 2"), HasSubstr("settings.0.tp"));
+  EXPECT_THAT(sharing("share_units: 5", "pp: 2"), HasSubstr("settings.0.pp"));
 }
 
 TEST(Study, ListsAllFaultsAtOnce) {

@@ -80,13 +80,23 @@ TEST(Compare, GivesTheSharingMethodsDirectlyToo) {
   }
 }
 
-TEST(Compare, LeavesExactOutWherePacksHaveACapacity) {
+TEST(Compare, RefusesExactWherePacksHaveACapacity) {
   config::Study study = read("small.yaml");
   study.methods = {"orchmllm", "exact"};
-  study.settings[0].capacity_tokens = 65536;
+  study.settings[1].capacity_tokens = 65536;
+  EXPECT_THAT([&] { (void)compare(study); },
+              ThrowsMessage<Error>(testing::AllOf(HasSubstr("frozen encoder capacity_tokens"),
+                                                  HasSubstr("found: 65536"))));
+  study.methods = {"orchmllm"};
+  EXPECT_EQ(compare(study, {.quick = true}).settings[0].find("exact"), nullptr);
+}
+
+TEST(Compare, GivesExactNoPlanWhereNothingFits) {
+  config::Study study = read("small.yaml");
+  study.methods = {"orchmllm", "exact"};
   study.settings[1].memory = Bytes{1000};
   const Comparison comparison = compare(study);
-  EXPECT_EQ(comparison.settings[0].find("exact"), nullptr);
+  EXPECT_NE(comparison.settings[0].find("exact"), nullptr);
   const MethodResult* none = comparison.settings[1].find("exact");
   ASSERT_NE(none, nullptr);
   EXPECT_EQ(none->certificate.status, Status::kInfeasible);
@@ -169,6 +179,48 @@ TEST(JudgeFigures, ComputesEveryQuantity) {
   const FigureCount count = count_within(comparison, 0.15);
   EXPECT_EQ(count.within, 4);  // 0, 4, 5 and 7
   EXPECT_EQ(count.all, 8);
+}
+
+TEST(JudgeFigures, KeepsOfARangeOnlyWhatIsInside) {
+  FigureResult result{.figure = {.least = 1.1, .most = 1.4}, .found = 1.434, .deviation = 0.024};
+  EXPECT_FALSE(is_kept(result, 0.15));
+  result.found = 1.09;
+  EXPECT_FALSE(is_kept(result, 0.15));
+  for (const double inside : {1.1, 1.25, 1.4}) {
+    result.found = inside;
+    EXPECT_TRUE(is_kept(result, 0.15));
+  }
+  result.found.reset();
+  EXPECT_FALSE(is_kept(result, 0.15));
+  result = {.figure = {.least = 2, .most = 2}, .found = 2.2, .deviation = 0.1};
+  EXPECT_TRUE(is_kept(result, 0.15));
+  EXPECT_FALSE(is_kept(result, 0.05));
+}
+
+TEST(JudgeFigures, SaysWhichOrdersAreTies) {
+  const auto judged = [](double x, double y) {
+    config::Study study;
+    study.settings.resize(2);
+    study.settings[0].name = "a";
+    study.settings[1].name = "b";
+    study.orders = {{.setting = "a", .methods = {"x", "y"}},
+                    {.method = "x", .settings = {"a", "b"}},
+                    {.method = "x", .settings = {"a", "none"}}};
+    Comparison comparison = round_numbers();
+    comparison.settings[0].methods[0].step_s = x;
+    comparison.settings[0].methods[1].step_s = y;
+    comparison.settings[0].methods[0].mfu = 1e-3 * y;
+    comparison.settings[1].methods[0].mfu = 1e-3 * x;
+    judge_figures(study, comparison);
+    EXPECT_EQ(comparison.orders.size(), 2U);  // not of a setting that was not run
+    EXPECT_EQ(comparison.orders[0].holds, comparison.orders[1].holds);
+    EXPECT_EQ(comparison.orders[0].is_tie, comparison.orders[1].is_tie);
+    return std::pair(comparison.orders[0].holds, comparison.orders[0].is_tie);
+  };
+  EXPECT_EQ(judged(998.9, 1000), std::pair(true, false));
+  EXPECT_EQ(judged(999.5, 1000), std::pair(true, true));
+  EXPECT_EQ(judged(1000, 999.5), std::pair(true, true));
+  EXPECT_EQ(judged(1000, 998.9), std::pair(false, false));
 }
 
 TEST(WriteComparison, HoldsWhatWasFound) {

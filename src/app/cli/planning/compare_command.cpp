@@ -66,8 +66,7 @@ void print_setting(const SettingResult& setting, const std::string& against) {
 
 void print_figures(const Comparison& comparison) {
   for (const plan::FigureResult& result : comparison.figures) {
-    std::cout << "  "
-              << (result.found && std::abs(result.deviation) <= kTolerance ? "ok  " : "off ")
+    std::cout << "  " << (plan::is_kept(result, kTolerance) ? "ok  " : "off ")
               << (result.figure.where.empty() ? "" : result.figure.where + ": ")
               << describe_figure(result.figure) << ": published " << show_published(result.figure)
               << ", found "
@@ -76,13 +75,12 @@ void print_figures(const Comparison& comparison) {
     std::cout << '\n';
   }
   for (const plan::OrderResult& result : comparison.orders) {
-    std::cout << "  " << (result.holds ? "ok  " : "off ")
-              << (result.order.where.empty() ? "" : result.order.where + ": ") << "order in "
-              << result.order.setting << ':';
-    for (std::size_t i = 0; i < result.step_s.size(); ++i)
-      std::cout << (i == 0 ? " " : " < ") << result.order.methods[i] << " ("
-                << (result.step_s[i] > 0 ? show_step(result.step_s[i]) : "no plan") << ')';
-    std::cout << '\n';
+    std::cout << "  "
+              << (result.is_tie  ? "tie "
+                  : result.holds ? "ok  "
+                                 : "off ")
+              << (result.order.where.empty() ? "" : result.order.where + ": ") << "order of "
+              << subject_of(result) << ": " << show_order(result, ", ") << '\n';
   }
 }
 
@@ -95,7 +93,7 @@ void print_as_text(const Comparison& comparison) {
   if (comparison.figures.empty() && comparison.orders.empty()) return;
   const plan::FigureCount count = plan::count_within(comparison, kTolerance);
   std::cout << "\npublished and found: " << count.within << " of " << count.all << " within "
-            << show_percent(kTolerance) << '\n';
+            << show_percent(kTolerance) << ", of a range inside\n";
   print_figures(comparison);
 }
 
