@@ -106,10 +106,32 @@ class Compare(unittest.TestCase):
             self.assertIn("memory", method["limit"])
         self.assertIn("no plan", self.run_verb(path)[1])
 
+    def test_orders_of_methods_and_of_settings(self):
+        path = self.changed("against: megatron_uniform", "methods: [fsdp, orchmllm]\norders:\n"
+                            '  - {where: "x", setting: "everything trains", methods: [fsdp, orchmllm]}\n'
+                            '  - {where: "y", method: fsdp, settings: ["everything trains", "frozen encoder"]}')
+        page = self.folder / "compare.html"
+        code, text, err = self.run_verb(path, "-o", page)
+        self.assertEqual(code, 0, err)
+        found = self.answer(path)
+        settings = [{m["method"]: m for m in s["methods"]} for s in found["settings"]]
+        of_methods, of_settings = found["orders"]
+        self.assertEqual(of_methods["step_s"], [settings[0][m]["step_s"] for m in ("fsdp", "orchmllm")])
+        self.assertEqual(of_settings["mfu"], [s["fsdp"]["mfu"] for s in settings])
+        for order, ascending in ((of_methods, of_methods["step_s"]), (of_settings, of_settings["mfu"][::-1])):
+            low, high = ascending
+            tie = abs(high - low) <= 1e-3 * max(low, high)
+            self.assertEqual((order["tie"], order["holds"]), (tie, tie or low < high))
+            word = "tie" if tie else "ok" if low < high else "off"
+            self.assertRegex(text, rf"(?m)^  {word} +{order['where']}: order of ")
+            self.assertIn({"tie": ">tie<", "ok": ">yes<", "off": ">no<"}[word], page.read_text())
+
     def test_bad_studies(self):
         for text, to, words in [
                 ("devices: 8}", "devices: -8}", "settings.0.devices"),
                 ("model: small", "model: large", "settings.0.model"),
+                ("devices: 8}", "devices: 8, share_units: 5}", "settings.0.share_units"),
+                ("against: megatron_uniform", "methods: [fsdp, fsdp]", "each method once"),
                 ("against: megatron_uniform", "methods: [megatron]", "found: megatron"),
                 ("global_samples: 32", "global_sample: 32", "did you mean global_samples"),
                 ("num_attention_heads: 8", "num_attention_heads: 7", "models.small"),
