@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "core/error.h"
 #include "schedule/order/all_orders.h"
@@ -10,6 +12,32 @@ namespace tributary::plan {
 namespace {
 
 constexpr double kNanosecondsPerFlop = 1e-3;
+
+/// The least count from this one on that the order of a module takes.
+int raise_to_fit(const schedule::PipelineModule& module, int count) {
+  std::optional<Refusal> refusal;
+  // What does not fill a group does so within as many as it has stages.
+  for (int tries = 0; tries <= module.stages; ++tries) {
+    refusal = schedule::refuse_order(module.order, {.stages = module.stages,
+                                                    .microbatches = count + tries,
+                                                    .chunks = module.chunks,
+                                                    .group = module.group});
+    if (!refusal) return count + tries;
+  }
+  TRIB_RAISE(Fault::kInput, .what = "plan: order of a module takes no number of microbatches",
+             .where = str("modules.", module.name, ".schedule"),
+             .found = str(schedule::traits_of(module.order).name, ": ", refusal->reason),
+             .fix = "give the module another order, or the stages that it takes");
+}
+
+/// `interleaved of 2 stages in backbone, ...`
+std::string describe_orders(const schedule::Pipeline& pipeline) {
+  std::string text;
+  for (const schedule::PipelineModule& module : pipeline.modules)
+    text += str(text.empty() ? "" : ", ", schedule::traits_of(module.order).name, " of ",
+                module.stages, " stages in ", module.name);
+  return text;
+}
 
 }  // namespace
 
@@ -27,8 +55,8 @@ Nanoseconds StepDealer::time_of(const MicrobatchShape& shape) const {
 }
 
 schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
-  const auto [found, is_new] = loads_.try_emplace(size);
-  if (is_new) {
+  auto found = loads_.find(size);
+  if (found == loads_.end()) {
     const MicrobatchShape whole = shape_of(size);
     MicrobatchShape media = whole;
     media.backbone = {.tokens = 0, .squared_tokens = 0, .sequences = 0};
@@ -40,8 +68,9 @@ schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
                  .what = "plan: model does not encode sound beside images",
                  .where = "sizes of samples", .found = str(size.frames, " positions of sound"),
                  .expected = "none; sound alone is given as patches");
-    found->second = {
+    const schedule::SampleLoad load{
         .tokens = {size.tokens}, .vision = time_of(media), .backbone = time_of(tokens)};
+    found = loads_.emplace(size, load).first;
   }
   return found->second;
 }
@@ -109,16 +138,21 @@ MicrobatchShape idle_microbatch() {
 }
 
 int count_rounds(const schedule::Pipeline& pipeline, std::size_t fullest) {
-  const auto fits = [&](const schedule::PipelineModule& module, int count) {
-    return schedule::list_passes(module.order, {.stages = module.stages,
-                                                .microbatches = count,
-                                                .chunks = module.chunks,
-                                                .group = module.group})
-        .has_value();
-  };
+  constexpr int kMostRounds = 1'000'000;
   int count = static_cast<int>(std::max<std::size_t>(1, fullest));
-  for (const schedule::PipelineModule& module : pipeline.modules)
-    for (int tries = 0; tries < module.stages && !fits(module, count); ++tries) ++count;
+  std::size_t that_took = 0;  // the count, one module after another
+  for (std::size_t at = 0; that_took < pipeline.modules.size();
+       at = (at + 1) % pipeline.modules.size()) {
+    const int raised = raise_to_fit(pipeline.modules[at], count);
+    that_took = raised == count ? that_took + 1 : 1;
+    count = raised;
+    TRIB_REQUIRE(count <= kMostRounds, .what = "plan: orders of the modules take no equal number",
+                 .where = str("modules.", pipeline.modules[at].name, ".schedule"),
+                 .found = str("none from ", fullest, " to ", kMostRounds, " microbatches for ",
+                              describe_orders(pipeline)),
+                 .expected = "a number that fills the groups of all",
+                 .fix = "give the modules equal stages, or another order than interleaved");
+  }
   return count;
 }
 

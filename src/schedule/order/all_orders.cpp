@@ -70,7 +70,7 @@ const OrderTraits& traits_of(config::PipelineOrder order) {
   return *found;
 }
 
-Result<StageLists> list_passes(config::PipelineOrder order, const OrderShape& shape) {
+std::optional<Refusal> refuse_order(config::PipelineOrder order, const OrderShape& shape) {
   const OrderTraits& traits = traits_of(order);
   if (shape.stages < 1 || shape.microbatches < 1)
     return refuse("empty_pipeline", str(shape.stages, " stages and ", shape.microbatches,
@@ -90,7 +90,12 @@ Result<StageLists> list_passes(config::PipelineOrder order, const OrderShape& sh
                                  shape.stages, " stages leaves ", left, " of ", shape.microbatches,
                                  " for the last group, which is short of the stages"));
   }
-  return traits.list(shape);
+  return std::nullopt;
+}
+
+Result<StageLists> list_passes(config::PipelineOrder order, const OrderShape& shape) {
+  if (std::optional<Refusal> refusal = refuse_order(order, shape)) return *std::move(refusal);
+  return traits_of(order).list(shape);
 }
 
 }  // namespace tributary::schedule

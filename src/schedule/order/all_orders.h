@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -26,11 +27,14 @@ struct OrderTraits {
 /// errors: Fault::kBug when the order has no line in the list
 [[nodiscard]] const OrderTraits& traits_of(config::PipelineOrder order);
 
+/// Says why an order cannot be made for a shape, if so: an empty pipeline, a wrong number of chunks
+/// or times, microbatches that do not fill the groups of the interleaved order.
+[[nodiscard]] std::optional<Refusal> refuse_order(config::PipelineOrder order,
+                                                  const OrderShape& shape);
+
 /// Lists the passes of every stage.
 ///
-/// errors: Refusal when the order cannot be made for the shape: an empty pipeline, a wrong number
-/// of
-///         chunks or times, microbatches that do not fill the groups of the interleaved order
+/// errors: Refusal as refuse_order
 [[nodiscard]] Result<StageLists> list_passes(config::PipelineOrder order, const OrderShape& shape);
 
 }  // namespace tributary::schedule

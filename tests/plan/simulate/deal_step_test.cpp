@@ -154,6 +154,50 @@ TEST(StepDealer, NamesSoundThatNothingEncodes) {
   EXPECT_THAT([&] { (void)dealer.load_of({.tokens = 10, .frames = 7, .clips = 1}); },
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "does not encode sound beside images; where: sizes of samples; found: 7")));
+  // As often as it is asked.
+  EXPECT_THROW((void)dealer.load_of({.tokens = 10, .frames = 7, .clips = 1}), Error);
+}
+
+schedule::PipelineModule interleaved(int stages, int group) {
+  return {.name = "module" + std::to_string(stages),
+          .order = config::PipelineOrder::kInterleaved,
+          .stages = stages,
+          .chunks = 2,
+          .group = group};
+}
+
+TEST(CountRounds, IsTheLeastThatAllOrdersTake) {
+  const auto fits = [](const schedule::PipelineModule& module, int count) {
+    return count % module.group == 0 || count % module.group >= module.stages;
+  };
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    RandomStream random(seed, "rounds");
+    schedule::Pipeline pipeline;
+    for (std::uint64_t i = 0; i <= random.below(3); ++i) {
+      const int stages = static_cast<int>(random.between(1, 7));
+      pipeline.modules.push_back(
+          interleaved(stages, stages + static_cast<int>(random.between(0, 3))));
+    }
+    const auto fullest = static_cast<std::size_t>(random.between(0, 30));
+    int least = std::max(1, static_cast<int>(fullest));
+    while (!std::all_of(pipeline.modules.begin(), pipeline.modules.end(),
+                        [&](const auto& module) { return fits(module, least); }))
+      ++least;
+    EXPECT_EQ(count_rounds(pipeline, fullest), least) << "seed " << seed;
+  }
+}
+
+TEST(CountRounds, NamesTheOrderThatTakesNone) {
+  schedule::Pipeline pipeline;
+  pipeline.modules = {{.name = "vision"}, interleaved(4, 3)};
+  EXPECT_THAT([&] { (void)count_rounds(pipeline, 5); },
+              testing::ThrowsMessage<Error>(
+                  testing::AllOf(testing::HasSubstr("where: modules.module4.schedule"),
+                                 testing::HasSubstr("found: interleaved"))));
+  pipeline.modules = {interleaved(997, 997), interleaved(1009, 1009)};  // 1,005,973 at least
+  EXPECT_THAT([&] { (void)count_rounds(pipeline, 5); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "interleaved of 997 stages in module997, interleaved of 1009 stages")));
 }
 
 }  // namespace
