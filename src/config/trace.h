@@ -60,6 +60,7 @@ struct TraceSummary {
   NamedTimes critical_path = {};   // by kind; adds up to the step
   std::string out_of_memory = {};  // empty when the plan fits
   bool outside_grid = false;       // of a measured profile
+  bool unsettled = false;          // work ahead still changed after the warm-up
   std::int64_t failures = 0;
   double goodput = 1;
 

@@ -244,6 +244,10 @@ std::string trace_sections(const Trace& predicted, const Trace* measured) {
     text +=
         str("<p class=\"missing\">The plan does not fit: ", html(predicted.summary.out_of_memory),
             "</p>\n");
+  if (predicted.summary.unsettled)
+    text +=
+        "<p class=\"missing\">The encoders that run ahead had not settled when the first step "
+        "began.</p>\n";
   text += timeline(predicted, measured);
   text += str("<section id=\"idle\"><h2>Use of time</h2>\n<div class=\"card scroll\">",
               use_bars(predicted), use_table(predicted), "</div></section>\n");

@@ -74,6 +74,7 @@ TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   summary.critical_path = read_named<NanosecondUnit>(json, "critical_path_ns");
   summary.out_of_memory = json.text("out_of_memory", "");
   summary.outside_grid = json.flag("outside_grid", false);
+  summary.unsettled = json.flag("unsettled", false);
   summary.failures = json.whole("failures", 0, kAmount);
   summary.goodput = json.number("goodput", 1, 0, 1);
   (void)json.find("modules");  // sums over the lanes

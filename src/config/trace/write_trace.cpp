@@ -74,6 +74,7 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
                    {"critical_path_ns", named(summary.critical_path)},
                    {"out_of_memory", summary.out_of_memory},
                    {"outside_grid", summary.outside_grid},
+                   {"unsettled", summary.unsettled},
                    {"failures", summary.failures},
                    {"goodput", summary.goodput},
                    {"modules", module_json(trace.lanes)}};

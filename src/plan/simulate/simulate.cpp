@@ -52,8 +52,7 @@ class PlanSimulation {
         dealer_(plan, whole_, costs),
         runs_ahead_(RunAhead::has_any(plan)) {
     check_options();
-    steps_are_equal_ = options.disturbance.straggler_share == 0 &&
-                       options.disturbance.anomaly_share == 0 && find_equal_shapes();
+    steps_are_equal_ = !is_disturbed() && find_equal_shapes();
     folded_ = fold_replicas(whole_, steps_are_equal_);
   }
 
@@ -67,6 +66,7 @@ class PlanSimulation {
                       .network = std::move(built_->network)};
     result.distribution = distribution_of(result.steps);
     result.shown = shown.step;
+    result.unsettled = unsettled_;
     result.out_of_memory = std::move(out_of_memory);
     result.lane_ranks = std::move(built_->lane_ranks);
     for (const std::int64_t ranks : result.lane_ranks) result.ranks += ranks;
@@ -77,6 +77,10 @@ class PlanSimulation {
   }
 
  private:
+  [[nodiscard]] bool is_disturbed() const {
+    return options_.disturbance.straggler_share > 0 || options_.disturbance.anomaly_share > 0;
+  }
+
   void check_options() const {
     check_disturbance(options_.disturbance);
     TRIB_REQUIRE(options_.steps >= 1 && options_.steps <= 1'000'000,
@@ -141,23 +145,32 @@ class PlanSimulation {
     std::int64_t step = 0;
     LoadedStep loaded = {};
     StepTimes times = {};
+    bool is_steady = false;  // leaves what runs ahead as it found it
     std::vector<LaneMemory> memory = {};
     std::vector<std::vector<MemoryPoint>> memory_points = {};
   };
 
-  [[nodiscard]] PlayedStep play(std::int64_t step, RunAhead::Left& left) {
+  /// All of it but the memory.
+  [[nodiscard]] PlayedStep time(std::int64_t step, bool disturbed, RunAhead::Left& left) {
     const StepShapes shapes = shapes_of(step);
     const auto& [program, network, lane_ranks] = build(shapes);
     PlayedStep played{.step = step, .loaded = load_step(program, costs_, folded_.folding, shapes)};
-    const Disturbance& disturbance = options_.disturbance;
-    if (disturbance.straggler_share > 0 || disturbance.anomaly_share > 0)
-      disturb_step(program, disturbance, lane_ranks, options_.seed,
+    if (disturbed)
+      disturb_step(program, options_.disturbance, lane_ranks, options_.seed,
                    static_cast<std::uint64_t>(step), played.loaded.load);
+    const RunAhead::Left found = left;
     played.times = runs_ahead_ ? RunAhead(plan_, program, network).time(played.loaded.load, left)
                                : time_step(program, played.loaded.load, network);
     TRIB_REQUIRE(played.times.blocked.empty(), .what = "plan: step never ends",
                  .where = str("step ", step), .found = describe_blocked(program, played.times),
                  .fix = "give links or the pool more buffers");
+    played.is_steady = left == found;
+    return played;
+  }
+
+  [[nodiscard]] PlayedStep play(std::int64_t step, RunAhead::Left& left) {
+    PlayedStep played = time(step, is_disturbed(), left);
+    const StepProgram& program = built_->program;
     played.memory = follow_memory(program, played.loaded.load, played.times, costs_,
                                   played.loaded.pass_costs, &played.memory_points);
     return played;
@@ -189,46 +202,57 @@ class PlanSimulation {
     return std::max(step, options_.scheduler);
   }
 
-  /// How a step finds what runs ahead when steps like the first one have come before it.
+  /// How a step finds what runs ahead when steps like the first one, undisturbed, have come before
+  /// it.
   [[nodiscard]] RunAhead::Left warm_up() {
     constexpr int kMostSteps = 32;
     RunAhead::Left left;
-    if (!runs_ahead_) return left;
-    for (int step = 0; step < kMostSteps; ++step) {
-      const RunAhead::Left before = left;
-      (void)play(0, left);
-      if (left == before) break;
-    }
+    unsettled_ = runs_ahead_;
+    for (int step = 0; step < kMostSteps && unsettled_; ++step)
+      unsettled_ = !time(0, false, left).is_steady;
     return left;
   }
 
   /// Plays all steps, keeps the shortage of the step that lacks most, and gives the median one.
   [[nodiscard]] PlayedStep run_steps(std::vector<Nanoseconds>& steps,
                                      std::optional<OutOfMemory>& shortage) {
+    constexpr std::int64_t kMostKept = 64;  // a step is found again from one, in so small a part
+    const std::int64_t apart = (options_.steps + kMostKept - 1) / kMostKept;
     PlayedStep last;
     bool outside_grid = false;
-    std::vector<RunAhead::Left> found{warm_up()};  // [steps] by each
+    RunAhead::Left left = warm_up();
+    std::vector<RunAhead::Left> kept;  // by every so many steps
     for (std::int64_t step = 0; step < options_.steps; ++step) {
-      if (step > 0 && steps_are_equal_) {
-        steps.push_back(steps.front());
+      if (step > 0 && steps_are_equal_ && last.is_steady) {
+        steps.push_back(steps.back());
         continue;
       }
-      if (runs_ahead_) found.push_back(found.back());
-      last = play(step, found.back());
+      if (step % apart == 0) kept.push_back(left);
+      last = play(step, left);
       outside_grid = outside_grid || last.loaded.outside_grid;
       steps.push_back(with_scheduler(last.times.makespan));
       find_shortage(last, shortage);
     }
     const std::int64_t median =
         std::find(steps.begin(), steps.end(), distribution_of(steps).median) - steps.begin();
-    const bool is_last = steps_are_equal_ || median == options_.steps - 1;
-    PlayedStep shown = is_last ? std::move(last) : play(median, found[runs_ahead_ ? median : 0]);
-    shown.step = median;
+    PlayedStep shown = median == last.step ? std::move(last) : play_again(median, apart, kept);
     shown.loaded.outside_grid = outside_grid;
     return shown;
   }
 
+  /// shape: kept [steps / apart] what steps 0, apart, 2 apart, ... found
+  [[nodiscard]] PlayedStep play_again(std::int64_t step, std::int64_t apart,
+                                      const std::vector<RunAhead::Left>& kept) {
+    RunAhead::Left left = kept[step / apart];
+    if (runs_ahead_)
+      for (std::int64_t before = step - step % apart; before < step; ++before)
+        (void)time(before, is_disturbed(), left);
+    return play(step, left);
+  }
+
   void show_step(Simulation& result, PlayedStep shown) const {
+    const bool is_like_all =
+        shown.is_steady && (steps_are_equal_ || (options_.steps == 1 && !is_disturbed()));
     result.load = std::move(shown.loaded.load);
     result.times = std::move(shown.times);
     result.accounts = account_lanes(result.program, result.load, result.times);
@@ -236,7 +260,7 @@ class PlanSimulation {
     if (runs_ahead_) {
       const RunAhead ahead(plan_, result.program, result.network);
       ahead.account(result.load, result.times, result.accounts);
-      result.bound = ahead.bound(result.load);
+      result.bound = ahead.bound(result.load, is_like_all);
     }
     const Nanoseconds step = result.steps[result.shown];
     for (LaneAccount& account : result.accounts)
@@ -279,6 +303,7 @@ class PlanSimulation {
   bool runs_ahead_;
   FoldedPipeline folded_;
   bool steps_are_equal_ = false;
+  bool unsettled_ = false;
   StepShapes equal_shapes_;
   std::optional<BuiltProgram> built_;
 };

@@ -83,6 +83,9 @@ struct Simulation {
   FailureCost failures = {};
   std::optional<OutOfMemory> out_of_memory = {};
   bool outside_grid = false;
+  // Work ahead was still changing from step to step after the warm-up: the first steps are not yet
+  // those of a long run.
+  bool unsettled = false;
 };
 
 /// The pipeline that is simulated: replicas with equal inputs once.

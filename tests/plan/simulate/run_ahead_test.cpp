@@ -24,6 +24,24 @@ class PlainCosts final : public StageCosts {
   }
 };
 
+/// The encoder takes so long for whatever it gets, with communication in it.
+class EncoderCosts final : public StageCosts {
+ public:
+  EncoderCosts(std::int64_t computes, std::int64_t communicates)
+      : computes_(computes), communicates_(communicates) {}
+  [[nodiscard]] StageCost cost(int module, int stage, const MicrobatchShape& shape) const override {
+    if (module == 1) return {.forward = {computes_}, .forward_exposed = {communicates_}};
+    return PlainCosts().cost(module, stage, shape);
+  }
+  [[nodiscard]] StageState state(int module, int stage) const override {
+    return PlainCosts().state(module, stage);
+  }
+
+ private:
+  std::int64_t computes_;
+  std::int64_t communicates_;
+};
+
 /// One rank that encodes and one that trains.
 config::Plan plan_of(config::Placement placement) {
   config::Plan plan = vision_plan();
@@ -54,20 +72,22 @@ Simulation simulate_steps(const config::Plan& plan, const std::vector<Step>& ste
 }
 
 /// The recursion of planning.md section 10.1 on one endless row of microbatches, with sends that
-/// wait for room: durations of the steps after so many like the first.
-std::vector<Nanoseconds> recur(const std::vector<Step>& steps, int warm_up, std::size_t pool) {
+/// wait for room: durations of the steps, `slower` times as long, after so many like the first.
+std::vector<Nanoseconds> recur(const std::vector<Step>& steps, int warm_up, std::size_t pool,
+                               std::int64_t slower = 1) {
   std::vector<std::int64_t> taken;
   std::vector<Nanoseconds> durations;
   std::int64_t encoder = 0;
   std::int64_t backbone = 0;
   for (int number = -warm_up; number < std::ssize(steps); ++number) {
     const std::int64_t before = backbone;
+    const std::int64_t factor = number < 0 ? 1 : slower;
     for (const MicrobatchShape& each : steps[std::max(0, number)]) {
-      encoder += static_cast<std::int64_t>(each.encoder.tokens);
+      encoder += factor * static_cast<std::int64_t>(each.encoder.tokens);
       if (taken.size() >= pool) encoder = std::max(encoder, taken[taken.size() - pool]);
       backbone = std::max(backbone, encoder + kLatency);
       taken.push_back(backbone);
-      backbone += 3 * static_cast<std::int64_t>(each.backbone.tokens);
+      backbone += factor * 3 * static_cast<std::int64_t>(each.backbone.tokens);
     }
     backbone += kOptimizer;
     if (number >= 0) durations.push_back({backbone - before});
@@ -88,6 +108,62 @@ TEST(RunAhead, FollowsTheRecursionOverSteps) {
     EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), steps, pool).steps,
               recur(steps, 32, static_cast<std::size_t>(pool)))
         << "seed " << seed;
+  }
+}
+
+TEST(RunAhead, ShowsTheMedianOfManySteps) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    RandomStream random(seed, "many");
+    std::vector<Step> steps(150 + random.below(150));
+    for (Step& step : steps)
+      step.assign(1 + random.below(4), shape_of(random.between(1, 6000), random.between(1, 2000)));
+    const Simulation of = simulate_steps(plan_of(config::Placement::kFlow), steps, 6);
+    EXPECT_EQ(of.steps, recur(steps, 32, 6));
+    EXPECT_EQ(of.steps[of.shown], of.distribution.median);
+    EXPECT_EQ(of.times.makespan, of.distribution.median) << "seed " << seed;
+  }
+}
+
+TEST(RunAhead, WarmsUpWithoutDisturbances) {
+  const std::vector<Step> steps(3, Step(4, shape_of(3200, 1000)));
+  SimulationOptions options{.steps = 3,
+                            .samples = {.kind = SampleSource::Kind::kGiven},
+                            .disturbance = {.straggler_share = 1, .straggler_factor = 3},
+                            .network = {.share_links = false, .pool_microbatches = 6}};
+  for (const Step& step : steps) options.samples.given.push_back({{step}, {step}});
+  EXPECT_EQ(
+      simulate(plan_of(config::Placement::kFlow), PlainCosts(), small_cluster(2), options).steps,
+      recur(steps, 32, 6, 3));
+}
+
+TEST(RunAhead, SaysWhenItHasNotSettled) {
+  const auto unsettled = [](std::int64_t patches, int pool) {
+    return simulate_steps(plan_of(config::Placement::kFlow), {Step(8, shape_of(patches, 1000))},
+                          pool)
+        .unsettled;
+  };
+  // 8 * 5 + 50 ns are won in each step, and the pool has room for 64 * 3000.
+  EXPECT_TRUE(unsettled(2995, 64));
+  EXPECT_FALSE(unsettled(300, 64));
+  EXPECT_FALSE(unsettled(2995, 1));
+  EXPECT_FALSE(simulate_steps(plan_of(config::Placement::kSeparate), {Step(1, shape_of(1, 1))}, 64)
+                   .unsettled);
+}
+
+TEST(RunAhead, EqualStepsGoOnUntilTheySettle) {
+  const config::Plan plan = plan_of(config::Placement::kFlow);
+  SimulationOptions options{.steps = 400, .network = {.share_links = false}};
+  for (const auto& [encodes, unsettled] :
+       std::vector<std::pair<std::int64_t, bool>>{{2000, false}, {2900, true}, {3200, false}}) {
+    const EncoderCosts costs(encodes, 0);
+    const Simulation of = simulate(plan, costs, small_cluster(2), options);
+    const std::int64_t microbatches = of.program.pipeline().microbatches;
+    const Nanoseconds pace{microbatches * std::max<std::int64_t>(encodes, 3000)};
+    EXPECT_GE(of.distribution.least, pace) << encodes;
+    EXPECT_LE(of.distribution.largest, pace + Nanoseconds{kOptimizer}) << encodes;
+    EXPECT_EQ(of.unsettled, unsettled) << encodes;
+    EXPECT_LE(of.bound.value(), of.times.makespan);
+    EXPECT_EQ(of.times.makespan, of.steps[of.shown]);
   }
 }
 
@@ -114,8 +190,15 @@ TEST(RunAhead, ALargerPoolBridgesLongerEncodes) {
 
 TEST(RunAhead, ASlowEncoderSetsThePace) {
   const Step step(8, shape_of(5000, 1000));
-  EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), {step}, 16).distribution.median.count,
-            8 * 5000);
+  const Simulation of = simulate_steps(plan_of(config::Placement::kFlow), {step}, 16);
+  EXPECT_EQ(of.distribution.median.count, 8 * 5000);
+  EXPECT_EQ(of.bound.value().count, 8 * 5000);
+  // Of other steps than equal ones it may have done its part before.
+  const Step light(8, shape_of(1, 1000));
+  EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), {light, step, light}, 16)
+                .bound.value()
+                .count,
+            8 * 3000 + kOptimizer);
 }
 
 TEST(RunAhead, ATrainedEncoderStaysInItsStep) {
@@ -143,6 +226,18 @@ TEST(RunAhead, AccountsForEveryNanosecondOfTheStep) {
       clock = part.end;
     }
     EXPECT_EQ(clock, of.times.makespan);
+  }
+}
+
+TEST(RunAhead, CommunicationOfWorkDoneBeforeIsNotCompute) {
+  for (const std::int64_t computes : {300, 2500, 5000}) {
+    const Simulation of =
+        simulate(plan_of(config::Placement::kFlow), EncoderCosts(computes, 400), small_cluster(2),
+                 {.network = {.share_links = false, .pool_microbatches = 5}});
+    const std::int64_t microbatches = of.program.pipeline().microbatches;
+    EXPECT_EQ(of.accounts[1][TimeUse::kCompute].count, microbatches * computes);
+    EXPECT_EQ(of.accounts[1][TimeUse::kCollective].count, microbatches * 400);
+    EXPECT_EQ(of.accounts[1].total(), of.times.makespan);
   }
 }
 

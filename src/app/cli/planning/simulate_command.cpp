@@ -51,6 +51,9 @@ void print_as_text(const config::Trace& trace) {
               << '\n';
   if (!summary.out_of_memory.empty())
     std::cout << "does not fit: " << summary.out_of_memory << '\n';
+  if (summary.unsettled)
+    std::cout << "the encoders that run ahead had not settled when the first step began: look at "
+                 "more --steps, or a smaller --pool\n";
   constexpr std::size_t kMostLanes = 32;
   for (std::size_t lane = 0; lane < std::min(kMostLanes, trace.lanes.size()); ++lane) {
     const config::TraceLane& of = trace.lanes[lane];

@@ -105,24 +105,35 @@ void RunAhead::account(const StepLoad& load, const StepTimes& times,
                        std::vector<LaneAccount>& accounts) const {
   for (int lane = 0; lane < program_.lanes(); ++lane) {
     if (!is_ahead_[lane]) continue;
-    Nanoseconds before;
+    Nanoseconds computed;
+    Nanoseconds communicated;
     for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
-         ++action)
-      if (program_.kind(action) == StepKind::kPass)
-        before += load.duration[action] - (times.actions[action].end - times.actions[action].start);
-    const Nanoseconds moved =
-        std::min(std::max(before, Nanoseconds{}), accounts[lane][TimeUse::kDone]);
-    accounts[lane][TimeUse::kCompute] += moved;
-    accounts[lane][TimeUse::kDone] -= moved;
+         ++action) {
+      if (program_.kind(action) != StepKind::kPass) continue;
+      const Nanoseconds seen = times.actions[action].end - times.actions[action].start;
+      const Nanoseconds before = std::max(load.duration[action] - seen, Nanoseconds{});
+      const Nanoseconds exposed = load.exposed.empty() ? Nanoseconds{} : load.exposed[action];
+      // What account_lanes has not seen of it.
+      const Nanoseconds of_it = std::min(before, exposed - std::min(exposed, seen));
+      communicated += of_it;
+      computed += before - of_it;
+    }
+    const auto move = [&account = accounts[lane]](Nanoseconds time, TimeUse use) {
+      const Nanoseconds moved = std::min(time, account[TimeUse::kDone]);
+      account[use] += moved;
+      account[TimeUse::kDone] -= moved;
+    };
+    move(computed, TimeUse::kCompute);
+    move(communicated, TimeUse::kCollective);
   }
 }
 
-StepBound RunAhead::bound(const StepLoad& load) const {
+StepBound RunAhead::bound(const StepLoad& load, bool equal) const {
   StepBound bound = {};
   Nanoseconds step;
   for (const int member : program_.step().members) step = std::max(step, load.duration[member]);
   for (int lane = 0; lane < program_.lanes(); ++lane) {
-    if (is_ahead_[lane]) continue;
+    if (is_ahead_[lane] && !equal) continue;
     Nanoseconds work;
     for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
          ++action) {

@@ -37,11 +37,14 @@ class RunAhead {
   /// Times a step that finds things as `left` says, and puts into it how it leaves them. Its clock
   /// begins with the step: what was done before takes no time at 0.
   [[nodiscard]] StepTimes time(StepLoad& load, Left& left) const;
-  /// Work of the lanes ahead that the step did for the next one is work, not idle time.
+  /// Work of the lanes ahead that the step did for the next one is work, not idle time, and the
+  /// communication within it communication.
   void account(const StepLoad& load, const StepTimes& times,
                std::vector<LaneAccount>& accounts) const;
-  /// The busiest lane and link that are not ahead: the others may have done their part before.
-  [[nodiscard]] StepBound bound(const StepLoad& load) const;
+  /// The busiest lane and link that are not ahead: the others may have done their part before. Of
+  /// steps that are all `equal` and leave things as they found them, the lanes ahead do the work of
+  /// one in each.
+  [[nodiscard]] StepBound bound(const StepLoad& load, bool equal) const;
 
  private:
   [[nodiscard]] bool feeds_pool(int channel) const;
