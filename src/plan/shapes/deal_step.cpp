@@ -2,42 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <string>
 
 #include "core/error.h"
-#include "schedule/order/all_orders.h"
+#include "schedule/pipeline/count_rounds.h"
 
 namespace tributary::plan {
 namespace {
 
 constexpr double kNanosecondsPerFlop = 1e-3;
-
-/// The least count from this one on that the order of a module takes.
-int raise_to_fit(const schedule::PipelineModule& module, int count) {
-  std::optional<Refusal> refusal;
-  // What does not fill a group does so within as many as it has stages.
-  for (int tries = 0; tries <= module.stages; ++tries) {
-    refusal = schedule::refuse_order(module.order, {.stages = module.stages,
-                                                    .microbatches = count + tries,
-                                                    .chunks = module.chunks,
-                                                    .group = module.group});
-    if (!refusal) return count + tries;
-  }
-  TRIB_RAISE(Fault::kInput, .what = "plan: order of a module takes no number of microbatches",
-             .where = str("modules.", module.name, ".schedule"),
-             .found = str(schedule::traits_of(module.order).name, ": ", refusal->reason),
-             .fix = "give the module another order, or the stages that it takes");
-}
-
-/// `interleaved of 2 stages in backbone, ...`
-std::string describe_orders(const schedule::Pipeline& pipeline) {
-  std::string text;
-  for (const schedule::PipelineModule& module : pipeline.modules)
-    text += str(text.empty() ? "" : ", ", schedule::traits_of(module.order).name, " of ",
-                module.stages, " stages in ", module.name);
-  return text;
-}
 
 }  // namespace
 
@@ -102,7 +74,7 @@ StepShapes StepDealer::deal(std::span<const SampleSize> samples) {
   std::size_t fullest = 0;
   for (const schedule::PackedBins& own : step.microbatches)
     fullest = std::max(fullest, static_cast<std::size_t>(own.bins()));
-  const auto rounds = static_cast<std::size_t>(count_rounds(pipeline_, fullest));
+  const auto rounds = static_cast<std::size_t>(schedule::count_rounds(pipeline_, fullest));
   std::vector<std::vector<MicrobatchShape>> at_backbone;
   std::vector<std::vector<int>> in_round(rounds);
   for (const schedule::PackedBins& own : step.microbatches) {
@@ -135,25 +107,6 @@ MicrobatchShape idle_microbatch() {
   MicrobatchShape idle = empty_shape();
   idle.backbone = {.tokens = 1, .squared_tokens = 1, .sequences = 1};
   return idle;
-}
-
-int count_rounds(const schedule::Pipeline& pipeline, std::size_t fullest) {
-  constexpr int kMostRounds = 1'000'000;
-  int count = static_cast<int>(std::max<std::size_t>(1, fullest));
-  std::size_t that_took = 0;  // the count, one module after another
-  for (std::size_t at = 0; that_took < pipeline.modules.size();
-       at = (at + 1) % pipeline.modules.size()) {
-    const int raised = raise_to_fit(pipeline.modules[at], count);
-    that_took = raised == count ? that_took + 1 : 1;
-    count = raised;
-    TRIB_REQUIRE(count <= kMostRounds, .what = "plan: orders of the modules take no equal number",
-                 .where = str("modules.", pipeline.modules[at].name, ".schedule"),
-                 .found = str("none from ", fullest, " to ", kMostRounds, " microbatches for ",
-                              describe_orders(pipeline)),
-                 .expected = "a number that fills the groups of all",
-                 .fix = "give the modules equal stages, or another order than interleaved");
-  }
-  return count;
 }
 
 }  // namespace tributary::plan

@@ -44,10 +44,4 @@ class StepDealer {
 /// A rank without samples keeps in step with one token.
 [[nodiscard]] MicrobatchShape idle_microbatch();
 
-/// The number of microbatches that all replicas run: the least from what the fullest one has that
-/// the orders of all modules can take.
-///
-/// errors: Fault::kInput naming the order that takes none, or all where none is for all
-[[nodiscard]] int count_rounds(const schedule::Pipeline& pipeline, std::size_t fullest);
-
 }  // namespace tributary::plan

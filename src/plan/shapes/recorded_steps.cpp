@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/text.h"
 #include "plan/shapes/deal_step.h"
+#include "schedule/pipeline/count_rounds.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
@@ -98,7 +99,7 @@ Simulation simulate_recorded(const config::Plan& plan, const StageCosts& costs,
   for (std::vector<std::vector<MicrobatchShape>> replicas : recorded) {
     std::size_t fullest = 0;
     for (const auto& replica : replicas) fullest = std::max(fullest, replica.size());
-    const auto rounds = static_cast<std::size_t>(count_rounds(pipeline, fullest));
+    const auto rounds = static_cast<std::size_t>(schedule::count_rounds(pipeline, fullest));
     for (auto& replica : replicas) replica.resize(rounds, idle_microbatch());
     StepShapes& shapes = of_run.samples.given.emplace_back();
     for (const schedule::PipelineModule& module : pipeline.modules) {

@@ -1,6 +1,7 @@
 #include "train/executor/step_schedule.h"
 
 #include "schedule/order/all_orders.h"
+#include "schedule/pipeline/count_rounds.h"
 #include "schedule/pipeline/lower_schedule.h"
 
 namespace tributary::train {
@@ -33,20 +34,6 @@ schedule::Pipeline pipeline_of(const model::Model& model) {
   return pipeline;
 }
 
-/// Some orders take microbatches by groups.
-int fill_groups(const schedule::PipelineModule& module, int microbatches) {
-  const auto fits = [&](int count) {
-    return schedule::list_passes(module.order, {.stages = module.stages,
-                                                .microbatches = count,
-                                                .chunks = module.chunks,
-                                                .group = module.group})
-        .has_value();
-  };
-  int count = microbatches;
-  while (!fits(count) && count < microbatches + module.stages) ++count;
-  return count;
-}
-
 }  // namespace
 
 std::vector<bool> trained_stages(const model::Model& model) {
@@ -58,7 +45,7 @@ std::vector<bool> trained_stages(const model::Model& model) {
 
 StepSchedule schedule_step(const model::Model& model, std::int64_t microbatches) {
   schedule::Pipeline pipeline = pipeline_of(model);
-  pipeline.microbatches = fill_groups(pipeline.modules.back(), static_cast<int>(microbatches));
+  pipeline.microbatches = schedule::count_rounds(pipeline, static_cast<std::size_t>(microbatches));
   schedule::Schedule lowered = schedule::lower_schedule(
       schedule::schedule_passes(pipeline), {.receive = kBuffersOfALink, .send = kBuffersOfALink});
   const auto lane = static_cast<std::size_t>(model.layout().mesh->at().pp);

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "plan/shapes/recorded_steps.h"
+#include "schedule/pipeline/count_rounds.h"
 #include "schedule/pipeline/plan_pipeline.h"
 #include "tests/plan/simulate/plan_case.h"
 #include "tests/plan/simulate/run_files.h"
@@ -183,19 +184,19 @@ TEST(CountRounds, IsTheLeastThatAllOrdersTake) {
     while (!std::all_of(pipeline.modules.begin(), pipeline.modules.end(),
                         [&](const auto& module) { return fits(module, least); }))
       ++least;
-    EXPECT_EQ(count_rounds(pipeline, fullest), least) << "seed " << seed;
+    EXPECT_EQ(schedule::count_rounds(pipeline, fullest), least) << "seed " << seed;
   }
 }
 
 TEST(CountRounds, NamesTheOrderThatTakesNone) {
   schedule::Pipeline pipeline;
   pipeline.modules = {{.name = "vision"}, interleaved(4, 3)};
-  EXPECT_THAT([&] { (void)count_rounds(pipeline, 5); },
+  EXPECT_THAT([&] { (void)schedule::count_rounds(pipeline, 5); },
               testing::ThrowsMessage<Error>(
                   testing::AllOf(testing::HasSubstr("where: modules.module4.schedule"),
                                  testing::HasSubstr("found: interleaved"))));
   pipeline.modules = {interleaved(997, 997), interleaved(1009, 1009)};  // 1,005,973 at least
-  EXPECT_THAT([&] { (void)count_rounds(pipeline, 5); },
+  EXPECT_THAT([&] { (void)schedule::count_rounds(pipeline, 5); },
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "interleaved of 997 stages in module997, interleaved of 1009 stages")));
 }
