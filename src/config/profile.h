@@ -107,6 +107,10 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
+/// What tells a model from others at the end of a profile's `model`: the first 16 digits of the
+/// SHA-256 of its config.json.
+[[nodiscard]] std::string model_digest(std::string_view config_text);
+
 inline constexpr std::string_view kProfileFormat = "tributary.profile/1";
 
 /// errors: Fault::kInput that lists everything wrong by file and key path

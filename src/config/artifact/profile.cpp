@@ -5,6 +5,7 @@
 
 #include "config/cluster/yaml_json.h"
 #include "config/plan/artifact_object.h"
+#include "core/sha256.h"
 
 namespace tributary::config {
 namespace {
@@ -204,6 +205,8 @@ Profile parse_profile(std::string_view text, const std::string& where) {
 Profile read_profile(const std::string& path) {
   return parse_profile(read_artifact(path, "a profile, docs/formats/profile.md"), path);
 }
+
+std::string model_digest(std::string_view config_text) { return sha256(config_text).substr(0, 16); }
 
 std::string write_profile(const Profile& profile) {
   OrderedJson json{{"format", kProfileFormat},

@@ -47,6 +47,12 @@ void combine(at::Tensor& total, const at::Tensor& other, Reduce reduce) {
     at::maximum_out(total, total, other);
 }
 
+/// shape: total [n], rows [ranks, n], combined in their order
+void combine_rows(at::Tensor total, const at::Tensor& rows, Reduce reduce) {
+  total.copy_(rows[0]);
+  for (std::int64_t rank = 1; rank < rows.size(0); ++rank) combine(total, rows[rank], reduce);
+}
+
 class Direct final : public Transport {
  public:
   Direct(std::unique_ptr<Messenger> messenger, const TransportOptions& options)
@@ -70,11 +76,7 @@ class Direct final : public Transport {
     if (values.nbytes() <= kSmallBytes || flat.numel() < size_) {
       const at::Tensor all = at::empty({size_, flat.numel()}, flat.options());
       start_gather(*exchange, flat, all, next_tag());
-      exchange->then = [flat, all, reduce, ranks = size_] {
-        at::Tensor total = flat;
-        total.copy_(all[0]);
-        for (int rank = 1; rank < ranks; ++rank) combine(total, all[rank], reduce);
-      };
+      exchange->then = [flat, all, reduce] { combine_rows(flat, all, reduce); };
       return exchange;
     }
     // The first `even` elements are reduced in parts, the few that are left by everybody.
@@ -91,11 +93,7 @@ class Direct final : public Transport {
       reduced();
       Exchange second;
       start_gather(second, part, whole, second_tag);
-      if (rest.numel() > 0) {
-        at::Tensor total = rest;
-        total.copy_(rests[0]);
-        for (int rank = 1; rank < size_; ++rank) combine(total, rests[rank], reduce);
-      }
+      if (rest.numel() > 0) combine_rows(rest, rests, reduce);
       second.finish();
     };
     return exchange;
@@ -108,12 +106,10 @@ class Direct final : public Transport {
     const std::vector<at::Tensor> out = send.split_with_sizes(send_rows);
     const std::vector<at::Tensor> in = receive.split_with_sizes(receive_rows);
     const int tag = next_tag();
-    for (int step = 1; step < size_; ++step) {
-      const int to = (index_ + step) % size_;
-      const int from = (index_ + size_ - step) % size_;
+    with_others([&](int to, int from) {
       send_piece(*exchange, out[at(to)], to, tag);
       receive_piece(*exchange, in[at(from)], from, tag);
-    }
+    });
     const at::NoGradGuard no_grad;
     at::Tensor own = in[at(index_)];
     own.copy_(out[at(index_)]);
@@ -145,6 +141,13 @@ class Direct final : public Transport {
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   int next_tag() { return next_tag_ = (next_tag_ + 1) & 0x3fffffff; }
 
+  /// Every other rank once to send to and once to receive from: all ranks at different ones.
+  template <class Act>
+  void with_others(const Act& act) const {
+    for (int step = 1; step < size_; ++step)
+      act((index_ + step) % size_, (index_ + size_ - step) % size_);
+  }
+
   void send_piece(Exchange& exchange, const at::Tensor& piece, int to, int tag) {
     if (piece.numel() == 0) return;
     exchange.messages.push_back(messenger_->send(piece, to, tag));
@@ -156,12 +159,10 @@ class Direct final : public Transport {
 
   void start_gather(Exchange& exchange, const at::Tensor& part, const at::Tensor& whole, int tag) {
     const at::Tensor rows = whole.view({size_, -1});
-    for (int step = 1; step < size_; ++step) {
-      const int to = (index_ + step) % size_;
-      const int from = (index_ + size_ - step) % size_;
+    with_others([&](int to, int from) {
       send_piece(exchange, part, to, tag);
       receive_piece(exchange, rows[from], from, tag);
-    }
+    });
     at::Tensor own = rows[index_];
     const at::NoGradGuard no_grad;
     if (own.const_data_ptr() != part.const_data_ptr()) own.copy_(part.view({-1}));
@@ -172,12 +173,10 @@ class Direct final : public Transport {
                     Reduce reduce) {
     const at::Tensor others = at::empty({size_, part.numel()}, part.options());
     const int tag = next_tag();
-    for (int step = 1; step < size_; ++step) {
-      const int to = (index_ + step) % size_;
-      const int from = (index_ + size_ - step) % size_;
+    with_others([&](int to, int from) {
       send_piece(exchange, rows[to], to, tag);
       receive_piece(exchange, others[from], from, tag);
-    }
+    });
     exchange.then = [this, rows, others, part, reduce] {
       const auto of = [&](int rank) { return rank == index_ ? rows[rank] : others[rank]; };
       at::Tensor total = part;

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/json.h"
+#include "core/text.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::train {
@@ -58,42 +57,22 @@ void account(const RankTimes& times, Nanoseconds step, TraceLane& lane) {
   lane.idle = waits + other;
 }
 
-/// What a rank tells: its lane, the account of it, and its spans.
-Json describe(const RankTimes& times, Nanoseconds step, int lane) {
-  TraceLane account_of;
-  account(times, step, account_of);
-  Json uses = Json::object();
-  for (const auto& [use, time] : account_of.uses) uses[use] = time.count;
-  Json spans = Json::array();
-  const auto add = [&](const std::string& name, const std::string& kind, double start, double end) {
-    spans.push_back({name, kind, in_ns(start - times.began).count, in_ns(end - start).count});
+/// What a rank tells: a trace of its own lane.
+config::Trace describe(const RankTimes& times, Nanoseconds step, TraceLane lane) {
+  account(times, step, lane);
+  lane.peak = {times.peak_bytes};
+  config::Trace own{.summary = {}, .lanes = {std::move(lane)}, .spans = {}};
+  const auto add = [&](std::string name, std::string kind, double start, double end) {
+    own.spans.push_back({.name = std::move(name),
+                         .kind = std::move(kind),
+                         .start = in_ns(start - times.began),
+                         .duration = in_ns(end - start)});
   };
   for (const PassTimes& pass : times.passes)
     add(to_text(pass.action), std::string(schedule::span_kind_of(pass.action.op)), pass.start,
         pass.end);
   add("OPT0.0", "optimizer", times.prepared, times.updated);
-  return {{"lane", lane},
-          {"uses", std::move(uses)},
-          {"busy", account_of.busy.count},
-          {"communication", account_of.communication.count},
-          {"idle", account_of.idle.count},
-          {"peak", times.peak_bytes},
-          {"spans", std::move(spans)}};
-}
-
-void add_lane(const Json& told, TraceLane& lane, std::vector<TraceSpan>& spans) {
-  for (const auto& [use, time] : told["uses"].items()) lane.uses[use] = {time.get<std::int64_t>()};
-  lane.busy = {told["busy"].get<std::int64_t>()};
-  lane.communication = {told["communication"].get<std::int64_t>()};
-  lane.idle = {told["idle"].get<std::int64_t>()};
-  lane.peak = {told["peak"].get<std::int64_t>()};
-  for (const Json& span : told["spans"])
-    spans.push_back({.lane = told["lane"].get<std::int64_t>(),
-                     .stream = config::TraceStream::kCompute,
-                     .name = span[0].get<std::string>(),
-                     .kind = span[1].get<std::string>(),
-                     .start = {span[2].get<std::int64_t>()},
-                     .duration = {span[3].get<std::int64_t>()}});
+  return own;
 }
 
 }  // namespace
@@ -103,27 +82,35 @@ std::optional<config::Trace> gather_trace(const RankTimes& own, const config::Pl
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   const schedule::PipelineMap map(pipeline);
   const Nanoseconds step{mesh.world().largest({in_ns(own.seconds).count}).front()};
-  const std::vector<std::string> told = mesh.world().gather_text(
-      mesh.leads_stage() ? describe(own, step, lane_of(map, mesh)).dump() : std::string());
-  if (mesh.rank() != 0) return std::nullopt;
   config::Trace trace;
+  for (int lane = 0; lane < map.lanes(); ++lane)
+    trace.lanes.push_back(
+        {.name = map.describe(lane),
+         .module = pipeline.modules[static_cast<std::size_t>(map.at(lane).module)].name,
+         .ranks = mesh.size() / map.lanes()});
+  std::string own_text;
+  if (mesh.leads_stage()) {
+    const auto lane = static_cast<std::size_t>(lane_of(map, mesh));
+    own_text = config::write_trace(describe(own, step, trace.lanes[lane]));
+  }
+  const std::vector<std::string> told = mesh.world().gather_text(own_text);
+  if (mesh.rank() != 0) return std::nullopt;
   trace.summary.source = "measured";
   trace.summary.plan = "plan.json";
   trace.summary.step = step;
   trace.summary.ranks = mesh.size();
   trace.summary.mfu = own.mfu;
-  trace.lanes.resize(static_cast<std::size_t>(map.lanes()));
   double idle = 0;
-  for (const std::string& text : told) {
-    if (text.empty()) continue;
-    const Json one = Json::parse(text);
-    const int index = one["lane"].get<int>();
-    TraceLane& lane = trace.lanes[static_cast<std::size_t>(index)];
-    lane.name = map.describe(index);
-    lane.module = pipeline.modules[static_cast<std::size_t>(map.at(index).module)].name;
-    lane.ranks = mesh.size() / map.lanes();
-    add_lane(one, lane, trace.spans);
-    idle += static_cast<double>(lane.idle.count);
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    if (told[rank].empty()) continue;
+    config::Trace one = config::parse_trace(told[rank], str("rank ", rank));
+    const auto lane = std::ranges::find(trace.lanes, one.lanes.front().name, &TraceLane::name);
+    idle += static_cast<double>(one.lanes.front().idle.count);
+    *lane = std::move(one.lanes.front());
+    for (TraceSpan& span : one.spans) {
+      span.lane = lane - trace.lanes.begin();
+      trace.spans.push_back(std::move(span));
+    }
   }
   const double all = static_cast<double>(trace.summary.step.count) * map.lanes();
   trace.summary.idle_share = all > 0 ? idle / all : 0;

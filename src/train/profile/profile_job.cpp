@@ -16,7 +16,6 @@
 #include "core/error.h"
 #include "core/file/file_system.h"
 #include "core/file/given_file.h"
-#include "core/sha256.h"
 #include "core/text.h"
 #include "mesh/device.h"
 #include "parallel/unit_chain.h"
@@ -54,7 +53,7 @@ ProfileIdentity identity_of(const config::RunConfig& config) {
   const std::string name =
       std::filesystem::path(config.model.path).lexically_normal().filename().string();
   const bool on_cpu = !config.run.device.starts_with("cuda");
-  return {.model = str(name, " ", sha256(text).substr(0, 16)),
+  return {.model = str(name, " ", config::model_digest(text)),
           .device = name_of_device(config.run.device),
           .libraries = str("torch ", TORCH_VERSION),
           .cores = on_cpu ? std::int64_t{std::thread::hardware_concurrency()} : 0};

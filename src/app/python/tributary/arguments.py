@@ -87,6 +87,18 @@ def document(value: Document, name: str) -> tuple[bool, str]:
     return False, to_json(value, name)
 
 
+def optional(value: Document | None, name: str) -> tuple[bool, str] | None:
+    """The same of one that may be left out."""
+    return None if value is None else document(value, name)
+
+
+def sizes(value: Document | Rows | None, name: str) -> tuple[tuple[bool, str] | None, Any]:
+    """Sizes of samples: a document, or rows, or neither."""
+    if isinstance(value, (str, os.PathLike, Mapping)):
+        return document(value, name), None
+    return None, value
+
+
 def given(**arguments: Any) -> dict[str, Any]:
     """The arguments that are not None."""
     return {name: value for name, value in arguments.items() if value is not None}

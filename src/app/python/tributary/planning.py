@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict, cast
 
 from . import _engine
-from .arguments import Document, Rows, document, refuse, to_json, whole
+from .arguments import Document, Rows, document, optional, refuse, sizes, to_json, whole
 from .search import Status
 
 
@@ -143,18 +142,11 @@ def plan(
         "explain": bool(explain),
         "threads": whole(threads, "threads"),
     }
-    sizes: tuple[bool, str] | None = None
-    table: Any = None
-    if isinstance(lengths, (str, os.PathLike, Mapping)):
-        sizes = document(lengths, "lengths")
-    else:
-        table = lengths
     answer, best = _engine.plan(
         document(model, "model"),
-        None if cluster is None else document(cluster, "cluster"),
-        None if profile is None else document(profile, "profile"),
-        sizes,
-        table,
+        optional(cluster, "cluster"),
+        optional(profile, "profile"),
+        *sizes(lengths, "lengths"),
         to_json(options, "plan"),
         whole(keep, "keep"),
     )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
 from . import _engine
-from .arguments import Document, Rows, document, to_json
+from .arguments import Document, Rows, document, optional, sizes, to_json
 
 
 class _Pass(TypedDict):
@@ -133,18 +131,11 @@ def simulate(
         "restart_seconds": restart_seconds,
         "checkpoint_steps": checkpoint_steps,
     }
-    sizes: tuple[bool, str] | None = None
-    table: Any = None
-    if isinstance(lengths, (str, os.PathLike, Mapping)):
-        sizes = document(lengths, "lengths")
-    else:
-        table = lengths
     summary, events = _engine.simulate(
         document(plan, "plan"),
-        None if model is None else document(model, "model"),
-        None if cluster is None else document(cluster, "cluster"),
-        sizes,
-        table,
+        optional(model, "model"),
+        optional(cluster, "cluster"),
+        *sizes(lengths, "lengths"),
         to_json(options, "simulate"),
         trace,
     )
