@@ -17,6 +17,7 @@ enum class Balance { kNone, kLpt, kLpt2d };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
 enum class Shard { kParameters, kOptimizer };
+enum class Bind { kAuto, kCores, kNone };
 enum class Release { kAuto, kAfterForward, kNever };
 enum class ReduceDtype { kFloat32, kSame };
 enum class Offload { kNone, kOptimizer, kParameters };
@@ -31,6 +32,7 @@ struct RunSection {
   std::uint64_t seed = 0;
   int threads = 0;  // compute threads; 0: one per core
   std::string device = "cpu";
+  Bind bind = Bind::kAuto;
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };

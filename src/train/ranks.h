@@ -33,7 +33,12 @@ struct Ranks {
   mesh::Mesh mesh;
 };
 
-/// Meets the other processes of the job on the mesh that the configuration names.
+/// Compute threads of this process: as asked for, as OMP_NUM_THREADS says, or its part of the
+/// cores.
+[[nodiscard]] int compute_threads(const config::RunSection& run, const mesh::Launch& launch);
+
+/// Meets the other processes of the job on the mesh that the configuration names, and binds this
+/// one to its cores as `run.bind` says.
 ///
 /// collective: every process of the job
 /// errors: Fault::kInput where degrees do not fit the number of processes or the model;

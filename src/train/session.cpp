@@ -1,8 +1,6 @@
 #include "train/session.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <thread>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -16,13 +14,8 @@
 namespace tributary::train {
 namespace {
 
-/// Threads of this process: as asked for, as the environment says, or its share of the cores.
 void set_compute(const config::RunSection& run, const mesh::Launch& launch) {
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  if (run.threads > 0)
-    at::set_num_threads(run.threads);
-  else if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    at::set_num_threads(std::max(1, cores / launch.local_world));
+  at::set_num_threads(compute_threads(run, launch));
   // Some accumulations differ from run to run on two threads without this (toolchain.md 13).
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   // That mode also fills every empty tensor before its first use, which no kernel here reads.

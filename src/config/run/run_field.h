@@ -57,6 +57,11 @@ inline const std::vector<std::string>& names_of<Shard>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<Bind>() {
+  static const std::vector<std::string> names{"auto", "cores", "none"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<Release>() {
   static const std::vector<std::string> names{"auto", "after_forward", "never"};
   return names;

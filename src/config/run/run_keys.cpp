@@ -42,6 +42,12 @@ std::vector<Key> run_keys() {
           {.path = "run.device",
            .meaning = "`cpu`, `cuda` (of each machine's devices one a process, in order) or "
                       "`cuda:<n>`."}),
+      key<&R::run, &RunSection::bind>(
+          {.path = "run.bind",
+           .meaning =
+               "Whether each rank stays on cores of its own, an equal part of the machine's: "
+               "`cores`, `none`, or `auto`, which binds ranks that compute on a CPU and "
+               "together have a thread for every core."}),
 
       key<&R::model, &ModelSection::path>(
           {.path = "model.path",

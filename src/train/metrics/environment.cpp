@@ -6,7 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
-#include <thread>
 #include <unistd.h>
 
 #include <ATen/ATen.h>
@@ -15,6 +14,7 @@
 
 #include "core/stopwatch.h"
 #include "core/text.h"
+#include "mesh/cores.h"
 #include "train/flops.h"
 
 namespace tributary::train {
@@ -80,7 +80,8 @@ Json describe_environment(const std::string& device, const std::string& command)
           {"threads", at::get_num_threads()},
           {"deterministic", at::globalContext().deterministicAlgorithms()},
           {"cpu", describe_cpu()},
-          {"cores", std::thread::hardware_concurrency()},
+          {"cores", mesh::usable_cores().size()},
+          {"bound_to", mesh::bound_cores()},
           {"memory_bytes", memory},
           {"system", system_name()},
           {"started_at", now_utc()},

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iomanip>
 #include <ostream>
-#include <thread>
 #include <unistd.h>
 
 #include <ATen/Parallel.h>
@@ -17,6 +16,7 @@
 #include "core/file/file_system.h"
 #include "core/file/given_file.h"
 #include "core/text.h"
+#include "mesh/cores.h"
 #include "mesh/device.h"
 #include "parallel/unit_chain.h"
 #include "train/metrics/environment.h"
@@ -56,7 +56,7 @@ ProfileIdentity identity_of(const config::RunConfig& config) {
   return {.model = str(name, " ", config::model_digest(text)),
           .device = name_of_device(config.run.device),
           .libraries = str("torch ", TORCH_VERSION),
-          .cores = on_cpu ? std::int64_t{std::thread::hardware_concurrency()} : 0};
+          .cores = on_cpu ? std::ssize(mesh::usable_cores()) : 0};
 }
 
 /// Every rank alone, or all on one axis: nothing of the run's own `parallel` section.
@@ -160,7 +160,7 @@ class ProfileJob {
 
   /// This rank as a run of one process, while the others are one each.
   void measure_alone() {
-    const std::int64_t threads = threads_of_rank();
+    const std::int64_t threads = compute_threads(config_.run, ranks_.launch);
     const std::vector<Tokens> sizes = missing_sizes(1, threads);
     const bool lacks_step = !has_step(profile_, ranks(), threads);
     if ((sizes.empty() && !lacks_step) || !goes_on()) return;
@@ -186,7 +186,7 @@ class ProfileJob {
 
   /// All ranks as the tensor-parallel ranks of one replica.
   void measure_tp() {
-    const std::int64_t threads = threads_of_rank();
+    const std::int64_t threads = compute_threads(config_.run, ranks_.launch);
     const std::vector<Tokens> sizes = missing_sizes(ranks(), threads);
     if (sizes.empty() || !can_cut() || !goes_on()) return;
     config::RunConfig config = config_;
@@ -207,13 +207,6 @@ class ProfileJob {
     const bool backbone_can = backbone.heads % ranks() == 0 && (backbone.kv_heads % ranks() == 0 ||
                                                                 ranks() % backbone.kv_heads == 0);
     return backbone_can && (!model_config_.vision || model_config_.vision->heads % ranks() == 0);
-  }
-
-  [[nodiscard]] std::int64_t threads_of_rank() const {
-    if (config_.run.threads > 0) return config_.run.threads;
-    const char* given = std::getenv("OMP_NUM_THREADS");
-    if (given != nullptr) return std::max(1, std::atoi(given));
-    return std::max<std::int64_t>(1, std::int64_t{std::thread::hardware_concurrency()} / ranks());
   }
 
   void measure_sizes(const std::vector<Tokens>& sizes, parallel::Layout layout,
