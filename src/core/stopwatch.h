@@ -1,10 +1,24 @@
 #pragma once
 
 #include <chrono>
+#include <ctime>
 
 #include "core/units.h"
 
 namespace tributary {
+
+/// Time that this thread has had a core, in seconds.
+[[nodiscard]] inline double thread_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+/// The same of all threads of this process together.
+[[nodiscard]] inline double process_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 /// Time since construction or the last lap, on the steady clock.
 class Stopwatch {

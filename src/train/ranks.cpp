@@ -32,16 +32,6 @@ std::function<void()> observer_of(Drill* drill) {
   return [drill] { drill->on_collective(); };
 }
 
-/// On cores of their own ranks do not wait in line behind each other while a core is free, as they
-/// do after every message where the system wakes them on one core. Jobs that leave cores free are
-/// not bound: two of them would have the same ones.
-bool is_bound(const config::RunSection& run, const mesh::Launch& launch) {
-  if (run.bind != config::Bind::kAuto) return run.bind == config::Bind::kCores;
-  const auto cores = static_cast<int>(mesh::usable_cores().size());
-  return run.device == "cpu" && launch.local_world > 1 &&
-         launch.local_world * compute_threads(run, launch) >= cores;
-}
-
 }  // namespace
 
 int compute_threads(const config::RunSection& run, const mesh::Launch& launch) {
@@ -50,6 +40,19 @@ int compute_threads(const config::RunSection& run, const mesh::Launch& launch) {
   if (const int threads = given == nullptr ? 0 : std::atoi(given); threads > 0) return threads;
   const auto cores = static_cast<int>(mesh::usable_cores().size());
   return std::max(1, cores / launch.local_world);
+}
+
+// On cores of their own ranks do not wait in line behind each other while a core is free, as they
+// do after every message where the system wakes them on one core. Jobs that leave cores free are
+// not bound: two of them would have the same ones.
+std::vector<int> cores_to_use(const config::RunSection& run, const mesh::Launch& launch) {
+  const std::vector<int>& usable = mesh::usable_cores();
+  const bool is_full = run.device == "cpu" && launch.local_world > 1 &&
+                       launch.local_world * compute_threads(run, launch) >= std::ssize(usable);
+  const bool is_bound =
+      run.bind == config::Bind::kCores || (run.bind == config::Bind::kAuto && is_full);
+  if (!is_bound) return usable;
+  return mesh::cores_of_rank(usable, launch.local_rank, launch.local_world);
 }
 
 Ranks::Ranks() = default;
@@ -64,9 +67,7 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   (void)plan_of_run(config, shape, model_config);  // refused before the ranks meet
   if (config.drill.fault != config::DrillFault::kNone)
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
-  if (is_bound(config.run, ranks.launch))
-    mesh::bind_to_cores(mesh::cores_of_rank(mesh::usable_cores(), ranks.launch.local_rank,
-                                            ranks.launch.local_world));
+  mesh::bind_to_cores(cores_to_use(config.run, ranks.launch));
   if (ranks.launch.world == 1) return ranks;
   ranks.store = mesh::connect_store(ranks.launch, config.parallel.bootstrap_timeout_seconds);
   const config::ParallelSection& times = config.parallel;

@@ -37,6 +37,10 @@ struct Ranks {
 /// cores.
 [[nodiscard]] int compute_threads(const config::RunSection& run, const mesh::Launch& launch);
 
+/// The cores that a rank keeps to, as `run.bind` says of it; all where it is not bound.
+[[nodiscard]] std::vector<int> cores_to_use(const config::RunSection& run,
+                                            const mesh::Launch& launch);
+
 /// Meets the other processes of the job on the mesh that the configuration names, and binds this
 /// one to its cores as `run.bind` says.
 ///

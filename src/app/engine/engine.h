@@ -41,6 +41,7 @@ struct ProfileOptions {
   std::string config;                  // YAML file
   std::vector<std::string> overrides;  // key.path=value
   std::string output;                  // profile.json
+  std::int64_t fewest = 0;             // processes at work of those of a job; 0: all
 };
 
 struct CheckpointOptions {

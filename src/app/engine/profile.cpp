@@ -9,7 +9,8 @@ namespace tributary::app {
 ExitCode run_profile(const ProfileOptions& options) {
   const config::RunConfig config = config::read_run_config(options.config, options.overrides);
   config::check_surroundings(config);
-  return train::measure_profile({.config = config, .output = options.output}, std::cout);
+  return train::measure_profile(
+      {.config = config, .output = options.output, .fewest = options.fewest}, std::cout);
 }
 
 }  // namespace tributary::app

@@ -121,10 +121,8 @@ class Attempt {
       command.store_descriptor = store.socket.get();
       command.variables.emplace_back("TRIB_STORE_DESCRIPTOR", str(store.socket.get()));
     }
-    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
     if (std::getenv("OMP_NUM_THREADS") == nullptr)
-      command.variables.emplace_back("OMP_NUM_THREADS",
-                                     str(std::max<std::int64_t>(1, cores / options.ranks)));
+      command.variables.emplace_back("OMP_NUM_THREADS", str(threads_of_rank(options.ranks)));
     return command;
   }
 
@@ -226,6 +224,14 @@ void resume_from_newest(std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+std::int64_t threads_of_rank(std::int64_t ranks) {
+  const char* given = std::getenv("OMP_NUM_THREADS");
+  if (const std::int64_t threads = given == nullptr ? 0 : std::atoi(given); threads > 0)
+    return threads;
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  return std::max<std::int64_t>(1, cores / ranks);
+}
 
 int run_ranks(const LaunchOptions& options) {
   LaunchOptions now = options;

@@ -78,11 +78,8 @@ ProfileCosts::ProfileCosts(config::Profile profile, std::int64_t ranks, std::int
       threads_(threads > 0 ? threads : std::max<std::int64_t>(1, profile_.cores / ranks)) {}
 
 bool ProfileCosts::is_nearer(std::int64_t ranks, std::int64_t other) const {
-  const std::int64_t busy =
-      profile_.cores > 0 ? std::min(ranks_, std::max<std::int64_t>(1, profile_.cores / threads_))
-                         : ranks_;
-  const auto distance = [busy](std::int64_t of) {
-    return std::pair(of > busy, of > busy ? of - busy : busy - of);
+  const auto distance = [this](std::int64_t of) {
+    return std::pair(of > ranks_, std::abs(of - ranks_));
   };
   return distance(ranks) < distance(other);
 }

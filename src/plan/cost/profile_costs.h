@@ -42,8 +42,7 @@ class ProfileCosts final : public CostSource {
   [[nodiscard]] std::int64_t threads() const { return threads_; }
 
  private:
-  /// Whether so many ranks at work are nearer to those that a plan keeps at work: no more than the
-  /// cores carry; rather fewer than more.
+  /// Whether so many ranks at work are nearer to those of the plan; rather fewer than more.
   [[nodiscard]] bool is_nearer(std::int64_t ranks, std::int64_t other) const;
   [[nodiscard]] const config::ProfileTable* find_table(const std::string& module,
                                                        const std::string& layer,

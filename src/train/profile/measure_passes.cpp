@@ -130,16 +130,18 @@ class ModeGuard {
   bool splits_;
 };
 
-/// The same over all ranks: what is slower on one is as slow for all in the end.
-double mean_over(const mesh::Group& world, double value) {
-  return world.sum(std::vector<double>{value}).front() / world.size();
+/// The same over a crowd, of which others have nothing: what is slower on one is as slow for all
+/// in the end.
+double mean_over(const mesh::Group& world, const Crowd& crowd, double value) {
+  return world.sum(std::vector<double>{value}).front() / crowd.ranks;
 }
 
 Nanoseconds in_ns(double seconds) {
   return {std::max<std::int64_t>(1, std::llround(1e9 * seconds))};
 }
 
-/// Rounds of one mode: some that are timed, and one whose bytes are counted.
+/// Rounds of one mode: some that are timed, of ranks outside of the crowd without uses, and one of
+/// all ranks whose bytes are counted.
 struct ModeRounds {
   std::vector<Round> timed;
   Round counted;
@@ -175,7 +177,8 @@ LayerRounds rounds_of(const ModeRounds& rounds, const LayerKey& key) {
 }
 
 /// How much longer than the mean of the ranks the slowest of them takes for a round.
-double slowest_over_mean(const mesh::Group& world, const std::vector<Round>& rounds) {
+double slowest_over_mean(const mesh::Group& world, const Crowd& crowd,
+                         const std::vector<Round>& rounds) {
   std::vector<std::int64_t> times;
   for (const Round& round : rounds)
     times.push_back(std::llround(1e9 * (round.forward + round.backward)));
@@ -183,7 +186,7 @@ double slowest_over_mean(const mesh::Group& world, const std::vector<Round>& rou
   const std::vector<std::int64_t> largest = world.largest(std::move(times));
   std::vector<double> ratios;
   for (std::size_t i = 0; i < sums.size(); ++i)
-    ratios.push_back(static_cast<double>(largest[i]) * world.size() /
+    ratios.push_back(static_cast<double>(largest[i]) * crowd.ranks /
                      static_cast<double>(std::max<std::int64_t>(1, sums[i])));
   return spread_of(std::move(ratios)).median;
 }
@@ -236,87 +239,150 @@ ProfileBatch fill_microbatches(std::span<const data::EncodedSample> samples, Tok
   return batch;
 }
 
-PassMeasurement measure_passes(model::Model& model, const config::RunConfig& config,
-                               const ProfileBatch& batch, const mesh::Group& world,
-                               const PassOptions& options) {
-  TRIB_CHECK(!batch.microbatches.empty(), .what = "train: nothing to measure with");
-  LiveBytes bytes;
-  bytes.count(false);
-  const at::Device device = model.units().front()->shard_value().device();
-  PassClock clock(model, bytes, device);
-  MarkedRun marked(model, config, clock);
-  Tokens tokens;
-  for (const auto& samples : batch.microbatches) tokens += Tokens{tokens_of(samples)};
-  const auto rounds_in = [&](Mode mode, int rounds) {
-    const ModeGuard guard(model, mode, config);
-    const auto run_once = [&] {
-      if (options.before_round) options.before_round(tokens);
-      for (const auto& unit : model.units()) unit->clear_gradient();
-      (void)world.sum(std::vector<std::int64_t>{0});  // together
-      Round round;
-      for (const auto& samples : batch.microbatches) marked.run(samples, mode, round);
-      return round;
-    };
-    ModeRounds all;
-    for (int i = 0; i < options.warm_up; ++i) (void)run_once();
-    for (int i = 0; i < rounds; ++i) all.timed.push_back(run_once());
-    bytes.count(true);
-    (void)run_once();  // what was there before is freed uncounted
-    all.counted = run_once();
-    bytes.count(false);
-    return all;
-  };
-  const ModeRounds plain = rounds_in(Mode::kPlain, options.rounds);
-  const int fewer = (options.rounds + 1) / 2;
-  const ModeRounds put_off = rounds_in(Mode::kWeightsPutOff, fewer);
-  const ModeRounds recomputed = rounds_in(Mode::kRecomputed, fewer);
+namespace {
 
-  const double slowest = slowest_over_mean(world, plain.timed);
-  PassMeasurement result;
-  const auto microbatches = static_cast<double>(batch.microbatches.size());
-  for (const auto& [key, items] : plain.timed.front().items) {
-    const double used = plain.timed.front().times_used.at(key);
-    const double scale =
-        is_single(key) ? static_cast<double>(plain.timed.front().uses.at(key).layers) / used : 1;
-    const LayerRounds own = rounds_of(plain, key);
-    const LayerRounds split = rounds_of(put_off, key);
-    const LayerRounds again = rounds_of(recomputed, key);
-    const auto median = [&](const std::vector<double>& values) {
-      return values.empty() ? 0 : slowest * mean_over(world, scale * spread_of(values).median);
-    };
-    config::ProfilePoint point;
-    point.tokens = {std::llround(items / used)};
-    point.forward = in_ns(median(own.forward));
-    // Put off, the two parts are timed apart; together they take what they take in one pass.
-    const double backward = median(own.backward);
-    const double late = median(split.weights);
-    const double early = median(split.backward);
-    const double share = late + early > 0 ? late / (late + early) : 0;
-    if (backward > 0) {
-      point.weight_gradient = {std::llround(1e9 * backward * share)};
-      point.input_gradient = {std::llround(1e9 * backward) - point.weight_gradient.count};
-    }
-    const double second = median(again.recompute);
-    point.recompute = second > 0 ? in_ns(second) : point.forward;
-    point.activation = {std::max<std::int64_t>(0, std::llround(scale * own.kept))};
-    point.activation_recomputed = {std::max<std::int64_t>(0, std::llround(scale * again.kept))};
-    point.peak = {std::llround(own.peak)};
-    point.spread = mean_over(world, spread_of(own.both).spread);
-    if (point.tokens.count > 0) result.points[key] = point;
+/// All rounds of a batch, in every mode, the crowds in turns.
+class CrowdedRounds {
+ public:
+  CrowdedRounds(model::Model& model, const config::RunConfig& config, const ProfileBatch& batch,
+                const mesh::Group& world, const PassOptions& options)
+      : model_(model),
+        config_(config),
+        batch_(batch),
+        world_(world),
+        options_(options),
+        clock_(model, bytes_, model.units().front()->shard_value().device()),
+        marked_(model, config, clock_) {
+    bytes_.count(false);
+    for (const auto& samples : batch.microbatches) tokens_ += Tokens{tokens_of(samples)};
   }
+
+  /// shape: [crowds]
+  std::vector<ModeRounds> run(Mode mode, int rounds) {
+    const ModeGuard guard(model_, mode, config_);
+    const Crowd all{.ranks = world_.size()};
+    std::vector<ModeRounds> of(options_.crowds.size());
+    for (int i = 0; i < options_.warm_up; ++i) (void)run_once(all, mode);
+    for (int i = 0; i < rounds; ++i)
+      for (std::size_t crowd = 0; crowd < of.size(); ++crowd)
+        of[crowd].timed.push_back(run_once(options_.crowds[crowd], mode));
+    bytes_.count(true);
+    (void)run_once(all, mode);  // what was there before is freed uncounted
+    const Round counted = run_once(all, mode);
+    bytes_.count(false);
+    for (ModeRounds& each : of) each.counted = counted;
+    return of;
+  }
+
+ private:
+  Round run_once(const Crowd& crowd, Mode mode) {
+    const bool works = world_.index() < crowd.ranks;
+    if (works && options_.before_round) options_.before_round(crowd, tokens_);
+    clock_.count_cpu(crowd.shares_cores);
+    for (const auto& unit : model_.units()) unit->clear_gradient();
+    (void)world_.sum(std::vector<std::int64_t>{0});  // together
+    Round round;
+    if (!works) return round;
+    for (const auto& samples : batch_.microbatches) marked_.run(samples, mode, round);
+    return round;
+  }
+
+  model::Model& model_;
+  const config::RunConfig& config_;
+  const ProfileBatch& batch_;
+  const mesh::Group& world_;
+  const PassOptions& options_;
+  LiveBytes bytes_;
+  PassClock clock_;
+  MarkedRun marked_;
+  Tokens tokens_;
+};
+
+/// The rounds of one crowd, in every mode.
+struct CrowdRounds {
+  Crowd crowd;
+  ModeRounds plain, put_off, recomputed;
+};
+
+/// collective: over `world`
+config::ProfilePoint point_of(const mesh::Group& world, const CrowdRounds& rounds,
+                              const LayerKey& key, double slowest) {
+  const Round& counted = rounds.plain.counted;
+  const double used = counted.times_used.at(key);
+  const double scale = is_single(key) ? static_cast<double>(counted.uses.at(key).layers) / used : 1;
+  const LayerRounds own = rounds_of(rounds.plain, key);
+  const LayerRounds split = rounds_of(rounds.put_off, key);
+  const LayerRounds again = rounds_of(rounds.recomputed, key);
+  const auto mean = [&](double value) { return mean_over(world, rounds.crowd, value); };
+  const auto median = [&](const std::vector<double>& values) {
+    return slowest * mean(values.empty() ? 0 : scale * spread_of(values).median);
+  };
+  config::ProfilePoint point;
+  point.tokens = {std::llround(counted.items.at(key) / used)};
+  point.forward = in_ns(median(own.forward));
+  // Put off, the two parts are timed apart; together they take what they take in one pass.
+  const double backward = median(own.backward);
+  const double late = median(split.weights);
+  const double early = median(split.backward);
+  const double share = late + early > 0 ? late / (late + early) : 0;
+  if (backward > 0) {
+    point.weight_gradient = {std::llround(1e9 * backward * share)};
+    point.input_gradient = {std::llround(1e9 * backward) - point.weight_gradient.count};
+  }
+  const double second = median(again.recompute);
+  point.recompute = second > 0 ? in_ns(second) : point.forward;
+  point.activation = {std::max<std::int64_t>(0, std::llround(scale * own.kept))};
+  point.activation_recomputed = {std::max<std::int64_t>(0, std::llround(scale * again.kept))};
+  point.peak = {std::llround(own.peak)};
+  point.spread = mean(own.both.empty() ? 0 : spread_of(own.both).spread);
+  return point;
+}
+
+/// The microbatches as a whole. collective: over `world`
+config::MeasuredPass whole_of(const mesh::Group& world, const CrowdRounds& rounds,
+                              const ProfileBatch& batch, double slowest) {
+  const auto microbatches = static_cast<double>(batch.microbatches.size());
   std::vector<double> forward, backward, both;
-  for (const Round& round : plain.timed) {
+  for (const Round& round : rounds.plain.timed) {
     forward.push_back(round.forward / microbatches);
     backward.push_back(round.backward / microbatches);
     both.push_back((round.forward + round.backward) / microbatches);
   }
-  result.whole = {.capacity = batch.capacity,
-                  .forward = in_ns(slowest * mean_over(world, spread_of(forward).median)),
-                  .backward = in_ns(slowest * mean_over(world, spread_of(backward).median)),
-                  .spread = mean_over(world, spread_of(both).spread)};
-  result.sequence_tokens = mean_length(batch);
-  result.parameters = parameters_of(model);
-  return result;
+  const bool works = world.index() < rounds.crowd.ranks;
+  const auto mean = [&](double value) { return mean_over(world, rounds.crowd, value); };
+  return {.ranks = rounds.crowd.ranks,
+          .capacity = batch.capacity,
+          .forward = in_ns(slowest * mean(spread_of(forward).median)),
+          .backward = in_ns(slowest * mean(spread_of(backward).median)),
+          .spread = mean(works ? spread_of(both).spread : 0)};
+}
+
+}  // namespace
+
+std::vector<PassMeasurement> measure_passes(model::Model& model, const config::RunConfig& config,
+                                            const ProfileBatch& batch, const mesh::Group& world,
+                                            const PassOptions& options) {
+  TRIB_CHECK(!batch.microbatches.empty(), .what = "train: nothing to measure with");
+  CrowdedRounds rounds(model, config, batch, world, options);
+  const std::vector<ModeRounds> plain = rounds.run(Mode::kPlain, options.rounds);
+  const int fewer = (options.rounds + 2) / 3;  // for proportions alone
+  const std::vector<ModeRounds> put_off = rounds.run(Mode::kWeightsPutOff, fewer);
+  const std::vector<ModeRounds> recomputed = rounds.run(Mode::kRecomputed, fewer);
+  std::vector<PassMeasurement> results;
+  for (std::size_t i = 0; i < options.crowds.size(); ++i) {
+    const CrowdRounds of{options.crowds[i], plain[i], put_off[i], recomputed[i]};
+    const double slowest = slowest_over_mean(world, of.crowd, of.plain.timed);
+    PassMeasurement result;
+    for (const auto& [key, items] : of.plain.counted.items) {
+      const config::ProfilePoint point = point_of(world, of, key, slowest);
+      if (point.tokens.count > 0) result.points[key] = point;
+    }
+    result.whole = whole_of(world, of, batch, slowest);
+    result.sequence_tokens = mean_length(batch);
+    result.parameters = parameters_of(model);
+    results.push_back(std::move(result));
+  }
+  return results;
 }
 
 }  // namespace tributary::train

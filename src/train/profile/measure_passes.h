@@ -24,11 +24,20 @@ struct ProfileBatch {
 [[nodiscard]] ProfileBatch fill_microbatches(std::span<const data::EncodedSample> samples,
                                              Tokens capacity, std::size_t most);
 
+/// So many of the first ranks at work at once, while the others wait without a core.
+struct Crowd {
+  int ranks = 1;
+  /// More of them than cores: what counts is then the CPU's time of each and not the clock's, which
+  /// runs on while another has the core.
+  bool shares_cores = false;
+};
+
 struct PassOptions {
-  int warm_up = 2;
-  int rounds = 15;  // that count; each goes through all microbatches
-  // Before a round of so many tokens: what a run does beside its passes.
-  std::function<void(Tokens)> before_round = {};
+  std::vector<Crowd> crowds = {};  // in turns, so that what slows the machine slows all alike
+  int warm_up = 1;
+  int rounds = 13;  // that count; each goes through all microbatches
+  // Before a round of so many tokens in a crowd: what a run does beside its passes.
+  std::function<void(const Crowd&, Tokens)> before_round = {};
 };
 
 /// One size, measured: a point for each kind of layer, and the microbatches as a whole.
@@ -36,17 +45,19 @@ struct PassMeasurement {
   std::map<LayerKey, config::ProfilePoint> points;
   std::map<LayerKey, Bytes> parameters;  // of one layer of the kind, on this rank
   double sequence_tokens = 0;            // mean length of the samples
-  config::MeasuredPass whole;            // without ranks, tp and threads
+  config::MeasuredPass whole;            // without tp and threads
 };
 
 /// Runs the model's own executor over microbatches and times each layer at its boundary: forward
 /// and backward as a run of one stage does them, weight gradients put off, layers run again. Ranks
 /// of a run wait for each other, so times are those of the rank that was slowest in a round.
 ///
-/// shape:  a model of one stage whose layout has a chain
-/// collective: over the model's mesh and `world`, over whose ranks times are averaged
-[[nodiscard]] PassMeasurement measure_passes(model::Model& model, const config::RunConfig& config,
-                                             const ProfileBatch& batch, const mesh::Group& world,
-                                             const PassOptions& options);
+/// shape:  a model of one stage whose layout has a chain; one measurement for each crowd
+/// collective: over the model's mesh, which is all of a crowd or a rank alone, and `world`
+[[nodiscard]] std::vector<PassMeasurement> measure_passes(model::Model& model,
+                                                          const config::RunConfig& config,
+                                                          const ProfileBatch& batch,
+                                                          const mesh::Group& world,
+                                                          const PassOptions& options);
 
 }  // namespace tributary::train

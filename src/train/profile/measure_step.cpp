@@ -21,36 +21,74 @@ struct StepParts {
   double whole = 0;
 };
 
-StepParts take_step(Session& session) {
+/// The clock of a step, and of what a CPU does for it: of ranks that share cores the first runs on
+/// while others work, and to wait for samples is to give the core to the threads that read them.
+class StepClock {
+ public:
+  explicit StepClock(bool counts_cpu) : counts_cpu_(counts_cpu) {}
+  /// Of this thread, since the lap before.
+  double lap() {
+    const double passed = counts_cpu_ ? thread_cpu_seconds() - thread_ : watch_.seconds();
+    watch_ = {};
+    thread_ = thread_cpu_seconds();
+    return passed;
+  }
+  /// Of the whole step so far.
+  [[nodiscard]] double whole() const {
+    return counts_cpu_ ? process_cpu_seconds() - process_ : step_.seconds();
+  }
+
+ private:
+  bool counts_cpu_;
+  Stopwatch step_, watch_;
+  double thread_ = thread_cpu_seconds();
+  double process_ = process_cpu_seconds();
+};
+
+StepParts take_step(Session& session, bool counts_cpu) {
   const config::RunConfig& config = session.config;
-  Stopwatch whole;
-  const std::vector<data::EncodedSample> samples = session.loader->next_batch();
+  StepClock clock(counts_cpu);
+  const std::vector<data::EncodedSample> samples = next_samples(session);
   std::vector<Tokens> lengths;
   for (const data::EncodedSample& sample : samples) lengths.push_back({std::ssize(sample.tokens)});
   const schedule::PackedBins bins =
       schedule::pack(config.batch.packing, lengths, config.batch.capacity_tokens);
+  (void)clock.lap();
   const BatchResult batch =
       accumulate_gradients(*session.model, samples, bins,
                            {.mrope = config.model.mrope,
                             .device = session.device,
                             .sources = static_cast<int>(session.sources.size())});
-  Stopwatch update;
+  const double accumulated = clock.lap();
   (void)apply_update(*session.model, *session.optimizer, config, batch.loss);
-  StepParts parts{.optimizer = update.seconds(), .whole = whole.seconds()};
+  StepParts parts{.optimizer = clock.lap(), .whole = clock.whole()};
   const double passes = std::accumulate(batch.microbatches.begin(), batch.microbatches.end(), 0.0);
-  parts.rest = parts.whole - passes - batch.seconds.data - parts.optimizer;
-  parts.microbatch = batch.seconds.data / static_cast<double>(bins.bins());
+  // Of ranks that share cores the clock knows passes and collating in one sum alone.
+  const double collating = batch.seconds.data / (passes + batch.seconds.data);
+  parts.microbatch = counts_cpu ? accumulated * collating : batch.seconds.data;
+  parts.rest =
+      parts.whole - parts.optimizer - (counts_cpu ? accumulated : passes + batch.seconds.data);
+  parts.microbatch /= static_cast<double>(bins.bins());
   return parts;
 }
 
 }  // namespace
 
+std::vector<data::EncodedSample> next_samples(Session& session) {
+  const std::int64_t first_index = session.loader->next_index();
+  std::vector<data::EncodedSample> samples = session.loader->next_batch();
+  if (session.planner) (void)session.planner->take(first_index);
+  return samples;
+}
+
 config::MeasuredStep measure_step(Session& session, const LiveBytes& bytes,
-                                  const mesh::Group& world, const StepOptions& options) {
+                                  const mesh::Group& world, const Crowd& crowd,
+                                  const StepOptions& options) {
+  const bool works = world.index() < crowd.ranks;
   std::vector<double> rest, microbatch, optimizer, whole;
   for (int i = 0; i < options.warm_up + options.steps; ++i) {
     (void)world.sum(std::vector<std::int64_t>{0});  // together
-    const StepParts parts = take_step(session);
+    const StepParts parts = works ? take_step(session, crowd.shares_cores) : StepParts{};
     if (i < options.warm_up) continue;
     rest.push_back(std::max(0.0, parts.rest));
     microbatch.push_back(parts.microbatch);
@@ -59,9 +97,10 @@ config::MeasuredStep measure_step(Session& session, const LiveBytes& bytes,
   }
   const auto mean_ns = [&](const std::vector<double>& values) -> Nanoseconds {
     const double sum = world.sum(std::vector<double>{spread_of(values).median}).front();
-    return {std::llround(1e9 * sum / world.size())};
+    return {std::llround(1e9 * sum / crowd.ranks)};
   };
-  config::MeasuredStep result{.step = mean_ns(rest),
+  config::MeasuredStep result{.ranks = crowd.ranks,
+                              .step = mean_ns(rest),
                               .microbatch = mean_ns(microbatch),
                               .optimizer = mean_ns(optimizer),
                               .spread = spread_of(whole).spread};

@@ -2,23 +2,28 @@
 
 #include "config/profile.h"
 #include "train/profile/live_bytes.h"
+#include "train/profile/measure_passes.h"
 #include "train/session.h"
 
 namespace tributary::train {
+
+/// The samples of the session's next step. What was planned for them is dropped.
+[[nodiscard]] std::vector<data::EncodedSample> next_samples(Session& session);
 
 struct StepOptions {
   int warm_up = 3;
   int steps = 15;  // that count
 };
 
-/// Takes steps of a run as the trainer does and measures what is beside their passes: the wait for
-/// samples, agreement, collating, the norm and the update. Without ranks and threads.
+/// Takes steps of a run as the trainer does, by all ranks of a crowd, and measures what is beside
+/// their passes: the wait for samples, agreement, collating, the norm and the update; where they
+/// share cores, what reading samples takes of these. Without threads.
 ///
 /// `bytes` counts since before the session was opened: what the process holds beyond it are
 /// libraries, the loader and what the allocator keeps.
-/// collective: over the ranks of `world`, which each step alone and at the same time
+/// collective: over `world`; the ranks of the crowd step alone and at the same time
 [[nodiscard]] config::MeasuredStep measure_step(Session& session, const LiveBytes& bytes,
-                                                const mesh::Group& world,
+                                                const mesh::Group& world, const Crowd& crowd,
                                                 const StepOptions& options);
 
 }  // namespace tributary::train

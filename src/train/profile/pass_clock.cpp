@@ -5,6 +5,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "parallel/unit_chain.h"
 
 namespace tributary::train {
@@ -55,7 +56,8 @@ PassClock::~PassClock() { layout_.chain->set_observer(nullptr); }
 LayerMark PassClock::mark() const {
   wait_for(device_);
   return {.layer = {},
-          .time = mesh::now_seconds() - layout_.mesh->traffic().waited,
+          .time = counts_cpu_ ? thread_cpu_seconds()
+                              : mesh::now_seconds() - layout_.mesh->traffic().waited,
           .live = bytes_.now(),
           .peak = bytes_.take_peak()};
 }

@@ -26,6 +26,8 @@ class PassClock final : public parallel::PassObserver {
   PassClock(const PassClock&) = delete;
   PassClock& operator=(const PassClock&) = delete;
 
+  /// From now on the time that this thread has a core, or all time but what it waits for.
+  void count_cpu(bool only) { counts_cpu_ = only; }
   void on_pass(const parallel::Unit& unit, parallel::LayerPass pass) override;
   void begin();
   [[nodiscard]] MarkedStretch end();
@@ -39,6 +41,7 @@ class PassClock final : public parallel::PassObserver {
   LiveBytes& bytes_;
   at::Device device_;
   bool head_is_embedding_;
+  bool counts_cpu_ = false;
   MarkedStretch stretch_;
   std::set<parallel::LayerPass> embedding_seen_;
 };

@@ -29,7 +29,7 @@
 namespace tributary::train {
 namespace {
 
-constexpr std::size_t kMostMicrobatches = 4;                    // of one size
+constexpr std::size_t kMostMicrobatches = 3;                    // of one size
 constexpr std::array<std::int64_t, 5> kEighths{1, 2, 4, 6, 8};  // of the capacity: the grid
 
 std::string percent(double share) {
@@ -68,7 +68,8 @@ config::RunConfig plain_config(const config::RunConfig& given) {
   parallel.dp_replicate = {0};
   parallel.dp_shard = {1};
   config.parallel = parallel;
-  config.batch.balance = config::Balance::kNone;
+  config.batch.correct_costs = false;
+  config.run.bind = config::Bind::kNone;  // each crowd has its own way
   config.drill = {};
   for (config::SourceSection& source : config.data.sources) source.start_step = 0;
   return config;
@@ -78,16 +79,16 @@ config::RunConfig plain_config(const config::RunConfig& given) {
 /// them disturbs what is measured as much as it does there.
 class LoaderPace {
  public:
-  explicit LoaderPace(data::Loader& loader) : loader_(loader) {}
+  explicit LoaderPace(Session& session) : session_(session) {}
   void use(Tokens tokens) {
     owed_ += tokens.count;
     while (owed_ > 0)
-      for (const data::EncodedSample& sample : loader_.next_batch())
+      for (const data::EncodedSample& sample : next_samples(session_))
         owed_ -= std::ssize(sample.tokens);
   }
 
  private:
-  data::Loader& loader_;
+  Session& session_;
   std::int64_t owed_ = 0;
 };
 
@@ -99,15 +100,21 @@ class ProfileJob {
       : ranks_(ranks),
         config_(config),
         model_config_(config::read_model_config(config.model.path)),
+        given_(request.config.run),
+        threads_(compute_threads(request.config.run, ranks.launch)),
         output_(request.output),
         out_(out) {
+    for (std::int64_t fewer = this->ranks(); fewer > 0 && fewer >= request.fewest; fewer /= 2) {
+      crowds_.insert(crowds_.begin(), fewer);
+      if (request.fewest == 0) break;
+    }
     read_profile_together();
   }
 
   ExitCode run(const StopRequest& stop) {
     stop_ = &stop;
     // Before anything else has filled the process with memory.
-    if (has_cores()) measure_alone();
+    measure_alone();
     if (has_cores() && ranks() > 1) measure_tp();
     if (ranks() > 1) measure_messages();
     if (leads() && measured_ == 0)
@@ -147,48 +154,66 @@ class ProfileJob {
     return !stopped_;
   }
 
-  [[nodiscard]] std::vector<Tokens> missing_sizes(std::int64_t tp, std::int64_t threads) const {
-    std::vector<Tokens> sizes;
-    for (const std::int64_t eighths : kEighths) {
-      const Tokens capacity{config_.batch.capacity_tokens.count * eighths / 8};
-      if (!has_pass(profile_,
-                    {.ranks = ranks(), .tp = tp, .threads = threads, .capacity = capacity}))
-        sizes.push_back(capacity);
-    }
-    return sizes;
+  [[nodiscard]] Crowd crowd_of(std::int64_t ranks) const {
+    return {.ranks = static_cast<int>(ranks),
+            .shares_cores = profile_.cores > 0 && ranks * threads_ > profile_.cores};
+  }
+  [[nodiscard]] std::vector<Crowd> lacking_pass(std::int64_t tp, Tokens capacity) const {
+    std::vector<Crowd> crowds;
+    for (const std::int64_t each : tp > 1 ? std::vector<std::int64_t>{ranks()} : crowds_)
+      if (!has_pass(profile_, {.ranks = each, .tp = tp, .threads = threads_, .capacity = capacity}))
+        crowds.push_back(crowd_of(each));
+    return crowds;
+  }
+  [[nodiscard]] bool lacks_pass(std::int64_t tp) const {
+    return std::ranges::any_of(kEighths, [&](std::int64_t eighths) {
+      return !lacking_pass(tp, capacity_at(eighths)).empty();
+    });
+  }
+  [[nodiscard]] Tokens capacity_at(std::int64_t eighths) const {
+    return {config_.batch.capacity_tokens.count * eighths / 8};
   }
 
-  /// This rank as a run of one process, while the others are one each.
+  /// Each rank of a crowd as a run of one process.
   void measure_alone() {
-    const std::int64_t threads = compute_threads(config_.run, ranks_.launch);
-    const std::vector<Tokens> sizes = missing_sizes(1, threads);
-    const bool lacks_step = !has_step(profile_, ranks(), threads);
-    if ((sizes.empty() && !lacks_step) || !goes_on()) return;
+    const bool lacks_step = std::ranges::any_of(
+        crowds_, [&](std::int64_t each) { return !has_step(profile_, each, threads_); });
+    if ((!lacks_pass(1) && !lacks_step) || !goes_on()) return;
     LiveBytes bytes;
     Ranks alone;
     alone.launch = ranks_.launch;
     Session session = open_session(config_, alone, "");
-    if (lacks_step) {
-      config::MeasuredStep step = measure_step(session, bytes, world(), {});
-      step.ranks = ranks();
-      step.threads = threads;
-      profile_.steps.push_back(step);
-      profile_.flops_per_s = std::max(profile_.flops_per_s, measure_peak_flops());
-      profile_.memory = {std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)};
-      write();
-      out_ << "a step of one rank on " << threads
-           << " threads, beside its passes: " << in_ms(step.step) << ", update "
-           << in_ms(step.optimizer) << ", spread " << percent(step.spread) << std::endl;
-    }
+    for (const std::int64_t each : crowds_)
+      if (!has_step(profile_, each, threads_) && goes_on())
+        measure_steps(session, bytes, crowd_of(each));
     bytes.count(false);
-    measure_sizes(sizes, parallel::Layout{}, session, 1, threads);
+    measure_sizes(parallel::Layout{}, session, 1);
+  }
+
+  void measure_steps(Session& session, const LiveBytes& bytes, const Crowd& crowd) {
+    bind_as_run_of(crowd);
+    config::MeasuredStep step = measure_step(session, bytes, world(), crowd, {});
+    step.threads = threads_;
+    profile_.steps.push_back(step);
+    if (profile_.flops_per_s == 0) profile_.flops_per_s = measure_peak_flops();
+    profile_.memory = {std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)};
+    write();
+    out_ << "a step of " << crowd.ranks << (crowd.ranks == 1 ? " rank on " : " ranks, each on ")
+         << threads_ << (threads_ == 1 ? " thread" : " threads")
+         << ", beside its passes: " << in_ms(step.step) << ", update " << in_ms(step.optimizer)
+         << ", spread " << percent(step.spread) << std::endl;
+  }
+
+  /// This thread where a run of so many ranks has it.
+  void bind_as_run_of(const Crowd& crowd) const {
+    mesh::Launch launch = ranks_.launch;
+    launch.local_world = std::min(crowd.ranks, launch.local_world);
+    if (launch.local_rank < launch.local_world) mesh::bind_to_cores(cores_to_use(given_, launch));
   }
 
   /// All ranks as the tensor-parallel ranks of one replica.
   void measure_tp() {
-    const std::int64_t threads = compute_threads(config_.run, ranks_.launch);
-    const std::vector<Tokens> sizes = missing_sizes(ranks(), threads);
-    if (sizes.empty() || !can_cut() || !goes_on()) return;
+    if (!can_cut() || !lacks_pass(ranks()) || !goes_on()) return;
     config::RunConfig config = config_;
     config.parallel.dp_replicate = {1};
     config.parallel.tp = {ranks()};
@@ -198,7 +223,7 @@ class ProfileJob {
     Ranks alone;
     alone.launch = ranks_.launch;
     Session session = open_session(config_, alone, "");
-    measure_sizes(sizes, lay_out(config, mesh, model_config_), session, ranks(), threads);
+    measure_sizes(lay_out(config, mesh, model_config_), session, ranks());
   }
 
   /// Whether the model can be cut over all ranks by tp.
@@ -209,37 +234,42 @@ class ProfileJob {
     return backbone_can && (!model_config_.vision || model_config_.vision->heads % ranks() == 0);
   }
 
-  void measure_sizes(const std::vector<Tokens>& sizes, parallel::Layout layout,
-                     const Session& session, std::int64_t tp, std::int64_t threads) {
-    if (sizes.empty()) return;
+  void measure_sizes(parallel::Layout layout, Session& session, std::int64_t tp) {
+    if (!lacks_pass(tp)) return;
     if (!layout.chain)
       layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{});
     const auto model = build_model(config_, model_config_, layout, session.device);
     const std::vector<data::EncodedSample> samples = draw_samples(session);
-    LoaderPace pace(*session.loader);
-    for (const Tokens capacity : sizes) {
+    LoaderPace pace(session);
+    const auto before_round = [&](const Crowd& crowd, Tokens tokens) {
+      bind_as_run_of(crowd);
+      pace.use(tokens);
+    };
+    for (const std::int64_t eighths : kEighths) {
+      const Tokens capacity = capacity_at(eighths);
+      const std::vector<Crowd> crowds = lacking_pass(tp, capacity);
+      if (crowds.empty()) continue;
       if (!goes_on()) return;
       const ProfileBatch batch = fill_microbatches(samples, capacity, kMostMicrobatches);
       if (batch.microbatches.empty()) continue;  // every sample is longer
-      PassMeasurement measured =
-          measure_passes(*model, config_, batch, world(),
-                         {.before_round = [&pace](Tokens tokens) { pace.use(tokens); }});
-      measured.whole.ranks = ranks();
-      measured.whole.tp = tp;
-      measured.whole.threads = threads;
-      add(measured);
+      for (PassMeasurement& measured : measure_passes(
+               *model, config_, batch, world(), {.crowds = crowds, .before_round = before_round})) {
+        measured.whole.tp = tp;
+        measured.whole.threads = threads_;
+        add(measured);
+      }
     }
   }
 
   /// Samples for all microbatches of the largest size.
-  static std::vector<data::EncodedSample> draw_samples(const Session& session) {
+  static std::vector<data::EncodedSample> draw_samples(Session& session) {
     constexpr int kMostBatches = 64;
     std::vector<data::EncodedSample> samples;
     const std::int64_t wanted = session.config.batch.capacity_tokens.count *
                                 static_cast<std::int64_t>(kMostMicrobatches + 1);
     std::int64_t tokens = 0;
     for (int i = 0; i < kMostBatches && tokens < wanted; ++i) {
-      for (data::EncodedSample& sample : session.loader->next_batch()) {
+      for (data::EncodedSample& sample : next_samples(session)) {
         tokens += std::ssize(sample.tokens);
         samples.push_back(std::move(sample));
       }
@@ -262,10 +292,11 @@ class ProfileJob {
     }
     profile_.passes.push_back(measured.whole);
     write();
-    out_ << "microbatches of " << measured.whole.capacity << ", " << ranks() << " ranks, tp "
-         << measured.whole.tp << ", " << measured.whole.threads << " threads: forward "
-         << in_ms(measured.whole.forward) << ", backward " << in_ms(measured.whole.backward)
-         << ", spread " << percent(measured.whole.spread) << std::endl;
+    out_ << "microbatches of " << measured.whole.capacity << ", " << measured.whole.ranks
+         << (measured.whole.ranks == 1 ? " rank, tp " : " ranks, tp ") << measured.whole.tp << ", "
+         << measured.whole.threads << " threads: forward " << in_ms(measured.whole.forward)
+         << ", backward " << in_ms(measured.whole.backward) << ", spread "
+         << percent(measured.whole.spread) << std::endl;
   }
 
   void measure_messages() {
@@ -292,6 +323,9 @@ class ProfileJob {
   const Ranks& ranks_;
   const config::RunConfig& config_;
   config::ModelConfig model_config_;
+  config::RunSection given_;
+  std::vector<std::int64_t> crowds_;  // numbers of ranks at work at once
+  std::int64_t threads_;              // of each rank
   std::string output_;
   std::ostream& out_;
   const StopRequest* stop_ = nullptr;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <ranges>
 #include <thread>
 
 #include "app/cli/commands.h"
@@ -26,11 +27,18 @@ std::int64_t most_ranks(const Arguments& arguments, bool on_cuda) {
                  : std::min<std::int64_t>(8, 2 * std::max(1U, std::thread::hardware_concurrency()));
 }
 
+/// One rank, then powers of two.
+std::vector<std::int64_t> numbers_of_ranks(std::int64_t most) {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t ranks = 1; ranks <= most; ranks *= 2) numbers.push_back(ranks);
+  return numbers;
+}
+
 /// What each process of a measurement runs.
-std::vector<std::string> words_of(const Arguments& arguments) {
+std::vector<std::string> words_of(const Arguments& arguments, std::int64_t fewest) {
   std::vector<std::string> words{"profile", arguments.options.config};
   words.insert(words.end(), arguments.options.overrides.begin(), arguments.options.overrides.end());
-  words.insert(words.end(), {"-o", arguments.options.output, "--here"});
+  words.insert(words.end(), {"-o", arguments.options.output, "--here", "--fewest", str(fewest)});
   return words;
 }
 
@@ -43,9 +51,16 @@ ExitCode run_profile_jobs(const Arguments& arguments) {
   if (arguments.here)
     return load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).profile(arguments.options);
   config::check_surroundings(config);
-  // One rank, then powers of two, each in processes of their own.
-  for (std::int64_t ranks = 1; ranks <= most_ranks(arguments, on_cuda); ranks *= 2) {
-    const int code = run_ranks({.ranks = ranks, .words = words_of(arguments), .limits = {}});
+  const auto threads = [&](std::int64_t ranks) {
+    return config.run.threads > 0 ? config.run.threads : threads_of_rank(ranks);
+  };
+  const std::vector<std::int64_t> numbers = numbers_of_ranks(most_ranks(arguments, on_cuda));
+  for (const std::int64_t ranks : std::views::reverse(numbers)) {
+    // Those that compute with as many threads take turns in the job of the largest of them.
+    const std::int64_t fewest = *std::ranges::find_if(
+        numbers, [&](std::int64_t fewer) { return threads(fewer) == threads(ranks); });
+    const int code =
+        run_ranks({.ranks = ranks, .words = words_of(arguments, fewest), .limits = {}});
     if (code != 0) return static_cast<ExitCode>(code);
   }
   const config::Profile profile = config::read_profile(arguments.options.output);
@@ -66,6 +81,9 @@ Run declare_profile(Verb& verb) {
   verb.option("--ranks", arguments->ranks,
               "most processes to measure with, in powers of two; 0: twice the cores, at most 8, or "
               "one on a device");
+  verb.option("--fewest", arguments->options.fewest,
+              "with --here: measure fewer of the job's processes at work too, half as many down to "
+              "so many, in turns with all; 0: all alone");
   verb.flag("--here", arguments->here,
             "measure in this process, or those of its job, alone: for `tributary launch`");
   verb.example("tributary profile configs/demo.yaml -o profile.json");
