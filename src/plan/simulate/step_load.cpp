@@ -18,12 +18,6 @@ std::vector<double> rates_alone(const Network& network) {
   return rates;
 }
 
-Nanoseconds travel_time(Nanoseconds latency, double bytes_per_ns, Bytes bytes) {
-  if (bytes_per_ns <= 0) return latency;
-  return latency + Nanoseconds{static_cast<std::int64_t>(
-                       std::ceil(static_cast<double>(bytes.count) / bytes_per_ns))};
-}
-
 namespace {
 
 void check_size(std::size_t found, std::size_t expected, const char* what) {

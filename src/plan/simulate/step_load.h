@@ -63,9 +63,19 @@ struct Network {
 /// shape: [channels]
 [[nodiscard]] std::vector<double> rates_alone(const Network& network);
 
+/// Whole nanoseconds, rounded up, of a time from 0 up.
+[[nodiscard]] inline Nanoseconds round_up(double nanoseconds) {
+  const auto whole = static_cast<std::int64_t>(nanoseconds);
+  return {whole + (static_cast<double>(whole) < nanoseconds ? 1 : 0)};
+}
+
 /// Time that a message takes at a steady rate, or at the route's own; at none its bytes take no
 /// time.
-[[nodiscard]] Nanoseconds travel_time(Nanoseconds latency, double bytes_per_ns, Bytes bytes);
+[[nodiscard]] inline Nanoseconds travel_time(Nanoseconds latency, double bytes_per_ns,
+                                             Bytes bytes) {
+  return bytes_per_ns <= 0 ? latency
+                           : latency + round_up(static_cast<double>(bytes.count) / bytes_per_ns);
+}
 [[nodiscard]] inline Nanoseconds travel_time(const Route& route, Bytes bytes) {
   return travel_time(route.latency, route.bytes_per_ns, bytes);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace tributary::plan {
@@ -47,7 +48,11 @@ class LinkWatch {
       : program_(program), network_(network), times_(times) {}
 
   bool is_too_narrow(int link, std::span<const LinkTable::OnLink> channels) {
-    if (channels.size() <= 2 && take_turns(channels)) return false;
+    const double capacity = network_.bytes_per_ns[link] * kNearlyAll;
+    if (channels.size() <= 2) {
+      const Meeting first = first_meeting(channels, capacity);
+      if (first != Meeting::kOfSome) return first == Meeting::kOfTooMany;
+    }
     find_passages(channels);
     under_way_.clear();
     Nanoseconds free_from;
@@ -55,8 +60,7 @@ class LinkWatch {
       if (passage.begin >= free_from) under_way_.clear();
       free_from = std::max(free_from, passage.end);
       under_way_.push_back(passage);
-      if (under_way_.size() > 1 && wants_more(passage.begin, network_.bytes_per_ns[link]))
-        return true;
+      if (under_way_.size() > 1 && wants_more(passage.begin, capacity)) return true;
     }
     return false;
   }
@@ -75,33 +79,42 @@ class LinkWatch {
     const MessageTimes* next = nullptr;
     const MessageTimes* end = nullptr;
     Nanoseconds latency;
+    double wanted = 0;
   };
+  enum class Meeting { kOfNone, kOfSome, kOfTooMany };
 
   [[nodiscard]] Walk walk(const LinkTable::OnLink& of) const {
     const Channel& channel = program_.channels()[of.channel];
     const MessageTimes* first = times_.messages.data() + channel.first_message;
     return {.next = first,
             .end = first + channel.messages,
-            .latency = network_.routes[of.channel].latency};
+            .latency = network_.routes[of.channel].latency,
+            .wanted = of.wanted};
   }
 
-  /// Whether each message begins when the one before it, of either channel, is through: quicker to
-  /// see than how many meet, and mostly so.
-  [[nodiscard]] bool take_turns(std::span<const LinkTable::OnLink> channels) const {
-    if (channels.empty()) return true;
+  /// The first two messages, of two channels at most, that are under way together: quicker to see
+  /// than how many are, and mostly there are none, or these two already want too much.
+  [[nodiscard]] Meeting first_meeting(std::span<const LinkTable::OnLink> channels,
+                                      double capacity) const {
+    if (channels.empty()) return Meeting::kOfNone;
     Walk one = walk(channels.front());
     Walk other = channels.size() > 1 ? walk(channels.back()) : Walk{};
     Nanoseconds free_from;
+    double wanted = 0;  // by the message that is under way until then
     while (one.next != one.end || other.next != other.end) {
       if (one.next == one.end ||
           (other.next != other.end && other.next->begun() < one.next->begun()))
         std::swap(one, other);
       const Nanoseconds through = one.next->arrived - one.latency;
-      if (one.next->begun() < free_from && through > one.next->begun()) return false;
-      free_from = std::max(free_from, through);
+      if (one.next->begun() < free_from && through > one.next->begun())
+        return wanted + one.wanted > capacity ? Meeting::kOfTooMany : Meeting::kOfSome;
+      if (through > free_from) {
+        free_from = through;
+        wanted = one.wanted;
+      }
       ++one.next;
     }
-    return true;
+    return Meeting::kOfNone;
   }
 
   void find_passages(std::span<const LinkTable::OnLink> channels) {
@@ -120,7 +133,7 @@ class LinkWatch {
     std::erase_if(under_way_, [now](const Passage& each) { return each.end <= now; });
     double wanted = 0;
     for (const Passage& each : under_way_) wanted += each.wanted;
-    return under_way_.size() > 1 && wanted > capacity * kNearlyAll;
+    return under_way_.size() > 1 && wanted > capacity;
   }
 
   const StepProgram& program_;
@@ -164,18 +177,21 @@ std::vector<std::vector<int>> find_contention(const StepProgram& program, const 
                                               const StepTimes& times) {
   const LinkTable table(network);
   LinkWatch watch(program, network, times);
-  std::vector<int> narrow;
-  for (int link = 0; link < table.links(); ++link)
-    if (watch.is_too_narrow(link, table.on(link))) narrow.push_back(link);
-  if (narrow.empty()) return {};
-  LaneGroups groups(program, table);
+  std::optional<LaneGroups> groups;
   std::map<int, std::vector<int>> found;  // by the first lane
-  for (const int link : narrow)
-    found[groups.first_of(program.channels()[table.on(link).front().channel].from)];
-  for (int lane = 0; lane < program.lanes(); ++lane)
-    if (const auto group = found.find(groups.first_of(lane)); group != found.end())
-      group->second.push_back(lane);
+  for (int link = 0; link < table.links(); ++link) {
+    const auto channels = table.on(link);
+    const int lane = channels.empty() ? -1 : program.channels()[channels.front().channel].from;
+    const bool is_known = groups && lane >= 0 && found.contains(groups->first_of(lane));
+    if (is_known || !watch.is_too_narrow(link, channels)) continue;
+    if (!groups) groups.emplace(program, table);
+    found[groups->first_of(lane)];
+  }
   std::vector<std::vector<int>> lanes;
+  if (found.empty()) return lanes;
+  for (int lane = 0; lane < program.lanes(); ++lane)
+    if (const auto group = found.find(groups->first_of(lane)); group != found.end())
+      group->second.push_back(lane);
   for (auto& [first, members] : found) lanes.push_back(std::move(members));
   return lanes;
 }

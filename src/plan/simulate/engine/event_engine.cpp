@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "plan/simulate/engine/event_queue.h"
 #include "plan/simulate/engine/fair_share.h"
+#include "plan/simulate/engine/flow_slots.h"
+#include "plan/simulate/engine/progress.h"
 #include "plan/simulate/engine/step_times.h"
 
 namespace tributary::plan {
@@ -18,10 +18,10 @@ class EventEngine {
         load_(load),
         network_(network),
         times_(times),
-        links_(network.bytes_per_ns, program.messages().size()),
-        shares_cores_(network.cores > 0),
+        slots_(program, network),
+        links_(network.bytes_per_ns, slots_.routes(network)),
         lanes_(static_cast<std::size_t>(program.lanes())),
-        flows_(program.messages().size()),
+        flows_(slots_.count()),
         reductions_(program.reductions().size()),
         events_(program.lanes(), program.messages().size(), program.reductions().size()) {
     for (int i = 0; i < std::ssize(reductions_); ++i)
@@ -32,39 +32,21 @@ class EventEngine {
   void run() {
     times_.actions.assign(static_cast<std::size_t>(program_.actions()), {});
     times_.messages.assign(program_.messages().size(), {});
-    std::vector<int> all(lanes_.size());
-    std::iota(all.begin(), all.end(), 0);
-    play(all);
+    for (int lane = 0; lane < program_.lanes(); ++lane)
+      lanes_[lane].next = program_.first_action(lane);
+    for (int lane = 0; lane < program_.lanes(); ++lane) begin(lane);
+    while (settle_rates(), !events_.empty()) {
+      const Event event = events_.take();
+      now_ = event.time();
+      handle(event);
+    }
     for (int lane = 0; lane < program_.lanes(); ++lane)
       if (lanes_[lane].next < program_.first_action(lane + 1))
         times_.blocked.push_back({.action = lanes_[lane].next, .message = lanes_[lane].waits_for});
     times_.makespan = now_;
   }
 
-  void rerun(const std::vector<std::vector<int>>& groups) {
-    holds_meetings_ = shares_cores_ = false;
-    for (const std::vector<int>& lanes : groups) {
-      for (const int lane : lanes) forget_times(lane);
-      now_ = {};
-      play(lanes);
-    }
-  }
-
  private:
-  /// Work that is under way at some rate: a flow of bytes or a pass of nanoseconds.
-  struct Progress {
-    double left = 0;
-    double rate = 0;
-    Nanoseconds since;
-
-    /// When it ends, if the rate stays.
-    Nanoseconds change_rate(double new_rate, Nanoseconds now) {
-      left = std::max(0.0, left - rate * static_cast<double>((now - since).count));
-      rate = new_rate;
-      since = now;
-      return now + Nanoseconds{static_cast<std::int64_t>(std::ceil(left / rate))};
-    }
-  };
   struct LaneState {
     Progress pass;
     int next = 0;
@@ -76,21 +58,16 @@ class EventEngine {
     double demand = 0;      // cores that it would keep busy
     double core_share = 1;  // of them that it gets
   };
+  struct Flow {
+    Progress bytes = {};
+    int message = -1;
+  };
   struct Reduction {
     std::size_t arrived = 0;
     int after = -1;  // next on the same stream
     bool ended = false;
   };
 
-  void play(const std::vector<int>& lanes) {
-    for (const int lane : lanes) lanes_[lane].next = program_.first_action(lane);
-    for (const int lane : lanes) begin(lane);
-    while (settle_rates(), !events_.empty()) {
-      const Event event = events_.take();
-      now_ = event.time();
-      handle(event);
-    }
-  }
   void begin(int lane) {
     if (const Nanoseconds at = load_.begin_of(lane); at > now_) {
       events_.set({at, EventKind::kBegin, lane});
@@ -98,22 +75,15 @@ class EventEngine {
       advance(lane);
     }
   }
-  void forget_times(int lane) {
-    for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
-         ++action) {
-      times_.actions[action] = {};
-      if (program_.kind(action) != StepKind::kSend) continue;
-      for (const int message : program_.messages_of(action)) times_.messages[message] = {};
-    }
-  }
-
   void handle(const Event& event) {
     switch (event.kind()) {
       case EventKind::kArrival:
         arrive(event.of());
         break;
+      case EventKind::kFlowBegin:  // at once when a message is given and posted
+        break;
       case EventKind::kFlowEnd:
-        links_.remove(event.of());
+        links_.remove(slots_.of(event.of()));
         push_arrival(event.of());
         break;
       case EventKind::kReductionEnd:
@@ -162,11 +132,10 @@ class EventEngine {
         for (const int message : messages) post(message);
         break;
       case StepKind::kReduce:
-        if (holds_meetings_) join_reduction(program_.reduction_of(action));
+        join_reduction(program_.reduction_of(action));
         return true;
       case StepKind::kOptimize:
         state.meets = true;
-        if (!holds_meetings_) return false;
         ++arrived_;
         start_step_when_all_are_there();
         return false;
@@ -211,7 +180,7 @@ class EventEngine {
 
   /// Threads that a pass keeps busy on average: it computes but for its collectives.
   void demand_cores(int lane, int action) {
-    if (!shares_cores_) return;
+    if (network_.cores <= 0) return;
     const auto whole = static_cast<double>(load_.duration[action].count);
     const double exposed =
         load_.exposed.empty() ? 0 : static_cast<double>(load_.exposed[action].count);
@@ -248,7 +217,7 @@ class EventEngine {
     times_.actions[state.running].end = now_;
     state.running = -1;
     state.meets = false;
-    if (shares_cores_) share_cores(network_.machine[lane], lane);
+    if (network_.cores > 0) share_cores(network_.machine[lane], lane);
     ++state.next;
     advance(lane);
   }
@@ -276,18 +245,19 @@ class EventEngine {
   void start_flow(int message) {
     const Bytes bytes = load_.bytes_of(program_, message);
     if (route_of(message).bytes_per_ns <= 0 || bytes.count == 0) return push_arrival(message);
-    flows_[message].left = static_cast<double>(bytes.count);
-    flows_[message].since = now_;
-    links_.add(message, route_of(message));
+    const int slot = slots_.of(message);
+    flows_[slot] = {.bytes = {.left = static_cast<double>(bytes.count), .rate = 0, .since = now_},
+                    .message = message};
+    links_.add(slot);
   }
   /// Shares the links once for all that starts and ends at one instant.
   void settle_rates() {
     if (!events_.empty() && events_.next().time() == now_) return;
-    for (const int flow : links_.settle()) {
-      Progress& progress = flows_[flow];
-      if (progress.rate == links_.rate(flow)) continue;
-      const Nanoseconds end = progress.change_rate(links_.rate(flow), now_);
-      events_.set({end, EventKind::kFlowEnd, flow});
+    for (const int slot : links_.settle()) {
+      auto& [bytes, message] = flows_[slot];
+      if (bytes.rate == links_.rate(slot)) continue;
+      const Nanoseconds end = bytes.change_rate(links_.rate(slot), now_);
+      events_.set({end, EventKind::kFlowEnd, message});
     }
   }
   void push_arrival(int message) {
@@ -347,11 +317,10 @@ class EventEngine {
   const StepLoad& load_;
   const Network& network_;
   StepTimes& times_;
+  FlowSlots slots_;
   FairShare links_;
-  bool shares_cores_;
-  bool holds_meetings_ = true;
   std::vector<LaneState> lanes_;
-  std::vector<Progress> flows_;  // [messages]
+  std::vector<Flow> flows_;  // [slots]
   std::vector<Reduction> reductions_;
   EventQueue events_;
   Nanoseconds now_;
@@ -365,11 +334,6 @@ StepTimes run_events(const StepProgram& program, const StepLoad& load, const Net
   StepTimes times;
   EventEngine(program, load, network, times).run();
   return times;
-}
-
-void rerun_groups(const StepProgram& program, const StepLoad& load, const Network& network,
-                  const std::vector<std::vector<int>>& groups, StepTimes& times) {
-  EventEngine(program, load, network, times).rerun(groups);
 }
 
 }  // namespace tributary::plan

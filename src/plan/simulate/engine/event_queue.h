@@ -9,6 +9,7 @@ namespace tributary::plan {
 
 enum class EventKind : std::uint8_t {
   kArrival,
+  kFlowBegin,
   kFlowEnd,
   kReductionEnd,
   kPassEnd,
@@ -43,7 +44,7 @@ class Event {
 class EventQueue {
  public:
   EventQueue(int lanes, std::size_t messages, std::size_t reductions)
-      : first_of_kind_{lanes, lanes, lanes + static_cast<int>(messages), 0, lanes, 0},
+      : first_of_kind_{lanes, lanes, lanes, lanes + static_cast<int>(messages), 0, lanes, 0},
         place_(static_cast<std::size_t>(lanes) + messages + reductions, -1) {}
 
   [[nodiscard]] bool empty() const { return heap_.empty(); }
@@ -94,7 +95,7 @@ class EventQueue {
     put(place, event);
   }
 
-  int first_of_kind_[6];    // into place_: a message has one event at a time
+  int first_of_kind_[7];    // into place_: a message has one event at a time
   std::vector<int> place_;  // in the heap; -1: no event
   std::vector<Event> heap_;
 };

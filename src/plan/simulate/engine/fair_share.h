@@ -15,24 +15,25 @@ namespace tributary::plan {
 /// source: Bertsekas and Gallager 1992, "Data networks" section 6.5.2 (progressive filling)
 class FairShare {
  public:
-  /// units: flows are numbered below `most_flows`
-  FairShare(std::vector<double> capacity, std::size_t most_flows);
+  /// shape: routes of all flows that there can be; they must outlive this
+  FairShare(const std::vector<double>& capacity, const std::vector<const Route*>& routes);
 
-  /// Adds a flow along a route, or removes it. Rates are those of before until settle().
-  void add(int flow, const Route& route);
+  /// Adds a flow, or removes it. Rates are those of before until settle().
+  void add(int flow);
   void remove(int flow);
   /// Shares the links anew that flows have come to or left; returns the flows whose rates may have
   /// changed, each once: those that came, and those that are joined to them, or to one that left,
   /// by links on which more is wanted than they have.
   ///
-  /// cost: O(links^2 + flows * log(flows)) for each group of joined ones
+  /// cost: O(links^2 + flows) for each group of joined ones; log(flows) more where some are held by
+  ///       their own limits
   std::span<const int> settle();
   [[nodiscard]] double rate(int flow) const { return flows_[flow].rate; }
 
  private:
   struct Flow {
-    const Route* route = nullptr;  // nullptr: not there
-    double alone = 0;              // rate that it has when alone
+    std::span<const LinkUse> links = {};
+    double alone = 0;  // rate that it has when alone
     double rate = 0;
     bool is_new = false;  // since settle()
     bool joined = false;
@@ -44,35 +45,45 @@ class FairShare {
   };
   struct Link {
     double capacity = 0;
-    double left = 0;
-    double level = 0;
-    double weight = 0;     // of the flows that may still grow
-    int open = 0;          // how many these are
+    double wanted = 0;     // by the flows on it
+    double weight = 0;     // of these
+    double level = 0;      // rate that they all have when they fill it
+    int first = 0;         // of its flows in on_link_, ascending
+    int flows = 0;         // how many these are
     bool full = false;     // more is wanted than it has; as of settle()
     bool changed = false;  // since settle()
     bool joined = false;
-    std::vector<OnLink> flows = {};  // ascending
+    // While rates grow:
+    double left = 0;
+    double open_weight = 0;  // of the flows that may still grow
+    int open = 0;            // how many these are
+    double full_at = 0;      // level
   };
 
+  [[nodiscard]] std::span<const OnLink> on(const Link& link) const {
+    return std::span(on_link_).subspan(link.first, link.flows);
+  }
   void mark(int link);
-  [[nodiscard]] bool is_full(const Link& link) const;
+  void weigh(Link& link);
   void join_flows(const Link& link);
   void join(int link);
-  void fill();
+  void share(std::span<const int> flows);
+  void fill(std::span<const int> flows);
+  void open_links();
   [[nodiscard]] double next_level();
   void fix(int flow, double rate);
-  void fix_at(double level);
+  int fix_limited(std::span<const int> flows, double level);
+  int fix_at(double level);
 
   std::vector<Flow> flows_;
   std::vector<Link> links_;
+  std::vector<OnLink> on_link_;     // a link has room for all that may come to it
   std::vector<int> changed_links_;  // since settle()
   std::vector<int> new_flows_;      // likewise
   std::vector<int> settled_;        // what settle() gives
   std::vector<int> regrouped_;      // links, of settle(), that are full or were
-  // One group of flows and full links that hang together:
-  std::vector<int> joined_flows_;
-  std::vector<int> joined_links_;
-  std::vector<int> by_limit_;  // the flows, the lowest limit of their own first
+  std::vector<int> joined_links_;   // full ones of one group that hangs together
+  std::vector<int> limited_;        // flows of it that have come to their own limit
 };
 
 }  // namespace tributary::plan

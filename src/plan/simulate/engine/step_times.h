@@ -72,15 +72,19 @@ struct StepTimes {
 [[nodiscard]] StepTimes run_events(const StepProgram& program, const StepLoad& load,
                                    const Network& network);
 
-/// Runs groups of lanes again, event after event, each by itself, and puts their times in the place
-/// of those in `times`. Reductions and the step are not held, and passes do not slow down.
+/// Runs groups of lanes again, each by itself, and puts their times in the place of those in
+/// `times`: messages begin and end in the order of time and share links as in run_events(), while
+/// each lane goes on by itself until it waits for a message. Reductions and the step are not held,
+/// and passes do not slow down.
 ///
 /// shape: groups of lanes that no channel and no link leaves
+/// cost:  O(log(messages under way)) for each message, plus the flows of the full links that it
+///        meets
 void rerun_groups(const StepProgram& program, const StepLoad& load, const Network& network,
                   const std::vector<std::vector<int>>& groups, StepTimes& times);
 
-/// What run_events gives, to the bit: found by longest path, and by events for the groups of lanes
-/// where something is shared that is not enough for all; for all lanes where a pass slows down.
+/// What run_events gives, to the bit: found by longest path, by rerun_groups() for the groups of
+/// lanes that share a link which is not enough for all, and by events where a pass slows down.
 ///
 /// errors: Fault::kInput as check_load; a step that never ends is a result with `blocked`
 [[nodiscard]] StepTimes time_step(const StepProgram& program, const StepLoad& load,
