@@ -61,6 +61,37 @@ class Simulate(VerbCase):
             self.assertGreater(step, 0)
             self.assertLess(step, mixture)  # samples of the mixture are ten times as long
 
+    def flow_plan(self):
+        def encodes_ahead(plan):
+            plan["modules"]["vision"].update(placement="flow", train="frozen")
+            plan["edges"][0]["via"] = "pool"
+        return self.changed_plan(encodes_ahead)
+
+    def test_batches_ahead_of_frozen_encoders(self):
+        plan = self.flow_plan()
+        serial, double_buffered, flow = (
+            self.answer(plan, "--steps", "3", *words)["distribution_ns"]["mean"]
+            for words in (["--ahead", "0"], ["--ahead", "1"], []))
+        self.assertGreater(serial, double_buffered)
+        self.assertGreaterEqual(double_buffered, flow)
+        self.assertEqual(self.answer(plan, "--steps", "3", "--ahead", "-1")["distribution_ns"]["mean"],
+                         flow)
+        self.refused("no module of the plan can work on later batches; where: ahead; found: 0",
+                     PLAN, "--ahead", "0")
+        self.refused("where: --ahead; found: -2; expected: -1 to 1000 batches",
+                     plan, "--ahead", "-2")
+
+    def test_it_says_when_encoders_that_run_ahead_have_not_settled(self):
+        plan = self.flow_plan()
+        for pool, unsettled in (("1000000", True), ("2", False)):
+            trace = self.path("trace.json")
+            code, out, err = self.run_verb("simulate", plan, "--pool", pool, "-o", trace)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual("had not settled" in out, unsettled)
+            self.assertIs(self.answer(plan, "--pool", pool)["unsettled"], unsettled)
+            with open(trace) as file:
+                self.assertIs(json.load(file)["summary"]["unsettled"], unsettled)
+
     def test_the_trace_is_drawn(self):
         trace = self.path("trace.json")
         code, out, err = self.run_verb("simulate", PLAN, "-o", trace)

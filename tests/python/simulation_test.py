@@ -48,6 +48,15 @@ class Simulate(Beside):
             with self.subTest(**named):
                 self.compare([*words, *more], PLAN, lengths=lengths, **named)
 
+    def test_batches_ahead(self):
+        plan = read_json(PLAN)
+        plan["model"] = MODEL
+        plan["modules"]["vision"].update(placement="flow", train="frozen")
+        plan["edges"][0]["via"] = "pool"
+        path = self.path("flow.json", json.dumps(plan))
+        serial = self.compare([path, "--ahead", 0], path, ahead=0)
+        self.assertGreater(serial["step_ns"], self.compare([path], path)["step_ns"])
+
     def test_dictionaries_are_files(self):
         plan = read_json(PLAN)
         plan["model"] = MODEL

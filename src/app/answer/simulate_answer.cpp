@@ -65,6 +65,8 @@ void check_request(const SimulateRequest& request) {
   };
   require(request.seed >= 0, "seed", request.seed, "0 or above");
   require(request.pool >= 1 && request.pool <= (1 << 20), "pool", request.pool, "1 to 2^20");
+  require(request.ahead >= -1 && request.ahead <= 1000, "ahead", request.ahead,
+          "-1 to 1000 batches");
   require(request.threads >= 0, "threads", request.threads, "0 or above");
   require(request.scheduler_ms >= 0 && request.scheduler_ms < 1e9, "scheduler_ms",
           request.scheduler_ms, "0 to 1e9");
@@ -175,6 +177,7 @@ config::Trace answer_simulate(const SimulateRequest& request) {
       .network = {.share_links = true,
                   .pool_microbatches = static_cast<int>(request.pool),
                   .threads = request.threads},
+      .batches_ahead = static_cast<int>(request.ahead),
       .scheduler = {std::llround(1e6 * request.scheduler_ms)}};
   const plan::Simulation simulation =
       request.run.empty() ? plan::simulate(plan, costs, cluster, options)

@@ -34,6 +34,8 @@ struct SimulateRequest {
   bool sequence_parallel = true;
   std::string reduce_dtype = "float32";  // of gradients: float32, or same as the parameters
   std::int64_t pool = 16;                // microbatches of an encoder that the pool keeps
+  std::int64_t ahead = -1;               // whole batches that a frozen `flow` module may be ahead;
+                                         // -1: microbatches, as the pool lets it
   double scheduler_ms = 0;
   plan::Disturbance disturbance = {};
   Caller caller = Caller::kCommandLine;

@@ -24,6 +24,7 @@ void read_options(const std::string& text, SimulateRequest& request) {
   request.sequence_parallel = options.flag("sequence_parallel", request.sequence_parallel);
   request.reduce_dtype = options.text("reduce_dtype", request.reduce_dtype);
   request.pool = options.whole("pool", request.pool, kWhole);
+  request.ahead = options.whole("ahead", request.ahead, kWhole);
   number("scheduler_ms", request.scheduler_ms);
   plan::Disturbance& disturbance = request.disturbance;
   number("stragglers", disturbance.straggler_share);

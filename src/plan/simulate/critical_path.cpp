@@ -89,7 +89,9 @@ class PathWalk {
     for (int action = receive; action < program_.actions(); ++action) {
       if (program_.kind(action) != StepKind::kPass) continue;
       const auto needed = program_.messages_of(action);
-      if (std::find(needed.begin(), needed.end(), message) != needed.end()) return action;
+      if (std::find(needed.begin(), needed.end(), message) != needed.end() &&
+          program_.uses(action, message))
+        return action;
     }
     TRIB_RAISE(Fault::kBug, .what = "plan: message that no pass takes");
   }

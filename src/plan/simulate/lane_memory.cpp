@@ -58,7 +58,7 @@ class LaneChanges {
     const schedule::Action& pass = program_.action(action);
     for (const int message : program_.messages_of(action)) {
       // What came along an edge waits from its arrival until its pass ends.
-      if (!is_on_edge(message)) continue;
+      if (!is_on_edge(message) || !program_.uses(action, message)) continue;
       const Bytes bytes = bytes_here(message);
       hold(times_.messages[message].arrived, {}, bytes);
       free(at.end, {}, bytes);

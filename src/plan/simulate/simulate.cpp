@@ -91,6 +91,10 @@ class PlanSimulation {
                  .found = str(options_.network.pool_microbatches, " microbatches in the pool, ",
                               options_.scheduler, " of the scheduler"),
                  .expected = "at least 1 and 0 ns");
+    TRIB_REQUIRE(options_.batches_ahead < 0 || runs_ahead_,
+                 .what = "plan: no module of the plan can work on later batches", .where = "ahead",
+                 .found = str(options_.batches_ahead),
+                 .expected = "a plan with a module of placement flow and train frozen");
     const double peak = cluster_.device.matrix_flops_per_s;
     TRIB_REQUIRE(std::isfinite(peak) && peak > 0, .what = "plan: device has no speed",
                  .where = "cluster.device.matrix_flops_per_s", .found = str(peak),
@@ -132,9 +136,15 @@ class PlanSimulation {
     if (built_ && built_->program.pipeline().microbatches == microbatches) return *built_;
     schedule::Pipeline pipeline = folded_.pipeline;
     pipeline.microbatches = microbatches;
+    NetworkOptions options = options_.network;
+    std::vector<bool> whole_batches;
+    if (options_.batches_ahead >= 0) {
+      whole_batches = RunAhead::edges_ahead(plan_, schedule::PipelineMap(pipeline));
+      options.pool_microbatches = microbatches;
+    }
     StepProgram program(lower_schedule(schedule_passes(pipeline), options_.buffers),
-                        options_.buffers);
-    Network network = network_of(plan_, cluster_, program, folded_.folding, options_.network);
+                        options_.buffers, std::move(whole_batches));
+    Network network = network_of(plan_, cluster_, program, folded_.folding, options);
     std::vector<std::int64_t> ranks = ranks_of_lanes(plan_, program, folded_.folding);
     built_ = BuiltProgram{std::move(program), std::move(network), std::move(ranks)};
     return *built_;
@@ -159,13 +169,17 @@ class PlanSimulation {
       disturb_step(program, options_.disturbance, lane_ranks, options_.seed,
                    static_cast<std::uint64_t>(step), played.loaded.load);
     const RunAhead::Left found = left;
-    played.times = runs_ahead_ ? RunAhead(plan_, program, network).time(played.loaded.load, left)
+    played.times = runs_ahead_ ? ahead(program, network).time(played.loaded.load, left)
                                : time_step(program, played.loaded.load, network);
     TRIB_REQUIRE(played.times.blocked.empty(), .what = "plan: step never ends",
                  .where = str("step ", step), .found = describe_blocked(program, played.times),
                  .fix = "give links or the pool more buffers");
     played.is_steady = left == found;
     return played;
+  }
+
+  [[nodiscard]] RunAhead ahead(const StepProgram& program, const Network& network) const {
+    return {plan_, program, network, options_.batches_ahead};
   }
 
   [[nodiscard]] PlayedStep play(std::int64_t step, RunAhead::Left& left) {
@@ -258,9 +272,9 @@ class PlanSimulation {
     result.accounts = account_lanes(result.program, result.load, result.times);
     result.bound = bound_step(result.program, result.load, result.network);
     if (runs_ahead_) {
-      const RunAhead ahead(plan_, result.program, result.network);
-      ahead.account(result.load, result.times, result.accounts);
-      result.bound = ahead.bound(result.load, is_like_all);
+      const RunAhead by_steps = ahead(result.program, result.network);
+      by_steps.account(result.load, result.times, result.accounts);
+      result.bound = by_steps.bound(result.load, is_like_all);
     }
     const Nanoseconds step = result.steps[result.shown];
     for (LaneAccount& account : result.accounts)

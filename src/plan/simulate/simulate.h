@@ -32,6 +32,8 @@ struct SimulationOptions {
   Disturbance disturbance = {};
   NetworkOptions network = {};
   schedule::Buffers buffers = {};
+  int batches_ahead = -1;      // that whole batches of frozen `flow` modules may be; -1: they go on
+                               // by microbatches, as far as the pool lets them
   Nanoseconds scheduler = {};  // of the step plan; what a step does not hide is added to it
 };
 

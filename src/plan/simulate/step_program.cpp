@@ -80,10 +80,12 @@ class ChannelTable {
 
 }  // namespace
 
-StepProgram::StepProgram(schedule::Schedule lowered, const schedule::Buffers& buffers)
+StepProgram::StepProgram(schedule::Schedule lowered, const schedule::Buffers& buffers,
+                         std::vector<bool> whole_batches)
     : schedule_(std::make_unique<schedule::Schedule>(std::move(lowered))),
       map_(std::make_unique<schedule::PipelineMap>(schedule_->pipeline)),
-      buffers_(buffers) {
+      buffers_(buffers),
+      whole_batches_(std::move(whole_batches)) {
   TRIB_CHECK(std::ssize(schedule_->lists) == map_->lanes(),
              .what = "plan: not one list for each lane", .found = str(schedule_->lists.size()),
              .expected = str(map_->lanes()));
@@ -133,9 +135,8 @@ int StepProgram::pass_at(int lane, Pass pass, int chunk, int microbatch) const {
   return passes_[first_pass_[lane] + place_of(pass, chunk, microbatch, pipeline().microbatches)];
 }
 
-/// A receive serves the pass of its chunk and microbatch: F for activations and features, the
-/// gradient of the input for gradients.
-void StepProgram::find_messages() {
+/// Gives every end of a message its channel and its number there, and counts the messages.
+std::vector<StepProgram::MessageEnd> StepProgram::number_ends() {
   ChannelTable table(*map_);
   std::vector<int> sent;    // [channels] so far
   std::vector<int> posted;  // [channels]
@@ -143,11 +144,7 @@ void StepProgram::find_messages() {
     if (channel >= std::ssize(counts)) counts.resize(static_cast<std::size_t>(channel) + 1, 0);
     return counts[channel]++;
   };
-  // Channel and number of each end, then the place of each channel's messages.
-  struct End {
-    int action, channel, number;
-  };
-  std::vector<End> ends;
+  std::vector<MessageEnd> ends;
   for (int lane = 0; lane < lanes(); ++lane) {
     table.begin(lane);
     for (int action = first_action_[lane]; action < first_action_[lane + 1]; ++action) {
@@ -168,36 +165,59 @@ void StepProgram::find_messages() {
     messages += channels_[channel].messages;
   }
   messages_.resize(static_cast<std::size_t>(messages));
-  first_message_.assign(actions_.size() + 1, 0);
-  const auto served = [this](int action) {
-    const Action& receive = actions_[action];
-    const bool forward = receive.op == Op::kReceiveActivation || receive.op == Op::kReceiveFeatures;
-    return pass_at(lane_of_[action], forward ? Pass::kForward : Pass::kInputGradient, receive.chunk,
-                   receive.microbatch);
+  return ends;
+}
+
+/// The pass of its chunk and microbatch: F for activations and features, the gradient of the input
+/// for gradients.
+int StepProgram::user_of(int receive) const {
+  const Action& action = actions_[receive];
+  const bool forward = action.op == Op::kReceiveActivation || action.op == Op::kReceiveFeatures;
+  const int pass = pass_at(lane_of_[receive], forward ? Pass::kForward : Pass::kInputGradient,
+                           action.chunk, action.microbatch);
+  TRIB_CHECK(pass >= 0, .what = "plan: receive that no pass uses",
+             .where = map_->describe(lane_of_[receive]), .found = to_text(action));
+  return pass;
+}
+
+/// The first pass of its chunk that takes features.
+int StepProgram::first_user_of(int receive) const {
+  for (int action = first_action_[lane_of_[receive]];; ++action)
+    if (actions_[action].op == Op::kForward && actions_[action].chunk == actions_[receive].chunk)
+      return action;
+}
+
+void StepProgram::find_messages() {
+  const std::vector<MessageEnd> ends = number_ends();
+  struct Entry {
+    int action, message;
   };
-  for (const End& end : ends) {
-    const bool sends = kind_[end.action] == StepKind::kSend;
-    Message& message = messages_[channels_[end.channel].first_message + end.number];
-    message.channel = end.channel;
-    (sends ? message.send : message.receive) = end.action;
-    ++first_message_[end.action + 1];
+  std::vector<Entry> entries;
+  entries.reserve(ends.size() + ends.size() / 2);
+  for (const auto& [action, channel, number] : ends) {
+    const int index = channels_[channel].first_message + number;
+    Message& message = messages_[index];
+    message.channel = channel;
+    const bool sends = kind_[action] == StepKind::kSend;
+    (sends ? message.send : message.receive) = action;
+    entries.push_back({action, index});
     if (sends) continue;
-    const int pass = served(end.action);
-    TRIB_CHECK(pass >= 0, .what = "plan: receive that no pass uses",
-               .where = map_->describe(lane_of_[end.action]),
-               .found = to_text(actions_[end.action]));
-    ++first_message_[pass + 1];
+    const int user = user_of(action);
+    entries.push_back({user, index});
+    if (!comes_in_whole_batches(channels_[channel])) continue;
+    if (const int first = first_user_of(action); first != user) entries.push_back({first, index});
   }
+  first_message_.assign(actions_.size() + 1, 0);
+  for (const Entry& each : entries) ++first_message_[each.action + 1];
   for (int action = 0; action < actions(); ++action)
     first_message_[action + 1] += first_message_[action];
-  message_list_.resize(static_cast<std::size_t>(first_message_.back()));
+  message_list_.resize(entries.size());
   std::vector<int> next(first_message_.begin(), first_message_.end() - 1);
-  for (const End& end : ends) {
-    const int message = channels_[end.channel].first_message + end.number;
-    message_list_[next[end.action]++] = message;
-    if (kind_[end.action] == StepKind::kReceive)
-      message_list_[next[served(end.action)]++] = message;
-  }
+  for (const Entry& each : entries) message_list_[next[each.action]++] = each.message;
+}
+
+bool StepProgram::comes_in_whole_batches(const Channel& channel) const {
+  return channel.op == Op::kSendFeatures && !whole_batches_.empty() && whole_batches_[channel.edge];
 }
 
 void StepProgram::find_meetings() {

@@ -49,8 +49,12 @@ struct StepMeeting {
 /// cost: O(actions + messages) time and memory; made once, run with many loads
 class StepProgram {
  public:
+  /// shape:  whole_batches [edges] along which the first pass that takes features waits for those
+  /// of
+  ///         all microbatches; empty: none
   /// errors: Fault::kBug when the lists are not those of the pipeline's lanes, or not lowered
-  StepProgram(schedule::Schedule lowered, const schedule::Buffers& buffers);
+  StepProgram(schedule::Schedule lowered, const schedule::Buffers& buffers,
+              std::vector<bool> whole_batches = {});
 
   [[nodiscard]] int lanes() const { return static_cast<int>(std::ssize(first_action_)) - 1; }
   [[nodiscard]] int actions() const { return first_action_.back(); }
@@ -62,6 +66,11 @@ class StepProgram {
   [[nodiscard]] std::span<const int> messages_of(int action) const {
     return std::span(message_list_)
         .subspan(first_message_[action], first_message_[action + 1] - first_message_[action]);
+  }
+  /// Whether a pass uses a message that it needs: of a whole batch the first one needs all.
+  [[nodiscard]] bool uses(int pass, int message) const {
+    const int receive = messages_[message].receive;
+    return receive >= 0 && actions_[receive].microbatch == actions_[pass].microbatch;
   }
   [[nodiscard]] std::span<const Message> messages() const { return messages_; }
   [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
@@ -82,12 +91,21 @@ class StepProgram {
  private:
   void flatten();
   void index_passes();
+  /// An end of a message: the send or the receive.
+  struct MessageEnd {
+    int action, channel, number;
+  };
+  std::vector<MessageEnd> number_ends();
+  [[nodiscard]] int user_of(int receive) const;
+  [[nodiscard]] int first_user_of(int receive) const;
+  [[nodiscard]] bool comes_in_whole_batches(const Channel& channel) const;
   void find_messages();
   void find_meetings();
 
   std::unique_ptr<schedule::Schedule> schedule_;  // the map points into it
   std::unique_ptr<schedule::PipelineMap> map_;
   schedule::Buffers buffers_;
+  std::vector<bool> whole_batches_;
   std::vector<int> first_action_;  // [lanes + 1]
   std::vector<int> lane_of_;       // [actions]
   std::vector<StepKind> kind_;     // [actions]

@@ -1,7 +1,9 @@
 #include "plan/simulate/engine/run_ahead.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "core/random.h"
 #include "tests/plan/simulate/plan_case.h"
 
@@ -63,10 +65,22 @@ MicrobatchShape shape_of(std::int64_t patches, std::int64_t tokens) {
 
 using Step = std::vector<MicrobatchShape>;
 
-Simulation simulate_steps(const config::Plan& plan, const std::vector<Step>& steps, int pool) {
+/// Steps of 1 to 8 microbatches of any sizes.
+std::vector<Step> draw_steps(RandomStream& random) {
+  const std::int64_t most_patches = random.between(100, 9000);
+  std::vector<Step> steps(1 + random.below(6));
+  for (Step& step : steps)
+    for (std::uint64_t i = 0; i <= random.below(8); ++i)
+      step.push_back(shape_of(random.between(1, most_patches), random.between(1, 2000)));
+  return steps;
+}
+
+Simulation simulate_steps(const config::Plan& plan, const std::vector<Step>& steps, int pool,
+                          int batches_ahead = -1) {
   SimulationOptions options{.steps = std::ssize(steps),
                             .samples = {.kind = SampleSource::Kind::kGiven},
-                            .network = {.share_links = false, .pool_microbatches = pool}};
+                            .network = {.share_links = false, .pool_microbatches = pool},
+                            .batches_ahead = batches_ahead};
   for (const Step& step : steps) options.samples.given.push_back({{step}, {step}});
   return simulate(plan, PlainCosts(), small_cluster(2), options);
 }
@@ -99,12 +113,7 @@ TEST(RunAhead, FollowsTheRecursionOverSteps) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     RandomStream random(seed, "ahead");
     const int pool = static_cast<int>(random.between(1, 12));
-    const std::int64_t most_patches = random.between(100, 9000);
-    std::vector<Step> steps(1 + random.below(6));
-    const std::uint64_t most_microbatches = 1 + random.below(8);
-    for (Step& step : steps)
-      for (std::uint64_t i = 0; i <= random.below(most_microbatches); ++i)
-        step.push_back(shape_of(random.between(1, most_patches), random.between(1, 2000)));
+    const std::vector<Step> steps = draw_steps(random);
     EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), steps, pool).steps,
               recur(steps, 32, static_cast<std::size_t>(pool)))
         << "seed " << seed;
@@ -122,6 +131,135 @@ TEST(RunAhead, ShowsTheMedianOfManySteps) {
     EXPECT_EQ(of.steps[of.shown], of.distribution.median);
     EXPECT_EQ(of.times.makespan, of.distribution.median) << "seed " << seed;
   }
+}
+
+std::int64_t patches_of(const Step& step) {
+  std::int64_t sum = 0;
+  for (const MicrobatchShape& each : step) sum += static_cast<std::int64_t>(each.encoder.tokens);
+  return sum;
+}
+std::int64_t tokens_of(const Step& step) {
+  std::int64_t sum = 0;
+  for (const MicrobatchShape& each : step) sum += static_cast<std::int64_t>(each.backbone.tokens);
+  return sum;
+}
+
+/// The recursion of `dbuf` in planning.md section 10.1, so many batches ahead; with 0 the one of
+/// `serial`. 32 steps like the first come before.
+std::vector<Nanoseconds> recur_batches(const std::vector<Step>& steps, std::size_t ahead) {
+  std::vector<std::int64_t> begun;
+  std::vector<Nanoseconds> durations;
+  std::int64_t encoded = 0;
+  std::int64_t trained = 0;
+  for (int number = -32; number < std::ssize(steps); ++number) {
+    const Step& step = steps[std::max(0, number)];
+    std::int64_t earliest = 0;
+    if (ahead == 0) earliest = trained;
+    if (ahead > 0 && begun.size() >= ahead) earliest = begun[begun.size() - ahead];
+    encoded = std::max(encoded, earliest) + patches_of(step);
+    begun.push_back(std::max(encoded + kLatency, trained));
+    const std::int64_t before = trained;
+    trained = begun.back() + 3 * tokens_of(step) + kOptimizer;
+    if (number >= 0) durations.push_back({trained - before});
+  }
+  return durations;
+}
+
+TEST(RunAhead, SerialIsTheSumOfBothBatches) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    RandomStream random(seed, "serial");
+    const std::vector<Step> steps = draw_steps(random);
+    std::vector<Nanoseconds> sums;
+    for (const Step& step : steps)
+      sums.push_back({patches_of(step) + kLatency + 3 * tokens_of(step) + kOptimizer});
+    EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), steps, 1, 0).steps, sums)
+        << "seed " << seed;
+  }
+}
+
+TEST(RunAhead, WholeBatchesFollowTheRecursionOverSteps) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    RandomStream random(seed, "batches");
+    const std::vector<Step> steps = draw_steps(random);
+    const auto ahead = static_cast<int>(random.below(5));
+    // What the pool would keep does not count.
+    const auto pool = static_cast<int>(random.between(1, 12));
+    EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), steps, pool, ahead).steps,
+              recur_batches(steps, static_cast<std::size_t>(ahead)))
+        << "seed " << seed << ", " << ahead << " ahead";
+  }
+}
+
+TEST(RunAhead, EqualBatchesTakeTheSlowerOfBothOnceOneIsAhead) {
+  for (const std::int64_t patches : {300, 2900, 5000}) {
+    const Step step(8, shape_of(patches, 1000));
+    for (const int ahead : {1, 2, 5}) {
+      const Simulation of =
+          simulate_steps(plan_of(config::Placement::kFlow), {step, step}, 16, ahead);
+      const std::int64_t train = 8 * 3000 + kOptimizer;
+      // One ahead: a batch is encoded when the one before it has been taken.
+      const std::int64_t encode = 8 * patches + (ahead == 1 ? kLatency : 0);
+      EXPECT_EQ(of.distribution.median.count, std::max(train, encode)) << patches;
+    }
+  }
+}
+
+TEST(RunAhead, WholeBatchesAreAccountedForAndHeld) {
+  for (const int ahead : {0, 1, 2}) {
+    for (const std::int64_t patches : {300, 5000}) {
+      const Step step(8, shape_of(patches, 1000));
+      const Simulation of =
+          simulate_steps(plan_of(config::Placement::kFlow), {step, step, step}, 3, ahead);
+      for (const LaneAccount& account : of.accounts) EXPECT_EQ(account.total(), of.times.makespan);
+      EXPECT_EQ(of.accounts[1][TimeUse::kCompute].count, 8 * patches);
+      if (ahead == 0) {
+        const LaneAccount& waits = of.accounts[0];
+        EXPECT_EQ((waits[TimeUse::kWaitFeatures] + waits[TimeUse::kTransfer]).count,
+                  8 * patches + kLatency);
+      }
+      EXPECT_LE(of.bound.value(), of.times.makespan);
+      Nanoseconds clock;
+      for (const PathPart& part : of.critical_path) {
+        EXPECT_EQ(part.start, clock);
+        clock = part.end;
+      }
+      EXPECT_EQ(clock, of.times.makespan);
+    }
+  }
+}
+
+/// Features of so many bytes.
+class HeavyFeatures final : public StageCosts {
+ public:
+  [[nodiscard]] StageCost cost(int module, int stage, const MicrobatchShape& shape) const override {
+    StageCost cost = PlainCosts().cost(module, stage, shape);
+    if (module == 1) cost.boundary = {1000};
+    return cost;
+  }
+  [[nodiscard]] StageState state(int module, int stage) const override {
+    return PlainCosts().state(module, stage);
+  }
+};
+
+TEST(RunAhead, AWholeBatchOfFeaturesIsHeldUntilItIsUsed) {
+  SimulationOptions options{.network = {.share_links = false, .pool_microbatches = 2}};
+  const auto held = [&](int ahead) {
+    options.batches_ahead = ahead;
+    const Simulation of =
+        simulate(plan_of(config::Placement::kFlow), HeavyFeatures(), small_cluster(2), options);
+    return of.memory[0].features.count / 1000 - of.program.pipeline().microbatches;
+  };
+  EXPECT_EQ(held(0), 0);
+  EXPECT_LT(held(-1), 0);
+}
+
+TEST(RunAhead, BatchesAheadNeedAModuleThatCanBe) {
+  const Step step(1, shape_of(1, 1));
+  EXPECT_THAT(
+      [&] { (void)simulate_steps(plan_of(config::Placement::kSeparate), {step}, 16, 1); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr(
+          "no module of the plan can work on later batches; where: ahead; found: 1; expected: a "
+          "plan with a module of placement flow and train frozen")));
 }
 
 TEST(RunAhead, WarmsUpWithoutDisturbances) {

@@ -24,6 +24,24 @@ TEST(Trace, ReadsBackWhatWasWritten) {
   EXPECT_EQ(config::parse_trace(config::write_trace(trace), "trace.json"), trace);
 }
 
+TEST(Trace, SaysThatWorkAheadHasNotSettled) {
+  config::Plan plan = vision_plan();
+  for (config::ModulePlan& module : plan.modules)
+    if (module.name == "vision") module.placement = config::Placement::kFlow;
+  // Encoders get ahead in every step, of a pool that is never full or one that soon is.
+  for (const auto& [pool, unsettled] : {std::pair(1 << 20, true), std::pair(2, false)}) {
+    const config::Trace trace = trace_of(simulate(plan, TableCosts(true), small_cluster(8),
+                                                  {.network = {.pool_microbatches = pool}}),
+                                         "plan.json", "test");
+    const std::string text = config::write_trace(trace);
+    EXPECT_EQ(config::parse_trace(text, "trace.json").summary.unsettled, unsettled);
+    for (const std::string& each : {text, config::write_summary(trace)}) {
+      const Json json = parse_json(each, "trace.json", {.most_bytes = 1 << 28, .most_depth = 16});
+      EXPECT_EQ((json.contains("summary") ? json["summary"] : json)["unsettled"], unsettled);
+    }
+  }
+}
+
 TEST(Trace, IsOfTheChromeFormat) {
   const Json json = parse_json(config::write_trace(make_trace()), "trace.json",
                                {.most_bytes = 1 << 28, .most_depth = 16});

@@ -137,6 +137,11 @@ Run declare_simulate(Verb& verb) {
   verb.option("--reduce-dtype", arguments->request.reduce_dtype,
               "of gradients, as parallel.reduce_dtype: float32, or same as the parameters");
   verb.option("--pool", arguments->request.pool, "microbatches of an encoder that the pool keeps");
+  verb.option(
+      "--ahead", arguments->request.ahead,
+      "whole batches that frozen encoders of placement flow may be ahead: 0 encodes each "
+      "before its step, 1 beside the step before; -1: microbatches, as far as the pool lets "
+      "them");
   verb.option("--scheduler-ms", arguments->request.scheduler_ms,
               "time that the step plan takes beside a step [ms]");
   verb.option("--stragglers", disturbance.straggler_share, "share of slow ranks in each step");

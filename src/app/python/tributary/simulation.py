@@ -72,6 +72,7 @@ def simulate(
     sequence_parallel: bool = True,
     reduce_dtype: str = "float32",
     pool: int = 16,
+    ahead: int = -1,
     scheduler_ms: float = 0.0,
     stragglers: float = 0.0,
     straggler_factor: float = 1.0,
@@ -101,6 +102,9 @@ def simulate(
         sequence_parallel: False: with tp, every rank keeps what lies between the products whole.
         reduce_dtype: of gradients: ``float32``, or ``same`` as the parameters.
         pool: microbatches of an encoder that the pool keeps.
+        ahead: whole batches that frozen encoders of placement flow may be ahead: 0 encodes each
+            before its step, 1 beside the step before; -1: microbatches, as far as the pool lets
+            them.
         scheduler_ms: time that the step plan takes beside a step [ms].
         stragglers: share of slow ranks in each step; their passes take ``straggler_factor`` times
             as long.
@@ -122,6 +126,7 @@ def simulate(
         "sequence_parallel": sequence_parallel,
         "reduce_dtype": reduce_dtype,
         "pool": pool,
+        "ahead": ahead,
         "scheduler_ms": scheduler_ms,
         "stragglers": stragglers,
         "straggler_factor": straggler_factor,

@@ -51,8 +51,20 @@ bool RunAhead::has_any(const config::Plan& plan) {
   return std::any_of(plan.modules.begin(), plan.modules.end(), may_run_ahead);
 }
 
-RunAhead::RunAhead(const config::Plan& plan, const StepProgram& program, const Network& network)
-    : program_(program), network_(network) {
+std::vector<bool> RunAhead::edges_ahead(const config::Plan& plan,
+                                        const schedule::PipelineMap& map) {
+  std::vector<bool> ahead;
+  for (const schedule::PipelineEdge& edge : map.pipeline().edges) {
+    const schedule::PipelineModule& from = map.pipeline().modules[edge.from];
+    ahead.push_back(may_run_ahead(*plan.find(from.name)) &&
+                    !map.has_backward(edge.from, from.virtual_stages() - 1));
+  }
+  return ahead;
+}
+
+RunAhead::RunAhead(const config::Plan& plan, const StepProgram& program, const Network& network,
+                   int batches_ahead)
+    : program_(program), network_(network), batches_ahead_(batches_ahead) {
   for (int lane = 0; lane < program.lanes(); ++lane) {
     const int module = program.map().at(lane).module;
     is_ahead_.push_back(may_run_ahead(*plan.find(program.pipeline().modules[module].name)) &&
@@ -64,39 +76,78 @@ bool RunAhead::feeds_pool(int channel) const {
   return network_.routes[channel].capacity > 0 && is_ahead_[program_.channels()[channel].from];
 }
 
-StepTimes RunAhead::time(StepLoad& load, Left& left) const {
+/// Gives the beginning of the step on a clock on which no lane is free before 0.
+Nanoseconds RunAhead::begin_lanes(const Left& left, StepLoad& load) const {
   Nanoseconds begin;
   for (const auto& [lane, free] : left.lanes) begin = std::max(begin, Nanoseconds{} - free);
   load.begins.assign(static_cast<std::size_t>(program_.lanes()), begin);
-  for (const auto& [lane, free] : left.lanes) load.begins[lane] = begin + free;
+  // A batch is not begun before the backbone has begun the one that is so many before it, nor, with
+  // none ahead, before the step.
+  Nanoseconds earliest = Nanoseconds{} - begin;
+  if (batches_ahead_ == 0) earliest = {};
+  if (batches_ahead_ > 0 && std::ssize(left.begun) >= batches_ahead_) earliest = left.begun.front();
+  for (const auto& [lane, free] : left.lanes) load.begins[lane] = begin + std::max(free, earliest);
+  return begin;
+}
+
+/// The first messages get the places of the last ones of the steps before.
+void RunAhead::fill_pool(const Left& left, Nanoseconds begin, StepLoad& load) const {
   load.vacant.assign(program_.messages().size(), {});
   for (int index = 0; index < std::ssize(program_.channels()); ++index) {
     const Channel& channel = program_.channels()[index];
     const auto found = left.taken.find(key_of(channel));
     if (found == left.taken.end()) continue;
-    // The first messages get the places of the last ones of the steps before.
     const std::ptrdiff_t never_used = network_.routes[index].capacity - std::ssize(found->second);
     for (std::ptrdiff_t i = 0; i < std::ssize(found->second); ++i)
       if (never_used + i < channel.messages)
         load.vacant[channel.first_message + never_used + i] = begin + found->second[i];
   }
-  StepTimes times = time_step(program_, load, network_);
-  if (!times.blocked.empty()) return times;
-  const Nanoseconds end = times.makespan;
-  for (auto& [key, taken] : left.taken)
-    for (Nanoseconds& each : taken) each += begin - end;
+}
+
+void RunAhead::leave_lanes(const StepTimes& times, Left& left) const {
   for (int lane = 0; lane < program_.lanes(); ++lane)
     if (is_ahead_[lane] && program_.first_action(lane + 1) > program_.first_action(lane))
-      left.lanes[lane] = times.actions[program_.first_action(lane + 1) - 1].end - end;
+      left.lanes[lane] = times.actions[program_.first_action(lane + 1) - 1].end - times.makespan;
+}
+
+void RunAhead::leave_pool(const StepTimes& times, Nanoseconds begin, Left& left) const {
+  for (auto& [key, taken] : left.taken)
+    for (Nanoseconds& each : taken) each += begin - times.makespan;
   for (int index = 0; index < std::ssize(program_.channels()); ++index) {
     if (!feeds_pool(index)) continue;
     const Channel& channel = program_.channels()[index];
     LaneTimes& taken = left.taken[key_of(channel)];
     for (int message = 0; message < channel.messages; ++message)
-      taken.push_back(times.messages[channel.first_message + message].taken - end);
+      taken.push_back(times.messages[channel.first_message + message].taken - times.makespan);
     const std::ptrdiff_t too_many = std::ssize(taken) - network_.routes[index].capacity;
     if (too_many > 0) taken.erase(taken.begin(), taken.begin() + too_many);
   }
+}
+
+/// A batch is begun when every replica of the backbone has begun it.
+void RunAhead::leave_batch(const StepTimes& times, Nanoseconds begin, Left& left) const {
+  Nanoseconds begun;
+  for (int index = 0; index < std::ssize(program_.channels()); ++index) {
+    if (!feeds_pool(index)) continue;
+    const Channel& channel = program_.channels()[index];
+    Nanoseconds first = times.makespan;
+    for (int message = 0; message < channel.messages; ++message)
+      first = std::min(first, times.messages[channel.first_message + message].taken);
+    begun = std::max(begun, first);
+  }
+  for (Nanoseconds& each : left.begun) each += begin - times.makespan;
+  left.begun.push_back(begun - times.makespan);
+  if (std::ssize(left.begun) > batches_ahead_) left.begun.erase(left.begun.begin());
+}
+
+StepTimes RunAhead::time(StepLoad& load, Left& left) const {
+  const bool takes_batches = batches_ahead_ >= 0;
+  const Nanoseconds begin = begin_lanes(left, load);
+  if (!takes_batches) fill_pool(left, begin, load);
+  StepTimes times = time_step(program_, load, network_);
+  if (!times.blocked.empty()) return times;
+  leave_lanes(times, left);
+  takes_batches ? leave_batch(times, begin, left) : leave_pool(times, begin, left);
   begin_at(begin, times);
   return times;
 }

@@ -16,7 +16,11 @@ namespace tributary::plan {
 /// done, and the places that are taken in the pool, go from one to the next. Messages of two steps
 /// do not meet on a link.
 ///
-/// source: planning.md section 10.2
+/// Or they work in whole batches, each encoded before the backbone begins with it: then not the
+/// pool holds them back but how many batches they may be ahead. With 0 modules take turns
+/// (`serial`), with 1 a batch is encoded beside the one before it (`dbuf`).
+///
+/// source: planning.md sections 10.1 and 10.2
 class RunAhead {
  public:
   /// How a step finds the lanes ahead and the pool; times count from its own beginning, so that
@@ -25,6 +29,8 @@ class RunAhead {
     std::map<int, Nanoseconds> lanes = {};  // of the lanes ahead: since when they are free
     // Of each channel into the pool: when the messages that were last in it were taken.
     std::map<std::tuple<int, int, int>, std::vector<Nanoseconds>> taken = {};
+    // With whole batches: when the last ones, so many as may be ahead, were begun.
+    std::vector<Nanoseconds> begun = {};
 
     friend bool operator==(const Left&, const Left&) = default;
   };
@@ -32,7 +38,16 @@ class RunAhead {
   /// Whether a plan has such modules.
   [[nodiscard]] static bool has_any(const config::Plan& plan);
 
-  RunAhead(const config::Plan& plan, const StepProgram& program, const Network& network);
+  /// Edges along which features come that were encoded ahead.
+  ///
+  /// shape: [edges]
+  [[nodiscard]] static std::vector<bool> edges_ahead(const config::Plan& plan,
+                                                     const schedule::PipelineMap& map);
+
+  /// shape: batches_ahead: how far whole batches may be ahead, of a program that was made for them
+  ///        on edges_ahead(); -1: one microbatch after another, as far as the pool lets it
+  RunAhead(const config::Plan& plan, const StepProgram& program, const Network& network,
+           int batches_ahead = -1);
 
   /// Times a step that finds things as `left` says, and puts into it how it leaves them. Its clock
   /// begins with the step: what was done before takes no time at 0.
@@ -48,9 +63,15 @@ class RunAhead {
 
  private:
   [[nodiscard]] bool feeds_pool(int channel) const;
+  [[nodiscard]] Nanoseconds begin_lanes(const Left& left, StepLoad& load) const;
+  void fill_pool(const Left& left, Nanoseconds begin, StepLoad& load) const;
+  void leave_lanes(const StepTimes& times, Left& left) const;
+  void leave_pool(const StepTimes& times, Nanoseconds begin, Left& left) const;
+  void leave_batch(const StepTimes& times, Nanoseconds begin, Left& left) const;
 
   const StepProgram& program_;
   const Network& network_;
+  int batches_ahead_;
   std::vector<bool> is_ahead_;  // [lanes]
 };
 
