@@ -77,23 +77,10 @@ class PathWalk {
     for (const int message : program_.messages_of(action)) {
       const auto [earlier, in_pool] = buffer_before(program_, network_, message);
       if (earlier < 0 || times_.messages[earlier].freed(in_pool) != start) continue;
-      return in_pool ? cause_of_start(user_of(earlier)) : travel(earlier);
+      return in_pool ? cause_of_start(program_.user_of(earlier)) : travel(earlier);
     }
     TRIB_RAISE(Fault::kBug, .what = "plan: send starts without a cause",
                .where = describe(program_, action));
-  }
-
-  /// The pass that takes a message.
-  [[nodiscard]] int user_of(int message) const {
-    const int receive = program_.messages()[message].receive;
-    for (int action = receive; action < program_.actions(); ++action) {
-      if (program_.kind(action) != StepKind::kPass) continue;
-      const auto needed = program_.messages_of(action);
-      if (std::find(needed.begin(), needed.end(), message) != needed.end() &&
-          program_.uses(action, message))
-        return action;
-    }
-    TRIB_RAISE(Fault::kBug, .what = "plan: message that no pass takes");
   }
 
   int travel(int message) {

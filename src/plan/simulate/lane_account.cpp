@@ -84,7 +84,7 @@ class LaneClock {
       return std::pair(times_.messages[a].arrived, a) < std::pair(times_.messages[b].arrived, b);
     });
     for (const int message : messages) {
-      const Channel& channel = program_.channels()[program_.messages()[message].channel];
+      const Channel& channel = program_.channel_of(message);
       spend_until(times_.messages[message].begun(), wait_of(channel.op));
       spend_until(times_.messages[message].arrived, TimeUse::kTransfer);
     }

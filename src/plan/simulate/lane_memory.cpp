@@ -58,7 +58,7 @@ class LaneChanges {
     const schedule::Action& pass = program_.action(action);
     for (const int message : program_.messages_of(action)) {
       // What came along an edge waits from its arrival until its pass ends.
-      if (!is_on_edge(message) || !program_.uses(action, message)) continue;
+      if (!is_on_edge(message) || program_.user_of(message) != action) continue;
       const Bytes bytes = bytes_here(message);
       hold(times_.messages[message].arrived, {}, bytes);
       free(at.end, {}, bytes);
@@ -96,15 +96,15 @@ class LaneChanges {
     }
   }
 
-  [[nodiscard]] const Channel& channel_of(int message) const {
-    return program_.channels()[program_.messages()[message].channel];
+  [[nodiscard]] bool is_on_edge(int message) const {
+    return program_.channel_of(message).edge >= 0;
   }
-  [[nodiscard]] bool is_on_edge(int message) const { return channel_of(message).edge >= 0; }
 
   /// Bytes on a rank of this lane of what is counted by the ranks that give features: their
   /// gradients too.
   [[nodiscard]] Bytes bytes_here(int message) const {
-    const schedule::PipelineEdge& edge = program_.pipeline().edges[channel_of(message).edge];
+    const schedule::PipelineEdge& edge =
+        program_.pipeline().edges[program_.channel_of(message).edge];
     const Bytes bytes = load_.bytes_of(program_, message);
     if (of_.module == edge.from) return bytes;
     const double share = ranks_for_each_simulated(edge.from) / ranks_for_each_simulated(edge.to);

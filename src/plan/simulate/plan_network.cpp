@@ -63,12 +63,10 @@ void share_cores(const config::Plan& plan, const config::Cluster& cluster,
   if (cluster.cores <= 0) return;
   network.cores = static_cast<double>(cluster.cores);
   std::map<int, std::int64_t> on_machine;
-  std::vector<std::int64_t> of_lane;
+  const std::vector<std::int64_t> of_lane = ranks_of_lanes(plan, program, folding);
   for (int lane = 0; lane < program.lanes(); ++lane) {
-    const int module = program.map().at(lane).module;
     network.machine.push_back(static_cast<int>(ranks[lane] / cluster.devices_per_node()));
-    of_lane.push_back(ranks_of_lane(plan, program, module) * folding.stands_for[module]);
-    on_machine[network.machine.back()] += of_lane.back();
+    on_machine[network.machine.back()] += of_lane[lane];
   }
   for (int lane = 0; lane < program.lanes(); ++lane) {
     const std::int64_t part =
@@ -79,6 +77,16 @@ void share_cores(const config::Plan& plan, const config::Cluster& cluster,
 }
 
 }  // namespace
+
+std::vector<std::int64_t> ranks_of_lanes(const config::Plan& plan, const StepProgram& program,
+                                         const ReplicaFolding& folding) {
+  std::vector<std::int64_t> ranks;
+  for (int lane = 0; lane < program.lanes(); ++lane) {
+    const int module = program.map().at(lane).module;
+    ranks.push_back(ranks_of_lane(plan, program, module) * folding.stands_for[module]);
+  }
+  return ranks;
+}
 
 Network network_of(const config::Plan& plan, const config::Cluster& cluster,
                    const StepProgram& program, const ReplicaFolding& folding,

@@ -2,14 +2,10 @@
 
 #include "config/cluster.h"
 #include "config/plan.h"
+#include "plan/simulate/fold_replicas.h"
 #include "plan/simulate/step_load.h"
 
 namespace tributary::plan {
-
-/// Replicas that are simulated once, each for several: symmetric replicas have equal inputs.
-struct ReplicaFolding {
-  std::vector<int> stands_for;  // [modules of the pipeline] replicas of the plan for each simulated
-};
 
 struct NetworkOptions {
   bool share_links = true;     // false: a message takes as long as if it were alone
@@ -17,6 +13,13 @@ struct NetworkOptions {
   std::int64_t threads = 0;    // that each rank computes with, where ranks share cores; 0: an equal
                                // part of them, and at least one
 };
+
+/// The ranks of the plan that each simulated lane stands for.
+///
+/// shape: [lanes]
+[[nodiscard]] std::vector<std::int64_t> ranks_of_lanes(const config::Plan& plan,
+                                                       const StepProgram& program,
+                                                       const ReplicaFolding& folding);
 
 /// The ways between the lanes of a plan, on the levels of a cluster: device i is rank i, a lane is
 /// as near to another as their first ranks, and each rank has one port for each level and

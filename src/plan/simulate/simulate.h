@@ -7,9 +7,11 @@
 #include "plan/shapes/deal_samples.h"
 #include "plan/simulate/critical_path.h"
 #include "plan/simulate/disturbance.h"
+#include "plan/simulate/fold_replicas.h"
 #include "plan/simulate/lane_memory.h"
 #include "plan/simulate/plan_network.h"
 #include "plan/simulate/step_bound.h"
+#include "plan/simulate/step_distribution.h"
 
 namespace tributary::plan {
 
@@ -36,18 +38,6 @@ struct SimulationOptions {
                                // by microbatches, as far as the pool lets them
   Nanoseconds scheduler = {};  // of the step plan; what a step does not hide is added to it
 };
-
-struct StepDistribution {
-  Nanoseconds mean;
-  Nanoseconds deviation;
-  Nanoseconds least;
-  Nanoseconds median;
-  Nanoseconds percentile_95;
-  Nanoseconds largest;
-};
-
-/// shape: at least one step
-[[nodiscard]] StepDistribution distribution_of(std::vector<Nanoseconds> steps);
 
 /// A plan that does not fit, with what it holds on the fullest rank of any step.
 struct OutOfMemory {
@@ -89,14 +79,6 @@ struct Simulation {
   // those of a long run.
   bool unsettled = false;
 };
-
-/// The pipeline that is simulated: replicas with equal inputs once.
-struct FoldedPipeline {
-  schedule::Pipeline pipeline;
-  ReplicaFolding folding;
-};
-/// Folds all replicas of each module into one where `all_equal`, none else.
-[[nodiscard]] FoldedPipeline fold_replicas(const schedule::Pipeline& pipeline, bool all_equal);
 
 /// Simulates steps of a plan.
 ///

@@ -170,7 +170,8 @@ std::vector<StepProgram::MessageEnd> StepProgram::number_ends() {
 
 /// The pass of its chunk and microbatch: F for activations and features, the gradient of the input
 /// for gradients.
-int StepProgram::user_of(int receive) const {
+int StepProgram::user_of(int message) const {
+  const int receive = messages_[message].receive;
   const Action& action = actions_[receive];
   const bool forward = action.op == Op::kReceiveActivation || action.op == Op::kReceiveFeatures;
   const int pass = pass_at(lane_of_[receive], forward ? Pass::kForward : Pass::kInputGradient,
@@ -189,31 +190,30 @@ int StepProgram::first_user_of(int receive) const {
 
 void StepProgram::find_messages() {
   const std::vector<MessageEnd> ends = number_ends();
-  struct Entry {
-    int action, message;
-  };
-  std::vector<Entry> entries;
-  entries.reserve(ends.size() + ends.size() / 2);
   for (const auto& [action, channel, number] : ends) {
-    const int index = channels_[channel].first_message + number;
-    Message& message = messages_[index];
+    Message& message = messages_[channels_[channel].first_message + number];
     message.channel = channel;
-    const bool sends = kind_[action] == StepKind::kSend;
-    (sends ? message.send : message.receive) = action;
-    entries.push_back({action, index});
-    if (sends) continue;
-    const int user = user_of(action);
-    entries.push_back({user, index});
-    if (!comes_in_whole_batches(channels_[channel])) continue;
-    if (const int first = first_user_of(action); first != user) entries.push_back({first, index});
+    (kind_[action] == StepKind::kSend ? message.send : message.receive) = action;
   }
+  const auto for_actions_with_messages = [&](const auto& visit) {
+    for (const auto& [action, channel, number] : ends) {
+      const int message = channels_[channel].first_message + number;
+      visit(action, message);
+      if (kind_[action] == StepKind::kSend) continue;
+      const int user = user_of(message);
+      visit(user, message);
+      if (!comes_in_whole_batches(channels_[channel])) continue;
+      if (const int first = first_user_of(action); first != user) visit(first, message);
+    }
+  };
   first_message_.assign(actions_.size() + 1, 0);
-  for (const Entry& each : entries) ++first_message_[each.action + 1];
+  for_actions_with_messages([&](int action, int) { ++first_message_[action + 1]; });
   for (int action = 0; action < actions(); ++action)
     first_message_[action + 1] += first_message_[action];
-  message_list_.resize(entries.size());
+  message_list_.resize(static_cast<std::size_t>(first_message_.back()));
   std::vector<int> next(first_message_.begin(), first_message_.end() - 1);
-  for (const Entry& each : entries) message_list_[next[each.action]++] = each.message;
+  for_actions_with_messages(
+      [&](int action, int message) { message_list_[next[action]++] = message; });
 }
 
 bool StepProgram::comes_in_whole_batches(const Channel& channel) const {

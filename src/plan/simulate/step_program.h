@@ -67,13 +67,14 @@ class StepProgram {
     return std::span(message_list_)
         .subspan(first_message_[action], first_message_[action + 1] - first_message_[action]);
   }
-  /// Whether a pass uses a message that it needs: of a whole batch the first one needs all.
-  [[nodiscard]] bool uses(int pass, int message) const {
-    const int receive = messages_[message].receive;
-    return receive >= 0 && actions_[receive].microbatch == actions_[pass].microbatch;
-  }
   [[nodiscard]] std::span<const Message> messages() const { return messages_; }
   [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
+  [[nodiscard]] const Channel& channel_of(int message) const {
+    return channels_[messages_[message].channel];
+  }
+  /// The pass that uses a message that is received; of a whole batch the first one needs all, and
+  /// uses its own.
+  [[nodiscard]] int user_of(int message) const;
   [[nodiscard]] std::span<const StepMeeting> reductions() const { return reductions_; }
   /// The reduction that a kReduce action joins.
   [[nodiscard]] int reduction_of(int action) const { return reduction_of_[action]; }
@@ -96,7 +97,6 @@ class StepProgram {
     int action, channel, number;
   };
   std::vector<MessageEnd> number_ends();
-  [[nodiscard]] int user_of(int receive) const;
   [[nodiscard]] int first_user_of(int receive) const;
   [[nodiscard]] bool comes_in_whole_batches(const Channel& channel) const;
   void find_messages();

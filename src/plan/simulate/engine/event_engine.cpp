@@ -93,7 +93,7 @@ class EventEngine {
         end_pass(event.of());
         break;
       case EventKind::kVacancy:
-        wake(program_.channels()[program_.messages()[event.of()].channel].from, event.of());
+        wake(program_.channel_of(event.of()).from, event.of());
         break;
       case EventKind::kBegin:
         advance(event.of());
@@ -265,13 +265,13 @@ class EventEngine {
   }
   void arrive(int message) {
     times_.messages[message].arrived = now_;
-    const Channel& channel = program_.channels()[program_.messages()[message].channel];
+    const Channel& channel = program_.channel_of(message);
     wake(channel.from, message);
     wake(channel.to, message);
   }
   void take(int message) {
     times_.messages[message].taken = now_;
-    wake(program_.channels()[program_.messages()[message].channel].from, message);
+    wake(program_.channel_of(message).from, message);
   }
 
   // ---- meetings ----

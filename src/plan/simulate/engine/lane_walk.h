@@ -13,8 +13,9 @@ namespace tributary::plan {
 /// and the step wait for is left to hold_meetings(): so a lane's times follow from when its
 /// messages arrive, whatever the order in which lanes are followed.
 ///
-/// Ways say when: `Nanoseconds begin(int message, Nanoseconds now)` gives the arrival of a message
-/// that begins to travel, or kNever when the caller of the walk will say it by arrive().
+/// Ways say when: `Nanoseconds begin(int message, int channel, Nanoseconds now)` gives the arrival
+/// of a message that begins to travel, or kNever when the caller of the walk will say it by
+/// arrive().
 template <class Ways>
 class LaneWalk {
  public:
@@ -134,12 +135,9 @@ class LaneWalk {
   }
   void take(int message, Nanoseconds now) {
     times_.messages[message].taken = now;
-    wake(channel_of(message).from, message);
+    wake(program_.channel_of(message).from, message);
   }
 
-  [[nodiscard]] const Channel& channel_of(int message) const {
-    return program_.channels()[program_.messages()[message].channel];
-  }
   [[nodiscard]] bool has_pool(int message) const {
     return network_.routes[program_.messages()[message].channel].capacity > 0;
   }
@@ -154,12 +152,13 @@ class LaneWalk {
     if (times_.messages[message].given != kNever) begin(message);
   }
   void begin(int message) {
-    const Nanoseconds arrival = ways_.begin(message, times_.messages[message].begun());
+    const Nanoseconds arrival = ways_.begin(message, program_.messages()[message].channel,
+                                            times_.messages[message].begun());
     if (arrival != kNever) note_arrival(message, arrival);
   }
   void note_arrival(int message, Nanoseconds time) {
     times_.messages[message].arrived = time;
-    const Channel& channel = channel_of(message);
+    const Channel& channel = program_.channel_of(message);
     wake(channel.from, message);
     wake(channel.to, message);
   }

@@ -14,8 +14,7 @@ class WaysAlone {
     if (load.bytes.empty()) find_usual_travel();
   }
 
-  [[nodiscard]] Nanoseconds begin(int message, Nanoseconds now) const {
-    const int channel = program_.messages()[message].channel;
+  [[nodiscard]] Nanoseconds begin(int message, int channel, Nanoseconds now) const {
     return now + (load_.bytes.empty() ? usual_travel_[channel]
                                       : travel_time(network_.routes[channel].latency,
                                                     rate_[channel], load_.bytes[message]));

@@ -33,8 +33,8 @@ class SharedWays {
     }
   }
 
-  Nanoseconds begin(int message, Nanoseconds now) {
-    const Route& route = network_.routes[program_.messages()[message].channel];
+  Nanoseconds begin(int message, int channel, Nanoseconds now) {
+    const Route& route = network_.routes[channel];
     const Bytes bytes = load_.bytes_of(program_, message);
     if (route.links.empty() || bytes.count == 0) return now + travel_time(route, bytes);
     const int slot = slots_.of(message);
