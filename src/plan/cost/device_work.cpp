@@ -8,7 +8,10 @@ namespace {
 
 constexpr double kAligned = 8;  // elements: what tensor cores of 16-bit types want
 
-bool is_aligned(double width) { return std::fmod(width, kAligned) == 0; }
+bool is_aligned(double width) {
+  const double times = width / kAligned;
+  return times == static_cast<double>(static_cast<std::int64_t>(times));
+}
 
 }  // namespace
 

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "plan/exact/plan_judge.h"
+#include "plan/exact/judge/plan_judge.h"
 
 namespace tributary::plan {
 

@@ -34,11 +34,11 @@ void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
       (problem_.space.replicates ? own.mesh.dp_replicate : own.mesh.dp_shard) = dp;
       bool fits = has_costs(own.mesh);
       StepEstimate estimate;
-      if (fits) estimate = estimator_.encoder(form, own, microbatches, 1);
+      if (fits) estimate = estimator_.encoder_rounds(form, own, microbatches, 1);
       if ((!fits || !estimate.fits()) && problem_.space.shards) {
         std::swap(own.mesh.dp_replicate, own.mesh.dp_shard);
         fits = has_costs(own.mesh);
-        if (fits) estimate = estimator_.encoder(form, own, microbatches, 1);
+        if (fits) estimate = estimator_.encoder_rounds(form, own, microbatches, 1);
       }
       if (!fits || !estimate.may_fit()) continue;
       front.push_back(
@@ -80,40 +80,38 @@ std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanC
                                                 std::int64_t most_stages) {
   const std::int64_t left = problem_.devices - choice.backbone.devices();
   const std::size_t encoders = tables_.units(0) > 0 ? choice.encoders.size() : 0;
+  std::vector<const Front*> fronts(encoders, nullptr);
+  for (std::size_t i = 0; i < encoders; ++i)
+    if (is_apart(apart, i)) fronts[i] = &front_of(i, apart, choice.microbatches, most_stages);
+  std::vector<const Entry*> chosen(encoders, nullptr);
   // The fewest devices at a pace: the first entry of each front that keeps it.
-  const auto at_pace = [&](double pace) {
-    std::vector<const Entry*> chosen(encoders, nullptr);
+  const auto affords = [&](double pace) {
     std::int64_t devices = 0;
     for (std::size_t i = 0; i < encoders; ++i) {
-      if (!is_apart(apart, i)) continue;
-      const Front& front = front_of(i, apart, choice.microbatches, most_stages);
-      const auto found = std::partition_point(
-          front.begin(), front.end(), [pace](const Entry& entry) { return entry.lane > pace; });
-      if (found == front.end()) return std::pair{std::int64_t{-1}, chosen};
+      if (fronts[i] == nullptr) continue;
+      const auto found =
+          std::partition_point(fronts[i]->begin(), fronts[i]->end(),
+                               [pace](const Entry& entry) { return entry.lane > pace; });
+      if (found == fronts[i]->end()) return false;
       chosen[i] = &*found;
       devices += found->devices;
     }
-    return std::pair{devices, chosen};
+    return devices <= left;
   };
-  const auto affords = [&](double pace) {
-    const std::int64_t devices = at_pace(pace).first;
-    return devices >= 0 && devices <= left;
-  };
-  double pace = backbone.lane;
-  if (!affords(pace)) {  // the backbone has to wait: the fastest pace that the rest can keep
-    double low = pace;
-    double high = pace;
+  if (!affords(backbone.lane)) {  // it has to wait: the fastest pace that the rest can keep
+    double low = backbone.lane;
+    double high = backbone.lane;
     do {
       high *= 2;
-      if (high > 1e6 * pace + 1e15) return std::nullopt;
+      if (high > 1e6 * backbone.lane + 1e15) return std::nullopt;
     } while (!affords(high));
     while (high - low > 1e-3 * high) {
       const double middle = 0.5 * (low + high);
       (affords(middle) ? high : low) = middle;
     }
-    pace = high;
+    (void)affords(high);
   }
-  return set_of(at_pace(pace).second, choice, backbone);
+  return set_of(chosen, choice, backbone);
 }
 
 std::optional<EncoderSet> EncoderChoices::match_all(std::uint64_t apart, const PlanChoice& choice,

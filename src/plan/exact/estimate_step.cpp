@@ -202,6 +202,13 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
 
 StepEstimate StepEstimator::encoder(const ChainForm& form, const ChainChoice& own,
                                     std::int64_t microbatches, std::int64_t stages_behind) {
+  StepEstimate estimate = encoder_rounds(form, own, microbatches, stages_behind);
+  estimate.tail = tail_of(form, own.mesh, /*is_cut=*/true);
+  return estimate;
+}
+
+StepEstimate StepEstimator::encoder_rounds(const ChainForm& form, const ChainChoice& own,
+                                           std::int64_t microbatches, std::int64_t stages_behind) {
   const config::MeshShape& mesh = own.mesh;
   const ChainWork work = tables_.work(form, own.replicas() * microbatches);
   StepEstimate estimate{.rounds = static_cast<double>(microbatches), .stages = mesh.pp};
@@ -219,7 +226,6 @@ StepEstimate StepEstimator::encoder(const ChainForm& form, const ChainChoice& ow
   estimate.lane = std::max(
       estimate.lane, work.scale * work.boundary / rate_between(problem_, problem_.devices - 1));
   estimate.fill = work.scale * work.total() + each_stage * static_cast<double>(mesh.pp);
-  estimate.tail = tail_of(form, mesh, /*is_cut=*/true);
   return estimate;
 }
 

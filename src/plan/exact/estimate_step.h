@@ -40,6 +40,9 @@ class StepEstimator {
   /// An encoder on ranks of its own; `stages_behind` of the backbone.
   [[nodiscard]] StepEstimate encoder(const ChainForm& form, const ChainChoice& own,
                                      std::int64_t microbatches, std::int64_t stages_behind);
+  /// The same without its tail.
+  [[nodiscard]] StepEstimate encoder_rounds(const ChainForm& form, const ChainChoice& own,
+                                            std::int64_t microbatches, std::int64_t stages_behind);
 
  private:
   [[nodiscard]] double collective(config::CollectiveOp op, std::int64_t ranks, std::int64_t stride,

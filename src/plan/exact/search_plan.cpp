@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -28,6 +30,18 @@ void stable_sort_by_mean(std::vector<Runner>& runners) {
                    [](const Runner& a, const Runner& b) { return a.mean() < b.mean(); });
 }
 
+/// Steps replica by replica, as much longer as those are that were simulated.
+void extend_steps(const std::vector<Nanoseconds>& simulated, std::vector<Nanoseconds>& steps) {
+  double with_links = 0;
+  double alone = 0;
+  for (std::size_t i = 0; i < simulated.size(); ++i) {
+    with_links += static_cast<double>(simulated[i].count);
+    alone += static_cast<double>(steps[i].count);
+  }
+  for (Nanoseconds& step : steps)
+    step = {std::llround(static_cast<double>(step.count) * with_links / alone)};
+}
+
 /// One thread's judge, with what it has priced and cut.
 struct Worker {
   Worker(const PlanningProblem& problem, BatchDeals& deals)
@@ -38,6 +52,7 @@ struct Worker {
 
 constexpr int kMostLists = 4;
 constexpr double kMoreCaution = 1.25;
+constexpr std::size_t kFinishedAtOnce = 2;  // whatever the number of threads
 
 class Search {
  public:
@@ -219,24 +234,51 @@ class Search {
     return size;
   }
 
-  void name_winners() {
+  /// Batches of the steps with shared links that the budget of messages allows.
+  [[nodiscard]] std::size_t affordable_batches() const {
     double size = 0;
     for (const Runner& runner : runners_) size += size_of(runner.choice);
-    const auto affordable =
-        static_cast<std::int64_t>(static_cast<double>(effort_.messages) / std::max(1.0, size));
-    const std::int64_t batches = std::min(affordable, static_cast<std::int64_t>(batches_));
-    std::vector<std::optional<FoundPlan>> found(runners_.size());
+    const double batches = static_cast<double>(effort_.messages) / std::max(1.0, size);
+    return batches < static_cast<double>(batches_) ? static_cast<std::size_t>(batches) : batches_;
+  }
+
+  /// Simulates all on the first batch, and those on more that are the best by it, until the best
+  /// of all is one of them.
+  std::vector<FoundPlan> finish_all() {
+    const std::size_t batches = affordable_batches();
+    std::vector<FoundPlan> found(runners_.size());
+    const std::size_t first = std::min<std::size_t>(batches, 1);
     for_all(runners_.size(),
-            [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], batches); });
-    for (std::size_t i = 0; i < found.size(); ++i)
-      if (found[i] && !is_known(*found[i]) &&
-          (batches == 0 ||
-           fits({.steps = {}, .peak = found[i]->peak, .fullest = found[i]->fullest})))
-        result_.plans.push_back(std::move(*found[i]));
+            [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], first, batches); });
+    result_.certificate.evaluations += static_cast<std::int64_t>(first * runners_.size());
+    if (batches <= first) return found;
+    std::vector<std::size_t> open(runners_.size());
+    std::iota(open.begin(), open.end(), std::size_t{0});
+    Nanoseconds best{std::numeric_limits<std::int64_t>::max()};
+    while (true) {
+      std::stable_sort(open.begin(), open.end(),
+                       [&](std::size_t a, std::size_t b) { return found[a].step < found[b].step; });
+      std::size_t next = 0;
+      while (next < std::min(open.size(), kFinishedAtOnce) && found[open[next]].step < best) ++next;
+      if (next == 0) return found;
+      for_all(next, [&](Worker&, std::size_t i) {
+        found[open[i]] = finish(runners_[open[i]], batches, batches);
+      });
+      result_.certificate.evaluations += static_cast<std::int64_t>(next * batches);
+      for (std::size_t i = 0; i < next; ++i)
+        if (found[open[i]].peak <= problem_.memory()) best = std::min(best, found[open[i]].step);
+      open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(next));
+    }
+  }
+
+  void name_winners() {
+    for (FoundPlan& found : finish_all())
+      if (!is_known(found) && (!found.links_shared ||
+                               fits({.steps = {}, .peak = found.peak, .fullest = found.fullest})))
+        result_.plans.push_back(std::move(found));
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
                      [](const FoundPlan& a, const FoundPlan& b) { return a.step < b.step; });
     Certificate& certificate = result_.certificate;
-    certificate.evaluations = batches * std::ssize(runners_);
     for (const auto& worker : workers_) certificate.evaluations += worker->judge.evaluations();
     if (result_.plans.empty()) {
       certificate.limit = shortage_;
@@ -265,7 +307,8 @@ class Search {
            });
   }
 
-  [[nodiscard]] FoundPlan finish(const Runner& runner, std::int64_t batches) {
+  /// With links shared on the first batches, and what that says of all.
+  [[nodiscard]] FoundPlan finish(const Runner& runner, std::size_t simulated, std::size_t batches) {
     FoundPlan found{.choice = runner.choice,
                     .plan = to_plan(problem_, runner.choice, runner.cuts),
                     .step = runner.mean(),
@@ -275,18 +318,26 @@ class Search {
         problem_.space.runnable ? deals_.capacity(found.plan)
                                 : std::max(runner.verdict.longest, problem_.longest_sample);
     std::vector<Nanoseconds> steps = runner.verdict.steps;
-    if (batches >= 1) {
-      const Simulation simulation = simulate_on(problem_, found.plan, batches);
+    if (simulated >= 1) {
+      const Simulation simulation = simulate_on(problem_, found.plan, deals_, 0, simulated);
       found.links_shared = true;
       found.outside_grid = simulation.outside_grid;
       if (problem_.space.runnable)
         found.choice.microbatches = found.plan.batch.microbatches =
             simulation.program.pipeline().microbatches;
-      found.step = simulation.distribution.mean;
-      steps = simulation.steps;
       const auto [lane, bytes] = fullest_lane(simulation);
-      found.peak = bytes;
-      found.fullest = module_of(simulation, lane);
+      if (simulated == batches) {
+        found.step = simulation.distribution.mean;
+        steps = simulation.steps;
+      } else {
+        steps.resize(batches);
+        extend_steps(simulation.steps, steps);
+        found.step = distribution_of(steps).mean;
+      }
+      if (simulated == batches || bytes > found.peak) {
+        found.peak = bytes;
+        found.fullest = module_of(simulation, lane);
+      }
     }
     found.plan.predicted.peak_bytes = {{found.fullest, found.peak}};
     std::sort(steps.begin(), steps.end());

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "plan/certificate.h"
+#include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/list_candidates.h"
-#include "plan/exact/simulate_on.h"
 
 namespace tributary::plan {
 
@@ -16,7 +16,7 @@ struct PlanEffort {
   double race = 1.1;                // of the best: who is above is judged no further
   std::int64_t finalists = 10;      // whose cuts are polished and whose links are shared
   std::int64_t moves = 20;          // of a unit over a boundary, tried for each finalist
-  std::int64_t messages = 250'000;  // of all finalists' steps with shared links
+  std::int64_t messages = 250'000;  // of steps with shared links, were all finalists to run them
   int threads = 0;                  // 0: one a core; the result does not depend on it
 };
 
@@ -30,6 +30,8 @@ struct FoundPlan {
   Bytes peak = {};            // of the fullest device
   std::string fullest = {};   // its module
   bool links_shared = false;  // simulated in full; else messages travel as if each were alone
+                              // (of plans behind the first it may be the first batch: on the others
+                              // a step is as much longer as on that one)
   bool outside_grid = false;  // sizes above those that were measured
 };
 

@@ -32,20 +32,26 @@ std::int64_t bound_by_unit(std::span<const std::int64_t> distinct,
   return (units + buckets - 1) / buckets * unit;
 }
 
-/// The largest unit that every load holds as often as it holds `about`, rounded.
-std::int64_t tighten_unit(std::span<const std::int64_t> distinct, std::int64_t about) {
+/// The largest unit that every load holds as often as it holds `about`, rounded; 0 when it is not
+/// above `least`.
+std::int64_t tighten_unit(std::span<const std::int64_t> distinct, std::int64_t about,
+                          std::int64_t least) {
   std::int64_t unit = std::numeric_limits<std::int64_t>::max();
   for (const std::int64_t load : distinct) {
     const std::int64_t times = (load + about / 2) / about;
     if (times == 0) return 0;
     unit = std::min(unit, load / times);
+    if (unit <= least) return 0;
   }
   return unit;
 }
 
 /// Loads that are all close to multiples of one unit, as times of equal tiles are: what a bucket
-/// holds cannot lie between two multiples. Tries the smallest loads and their parts as the unit.
-std::int64_t bound_by_units(std::span<const std::int64_t> descending, std::int64_t buckets) {
+/// holds cannot lie between two multiples. Tries the smallest loads and their parts as the unit;
+/// one brings no more than itself above the mean bucket, so that those that cannot pass the known
+/// bound are left out.
+std::int64_t bound_by_units(std::span<const std::int64_t> descending, std::int64_t buckets,
+                            std::int64_t mean, std::int64_t known) {
   constexpr std::size_t kLoadsTried = 4;
   constexpr std::int64_t kPartsTried = 16;
   std::vector<std::int64_t> distinct;  // ascending, without 0
@@ -61,7 +67,7 @@ std::int64_t bound_by_units(std::span<const std::int64_t> descending, std::int64
   std::int64_t bound = 0;
   for (std::size_t i = 0; i < std::min(distinct.size(), kLoadsTried); ++i) {
     for (std::int64_t parts = 1; parts <= std::min(kPartsTried, distinct[i]); ++parts) {
-      const std::int64_t unit = tighten_unit(distinct, distinct[i] / parts);
+      const std::int64_t unit = tighten_unit(distinct, distinct[i] / parts, known - mean);
       if (unit > 0) bound = std::max(bound, bound_by_unit(distinct, count, unit, buckets));
     }
   }
@@ -81,10 +87,11 @@ std::int64_t balance_bound(const BalanceProblem& problem) {
       total += loads[item];
     }
     std::sort(loads.begin(), loads.end(), std::greater<>());
-    std::int64_t added = (total + problem.buckets - 1) / problem.buckets;
+    const std::int64_t mean = (total + problem.buckets - 1) / problem.buckets;
+    std::int64_t added = mean;
     if (!loads.empty()) added = std::max(added, loads.front());
     added = std::max(added, bound_by_meeting(loads, problem.buckets));
-    added = std::max(added, bound_by_units(loads, problem.buckets));
+    added = std::max(added, bound_by_units(loads, problem.buckets, mean, added));
     bound = std::max(bound, added + (problem.held.empty() ? 0 : problem.held[dimension]));
   }
   return bound;

@@ -1,6 +1,7 @@
 #include "schedule/balance/place_longest_first.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -17,7 +18,7 @@ class BucketHeap {
   }
 
   /// The place of the best of the candidates for an item.
-  [[nodiscard]] std::size_t choose(std::int32_t item) const {
+  [[nodiscard]] std::size_t choose(std::int32_t item) {
     const std::int64_t* added = partition_.item(item);
     switch (partition_.dimensions()) {
       case 1:
@@ -41,25 +42,30 @@ class BucketHeap {
   }
 
  private:
-  /// The least value with the item, then the least sum of loads, then the lowest number. Most
-  /// candidates lose by their value, so that nothing else is asked of them.
+  /// The least value with the item, then the least sum of loads, then the lowest number. No bucket
+  /// below one in the heap has a lesser value, so that most are never looked at.
   template <class Dimensions>
-  [[nodiscard]] std::size_t choose_of(const std::int64_t* added, Dimensions dimensions) const {
-    const auto value_of = [&](std::int32_t bucket) {
-      const std::int64_t* loads = partition_.bucket(bucket);
-      std::int64_t value = 0;
-      for (std::int32_t d = 0; d < dimensions; ++d) value = std::max(value, loads[d] + added[d]);
-      return value;
-    };
+  [[nodiscard]] std::size_t choose_of(const std::int64_t* added, Dimensions dimensions) {
+    const std::int64_t grows_by = *std::min_element(added, added + dimensions);
     const std::size_t candidates = std::min<std::size_t>(heap_.size(), kMostCandidates);
     std::size_t best = 0;
-    std::int64_t least = value_of(heap_[0]);
-    for (std::size_t place = 1; place < candidates; ++place) {
-      const std::int64_t value = value_of(heap_[place]);
-      if (value > least) continue;
-      if (value == least && !is_lighter(heap_[place], heap_[best])) continue;
-      best = place;
-      least = value;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    open_.assign(1, 0);
+    while (!open_.empty()) {
+      const std::size_t place = open_.back();
+      open_.pop_back();
+      if (partition_.value(heap_[place]) + grows_by > least) continue;
+      const std::int64_t* loads = partition_.bucket(heap_[place]);
+      std::int64_t value = 0;
+      for (std::int32_t d = 0; d < dimensions; ++d) value = std::max(value, loads[d] + added[d]);
+      if (value < least || (value == least && is_lighter(heap_[place], heap_[best]))) {
+        best = place;
+        least = value;
+        if (partition_.value(heap_[place]) == 0) return best;  // the first one that is empty
+      }
+      for (std::size_t child = 2 * place + 1; child <= 2 * place + 2; ++child)
+        if (child < candidates && partition_.value(heap_[child]) + grows_by <= least)
+          open_.push_back(child);
     }
     return best;
   }
@@ -77,6 +83,7 @@ class BucketHeap {
 
   const Partition& partition_;
   std::vector<std::int32_t> heap_;
+  std::vector<std::size_t> open_;  // places to look at
 };
 
 /// With items enough for all buckets only an item without load leaves one empty.

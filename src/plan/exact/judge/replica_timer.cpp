@@ -1,4 +1,4 @@
-#include "plan/exact/replica_timer.h"
+#include "plan/exact/judge/replica_timer.h"
 
 #include <algorithm>
 
@@ -14,20 +14,25 @@ constexpr std::int64_t kUnknown = -1;
 /// Follows every lane of every replica as far as it comes; what arrives wakes who waits for it.
 class Run {
  public:
-  Run(const StepProgram& program, const Network& network, const ReplicaTimer& timer,
-      const ReplicaLoad& load)
-      : program_(program), network_(network), timer_(timer), load_(load) {
+  Run(const StepProgram& program, const ReplicaTimer& timer, const ReplicaLoad& load)
+      : program_(program), timer_(timer), load_(load) {
     for (int lane = 0; lane < program.lanes(); ++lane) {
+      const int module = timer.module_of(lane);
       first_node_.push_back(static_cast<int>(nodes_.size()));
       for (int replica = 0; replica < replicas_of(lane); ++replica)
-        nodes_.push_back({.lane = lane, .replica = replica, .next = program.first_action(lane)});
+        nodes_.push_back({.lane = lane,
+                          .replica = replica,
+                          .next = program.first_action(lane),
+                          .passes = &load.passes[module][static_cast<std::size_t>(replica) *
+                                                         timer.replica_size(module)]});
     }
-    lay_out_messages();
+    lay_out_pairs();
+    lay_out_edges();
     reductions_.resize(program.reductions().size());
   }
 
   Nanoseconds makespan() {
-    for (int node = static_cast<int>(nodes_.size()) - 1; node >= 0; --node) ready_.push_back(node);
+    line_up();
     while (!ready_.empty()) {
       Node& node = nodes_[ready_.back()];
       ready_.pop_back();
@@ -52,16 +57,23 @@ class Run {
     bool meets = false;
     std::int64_t clock = 0;
     std::int64_t reduced = 0;
+    const PassCosts* passes = nullptr;  // of its replica
+    std::size_t pairs = 0;              // of its replica, into pairs_
   };
-  /// One message; along an edge all of them from the replicas of one lane to those of another.
-  struct MessageState {
-    std::size_t given = 0;   // into times_, by giver
-    std::size_t posted = 0;  // into times_, by taker
-    int left_to_give = 0;    // of an edge
+  /// A message between two stages of one replica: there once it is given and a buffer is posted.
+  struct Pair {
+    std::int64_t first = kUnknown;  // of both
+    std::int64_t arrival = kUnknown;
+  };
+  /// All messages of a round from the replicas of one lane to those of another.
+  struct Edge {
+    std::vector<std::int64_t> given;   // [replicas of the giver]
+    std::vector<std::int64_t> posted;  // [replicas of the taker]
+    int left_to_give = 0;
     int left_to_post = 0;
     std::int64_t last_given = 0;
     std::int64_t last_posted = 0;
-    std::int64_t travel = 0;  // of an edge
+    std::int64_t travel = 0;
   };
   struct Meeting {
     int arrived = 0;
@@ -69,39 +81,56 @@ class Run {
     std::int64_t end = 0;
   };
 
-  [[nodiscard]] int module_of(int lane) const { return timer_.module_of(lane); }
-  [[nodiscard]] int replicas_of(int lane) const { return timer_.replicas()[module_of(lane)]; }
-  [[nodiscard]] const Channel& channel_of(int message) const {
-    return program_.channels()[program_.messages()[message].channel];
+  [[nodiscard]] int replicas_of(int lane) const { return load_.replicas[timer_.module_of(lane)]; }
+
+  /// Replica after replica, so that what one is at work on stays near.
+  void line_up() {
+    const int most = *std::max_element(load_.replicas.begin(), load_.replicas.end());
+    for (int replica = most - 1; replica >= 0; --replica)
+      for (int lane = program_.lanes() - 1; lane >= 0; --lane)
+        if (replica < replicas_of(lane)) ready_.push_back(first_node_[lane] + replica);
   }
 
-  void lay_out_messages() {
-    messages_.resize(program_.messages().size());
+  void lay_out_pairs() {
+    std::vector<std::size_t> first;  // [modules]
     std::size_t next = 0;
-    for (std::size_t i = 0; i < messages_.size(); ++i) {
-      const int index = static_cast<int>(i);
-      const Channel& channel = channel_of(index);
-      MessageState& message = messages_[i];
-      message.given = next;
-      next += replicas_of(channel.from);
-      message.posted = next;
-      next += replicas_of(channel.to);
-      if (!timer_.of_message(index).is_edge) continue;
-      message.left_to_give = replicas_of(channel.from);
-      message.left_to_post = replicas_of(channel.to);
+    for (std::size_t module = 0; module < load_.replicas.size(); ++module) {
+      first.push_back(next);
+      next += static_cast<std::size_t>(load_.replicas[module]) *
+              timer_.messages_inside(static_cast<int>(module));
+    }
+    pairs_.resize(next);
+    for (Node& node : nodes_) {
+      const int module = timer_.module_of(node.lane);
+      node.pairs =
+          first[module] + static_cast<std::size_t>(node.replica) * timer_.messages_inside(module);
+    }
+  }
+
+  void lay_out_edges() {
+    const int messages = static_cast<int>(program_.messages().size());
+    edge_of_.assign(static_cast<std::size_t>(messages), -1);
+    for (int i = 0; i < messages; ++i) {
+      const ReplicaTimer::MessagePlace& place = timer_.of_message(i);
+      if (!place.is_edge) continue;
+      edge_of_[i] = static_cast<int>(edges_.size());
+      Edge& edge = edges_.emplace_back();
+      edge.left_to_give = replicas_of(place.from);
+      edge.left_to_post = replicas_of(place.to);
+      edge.given.assign(static_cast<std::size_t>(edge.left_to_give), kUnknown);
+      edge.posted.assign(static_cast<std::size_t>(edge.left_to_post), kUnknown);
       std::int64_t largest = 0;
-      const ReplicaTimer::MessagePlace& place = timer_.of_message(index);
       const std::vector<PassCosts>& passes = load_.passes[place.module];
       for (std::size_t at = place.place; at < passes.size();
            at += timer_.replica_size(place.module))
         largest = std::max(largest, passes[at].boundary);
-      message.travel = travel(index, largest);
+      edge.travel = travel(place, largest);
     }
-    times_.assign(next, kUnknown);
   }
 
-  [[nodiscard]] std::int64_t travel(int message, std::int64_t bytes) const {
-    return travel_time(network_.routes[program_.messages()[message].channel], {bytes}).count;
+  [[nodiscard]] static std::int64_t travel(const ReplicaTimer::MessagePlace& place,
+                                           std::int64_t bytes) {
+    return travel_time(place.latency, place.bytes_per_ns, {bytes}).count;
   }
 
   void advance(Node& node) {
@@ -116,14 +145,14 @@ class Run {
     switch (program_.kind(action)) {
       case StepKind::kPass:
         for (const int message : program_.messages_of(action))
-          if (!wait_until(arrival_at_taker(message, node.replica), message, node)) return false;
-        node.clock += duration_of(action, node.replica);
+          if (!wait_until(arrival_at_taker(message, node), message, node)) return false;
+        node.clock += duration_of(action, node);
         return true;
       case StepKind::kSend:
         for (const int message : program_.messages_of(action)) {
           const int earlier = message - program_.send_buffers();
-          if (earlier < channel_of(message).first_message) continue;
-          if (!wait_until(arrival_of_giver(earlier, node.replica), earlier, node)) return false;
+          if (earlier < timer_.of_message(message).first) continue;
+          if (!wait_until(arrival_of_giver(earlier, node), earlier, node)) return false;
         }
         for (const int message : program_.messages_of(action)) give(message, node);
         return true;
@@ -142,12 +171,9 @@ class Run {
     return true;
   }
 
-  [[nodiscard]] std::int64_t duration_of(int action, int replica) const {
+  [[nodiscard]] std::int64_t duration_of(int action, const Node& node) const {
     const ReplicaTimer::ActionPlace& of = timer_.of_action(action);
-    const int module = module_of(program_.lane_of(action));
-    const std::size_t at =
-        static_cast<std::size_t>(replica) * timer_.replica_size(module) + of.place;
-    const PassCosts& costs = load_.passes[module][at];
+    const PassCosts& costs = node.passes[of.place];
     switch (of.duration) {
       case ReplicaTimer::Duration::kForward:
         return costs.forward;
@@ -172,52 +198,52 @@ class Run {
     return true;
   }
 
+  [[nodiscard]] const Pair& pair_of(int message, const Node& node) const {
+    return pairs_[node.pairs + timer_.of_message(message).number];
+  }
   /// When a replica that takes a message has it; unknown while a giver or its own buffer is
   /// missing.
-  [[nodiscard]] std::int64_t arrival_at_taker(int message, int replica) const {
-    const MessageState& state = messages_[message];
-    const std::int64_t posted = times_[state.posted + replica];
-    if (timer_.of_message(message).is_edge) {
-      if (state.left_to_give > 0 || posted == kUnknown) return kUnknown;
-      return std::max(state.last_given, posted) + state.travel;
-    }
-    return arrival(message, replica, posted);
+  [[nodiscard]] std::int64_t arrival_at_taker(int message, const Node& node) const {
+    if (edge_of_[message] < 0) return pair_of(message, node).arrival;
+    const Edge& edge = edges_[edge_of_[message]];
+    const std::int64_t posted = edge.posted[node.replica];
+    if (edge.left_to_give > 0 || posted == kUnknown) return kUnknown;
+    return std::max(edge.last_given, posted) + edge.travel;
   }
   /// When all that a replica gave has come where it goes.
-  [[nodiscard]] std::int64_t arrival_of_giver(int message, int replica) const {
-    const MessageState& state = messages_[message];
-    if (!timer_.of_message(message).is_edge)
-      return arrival(message, replica, times_[state.posted + replica]);
-    if (state.left_to_post > 0) return kUnknown;
-    return std::max(times_[state.given + replica], state.last_posted) + state.travel;
-  }
-  [[nodiscard]] std::int64_t arrival(int message, int replica, std::int64_t posted) const {
-    const std::int64_t given = times_[messages_[message].given + replica];
-    if (given == kUnknown || posted == kUnknown) return kUnknown;
-    const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
-    const std::size_t at =
-        static_cast<std::size_t>(replica) * timer_.replica_size(place.module) + place.place;
-    return std::max(given, posted) + travel(message, load_.passes[place.module][at].boundary);
+  [[nodiscard]] std::int64_t arrival_of_giver(int message, const Node& node) const {
+    if (edge_of_[message] < 0) return pair_of(message, node).arrival;
+    const Edge& edge = edges_[edge_of_[message]];
+    if (edge.left_to_post > 0) return kUnknown;
+    return std::max(edge.given[node.replica], edge.last_posted) + edge.travel;
   }
 
   void give(int message, const Node& node) {
-    MessageState& state = messages_[message];
-    times_[state.given + node.replica] = node.clock;
-    if (!timer_.of_message(message).is_edge) return wake_pair(message, node.replica);
-    state.last_given = std::max(state.last_given, node.clock);
-    if (--state.left_to_give == 0) wake_all(channel_of(message).to, message);
+    if (edge_of_[message] < 0) return meet(message, node);
+    Edge& edge = edges_[edge_of_[message]];
+    edge.given[node.replica] = node.clock;
+    edge.last_given = std::max(edge.last_given, node.clock);
+    if (--edge.left_to_give == 0) wake_all(timer_.of_message(message).to, message);
   }
   void post(int message, const Node& node) {
-    MessageState& state = messages_[message];
-    times_[state.posted + node.replica] = node.clock;
-    if (!timer_.of_message(message).is_edge) return wake_pair(message, node.replica);
-    state.last_posted = std::max(state.last_posted, node.clock);
-    if (--state.left_to_post == 0) wake_all(channel_of(message).from, message);
+    if (edge_of_[message] < 0) return meet(message, node);
+    Edge& edge = edges_[edge_of_[message]];
+    edge.posted[node.replica] = node.clock;
+    edge.last_posted = std::max(edge.last_posted, node.clock);
+    if (--edge.left_to_post == 0) wake_all(timer_.of_message(message).from, message);
   }
-  void wake_pair(int message, int replica) {
-    const Channel& channel = channel_of(message);
-    wake(first_node_[channel.from] + replica, message);
-    wake(first_node_[channel.to] + replica, message);
+  /// A message travels once its giver and its taker have both come to it.
+  void meet(int message, const Node& node) {
+    const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
+    Pair& pair = pairs_[node.pairs + place.number];
+    if (pair.first == kUnknown) {
+      pair.first = node.clock;
+      return;
+    }
+    pair.arrival =
+        std::max(pair.first, node.clock) + travel(place, node.passes[place.place].boundary);
+    wake(first_node_[place.from] + node.replica, message);
+    wake(first_node_[place.to] + node.replica, message);
   }
   void wake_all(int lane, int message) {
     for (int replica = 0; replica < replicas_of(lane); ++replica)
@@ -272,13 +298,13 @@ class Run {
   }
 
   const StepProgram& program_;
-  const Network& network_;
   const ReplicaTimer& timer_;
   const ReplicaLoad& load_;
   std::vector<int> first_node_;  // [lanes]
   std::vector<Node> nodes_;      // [lanes, replicas]
-  std::vector<MessageState> messages_;
-  std::vector<std::int64_t> times_;
+  std::vector<Pair> pairs_;      // [modules, replicas, messages inside]
+  std::vector<int> edge_of_;     // [messages] into edges_; -1: inside a module
+  std::vector<Edge> edges_;
   std::vector<Meeting> reductions_;
   Meeting step_;
   std::vector<int> ready_;
@@ -286,9 +312,8 @@ class Run {
 
 }  // namespace
 
-ReplicaTimer::ReplicaTimer(const StepProgram& program, const Network& network,
-                           std::vector<int> replicas)
-    : program_(program), network_(network), replicas_(std::move(replicas)) {
+ReplicaTimer::ReplicaTimer(const StepProgram& program, const Network& network)
+    : program_(program), network_(network) {
   TRIB_CHECK(network.is_unshared(), .what = "plan: shared network needs the event engine");
   microbatches_ = program.pipeline().microbatches;
   for (const schedule::PipelineModule& module : program.pipeline().modules) {
@@ -318,6 +343,7 @@ ReplicaTimer::ReplicaTimer(const StepProgram& program, const Network& network,
 /// As large as what the forward pass at the giver's end of the activation gives on.
 void ReplicaTimer::place_messages() {
   messages_.resize(program_.messages().size());
+  messages_inside_.assign(virtual_stages_.size(), 0);
   const schedule::PipelineMap& map = program_.map();
   for (std::size_t i = 0; i < messages_.size(); ++i) {
     const Message& message = program_.messages()[i];
@@ -333,11 +359,17 @@ void ReplicaTimer::place_messages() {
                                   ? virtual_stages_[giver.module] - 1
                                   : map.virtual_stage(giver.module, giver.stage, at.chunk);
     place.place = virtual_stage * microbatches_ + at.microbatch;
+    place.from = channel.from;
+    place.to = channel.to;
+    place.first = channel.first_message;
+    place.latency = network_.routes[message.channel].latency;
+    place.bytes_per_ns = network_.routes[message.channel].bytes_per_ns;
+    if (!place.is_edge) place.number = messages_inside_[giver.module]++;
   }
 }
 
 Nanoseconds ReplicaTimer::run(const ReplicaLoad& load) const {
-  return Run(program_, network_, *this, load).makespan();
+  return Run(program_, *this, load).makespan();
 }
 
 }  // namespace tributary::plan

@@ -15,12 +15,13 @@ struct PassCosts {
   std::int64_t boundary = 0;         // [bytes] sent on
 };
 
-/// One step of all replicas.
+/// One step of the replicas that differ.
 struct ReplicaLoad {
+  std::vector<int> replicas = {};  // [modules of the pipeline] that are run; the program has one
   // [modules][replica, virtual stage, microbatch]
-  std::vector<std::vector<PassCosts>> passes;
+  std::vector<std::vector<PassCosts>> passes = {};
   // [actions of the program] of reductions and optimizer steps
-  std::vector<Nanoseconds> fixed;
+  std::vector<Nanoseconds> fixed = {};
 };
 
 /// Times steps of a plan whose replicas differ in what they work on and in nothing else, by the
@@ -31,11 +32,11 @@ struct ReplicaLoad {
 /// of the folded program.
 ///
 /// owns:  nothing; program and network must outlive it
-/// shape: replicas [modules of the pipeline]; the program has one of each
-/// cost:  some 15 ns for each action of each replica
+/// shape: the program has one replica of each module
+/// cost:  some 5 ns for each action of each replica
 class ReplicaTimer {
  public:
-  ReplicaTimer(const StepProgram& program, const Network& network, std::vector<int> replicas);
+  ReplicaTimer(const StepProgram& program, const Network& network);
 
   /// The makespan.
   ///
@@ -49,7 +50,6 @@ class ReplicaTimer {
                microbatches_ +
            microbatch;
   }
-  [[nodiscard]] const std::vector<int>& replicas() const { return replicas_; }
 
   /// What a pass is, for engines.
   enum class Duration : std::uint8_t { kForward, kInput, kWeight, kWhole, kFixed };
@@ -61,6 +61,12 @@ class ReplicaTimer {
     int module = 0;  // whose boundary it is
     int place = 0;
     bool is_edge = false;
+    int number = 0;  // among those of the module that go from stage to stage
+    int from = 0;    // lanes
+    int to = 0;
+    int first = 0;  // message of the channel
+    Nanoseconds latency = {};
+    double bytes_per_ns = 0;
   };
   [[nodiscard]] const ActionPlace& of_action(int action) const { return actions_[action]; }
   [[nodiscard]] const MessagePlace& of_message(int message) const { return messages_[message]; }
@@ -68,16 +74,18 @@ class ReplicaTimer {
   [[nodiscard]] int replica_size(int module) const {
     return virtual_stages_[module] * microbatches_;
   }
+  /// Messages from stage to stage in one replica.
+  [[nodiscard]] int messages_inside(int module) const { return messages_inside_[module]; }
 
  private:
   void place_messages();
 
   const StepProgram& program_;
   const Network& network_;
-  std::vector<int> replicas_;
   std::vector<int> virtual_stages_;
   int microbatches_ = 1;
-  std::vector<int> module_of_;  // [lanes]
+  std::vector<int> module_of_;        // [lanes]
+  std::vector<int> messages_inside_;  // [modules]
   std::vector<ActionPlace> actions_;
   std::vector<MessagePlace> messages_;
 };

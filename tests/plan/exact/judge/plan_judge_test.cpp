@@ -1,4 +1,4 @@
-#include "plan/exact/plan_judge.h"
+#include "plan/exact/judge/plan_judge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,12 +3,13 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "plan/exact/batch_deals.h"
 #include "plan/exact/chain_costs.h"
-#include "plan/exact/replica_timer.h"
+#include "plan/exact/judge/batch_deals.h"
+#include "plan/exact/judge/replica_timer.h"
 
 namespace tributary::plan {
 
@@ -24,6 +25,8 @@ struct PlanVerdict {
 
 /// A plan ready to be run on batches.
 struct JudgedPlan;
+/// The lists of one replica of each module, and what they run on.
+struct ReplicaProgram;
 
 /// Runs plans on the batches of a problem, replica by replica, without sharing of links, but no
 /// step is shorter than its busiest port is taken.
@@ -49,11 +52,20 @@ class PlanJudge {
  private:
   struct SizeKey {
     std::int64_t tokens, squared, patches, squared_patches;
-    friend auto operator<=>(const SizeKey&, const SizeKey&) = default;
+    friend bool operator==(const SizeKey&, const SizeKey&) = default;
   };
+  struct SizeHash {
+    std::size_t operator()(const SizeKey& key) const {
+      std::uint64_t hash = 0;
+      for (const std::int64_t each : {key.tokens, key.squared, key.patches, key.squared_patches})
+        hash = (hash ^ static_cast<std::uint64_t>(each)) * 0x9E3779B97F4A7C15U;
+      return hash ^ hash >> 32;
+    }
+  };
+  using Prices = std::unordered_map<SizeKey, std::vector<StageCost>, SizeHash>;  // [classes]
   struct PricedChain {
     ChainCosts costs;
-    std::map<SizeKey, std::vector<StageCost>> priced;  // [classes]
+    std::shared_ptr<Prices> priced;  // by chains that only keep their state elsewhere
   };
   using ChainKey = std::tuple<std::size_t, std::uint64_t, bool, std::vector<std::int64_t>>;
 
@@ -62,11 +74,27 @@ class PlanJudge {
                                                     bool has_patches, const MicrobatchShape& shape);
   [[nodiscard]] PlanVerdict judge_by_events(config::Plan plan, std::size_t first_batch,
                                             std::size_t end_batch);
+  /// The last one, where only the cuts have changed.
+  [[nodiscard]] const ReplicaProgram& program_of(const PlanChoice& choice,
+                                                 const config::Plan& plan);
+  /// The last ones, where only the cuts have changed.
+  [[nodiscard]] const StepShapes& shapes_of(const JudgedPlan& plan, std::size_t batch);
+  void load_module(JudgedPlan& plan, const StepShapes& shapes, std::size_t index,
+                   PlanVerdict& verdict);
   void run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict);
 
   const PlanningProblem& problem_;
   BatchDeals& deals_;
+  bool equal_samples_;
   std::map<ChainKey, std::unique_ptr<PricedChain>> chains_;
+  std::map<ChainKey, std::shared_ptr<Prices>> prices_;
+  std::unique_ptr<const ReplicaProgram> program_;
+  struct DealtShapes {
+    PlanChoice choice;
+    std::size_t batch = 0;
+    StepShapes shapes;
+  };
+  DealtShapes dealt_;
   std::int64_t evaluations_ = 0;
 };
 

@@ -1,7 +1,8 @@
-#include "plan/exact/simulate_on.h"
+#include "plan/exact/judge/simulate_on.h"
 
 #include <algorithm>
 
+#include "plan/exact/judge/batch_deals.h"
 #include "plan/shapes/deal_step.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -13,19 +14,26 @@ bool is_dealt_as_trained(const PlanningProblem& problem) {
   return problem.space.runnable && !has_equal_samples(problem);
 }
 
+Simulation simulate_given(const PlanningProblem& problem, const config::Plan& plan,
+                          const LayerStageCosts& costs, std::vector<StepShapes> given) {
+  const std::int64_t steps = std::ssize(given);
+  return simulate(
+      plan, costs, problem.cluster,
+      {.steps = steps,
+       .samples = {.kind = SampleSource::Kind::kGiven, .recorded = {}, .given = std::move(given)},
+       .network = {.threads = problem.threads}});
+}
+
 /// With the microbatches that the trainer makes of each batch.
 Simulation simulate_as_trained(const PlanningProblem& problem, const config::Plan& plan,
                                std::size_t first_batch, std::size_t end_batch) {
   const LayerStageCosts costs = costs_on(problem, plan);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   StepDealer dealer(plan, pipeline, costs);
-  SampleSource samples{.kind = SampleSource::Kind::kGiven, .recorded = {}};
+  std::vector<StepShapes> given;
   for (std::size_t batch = first_batch; batch < end_batch; ++batch)
-    samples.given.push_back(dealer.deal(problem.batches[batch]));
-  const std::int64_t steps = std::ssize(samples.given);
-  return simulate(
-      plan, costs, problem.cluster,
-      {.steps = steps, .samples = std::move(samples), .network = {.threads = problem.threads}});
+    given.push_back(dealer.deal(problem.batches[batch]));
+  return simulate_given(problem, plan, costs, std::move(given));
 }
 
 Simulation simulate_batches(const PlanningProblem& problem, const config::Plan& plan,
@@ -57,6 +65,19 @@ Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
       problem.batches.begin() + static_cast<std::ptrdiff_t>(first_batch),
       problem.batches.begin() + static_cast<std::ptrdiff_t>(end_batch));
   return simulate_batches(problem, plan, batches, std::ssize(batches));
+}
+
+Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan, BatchDeals& deals,
+                       std::size_t first_batch, std::size_t end_batch) {
+  // Steps of equal samples are all alike, and simulated once.
+  if (problem.space.runnable || has_equal_samples(problem))
+    return simulate_on(problem, plan, first_batch, end_batch);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  std::vector<StepShapes> given;
+  for (std::size_t batch = first_batch; batch < end_batch; ++batch)
+    given.push_back(deal_samples(pipeline, problem.batches[batch],
+                                 deals.buckets(plan, batch, DealEffort::kUsual)));
+  return simulate_given(problem, plan, costs_on(problem, plan), std::move(given));
 }
 
 Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,

@@ -8,6 +8,8 @@
 
 namespace tributary::plan {
 
+class BatchDeals;
+
 /// The costs of a plan of the problem.
 [[nodiscard]] LayerStageCosts costs_on(const PlanningProblem& problem, const config::Plan& plan);
 
@@ -15,6 +17,10 @@ namespace tributary::plan {
 /// that of the trainer, with the microbatches that it makes at the plan's capacity.
 [[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                                      std::size_t first_batch, std::size_t end_batch);
+/// The same with the samples dealt once for all plans with as many buckets.
+[[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
+                                     BatchDeals& deals, std::size_t first_batch,
+                                     std::size_t end_batch);
 /// On its first `batches` batches, from the first again when they are over.
 [[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                                      std::int64_t batches);

@@ -1,8 +1,8 @@
-#include "plan/exact/batch_deals.h"
+#include "plan/exact/judge/batch_deals.h"
 
 #include <algorithm>
 
-#include "plan/exact/simulate_on.h"
+#include "plan/exact/judge/simulate_on.h"
 #include "plan/shapes/deal_step.h"
 #include "schedule/pack.h"
 #include "schedule/pipeline/plan_pipeline.h"
@@ -10,7 +10,7 @@
 namespace tributary::plan {
 namespace {
 
-constexpr std::int64_t kBalanceEvaluations = 20'000;
+constexpr std::int64_t kBriefEvaluations = 20'000;
 constexpr double kGrowth = 1.02;         // of a capacity that makes too many microbatches
 constexpr double kRoomToBalance = 1.04;  // that replicas need to be level at all
 
@@ -73,22 +73,38 @@ std::vector<std::int32_t> BatchDeals::deal_as_trained(const config::Plan& plan, 
   return bucket_of;
 }
 
-const std::vector<std::int32_t>& BatchDeals::buckets(const config::Plan& plan, std::size_t batch) {
+std::vector<std::int32_t> BatchDeals::deal_level(const config::Plan& plan, std::size_t batch,
+                                                 DealEffort effort) const {
+  const std::int64_t buckets = replicas_of(plan) * plan.batch.microbatches;
+  const std::vector<SampleSize>& samples = problem_.batches[batch];
+  if (equal_samples_) {  // in turns: no other way has less in the fullest bucket
+    std::vector<std::int32_t> bucket_of(samples.size());
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      bucket_of[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % buckets);
+    return bucket_of;
+  }
+  schedule::BalanceBudget budget;
+  if (effort == DealEffort::kBrief) budget.evaluations = kBriefEvaluations;
+  return assign_buckets(plan.batch, buckets, samples, budget);
+}
+
+const std::vector<std::int32_t>& BatchDeals::buckets(const config::Plan& plan, std::size_t batch,
+                                                     DealEffort effort) {
   Deal* deal = nullptr;
   const bool as_trained = problem_.space.runnable;
-  const Key key{replicas_of(plan), plan.batch.microbatches,
-                as_trained && mesh_of(plan).dp_shard > 1};
+  // Level buckets do not know whose they are.
+  const Key key = as_trained
+                      ? Key{replicas_of(plan), plan.batch.microbatches, mesh_of(plan).dp_shard > 1}
+                      : Key{replicas_of(plan) * plan.batch.microbatches, 1, false};
   {
     const std::lock_guard lock(mutex_);
-    std::unique_ptr<Deal>& found = deals_[{key, batch}];
+    std::unique_ptr<Deal>& found = deals_[{key, batch, as_trained ? DealEffort::kUsual : effort}];
     if (!found) found = std::make_unique<Deal>();
     deal = found.get();
   }
   std::call_once(deal->is_dealt, [&] {
     deal->bucket_of =
-        as_trained ? deal_as_trained(plan, batch, capacity(plan))
-                   : assign_buckets(plan.batch, replicas_of(plan) * plan.batch.microbatches,
-                                    problem_.batches[batch], {.evaluations = kBalanceEvaluations});
+        as_trained ? deal_as_trained(plan, batch, capacity(plan)) : deal_level(plan, batch, effort);
   });
   return deal->bucket_of;
 }

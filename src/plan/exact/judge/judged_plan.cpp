@@ -1,0 +1,189 @@
+#include "plan/exact/judge/judged_plan.h"
+
+#include <algorithm>
+
+#include "plan/exact/judge/simulate_on.h"
+#include "schedule/pipeline/plan_pipeline.h"
+
+namespace tributary::plan {
+
+using schedule::Op;
+
+namespace {
+
+/// Ranks that have a core for each of their threads do not share any.
+config::Cluster without_cores(config::Cluster cluster) {
+  cluster.cores = 0;
+  return cluster;
+}
+
+/// Most that a replica's rank of a lane keeps of activations: passes of a lane do not overlap.
+std::int64_t most_kept(const JudgedPlan& plan, int lane, int replica) {
+  const StepProgram& program = plan.program;
+  const schedule::Lane of = program.map().at(lane);
+  const schedule::PipelineModule& module = program.pipeline().modules[of.module];
+  std::vector<bool> has_backward;  // [chunks]
+  std::vector<bool> has_weights;
+  for (int chunk = 0; chunk < module.chunks; ++chunk) {
+    const int virtual_stage = program.map().virtual_stage(of.module, of.stage, chunk);
+    has_backward.push_back(program.map().has_backward(of.module, virtual_stage));
+    has_weights.push_back(module.has_weights_of(virtual_stage));
+  }
+  const std::size_t base = static_cast<std::size_t>(replica) * plan.timer.replica_size(of.module);
+  std::int64_t held = 0;
+  std::int64_t most = 0;
+  for (int action = program.first_action(lane); action < program.first_action(lane + 1); ++action) {
+    if (program.kind(action) != StepKind::kPass) continue;
+    const schedule::Action& pass = program.action(action);
+    const PassBytes& bytes = plan.bytes[of.module][base + plan.timer.of_action(action).place];
+    switch (pass.op) {
+      case Op::kForward:
+        most = std::max(most, held + bytes.kept + bytes.ahead);
+        if (has_backward[pass.chunk]) held += bytes.kept;
+        break;
+      case Op::kBackward:
+        most = std::max(most, held + bytes.peak);
+        held -= bytes.kept;
+        break;
+      case Op::kBackwardInput:
+        most = std::max(most, held + bytes.peak);
+        held -= bytes.kept;
+        if (has_weights[pass.chunk]) held += bytes.after;
+        most = std::max(most, held);
+        break;
+      default:
+        held -= bytes.after;
+        break;
+    }
+  }
+  return most;
+}
+
+/// What a lane holds whatever the microbatches are.
+std::int64_t state_of_lane(const JudgedPlan& plan, int lane) {
+  const schedule::Lane of = plan.program.map().at(lane);
+  std::int64_t held = 0;
+  std::int64_t gathered = 0;
+  std::int64_t process = 0;
+  for (int chunk = 0; chunk < plan.program.pipeline().modules[of.module].chunks; ++chunk) {
+    const StageState state =
+        plan.costs.state(of.module, plan.program.map().virtual_stage(of.module, of.stage, chunk));
+    held += (state.parameters + state.gradients + state.optimizer).count;
+    gathered = std::max(gathered, state.gathered.count);
+    process = std::max(process, state.process.count);
+  }
+  return held + gathered + process;
+}
+
+/// Buffers of messages between stages at both ends, the largest of any replica.
+void add_buffers(const JudgedPlan& plan, std::vector<std::int64_t>& held) {
+  const StepProgram& program = plan.program;
+  for (const Channel& channel : program.channels()) {
+    if (channel.messages == 0 || channel.edge >= 0) continue;
+    std::int64_t largest = 0;
+    for (int i = 0; i < channel.messages; ++i) {
+      const ReplicaTimer::MessagePlace& of = plan.timer.of_message(channel.first_message + i);
+      const std::vector<PassCosts>& passes = plan.load.passes[of.module];
+      for (std::size_t at = of.place; at < passes.size(); at += plan.timer.replica_size(of.module))
+        largest = std::max(largest, passes[at].boundary);
+    }
+    const std::int64_t bytes = largest * std::min(channel.messages, program.send_buffers());
+    held[channel.from] += bytes;
+    held[channel.to] += bytes;
+  }
+}
+
+}  // namespace
+
+ReplicaProgram::ReplicaProgram(const PlanningProblem& problem, const PlanChoice& chosen,
+                               const config::Plan& plan, FoldedPipeline pipeline)
+    : choice(chosen),
+      folded(std::move(pipeline)),
+      program(lower_schedule(schedule::schedule_passes(folded.pipeline), {}), {}),
+      network(network_of(plan, without_cores(problem.cluster), program, folded.folding,
+                         {.share_links = false})),
+      ports(network_of(plan, without_cores(problem.cluster), program, folded.folding, {})),
+      timer(program, network) {}
+
+bool have_equal_lists(const schedule::Pipeline& a, const schedule::Pipeline& b) {
+  return std::equal(a.modules.begin(), a.modules.end(), b.modules.begin(), b.modules.end(),
+                    [](const schedule::PipelineModule& one, const schedule::PipelineModule& other) {
+                      return one.trains == other.trains && one.times.empty() &&
+                             other.times.empty() && one.boundary == other.boundary;
+                    });
+}
+
+JudgedPlan::JudgedPlan(const PlanningProblem& problem, const PlanChoice& chosen, config::Plan of,
+                       const ReplicaProgram& lists)
+    : plan(std::move(of)),
+      whole(schedule::pipeline_of(plan)),
+      costs(costs_on(problem, plan)),
+      program(lists.program),
+      ports(lists.ports),
+      timer(lists.timer),
+      choice(chosen) {}
+
+LanePeak peak_of(const JudgedPlan& plan) {
+  const StepProgram& program = plan.program;
+  std::vector<std::int64_t> held;
+  for (int lane = 0; lane < program.lanes(); ++lane) held.push_back(state_of_lane(plan, lane));
+  add_buffers(plan, held);
+  LanePeak peak;
+  for (int lane = 0; lane < program.lanes(); ++lane) {
+    const int module = program.map().at(lane).module;
+    std::int64_t most = 0;
+    for (int replica = 0; replica < plan.load.replicas[module]; ++replica)
+      most = std::max(most, most_kept(plan, lane, replica));
+    if (held[lane] + most > peak.bytes.count) peak = {{held[lane] + most}, lane};
+  }
+  return peak;
+}
+
+Nanoseconds port_time(const JudgedPlan& plan) {
+  const StepProgram& program = plan.program;
+  std::vector<double> taken(plan.ports.bytes_per_ns.size());
+  for (const Channel& channel : program.channels()) {
+    const Route& route = plan.ports.routes[&channel - program.channels().data()];
+    double bytes = 0;
+    for (int i = 0; i < channel.messages; ++i) {
+      const ReplicaTimer::MessagePlace& of = plan.timer.of_message(channel.first_message + i);
+      const std::vector<PassCosts>& passes = plan.load.passes[of.module];
+      std::int64_t all = 0;
+      std::int64_t replicas = 0;
+      std::size_t at = of.place;
+      for (const std::int64_t times : plan.stand_for[of.module]) {
+        all += passes[at].boundary * times;
+        replicas += times;
+        at += plan.timer.replica_size(of.module);
+      }
+      bytes += static_cast<double>(all) / static_cast<double>(replicas);
+    }
+    for (const LinkUse& use : route.links) taken[use.link] += use.weight * bytes;
+  }
+  double longest = 0;
+  for (std::size_t link = 0; link < taken.size(); ++link)
+    longest = std::max(longest, taken[link] / plan.ports.bytes_per_ns[link]);
+  return {static_cast<std::int64_t>(longest)};
+}
+
+void load_fixed(JudgedPlan& plan) {
+  const StepProgram& program = plan.program;
+  plan.load.fixed.resize(static_cast<std::size_t>(program.actions()));
+  for (int action = 0; action < program.actions(); ++action) {
+    const schedule::Lane of = program.map().at(program.lane_of(action));
+    const auto state = [&](int chunk) {
+      return plan.costs.state(of.module, program.map().virtual_stage(of.module, of.stage, chunk));
+    };
+    if (program.kind(action) == StepKind::kReduce)
+      plan.load.fixed[action] = state(program.action(action).chunk).reduction;
+    if (program.kind(action) != StepKind::kOptimize) continue;
+    Nanoseconds host;
+    for (int chunk = 0; chunk < program.pipeline().modules[of.module].chunks; ++chunk) {
+      plan.load.fixed[action] += state(chunk).optimizer_step;
+      host = std::max(host, state(chunk).host_step);
+    }
+    plan.load.fixed[action] += host;
+  }
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/exact/judge/replica_timer.h"
+#include "plan/exact/plan_choice.h"
+#include "plan/simulate/simulate.h"
+
+namespace tributary::plan {
+
+/// The lists of one replica of each module of a choice, and what they run on; links are alone, and
+/// no ranks share cores.
+struct ReplicaProgram {
+  ReplicaProgram(const PlanningProblem& problem, const PlanChoice& chosen, const config::Plan& plan,
+                 FoldedPipeline pipeline);
+
+  PlanChoice choice;
+  FoldedPipeline folded;
+  StepProgram program;
+  Network network;
+  Network ports;  // with links that messages share
+  ReplicaTimer timer;
+};
+
+/// Whether plans of one choice, cut in two ways, have the same lists.
+[[nodiscard]] bool have_equal_lists(const schedule::Pipeline& a, const schedule::Pipeline& b);
+
+/// What the passes of a microbatch keep.
+struct PassBytes {
+  std::int64_t kept = 0;
+  std::int64_t after = 0;  // from the input gradient to the weight gradient
+  std::int64_t peak = 0;   // more during backward
+  std::int64_t ahead = 0;  // more during forward
+};
+
+/// A plan ready to be run on batches.
+struct JudgedPlan {
+  JudgedPlan(const PlanningProblem& problem, const PlanChoice& chosen, config::Plan of,
+             const ReplicaProgram& lists);
+
+  config::Plan plan;
+  schedule::Pipeline whole;
+  LayerStageCosts costs;
+  const StepProgram& program;
+  const Network& ports;
+  const ReplicaTimer& timer;
+  const PlanChoice& choice;
+  std::vector<ChainCut> cuts = {};      // [modules of the pipeline]
+  std::vector<std::size_t> chain = {};  // [modules of the pipeline] index of the chain
+  ReplicaLoad load = {};
+  std::vector<std::vector<PassBytes>> bytes = {};         // as load.passes
+  std::vector<std::vector<std::int64_t>> stand_for = {};  // [modules][replicas that are run]
+};
+
+/// Reductions and optimizer steps do not depend on the microbatches.
+void load_fixed(JudgedPlan& plan);
+
+/// How long the busiest port of a rank is taken: no order of the messages ends before.
+[[nodiscard]] Nanoseconds port_time(const JudgedPlan& plan);
+
+/// What the fullest lane holds at most.
+struct LanePeak {
+  Bytes bytes = {};
+  int lane = 0;
+};
+[[nodiscard]] LanePeak peak_of(const JudgedPlan& plan);
+
+}  // namespace tributary::plan

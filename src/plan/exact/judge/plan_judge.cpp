@@ -1,0 +1,269 @@
+#include "plan/exact/judge/plan_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "plan/exact/judge/judged_plan.h"
+#include "plan/exact/judge/simulate_on.h"
+#include "schedule/pipeline/plan_pipeline.h"
+
+namespace tributary::plan {
+
+namespace {
+
+/// Rounds to 1 part in 2^bits, so that sizes that hardly differ are one.
+std::int64_t rounded(double size, int bits) {
+  if (size <= 0) return 0;
+  int exponent = 0;
+  (void)std::frexp(size, &exponent);
+  const int shift = std::max(0, exponent - 1 - bits);
+  const auto steps = static_cast<std::int64_t>(std::ldexp(size, -shift) + 0.5);
+  return steps << shift;
+}
+
+/// How many replicas in a row have the same microbatches.
+std::vector<std::int64_t> count_alike(const std::vector<std::vector<MicrobatchShape>>& replicas) {
+  std::vector<std::int64_t> times;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    if (i > 0 && replicas[i] == replicas[i - 1])
+      ++times.back();
+    else
+      times.push_back(1);
+  }
+  return times;
+}
+
+/// Stages with the same units are of one kind.
+struct StageKinds {
+  std::vector<std::size_t> of_stage;              // [stages]
+  std::vector<std::vector<std::int64_t>> counts;  // [kinds] of each class
+  std::vector<int> last_class;                    // [kinds]
+};
+
+StageKinds kinds_of(const ChainCosts& chain, const ChainCut& cut) {
+  StageKinds kinds;
+  std::map<std::pair<std::vector<std::int64_t>, int>, std::size_t> known;
+  for (std::size_t stage = 0; stage + 1 < cut.size(); ++stage) {
+    const int last = chain.class_of(cut[stage + 1] - 1);
+    std::vector<std::int64_t> counts = chain.count(cut[stage], cut[stage + 1]);
+    const auto [found, is_new] = known.try_emplace({counts, last}, kinds.counts.size());
+    kinds.of_stage.push_back(found->second);
+    if (!is_new) continue;
+    kinds.counts.push_back(std::move(counts));
+    kinds.last_class.push_back(last);
+  }
+  return kinds;
+}
+
+/// What a microbatch of the priced size takes on each kind of stage.
+std::vector<std::pair<PassCosts, PassBytes>> passes_of(const ChainCosts& chain,
+                                                       const std::vector<StageCost>& priced,
+                                                       const StageKinds& stages) {
+  std::vector<std::pair<PassCosts, PassBytes>> kinds;
+  for (std::size_t kind = 0; kind < stages.counts.size(); ++kind) {
+    const StageCost cost =
+        cost_of_stage(chain, priced, stages.counts[kind], stages.last_class[kind]);
+    kinds.push_back({{.forward = (cost.forward + cost.forward_exposed).count,
+                      .input_gradient = (cost.input_gradient + cost.gradient_exposed).count,
+                      .weight_gradient = cost.weight_gradient.count,
+                      .boundary = cost.boundary.count},
+                     {cost.kept.count, cost.kept_after_input_gradient.count,
+                      cost.backward_peak.count, cost.forward_peak.count}});
+  }
+  return kinds;
+}
+
+}  // namespace
+
+Nanoseconds PlanVerdict::mean() const {
+  std::int64_t sum = 0;
+  for (const Nanoseconds step : steps) sum += step.count;
+  return {sum / std::max<std::int64_t>(1, std::ssize(steps))};
+}
+
+PlanJudge::PlanJudge(const PlanningProblem& problem, BatchDeals& deals)
+    : problem_(problem), deals_(deals), equal_samples_(has_equal_samples(problem)) {}
+PlanJudge::~PlanJudge() = default;
+
+PlanJudge::PricedChain& PlanJudge::chain_of(const PlanChoice& choice, std::size_t chain) {
+  std::uint64_t apart = 0;
+  std::size_t separate = 0;
+  const ChainChoice* of = &choice.backbone;
+  for (std::size_t i = 0; i < choice.encoders.size(); ++i) {
+    if (!choice.encoders[i]) continue;
+    apart |= std::uint64_t{1} << i;
+    if (separate++ == chain) of = &*choice.encoders[i];
+  }
+  const config::MeshShape& mesh = of->mesh;
+  // What is inline has the recompute of the backbone; encoders do not depend on it.
+  ChainKey key{chain,
+               apart,
+               choice.is_cut(),
+               {mesh.dp_replicate, mesh.dp_shard, mesh.cp, mesh.ulysses, mesh.tp, mesh.ep,
+                static_cast<std::int64_t>(of->recompute)}};
+  std::unique_ptr<PricedChain>& found = chains_[key];
+  if (!found) {
+    // Passes of a model on several stages do not know of replicas and shards.
+    if (choice.is_cut() && mesh.ep == 1) std::get<3>(key)[0] = std::get<3>(key)[1] = 1;
+    std::shared_ptr<Prices>& prices = prices_[key];
+    if (!prices) prices = std::make_shared<Prices>();
+    found = std::make_unique<PricedChain>(
+        PricedChain{ChainCosts(problem_, choice, chain, choice.is_cut()), prices});
+  }
+  return *found;
+}
+
+const ChainCosts& PlanJudge::costs_of(const PlanChoice& choice, std::size_t chain) {
+  return chain_of(choice, chain).costs;
+}
+
+const std::vector<StageCost>& PlanJudge::price(PricedChain& chain, bool has_tokens,
+                                               bool has_patches, const MicrobatchShape& shape) {
+  constexpr int kBits = 8;
+  constexpr int kSquareBits = 5;
+  SizeKey key{};
+  if (has_tokens) {
+    key.tokens = rounded(shape.backbone.tokens, kBits);
+    key.squared = rounded(shape.backbone.squared_tokens, kSquareBits);
+  }
+  if (has_patches) {
+    key.patches = rounded(shape.encoder.tokens, kBits);
+    key.squared_patches = rounded(shape.encoder.squared_tokens, kSquareBits);
+  }
+  const auto [found, is_new] = chain.priced->try_emplace(key);
+  if (is_new) {
+    MicrobatchShape at = shape;
+    at.backbone.tokens = static_cast<double>(key.tokens);
+    at.backbone.squared_tokens = static_cast<double>(key.squared);
+    at.encoder.tokens = static_cast<double>(key.patches);
+    at.encoder.squared_tokens = static_cast<double>(key.squared_patches);
+    for (std::size_t unit = 0; unit < chain.costs.classes(); ++unit)
+      found->second.push_back(chain.costs.cost(unit, at));
+  }
+  return found->second;
+}
+
+PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCut>& cuts,
+                             std::size_t first_batch, std::size_t end_batch) {
+  if (problem_.shares_cores(choice.devices()))
+    return judge_by_events(to_plan(problem_, choice, cuts), first_batch, end_batch);
+  config::Plan whole = to_plan(problem_, choice, cuts);
+  const ReplicaProgram& lists = program_of(choice, whole);
+  JudgedPlan plan(problem_, choice, std::move(whole), lists);
+  load_fixed(plan);
+  const std::vector<const config::ModuleNode*> encoders = encoders_of(problem_);
+  for (const schedule::PipelineModule& module : plan.whole.modules) {
+    std::size_t chain = 0;
+    for (std::size_t i = 0; i < encoders.size() && encoders[i]->name != module.name; ++i)
+      if (choice.encoders[i]) ++chain;
+    plan.chain.push_back(chain);
+    plan.cuts.push_back(cuts[chain]);
+  }
+  PlanVerdict verdict;
+  for (std::size_t batch = first_batch; batch < end_batch; ++batch) run_batch(plan, batch, verdict);
+  return verdict;
+}
+
+PlanVerdict PlanJudge::judge_by_events(config::Plan plan, std::size_t first_batch,
+                                       std::size_t end_batch) {
+  PlanVerdict verdict;
+  if (first_batch == end_batch) return verdict;
+  if (problem_.space.runnable) plan.batch.capacity_tokens = deals_.capacity(plan);
+  const Simulation simulation = simulate_on(problem_, plan, deals_, first_batch, end_batch);
+  verdict.steps = simulation.steps;
+  const auto [lane, bytes] = fullest_lane(simulation);
+  verdict.peak = bytes;
+  verdict.fullest = module_of(simulation, lane);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  for (std::size_t batch = first_batch; batch < end_batch; ++batch)
+    for (const auto& module :
+         deal_samples(pipeline, problem_.batches[batch], deals_.buckets(plan, batch)))
+      for (const std::vector<MicrobatchShape>& replica : module)
+        for (const MicrobatchShape& shape : replica)
+          verdict.longest =
+              std::max(verdict.longest, Tokens{static_cast<std::int64_t>(shape.backbone.tokens)});
+  evaluations_ += std::ssize(verdict.steps);
+  return verdict;
+}
+
+const ReplicaProgram& PlanJudge::program_of(const PlanChoice& choice, const config::Plan& plan) {
+  FoldedPipeline folded = fold_replicas(schedule::pipeline_of(plan), true);
+  if (!program_ || program_->choice != choice ||
+      !have_equal_lists(program_->folded.pipeline, folded.pipeline))
+    program_ = std::make_unique<const ReplicaProgram>(problem_, choice, plan, std::move(folded));
+  return *program_;
+}
+
+const StepShapes& PlanJudge::shapes_of(const JudgedPlan& plan, std::size_t batch) {
+  if (!dealt_.shapes.empty() && dealt_.choice == plan.choice && dealt_.batch == batch)
+    return dealt_.shapes;
+  StepShapes shapes =
+      equal_samples_ && deals_evenly(plan.whole, problem_.global_samples())
+          ? equal_microbatches(plan.whole, problem_.batches.front().front(),
+                               problem_.global_samples())
+          : deal_samples(plan.whole, problem_.batches[batch], deals_.buckets(plan.plan, batch));
+  dealt_ = {plan.choice, batch, std::move(shapes)};
+  return dealt_.shapes;
+}
+
+void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::size_t index,
+                            PlanVerdict& verdict) {
+  const bool is_backbone = plan.whole.modules[index].name == "backbone";
+  // What has no ranks of its own works on patches inside the backbone.
+  const bool has_patches = !is_backbone || plan.plan.modules.size() > plan.whole.modules.size();
+  PricedChain& chain = chain_of(plan.choice, plan.chain[index]);
+  const StageKinds stages = kinds_of(chain.costs, plan.cuts[index]);
+  const auto microbatches = static_cast<std::size_t>(plan.whole.microbatches);
+  std::vector<PassCosts>& passes = plan.load.passes[index];
+  std::vector<PassBytes>& bytes = plan.bytes[index];
+  passes.resize(static_cast<std::size_t>(plan.load.replicas[index]) *
+                plan.timer.replica_size(static_cast<int>(index)));
+  bytes.resize(passes.size());
+  // What stages of each kind take, by the sizes that were priced.
+  std::unordered_map<const std::vector<StageCost>*, std::vector<std::pair<PassCosts, PassBytes>>>
+      known;
+  std::size_t first = 0;  // of the replica, into passes
+  std::size_t replica = 0;
+  for (const std::int64_t times : plan.stand_for[index]) {
+    for (std::size_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+      const MicrobatchShape& shape = shapes[index][replica][microbatch];
+      if (is_backbone)
+        verdict.longest.count =
+            std::max(verdict.longest.count, static_cast<std::int64_t>(shape.backbone.tokens));
+      const std::vector<StageCost>& priced = price(chain, is_backbone, has_patches, shape);
+      auto& [_, kinds] = *known.try_emplace(&priced).first;
+      if (kinds.empty()) kinds = passes_of(chain.costs, priced, stages);
+      for (std::size_t stage = 0; stage < stages.of_stage.size(); ++stage) {
+        const std::size_t at = first + stage * microbatches + microbatch;
+        std::tie(passes[at], bytes[at]) = kinds[stages.of_stage[stage]];
+      }
+    }
+    replica += static_cast<std::size_t>(times);
+    first += plan.timer.replica_size(static_cast<int>(index));
+  }
+}
+
+void PlanJudge::run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict) {
+  const std::size_t modules = plan.whole.modules.size();
+  plan.load.replicas.clear();
+  plan.stand_for.clear();
+  plan.load.passes.resize(modules);
+  plan.bytes.resize(modules);
+  const StepShapes& shapes = shapes_of(plan, batch);
+  for (std::size_t index = 0; index < modules; ++index) {
+    plan.stand_for.push_back(count_alike(shapes[index]));
+    plan.load.replicas.push_back(static_cast<int>(std::ssize(plan.stand_for.back())));
+    load_module(plan, shapes, index, verdict);
+  }
+  verdict.steps.push_back(std::max(plan.timer.run(plan.load), port_time(plan)));
+  ++evaluations_;
+  const LanePeak peak = peak_of(plan);
+  if (peak.bytes <= verdict.peak) return;
+  verdict.peak = peak.bytes;
+  verdict.fullest = plan.whole.modules[plan.program.map().at(peak.lane).module].name;
+}
+
+}  // namespace tributary::plan
