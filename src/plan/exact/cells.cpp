@@ -48,6 +48,36 @@ double pipeline_time(double work, double share, std::int64_t stages, std::int64_
   return work * share / (1 - std::pow(1 - share / m, p));
 }
 
+/// Least time of the busiest of so many ranks that share the units of a chain, whole ones, however
+/// they are put together.
+///
+/// It is that of some blocks, beside an end or both: the least of these in which there is room for
+/// all blocks.
+double busiest_rank(const UnitTimes& units, std::int64_t blocks, std::int64_t ranks) {
+  const auto n = static_cast<double>(ranks);
+  const double ends = units.first + units.last;
+  const double mean = (ends + units.block * static_cast<double>(blocks)) / n;
+  if (ranks == 1 || blocks == 0 || units.block <= 0) return mean;
+  const auto room = [&](double time) {
+    return std::floor(time / units.block + 1e-9);  // below 0: an end alone takes longer
+  };
+  const auto holds_all = [&](double time) {
+    if (time < std::max(units.first, units.last) * (1 - 1e-12)) return false;
+    const double apart = (n - 2) * room(time) + room(time - units.first) + room(time - units.last);
+    const double together = time < ends ? 0 : (n - 1) * room(time) + room(time - ends);
+    return std::max(apart, together) >= static_cast<double>(blocks);
+  };
+  const double least = std::max({mean, units.first, units.last});
+  if (holds_all(least)) return least;
+  double busiest = std::numeric_limits<double>::infinity();
+  for (const double beside : {0.0, units.first, units.last, ends}) {
+    double own = std::max(0.0, std::ceil((least - beside) / units.block - 1e-9));
+    while (beside + own * units.block < busiest && !holds_all(beside + own * units.block)) ++own;
+    busiest = std::min(busiest, beside + own * units.block);
+  }
+  return busiest;
+}
+
 class CellListing {
  public:
   CellListing(const PlanningProblem& problem, ChainTables& tables)
@@ -55,8 +85,10 @@ class CellListing {
         tables_(tables),
         encoders_(encoders_of(problem).size()),
         equal_samples_(has_equal_samples(problem)),
-        step_(static_cast<double>(problem.costs()->step().count)) {
+        step_(static_cast<double>(problem.costs()->step().count)),
+        levels_(problem.space.recompute) {
     list_.least_bytes = std::numeric_limits<double>::max();
+    std::sort(levels_.begin(), levels_.end());
     for (const PipelineOrder order : problem.space.schedules)
       fills_as_1f1b_ =
           fills_as_1f1b_ && (order == PipelineOrder::k1f1b || order == PipelineOrder::kGpipe);
@@ -107,35 +139,30 @@ class CellListing {
     return least * static_cast<double>(form.ranks());
   }
 
-  /// What all cells of a form ask of the tables.
+  /// What all cells of a form with one level of recompute ask of the tables.
   struct FormCosts {
-    explicit FormCosts(ChainTables& tables, const ChainForm& form, const ChainForm& least)
+    FormCosts(ChainTables& tables, const ChainForm& form)
         : state(tables.state(form)),
-          compute(tables.profile(form).compute),
-          in_line(tables.profile(form).exposed),
-          kept(tables.profile(least).kept),
+          profile(tables.profile(form)),
           exposed(tables.least_exposed(form)),
-          path(tables.largest_samples(form).path),
-          largest_kept(tables.largest_samples(least).kept) {}
+          largest(tables.largest_samples(form)) {}
     ChainState state;
-    std::vector<double> compute;  // [grid]
-    std::vector<double> in_line;  // [grid] communication
-    std::vector<double> kept;     // [grid] with all recomputed
-    double exposed;               // of the whole batch in one pass
-    double path;                  // [ns] of the largest sample
-    double largest_kept;          // [bytes] of it
+    ChainTables::Profile profile;
+    double exposed;  // of the whole batch in one pass
+    ChainTables::LargestSamples largest;
   };
 
   void list_form(const ChainForm& form, std::uint64_t apart, std::optional<double> beside) {
-    ChainForm least = form;
-    for (const RecomputePlan level : problem_.space.recompute)
-      least.recompute = std::max(least.recompute, level);
     const std::string missing =
         missing_degree(problem_, *problem_.model.find("backbone"),
                        {.cp = form.cp, .ulysses = form.ulysses, .tp = form.tp}, form.apart);
     const bool has_costs = missing.empty() && beside.has_value();
-    std::optional<FormCosts> costs;
-    if (has_costs) costs.emplace(tables_, form, least);
+    std::vector<FormCosts> costs;  // [levels of recompute], the least first
+    ChainForm at = form;
+    for (const RecomputePlan level : levels_) {
+      at.recompute = level;
+      if (has_costs) costs.emplace_back(tables_, at);
+    }
     const std::int64_t left = apart == 0 ? 0 : 1;  // a device for encoders at least
     const std::int64_t most_pp = std::min(problem_.space.most_stages, tables_.units(encoders_));
     for (std::int64_t dp = 1; form.ranks() * dp <= problem_.devices - left; ++dp) {
@@ -159,7 +186,7 @@ class CellListing {
         }
         for (const std::int64_t microbatches : numbers) {
           cell.microbatches = static_cast<std::int32_t>(microbatches);
-          add_cell(form, *costs, cell, least_beside);
+          add_cell(form, costs, cell, least_beside);
         }
       }
     }
@@ -180,36 +207,80 @@ class CellListing {
            static_cast<double>(problem_.cluster.cores * machines);
   }
 
-  void add_cell(const ChainForm& form, const FormCosts& costs, Cell cell,
+  /// Bounded at each level of recompute that may fit: what keeps less computes more.
+  void add_cell(const ChainForm& form, const std::vector<FormCosts>& levels, Cell cell,
                 const BesideWork& beside) {
-    const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
-    const std::size_t point = tables_.point_below(parts);
-    const double scale = tables_.grid(point) / static_cast<double>(parts);
-    if (!fits(form, costs, cell, std::max(scale * costs.kept[point], costs.largest_kept))) return;
-    // All of the batch, at the shape of the grid: fewer and larger microbatches cost no more. Of
-    // what was measured that is not so: there the grid has all numbers.
-    const double compute = scale * costs.compute[point];
-    const double each =
-        compute + costs.state.each_stage * cell.pp +
-        (problem_.measured ? costs.in_line[point] : costs.exposed / static_cast<double>(parts));
-    const double all_compute = compute * static_cast<double>(parts * form.ranks());
     cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
-    cell.bound = std::max({chain_bound(form, costs, cell, each), on_cores(all_compute + beside.all),
-                           costs.path, beside.each}) *
-                 kRounding;
-    cell.rank = cell.bound + 0.25 * each * (1 - 1 / static_cast<double>(cell.pp));
-    list_.cells.push_back(cell);
+    cell.bound = std::numeric_limits<double>::infinity();
+    for (const FormCosts& costs : levels) {
+      const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
+      const std::size_t point = tables_.point_below(parts);
+      const double scale = tables_.grid(point) / static_cast<double>(parts);
+      const double kept = std::max(scale * costs.profile.kept[point], costs.largest.kept);
+      if (!fits(form, costs.state, cell, kept)) continue;
+      const double each = each_round(costs, cell, point, scale);
+      const double all_compute =
+          scale * costs.profile.compute[point] * static_cast<double>(parts * form.ranks());
+      // The largest microbatch is no smaller than the mean one.
+      const double path = std::max(scale * costs.profile.path[point], costs.largest.path);
+      const double busiest = cell.pp == 1 ? each : busiest_round(costs, cell, point, scale);
+      const double bound = std::max({chain_bound(form, costs, cell, each, busiest),
+                                     holding_bound(form, costs, cell, point, scale),
+                                     on_cores(all_compute + beside.all), path, beside.each}) *
+                           kRounding;
+      if (bound >= cell.bound) continue;
+      cell.bound = bound;
+      cell.rank = bound + 0.25 * each * (1 - 1 / static_cast<double>(cell.pp));
+    }
+    if (std::isfinite(cell.bound)) list_.cells.push_back(cell);
   }
 
-  /// What the mean rank of a replica holds at least, with everything recomputed and sharded.
-  [[nodiscard]] bool fits(const ChainForm& form, const FormCosts& costs, const Cell& cell,
+  /// Time of a mean microbatch on all stages. All of the batch, at the shape of the grid: fewer and
+  /// larger microbatches cost no more. Of what was measured that is not so: there the grid has all
+  /// numbers.
+  [[nodiscard]] double each_round(const FormCosts& costs, const Cell& cell, std::size_t point,
+                                  double scale) const {
+    const double parts = double{1} * cell.dp * cell.microbatches;
+    return scale * costs.profile.compute[point] + costs.state.each_stage * cell.pp +
+           (problem_.measured ? costs.profile.exposed[point] : costs.exposed / parts);
+  }
+
+  /// Time of a mean microbatch on the busiest rank: units are whole.
+  [[nodiscard]] double busiest_round(const FormCosts& costs, const Cell& cell, std::size_t point,
+                                     double scale) const {
+    const UnitTimes& compute = costs.profile.unit_compute[point];
+    const UnitTimes& exposed = costs.profile.unit_exposed[problem_.measured ? point : 0];
+    const double part = problem_.measured ? 1 : 1 / (double{1} * cell.dp * cell.microbatches);
+    const UnitTimes units{.first = scale * compute.first + part * exposed.first,
+                          .last = scale * compute.last + part * exposed.last,
+                          .block = scale * compute.block + part * exposed.block};
+    return busiest_rank(units, tables_.units(encoders_) - 2, cell.pp) + costs.state.each_stage;
+  }
+
+  /// What is whole on a replica's ranks, and what may be cut into shards.
+  struct HeldState {
+    double whole = 0;
+    double shared = 0;
+  };
+  [[nodiscard]] HeldState held_of(const ChainForm& form, const ChainState& state,
+                                  const Cell& cell) const {
+    const double all = state.parameters + state.gradients + state.optimizer;
+    const bool is_cut = cell.pp > 1 || form.apart != 0;
+    if (!problem_.space.shards || cell.dp == 1) return {.whole = all};
+    // On one of several stages values stay gathered, and gradients whole; where shards are of
+    // another type these are counted twice.
+    if (is_cut && form.ep == 1 && problem_.execution.release != config::Release::kAfterForward)
+      return {.whole = state.parameters + state.gradients / 2, .shared = state.optimizer};
+    return {.shared = all};
+  }
+
+  /// What the mean rank of a replica holds at least.
+  [[nodiscard]] bool fits(const ChainForm& form, const ChainState& state, const Cell& cell,
                           double kept) {
-    const auto shards = static_cast<double>(problem_.space.shards ? cell.dp : 1);
+    const HeldState held = held_of(form, state, cell);
     const double bytes =
-        costs.state.process +
-        ((costs.state.parameters + costs.state.optimizer + costs.state.gradients) / shards +
-         kept * 0.999) /
-            static_cast<double>(cell.pp);
+        state.process + (held.whole + held.shared / static_cast<double>(cell.dp) + kept * 0.999) /
+                            static_cast<double>(cell.pp);
     if (bytes <= static_cast<double>(problem_.memory().count)) return true;
     if (bytes < list_.least_bytes) {
       list_.least_bytes = bytes;
@@ -219,12 +290,23 @@ class CellListing {
     return false;
   }
 
+  /// What a unit keeps is there until the later ones are done with the microbatch, and so for some
+  /// time of the step; all of this together has no more room than the ranks.
+  [[nodiscard]] double holding_bound(const ChainForm& form, const FormCosts& costs,
+                                     const Cell& cell, std::size_t point, double scale) const {
+    const HeldState held = held_of(form, costs.state, cell);
+    const double room =
+        (static_cast<double>(problem_.memory().count) - costs.state.process) * cell.pp -
+        held.whole - held.shared / static_cast<double>(cell.dp);
+    return scale * scale * costs.profile.holding[point] * cell.microbatches / std::max(1.0, room);
+  }
+
   [[nodiscard]] double chain_bound(const ChainForm& form, const FormCosts& costs, const Cell& cell,
-                                   double each) const {
+                                   double each, double busiest) const {
     const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
-    double passes = each * cell.microbatches / cell.pp;
+    double passes = std::max(each / cell.pp, busiest) * cell.microbatches;
     if (equal_samples_ && fills_as_1f1b_ && problem_.global_samples() % parts == 0)
-      passes = pipeline_time(each, 1, cell.pp, cell.microbatches);
+      passes = std::max(passes, pipeline_time(each, 1, cell.pp, cell.microbatches));
     // Every rank updates at least its part, were all sharded. Of cut sequences the table also has
     // a gather that not all plans pay.
     const bool is_cut = form.cp * form.ulysses > 1;
@@ -236,8 +318,9 @@ class CellListing {
   ChainTables& tables_;
   std::size_t encoders_;
   bool equal_samples_;
-  double step_;                // [ns] of each rank beside all else
-  bool fills_as_1f1b_ = true;  // whatever order the space allows
+  double step_;                        // [ns] of each rank beside all else
+  bool fills_as_1f1b_ = true;          // whatever order the space allows
+  std::vector<RecomputePlan> levels_;  // of the space, the least first
   CellList list_;
 };
 

@@ -32,6 +32,15 @@ std::int64_t stages_within(const std::vector<double>& until, double limit, std::
   return stages;
 }
 
+void add_unit(UnitTimes& times, std::int64_t unit, std::int64_t units, double time) {
+  if (unit == 0)
+    times.first = time;
+  else if (unit + 1 == units)
+    times.last = time;
+  else
+    times.block = std::min(times.block, time);
+}
+
 }  // namespace
 
 PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form) {
@@ -123,8 +132,12 @@ ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
     work.forward += forward;
     work.backward += backward;
     work.weight += weight;
-    work.compute +=
+    work.path += static_cast<double>((cost.forward + cost.input_gradient).count);
+    const auto compute =
         static_cast<double>((cost.forward + cost.input_gradient + cost.weight_gradient).count);
+    add_unit(work.unit_compute, unit, costs.units(), compute);
+    add_unit(work.unit_exposed, unit, costs.units(), forward + backward - compute);
+    work.compute += compute;
     const auto kept = static_cast<double>(cost.kept.count);
     work.kept += kept;
     if (unit == 0) work.first_kept = kept;
@@ -137,6 +150,12 @@ ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
       work.boundary = static_cast<double>(cost.boundary.count);
     }
     point->until.push_back(point->until.back() + forward + backward);
+  }
+  double later = 0;
+  for (std::int64_t unit = costs.units() - 1; unit >= 0; --unit) {
+    const StageCost& cost = priced[costs.class_of(unit)];
+    work.holding += later * static_cast<double>(cost.kept.count);
+    later += static_cast<double>((cost.forward + cost.input_gradient).count);
   }
   work.point = index;
   return *point;
@@ -171,8 +190,12 @@ ChainTables::Profile ChainTables::profile(const ChainForm& form) {
   for (std::size_t point = 0; point < grid_.size(); ++point) {
     const ChainWork& work = point_of(table, point).work;
     profile.compute.push_back(work.compute);
+    profile.path.push_back(work.path);
     profile.exposed.push_back(std::max(0.0, work.total() - work.compute));
     profile.kept.push_back(work.kept);
+    profile.holding.push_back(work.holding);
+    profile.unit_compute.push_back(work.unit_compute);
+    profile.unit_exposed.push_back(work.unit_exposed);
   }
   return profile;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -25,6 +26,13 @@ struct ChainForm {
   friend auto operator<=>(const ChainForm&, const ChainForm&) = default;
 };
 
+/// A time of the units of a chain: its ends, and what is between them.
+struct UnitTimes {
+  double first = 0;  // [ns]
+  double last = 0;
+  double block = std::numeric_limits<double>::infinity();  // the least
+};
+
 /// Times and bytes of one microbatch in a chain, all its units.
 struct ChainWork {
   double scale = 1;       // of the times and kept bytes below: they are of a larger microbatch
@@ -32,6 +40,8 @@ struct ChainWork {
   double backward = 0;    // [ns] both gradients
   double weight = 0;      // [ns] of it the weight gradient
   double compute = 0;     // [ns] without communication
+  double path = 0;        // [ns] of it forward and the gradients of the inputs
+  double holding = 0;     // [bytes ns] kept while later units work on the microbatch
   double kept = 0;        // [bytes]
   double first_kept = 0;  // of it by the first unit
   double last_kept = 0;
@@ -40,6 +50,8 @@ struct ChainWork {
   double block_forward = 0;  // [ns] of a mean block
   double block_backward = 0;
   double boundary = 0;  // [bytes]
+  UnitTimes unit_compute = {};
+  UnitTimes unit_exposed = {};
   std::size_t point = 0;
 
   [[nodiscard]] double total() const { return forward + backward; }
@@ -68,9 +80,13 @@ class ChainTables {
   [[nodiscard]] ChainWork work(const ChainForm& form, std::int64_t microbatches);
   /// The same at every point of the grid, for many questions.
   struct Profile {
-    std::vector<double> compute;  // [grid] ns of one microbatch
-    std::vector<double> exposed;  // [grid] ns beside it
-    std::vector<double> kept;     // [grid] bytes
+    std::vector<double> compute;          // [grid] ns of one microbatch
+    std::vector<double> path;             // [grid] ns of it that no other microbatch can hide
+    std::vector<double> exposed;          // [grid] ns beside it
+    std::vector<double> kept;             // [grid] bytes
+    std::vector<double> holding;          // [grid] bytes ns
+    std::vector<UnitTimes> unit_compute;  // [grid] of one microbatch
+    std::vector<UnitTimes> unit_exposed;  // [grid]
   };
   [[nodiscard]] Profile profile(const ChainForm& form);
   [[nodiscard]] std::size_t point_below(std::int64_t microbatches) const {

@@ -35,7 +35,9 @@ struct CandidateList {
 /// visited by their bound; within one the schedule, sharding, recompute and the encoders' degrees
 /// are chosen. The bound holds for simulated steps too: passes of a lane do not overlap, and the
 /// time of a pass is convex in its size, so no lane is done before its part of the mean
-/// microbatches is.
+/// microbatches is; units are whole on a rank; the largest microbatch goes through all of them and
+/// back; and what units keep meanwhile has no more room than the ranks. Each level of recompute is
+/// bounded by itself, where it may fit.
 ///
 /// source: planning.md sections 4.3 to 4.5; the bound of pipelines with equal microbatches is ours
 [[nodiscard]] CandidateList list_candidates(const PlanningProblem& problem, ChainTables& tables,

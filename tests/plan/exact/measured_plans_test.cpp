@@ -18,19 +18,24 @@ using config::RecomputePlan;
 /// Rough measurements of the tiny model's layers: never quite linear, with steps that a machine
 /// has.
 config::Profile measure(const PlanningProblem& problem, const std::vector<std::int64_t>& groups,
-                        std::int64_t cores, std::uint64_t seed) {
+                        std::int64_t cores, std::uint64_t seed,
+                        const std::vector<std::int64_t>& tp = {1}) {
   RandomStream random(seed, "measured_plans_test");
   config::Profile profile{.model = "tiny", .device = "cpu", .cores = cores};
   profile.memory = {std::int64_t{16} << 30};
   for (const config::ModuleNode& node : problem.model.modules)
-    for (const config::LayerRun& run : node.layers) {
+    for (std::size_t i = 0; i < tp.size() * node.layers.size(); ++i) {
+      const config::LayerRun& run = node.layers[i / tp.size()];
+      const std::int64_t degree = tp[i % tp.size()];
       config::ProfileTable table{.module = node.name,
                                  .layer = layer_name(run.shape),
                                  .dtype = config::Dtype::kFloat32,
+                                 .tp = degree,
                                  .threads = 1};
-      table.parameters = {4 * count_layer_parameters(run.shape)};
+      table.parameters = {4 * count_layer_parameters(run.shape) / degree};
       for (const std::int64_t tokens : {200, 900, 2500, 6000}) {
-        const std::int64_t time = tokens * random.between(200, 3000);
+        // Parts of a layer may take less than their part of the time: they fit into caches.
+        const std::int64_t time = tokens * random.between(200, 3000) / (degree * degree);
         table.points.push_back({.tokens = {tokens},
                                 .forward = {time},
                                 .input_gradient = {time},
@@ -62,16 +67,16 @@ config::Profile measure(const PlanningProblem& problem, const std::vector<std::i
 }
 
 PlanningProblem measured_problem(std::int64_t devices, int encoders, std::int64_t cores,
-                                 std::uint64_t seed) {
+                                 std::uint64_t seed, const std::vector<std::int64_t>& tp = {1}) {
   PlanningProblem problem = tiny_problem(devices, 6, encoders, seed);
   problem.model = tiny_model(2, encoders);
-  const config::Profile profile = measure(problem, {2, 4}, cores, seed);
+  const config::Profile profile = measure(problem, {2, 4}, cores, seed, tp);
   problem.cluster = cluster_of(profile, devices, "p.json");
   problem.threads = 1;
   problem.measured = std::make_shared<const ProfileCosts>(profile, devices, 1, "p.json");
   problem.space.schedules = {PipelineOrder::k1f1b, PipelineOrder::kZbH1};
   problem.space.recompute = {RecomputePlan::kNone, RecomputePlan::kFull};
-  problem.space.most_tp = 1;
+  problem.space.most_tp = tp.back();
   return problem;
 }
 
@@ -88,6 +93,9 @@ TEST(MeasuredPlans, NoPlanIsBelowTheBoundAndHardlyAnyBelowTheAnswer) {
     const Nanoseconds best = brute.run();
     ASSERT_FALSE(search.plans.empty()) << seed << ": " << search.certificate.limit;
     EXPECT_LE(search.certificate.lower_bound, best) << "seed " << seed << ": " << brute.plan();
+    ChainTables tables(problem);  // the bound that no plan's step has been compared with
+    EXPECT_LE(list_candidates(problem, tables).lower_bound, best)
+        << "seed " << seed << ": " << brute.plan();
     EXPECT_GE(search.certificate.value, best) << "seed " << seed << ": a plan outside of the space";
     for (const FoundPlan& found : search.plans)
       EXPECT_EQ(found.choice.devices(), problem.devices) << "as many ranks as were measured";
@@ -100,6 +108,22 @@ TEST(MeasuredPlans, NoPlanIsBelowTheBoundAndHardlyAnyBelowTheAnswer) {
   std::cout << optimal << " of " << kProblems << " answers equal to brute force, worst ratio "
             << worst << '\n';
   EXPECT_GE(optimal, kProblems * 8 / 10);
+}
+
+TEST(MeasuredPlans, NoPlanIsBelowTheBoundWhereHalvesOfALayerTakeLessThanHalf) {
+  int tensor_parallel = 0;
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    const PlanningProblem problem =
+        measured_problem(seed % 4 < 2 ? 2 : 4, static_cast<int>(seed % 2), 4, seed, {1, 2});
+    BruteForce brute(problem);
+    const Nanoseconds best = brute.run();
+    ChainTables tables(problem);
+    const CandidateList list = list_candidates(problem, tables);
+    EXPECT_LE(list.lower_bound, best) << "seed " << seed << ": " << brute.plan();
+    EXPECT_GT(list.lower_bound.count, 0);
+    if (brute.plan().find("tp 2") != std::string::npos) ++tensor_parallel;
+  }
+  EXPECT_GE(tensor_parallel, 4) << "halves are never worth it";
 }
 
 TEST(MeasuredPlans, LeavesOutDegreesThatWereNotMeasuredAndSaysWhich) {

@@ -61,6 +61,9 @@ TEST(SearchPlan, NoPlanOfTheSpaceIsBelowItsBoundAndHardlyAnyBelowItsAnswer) {
     const Certificate& certificate = search.certificate;
     EXPECT_EQ(certificate.value, search.plans.front().step);
     EXPECT_LE(certificate.lower_bound, best) << "seed " << seed << ": " << brute.plan();
+    ChainTables tables(problem);  // the bound that no plan's step has been compared with
+    EXPECT_LE(list_candidates(problem, tables).lower_bound, best)
+        << "seed " << seed << ": " << brute.plan();
     EXPECT_GE(certificate.value, best) << "seed " << seed << ": a plan outside of the space";
     const double ratio =
         static_cast<double>(certificate.value.count) / static_cast<double>(best.count);
