@@ -1,5 +1,6 @@
 #include "plan/exact/search_plan.h"
 
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
@@ -131,6 +132,34 @@ TEST(SearchPlan, IsNotSlowerWhereExpertsMayBeShared) {
   ASSERT_FALSE(shared.plans.empty()) << shared.certificate.limit;
   EXPECT_LE(shared.certificate.value, whole.certificate.value);
   EXPECT_LE(shared.certificate.lower_bound, shared.certificate.value);
+}
+
+TEST(SearchPlan, CutsSequencesWhereNothingElseMayBe) {
+  for (const bool ring : {true, false}) {
+    PlanningProblem problem = tiny_problem(4, 6, 1, 13);
+    problem.space.most_tp = problem.space.most_stages = problem.space.most_replicas = 1;
+    problem.space.placements = {config::Placement::kInline};
+    problem.space.long_sample = 0;
+    problem.space.runnable = true;
+    (ring ? problem.space.most_ulysses : problem.space.most_cp) = 1;
+    const PlanSearch search = search_plan(problem);
+    ASSERT_FALSE(search.plans.empty()) << search.certificate.limit;
+    const FoundPlan& best = search.plans.front();
+    const config::MeshShape& mesh = best.choice.backbone.mesh;
+    EXPECT_EQ(ring ? mesh.cp : mesh.ulysses, 4) << describe(problem, best.choice);
+    EXPECT_EQ(mesh.world(), 4);
+    EXPECT_TRUE(best.links_shared);
+    EXPECT_EQ(best.step, simulate_on(problem, best.plan, 2).distribution.mean);
+    EXPECT_LE(search.certificate.lower_bound, best.step);
+    // What a run takes of the plan.
+    const std::string path = testing::TempDir() + "/cut_sequences.json";
+    std::ofstream(path) << config::write_plan(best.plan);
+    config::RunConfig run;
+    run.parallel.plan = path;
+    const config::RunConfig planned = config::apply_plan(run);
+    EXPECT_EQ(planned.parallel.cp.count, mesh.cp);
+    EXPECT_EQ(planned.parallel.ulysses.count, mesh.ulysses);
+  }
 }
 
 TEST(SearchPlan, ExplainsByWhatTheStepWouldBeWithOneThingChanged) {

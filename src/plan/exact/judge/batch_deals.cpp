@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "plan/shapes/deal_step.h"
 #include "schedule/pack.h"
@@ -11,8 +12,7 @@ namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kBriefEvaluations = 20'000;
-constexpr double kGrowth = 1.02;         // of a capacity that makes too many microbatches
-constexpr double kRoomToBalance = 1.04;  // that replicas need to be level at all
+constexpr double kGrowth = 1.02;  // of a capacity that makes too many microbatches
 
 const config::MeshShape& mesh_of(const config::Plan& plan) { return plan.find("backbone")->mesh; }
 std::int64_t replicas_of(const config::Plan& plan) {
@@ -47,28 +47,44 @@ Tokens BatchDeals::find_capacity(const config::Plan& plan) const {
     capacity.count = static_cast<std::int64_t>(by * static_cast<double>(capacity.count)) + 1;
   };
   while (!is_enough()) grow(kGrowth);
-  if (replicas_of(plan) > 1) grow(kRoomToBalance);
+  // Replicas that are to be level need more room than bins alone.
+  while (replicas_of(plan) > 1 && most_rounds(plan, capacity) > plan.batch.microbatches)
+    grow(kGrowth);
   return capacity;
 }
 
-std::vector<std::int32_t> BatchDeals::deal_as_trained(const config::Plan& plan, std::size_t batch,
-                                                      Tokens capacity) const {
+schedule::StepPlan BatchDeals::plan_step(const config::Plan& plan, std::size_t batch,
+                                         Tokens capacity) const {
   config::Plan packed = plan;
   packed.batch.capacity_tokens = capacity;
   const schedule::Pipeline pipeline = schedule::pipeline_of(packed);
   const LayerStageCosts costs = costs_on(problem_, packed);
-  const std::vector<SampleSize>& samples = problem_.batches[batch];
-  const schedule::StepPlan step = StepDealer(packed, pipeline, costs).plan(samples);
+  return StepDealer(packed, pipeline, costs).plan(problem_.batches[batch]);
+}
+
+std::int64_t BatchDeals::most_rounds(const config::Plan& plan, Tokens capacity) const {
+  std::int64_t most = 0;
+  // Batches of equal samples are all alike.
+  const std::size_t batches = equal_samples_ ? 1 : problem_.batches.size();
+  for (std::size_t batch = 0; batch < batches; ++batch)
+    for (const schedule::PackedBins& bins : plan_step(plan, batch, capacity).microbatches)
+      most = std::max<std::int64_t>(most, bins.bins());
+  return most;
+}
+
+std::vector<std::int32_t> BatchDeals::deal_as_trained(const config::Plan& plan, std::size_t batch,
+                                                      Tokens capacity) const {
+  const schedule::StepPlan step = plan_step(plan, batch, capacity);
   const std::int64_t replicas = replicas_of(plan);
-  std::vector<std::int32_t> bucket_of(samples.size());
+  std::vector<std::int32_t> bucket_of(problem_.batches[batch].size());
   for (std::int64_t replica = 0; replica < replicas; ++replica) {
     const schedule::PackedBins& bins = step.microbatches[replica];
-    for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {
-      // A batch that takes one more than the others has it with its last one.
-      const std::int64_t round = std::min(bin, plan.batch.microbatches - 1);
+    TRIB_CHECK(bins.bins() <= plan.batch.microbatches,
+               .what = "plan: batch takes more microbatches than its capacity is for",
+               .found = str(bins.bins()), .expected = str(plan.batch.microbatches));
+    for (std::int64_t bin = 0; bin < bins.bins(); ++bin)
       for (const std::int32_t sample : bins.bin(bin))
-        bucket_of[sample] = static_cast<std::int32_t>(round * replicas + replica);
-    }
+        bucket_of[sample] = static_cast<std::int32_t>(bin * replicas + replica);
   }
   return bucket_of;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/exact/planning_problem.h"
+#include "schedule/step_plan.h"
 
 namespace tributary::plan {
 
@@ -50,6 +51,10 @@ class BatchDeals {
                                                      DealEffort effort) const;
   [[nodiscard]] std::vector<std::int32_t> deal_as_trained(const config::Plan& plan,
                                                           std::size_t batch, Tokens capacity) const;
+  [[nodiscard]] schedule::StepPlan plan_step(const config::Plan& plan, std::size_t batch,
+                                             Tokens capacity) const;
+  /// Microbatches of the replica that takes the most of any batch.
+  [[nodiscard]] std::int64_t most_rounds(const config::Plan& plan, Tokens capacity) const;
   [[nodiscard]] Tokens find_capacity(const config::Plan& plan) const;
 
   const PlanningProblem& problem_;

@@ -175,5 +175,38 @@ TEST(BatchDeals, KeepsEverySampleOfReplicasWithinTheCapacity) {
   }
 }
 
+TEST(BatchDeals, GivesEqualSamplesNoMoreRoomThanTheyTake) {
+  PlanningProblem problem = tiny_problem(8, 32, 0, 6);
+  for (auto& batch : problem.batches)
+    for (SampleSize& sample : batch) sample = {.tokens = 100};
+  problem.space.runnable = true;
+  BatchDeals deals(problem);
+  PlanChoice choice{.microbatches = 4};
+  choice.backbone.mesh.dp_shard = 4;
+  EXPECT_EQ(deals.capacity(to_plan(problem, choice, {{0, 6}})), Tokens{200});
+}
+
+TEST(BatchDeals, NoBatchTakesMoreMicrobatchesThanTheSimulatorRuns) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    PlanningProblem problem = tiny_problem(8, 40, 1, seed);
+    problem.space.runnable = true;
+    BatchDeals deals(problem);
+    for (const std::int64_t rounds : {1, 2, 3, 4, 5, 8}) {
+      PlanChoice choice{.microbatches = rounds};
+      choice.backbone.mesh.dp_replicate = 4;
+      choice.encoders.resize(1);
+      config::Plan plan = to_plan(problem, choice, {{0, 6}});
+      plan.batch.capacity_tokens = deals.capacity(plan);
+      for (std::size_t batch = 0; batch < 2; ++batch) {
+        EXPECT_LE(simulate_on(problem, plan, batch, batch + 1).program.pipeline().microbatches,
+                  rounds)
+            << "seed " << seed;
+        const std::vector<std::int32_t>& buckets = deals.buckets(plan, batch);
+        EXPECT_LT(*std::max_element(buckets.begin(), buckets.end()), rounds * 4);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tributary::plan
