@@ -68,9 +68,24 @@ class Planning(Beside):
             with self.subTest(where=where), self.assertRaises(tributary.Error) as raised:
                 tributary.plan(MODEL, CPU, **{**SMALL, **arguments})
             self.assertEqual(raised.exception.where, where)
+
+    def test_arguments_of_another_type_are_named(self):
+        for where, value in [("axes", "dp"), ("axes", 5), ("axes", ["dp", 2]), ("schedules", 1.5), ("freeze", {"a": 1}),
+                             ("freeze", b"vision"), ("devices", "2"), ("devices", None), ("tokens", 1.5),
+                             ("threads", [1]), ("keep", "all"), ("candidates", object()), ("runnable", "no"),
+                             ("explain", [True]), ("seed", 2**70), ("lengths", 5), ("cluster", 7), ("profile", [1])]:
+            with self.subTest(where=where, value=value), self.assertRaises(tributary.Error) as raised:
+                tributary.plan(MODEL, **{"cluster": CPU, **SMALL, where: value})
+            self.assertIn(where, raised.exception.where)
+            self.assertTrue(raised.exception.found and raised.exception.expected)
         with self.assertRaises(tributary.Error) as raised:
-            tributary.plan(MODEL, CPU, axes="dp")
-        self.assertEqual(raised.exception.where, "axes")
+            tributary.plan(5)
+        self.assertEqual(raised.exception.where, "model")
+
+    def test_words_may_come_from_any_iterable(self):
+        listed = tributary.plan(MODEL, CPU, axes=["pp"], **SMALL)
+        given = tributary.plan(MODEL, CPU, axes=(axis for axis in ["pp"]), **SMALL)
+        self.assert_equal_but_for_time(given, listed)
 
 
 if __name__ == "__main__":

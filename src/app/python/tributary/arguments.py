@@ -48,6 +48,17 @@ def whole(value: int, name: str) -> int:
     return number
 
 
+def flag(value: bool, name: str) -> bool:
+    """A truth value, of Python or of a library; texts are none."""
+    try:
+        is_known = value in (True, False)
+    except (TypeError, ValueError):  # arrays have no single one
+        is_known = False
+    if not is_known:
+        raise refuse("python: neither True nor False", name, repr(value)[:200], "a bool")
+    return bool(value)
+
+
 def real(value: float, name: str) -> float:
     try:
         return float(value)

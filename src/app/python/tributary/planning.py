@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
 from . import _engine
-from .arguments import Document, Rows, document, optional, refuse, sizes, to_json, whole
+from .arguments import Document, Rows, document, flag, optional, refuse, sizes, to_json, whole
 from .search import Status
 
 
@@ -70,10 +70,14 @@ class Planned(_Planned, total=False):
     """What limits the best plan, and what would help; when asked for."""
 
 
-def _words(values: Sequence[str] | None, name: str) -> list[str]:
-    if isinstance(values, str) or not all(isinstance(each, str) for each in values or ()):
-        raise refuse("python: not a list of texts", name, repr(values), "a list")
-    return list(values or ())
+def _words(values: Iterable[str] | None, name: str) -> list[str]:
+    if values is None:
+        return []
+    is_list = isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping))
+    words = list(values) if is_list else []
+    if not is_list or not all(isinstance(each, str) for each in words):
+        raise refuse("python: not a list of texts", name, repr(words or values)[:200], "a list of str")
+    return words
 
 
 def plan(
@@ -138,8 +142,8 @@ def plan(
         "schedules": _words(schedules, "schedules"),
         "axes": _words(axes, "axes"),
         "candidates": whole(candidates, "candidates"),
-        "runnable": bool(runnable),
-        "explain": bool(explain),
+        "runnable": flag(runnable, "runnable"),
+        "explain": flag(explain, "explain"),
         "threads": whole(threads, "threads"),
     }
     answer, best = _engine.plan(
