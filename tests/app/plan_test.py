@@ -139,6 +139,25 @@ batch: {{global_samples: 6}}
         self.refused(2, "--threads", MODEL, "--cluster", CPU, "--threads", "1")
         self.refused(2, "--profile", MODEL, *self.measured("--devices", "2", "--method", "dflop"))
 
+    def test_names_the_threads_that_were_measured(self):
+        self.refused(2, "where: --threads; found: 2 of each rank: an equal part of 2 cores for 1 rank; expected: 1,",
+                     MODEL, *self.measured("--devices", "1"))
+        self.refused(2, "fix: give --threads 1, or measure", MODEL, *self.measured("--devices", "2", "--threads", "2"))
+        self.assertGreater(self.answer(MODEL, *self.measured("--devices", "1", "--threads", "1"))["value"], 0)
+
+    def test_links_of_a_cluster_do_for_messages_that_were_not_measured(self):
+        profile = profile_of_demo()
+        profile["collectives"] = [each for each in profile["collectives"] if each["op"] != "send"]
+        words = ["--profile", self.path("no_send.json", json.dumps(profile)), "--global-samples", "8"]
+        self.refused(2, "messages between 2 ranks", MODEL, *words, "--devices", "2")
+        output = self.path("links.json")
+        words += ["--cluster", CPU]
+        found = self.answer(MODEL, *words, "--batches", "3", "--devices", "2", "--axes", "pp", "-o", output)
+        self.assertGreater(found["value"], 0)
+        code, out, err = self.run_verb("simulate", output, *words[:2], *words[4:], "--steps", "3", "--json")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(json.loads(out)["ranks"], 2)
+
     def test_axes_narrow_the_space(self):
         found = self.answer(MODEL, "--cluster", CPU, *SMALL, "--axes", "pp")
         for plan in found["plans"]:

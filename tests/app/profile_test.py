@@ -172,8 +172,7 @@ class Profile(unittest.TestCase):
         self.assertGreater(summary["step_ns"], 0)
         self.assertEqual(summary["out_of_memory"], "")
         done = self.run_verb("simulate", run / "plan.json", "--profile", self.whole, "--cluster", CLUSTER)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("one of both", done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_measured_step_is_drawn_over_its_prediction(self):
         for name, key in (("stages", "parallel.pp=2"), ("replicas", "parallel.dp_shard=2")):

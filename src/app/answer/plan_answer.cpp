@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "app/answer/certificate_json.h"
+#include "app/answer/measured_machine.h"
 #include "app/answer/simulate_answer.h"
 #include "config/plan/plan_names.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
-#include "plan/cost/profile_costs.h"
 
 namespace tributary::app {
 namespace {
@@ -39,21 +39,13 @@ void check_request(const PlanRequest& request) {
                .expected = "a profile beside it");
 }
 
-/// Of a measured machine of so many ranks; where a cluster is named, its devices, links and memory.
 void set_measured(const PlanRequest& request, PlanningProblem& problem) {
-  config::Cluster machine =
-      plan::cluster_of(*request.profile, problem.devices, request.profile_name);
-  if (request.cluster) {
-    machine.name = str(request.profile->device, " with the links of ", request.cluster->name);
-    machine.devices = request.cluster->devices;
-    machine.levels = request.cluster->levels;
-    machine.device.memory = request.cluster->device.memory;
-    machine.device.reserve = request.cluster->device.reserve;
-  }
-  problem.cluster = std::move(machine);
+  MeasuredMachine machine =
+      measured_machine(*request.profile, request.profile_name, problem.devices, request.threads,
+                       request.cluster, request.caller);
+  problem.cluster = std::move(machine.cluster);
+  problem.measured = std::move(machine.costs);
   problem.threads = request.threads;
-  problem.measured = std::make_shared<const plan::ProfileCosts>(
-      *request.profile, problem.devices, request.threads, request.profile_name);
 }
 
 void set_machine(const PlanRequest& request, PlanningProblem& problem) {

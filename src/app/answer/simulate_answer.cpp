@@ -6,10 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "app/answer/measured_machine.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
-#include "plan/cost/profile_costs.h"
 #include "plan/simulate/trace_of.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -23,24 +23,14 @@ std::int64_t ranks_of(const config::Plan& plan) {
   return most;
 }
 
-/// The machine, and where the costs of layers and collectives come from.
-struct Costs {
-  config::Cluster cluster;
-  std::shared_ptr<const plan::CostSource> source;
-};
-
-Costs find_costs(const SimulateRequest& request) {
+MeasuredMachine find_costs(const SimulateRequest& request) {
   const std::int64_t ranks = ranks_of(request.plan);
-  if (!request.profile) {
-    config::Cluster cluster = request.cluster ? *request.cluster : standard_cluster(ranks);
-    return {cluster, std::make_shared<const plan::ClusterCosts>(cluster)};
-  }
-  TRIB_REQUIRE(!request.cluster, .what = "app: a profile is of its own machine",
-               .where = argument_name(request.caller, "profile"), .found = "a cluster beside it",
-               .expected = "one of both");
-  return {plan::cluster_of(*request.profile, ranks, request.profile_name),
-          std::make_shared<const plan::ProfileCosts>(*request.profile, ranks, request.threads,
-                                                     request.profile_name)};
+  if (request.profile)
+    return measured_machine(*request.profile, request.profile_name, ranks, request.threads,
+                            request.cluster, request.caller);
+  config::Cluster cluster = request.cluster ? *request.cluster : standard_cluster(ranks);
+  const auto costs = std::make_shared<const plan::ClusterCosts>(cluster);
+  return {std::move(cluster), costs};
 }
 
 /// Recorded sizes, the mixture, or full microbatches where the backbone is alone.

@@ -21,7 +21,7 @@ struct SimulateRequest {
   std::string plan_name;  // as the trace shows it
   config::ModuleGraph model;
   std::optional<config::Cluster> cluster = {};       // none: nodes of 8 A100
-  std::optional<config::Profile> profile = {};       // measured costs in place of a cluster
+  std::optional<config::Profile> profile = {};       // measured costs of layers and collectives
   std::string profile_name = {};                     // for messages
   std::int64_t threads = 0;                          // of each rank, with a profile of a CPU; 0: an
                                                      // equal part of the cores

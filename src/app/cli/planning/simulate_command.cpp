@@ -111,8 +111,8 @@ Run declare_simulate(Verb& verb) {
   verb.option("--cluster", arguments->cluster,
               "devices and links; default: nodes of 8 A100, by their maker's figures");
   verb.option("--profile", arguments->profile,
-              "measured layers, collectives and messages in place of a cluster: a file of "
-              "`tributary profile`");
+              "measured layers and collectives, a file of `tributary profile`; with --cluster that "
+              "says devices, memory and links between stages");
   verb.option("--run", arguments->run,
               "directory of a run: simulate its steps, with the microbatches that they had");
   verb.option("--skip", arguments->skip, "steps at the beginning of --run to leave out");

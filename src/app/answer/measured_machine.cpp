@@ -1,0 +1,49 @@
+#include "app/answer/measured_machine.h"
+
+#include <set>
+
+#include "core/error.h"
+#include "plan/cost/profile_costs.h"
+
+namespace tributary::app {
+namespace {
+
+/// Ranks of a CPU are taken at the threads that they were measured with, and at no others.
+void check_threads(const config::Profile& profile, const std::string& profile_name,
+                   std::int64_t ranks, std::int64_t given, std::int64_t threads, Caller caller) {
+  if (profile.cores == 0 || profile.steps.empty()) return;
+  std::set<std::int64_t> measured;
+  for (const config::MeasuredStep& step : profile.steps) measured.insert(step.threads);
+  if (measured.contains(threads)) return;
+  std::string known;
+  for (const std::int64_t each : measured) known += str(known.empty() ? "" : ", ", each);
+  TRIB_RAISE(Fault::kInput, .what = "app: steps on so many threads were not measured",
+             .where = argument_name(caller, "threads"),
+             .found = str(threads, " of each rank",
+                          given > 0 ? ""
+                                    : str(": an equal part of ", profile.cores, " cores for ",
+                                          ranks, ranks == 1 ? " rank" : " ranks")),
+             .expected = str(known, ", as in ", profile_name),
+             .fix = str("give ", argument_name(caller, "threads"), " ", *measured.begin(),
+                        ", or measure: tributary profile with run.threads=", threads));
+}
+
+}  // namespace
+
+MeasuredMachine measured_machine(const config::Profile& profile, const std::string& profile_name,
+                                 std::int64_t ranks, std::int64_t threads,
+                                 const std::optional<config::Cluster>& cluster, Caller caller) {
+  const auto costs =
+      std::make_shared<const plan::ProfileCosts>(profile, ranks, threads, profile_name);
+  check_threads(profile, profile_name, ranks, threads, costs->threads(), caller);
+  if (!cluster) return {plan::cluster_of(profile, ranks, profile_name), costs};
+  config::Cluster machine = plan::cluster_of(profile, /*ranks=*/1, profile_name);
+  machine.name = str(profile.device, " with the links of ", cluster->name);
+  machine.devices = cluster->devices;
+  machine.levels = cluster->levels;
+  machine.device.memory = cluster->device.memory;
+  machine.device.reserve = cluster->device.reserve;
+  return {std::move(machine), costs};
+}
+
+}  // namespace tributary::app

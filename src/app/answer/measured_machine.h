@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/answer/argument_name.h"
+#include "config/cluster.h"
+#include "config/profile.h"
+#include "plan/cost/cost_source.h"
+
+namespace tributary::app {
+
+/// Costs that were measured, and the machine to take them for.
+struct MeasuredMachine {
+  config::Cluster cluster;
+  std::shared_ptr<const plan::CostSource> costs;
+};
+
+/// The machine of a profile with so many ranks, each with so many compute threads; 0: an equal part
+/// of a CPU's cores. Of a cluster that is named beside it come the devices, links and memory; the
+/// profile then needs no messages.
+///
+/// errors: Fault::kInput naming what was not measured: steps of so many threads, messages
+[[nodiscard]] MeasuredMachine measured_machine(const config::Profile& profile,
+                                               const std::string& profile_name, std::int64_t ranks,
+                                               std::int64_t threads,
+                                               const std::optional<config::Cluster>& cluster,
+                                               Caller caller);
+
+}  // namespace tributary::app
