@@ -6,7 +6,6 @@
 #include <exception>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -52,7 +51,6 @@ struct Worker {
 
 constexpr int kMostLists = 4;
 constexpr double kMoreCaution = 1.25;
-constexpr std::size_t kFinishedAtOnce = 2;  // whatever the number of threads
 
 class Search {
  public:
@@ -242,32 +240,32 @@ class Search {
     return batches < static_cast<double>(batches_) ? static_cast<std::size_t>(batches) : batches_;
   }
 
-  /// Simulates all on the first batch, and those on more that are the best by it, until the best
-  /// of all is one of them.
+  /// Simulates all; where that deals too many samples, all on the first batch, and on more the best
+  /// by it, one after another, until none that is left seems better.
   std::vector<FoundPlan> finish_all() {
     const std::size_t batches = affordable_batches();
     std::vector<FoundPlan> found(runners_.size());
-    const std::size_t first = std::min<std::size_t>(batches, 1);
+    const auto samples =
+        static_cast<std::int64_t>(batches * runners_.size()) * problem_.global_samples();
+    const std::size_t first =
+        samples <= effort_.dealt ? batches : std::min<std::size_t>(batches, 1);
     for_all(runners_.size(),
             [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], first, batches); });
     result_.certificate.evaluations += static_cast<std::int64_t>(first * runners_.size());
     if (batches <= first) return found;
-    std::vector<std::size_t> open(runners_.size());
-    std::iota(open.begin(), open.end(), std::size_t{0});
+    std::vector<bool> is_finished(runners_.size());
     Nanoseconds best{std::numeric_limits<std::int64_t>::max()};
     while (true) {
-      std::stable_sort(open.begin(), open.end(),
-                       [&](std::size_t a, std::size_t b) { return found[a].step < found[b].step; });
-      std::size_t next = 0;
-      while (next < std::min(open.size(), kFinishedAtOnce) && found[open[next]].step < best) ++next;
-      if (next == 0) return found;
-      for_all(next, [&](Worker&, std::size_t i) {
-        found[open[i]] = finish(runners_[open[i]], batches, batches);
-      });
-      result_.certificate.evaluations += static_cast<std::int64_t>(next * batches);
-      for (std::size_t i = 0; i < next; ++i)
-        if (found[open[i]].peak <= problem_.memory()) best = std::min(best, found[open[i]].step);
-      open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(next));
+      std::size_t next = found.size();
+      for (std::size_t i = 0; i < found.size(); ++i)
+        if (!is_finished[i] && found[i].step < best &&
+            (next == found.size() || found[i].step < found[next].step))
+          next = i;
+      if (next == found.size()) return found;
+      found[next] = finish(runners_[next], batches, batches);
+      is_finished[next] = true;
+      result_.certificate.evaluations += static_cast<std::int64_t>(batches);
+      if (found[next].peak <= problem_.memory()) best = std::min(best, found[next].step);
     }
   }
 

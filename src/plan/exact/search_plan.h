@@ -17,6 +17,7 @@ struct PlanEffort {
   std::int64_t finalists = 10;      // whose cuts are polished and whose links are shared
   std::int64_t moves = 20;          // of a unit over a boundary, tried for each finalist
   std::int64_t messages = 250'000;  // of steps with shared links, were all finalists to run them
+  std::int64_t dealt = 30'000;      // samples of all finalists' steps: with more the best go on
   int threads = 0;                  // 0: one a core; the result does not depend on it
 };
 
