@@ -23,6 +23,8 @@ struct DeviceModel {
   double misaligned_share = 0.4;     // of matrix_share, where a width is no multiple of 8
   double attention_share = 0.6;      // of matrix_flops_per_s that a fused attention core reaches
   double memory_share = 0.7;         // of memory_bytes_per_s that element-wise kernels reach
+  double cache_bytes_per_s = 0;      // that all units draw together from the cache in front of the
+                                     // memory; 0: a part of a device has that part of the memory
   double launch_s = 4e-6;            // host time per kernel
   double launch_blend = 2;           // exponent of the smooth maximum of host and device time
   double microbatch_s = 0;           // host time per microbatch that nothing hides

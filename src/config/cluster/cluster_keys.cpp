@@ -21,6 +21,8 @@ constexpr ConstantKey<DeviceModel> kDeviceKeys[]{
      "of matrix_flops_per_s that a fused attention core reaches"},
     {"memory_share", &DeviceModel::memory_share, 1e-3, 1, false,
      "of memory_bytes_per_s that element-wise kernels reach"},
+    {"cache_bytes_per_s", &DeviceModel::cache_bytes_per_s, 0, kMostRate, false,
+     "B/s, all units together from the cache; 0: a part has its part of the memory"},
     {"launch_s", &DeviceModel::launch_s, 0, 1, false, "s, host time per kernel"},
     {"launch_blend", &DeviceModel::launch_blend, 1, 64, false,
      "exponent of the smooth maximum of host and device time"},

@@ -45,5 +45,8 @@ struct SharingBaseline {
 [[nodiscard]] SharingAnswer solve_spindle(const SharingProblem& problem);
 /// The greedy merging of stages with shares of devices.
 [[nodiscard]] SharingAnswer solve_mosaic(const SharingProblem& problem);
+/// The same merging as if modules on one device cost each other nothing; its stages take what they
+/// do cost.
+[[nodiscard]] SharingAnswer solve_mosaic_unaware(const SharingProblem& problem);
 
 }  // namespace tributary::plan

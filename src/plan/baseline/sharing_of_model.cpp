@@ -18,11 +18,21 @@ PassShape pass_of(std::int64_t tokens, std::int64_t samples) {
       .tokens = length * count, .squared_tokens = length * length * count, .sequences = samples};
 }
 
-/// A part of a device as a device of its own.
+/// Bytes a second that kernels on all units get of the memory.
+double memory_rate(const config::DeviceModel& device) {
+  return device.memory_bytes_per_s * device.memory_share;
+}
+
+/// A part of a device as a device of its own. Its units are fewer; the memory is that of the whole
+/// device, of which they draw what the cache lets them.
 config::Cluster cut_device(config::Cluster cluster, double share) {
-  cluster.device.matrix_flops_per_s *= share;
-  cluster.device.matrix_ramp_flops *= share;
-  cluster.device.memory_bytes_per_s *= share;
+  config::DeviceModel& device = cluster.device;
+  const double drawn = device.cache_bytes_per_s > 0
+                           ? std::min(1.0, share * device.cache_bytes_per_s / memory_rate(device))
+                           : share;
+  device.matrix_flops_per_s *= share;
+  device.matrix_ramp_flops *= share;
+  device.memory_bytes_per_s *= drawn;
   return cluster;
 }
 
@@ -58,6 +68,21 @@ Nanoseconds module_time(const config::ModuleGraph& model, std::size_t module,
   return cost.time() + exposed + optimizer_time(part.device, parameters);
 }
 
+/// Share of the memory's bandwidth that a module takes on a part of its devices, over its time.
+double bandwidth_of(const config::ModuleGraph& model, std::size_t module,
+                    const config::Cluster& cluster, const config::Cluster& part,
+                    const SharingSetting& setting, std::int64_t devices) {
+  constexpr double kSlower = 0.01;
+  config::Cluster slow = part;
+  slow.device.memory_bytes_per_s /= 1 + kSlower;
+  const auto time_on = [&](const config::Cluster& on) {
+    return static_cast<double>(module_time(model, module, cluster, on, setting, devices).count);
+  };
+  // What of its time the memory bounds, at the rate that the part draws meanwhile.
+  const double bound = (time_on(slow) / time_on(part) - 1) / kSlower;
+  return std::clamp(bound * memory_rate(part.device) / cluster.device.memory_bytes_per_s, 0.0, 1.0);
+}
+
 void check_setting(const config::ModuleGraph& model, const SharingSetting& setting) {
   TRIB_REQUIRE(
       setting.devices >= 1 && std::has_single_bit(static_cast<std::uint64_t>(setting.devices)) &&
@@ -84,6 +109,10 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
   SharingProblem problem;
   problem.devices = setting.devices;
   problem.units = setting.units;
+  const bool shares_memory = cluster.device.cache_bytes_per_s > 0;
+  // While two modules want the whole memory at once, each gets half of it: in a share of its time
+  // that is the product of both shares a module loses as much again.
+  if (shares_memory) problem.interference = {Interference::Form::kPairwise, 0, 0, 1};
   std::vector<config::Cluster> parts;
   for (std::int64_t unit = 1; unit <= setting.units; ++unit)
     parts.push_back(cut_device(cluster, double(unit) / double(setting.units)));
@@ -101,13 +130,15 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
       shared.after.push_back(static_cast<std::int32_t>(before));
     }
     for (std::int64_t devices = 1; devices <= setting.devices; devices *= 2) {
-      for (const config::Cluster& part : parts)
+      for (const config::Cluster& part : parts) {
         shared.times.push_back(module_time(model, module, cluster, part, setting, devices));
+        shared.bandwidth.push_back(
+            shares_memory ? bandwidth_of(model, module, cluster, part, setting, devices) : 0.0);
+      }
     }
     for (const auto& group : model.modules[module].layers) shared.layers += group.layers;
     for (std::int64_t devices = 1; devices <= setting.devices; ++devices)
       shared.whole.push_back(module_time(model, module, cluster, cluster, setting, devices));
-    shared.bandwidth.assign(static_cast<std::size_t>(setting.units), 0.0);
     problem.modules.push_back(std::move(shared));
   }
   check_problem(problem);

@@ -22,9 +22,11 @@ struct SharingSetting {
 ///
 /// Samples are whole: the device with the most sets the pace. A module works on its devices by data
 /// parallelism, its optimizer sharded over them; gradients are reduced beside backward. A part of a
-/// device has that part of its arithmetic, its memory bandwidth and the work at which products
-/// reach half of their rate; host time is not divided. Parts that run side by side do not slow each
-/// other, as each has its part of the bandwidth. Memory has no limit.
+/// device has that part of its arithmetic and of the work at which products reach half of their
+/// rate; host time is not divided. Where the cluster says what the cache gives, the memory is not
+/// divided either: a part draws what its units can, and modules side by side slow each other as
+/// often as both want it. Else a part has that part of the bandwidth, and nothing slows it. Memory
+/// has no limit.
 ///
 /// errors: Fault::kInput naming what cannot be used: devices that are not 2^n, modules that do not
 ///         stand after those they depend on

@@ -20,6 +20,8 @@ struct Interference {
   double base = 0;
   double sum = 0;
   double pair = 0;
+
+  friend bool operator==(const Interference&, const Interference&) = default;
 };
 
 /// The modules on one device, added one after another.

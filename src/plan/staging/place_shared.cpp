@@ -118,7 +118,7 @@ bool SharedPlacer::put(Block& block, int module, int width, std::int64_t share) 
   const SharedModule& added = problem_.modules[module];
   block.units -= share;
   if (!added.memory.empty()) block.memory -= added.memory[width].count;
-  block.traffic.add(added.bandwidth.empty() ? 0.0 : added.bandwidth[share - 1]);
+  block.traffic.add(problem_.bandwidth(module, width, share));
   block.slowest = std::max(block.slowest, problem_.time(module, width, share).count);
   return block.units >= 0 && block.memory >= 0 &&
          least_slowed(problem_.interference, {block.slowest}, block.traffic).count <= most_;

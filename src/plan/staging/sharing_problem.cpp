@@ -21,9 +21,11 @@ void check_module(const SharingProblem& problem, std::size_t index) {
   }
   const bool has_bandwidth = problem.interference.form != Interference::Form::kNone;
   TRIB_REQUIRE(
-      std::ssize(module.bandwidth) == problem.units || (!has_bandwidth && module.bandwidth.empty()),
+      std::ssize(module.bandwidth) == problem.units || module.bandwidth.size() == places ||
+          (!has_bandwidth && module.bandwidth.empty()),
       .what = "plan: bandwidths of another size", .where = module.name,
-      .found = str(module.bandwidth.size()), .expected = str(problem.units));
+      .found = str(module.bandwidth.size()),
+      .expected = str(problem.units, ", or that for each of ", problem.widths(), " widths"));
   for (const double share : module.bandwidth) {
     TRIB_REQUIRE(share >= 0 && share <= 1, .what = "plan: value cannot be used",
                  .where = module.name + ".bandwidth", .found = str(share), .expected = "0 to 1");

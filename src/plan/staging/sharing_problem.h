@@ -17,8 +17,10 @@ struct SharedModule {
   std::vector<Nanoseconds> times = {};   // [widths, units]: on 2^w devices, u + 1 units each
   std::vector<Nanoseconds> whole = {};   // [devices] on 1, 2, 3, ... whole ones; empty: not known
   std::int64_t layers = 0;               // that it may be divided between; 0: at any point
-  std::vector<double> bandwidth = {};    // [units] share of a device's memory bandwidth, 0 to 1
-  std::vector<Bytes> memory = {};        // [widths] on each device; empty: none
+  // Share of a device's memory bandwidth, 0 to 1: [units] on any number of devices, or
+  // [widths, units].
+  std::vector<double> bandwidth = {};
+  std::vector<Bytes> memory = {};  // [widths] on each device; empty: none
 };
 
 /// Modules on devices whose compute units are cut into equal share units.
@@ -34,6 +36,12 @@ struct SharingProblem {
   [[nodiscard]] Nanoseconds time(std::int64_t module, std::int64_t width,
                                  std::int64_t share) const {
     return modules[module].times[width * units + share - 1];
+  }
+  [[nodiscard]] double bandwidth(std::int64_t module, std::int64_t width,
+                                 std::int64_t share) const {
+    const std::vector<double>& known = modules[module].bandwidth;
+    if (known.empty()) return 0;
+    return known[std::ssize(known) == units ? share - 1 : width * units + share - 1];
   }
 };
 

@@ -70,6 +70,32 @@ TEST(SharingOfModel, PartsOfADeviceAreSlowerButNeverMoreThanTheirShare) {
   }
 }
 
+TEST(SharingOfModel, PartsDrawTheMemoryThroughTheCache) {
+  // A module that only moves bytes: next to no arithmetic, no host time.
+  config::Cluster cluster = small_cluster(8);
+  cluster.device.matrix_flops_per_s = 1e18;
+  cluster.device.matrix_ramp_flops = 0;
+  cluster.device.launch_s = 0;
+  const double kernels = cluster.device.memory_bytes_per_s * cluster.device.memory_share;
+  const auto share_of = [](const SharingProblem& problem, std::int64_t units) {
+    return double(problem.time(0, 0, problem.units).count) /
+           double(problem.time(0, 0, units).count);
+  };
+  const SharingProblem divided = sharing_of_model(three_modules(), cluster, setting_of(1));
+  EXPECT_EQ(divided.interference.form, Interference::Form::kNone);
+  EXPECT_NEAR(share_of(divided, 3), 0.3, 1e-3);
+  cluster.device.cache_bytes_per_s = 2 * kernels;
+  const SharingProblem shared = sharing_of_model(three_modules(), cluster, setting_of(1));
+  EXPECT_EQ(shared.interference, (Interference{Interference::Form::kPairwise, 0, 0, 1}));
+  EXPECT_NEAR(share_of(shared, 3), 0.6, 1e-3);
+  EXPECT_NEAR(share_of(shared, 5), 1, 1e-3);
+  // It takes what its units draw of the memory, at most what kernels reach.
+  const double reached = cluster.device.memory_share;
+  EXPECT_NEAR(shared.bandwidth(0, 0, 3), 0.6 * reached, 0.01);
+  EXPECT_NEAR(shared.bandwidth(0, 0, 5), reached, 0.01);
+  EXPECT_NEAR(shared.bandwidth(0, 0, 10), reached, 0.01);
+}
+
 TEST(SharingOfModel, DoesNotDivideSamples) {
   const SharingProblem problem = sharing_of_model(three_modules(), small_cluster(8), setting_of(8));
   for (const SharedModule& module : problem.modules) {
