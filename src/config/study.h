@@ -62,6 +62,8 @@ struct StudySetting {
   std::optional<RecomputePlan> recompute = {};  // none: what is best for each method
   std::int64_t tp = 0;                          // pipeline: of the backbone in the methods of
   std::int64_t pp = 0;                          // LoongForge, which gives them; 0: the best
+  std::int64_t ulysses = 1;                     // pipeline: ranks of a sequence in `veomni`
+  std::int64_t ep = 1;                          // and that share its experts
   std::int64_t capacity_tokens = 0;             // of a packed sequence; 0: any microbatch
   std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
   std::int64_t share_units = 10;     // sharing: parts that a device is cut into

@@ -49,7 +49,7 @@ void refuse_of_other_kind(ArtifactObject& json, StudyKind kind) {
     if (json.has("share_units")) json.refuse("share_units", "no such key: `sharing` alone has it");
     return;
   }
-  for (const char* key : {"tp", "pp"})
+  for (const char* key : {"tp", "pp", "ulysses", "ep"})
     if (json.has(key)) json.refuse(key, "no such key: `pipeline` alone has it");
 }
 
@@ -81,6 +81,8 @@ StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
   refuse_of_other_kind(json, kind);
   setting.tp = json.whole("tp", 0, {0, 1 << 10});
   setting.pp = json.whole("pp", 0, {0, 1 << 10});
+  setting.ulysses = json.whole("ulysses", 1, {1, 1 << 10});
+  setting.ep = json.whole("ep", 1, {1, 1 << 10});
   setting.capacity_tokens = json.whole("capacity_tokens", 0, {0, 1 << 24});
   if (json.has("memory_bytes"))
     setting.memory = Bytes{json.whole("memory_bytes", std::nullopt, {1, std::int64_t{1} << 50})};

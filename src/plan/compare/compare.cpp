@@ -10,8 +10,7 @@
 #include "plan/baseline/sharing_baselines.h"
 #include "plan/baseline/sharing_of_model.h"
 #include "plan/compare/judge_figures.h"
-#include "plan/exact/search_plan.h"
-#include "plan/shapes/draw_classes.h"
+#include "plan/compare/planned_methods.h"
 
 namespace tributary::plan {
 namespace {
@@ -24,7 +23,14 @@ constexpr std::int64_t kQuickDevices = 16;
 
 double seconds_of(Nanoseconds time) { return 1e-9 * static_cast<double>(time.count); }
 
-constexpr std::string_view kExact = "exact";
+/// What runs as a plan alone wants no tables of an encoder and a backbone. VeOmni's degrees are a
+/// setting's, so that only a study that names it has it.
+bool wants_tables(const config::Study& study) {
+  return study.methods.empty() ||
+         std::any_of(study.methods.begin(), study.methods.end(), [](const std::string& name) {
+           return name != kExactMethod && name != kVeomniMethod;
+         });
+}
 
 bool is_listed(const config::Study& study, std::string_view method) {
   return study.methods.empty() ||
@@ -56,54 +62,44 @@ class Runner {
  private:
   [[nodiscard]] SettingResult run_pipeline(const StudySetting& setting) const {
     SettingResult result = result_of(setting);
-    const std::vector<Recomputed> problems = problems_of(setting);
-    const Problem3d& costs = problems.front().problem.costs;
-    result.tokens_per_sample = costs.backbone.sample_shape;
-    result.items_per_sample = costs.encoder.sample_shape;
-    for (const PipelineBaseline& baseline : pipeline_baselines()) {
-      if (!is_listed(study_, baseline.name)) continue;
-      if (options_.on_search) options_.on_search(setting.name, baseline.name);
-      result.methods.push_back(solve(setting, baseline, problems));
+    const auto note = [&](std::string_view method) {
+      if (options_.on_search) options_.on_search(setting.name, method);
+    };
+    double flops = 0;
+    if (wants_tables(study_)) {
+      const std::vector<Recomputed> problems = problems_of(setting);
+      const Problem3d& costs = problems.front().problem.costs;
+      result.tokens_per_sample = costs.backbone.sample_shape;
+      result.items_per_sample = costs.encoder.sample_shape;
+      flops = static_cast<double>(setting.global_samples) *
+              (costs.encoder.sample_flops + costs.backbone.sample_flops);
+      for (const PipelineBaseline& baseline : pipeline_baselines()) {
+        if (!is_listed(study_, baseline.name)) continue;
+        note(baseline.name);
+        result.methods.push_back(solve(setting, baseline, problems));
+      }
+    } else {
+      result.tokens_per_sample = mean_tokens(setting);
+    }
+    if (!study_.methods.empty() && is_listed(study_, kVeomniMethod)) {
+      note(kVeomniMethod);
+      result.methods.push_back(run_veomni(setting));
     }
     // Packs of a given capacity are no part of its space: studies that list it are refused.
-    if (is_listed(study_, kExact) && setting.capacity_tokens == 0) {
-      if (options_.on_search) options_.on_search(setting.name, kExact);
-      const Problem3d& mean = problems.front().problem.costs;
-      result.methods.push_back(
-          search_exactly(setting, static_cast<double>(setting.global_samples) *
-                                      (mean.encoder.sample_flops + mean.backbone.sample_flops)));
+    if (is_listed(study_, kExactMethod) && setting.capacity_tokens == 0) {
+      note(kExactMethod);
+      result.methods.push_back(search_exactly(setting));
+      MethodResult& exact = result.methods.back();
+      if (exact.step_s > 0 && flops > 0) exact.mfu = mfu_of(flops, exact.step_s, setting);
     }
     return result;
   }
 
-  /// The default search of `plan`, on the same batches.
-  static MethodResult search_exactly(const StudySetting& setting, double flops) {
-    MethodResult method{.method = std::string(kExact), .source = "ours, the search of `plan`"};
-    PlanningProblem problem{.model = setting.model,
-                            .cluster = setting.cluster,
-                            .devices = setting.devices,
-                            .batches = batches_of(setting),
-                            .frozen = setting.frozen};
-    if (setting.memory)
-      problem.cluster.device.memory = *setting.memory + problem.cluster.device.reserve;
-    if (setting.recompute) problem.space.recompute = {*setting.recompute};
-    const Stopwatch watch;
-    const PlanSearch found = search_plan(problem);
-    method.milliseconds = 1e3 * watch.seconds();
-    method.certificate = found.certificate;
-    if (found.plans.empty()) return method;
-    method.plan = plan::describe(problem, found.plans.front().choice);
-    method.step_s = seconds_of(found.certificate.value);
-    method.mfu = mfu_of(flops, method.step_s, setting);
-    return method;
-  }
-
-  static std::vector<std::vector<SampleSize>> batches_of(const StudySetting& setting) {
-    std::vector<std::vector<SampleSize>> batches;
-    for (std::int64_t batch = 0; batch < setting.batches; ++batch)
-      batches.push_back(draw_samples(setting.data, static_cast<std::uint64_t>(setting.seed),
-                                     static_cast<std::uint64_t>(batch), setting.global_samples));
-    return batches;
+  static double mean_tokens(const StudySetting& setting) {
+    double tokens = 0;
+    for (const std::vector<SampleSize>& batch : batches_of(setting))
+      for (const SampleSize& sample : batch) tokens += static_cast<double>(sample.tokens);
+    return tokens / static_cast<double>(setting.batches * setting.global_samples);
   }
 
   /// Tables of a setting with a level of recompute.
@@ -222,7 +218,7 @@ void check_methods(const config::Study& study) {
                  .what = "plan: unknown method", .where = str("study ", study.name, " methods"),
                  .found = name, .expected = str("one of ", all));
   }
-  if (study.methods.empty() || !is_listed(study, kExact)) return;
+  if (study.methods.empty() || !is_listed(study, kExactMethod)) return;
   for (const StudySetting& setting : study.settings) {
     TRIB_REQUIRE(setting.capacity_tokens == 0,
                  .what = "plan: exact has no packed sequences of a given capacity",
@@ -244,7 +240,8 @@ std::vector<std::string> study_methods(StudyKind kind) {
   std::vector<std::string> names;
   if (kind == StudyKind::kPipeline) {
     for (const PipelineBaseline& each : pipeline_baselines()) names.emplace_back(each.name);
-    names.emplace_back(kExact);
+    names.emplace_back(kVeomniMethod);
+    names.emplace_back(kExactMethod);
   } else {
     for (const SharingBaseline& each : sharing_baselines()) names.emplace_back(each.name);
   }

@@ -133,6 +133,37 @@ Comparison round_numbers() {
   return comparison;
 }
 
+TEST(Compare, RunsTheDegreesThatVeomniGivesOnTextAlone) {
+  config::Study study = read("veomni_text.yaml");
+  study.settings.resize(2);  // one rank a sequence, and four
+  const Comparison comparison = compare(study);
+  ASSERT_EQ(comparison.settings.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const SettingResult& setting = comparison.settings[i];
+    ASSERT_EQ(setting.methods.size(), 1U);
+    EXPECT_EQ(setting.tokens_per_sample, 8192);
+    // Forward, both gradients and forward again at the peak is the least that it can take.
+    const MethodResult& veomni = setting.methods.front();
+    const double flops = veomni.mfu * veomni.step_s * double(setting.devices) *
+                         study.settings[i].cluster.device.matrix_flops_per_s;
+    EXPECT_GT(flops, 6.0 * 7e9 * 8192 * double(setting.global_samples));
+    EXPECT_LT(flops, 6.0 * 9e9 * 8192 * double(setting.global_samples));
+    EXPECT_LT(veomni.mfu, 0.75);
+    EXPECT_THAT(veomni.plan, HasSubstr("sharded"));
+  }
+  const auto rate = [&](std::size_t i) {
+    const SettingResult& setting = comparison.settings[i];
+    return double(setting.global_samples) / setting.methods.front().step_s;
+  };
+  EXPECT_LT(rate(1), rate(0));
+  study.settings[1].ulysses = 3;
+  EXPECT_THAT([&] { (void)compare(study); },
+              ThrowsMessage<Error>(HasSubstr("found: ulysses 3; expected: a divisor of 8")));
+  study.settings[1].ulysses = 8;  // of 28 heads
+  EXPECT_THAT([&] { (void)compare(study); },
+              ThrowsMessage<Error>(HasSubstr("the model cannot be cut so")));
+}
+
 TEST(JudgeFigures, ComputesEveryQuantity) {
   using enum config::FigureQuantity;
   config::Study study;

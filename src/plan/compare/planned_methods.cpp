@@ -1,0 +1,94 @@
+#include "plan/compare/planned_methods.h"
+
+#include "core/error.h"
+#include "core/stopwatch.h"
+#include "plan/exact/search_plan.h"
+#include "plan/shapes/draw_classes.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::StudySetting;
+
+double seconds_of(Nanoseconds time) { return 1e-9 * static_cast<double>(time.count); }
+
+PlanningProblem problem_of(const StudySetting& setting) {
+  PlanningProblem problem{.model = setting.model,
+                          .cluster = setting.cluster,
+                          .devices = setting.devices,
+                          .batches = batches_of(setting),
+                          .frozen = setting.frozen};
+  if (setting.memory)
+    problem.cluster.device.memory = *setting.memory + problem.cluster.device.reserve;
+  if (setting.recompute) problem.space.recompute = {*setting.recompute};
+  return problem;
+}
+
+/// The setting's degrees with sequences one after another.
+PlanChoice choice_of(const PlanningProblem& problem, const StudySetting& setting,
+                     config::RecomputePlan recompute) {
+  TRIB_REQUIRE(setting.devices % setting.ulysses == 0,
+               .what = "plan: ulysses does not divide the devices",
+               .where = str("setting ", setting.name), .found = str("ulysses ", setting.ulysses),
+               .expected = str("a divisor of ", setting.devices));
+  PlanChoice choice{.encoders = {encoders_of(problem).size(), std::nullopt}};
+  choice.backbone = {.mesh = {.dp_shard = setting.devices / setting.ulysses,
+                              .ulysses = setting.ulysses,
+                              .ep = setting.ep},
+                     .recompute = recompute};
+  TRIB_REQUIRE(can_cut(problem, *problem.model.find("backbone"), choice.backbone.mesh),
+               .what = "plan: the model cannot be cut so", .where = str("setting ", setting.name),
+               .found = str("ulysses ", setting.ulysses, ", ep ", setting.ep),
+               .expected = "degrees that divide heads and experts");
+  const std::int64_t replicas = choice.backbone.replicas();
+  choice.microbatches = (problem.global_samples() + replicas - 1) / replicas;
+  return choice;
+}
+
+}  // namespace
+
+std::vector<std::vector<SampleSize>> batches_of(const StudySetting& setting) {
+  std::vector<std::vector<SampleSize>> batches;
+  for (std::int64_t batch = 0; batch < setting.batches; ++batch)
+    batches.push_back(draw_samples(setting.data, static_cast<std::uint64_t>(setting.seed),
+                                   static_cast<std::uint64_t>(batch), setting.global_samples));
+  return batches;
+}
+
+MethodResult search_exactly(const StudySetting& setting) {
+  MethodResult method{.method = std::string(kExactMethod), .source = "ours, the search of `plan`"};
+  const PlanningProblem problem = problem_of(setting);
+  const Stopwatch watch;
+  const PlanSearch found = search_plan(problem);
+  method.milliseconds = 1e3 * watch.seconds();
+  method.certificate = found.certificate;
+  if (found.plans.empty()) return method;
+  method.plan = plan::describe(problem, found.plans.front().choice);
+  method.step_s = seconds_of(found.certificate.value);
+  return method;
+}
+
+MethodResult run_veomni(const StudySetting& setting) {
+  MethodResult method{.method = std::string(kVeomniMethod), .source = "VeOmni, appendix A"};
+  const PlanningProblem problem = problem_of(setting);
+  check_problem(problem);
+  const Stopwatch watch;
+  for (const config::RecomputePlan recompute : problem.space.recompute) {
+    const PlanChoice choice = choice_of(problem, setting, recompute);
+    const config::ModuleNode& backbone = *problem.model.find("backbone");
+    const config::Plan plan = to_plan(problem, choice, {{0, units_of(backbone)}});
+    const Simulation run = simulate_on(problem, plan, setting.batches);
+    ++method.certificate.evaluations;
+    const Nanoseconds step = run.distribution.mean;
+    if (method.step_s > 0 && step >= method.certificate.value) continue;
+    method.certificate.value = step;
+    method.plan = plan::describe(problem, choice);
+    method.step_s = seconds_of(step);
+    method.mfu = run.utilisation.mfu;
+  }
+  method.certificate.status = Status::kFeasible;
+  method.milliseconds = 1e3 * watch.seconds();
+  return method;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "plan/compare/compare.h"
+#include "plan/shapes/deal_samples.h"
+
+namespace tributary::plan {
+
+// Methods that run as plans of the trainer, judged by their simulator: no tables of an encoder and
+// a backbone, so that any model will do.
+
+inline constexpr std::string_view kExactMethod = "exact";
+inline constexpr std::string_view kVeomniMethod = "veomni";
+
+[[nodiscard]] std::vector<std::vector<SampleSize>> batches_of(const config::StudySetting& setting);
+
+/// The default search of `plan`.
+[[nodiscard]] MethodResult search_exactly(const config::StudySetting& setting);
+
+/// Sharded parameters, sequences cut over `ulysses` ranks and experts over `ep`, as the setting
+/// gives them: one sequence in a microbatch of each group. Memory is not judged: losses in place
+/// and activations in host memory, which VeOmni has, are not among the costs.
+///
+/// source: VeOmni, appendix A
+/// errors: Fault::kInput when the degrees cut neither the devices nor the model
+[[nodiscard]] MethodResult run_veomni(const config::StudySetting& setting);
+
+}  // namespace tributary::plan
