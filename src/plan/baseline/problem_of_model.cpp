@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "plan/cost/module_cost.h"
+#include "plan/shapes/mean_sizes.h"
 
 namespace tributary::plan {
 namespace {
@@ -16,10 +17,18 @@ using config::ModuleNode;
 constexpr double kFeatureBytes = 2;       // of a value that travels
 constexpr double kGridStep = 1.41421356;  // between the shapes of a table
 
-/// The modules of a model that the published searches know.
+/// A tower with its projectors, and what of a tile or token it works on.
+struct Part {
+  std::vector<const ModuleNode*> nodes;
+  bool of_sound = false;
+  double unit = 1;      // patches, positions of sound or tokens
+  double attended = 1;  // length that attends
+};
+
+/// The modules of a model that the published searches know: several encoders are one, end to end.
 struct TwoModules {
-  std::vector<const ModuleNode*> encoder;  // the tower, then its projectors
-  const ModuleNode* backbone = nullptr;
+  std::vector<Part> encoder;
+  Part backbone;
 };
 
 bool is_projector(const ModuleNode& node) {
@@ -28,71 +37,48 @@ bool is_projector(const ModuleNode& node) {
   });
 }
 
-TwoModules modules_of(const config::ModuleGraph& model) {
-  TwoModules modules = {.encoder = {}, .backbone = model.find("backbone")};
-  TRIB_REQUIRE(modules.backbone != nullptr, .what = "plan: model has no backbone",
-               .where = str("model ", model.name), .expected = "a module named backbone");
-  std::vector<const ModuleNode*> projectors;
-  for (const ModuleNode& node : model.modules) {
-    if (&node == modules.backbone) continue;
-    (is_projector(node) ? projectors : modules.encoder).push_back(&node);
+bool hears(const ModuleNode& node) {
+  return !node.layers.empty() && node.layers.front().shape.kind == LayerKind::kConvolution;
+}
+
+/// The encoder that a projector is behind: the first where no edge says.
+Part& part_of(std::vector<Part>& parts, const config::ModuleGraph& model,
+              const ModuleNode& projector) {
+  for (Part& part : parts) {
+    for (const config::ModuleEdge& edge : model.edges) {
+      const bool feeds = std::any_of(part.nodes.begin(), part.nodes.end(),
+                                     [&](const auto* node) { return node->name == edge.from; });
+      if (feeds && edge.to == projector.name) return part;
+    }
   }
-  TRIB_REQUIRE(modules.encoder.size() == 1,
-               .what = "plan: the published searches place one encoder and a backbone",
-               .where = str("model ", model.name),
-               .found = str(modules.encoder.size(), " encoders"), .expected = "1");
-  modules.encoder.insert(modules.encoder.end(), projectors.begin(), projectors.end());
+  return parts.front();
+}
+
+TwoModules modules_of(const config::ModuleGraph& model) {
+  TwoModules modules;
+  const ModuleNode* backbone = model.find("backbone");
+  TRIB_REQUIRE(backbone != nullptr, .what = "plan: model has no backbone",
+               .where = str("model ", model.name), .expected = "a module named backbone");
+  modules.backbone.nodes = {backbone};
+  for (const ModuleNode& node : model.modules)
+    if (&node != backbone && !is_projector(node))
+      modules.encoder.push_back({.nodes = {&node}, .of_sound = hears(node)});
+  TRIB_REQUIRE(!modules.encoder.empty(),
+               .what = "plan: the published searches place an encoder and a backbone",
+               .where = str("model ", model.name), .found = "0 encoders",
+               .expected = "1 or more, which run as one");
+  for (const ModuleNode& node : model.modules)
+    if (&node != backbone && is_projector(node))
+      part_of(modules.encoder, model, node).nodes.push_back(&node);
+  // Alone, sound is counted where images are.
+  if (std::all_of(modules.encoder.begin(), modules.encoder.end(),
+                  [](const Part& part) { return part.of_sound; }))
+    for (Part& part : modules.encoder) part.of_sound = false;
   return modules;
 }
 
-/// What the batches ask of the modules on average.
-struct MeanSizes {
-  double samples = 0;
-  double tokens = 0;           // of a sample
-  double patches = 0;          // of a sample
-  double item_patches = 1;     // of an item: one tile
-  double attended_tokens = 1;  // sum of squares over sum: the length with the batches' attention
-  double attended_patches = 1;
-  double least_tokens = 0;  // of any sample
-  double batch_tokens = 0;  // of the largest batch
-  double batch_patches = 0;
-};
-
-MeanSizes measure(const std::vector<std::vector<SampleSize>>& batches) {
-  MeanSizes sizes;
-  double tokens_squared = 0;
-  double patches_squared = 0;
-  double items = 0;
-  for (const std::vector<SampleSize>& batch : batches) {
-    double batch_tokens = 0;
-    double batch_patches = 0;
-    for (const SampleSize& sample : batch) {
-      const auto tokens = static_cast<double>(sample.tokens);
-      const auto patches = static_cast<double>(sample.patches);
-      batch_tokens += tokens;
-      batch_patches += patches;
-      tokens_squared += tokens * tokens;
-      if (sample.items > 0)
-        patches_squared += patches * patches / static_cast<double>(sample.items);
-      items += static_cast<double>(sample.items);
-      if (sizes.least_tokens == 0 || tokens < sizes.least_tokens) sizes.least_tokens = tokens;
-    }
-    sizes.samples += static_cast<double>(batch.size());
-    sizes.tokens += batch_tokens;
-    sizes.patches += batch_patches;
-    sizes.batch_tokens = std::max(sizes.batch_tokens, batch_tokens);
-    sizes.batch_patches = std::max(sizes.batch_patches, batch_patches);
-  }
-  TRIB_REQUIRE(sizes.tokens > 0 && sizes.patches > 0 && items > 0,
-               .what = "plan: batches give encoder or backbone nothing to do",
-               .found = str(sizes.patches, " patches, ", sizes.tokens, " tokens"),
-               .expected = "samples with tokens, some of them with items");
-  sizes.item_patches = sizes.patches / items;
-  sizes.attended_tokens = tokens_squared / sizes.tokens;
-  sizes.attended_patches = patches_squared / sizes.patches;
-  sizes.tokens /= sizes.samples;
-  sizes.patches /= sizes.samples;
-  return sizes;
+const MeanSizes& sizes_of(const Part& part, const BatchSizes& sizes) {
+  return part.of_sound ? sizes.frames : sizes.patches;
 }
 
 /// Blocks whose heads do not divide get some more, as padded ones would be.
@@ -118,23 +104,24 @@ class TableMaker {
   TableMaker(const config::Cluster& cluster, const ModelSetting& setting)
       : cluster_(cluster), setting_(setting) {}
 
-  /// shape: tiles or tokens; `unit` patches or tokens of one, attending over `attended`
-  ModuleCosts make(const std::vector<const ModuleNode*>& nodes, bool upstream_trains, double unit,
-                   double attended, double mean, double least, double most) const {
-    ModuleCosts costs = {.name = nodes.front()->name};
+  /// shape: tiles or tokens
+  ModuleCosts make(const std::vector<Part>& parts, bool upstream_trains, double mean, double least,
+                   double most) const {
+    ModuleCosts costs;
     costs.layers = 0;
-    for (const ModuleNode* node : nodes) costs.layers += count_blocks(*node);
+    for (const Part& part : parts) {
+      costs.name += (costs.name.empty() ? "" : " + ") + part.nodes.front()->name;
+      for (const ModuleNode* node : part.nodes) costs.layers += count_blocks(*node);
+    }
     costs.layers = std::max<std::int64_t>(costs.layers, 1);
     costs.sample_shape = mean;
-    const bool is_backbone = nodes.front()->name == "backbone";
+    const bool is_backbone = costs.name == "backbone";
     for (std::int64_t tp = 1; tp <= cluster_.devices_per_node(); tp *= 2) {
-      if (is_backbone && !can_cut(*nodes.front(), tp)) continue;
+      if (is_backbone && !can_cut(*parts.front().nodes.front(), tp)) continue;
       const auto cost_at = [&](double shape) {
-        const PassShape pass = {
-            .tokens = shape * unit,
-            .squared_tokens = shape * unit * std::min(attended, shape * unit),
-            .sequences = std::max<std::int64_t>(1, std::llround(shape * unit / attended))};
-        return sum(nodes, pass, tp, upstream_trains);
+        ModuleCost all;
+        for (const Part& part : parts) all += cost_of(part, shape, tp, upstream_trains);
+        return all;
       };
       const ModuleCost at_mean = cost_at(mean);
       if (costs.degrees.empty()) {
@@ -148,11 +135,22 @@ class TableMaker {
       DegreeCosts degree = {.tp = tp};
       degree.throughput = table(cost_at, costs.sample_flops / mean, tp, least, most);
       degree.state_bytes = static_cast<double>(at_mean.state().count);
-      degree.activation_bytes = kept_of(nodes, at_mean, mean, unit, costs.layers);
+      degree.activation_bytes = kept_of(parts, at_mean, mean, costs.layers);
       degree.transient_bytes = static_cast<double>(at_mean.transient.count) / mean;
       costs.degrees.push_back(std::move(degree));
     }
     return costs;
+  }
+
+  /// Of so many tiles or tokens.
+  [[nodiscard]] ModuleCost cost_of(const Part& part, double shape, std::int64_t tp,
+                                   bool upstream_trains) const {
+    const double units = shape * part.unit;
+    const PassShape pass = {
+        .tokens = units,
+        .squared_tokens = units * std::min(part.attended, units),
+        .sequences = std::max<std::int64_t>(1, std::llround(units / part.attended))};
+    return sum(part.nodes, pass, tp, upstream_trains);
   }
 
   [[nodiscard]] bool trains(const ModuleNode& node) const {
@@ -194,11 +192,14 @@ class TableMaker {
   }
 
   /// Bytes of a layer and a tile or token; of a module without backward, its features.
-  static double kept_of(const std::vector<const ModuleNode*>& nodes, const ModuleCost& cost,
-                        double mean, double unit, std::int64_t layers) {
-    const config::LayerShape& last = nodes.back()->layers.back().shape;
-    const double features = kFeatureBytes * unit / static_cast<double>(last.merge) *
-                            static_cast<double>(last.width) / static_cast<double>(layers);
+  static double kept_of(const std::vector<Part>& parts, const ModuleCost& cost, double mean,
+                        std::int64_t layers) {
+    double features = 0;
+    for (const Part& part : parts) {
+      const config::LayerShape& last = part.nodes.back()->layers.back().shape;
+      features += kFeatureBytes * part.unit / static_cast<double>(last.merge) *
+                  static_cast<double>(last.width) / static_cast<double>(layers);
+    }
     return std::max(static_cast<double>(cost.kept.count) / (mean * static_cast<double>(layers)),
                     features);
   }
@@ -227,6 +228,69 @@ void check_setting(const config::ModuleGraph& model, const config::Cluster& clus
   }
 }
 
+/// A tile is a mean item of images, or of sound where there are none; every encoder's part of it is
+/// what it gets on average beside that. Returns the tiles of a mean sample.
+double set_units(TwoModules& modules, const BatchSizes& sizes) {
+  const bool has_images = sizes.patches.mean > 0;
+  const bool has_work =
+      std::any_of(modules.encoder.begin(), modules.encoder.end(),
+                  [&](const Part& part) { return sizes_of(part, sizes).mean > 0; });
+  TRIB_REQUIRE(sizes.tokens.mean > 0 && has_work,
+               .what = "plan: batches give encoder or backbone nothing to do",
+               .found = str(sizes.patches.mean, " patches, ", sizes.frames.mean,
+                            " positions of sound, ", sizes.tokens.mean, " tokens"),
+               .expected = "samples with tokens, some of them with items");
+  const MeanSizes& base = has_images ? sizes.patches : sizes.frames;
+  const double tiles = base.mean / base.item;
+  for (Part& part : modules.encoder) {
+    const MeanSizes& own = sizes_of(part, sizes);
+    part.unit = &own == &base ? own.item : own.mean / tiles;
+    part.attended = sizes_of(part, sizes).attended;
+  }
+  modules.backbone.attended = sizes.tokens.attended;
+  return tiles;
+}
+
+/// Bytes that a tile gives the backbone.
+double features_of_tile(const Part& part) {
+  const config::LayerShape& last = part.nodes.back()->layers.back().shape;
+  const bool is_merged = is_projector(*part.nodes.back());
+  return kFeatureBytes * part.unit / static_cast<double>(is_merged ? last.merge : 1) *
+         static_cast<double>(last.width);
+}
+
+/// Tiles of a sample: what it asks of each encoder beside the mean, by the encoder's part of the
+/// work.
+class TileCounter {
+ public:
+  TileCounter(const std::vector<Part>& parts, const BatchSizes& sizes, const TableMaker& tables,
+              double tiles) {
+    double all = 0;
+    double of_sound = 0;
+    for (const Part& part : parts) {
+      const double flops = tables.cost_of(part, tiles, 1, false).flops;
+      all += flops;
+      if (part.of_sound) of_sound += flops;
+    }
+    share_of_sound_ = of_sound / all;
+    patches_ = sizes.patches;
+    frames_ = sizes.frames;
+    tiles_ = tiles;
+  }
+
+  [[nodiscard]] double operator()(double patches, double frames) const {
+    if (share_of_sound_ == 0) return patches / patches_.item;
+    if (share_of_sound_ == 1) return frames / frames_.item;
+    return tiles_ * ((1 - share_of_sound_) * patches / patches_.mean +
+                     share_of_sound_ * frames / frames_.mean);
+  }
+
+ private:
+  double share_of_sound_ = 0;
+  MeanSizes patches_, frames_;
+  double tiles_ = 0;
+};
+
 /// The slowest link that joins so many devices.
 double link_rate(const config::Cluster& cluster, std::int64_t devices) {
   double rate = 0;
@@ -244,40 +308,46 @@ double link_rate(const config::Cluster& cluster, std::int64_t devices) {
 TrainingProblem problem_of_model(const config::ModuleGraph& model, const config::Cluster& cluster,
                                  const ModelSetting& setting) {
   check_setting(model, cluster, setting);
-  const TwoModules modules = modules_of(model);
-  const MeanSizes sizes = measure(setting.batches);
+  TwoModules modules = modules_of(model);
+  const BatchSizes sizes(setting.batches);
   const TableMaker tables(cluster, setting);
+  const double tiles = set_units(modules, sizes);
   TrainingProblem problem;
+  problem.encoder_trains = false;
   problem.costs.devices = setting.devices == 0 ? cluster.devices : setting.devices;
   problem.costs.global_samples = std::ssize(setting.batches.front());
   const Bytes memory = setting.memory.value_or(cluster.device.memory - cluster.device.reserve);
   problem.costs.memory_bytes = static_cast<double>(memory.count);
-  const double tile = sizes.item_patches;
-  problem.costs.encoder = tables.make(modules.encoder, false, tile, sizes.attended_patches,
-                                      sizes.patches / tile, 0.25, sizes.batch_patches / tile);
-  const bool encoder_trains =
-      std::any_of(modules.encoder.begin(), modules.encoder.end(),
-                  [&](const ModuleNode* node) { return tables.trains(*node); });
-  problem.encoder_trains = encoder_trains;
+  const TileCounter tiles_of(modules.encoder, sizes, tables, tiles);
+  double most = 0;
+  for (const std::vector<SampleSize>& batch : setting.batches) {
+    problem.batches.emplace_back();
+    double patches = 0;
+    double frames = 0;
+    for (const SampleSize& sample : batch) {
+      patches += static_cast<double>(sample.patches);
+      frames += static_cast<double>(sample.frames);
+      problem.batches.back().push_back(
+          {tiles_of(static_cast<double>(sample.patches), static_cast<double>(sample.frames)),
+           static_cast<double>(sample.tokens)});
+    }
+    most = std::max(most, tiles_of(patches, frames));
+  }
+  problem.costs.encoder = tables.make(modules.encoder, false, tiles, 0.25, most);
+  problem.feature_bytes = 0;
+  for (const Part& part : modules.encoder) {
+    for (const ModuleNode* node : part.nodes)
+      problem.encoder_trains = problem.encoder_trains || tables.trains(*node);
+    problem.feature_bytes += features_of_tile(part);
+  }
   problem.costs.backbone =
-      tables.make({modules.backbone}, encoder_trains, 1, sizes.attended_tokens, sizes.tokens,
-                  std::max(1.0, sizes.least_tokens / 4), sizes.batch_tokens);
-  const config::LayerShape& last = modules.encoder.back()->layers.back().shape;
-  const bool is_merged = is_projector(*modules.encoder.back());
-  problem.feature_bytes = kFeatureBytes * tile / static_cast<double>(is_merged ? last.merge : 1) *
-                          static_cast<double>(last.width);
+      tables.make({modules.backbone}, problem.encoder_trains, sizes.tokens.mean,
+                  std::max(1.0, sizes.tokens.least / 4), sizes.tokens.batch);
   problem.given = setting.given;
   problem.capacity_tokens = setting.capacity_tokens;
   problem.bytes_per_second = link_rate(cluster, problem.costs.devices);
   problem.devices_per_node = std::min(cluster.devices_per_node(), problem.costs.devices);
   problem.node_bytes_per_second = link_rate(cluster, 1);
-  for (const std::vector<SampleSize>& batch : setting.batches) {
-    problem.batches.emplace_back();
-    for (const SampleSize& sample : batch) {
-      problem.batches.back().push_back(
-          {static_cast<double>(sample.patches) / tile, static_cast<double>(sample.tokens)});
-    }
-  }
   check_problem(problem);
   return problem;
 }

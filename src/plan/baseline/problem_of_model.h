@@ -25,16 +25,18 @@ struct ModelSetting {
   std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
 };
 
-/// Cost tables of a model with one encoder, for the published searches: throughput by shape of a
-/// microbatch for each tensor-parallel degree inside a node, bytes, links, and the batches.
+/// Cost tables of a model for the published searches: throughput by shape of a microbatch for each
+/// tensor-parallel degree inside a node, bytes, links, and the batches.
 ///
 /// Encoder and projectors count as one module, embedding and head as part of the backbone: the
-/// published objectives take all layers as alike. A tile is a mean item of the batches; sequences
-/// have the length that gives the batches' attention. Encoder heads are padded to a multiple of tp.
-/// Logits, and the activations of one layer, take room once.
+/// published objectives take all layers as alike. Several encoders, of images and of sound, are one
+/// module end to end; a sample that has more of one kind and less of the other counts by their
+/// FLOPs. A tile is a mean item of the batches; sequences have the length that gives the batches'
+/// attention. Encoder heads are padded to a multiple of tp. Logits, and the activations of one
+/// layer, take room once.
 ///
-/// errors: Fault::kInput naming module or number: no backbone, no encoder or several, a module to
-///         freeze that the model does not have, no batch, batches of different sizes
+/// errors: Fault::kInput naming module or number: no backbone, no encoder, a module to freeze that
+///         the model does not have, no batch, batches of different sizes
 [[nodiscard]] TrainingProblem problem_of_model(const config::ModuleGraph& model,
                                                const config::Cluster& cluster,
                                                const ModelSetting& setting);
