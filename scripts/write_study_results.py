@@ -37,7 +37,7 @@ def figure_text(figure):
     text = f"{figure['quantity'].replace('_', ' ')}, {figure['method']}"
     if figure["against"]:
         text += f" / {figure['against']}"
-    text += f", {figure['setting']}"
+    text += f", mean of {', '.join(figure['settings'])}" if figure["settings"] else f", {figure['setting']}"
     return text + (f" / {figure['against_setting']}" if figure["against_setting"] else "")
 
 

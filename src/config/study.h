@@ -84,8 +84,9 @@ struct PublishedFigure {
   FigureQuantity quantity = FigureQuantity::kSpeedup;
   std::string setting = {};
   std::string method = {};
-  std::string against = {};          // a method; empty: the same
-  std::string against_setting = {};  // empty: the same
+  std::string against = {};                // a method; empty: the same
+  std::string against_setting = {};        // empty: the same
+  std::vector<std::string> settings = {};  // in place of `setting`: the mean over these
   double least = 0;
   double most = 0;
 };

@@ -146,7 +146,9 @@ std::string show_published(const config::PublishedFigure& figure) {
 std::string describe_figure(const config::PublishedFigure& figure) {
   std::string text = str(plan::name_of(figure.quantity), " of ", figure.method);
   if (!figure.against.empty()) text += str(" against ", figure.against);
-  text += str(", ", figure.setting);
+  if (figure.settings.empty()) text += str(", ", figure.setting);
+  for (std::size_t i = 0; i < figure.settings.size(); ++i)
+    text += str(i == 0 ? ", mean of " : ", ", figure.settings[i]);
   if (!figure.against_setting.empty()) text += str(" against ", figure.against_setting);
   return text;
 }

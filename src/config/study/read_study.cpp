@@ -113,10 +113,17 @@ PublishedFigure read_figure(ArtifactObject json) {
   figure.quantity =
       json.choice<FigureQuantity>("quantity", FigureQuantity::kSpeedup,
                                   {"speedup", "hours", "mfu", "mfu_gap", "idle_reduction"});
-  figure.setting = json.text("setting", std::nullopt);
+  if (json.has("settings")) {
+    figure.settings = read_names(json, "settings", "a list of names");
+    if (figure.settings.size() < 2) json.refuse("settings", "two settings at least");
+  } else {
+    figure.setting = json.text("setting", std::nullopt);
+  }
   figure.method = json.text("method", std::nullopt);
   figure.against = json.text("against", "");
   figure.against_setting = json.text("against_setting", "");
+  if (!figure.settings.empty() && !figure.against_setting.empty())
+    json.refuse("against_setting", "no such key beside `settings`");
   const bool is_alone =
       figure.quantity == FigureQuantity::kHours || figure.quantity == FigureQuantity::kMfu;
   if (!is_alone && figure.against.empty() && figure.against_setting.empty())
@@ -164,6 +171,8 @@ void check_names(ArtifactObject& root, const Study& study, Problems& problems) {
   for (std::size_t i = 0; i < study.figures.size(); ++i) {
     const PublishedFigure& figure = study.figures[i];
     for (const std::string& name : {figure.setting, figure.against_setting})
+      check(has_setting(name), str("figures.", i), name, "a setting of the study");
+    for (const std::string& name : figure.settings)
       check(has_setting(name), str("figures.", i), name, "a setting of the study");
     for (const std::string& name : {figure.method, figure.against})
       check(has_method(name), str("figures.", i), name, "a method of the study");

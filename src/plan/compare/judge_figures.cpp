@@ -63,13 +63,35 @@ double deviation_of(const PublishedFigure& figure, double found) {
   return nearest == 0 ? found : found / nearest - 1;
 }
 
+std::optional<double> find_value_in(const PublishedFigure& figure, const config::Study& study,
+                                    const Comparison& comparison, const std::string& setting,
+                                    const std::string& against_setting) {
+  const Place place = find_place(study, comparison, setting, figure.method);
+  const Place against = find_place(study, comparison, against_setting,
+                                   figure.against.empty() ? figure.method : figure.against);
+  return find_value(figure, place, against);
+}
+
+/// None where one of the settings has none.
+std::optional<double> find_mean(const PublishedFigure& figure, const config::Study& study,
+                                const Comparison& comparison) {
+  double sum = 0;
+  for (const std::string& setting : figure.settings) {
+    const std::optional<double> found = find_value_in(figure, study, comparison, setting, setting);
+    if (!found) return std::nullopt;
+    sum += *found;
+  }
+  return sum / static_cast<double>(figure.settings.size());
+}
+
 FigureResult judge(const PublishedFigure& figure, const config::Study& study,
                    const Comparison& comparison) {
-  const Place place = find_place(study, comparison, figure.setting, figure.method);
-  const Place against = find_place(
-      study, comparison, figure.against_setting.empty() ? figure.setting : figure.against_setting,
-      figure.against.empty() ? figure.method : figure.against);
-  FigureResult result{.figure = figure, .found = find_value(figure, place, against)};
+  FigureResult result{.figure = figure};
+  result.found =
+      figure.settings.empty()
+          ? find_value_in(figure, study, comparison, figure.setting,
+                          figure.against_setting.empty() ? figure.setting : figure.against_setting)
+          : find_mean(figure, study, comparison);
   if (result.found) result.deviation = deviation_of(figure, *result.found);
   return result;
 }
@@ -117,7 +139,8 @@ void judge_figures(const config::Study& study, Comparison& comparison) {
                        [&](const SettingResult& each) { return each.name == name; });
   };
   for (const PublishedFigure& figure : study.figures) {
-    if (has_setting(figure.setting) && has_setting(figure.against_setting))
+    if (has_setting(figure.setting) && has_setting(figure.against_setting) &&
+        std::all_of(figure.settings.begin(), figure.settings.end(), has_setting))
       comparison.figures.push_back(judge(figure, study, comparison));
   }
   for (const config::PublishedOrder& order : study.orders) {

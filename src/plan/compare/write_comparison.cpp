@@ -44,6 +44,7 @@ OrderedJson to_json(const FigureResult& result) {
   return {{"where", figure.where},
           {"quantity", name_of(figure.quantity)},
           {"setting", figure.setting},
+          {"settings", figure.settings},
           {"method", figure.method},
           {"against", figure.against},
           {"against_setting", figure.against_setting},

@@ -212,6 +212,28 @@ TEST(JudgeFigures, ComputesEveryQuantity) {
   EXPECT_EQ(count.all, 8);
 }
 
+TEST(JudgeFigures, TakesTheMeanOverSettings) {
+  config::Study study;
+  study.settings.resize(2);
+  study.settings[0].name = "a";
+  study.settings[1].name = "b";
+  const auto mean_mfu = [](const char* method, std::vector<std::string> settings) {
+    return config::PublishedFigure{.quantity = config::FigureQuantity::kMfu,
+                                   .method = method,
+                                   .settings = std::move(settings),
+                                   .least = 0.5,
+                                   .most = 0.5};
+  };
+  study.figures = {mean_mfu("x", {"a", "b"}), mean_mfu("y", {"a", "b"}),
+                   mean_mfu("x", {"a", "left out"})};
+  Comparison comparison = round_numbers();
+  judge_figures(study, comparison);
+  ASSERT_EQ(comparison.figures.size(), 2U);
+  EXPECT_DOUBLE_EQ(*comparison.figures[0].found, 0.35);
+  EXPECT_DOUBLE_EQ(comparison.figures[0].deviation, 0.35 / 0.5 - 1);
+  EXPECT_FALSE(comparison.figures[1].found.has_value());  // b has no y
+}
+
 TEST(JudgeFigures, KeepsOfARangeOnlyWhatIsInside) {
   FigureResult result{.figure = {.least = 1.1, .most = 1.4}, .found = 1.434, .deviation = 0.024};
   EXPECT_FALSE(is_kept(result, 0.15));
