@@ -4,9 +4,11 @@ Usage: profile_test.py TRIBUTARY
 """
 
 import json
+import os
 import pathlib
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -158,6 +160,25 @@ class Profile(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.read(part)["steps"], kept["steps"])
 
+    def test_ranks_that_share_a_core_are_measured_by_the_time_they_have_it(self):
+        shared = self.root / "shared.json"
+        core = str(min(os.sched_getaffinity(0)))
+        done = subprocess.run(["taskset", "-c", core, TRIBUTARY, "profile", str(self.config), "run.threads=1", "-o",
+                               str(shared), "--ranks", "2"], env=tiny_run.environment(), text=True,
+                              capture_output=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        profile = self.read(shared)
+        self.assertEqual(profile["cores"], 1)
+        self.assertEqual([step["ranks"] for step in profile["steps"]], [1, 2])
+        self.assertEqual({table["tp"] for table in profile["layers"]}, {1})
+        ratios = []
+        passes = {(each["ranks"], each["capacity_tokens"]): each for each in profile["passes"]}
+        for (ranks, capacity), each in passes.items():
+            if ranks == 2:
+                ratios.append(each["backward_ns"] / passes[1, capacity]["backward_ns"])
+        # On the clock it would be two, and more.
+        self.assertLess(statistics.median(ratios), 1.6)
+
     def test_a_run_is_simulated_from_its_own_profile(self):
         run = self.root / "trained"
         shutil.rmtree(run, ignore_errors=True)
@@ -171,7 +192,7 @@ class Profile(unittest.TestCase):
         self.assertEqual(summary["ranks"], 2)
         self.assertGreater(summary["step_ns"], 0)
         self.assertEqual(summary["out_of_memory"], "")
-        done = self.run_verb("simulate", run / "plan.json", "--profile", self.whole, "--cluster", CLUSTER)
+        done = self.run_verb("simulate", run / "plan.json", "--profile", self.whole, "--cluster", CLUSTER, "--run", run)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_measured_step_is_drawn_over_its_prediction(self):

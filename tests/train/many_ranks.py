@@ -225,6 +225,22 @@ class ManyRanks(unittest.TestCase):
             self.assertEqual(code, 2, err)
             self.assertIn("start 3 processes", err)
 
+    def test_ranks_keep_to_cores_of_their_own(self):
+        usable = sorted(os.sched_getaffinity(0))
+        own = usable[:len(usable) // 2] if len(usable) > 1 else []
+        losses = []
+        for bind, expected in (("cores", own), ("none", [])):
+            config = self.config(f"bind-{bind}", run={"bind": bind, "steps": 3})
+            for code, _, error in Job(config, 2).wait():
+                self.assertEqual(code, 0, error)
+            directory = self.shared / f"bind-{bind}"
+            environment = json.loads((directory / "environment.json").read_text())
+            self.assertEqual(environment["bound_to"], expected)
+            self.assertEqual(environment["cores"], len(usable))
+            lines = (directory / "metrics.jsonl").read_text().splitlines()
+            losses.append([json.loads(line)["loss"] for line in lines])
+        self.assertEqual(losses[0], losses[1])
+
     def test_a_signal_to_one_rank_ends_all_with_a_checkpoint(self):
         job = Job(self.config("signal", run={"dir": str(self.shared / "signal"), "steps": 400},
                               checkpoint={"every": 1000}), 2)

@@ -1,7 +1,8 @@
 #include "train/profile/measure_collectives.h"
 
+#include <algorithm>
 #include <cmath>
-#include <functional>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -33,22 +34,41 @@ void send_both_ways(const mesh::Mesh& stages, const at::Tensor& values, int tag)
   }
 }
 
-std::function<void(int call)> action_of(CollectiveOp op, const mesh::Mesh& replicas,
-                                        const mesh::Mesh& stages, Bytes bytes, c10::Device device) {
+/// Tensors of one collective. A step has others for each layer, so calls take turns with several:
+/// what lies in a cache from the call before would be moved sooner than it ever is.
+struct Buffers {
+  std::vector<at::Tensor> wholes;
+  std::vector<at::Tensor> parts;
+
+  Buffers(std::int64_t ranks, Bytes bytes, c10::Device device) {
+    constexpr std::int64_t kBytes = std::int64_t{64} << 20;  // more than caches hold
+    const std::int64_t values = std::max<std::int64_t>(1, bytes.count / 4 / ranks);
+    const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+    const std::int64_t many = std::clamp<std::int64_t>(kBytes / bytes.count, 2, 16);
+    for (std::int64_t i = 0; i < many; ++i) {
+      wholes.push_back(at::empty({values * ranks}, options).zero_());
+      parts.push_back(at::empty({values}, options).zero_());
+    }
+  }
+  [[nodiscard]] std::size_t at(int call) const {
+    return static_cast<std::size_t>(call) % wholes.size();
+  }
+};
+
+void act(CollectiveOp op, const mesh::Mesh& replicas, const mesh::Mesh& stages,
+         const Buffers& buffers, int call) {
   const mesh::Group& group = replicas.replicate();
-  const std::int64_t values = std::max<std::int64_t>(1, bytes.count / 4 / group.size());
-  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
-  const at::Tensor whole = at::zeros({values * group.size()}, options);
-  const at::Tensor part = at::zeros({values}, options);
+  const at::Tensor& whole = buffers.wholes[buffers.at(call)];
+  const at::Tensor& part = buffers.parts[buffers.at(call)];
   switch (op) {
     case CollectiveOp::kAllReduce:
-      return [=, &group](int) { group.all_reduce(whole).wait(); };
+      return group.all_reduce(whole).wait();
     case CollectiveOp::kAllGather:
-      return [=, &group](int) { group.all_gather(part, whole).wait(); };
+      return group.all_gather(part, whole).wait();
     case CollectiveOp::kReduceScatter:
-      return [=, &group](int) { group.reduce_scatter(whole, part).wait(); };
+      return group.reduce_scatter(whole, part).wait();
     case CollectiveOp::kSend:
-      return [=, &stages](int call) { send_both_ways(stages, whole, call); };
+      return send_both_ways(stages, whole, call);
     default:
       TRIB_RAISE(Fault::kBug, .what = "train: collective is not measured");
   }
@@ -67,13 +87,13 @@ config::MeasuredCollective measure_collective(CollectiveOp op, const mesh::Mesh&
                                               const mesh::Mesh& stages, Bytes bytes,
                                               c10::Device device,
                                               const CollectiveOptions& options) {
-  const std::function<void(int)> act = action_of(op, replicas, stages, bytes, device);
+  const Buffers buffers(replicas.size(), bytes, device);
   const mesh::Group& world = replicas.world();
   (void)world.sum(std::vector<std::int64_t>{0});  // together
   std::vector<double> seconds;
   for (int call = 0; call < options.warm_up + options.calls; ++call) {
     const Stopwatch watch;
-    act(call);
+    act(op, replicas, stages, buffers, call);
     if (call >= options.warm_up)
       seconds.push_back(watch.seconds() / (op == CollectiveOp::kSend ? 2 : 1));
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iomanip>
+#include <optional>
 #include <ostream>
 #include <unistd.h>
 
@@ -194,6 +195,9 @@ class ProfileJob {
     bind_as_run_of(crowd);
     config::MeasuredStep step = measure_step(session, bytes, world(), crowd, {});
     step.threads = threads_;
+    // A process has a memory of its own, and grows while others' turns go on.
+    if (!process_) process_ = step.process;
+    step.process = *process_;
     profile_.steps.push_back(step);
     if (profile_.flops_per_s == 0) profile_.flops_per_s = measure_peak_flops();
     profile_.memory = {std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)};
@@ -330,6 +334,7 @@ class ProfileJob {
   std::ostream& out_;
   const StopRequest* stop_ = nullptr;
   config::Profile profile_;
+  std::optional<Bytes> process_;  // as the first crowd has seen it
   int measured_ = 0;
   bool stopped_ = false;
 };
