@@ -1,5 +1,6 @@
 #include "mesh/cores.h"
 
+#include <array>
 #include <cerrno>
 #include <sched.h>
 #include <system_error>
@@ -9,13 +10,17 @@
 namespace tributary::mesh {
 namespace {
 
+constexpr int kMostCores = 16 * CPU_SETSIZE;
+using CoreSet = std::array<cpu_set_t, kMostCores / CPU_SETSIZE>;
+
 std::vector<int> read_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};  // more cores than a set holds
+  CoreSet set{};
+  if (sched_getaffinity(0, sizeof set, set.data()) != 0)
+    TRIB_RAISE(Fault::kResource, .what = "mesh: the cores of this process cannot be told",
+               .where = "sched_getaffinity", .found = std::generic_category().message(errno));
   std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  for (int core = 0; core < kMostCores; ++core)
+    if (CPU_ISSET_S(core, sizeof set, set.data())) cores.push_back(core);
   return cores;
 }
 
@@ -35,10 +40,10 @@ std::vector<int> cores_of_rank(const std::vector<int>& usable, int local_rank, i
 
 void bind_to_cores(const std::vector<int>& cores) {
   (void)usable_cores();  // read before they change
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores) CPU_SET(core, &set);
-  if (sched_setaffinity(0, sizeof set, &set) == 0) return;
+  if (cores == read_cores()) return;
+  CoreSet set{};
+  for (const int core : cores) CPU_SET_S(core, sizeof set, set.data());
+  if (sched_setaffinity(0, sizeof set, set.data()) == 0) return;
   TRIB_RAISE(Fault::kResource, .what = "mesh: a rank cannot be bound to cores", .where = "run.bind",
              .found = std::generic_category().message(errno), .fix = "set run.bind to none");
 }

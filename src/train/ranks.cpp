@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -44,13 +45,16 @@ int compute_threads(const config::RunSection& run, const mesh::Launch& launch) {
 
 // On cores of their own ranks do not wait in line behind each other while a core is free, as they
 // do after every message where the system wakes them on one core. Jobs that leave cores free are
-// not bound: two of them would have the same ones.
+// not bound: two of them would have the same ones. Nor are those that have a part of the machine,
+// which their launcher may have dealt to the ranks already.
 std::vector<int> cores_to_use(const config::RunSection& run, const mesh::Launch& launch) {
   const std::vector<int>& usable = mesh::usable_cores();
-  const bool is_full = run.device == "cpu" && launch.local_world > 1 &&
+  const bool has_machine = std::ssize(usable) == sysconf(_SC_NPROCESSORS_ONLN);
+  const bool is_full = launch.local_world > 1 &&
                        launch.local_world * compute_threads(run, launch) >= std::ssize(usable);
   const bool is_bound =
-      run.bind == config::Bind::kCores || (run.bind == config::Bind::kAuto && is_full);
+      run.bind == config::Bind::kCores ||
+      (run.bind == config::Bind::kAuto && run.device == "cpu" && has_machine && is_full);
   if (!is_bound) return usable;
   return mesh::cores_of_rank(usable, launch.local_rank, launch.local_world);
 }

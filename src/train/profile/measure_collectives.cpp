@@ -35,7 +35,8 @@ void send_both_ways(const mesh::Mesh& stages, const at::Tensor& values, int tag)
 }
 
 /// Tensors of one collective. A step has others for each layer, so calls take turns with several:
-/// what lies in a cache from the call before would be moved sooner than it ever is.
+/// what lies in a cache from the call before would be moved sooner than it ever is. Small ones stay
+/// in caches all the same, as they do between the layers of a step.
 struct Buffers {
   std::vector<at::Tensor> wholes;
   std::vector<at::Tensor> parts;

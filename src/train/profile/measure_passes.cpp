@@ -329,8 +329,10 @@ config::ProfilePoint point_of(const mesh::Group& world, const CrowdRounds& round
     point.weight_gradient = {std::llround(1e9 * backward * share)};
     point.input_gradient = {std::llround(1e9 * backward) - point.weight_gradient.count};
   }
+  const double first = median(again.forward);
   const double second = median(again.recompute);
-  point.recompute = second > 0 ? in_ns(second) : point.forward;
+  point.recompute = point.forward;
+  if (first > 0 && second > 0) point.recompute = in_ns(median(own.forward) * second / first);
   point.activation = {std::max<std::int64_t>(0, std::llround(scale * own.kept))};
   point.activation_recomputed = {std::max<std::int64_t>(0, std::llround(scale * again.kept))};
   point.peak = {std::llround(own.peak)};

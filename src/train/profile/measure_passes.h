@@ -27,8 +27,8 @@ struct ProfileBatch {
 /// So many of the first ranks at work at once, while the others wait without a core.
 struct Crowd {
   int ranks = 1;
-  /// More of them than cores: what counts is then the CPU's time of each and not the clock's, which
-  /// runs on while another has the core.
+  /// Their threads are more than the cores: what counts is then the CPU's time of each and not the
+  /// clock's, which runs on while another has the core.
   bool shares_cores = false;
 };
 

@@ -48,7 +48,7 @@ class StepClock {
 StepParts take_step(Session& session, bool counts_cpu) {
   const config::RunConfig& config = session.config;
   StepClock clock(counts_cpu);
-  const std::vector<data::EncodedSample> samples = next_samples(session);
+  const std::vector<data::EncodedSample> samples = session.loader->next_batch();
   std::vector<Tokens> lengths;
   for (const data::EncodedSample& sample : samples) lengths.push_back({std::ssize(sample.tokens)});
   const schedule::PackedBins bins =
@@ -73,13 +73,6 @@ StepParts take_step(Session& session, bool counts_cpu) {
 }
 
 }  // namespace
-
-std::vector<data::EncodedSample> next_samples(Session& session) {
-  const std::int64_t first_index = session.loader->next_index();
-  std::vector<data::EncodedSample> samples = session.loader->next_batch();
-  if (session.planner) (void)session.planner->take(first_index);
-  return samples;
-}
 
 config::MeasuredStep measure_step(Session& session, const LiveBytes& bytes,
                                   const mesh::Group& world, const Crowd& crowd,

@@ -7,9 +7,6 @@
 
 namespace tributary::train {
 
-/// The samples of the session's next step. What was planned for them is dropped.
-[[nodiscard]] std::vector<data::EncodedSample> next_samples(Session& session);
-
 struct StepOptions {
   int warm_up = 3;
   int steps = 15;  // that count

@@ -30,6 +30,7 @@
 namespace tributary::train {
 namespace {
 
+constexpr double kMostSeconds = 86400;
 constexpr std::size_t kMostMicrobatches = 3;                    // of one size
 constexpr std::array<std::int64_t, 5> kEighths{1, 2, 4, 6, 8};  // of the capacity: the grid
 
@@ -69,8 +70,10 @@ config::RunConfig plain_config(const config::RunConfig& given) {
   parallel.dp_replicate = {0};
   parallel.dp_shard = {1};
   config.parallel = parallel;
-  config.batch.correct_costs = false;
+  config.batch.balance = config::Balance::kNone;
   config.run.bind = config::Bind::kNone;  // each crowd has its own way
+  // Ranks outside of a crowd wait as long as its work takes; lost ones are noticed all the same.
+  config.parallel.collective_timeout_seconds = kMostSeconds;
   config.drill = {};
   for (config::SourceSection& source : config.data.sources) source.start_step = 0;
   return config;
@@ -80,16 +83,16 @@ config::RunConfig plain_config(const config::RunConfig& given) {
 /// them disturbs what is measured as much as it does there.
 class LoaderPace {
  public:
-  explicit LoaderPace(Session& session) : session_(session) {}
+  explicit LoaderPace(data::Loader& loader) : loader_(loader) {}
   void use(Tokens tokens) {
     owed_ += tokens.count;
     while (owed_ > 0)
-      for (const data::EncodedSample& sample : next_samples(session_))
+      for (const data::EncodedSample& sample : loader_.next_batch())
         owed_ -= std::ssize(sample.tokens);
   }
 
  private:
-  Session& session_;
+  data::Loader& loader_;
   std::int64_t owed_ = 0;
 };
 
@@ -105,11 +108,13 @@ class ProfileJob {
         threads_(compute_threads(request.config.run, ranks.launch)),
         output_(request.output),
         out_(out) {
-    for (std::int64_t fewer = this->ranks(); fewer > 0 && fewer >= request.fewest; fewer /= 2) {
-      crowds_.insert(crowds_.begin(), fewer);
-      if (request.fewest == 0) break;
-    }
     read_profile_together();
+    const std::int64_t fewest = request.fewest > 0 ? request.fewest : this->ranks();
+    for (std::int64_t fewer = this->ranks(); fewer >= fewest; fewer /= 2) {
+      // The clock of one thread does not tell what several take of cores that ranks share.
+      const bool is_known = threads_ == 1 || !crowd_of(fewer).shares_cores;
+      if (is_known) crowds_.insert(crowds_.begin(), fewer);
+    }
   }
 
   ExitCode run(const StopRequest& stop) {
@@ -130,8 +135,9 @@ class ProfileJob {
   [[nodiscard]] int ranks() const { return ranks_.mesh.size(); }
   [[nodiscard]] const mesh::Group& world() const { return ranks_.mesh.world(); }
   [[nodiscard]] bool leads() const { return ranks_.mesh.rank() == 0; }
-  /// Processes that all compute need a core each, or a device.
-  [[nodiscard]] bool has_cores() const { return profile_.cores == 0 || ranks() <= profile_.cores; }
+  /// Processes that wait for each other in every layer need cores for all their threads, or a
+  /// device.
+  [[nodiscard]] bool has_cores() const { return !crowd_of(ranks()).shares_cores; }
 
   /// All ranks know what is measured; the first one writes.
   void read_profile_together() {
@@ -180,15 +186,19 @@ class ProfileJob {
     const bool lacks_step = std::ranges::any_of(
         crowds_, [&](std::int64_t each) { return !has_step(profile_, each, threads_); });
     if ((!lacks_pass(1) && !lacks_step) || !goes_on()) return;
+    // What the session starts stays where this thread is now; of several crowds in no one's place.
+    if (crowds_.size() == 1) bind_as_run_of(crowd_of(crowds_.front()));
     LiveBytes bytes;
     Ranks alone;
     alone.launch = ranks_.launch;
     Session session = open_session(config_, alone, "");
+    // Before ranks outside of a crowd stay behind: all measure with the same samples.
+    const std::vector<data::EncodedSample> samples = draw_samples(session);
     for (const std::int64_t each : crowds_)
       if (!has_step(profile_, each, threads_) && goes_on())
         measure_steps(session, bytes, crowd_of(each));
     bytes.count(false);
-    measure_sizes(parallel::Layout{}, session, 1);
+    measure_sizes(parallel::Layout{}, session, samples, 1);
   }
 
   void measure_steps(Session& session, const LiveBytes& bytes, const Crowd& crowd) {
@@ -199,7 +209,7 @@ class ProfileJob {
     if (!process_) process_ = step.process;
     step.process = *process_;
     profile_.steps.push_back(step);
-    if (profile_.flops_per_s == 0) profile_.flops_per_s = measure_peak_flops();
+    if (leads()) profile_.flops_per_s = std::max(profile_.flops_per_s, measure_peak_flops());
     profile_.memory = {std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)};
     write();
     out_ << "a step of " << crowd.ranks << (crowd.ranks == 1 ? " rank on " : " ranks, each on ")
@@ -227,7 +237,8 @@ class ProfileJob {
     Ranks alone;
     alone.launch = ranks_.launch;
     Session session = open_session(config_, alone, "");
-    measure_sizes(lay_out(config, mesh, model_config_), session, ranks());
+    bind_as_run_of(crowd_of(ranks()));
+    measure_sizes(lay_out(config, mesh, model_config_), session, draw_samples(session), ranks());
   }
 
   /// Whether the model can be cut over all ranks by tp.
@@ -238,13 +249,14 @@ class ProfileJob {
     return backbone_can && (!model_config_.vision || model_config_.vision->heads % ranks() == 0);
   }
 
-  void measure_sizes(parallel::Layout layout, Session& session, std::int64_t tp) {
+  void measure_sizes(parallel::Layout layout, const Session& session,
+                     const std::vector<data::EncodedSample>& samples, std::int64_t tp) {
     if (!lacks_pass(tp)) return;
+    require_same(samples);
     if (!layout.chain)
       layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{});
     const auto model = build_model(config_, model_config_, layout, session.device);
-    const std::vector<data::EncodedSample> samples = draw_samples(session);
-    LoaderPace pace(session);
+    LoaderPace pace(*session.loader);
     const auto before_round = [&](const Crowd& crowd, Tokens tokens) {
       bind_as_run_of(crowd);
       pace.use(tokens);
@@ -265,15 +277,24 @@ class ProfileJob {
     }
   }
 
+  /// Times are means over ranks, of the same samples.
+  void require_same(const std::vector<data::EncodedSample>& samples) const {
+    std::int64_t size = 0;
+    for (const data::EncodedSample& sample : samples)
+      size = 31 * size % 1'000'003 + std::ssize(sample.tokens) + std::ssize(sample.items);
+    const std::vector<std::int64_t> largest = world().largest({size, -size});
+    TRIB_CHECK(largest[0] == -largest[1], .what = "train: ranks measure with other samples");
+  }
+
   /// Samples for all microbatches of the largest size.
-  static std::vector<data::EncodedSample> draw_samples(Session& session) {
+  static std::vector<data::EncodedSample> draw_samples(const Session& session) {
     constexpr int kMostBatches = 64;
     std::vector<data::EncodedSample> samples;
     const std::int64_t wanted = session.config.batch.capacity_tokens.count *
                                 static_cast<std::int64_t>(kMostMicrobatches + 1);
     std::int64_t tokens = 0;
     for (int i = 0; i < kMostBatches && tokens < wanted; ++i) {
-      for (data::EncodedSample& sample : next_samples(session)) {
+      for (data::EncodedSample& sample : session.loader->next_batch()) {
         tokens += std::ssize(sample.tokens);
         samples.push_back(std::move(sample));
       }
@@ -305,6 +326,7 @@ class ProfileJob {
 
   void measure_messages() {
     using config::CollectiveOp;
+    bind_as_run_of(crowd_of(ranks()));
     std::unique_ptr<mesh::Mesh> stages;
     const c10::Device device = mesh::open_device(config_.run.device, ranks_.launch.local_rank);
     for (const CollectiveOp op : {CollectiveOp::kAllReduce, CollectiveOp::kAllGather,

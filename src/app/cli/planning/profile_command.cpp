@@ -45,6 +45,9 @@ std::vector<std::string> words_of(const Arguments& arguments, std::int64_t fewes
 ExitCode run_profile_jobs(const Arguments& arguments) {
   TRIB_REQUIRE(arguments.ranks >= 0 && arguments.ranks <= 4096, .what = "app: number of ranks",
                .where = "--ranks", .found = str(arguments.ranks), .expected = "1 to 4096, or 0");
+  TRIB_REQUIRE(arguments.options.fewest >= 0 && (arguments.here || arguments.options.fewest == 0),
+               .what = "app: number of ranks", .where = "--fewest",
+               .found = str(arguments.options.fewest), .expected = "1 or more, with --here; or 0");
   const config::RunConfig config =
       config::read_run_config(arguments.options.config, arguments.options.overrides);
   const bool on_cuda = config.run.device.starts_with("cuda");
