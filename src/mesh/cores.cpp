@@ -48,6 +48,8 @@ void bind_to_cores(const std::vector<int>& cores) {
              .found = std::generic_category().message(errno), .fix = "set run.bind to none");
 }
 
+void unbind_from_cores() { bind_to_cores(usable_cores()); }
+
 std::vector<int> bound_cores() {
   std::vector<int> cores = read_cores();
   return cores == usable_cores() ? std::vector<int>{} : cores;

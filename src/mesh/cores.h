@@ -18,6 +18,9 @@ namespace tributary::mesh {
 /// errors: Fault::kResource when the system refuses
 void bind_to_cores(const std::vector<int>& cores);
 
+/// Lets the calling thread use all cores again: one that works beside those that compute.
+void unbind_from_cores();
+
 /// Those that this process is bound to; none where it may use all of usable_cores().
 [[nodiscard]] std::vector<int> bound_cores();
 

@@ -43,19 +43,18 @@ int compute_threads(const config::RunSection& run, const mesh::Launch& launch) {
   return std::max(1, cores / launch.local_world);
 }
 
-// On cores of their own ranks do not wait in line behind each other while a core is free, as they
-// do after every message where the system wakes them on one core. Jobs that leave cores free are
-// not bound: two of them would have the same ones. Nor are those that have a part of the machine,
-// which their launcher may have dealt to the ranks already.
+// Ranks that share cores gain where each keeps to one: the system wakes both at the end of a wait
+// on one core while another is free (docs/results.md). Where there are cores enough it deals them
+// as well itself. A part of the machine is left as it is: the launcher may have dealt it out
+// already.
 std::vector<int> cores_to_use(const config::RunSection& run, const mesh::Launch& launch) {
   const std::vector<int>& usable = mesh::usable_cores();
   const bool has_machine = std::ssize(usable) == sysconf(_SC_NPROCESSORS_ONLN);
-  const bool is_full = launch.local_world > 1 &&
-                       launch.local_world * compute_threads(run, launch) >= std::ssize(usable);
+  const bool shares_cores = launch.local_world * compute_threads(run, launch) > std::ssize(usable);
   const bool is_bound =
       run.bind == config::Bind::kCores ||
-      (run.bind == config::Bind::kAuto && run.device == "cpu" && has_machine && is_full);
-  if (!is_bound) return usable;
+      (run.bind == config::Bind::kAuto && run.device == "cpu" && has_machine && shares_cores);
+  if (!is_bound || launch.local_world == 1) return usable;
   return mesh::cores_of_rank(usable, launch.local_rank, launch.local_world);
 }
 

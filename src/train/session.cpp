@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "data/loader/encode_sample.h"
+#include "mesh/cores.h"
 #include "mesh/device.h"
 #include "ops/resize_bicubic.h"
 #include "train/run/identity.h"
@@ -94,7 +95,8 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
                           .quarantine_path = quarantine_path,
                           .part = mesh.data_index(),
                           .parts = mesh.data_ranks(),
-                          .deal = deal_by(session.planner.get())},
+                          .deal = deal_by(session.planner.get()),
+                          .begin_thread = mesh::unbind_from_cores},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
   session.model = build_model(config, session.model_config,

@@ -44,10 +44,10 @@ std::vector<Key> run_keys() {
                       "`cuda:<n>`."}),
       key<&R::run, &RunSection::bind>(
           {.path = "run.bind",
-           .meaning = "Whether each rank stays on cores of its own, an equal part of those that it "
-                      "was started with: `cores`, `none`, or `auto`, which binds ranks that "
-                      "compute on a CPU, were given the whole machine and have a thread for every "
-                      "core."}),
+           .meaning = "Whether the threads of a rank that compute stay on cores of their own, an "
+                      "equal part of those that it was started with: `cores`, `none`, or `auto`, "
+                      "which binds ranks of a CPU that have the whole machine and more threads "
+                      "than it has cores."}),
 
       key<&R::model, &ModelSection::path>(
           {.path = "model.path",

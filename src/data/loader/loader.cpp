@@ -205,10 +205,14 @@ SampleShape Loader::Impl::describe(const Draw& draw) const {
 
 void Loader::Impl::start_workers() {
   if (!workers_.empty()) return;
-  if (options_.deal)
-    workers_.emplace_back([this](const std::stop_token& stop) { deal_ahead(stop); });
-  for (int i = 0; i < options_.data.workers; ++i)
-    workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  const auto start = [this](void (Impl::*run)(const std::stop_token&)) {
+    workers_.emplace_back([this, run](const std::stop_token& stop) {
+      if (options_.begin_thread) options_.begin_thread();
+      (this->*run)(stop);
+    });
+  };
+  if (options_.deal) start(&Impl::deal_ahead);
+  for (int i = 0; i < options_.data.workers; ++i) start(&Impl::work);
 }
 
 /// Slots of a batch, with the parts that their shapes lead to.

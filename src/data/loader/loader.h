@@ -86,6 +86,7 @@ struct LoaderOptions {
   std::int64_t part = 0;
   std::int64_t parts = 1;
   Deal deal = {};
+  std::function<void()> begin_thread = {};  // by each thread of the loader, first
 };
 
 /// An endless, reproducible stream of samples from a weighted mixture of JSONL files.

@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/sha256.h"
 #include "core/stopwatch.h"
+#include "mesh/cores.h"
 #include "ops/stored_dtype.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/commit.h"
@@ -258,7 +259,10 @@ class CheckpointWriter::Impl {
     StagedContent staged = staging_.copy(content, score);
     const auto write = [this, key, staged = std::move(staged)] { run(key, staged); };
     if (options_.async)
-      writing_ = std::thread(write);
+      writing_ = std::thread([write] {
+        mesh::unbind_from_cores();
+        write();
+      });
     else
       write();
     stall_ = stall.elapsed();

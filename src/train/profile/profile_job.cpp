@@ -186,7 +186,7 @@ class ProfileJob {
     const bool lacks_step = std::ranges::any_of(
         crowds_, [&](std::int64_t each) { return !has_step(profile_, each, threads_); });
     if ((!lacks_pass(1) && !lacks_step) || !goes_on()) return;
-    // What the session starts stays where this thread is now; of several crowds in no one's place.
+    // Threads that compute with this one stay where it is when the first of them starts.
     if (crowds_.size() == 1) bind_as_run_of(crowd_of(crowds_.front()));
     LiveBytes bytes;
     Ranks alone;
