@@ -76,7 +76,7 @@ class Simulate(VerbCase):
         self.assertGreaterEqual(double_buffered, flow)
         self.assertEqual(self.answer(plan, "--steps", "3", "--ahead", "-1")["distribution_ns"]["mean"],
                          flow)
-        self.refused("no module of the plan can work on later batches; where: ahead; found: 0",
+        self.refused("no module of the plan can work on later batches; where: --ahead; found: 0",
                      PLAN, "--ahead", "0")
         self.refused("where: --ahead; found: -2; expected: -1 to 1000 batches",
                      plan, "--ahead", "-2")

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
+#include "plan/simulate/engine/run_ahead.h"
 #include "plan/simulate/trace_of.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -57,6 +58,8 @@ void check_request(const SimulateRequest& request) {
   require(request.pool >= 1 && request.pool <= (1 << 20), "pool", request.pool, "1 to 2^20");
   require(request.ahead >= -1 && request.ahead <= 1000, "ahead", request.ahead,
           "-1 to 1000 batches");
+  plan::RunAhead::check_batches_ahead(request.plan, request.ahead,
+                                      argument_name(request.caller, "ahead"));
   require(request.threads >= 0, "threads", request.threads, "0 or above");
   require(request.scheduler_ms >= 0 && request.scheduler_ms < 1e9, "scheduler_ms",
           request.scheduler_ms, "0 to 1e9");

@@ -128,7 +128,9 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
     const bool comes_back = channel.op == schedule::Op::kSendFeatureGradients;
     Route route{.latency = {std::llround(1e9 * link.message_start_s) * messages},
                 .bytes_per_ns = rate / std::max(1.0, entries)};
-    if (is_in_pool(plan, program, channel)) route.capacity = options.pool_microbatches;
+    if (is_in_pool(plan, program, channel))
+      route.capacity =
+          program.comes_in_whole_batches(channel) ? channel.messages : options.pool_microbatches;
     if (options.share_links) {
       route.links = {
           {.link = ports.port(channel.from, level, true, rate), .weight = comes_back ? entries : 1},

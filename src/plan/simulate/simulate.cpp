@@ -20,10 +20,7 @@ void check_options(const config::Plan& plan, const config::Cluster& cluster,
                .found = str(options.network.pool_microbatches, " microbatches in the pool, ",
                             options.scheduler, " of the scheduler"),
                .expected = "at least 1 and 0 ns");
-  TRIB_REQUIRE(options.batches_ahead < 0 || RunAhead::has_any(plan),
-               .what = "plan: no module of the plan can work on later batches", .where = "ahead",
-               .found = str(options.batches_ahead),
-               .expected = "a plan with a module of placement flow and train frozen");
+  RunAhead::check_batches_ahead(plan, options.batches_ahead);
   const double peak = cluster.device.matrix_flops_per_s;
   TRIB_REQUIRE(std::isfinite(peak) && peak > 0, .what = "plan: device has no speed",
                .where = "cluster.device.matrix_flops_per_s", .found = str(peak),

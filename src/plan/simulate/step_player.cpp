@@ -73,15 +73,12 @@ const BuiltProgram& StepPlayer::build(const StepShapes& shapes) {
   if (built_ && built_->program.pipeline().microbatches == microbatches) return *built_;
   schedule::Pipeline pipeline = folded_.pipeline;
   pipeline.microbatches = microbatches;
-  NetworkOptions options = options_.network;
   std::vector<bool> whole_batches;
-  if (options_.batches_ahead >= 0) {
+  if (options_.batches_ahead >= 0)
     whole_batches = RunAhead::edges_ahead(plan_, schedule::PipelineMap(pipeline));
-    options.pool_microbatches = microbatches;
-  }
   StepProgram program(lower_schedule(schedule_passes(pipeline), options_.buffers), options_.buffers,
                       std::move(whole_batches));
-  Network network = network_of(plan_, cluster_, program, folded_.folding, options);
+  Network network = network_of(plan_, cluster_, program, folded_.folding, options_.network);
   std::vector<std::int64_t> ranks = ranks_of_lanes(plan_, program, folded_.folding);
   built_ = BuiltProgram{std::move(program), std::move(network), std::move(ranks)};
   return *built_;

@@ -50,8 +50,7 @@ struct StepMeeting {
 class StepProgram {
  public:
   /// shape:  whole_batches [edges] along which the first pass that takes features waits for those
-  /// of
-  ///         all microbatches; empty: none
+  ///         of all microbatches; empty: none
   /// errors: Fault::kBug when the lists are not those of the pipeline's lanes, or not lowered
   StepProgram(schedule::Schedule lowered, const schedule::Buffers& buffers,
               std::vector<bool> whole_batches = {});
@@ -75,6 +74,8 @@ class StepProgram {
   /// The pass that uses a message that is received; of a whole batch the first one needs all, and
   /// uses its own.
   [[nodiscard]] int user_of(int message) const;
+  /// Features of which the first pass that takes some waits for those of all microbatches.
+  [[nodiscard]] bool comes_in_whole_batches(const Channel& channel) const;
   [[nodiscard]] std::span<const StepMeeting> reductions() const { return reductions_; }
   /// The reduction that a kReduce action joins.
   [[nodiscard]] int reduction_of(int action) const { return reduction_of_[action]; }
@@ -98,7 +99,6 @@ class StepProgram {
   };
   std::vector<MessageEnd> number_ends();
   [[nodiscard]] int first_user_of(int receive) const;
-  [[nodiscard]] bool comes_in_whole_batches(const Channel& channel) const;
   void find_messages();
   void find_meetings();
 

@@ -258,8 +258,59 @@ TEST(RunAhead, BatchesAheadNeedAModuleThatCanBe) {
   EXPECT_THAT(
       [&] { (void)simulate_steps(plan_of(config::Placement::kSeparate), {step}, 16, 1); },
       testing::ThrowsMessage<Error>(testing::HasSubstr(
-          "no module of the plan can work on later batches; where: ahead; found: 1; expected: a "
-          "plan with a module of placement flow and train frozen")));
+          "no module of the plan can work on later batches; where: batches_ahead; found: 1; "
+          "expected: a plan with a module of placement flow and train frozen behind which nothing "
+          "trains")));
+}
+
+/// Vision and a second encoder, both in the pool, one rank each.
+config::Plan two_encoders(config::TrainMode second) {
+  config::Plan plan = plan_of(config::Placement::kFlow);
+  config::ModulePlan other = *plan.find("vision");
+  other.name = "sound";
+  other.train = second;
+  other.ranks = {2};
+  plan.modules.push_back(other);
+  config::EdgePlan edge = plan.edges.front();
+  edge.from = "sound";
+  plan.edges.push_back(edge);
+  return plan;
+}
+
+TEST(RunAhead, ATrainedEncoderKeepsItsPoolBesideWholeBatches) {
+  for (const int pool : {1, 3}) {
+    SimulationOptions options{.network = {.share_links = false, .pool_microbatches = pool},
+                              .batches_ahead = 1};
+    const Simulation of =
+        simulate(two_encoders(config::TrainMode::kFull), PlainCosts(), small_cluster(3), options);
+    int limited = 0;
+    int whole = 0;
+    for (int index = 0; index < std::ssize(of.program.channels()); ++index) {
+      const Channel& channel = of.program.channels()[index];
+      if (channel.op != schedule::Op::kSendFeatures) continue;
+      const int from = of.program.map().at(channel.from).module;
+      const bool trains = of.program.pipeline().modules[from].name == "sound";
+      (trains ? limited : whole) += 1;
+      EXPECT_EQ(of.network.routes[index].capacity,
+                trains ? pool : of.program.pipeline().microbatches);
+      if (!trains) continue;
+      for (int message = channel.first_message + pool;
+           message < channel.first_message + channel.messages; ++message)
+        EXPECT_GE(of.times.messages[message].given, of.times.messages[message - pool].taken);
+    }
+    EXPECT_EQ(limited, 1);
+    EXPECT_EQ(whole, 1);
+  }
+}
+
+TEST(RunAhead, AFrozenModuleBehindATrainedOneCannotBeAhead) {
+  config::Plan plan = two_encoders(config::TrainMode::kFull);
+  plan.edges.back().to = "vision";  // its gradients go back through vision
+  ASSERT_TRUE(RunAhead::has_any(plan));
+  SimulationOptions options{.network = {.share_links = false}, .batches_ahead = 0};
+  EXPECT_THAT(
+      [&] { (void)simulate(plan, PlainCosts(), small_cluster(3), options); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("can work on later batches; where: ")));
 }
 
 TEST(RunAhead, WarmsUpWithoutDisturbances) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+#include "schedule/pipeline/plan_pipeline.h"
+
 namespace tributary::plan {
 namespace {
 
@@ -60,6 +63,19 @@ std::vector<bool> RunAhead::edges_ahead(const config::Plan& plan,
                     !map.has_backward(edge.from, from.virtual_stages() - 1));
   }
   return ahead;
+}
+
+void RunAhead::check_batches_ahead(const config::Plan& plan, std::int64_t batches_ahead,
+                                   const std::string& where) {
+  if (batches_ahead < 0) return;
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const std::vector<bool> ahead = edges_ahead(plan, schedule::PipelineMap(pipeline));
+  TRIB_REQUIRE(std::find(ahead.begin(), ahead.end(), true) != ahead.end(),
+               .what = "plan: no module of the plan can work on later batches", .where = where,
+               .found = str(batches_ahead),
+               .expected =
+                   "a plan with a module of placement flow and train frozen behind which "
+                   "nothing trains");
 }
 
 RunAhead::RunAhead(const config::Plan& plan, const StepProgram& program, const Network& network,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -43,6 +44,13 @@ class RunAhead {
   /// shape: [edges]
   [[nodiscard]] static std::vector<bool> edges_ahead(const config::Plan& plan,
                                                      const schedule::PipelineMap& map);
+
+  /// Nothing may run back through a module that works in whole batches.
+  ///
+  /// errors: Fault::kInput naming `where` when no module of the plan does, unless batches_ahead is
+  ///         -1
+  static void check_batches_ahead(const config::Plan& plan, std::int64_t batches_ahead,
+                                  const std::string& where = "batches_ahead");
 
   /// shape: batches_ahead: how far whole batches may be ahead, of a program that was made for them
   ///        on edges_ahead(); -1: one microbatch after another, as far as the pool lets it
