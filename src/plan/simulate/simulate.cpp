@@ -63,10 +63,11 @@ class StepSeries {
   /// How a step finds what runs ahead when steps like the first one, undisturbed, have come before
   /// it.
   [[nodiscard]] RunAhead::Left warm_up() {
-    constexpr int kMostSteps = 32;
+    // Encoders that take half as long as the backbone get N batches ahead in 2 N steps.
+    const int most_steps = 32 + 2 * std::max(0, options_.batches_ahead);
     RunAhead::Left left;
     unsettled_ = player_.runs_ahead();
-    for (int step = 0; step < kMostSteps && unsettled_; ++step)
+    for (int step = 0; step < most_steps && unsettled_; ++step)
       unsettled_ = !player_.time(0, false, left).is_steady;
     return left;
   }

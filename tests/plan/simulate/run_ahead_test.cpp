@@ -145,13 +145,13 @@ std::int64_t tokens_of(const Step& step) {
 }
 
 /// The recursion of `dbuf` in planning.md section 10.1, so many batches ahead; with 0 the one of
-/// `serial`. 32 steps like the first come before.
+/// `serial`. 32 steps like the first come before, and two for each batch ahead.
 std::vector<Nanoseconds> recur_batches(const std::vector<Step>& steps, std::size_t ahead) {
   std::vector<std::int64_t> begun;
   std::vector<Nanoseconds> durations;
   std::int64_t encoded = 0;
   std::int64_t trained = 0;
-  for (int number = -32; number < std::ssize(steps); ++number) {
+  for (int number = -32 - 2 * static_cast<int>(ahead); number < std::ssize(steps); ++number) {
     const Step& step = steps[std::max(0, number)];
     std::int64_t earliest = 0;
     if (ahead == 0) earliest = trained;
@@ -337,6 +337,21 @@ TEST(RunAhead, SaysWhenItHasNotSettled) {
   EXPECT_FALSE(unsettled(2995, 1));
   EXPECT_FALSE(simulate_steps(plan_of(config::Placement::kSeparate), {Step(1, shape_of(1, 1))}, 64)
                    .unsettled);
+}
+
+TEST(RunAhead, ManyBatchesAheadSettle) {
+  for (const int ahead : {1, 31, 32, 33, 100}) {
+    const auto unsettled = [&](std::int64_t patches) {
+      return simulate_steps(plan_of(config::Placement::kFlow), {Step(8, shape_of(patches, 1000))},
+                            16, ahead)
+          .unsettled;
+    };
+    EXPECT_FALSE(unsettled(5000)) << ahead;  // never more than one ahead
+    EXPECT_FALSE(unsettled(300)) << ahead;   // gets far ahead in little more steps than that
+  }
+  EXPECT_TRUE(
+      simulate_steps(plan_of(config::Placement::kFlow), {Step(8, shape_of(2995, 1000))}, 16, 100)
+          .unsettled);
 }
 
 TEST(RunAhead, EqualStepsGoOnUntilTheySettle) {

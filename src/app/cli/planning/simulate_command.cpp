@@ -29,7 +29,7 @@ struct Arguments {
   SimulateRequest request;
 };
 
-void print_as_text(const config::Trace& trace) {
+void print_as_text(const config::Trace& trace, bool in_batches) {
   const config::TraceSummary& summary = trace.summary;
   const double gap = gap_above(summary.step, summary.lower_bound);
   std::cout << "step " << in_milliseconds(summary.step) << " on " << summary.ranks << " ranks of "
@@ -53,7 +53,8 @@ void print_as_text(const config::Trace& trace) {
     std::cout << "does not fit: " << summary.out_of_memory << '\n';
   if (summary.unsettled)
     std::cout << "the encoders that run ahead had not settled when the first step began: look at "
-                 "more --steps, or a smaller --pool\n";
+                 "more --steps, or a smaller "
+              << (in_batches ? "--ahead" : "--pool") << '\n';
   constexpr std::size_t kMostLanes = 32;
   for (std::size_t lane = 0; lane < std::min(kMostLanes, trace.lanes.size()); ++lane) {
     const config::TraceLane& of = trace.lanes[lane];
@@ -97,7 +98,7 @@ ExitCode run_simulate(const Arguments& arguments) {
   if (arguments.json) {
     std::cout << config::write_summary(trace);
   } else {
-    print_as_text(trace);
+    print_as_text(trace, request.ahead >= 0);
   }
   return ExitCode::kDone;
 }
@@ -136,7 +137,9 @@ Run declare_simulate(Verb& verb) {
             "with tp, every rank keeps what lies between the products whole");
   verb.option("--reduce-dtype", arguments->request.reduce_dtype,
               "of gradients, as parallel.reduce_dtype: float32, or same as the parameters");
-  verb.option("--pool", arguments->request.pool, "microbatches of an encoder that the pool keeps");
+  verb.option("--pool", arguments->request.pool,
+              "microbatches of an encoder that the pool keeps; of one that works in whole batches "
+              "(--ahead) not read");
   verb.option(
       "--ahead", arguments->request.ahead,
       "whole batches that frozen encoders of placement flow may be ahead: 0 encodes each "

@@ -101,7 +101,8 @@ def simulate(
         unfused_attention: attention by products with the scores in memory.
         sequence_parallel: False: with tp, every rank keeps what lies between the products whole.
         reduce_dtype: of gradients: ``float32``, or ``same`` as the parameters.
-        pool: microbatches of an encoder that the pool keeps.
+        pool: microbatches of an encoder that the pool keeps; of one that works in whole batches
+            (``ahead``) not read.
         ahead: whole batches that frozen encoders of placement flow may be ahead: 0 encodes each
             before its step, 1 beside the step before; -1: microbatches, as far as the pool lets
             them.

@@ -154,6 +154,10 @@ void RunAhead::leave_batch(const StepTimes& times, Nanoseconds begin, Left& left
   for (Nanoseconds& each : left.begun) each += begin - times.makespan;
   left.begun.push_back(begun - times.makespan);
   if (std::ssize(left.begun) > batches_ahead_) left.begun.erase(left.begun.begin());
+  // What began before every lane was free holds none back, now or later.
+  Nanoseconds first_free;
+  for (const auto& [lane, free] : left.lanes) first_free = std::min(first_free, free);
+  std::erase_if(left.begun, [first_free](Nanoseconds each) { return each <= first_free; });
 }
 
 StepTimes RunAhead::time(StepLoad& load, Left& left) const {

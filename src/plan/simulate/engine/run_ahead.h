@@ -30,7 +30,8 @@ class RunAhead {
     std::map<int, Nanoseconds> lanes = {};  // of the lanes ahead: since when they are free
     // Of each channel into the pool: when the messages that were last in it were taken.
     std::map<std::tuple<int, int, int>, std::vector<Nanoseconds>> taken = {};
-    // With whole batches: when the last ones, so many as may be ahead, were begun.
+    // With whole batches: when the last ones, at most so many as may be ahead, were begun; without
+    // those that can hold no lane back any more.
     std::vector<Nanoseconds> begun = {};
 
     friend bool operator==(const Left&, const Left&) = default;
