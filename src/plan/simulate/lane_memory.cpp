@@ -62,6 +62,7 @@ class LaneChanges {
       const Bytes bytes = bytes_here(message);
       hold(times_.messages[message].arrived, {}, bytes);
       free(at.end, {}, bytes);
+      hold_later_batches(message, bytes);
     }
     const int virtual_stage = program_.map().virtual_stage(of_.module, of_.stage, pass.chunk);
     const bool has_backward = program_.map().has_backward(of_.module, virtual_stage);
@@ -83,6 +84,18 @@ class LaneChanges {
       default:
         free(at.end, cost.kept_after_input_gradient);
         break;
+    }
+  }
+
+  /// Whole batches that are ahead wait too: those of the next steps come as this one did, each a
+  /// step later.
+  void hold_later_batches(int message, Bytes bytes) {
+    if (times_.before.empty() || !program_.comes_in_whole_batches(program_.channel_of(message)))
+      return;
+    Nanoseconds arrives = times_.makespan - times_.before[message];
+    for (int i = 0; i < times_.batches_ahead && arrives < times_.makespan; ++i) {
+      hold(std::max(Nanoseconds{}, arrives), {}, bytes);
+      arrives += times_.makespan;
     }
   }
 

@@ -32,7 +32,8 @@ struct MemoryPoint {
   Bytes bytes;
 };
 
-/// Follows activations and waiting features of every lane through a step.
+/// Follows activations and waiting features of every lane through a step. Where whole batches are
+/// encoded ahead, those of the next steps are held too, as if these were like this one.
 ///
 /// shape:  costs [actions], of passes; points, where they are wanted, [lanes]
 /// source: parallelism.md section 6.10 for what F, B and W keep

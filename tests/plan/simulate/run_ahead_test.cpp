@@ -228,17 +228,22 @@ TEST(RunAhead, WholeBatchesAreAccountedForAndHeld) {
   }
 }
 
-/// Features of so many bytes.
+/// Features of so many bytes, encoded in so long, or in a nanosecond for each patch.
 class HeavyFeatures final : public StageCosts {
  public:
+  explicit HeavyFeatures(std::int64_t encodes = -1) : encodes_(encodes) {}
   [[nodiscard]] StageCost cost(int module, int stage, const MicrobatchShape& shape) const override {
     StageCost cost = PlainCosts().cost(module, stage, shape);
     if (module == 1) cost.boundary = {1000};
+    if (module == 1 && encodes_ >= 0) cost.forward = {encodes_};
     return cost;
   }
   [[nodiscard]] StageState state(int module, int stage) const override {
     return PlainCosts().state(module, stage);
   }
+
+ private:
+  std::int64_t encodes_;
 };
 
 TEST(RunAhead, AWholeBatchOfFeaturesIsHeldUntilItIsUsed) {
@@ -251,6 +256,55 @@ TEST(RunAhead, AWholeBatchOfFeaturesIsHeldUntilItIsUsed) {
   };
   EXPECT_EQ(held(0), 0);
   EXPECT_LT(held(-1), 0);
+}
+
+/// The most microbatches of features that are there at one time of a step in the middle of many
+/// equal ones, on the clock of recur_batches.
+std::int64_t most_held(std::int64_t patches, std::size_t ahead, int microbatches) {
+  constexpr int kSteps = 60;
+  std::vector<std::int64_t> begun, begins;
+  std::vector<std::pair<std::int64_t, int>> changes;  // what goes comes first
+  std::int64_t encoded = 0;
+  std::int64_t trained = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    std::int64_t earliest = 0;
+    if (ahead == 0) earliest = trained;
+    if (ahead > 0 && begun.size() >= ahead) earliest = begun[begun.size() - ahead];
+    encoded = std::max(encoded, earliest);
+    for (int i = 0; i < microbatches; ++i) changes.emplace_back((encoded += patches) + kLatency, 1);
+    begins.push_back(trained);
+    begun.push_back(std::max(encoded + kLatency, trained));
+    for (int i = 0; i < microbatches; ++i) changes.emplace_back(begun.back() + 3000 * i + 1000, -1);
+    trained = begun.back() + 3000 * microbatches + kOptimizer;
+  }
+  std::sort(changes.begin(), changes.end());
+  std::int64_t held = 0;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    held += changes[i].second;
+    const bool goes_on = i + 1 < changes.size() && changes[i + 1].first <= begins[kSteps / 2];
+    if (!goes_on && changes[i].first < begins[kSteps / 2 + 1]) most = std::max(most, held);
+  }
+  return most;
+}
+
+TEST(RunAhead, BatchesAheadAreHeld) {
+  for (const int ahead : {0, 1, 2, 3}) {
+    for (const std::int64_t patches : {300, 1500, 5000}) {
+      const Simulation of =
+          simulate(plan_of(config::Placement::kFlow), HeavyFeatures(patches), small_cluster(2),
+                   {.steps = 3, .network = {.share_links = false}, .batches_ahead = ahead});
+      ASSERT_FALSE(of.unsettled);
+      const int microbatches = of.program.pipeline().microbatches;
+      const std::int64_t held = of.memory[0].features.count / 1000;
+      EXPECT_EQ(held, most_held(patches, static_cast<std::size_t>(ahead), microbatches))
+          << patches << " patches, " << ahead << " ahead";
+      // A fast encoder fills all batches ahead before the backbone has used its own.
+      if (patches == 300) {
+        EXPECT_GE(held, ahead * microbatches);
+      }
+    }
+  }
 }
 
 TEST(RunAhead, BatchesAheadNeedAModuleThatCanBe) {

@@ -40,6 +40,7 @@ void begin_at(Nanoseconds begin, StepTimes& times) {
     move(action.end);
   }
   for (MessageTimes& message : times.messages) {
+    times.before.push_back(std::max(Nanoseconds{}, begin - message.arrived));
     move(message.given);
     move(message.posted);
     move(message.arrived);
@@ -169,6 +170,7 @@ StepTimes RunAhead::time(StepLoad& load, Left& left) const {
   leave_lanes(times, left);
   takes_batches ? leave_batch(times, begin, left) : leave_pool(times, begin, left);
   begin_at(begin, times);
+  times.batches_ahead = std::max(0, batches_ahead_);
   return times;
 }
 

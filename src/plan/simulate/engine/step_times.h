@@ -55,7 +55,10 @@ struct StepTimes {
   Nanoseconds makespan = {};
   std::vector<ActionTimes> actions;
   std::vector<MessageTimes> messages;
-  std::vector<BlockedAction> blocked;  // empty unless the step never ends
+  std::vector<Nanoseconds> before = {};  // [messages] that a message arrived before the step began;
+                                         // empty: none did
+  int batches_ahead = 0;                 // at most so many whole batches arrive so
+  std::vector<BlockedAction> blocked;    // empty unless the step never ends
 };
 
 /// Longest path: lanes keep their order, every message has its way to itself and no pass slows
