@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/error.h"
 #include "plan/simulate/engine/event_queue.h"
 #include "plan/simulate/engine/fair_share.h"
 #include "plan/simulate/engine/flow_slots.h"
@@ -80,8 +81,9 @@ class EventEngine {
       case EventKind::kArrival:
         arrive(event.of());
         break;
-      case EventKind::kFlowBegin:  // at once when a message is given and posted
-        break;
+      case EventKind::kFlowBegin:  // at once when a message is given and posted: no event of it
+        TRIB_RAISE(Fault::kBug, .what = "plan: engine has no such event",
+                   .where = str("message ", event.of()));
       case EventKind::kFlowEnd:
         links_.remove(slots_.of(event.of()));
         push_arrival(event.of());

@@ -26,7 +26,7 @@ class Event {
 
   [[nodiscard]] Nanoseconds time() const { return time_; }
   [[nodiscard]] EventKind kind() const { return static_cast<EventKind>(key_ >> 32); }
-  /// Message, reduction or lane.
+  /// Message, reduction or lane; of SharedWays the slot of a message.
   [[nodiscard]] int of() const { return static_cast<int>(key_ & 0xffffffffU); }
   bool operator<(const Event& other) const {
     return time_ != other.time_ ? time_ < other.time_ : key_ < other.key_;
@@ -37,8 +37,8 @@ class Event {
   std::uint64_t key_;
 };
 
-/// The events to come, the next first; each lane, message and reduction has at most one, which may
-/// move.
+/// The events to come, the next first; each lane, message (or slot of one) and reduction has at
+/// most one, which may move.
 ///
 /// cost: O(log(events to come)) for each
 class EventQueue {
