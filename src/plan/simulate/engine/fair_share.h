@@ -25,8 +25,9 @@ class FairShare {
   /// changed, each once: those that came, and those that are joined to them, or to one that left,
   /// by links on which more is wanted than they have.
   ///
-  /// cost: O(links^2 + flows) for each group of joined ones; log(flows) more where some are held by
-  ///       their own limits
+  /// cost: O(links * flows) for each group of joined ones where all links are full at one level;
+  ///       else rates grow in rounds, each O(links + flows * log(flows)), of which each fills a
+  ///       link or brings a flow to its own limit
   std::span<const int> settle();
   [[nodiscard]] double rate(int flow) const { return flows_[flow].rate; }
 
