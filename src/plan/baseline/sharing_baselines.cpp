@@ -37,9 +37,10 @@ Nanoseconds time_together(const SharingProblem& problem, const SharedStage& stag
   for (const PlacedModule& place : stage.placed) {
     const auto width = std::countr_zero(static_cast<std::uint64_t>(place.devices));
     const Nanoseconds alone = problem.time(place.module, width, place.share);
+    const double own = problem.bandwidth(place.module, width, place.share);
     for (std::int64_t i = 0; i < place.devices; ++i)
-      slowest =
-          std::max(slowest, slowed(problem.interference, alone, traffic[place.first_device + i]));
+      slowest = std::max(slowest,
+                         slowed(problem.interference, alone, own, traffic[place.first_device + i]));
   }
   return slowest;
 }

@@ -37,7 +37,8 @@ Factors terms_of(const CoLocation& point, Interference::Form form) {
   DeviceTraffic traffic;
   for (const double share : point.bandwidth) traffic.add(share);
   return {1, traffic.sum,
-          form == Interference::Form::kPairwise ? traffic.pairs() : traffic.product};
+          form == Interference::Form::kPairwise ? traffic.met_by(point.bandwidth.front())
+                                                : traffic.product};
 }
 
 double slowdown_of(const CoLocation& point, Interference::Form form) {
@@ -118,7 +119,8 @@ double mean_error(std::span<const CoLocation> points, const Interference& interf
     if (is_held_out(index) != held_out) continue;
     DeviceTraffic traffic;
     for (const double share : points[index].bandwidth) traffic.add(share);
-    const Nanoseconds predicted = slowed(interference, points[index].alone, traffic);
+    const Nanoseconds predicted =
+        slowed(interference, points[index].alone, points[index].bandwidth.front(), traffic);
     sum += std::abs(static_cast<double>(predicted.count) /
                         static_cast<double>(points[index].together.count) -
                     1);

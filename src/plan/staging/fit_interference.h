@@ -11,7 +11,7 @@ namespace tributary::plan {
 struct CoLocation {
   Nanoseconds alone = {};  // its time without the others, with the same share
   Nanoseconds together = {};
-  std::vector<double> bandwidth = {};  // of all modules on the device, itself included, 0 to 1
+  std::vector<double> bandwidth = {};  // of all modules on the device, itself first, 0 to 1
 };
 
 struct InterferenceFit {

@@ -10,7 +10,7 @@ Nanoseconds round_up(double time) { return {static_cast<std::int64_t>(std::ceil(
 
 }  // namespace
 
-Nanoseconds slowed(const Interference& interference, Nanoseconds time,
+Nanoseconds slowed(const Interference& interference, Nanoseconds time, double own,
                    const DeviceTraffic& traffic) {
   const auto alone = static_cast<double>(time.count);
   switch (interference.form) {
@@ -20,7 +20,7 @@ Nanoseconds slowed(const Interference& interference, Nanoseconds time,
       if (traffic.modules < 2) return time;
       return time +
              round_up(alone * std::max(0.0, interference.base + interference.sum * traffic.sum +
-                                                interference.pair * traffic.pairs()));
+                                                interference.pair * traffic.met_by(own)));
     case Interference::Form::kPublished:
       return time + round_up(interference.base + interference.sum * traffic.sum +
                              interference.pair * traffic.product);
@@ -28,10 +28,10 @@ Nanoseconds slowed(const Interference& interference, Nanoseconds time,
   return time;
 }
 
-Nanoseconds least_slowed(const Interference& interference, Nanoseconds time,
+Nanoseconds least_slowed(const Interference& interference, Nanoseconds time, double own,
                          const DeviceTraffic& traffic) {
   if (interference.form != Interference::Form::kPublished) {
-    return slowed(interference, time, traffic);
+    return slowed(interference, time, own, traffic);
   }
   return time + round_up(interference.base + interference.sum * traffic.sum);
 }

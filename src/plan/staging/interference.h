@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -11,7 +12,8 @@ namespace tributary::plan {
 struct Interference {
   enum class Form {
     kNone,
-    /// time * (1 + base + sum * sum(B) + pair * sum of B_i B_j); a module alone is not slowed
+    /// time * (1 + base + sum * sum(B) + pair * B_i * (sum of the others' B)): of the pairs those
+    /// that the module i is part of; a module alone is not slowed
     kPairwise,
     /// time + base + sum * sum(B) + pair * product of all B, in ns, also for a module alone
     kPublished,
@@ -28,24 +30,24 @@ struct Interference {
 struct DeviceTraffic {
   std::int64_t modules = 0;
   double sum = 0;
-  double squares = 0;
   double product = 1;
 
   void add(double bandwidth) {
     ++modules;
     sum += bandwidth;
-    squares += bandwidth * bandwidth;
     product *= bandwidth;
   }
-  [[nodiscard]] double pairs() const { return 0.5 * (sum * sum - squares); }
+  /// Of one of the modules: its bandwidth times that of the others.
+  [[nodiscard]] double met_by(double own) const { return own * std::max(0.0, sum - own); }
 };
 
-/// The time of a module on a device with this traffic, its own included; rounded up.
-[[nodiscard]] Nanoseconds slowed(const Interference& interference, Nanoseconds time,
+/// The time of a module with bandwidth `own` on a device with this traffic, its own included;
+/// rounded up.
+[[nodiscard]] Nanoseconds slowed(const Interference& interference, Nanoseconds time, double own,
                                  const DeviceTraffic& traffic);
 
 /// No larger than slowed() after any further modules: the published product may fall.
 [[nodiscard]] Nanoseconds least_slowed(const Interference& interference, Nanoseconds time,
-                                       const DeviceTraffic& traffic);
+                                       double own, const DeviceTraffic& traffic);
 
 }  // namespace tributary::plan

@@ -100,15 +100,14 @@ void SharedPlacer::try_shares(int width, std::size_t position, ModuleSet rest, s
       if (!is_first_empty) continue;
       const Block before = blocks[block];
       ++steps_;
-      if (put(blocks[block], module, width, share)) {
-        placed_.push_back({.module = module,
-                           .first_device = block << width,
-                           .devices = std::int64_t{1} << width,
-                           .share = share});
+      placed_.push_back({.module = module,
+                         .first_device = block << width,
+                         .devices = std::int64_t{1} << width,
+                         .share = share});
+      if (put(blocks[block], module, width, share) && may_end(blocks[block], block << width))
         search(width, position + 1, rest & ~(ModuleSet{1} << module), free - (share << width),
                blocks);
-        placed_.pop_back();
-      }
+      placed_.pop_back();
       blocks[block] = before;
     }
   }
@@ -119,9 +118,17 @@ bool SharedPlacer::put(Block& block, int module, int width, std::int64_t share) 
   block.units -= share;
   if (!added.memory.empty()) block.memory -= added.memory[width].count;
   block.traffic.add(problem_.bandwidth(module, width, share));
-  block.slowest = std::max(block.slowest, problem_.time(module, width, share).count);
-  return block.units >= 0 && block.memory >= 0 &&
-         least_slowed(problem_.interference, {block.slowest}, block.traffic).count <= most_;
+  return block.units >= 0 && block.memory >= 0;
+}
+
+bool SharedPlacer::may_end(const Block& block, std::int64_t device) const {
+  return std::all_of(placed_.begin(), placed_.end(), [&](const PlacedModule& place) {
+    if (device < place.first_device || device >= place.first_device + place.devices) return true;
+    const auto width = std::countr_zero(static_cast<std::uint64_t>(place.devices));
+    return least_slowed(problem_.interference, problem_.time(place.module, width, place.share),
+                        problem_.bandwidth(place.module, width, place.share), block.traffic)
+               .count <= most_;
+  });
 }
 
 void SharedPlacer::keep(const Blocks& blocks) {
@@ -133,9 +140,10 @@ void SharedPlacer::keep(const Blocks& blocks) {
   for (PlacedModule& place : found) {
     const auto width = std::countr_zero(static_cast<std::uint64_t>(place.devices));
     const Nanoseconds alone = problem_.time(place.module, width, place.share);
+    const double own = problem_.bandwidth(place.module, width, place.share);
     for (std::int64_t device = 0; device < place.devices; device += finest) {
       const Block& block = blocks[(place.first_device + device) / finest];
-      place.time = std::max(place.time, slowed(problem_.interference, alone, block.traffic));
+      place.time = std::max(place.time, slowed(problem_.interference, alone, own, block.traffic));
     }
     value = std::max(value, place.time.count);
   }

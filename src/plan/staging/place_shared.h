@@ -33,7 +33,6 @@ class SharedPlacer {
     std::int64_t units = 0;
     std::int64_t memory = 0;
     DeviceTraffic traffic = {};
-    std::int64_t slowest = 0;  // time of the slowest module here, alone
   };
   using Blocks = std::array<Block, kMostSharingDevices>;
 
@@ -41,6 +40,8 @@ class SharedPlacer {
   void try_shares(int width, std::size_t position, ModuleSet rest, std::int64_t free,
                   Blocks& blocks);
   [[nodiscard]] bool put(Block& block, int module, int width, std::int64_t share) const;
+  /// Whether all modules placed on a block may still end within the limit.
+  [[nodiscard]] bool may_end(const Block& block, std::int64_t device) const;
   [[nodiscard]] bool may_fit(int width, ModuleSet rest, std::int64_t free) const;
   void keep(const Blocks& blocks);
   [[nodiscard]] bool is_over() const { return found_ <= least_ || steps_ >= last_step_; }

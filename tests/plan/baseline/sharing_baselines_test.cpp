@@ -73,6 +73,22 @@ TEST(MosaicUnaware, PaysForWhatItDoesNotKnow) {
   EXPECT_EQ(value_of(problem, "mosaic"), 180);
 }
 
+TEST(MosaicUnaware, PaysOnlyForThePairsThatAModuleIsPartOf) {
+  // The slowest takes nothing of the memory, so that the two others cost each other, but not it.
+  SharingProblem problem = two_of_memory();
+  problem.units = 3;
+  for (SharedModule& module : problem.modules) {
+    module.times.assign(3, module.times.front());
+    module.bandwidth.assign(3, 0.5);
+  }
+  problem.modules.push_back(
+      {.name = "still", .times = {{120}, {120}, {120}}, .layers = 1, .bandwidth = {0, 0, 0}});
+  EXPECT_EQ(value_of(problem, "mosaic_unaware"), 125);  // 100 * (1 + 0.5 * 0.5)
+  problem.modules[2].times.assign(3, {130});
+  EXPECT_EQ(value_of(problem, "mosaic_unaware"), 130);
+  EXPECT_EQ(value_of(problem, "mosaic"), 130);
+}
+
 TEST(MosaicUnaware, IsMosaicWhereNothingSlowsAModule) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     RandomStream random(seed, "unaware");

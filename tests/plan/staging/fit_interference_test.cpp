@@ -27,7 +27,8 @@ std::vector<CoLocation> measure(std::uint64_t seed, const Interference& law, dou
       traffic.add(point.bandwidth.back());
     }
     point.alone = {random.between(1'000'000, 100'000'000)};
-    const auto exact = static_cast<double>(slowed(law, point.alone, traffic).count);
+    const auto exact =
+        static_cast<double>(slowed(law, point.alone, point.bandwidth.front(), traffic).count);
     point.together = {std::llround(exact * (1 + noise * random.normal()))};
     points.push_back(point);
   }

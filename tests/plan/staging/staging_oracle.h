@@ -62,6 +62,7 @@ class StagingOracle {
   using Devices = std::vector<Device>;
   struct Choice {
     std::int64_t time;
+    double bandwidth;
     std::vector<std::int64_t> devices;
   };
 
@@ -70,8 +71,9 @@ class StagingOracle {
       std::int64_t value = 0;
       for (const Choice& choice : chosen) {
         for (const std::int64_t device : choice.devices) {
-          value = std::max(
-              value, slowed(problem_.interference, {choice.time}, devices[device].traffic).count);
+          value = std::max(value, slowed(problem_.interference, {choice.time}, choice.bandwidth,
+                                         devices[device].traffic)
+                                      .count);
         }
       }
       best_ = std::min(best_, value);
@@ -89,7 +91,7 @@ class StagingOracle {
             fits = fits && take(next[device], module, width, share);
           }
           if (!fits) continue;
-          chosen.push_back({time, block});
+          chosen.push_back({time, bandwidth_of(module, share), block});
           place(rest & (rest - 1), next, chosen);
           chosen.pop_back();
         }
@@ -97,11 +99,16 @@ class StagingOracle {
     }
   }
 
+  [[nodiscard]] double bandwidth_of(int module, std::int64_t share) const {
+    const SharedModule& known = problem_.modules[module];
+    return known.bandwidth.empty() ? 0 : known.bandwidth[share - 1];
+  }
+
   bool take(Device& device, int module, std::int64_t width, std::int64_t share) const {
     const SharedModule& added = problem_.modules[module];
     device.units += share;
     if (!added.memory.empty()) device.memory += added.memory[width].count;
-    device.traffic.add(added.bandwidth.empty() ? 0 : added.bandwidth[share - 1]);
+    device.traffic.add(bandwidth_of(module, share));
     return device.units <= problem_.units &&
            (!problem_.memory || device.memory <= problem_.memory->count);
   }
@@ -202,6 +209,7 @@ inline std::string fault_of(const SharingProblem& problem, const Staging& stagin
       for (std::int64_t i = 0; i < place.devices; ++i) {
         time = std::max(time,
                         slowed(problem.interference, problem.time(place.module, width, place.share),
+                               problem.modules[place.module].bandwidth[place.share - 1],
                                traffic[place.first_device + i])
                             .count);
       }
