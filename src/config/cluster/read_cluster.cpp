@@ -85,11 +85,17 @@ void check_levels(const Cluster& cluster, const std::string& where, Problems& pr
 }
 
 void check_memory(const DeviceModel& device, const std::string& where, Problems& problems) {
-  if (device.reserve < device.memory) return;
-  problems.add({.what = "config: device keeps all its memory free of plans",
-                .where = where + " device.reserve_bytes",
-                .found = str(device.reserve),
-                .expected = str("below memory_bytes, ", device.memory)});
+  if (device.reserve >= device.memory)
+    problems.add({.what = "config: device keeps all its memory free of plans",
+                  .where = where + " device.reserve_bytes",
+                  .found = str(device.reserve),
+                  .expected = str("below memory_bytes, ", device.memory)});
+  const double kernels = device.memory_bytes_per_s * device.memory_share;
+  if (device.cache_bytes_per_s > 0 && device.cache_bytes_per_s < kernels)
+    problems.add({.what = "config: cache is slower than the memory behind it",
+                  .where = where + " device.cache_bytes_per_s",
+                  .found = str(device.cache_bytes_per_s),
+                  .expected = str("0, or at least memory_bytes_per_s * memory_share, ", kernels)});
 }
 
 }  // namespace

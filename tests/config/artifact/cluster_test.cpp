@@ -77,6 +77,12 @@ TEST(Cluster, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(message_of("memory_bytes: 17179869184",
                          "memory_bytes: 17179869184, reserve_bytes: 17179869184"),
               HasSubstr("device.reserve_bytes; found: 17179869184"));
+  EXPECT_THAT(message_of("memory_bytes_per_s: 1e11",
+                         "memory_bytes_per_s: 1e11, memory_share: 0.5, cache_bytes_per_s: 4.9e10"),
+              HasSubstr("device.cache_bytes_per_s; found: 4.9e+10"));
+  EXPECT_EQ(message_of("memory_bytes_per_s: 1e11",
+                       "memory_bytes_per_s: 1e11, memory_share: 0.5, cache_bytes_per_s: 5e10"),
+            "read");
   EXPECT_THAT(message_of("devices: 16", "devices: 17"), HasSubstr("at most 16"));
   EXPECT_THAT(message_of("cluster/1", "cluster/2"), HasSubstr("not a cluster of this version"));
   EXPECT_THAT(message_of("devices: 16", "devices: 16\ndevices: 16"), HasSubstr("duplicate key"));
