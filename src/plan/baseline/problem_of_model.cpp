@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "plan/cost/module_cost.h"
 #include "plan/shapes/mean_sizes.h"
+#include "plan/stages/place_layers.h"
 
 namespace tributary::plan {
 namespace {
@@ -35,10 +36,6 @@ bool is_projector(const ModuleNode& node) {
   return std::all_of(node.layers.begin(), node.layers.end(), [](const config::LayerRun& run) {
     return run.shape.kind == LayerKind::kProjector;
   });
-}
-
-bool hears(const ModuleNode& node) {
-  return !node.layers.empty() && node.layers.front().shape.kind == LayerKind::kConvolution;
 }
 
 /// The encoder that a projector is behind: the first where no edge says.
@@ -240,6 +237,14 @@ double set_units(TwoModules& modules, const BatchSizes& sizes) {
                .found = str(sizes.patches.mean, " patches, ", sizes.frames.mean,
                             " positions of sound, ", sizes.tokens.mean, " tokens"),
                .expected = "samples with tokens, some of them with items");
+  for (const Part& part : modules.encoder) {
+    TRIB_REQUIRE(sizes_of(part, sizes).mean > 0,
+                 .what = "plan: batches give an encoder nothing to do",
+                 .where = str("module ", part.nodes.front()->name),
+                 .found = part.of_sound ? "0 positions of sound" : "0 patches",
+                 .expected = "some samples with items of its kind",
+                 .fix = "give samples that it works on, or leave it out of the model");
+  }
   const MeanSizes& base = has_images ? sizes.patches : sizes.frames;
   const double tiles = base.mean / base.item;
   for (Part& part : modules.encoder) {

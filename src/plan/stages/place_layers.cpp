@@ -48,10 +48,6 @@ std::vector<const ModuleNode*> flow_of(const config::ModuleGraph& model) {
   return ordered;
 }
 
-bool hears(const ModuleNode& node) {
-  return !node.layers.empty() && node.layers.front().shape.kind == LayerKind::kConvolution;
-}
-
 class LayerPlacing {
  public:
   LayerPlacing(const config::Plan& plan, const config::ModuleGraph& model,
@@ -233,6 +229,10 @@ class LayerPlacing {
 };
 
 }  // namespace
+
+bool hears(const ModuleNode& node) {
+  return !node.layers.empty() && node.layers.front().shape.kind == LayerKind::kConvolution;
+}
 
 std::vector<std::vector<PlacedStage>> place_layers(const config::Plan& plan,
                                                    const config::ModuleGraph& model,

@@ -39,6 +39,9 @@ struct PlacedStage {
   RankGroups groups;
 };
 
+/// Whether a module encodes sound: it begins with convolutions.
+[[nodiscard]] bool hears(const config::ModuleNode& node);
+
 /// Blocks go where the plan says; what comes before them to the first virtual stage of their
 /// module, what comes after them to the last. Inline modules run on the first stage of the
 /// backbone, each after those that feed it. `apart`: the stages are priced one by one, each as if

@@ -211,6 +211,17 @@ TEST(ProblemOfModel, SeveralEncodersAreOneEndToEnd) {
     EXPECT_EQ(baseline.solve(problem).certificate.status, Status::kFeasible) << baseline.name;
 }
 
+TEST(ProblemOfModel, RefusesAnEncoderWithoutWork) {
+  const auto refuses = [](const ModelSetting& setting, const char* words) {
+    EXPECT_THAT([&] { (void)problem_of_model(model_that_hears(), small_cluster(16), setting); },
+                ThrowsMessage<Error>(HasSubstr(words)));
+  };
+  refuses(equal_samples(8), "where: module audio; found: 0 positions of sound");
+  ModelSetting heard = equal_samples(8);
+  heard.batches[0].assign(8, {.tokens = 1024, .frames = 3000, .clips = 2});
+  refuses(heard, "where: module vision; found: 0 patches");
+}
+
 TEST(ProblemOfModel, NamesWhatCannotBeUsed) {
   const auto refuses = [](auto change, const char* words) {
     config::ModuleGraph model = model_with_vision();
