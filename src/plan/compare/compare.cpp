@@ -89,6 +89,7 @@ class Runner {
     if (is_listed(study_, kExactMethod) && setting.capacity_tokens == 0) {
       note(kExactMethod);
       result.methods.push_back(search_exactly(setting));
+      // Beside methods with tables by their FLOPs, so that one table's MFUs are those of its steps.
       MethodResult& exact = result.methods.back();
       if (exact.step_s > 0 && flops > 0) exact.mfu = mfu_of(flops, exact.step_s, setting);
     }

@@ -41,8 +41,23 @@ PlanChoice choice_of(const PlanningProblem& problem, const StudySetting& setting
                .found = str("ulysses ", setting.ulysses, ", ep ", setting.ep),
                .expected = "degrees that divide heads and experts");
   const std::int64_t replicas = choice.backbone.replicas();
-  choice.microbatches = (problem.global_samples() + replicas - 1) / replicas;
+  TRIB_REQUIRE(problem.global_samples() % replicas == 0,
+               .what = "plan: samples do not divide over the replicas",
+               .where = str("setting ", setting.name, " global_samples"),
+               .found = str(problem.global_samples()),
+               .expected = str("a multiple of ", replicas, ", devices / ulysses"));
+  choice.microbatches = problem.global_samples() / replicas;
   return choice;
+}
+
+/// Of the batches' model FLOPs in the mean step: a simulation's own is that of the step it shows.
+double mean_mfu(const PlanningProblem& problem, const config::Plan& plan, double step_s) {
+  double flops = 0;
+  for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
+    flops += simulate_on(problem, plan, batch, batch + 1).utilisation.flops;
+  return flops / static_cast<double>(problem.batches.size()) /
+         (step_s * static_cast<double>(problem.devices) *
+          problem.cluster.device.matrix_flops_per_s);
 }
 
 }  // namespace
@@ -65,6 +80,7 @@ MethodResult search_exactly(const StudySetting& setting) {
   if (found.plans.empty()) return method;
   method.plan = plan::describe(problem, found.plans.front().choice);
   method.step_s = seconds_of(found.certificate.value);
+  method.mfu = mean_mfu(problem, found.plans.front().plan, method.step_s);
   return method;
 }
 
@@ -84,7 +100,7 @@ MethodResult run_veomni(const StudySetting& setting) {
     method.certificate.value = step;
     method.plan = plan::describe(problem, choice);
     method.step_s = seconds_of(step);
-    method.mfu = run.utilisation.mfu;
+    method.mfu = mean_mfu(problem, plan, method.step_s);
   }
   method.certificate.status = Status::kFeasible;
   method.milliseconds = 1e3 * watch.seconds();

@@ -16,7 +16,7 @@ inline constexpr std::string_view kVeomniMethod = "veomni";
 
 [[nodiscard]] std::vector<std::vector<SampleSize>> batches_of(const config::StudySetting& setting);
 
-/// The default search of `plan`.
+/// The default search of `plan`; its MFU is that of the best plan's simulation.
 [[nodiscard]] MethodResult search_exactly(const config::StudySetting& setting);
 
 /// Sharded parameters, sequences cut over `ulysses` ranks and experts over `ep`, as the setting
@@ -24,7 +24,8 @@ inline constexpr std::string_view kVeomniMethod = "veomni";
 /// and activations in host memory, which VeOmni has, are not among the costs.
 ///
 /// source: VeOmni, appendix A
-/// errors: Fault::kInput when the degrees cut neither the devices nor the model
+/// errors: Fault::kInput naming the setting when the degrees cut not the devices or not the model,
+///         or when its samples do not divide over the replicas
 [[nodiscard]] MethodResult run_veomni(const config::StudySetting& setting);
 
 }  // namespace tributary::plan

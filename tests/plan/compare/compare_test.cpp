@@ -162,6 +162,25 @@ TEST(Compare, RunsTheDegreesThatVeomniGivesOnTextAlone) {
   study.settings[1].ulysses = 8;  // of 28 heads
   EXPECT_THAT([&] { (void)compare(study); },
               ThrowsMessage<Error>(HasSubstr("the model cannot be cut so")));
+  study.settings[0].global_samples = 12;  // on 8 replicas
+  EXPECT_THAT([&] { (void)compare(study); },
+              ThrowsMessage<Error>(HasSubstr("where: setting Qwen2 7B, sp 1, 8k global_samples; "
+                                             "found: 12; expected: a multiple of 8")));
+}
+
+TEST(Compare, SimulatesTheMfuOfExactWhereNoMethodHasTables) {
+  config::Study study = read("small.yaml");
+  study.settings.resize(1);
+  study.methods = {"exact", "veomni"};
+  const SettingResult alone = compare(study).settings[0];
+  study.methods = {"exact", "fsdp"};
+  const SettingResult beside = compare(study).settings[0];
+  const double mfu = alone.find("exact")->mfu;
+  EXPECT_GT(mfu, 0);
+  EXPECT_DOUBLE_EQ(alone.find("exact")->step_s, beside.find("exact")->step_s);
+  EXPECT_NEAR(mfu, beside.find("exact")->mfu, 0.05 * mfu);  // FLOPs by mean sizes, and by samples
+  const MethodResult& veomni = *alone.find("veomni");       // the same FLOPs in another time
+  EXPECT_NEAR(mfu * alone.find("exact")->step_s / (veomni.mfu * veomni.step_s), 1, 1e-9);
 }
 
 TEST(JudgeFigures, ComputesEveryQuantity) {
