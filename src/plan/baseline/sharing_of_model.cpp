@@ -111,7 +111,7 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
   problem.units = setting.units;
   const bool shares_memory = cluster.device.cache_bytes_per_s > 0;
   // While two modules want the whole memory at once, each gets half of it: in a share of its time
-  // that is the product of both shares a module loses as much again.
+  // that is the product of both shares a module loses as much again; so with each of several.
   if (shares_memory) problem.interference = {Interference::Form::kPairwise, 0, 0, 1};
   std::vector<config::Cluster> parts;
   for (std::int64_t unit = 1; unit <= setting.units; ++unit)

@@ -21,12 +21,9 @@ struct SharingSetting {
 /// Times of each module on 1, 2, 4, ... devices with parts of them.
 ///
 /// Samples are whole: the device with the most sets the pace. A module works on its devices by data
-/// parallelism, its optimizer sharded over them; gradients are reduced beside backward. A part of a
-/// device has that part of its arithmetic and of the work at which products reach half of their
-/// rate; host time is not divided. Where the cluster says what the cache gives, the memory is not
-/// divided either: a part draws what its units can, and modules side by side slow each other as
-/// often as both want it. Else a part has that part of the bandwidth, and nothing slows it. Memory
-/// has no limit.
+/// parallelism, its optimizer sharded over them; gradients are reduced beside backward. What a part
+/// of a device takes, and what modules side by side cost each other, is said in
+/// docs/guides/cost_model.md, "Formulas". Memory has no limit.
 ///
 /// errors: Fault::kInput naming what cannot be used: devices that are not 2^n, modules that do not
 ///         stand after those they depend on
