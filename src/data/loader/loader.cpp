@@ -39,18 +39,6 @@ struct Slot {
   DealSeconds seconds;  // of the batch, in its first slot
 };
 
-std::vector<MixtureShare> mix(const LoaderOptions& options,
-                              const std::vector<std::unique_ptr<SourceFiles>>& sources) {
-  std::vector<MixtureShare> shares;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    const config::SourceSection& source = options.data.sources[i];
-    shares.push_back({.weight = source.weight,
-                      .size = sources[i]->train_size(),
-                      .first_index = source.start_step * options.batch_samples});
-  }
-  return shares;
-}
-
 }  // namespace
 
 class Loader::Impl {
@@ -108,7 +96,7 @@ Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
     : options_(options),
       encoder_(encoder),
       sources_(open_sources(options.data)),
-      order_(options.seed, mix(options, sources_)),
+      order_(options.seed, mix(options.data, sources_, options.batch_samples)),
       quarantine_(options.quarantine_path, options.data.bad_fraction, options.data.bad_at_least),
       cursors_(sources_.size()),
       drawn_cursors_(sources_.size()) {

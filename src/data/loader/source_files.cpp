@@ -131,4 +131,17 @@ std::vector<std::unique_ptr<SourceFiles>> open_sources(const config::DataSection
   return sources;
 }
 
+std::vector<MixtureShare> mix(const config::DataSection& data,
+                              const std::vector<std::unique_ptr<SourceFiles>>& sources,
+                              std::int64_t batch_samples) {
+  std::vector<MixtureShare> shares;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const config::SourceSection& source = data.sources[i];
+    shares.push_back({.weight = source.weight,
+                      .size = sources[i]->train_size(),
+                      .first_index = source.start_step * batch_samples});
+  }
+  return shares;
+}
+
 }  // namespace tributary::data

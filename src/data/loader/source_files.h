@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/run_config.h"
+#include "data/loader/data_order.h"
 #include "data/loader/loader.h"
 #include "data/record/jsonl_file.h"
 #include "data/record/media_folder.h"
@@ -58,5 +59,10 @@ class SourceFiles {
 /// errors: Fault::kInput also when there is no source
 [[nodiscard]] std::vector<std::unique_ptr<SourceFiles>> open_sources(
     const config::DataSection& data);
+
+/// What each source has of the mixture, from which sample on.
+[[nodiscard]] std::vector<MixtureShare> mix(
+    const config::DataSection& data, const std::vector<std::unique_ptr<SourceFiles>>& sources,
+    std::int64_t batch_samples);
 
 }  // namespace tributary::data
