@@ -292,8 +292,12 @@ class CellListing {
 
   /// What a unit keeps is there until the later ones are done with the microbatch, and so for some
   /// time of the step; all of this together has no more room than the ranks.
+  ///
+  /// Bytes times a time are convex in the number of equal samples. Where samples differ they are
+  /// not: patches may be kept by some microbatches, and the tokens that take long be in others.
   [[nodiscard]] double holding_bound(const ChainForm& form, const FormCosts& costs,
                                      const Cell& cell, std::size_t point, double scale) const {
+    if (!equal_samples_) return 0;
     const HeldState held = held_of(form, costs.state, cell);
     const double room =
         (static_cast<double>(problem_.memory().count) - costs.state.process) * cell.pp -
