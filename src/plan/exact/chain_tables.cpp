@@ -16,6 +16,8 @@ std::vector<std::int64_t> grid_up_to(std::int64_t most, bool all) {
   return grid;
 }
 
+constexpr PassShape kNothing{.tokens = 0, .squared_tokens = 0, .sequences = 0};
+
 /// Stages that are needed so that none takes longer than the limit; `most` + 1 when they do not do.
 std::int64_t stages_within(const std::vector<double>& until, double limit, std::int64_t most) {
   std::int64_t stages = 0;
@@ -74,6 +76,10 @@ ChainTables::ChainTables(const PlanningProblem& problem)
       largest_sample_ = std::max(
           {largest_sample_, static_cast<double>(sample.tokens) * samples / batch_.backbone.tokens,
            static_cast<double>(sample.patches) * samples / std::max(1.0, batch_.encoder.tokens)});
+  const bool has_images = problem.batches.front().front().patches > 0;
+  for (const std::vector<SampleSize>& batch : problem.batches)
+    for (const SampleSize& sample : batch)
+      lacks_images_ = lacks_images_ || (sample.patches > 0) != has_images;
   for (const config::ModuleNode* node : encoders_of(problem)) units_.push_back(units_of(*node));
   units_.push_back(units_of(*problem.model.find("backbone")));
 }
@@ -92,6 +98,7 @@ ChainTables::Table& ChainTables::table_of(const ChainForm& form) {
   table.costs =
       std::make_unique<ChainCosts>(problem_, choice_of(problem_, form), chain, /*is_cut=*/true);
   table.points.resize(grid_.size());
+  table.lacks_images = lacks_images_ && form.encoder + 1 == units_.size();
   const ChainCosts& costs = *table.costs;
   table.state.each_stage = static_cast<double>(costs.each_stage().count);
   for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
@@ -132,12 +139,13 @@ ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
     work.forward += forward;
     work.backward += backward;
     work.weight += weight;
-    work.path += static_cast<double>((cost.forward + cost.input_gradient).count);
-    const auto compute =
-        static_cast<double>((cost.forward + cost.input_gradient + cost.weight_gradient).count);
-    add_unit(work.unit_compute, unit, costs.units(), compute);
-    add_unit(work.unit_exposed, unit, costs.units(), forward + backward - compute);
-    work.compute += compute;
+    const LeastTimes least =
+        unit == 0 && table.lacks_images ? least_first(table, index) : least_times(cost);
+    work.path += least.path;
+    add_unit(work.unit_compute, unit, costs.units(), least.compute);
+    add_unit(work.unit_exposed, unit, costs.units(), least.exposed);
+    work.compute += least.compute;
+    work.exposed += least.exposed;
     const auto kept = static_cast<double>(cost.kept.count);
     work.kept += kept;
     if (unit == 0) work.first_kept = kept;
@@ -159,6 +167,57 @@ ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
   }
   work.point = index;
   return *point;
+}
+
+ChainTables::LeastTimes ChainTables::least_times(const StageCost& cost) {
+  return {.compute = static_cast<double>(
+              (cost.forward + cost.input_gradient + cost.weight_gradient).count),
+          .exposed = static_cast<double>((cost.forward_exposed + cost.gradient_exposed).count),
+          .path = static_cast<double>((cost.forward + cost.input_gradient).count)};
+}
+
+ChainTables::LeastTimes ChainTables::least_first(Table& table, std::size_t index) const {
+  const ChainCosts& costs = *table.costs;
+  const auto parts = static_cast<double>(grid_[index]);
+  MicrobatchShape text = part_of(batch_, parts);
+  text.encoder = kNothing;
+  LeastTimes times = least_times(costs.cost(costs.class_of(0), text));
+  const LeastTimes& images = least_of_images(table, index);
+  times.compute += images.compute / parts;
+  times.exposed += images.exposed / parts;
+  times.path += images.path / parts;
+  return times;
+}
+
+/// A pass without images costs nothing for them, one with a few at once what every pass costs: that
+/// is convex but for its start. So it is not known how many passes share the images; one may have
+/// those of several batches, where the others have none.
+const ChainTables::LeastTimes& ChainTables::least_of_images(Table& table, std::size_t index) const {
+  const ChainCosts& costs = *table.costs;
+  const std::size_t first = costs.class_of(0);
+  const std::int64_t batches = std::ssize(problem_.batches);
+  MicrobatchShape shape{.backbone = kNothing, .encoder = kNothing};
+  const LeastTimes idle = least_times(costs.cost(first, shape));
+  // Without measurements more passes never cost less.
+  const auto most_passes = [&](std::size_t point) {
+    return problem_.measured ? grid_[point] * batches : 1;
+  };
+  while (table.images.size() <= index) {
+    const std::size_t point = table.images.size();
+    constexpr double kAny = std::numeric_limits<double>::infinity();
+    LeastTimes least = point == 0 ? LeastTimes{kAny, kAny, kAny} : table.images.back();
+    for (std::int64_t passes = point == 0 ? 1 : most_passes(point - 1) + 1;
+         passes <= most_passes(point); ++passes) {
+      const double parts = static_cast<double>(passes) / static_cast<double>(batches);
+      shape.encoder = part_of(batch_, parts).encoder;
+      const LeastTimes each = least_times(costs.cost(first, shape));
+      least.compute = std::min(least.compute, parts * (each.compute - idle.compute));
+      least.exposed = std::min(least.exposed, parts * (each.exposed - idle.exposed));
+      least.path = std::min(least.path, parts * (each.path - idle.path));
+    }
+    table.images.push_back(least);
+  }
+  return table.images[index];
 }
 
 ChainWork ChainTables::work(const ChainForm& form, std::int64_t microbatches) {
@@ -191,7 +250,7 @@ ChainTables::Profile ChainTables::profile(const ChainForm& form) {
     const ChainWork& work = point_of(table, point).work;
     profile.compute.push_back(work.compute);
     profile.path.push_back(work.path);
-    profile.exposed.push_back(std::max(0.0, work.total() - work.compute));
+    profile.exposed.push_back(work.exposed);
     profile.kept.push_back(work.kept);
     profile.holding.push_back(work.holding);
     profile.unit_compute.push_back(work.unit_compute);
@@ -236,8 +295,7 @@ ChainTables::LargestSamples ChainTables::largest_samples(const ChainForm& form) 
 double ChainTables::least_exposed(const ChainForm& form) {
   Table& table = table_of(form);
   if (table.exposed >= 0) return table.exposed;
-  const ChainWork& work = point_of(table, 0).work;
-  return table.exposed = std::max(0.0, work.total() - work.compute);
+  return table.exposed = point_of(table, 0).work.exposed;
 }
 
 }  // namespace tributary::plan

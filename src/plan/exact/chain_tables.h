@@ -39,7 +39,9 @@ struct ChainWork {
   double forward = 0;     // [ns] with what communication exposes
   double backward = 0;    // [ns] both gradients
   double weight = 0;      // [ns] of it the weight gradient
-  double compute = 0;     // [ns] without communication
+  double compute = 0;     // [ns] without communication; as all below at least, as many
+                          // microbatches may have no images
+  double exposed = 0;     // [ns] beside it
   double path = 0;        // [ns] of it forward and the gradients of the inputs
   double holding = 0;     // [bytes ns] kept while later units work on the microbatch
   double kept = 0;        // [bytes]
@@ -115,18 +117,32 @@ class ChainTables {
     std::vector<double> until;    // [units + 1] prefix sums of time
     std::vector<double> slowest;  // [stages] 0: not known yet
   };
+  /// Of a stage, or of a part of what it does.
+  struct LeastTimes {
+    double compute = 0;  // [ns]
+    double exposed = 0;
+    double path = 0;
+  };
   struct Table {
     std::unique_ptr<ChainCosts> costs;
     std::vector<std::unique_ptr<Point>> points;  // [grid]
+    std::vector<LeastTimes> images;              // [grid so far] of all images of a mean batch
+    bool lacks_images = false;                   // some microbatches may have none, others have
     ChainState state;
     double exposed = -1;
   };
   [[nodiscard]] Table& table_of(const ChainForm& form);
   [[nodiscard]] Point& point_of(Table& table, std::size_t index);
+  [[nodiscard]] static LeastTimes least_times(const StageCost& cost);
+  /// The first unit of a backbone, where some microbatches may have no images.
+  [[nodiscard]] LeastTimes least_first(Table& table, std::size_t index) const;
+  /// All images of a mean batch in that unit, in so many passes or any fewer.
+  [[nodiscard]] const LeastTimes& least_of_images(Table& table, std::size_t index) const;
 
   const PlanningProblem& problem_;
   MicrobatchShape batch_;
   double largest_sample_ = 1;
+  bool lacks_images_ = false;             // some samples have none, others have
   std::vector<std::int64_t> grid_;        // numbers of microbatches, ascending from 1
   std::vector<std::size_t> point_below_;  // [global samples + 1]
   std::vector<std::int64_t> units_;       // [encoders, backbone]
