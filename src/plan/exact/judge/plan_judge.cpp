@@ -106,8 +106,11 @@ PlanJudge::PricedChain& PlanJudge::chain_of(const PlanChoice& choice, std::size_
                 static_cast<std::int64_t>(of->recompute)}};
   std::unique_ptr<PricedChain>& found = chains_[key];
   if (!found) {
-    // Passes of a model on several stages do not know of replicas and shards.
-    if (choice.is_cut() && mesh.ep == 1) std::get<3>(key)[0] = std::get<3>(key)[1] = 1;
+    // Passes of a model on several stages do not know of replicas and shards, unless these are
+    // gathered for each.
+    if (choice.is_cut() && mesh.ep == 1 &&
+        problem_.execution.release != config::Release::kAfterForward)
+      std::get<3>(key)[0] = std::get<3>(key)[1] = 1;
     std::shared_ptr<Prices>& prices = prices_[key];
     if (!prices) prices = std::make_shared<Prices>();
     found = std::make_unique<PricedChain>(
