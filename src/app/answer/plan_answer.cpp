@@ -155,6 +155,7 @@ Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
                      {"peak_bytes", found.peak.count},
                      {"fullest", found.fullest},
                      {"links_shared", found.links_shared},
+                     {"simulated_batches", found.simulated_batches},
                      {"outside_grid", found.outside_grid}});
   }
   return plans;

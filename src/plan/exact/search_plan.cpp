@@ -250,7 +250,7 @@ class Search {
     const std::size_t first =
         samples <= effort_.dealt ? batches : std::min<std::size_t>(batches, 1);
     for_all(runners_.size(),
-            [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], first, batches); });
+            [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], first); });
     result_.certificate.evaluations += static_cast<std::int64_t>(first * runners_.size());
     if (batches <= first) return found;
     std::vector<bool> is_finished(runners_.size());
@@ -262,7 +262,7 @@ class Search {
             (next == found.size() || found[i].step < found[next].step))
           next = i;
       if (next == found.size()) return found;
-      found[next] = finish(runners_[next], batches, batches);
+      found[next] = finish(runners_[next], batches);
       is_finished[next] = true;
       result_.certificate.evaluations += static_cast<std::int64_t>(batches);
       if (found[next].peak <= problem_.memory()) best = std::min(best, found[next].step);
@@ -270,7 +270,13 @@ class Search {
   }
 
   void name_winners() {
-    for (FoundPlan& found : finish_all())
+    std::vector<FoundPlan> finished = finish_all();
+    // Of plans with one step, and of those that the trainer takes for one, that which was simulated
+    // on more batches is to be named.
+    std::stable_sort(finished.begin(), finished.end(), [](const FoundPlan& a, const FoundPlan& b) {
+      return a.simulated_batches > b.simulated_batches;
+    });
+    for (FoundPlan& found : finished)
       if (!is_known(found) && (!found.links_shared ||
                                fits({.steps = {}, .peak = found.peak, .fullest = found.fullest})))
         result_.plans.push_back(std::move(found));
@@ -289,7 +295,10 @@ class Search {
                .found = str(certificate.value, " with a bound of ", certificate.lower_bound));
     certificate.lower_bound = std::min(certificate.lower_bound, certificate.value);
     certificate.status =
-        certificate.value == certificate.lower_bound ? Status::kOptimal : Status::kFeasible;
+        certificate.value == certificate.lower_bound &&
+                result_.plans.front().simulated_batches == std::ssize(problem_.batches)
+            ? Status::kOptimal
+            : Status::kFeasible;
     for (FoundPlan& each : result_.plans) {
       each.plan.predicted.step = each.step;
       each.plan.predicted.lower_bound = certificate.lower_bound;
@@ -300,13 +309,15 @@ class Search {
   [[nodiscard]] bool is_known(const FoundPlan& found) const {
     return problem_.space.runnable &&
            std::ranges::any_of(result_.plans, [&](const FoundPlan& other) {
-             return other.choice == found.choice &&
+             PlanChoice choice = other.choice;
+             choice.microbatches = found.choice.microbatches;
+             return choice == found.choice &&
                     other.plan.batch.capacity_tokens == found.plan.batch.capacity_tokens;
            });
   }
 
   /// With links shared on the first batches, and what that says of all.
-  [[nodiscard]] FoundPlan finish(const Runner& runner, std::size_t simulated, std::size_t batches) {
+  [[nodiscard]] FoundPlan finish(const Runner& runner, std::size_t simulated) {
     FoundPlan found{.choice = runner.choice,
                     .plan = to_plan(problem_, runner.choice, runner.cuts),
                     .step = runner.mean(),
@@ -324,15 +335,17 @@ class Search {
         found.choice.microbatches = found.plan.batch.microbatches =
             simulation.program.pipeline().microbatches;
       const auto [lane, bytes] = fullest_lane(simulation);
-      if (simulated == batches) {
+      // One of equal samples is all of them.
+      found.simulated_batches = simulated == batches_ ? std::ssize(problem_.batches)
+                                                      : static_cast<std::int64_t>(simulated);
+      if (simulated == batches_) {
         found.step = simulation.distribution.mean;
         steps = simulation.steps;
       } else {
-        steps.resize(batches);
         extend_steps(simulation.steps, steps);
         found.step = distribution_of(steps).mean;
       }
-      if (simulated == batches || bytes > found.peak) {
+      if (simulated == batches_ || bytes > found.peak) {
         found.peak = bytes;
         found.fullest = module_of(simulation, lane);
       }

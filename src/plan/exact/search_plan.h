@@ -31,8 +31,8 @@ struct FoundPlan {
   Bytes peak = {};            // of the fullest device
   std::string fullest = {};   // its module
   bool links_shared = false;  // simulated in full; else messages travel as if each were alone
-                              // (of plans behind the first it may be the first batch: on the others
-                              // a step is as much longer as on that one)
+  std::int64_t simulated_batches = 0;  // of them in full; on the others, where messages travel as
+                                       // if alone, a step is as much longer as on those
   bool outside_grid = false;  // sizes above those that were measured
 };
 

@@ -134,6 +134,48 @@ TEST(SearchPlan, DoesNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(one.certificate.evaluations, four.certificate.evaluations);
 }
 
+TEST(SearchPlan, SaysOnHowManyBatchesLinksWereSharedAndFinishesTheFirstPlan) {
+  for (const bool runnable : {false, true}) {
+    PlanningProblem problem = tiny_problem(4, 12, 1, 11);
+    problem.batches.push_back(problem.batches[0]);
+    problem.space.runnable = runnable;
+    const auto batches = std::ssize(problem.batches);
+    // No deals beyond the first batch for all: the best go on alone.
+    const PlanSearch one = search_plan(problem, {.dealt = 1, .threads = 1});
+    const PlanSearch four = search_plan(problem, {.dealt = 1, .threads = 4});
+    ASSERT_FALSE(one.plans.empty()) << one.certificate.limit;
+    ASSERT_EQ(one.plans.size(), four.plans.size());
+    const FoundPlan& best = one.plans.front();
+    EXPECT_EQ(best.simulated_batches, batches);
+    if (runnable) {
+      EXPECT_EQ(best.step, simulate_on(problem, best.plan, batches).distribution.mean);
+    }
+    for (std::size_t i = 0; i < one.plans.size(); ++i) {
+      const FoundPlan& each = one.plans[i];
+      EXPECT_EQ(each.plan, four.plans[i].plan);
+      EXPECT_EQ(each.step, four.plans[i].step);
+      EXPECT_EQ(each.simulated_batches, four.plans[i].simulated_batches);
+      EXPECT_LE(best.step, each.step);
+      for (std::size_t other = 0; runnable && other < i; ++other) {
+        PlanChoice choice = one.plans[other].choice;
+        choice.microbatches = each.choice.microbatches;
+        EXPECT_FALSE(choice == each.choice &&
+                     one.plans[other].plan.batch.capacity_tokens == each.plan.batch.capacity_tokens)
+            << "one plan to the trainer, named twice";
+      }
+    }
+    // Messages of one batch alone: its step says how long those of the others are.
+    std::int64_t messages = 50;
+    PlanSearch few = search_plan(problem, {.messages = messages});
+    while (few.plans.front().simulated_batches == 0 && messages < 1'000'000)
+      few = search_plan(problem, {.messages = messages += messages / 4});
+    ASSERT_EQ(few.plans.front().simulated_batches, 1);
+    const Nanoseconds all = simulate_on(problem, few.plans.front().plan, batches).distribution.mean;
+    EXPECT_NEAR(double(few.plans.front().step.count), double(all.count), 0.05 * double(all.count));
+    EXPECT_NE(few.certificate.status, Status::kOptimal);
+  }
+}
+
 TEST(SearchPlan, PlacesTwoEncodersOnRanksOfTheirOwn) {
   PlanningProblem problem = tiny_problem(12, 24, 2, 7);
   problem.space.placements = {config::Placement::kSeparate};

@@ -29,6 +29,8 @@ class RankedPlan(TypedDict):
     """Its module."""
     links_shared: bool
     """False: messages were timed as if each were alone."""
+    simulated_batches: int
+    """Batches simulated with shared links; the step on the others is scaled by theirs."""
     outside_grid: bool
     """True: some sizes are above those of the profile."""
 
