@@ -106,13 +106,12 @@ void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
               << in_milliseconds(found.deviation) << ", gap "
               << in_percent(gap_above(found.step, certificate.lower_bound), 2) << ", "
               << found.choice.devices() << " devices, " << in_gibibytes(found.peak) << " ("
-              << found.fullest << "): " << describe(problem, found.choice) << '\n';
+              << found.fullest << "): " << describe(problem, found.choice);
+    if (found.links_shared && found.simulated_batches < std::ssize(problem.batches))
+      std::cout << " (" << found.simulated_batches << " of " << problem.batches.size()
+                << " batches simulated)";
+    std::cout << '\n';
   }
-  if (search.plans.front().links_shared &&
-      search.plans.front().simulated_batches < std::ssize(problem.batches))
-    std::cout << "the best plan was simulated with shared links on "
-              << search.plans.front().simulated_batches << " of " << problem.batches.size()
-              << " batches, and the others were scaled by these\n";
   if (!search.plans.front().links_shared)
     std::cout << "messages were timed as if each were alone: the plans are too large to simulate "
                  "links that are shared within the budget\n";
