@@ -33,7 +33,7 @@ struct FoundPlan {
   bool links_shared = false;  // simulated in full; else messages travel as if each were alone
   std::int64_t simulated_batches = 0;  // of them in full; on the others, where messages travel as
                                        // if alone, a step is as much longer as on those
-  bool outside_grid = false;  // sizes above those that were measured
+  bool outside_grid = false;           // sizes above those that were measured
 };
 
 struct PlanSearch {
