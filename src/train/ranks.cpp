@@ -1,7 +1,6 @@
 #include "train/ranks.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -10,11 +9,11 @@
 
 #include "config/mesh_shape.h"
 #include "config/read_run_config.h"
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "core/sha256.h"
-#include "mesh/cores.h"
 #include "mesh/device.h"
 #include "mesh/interface.h"
 #include "mesh/store.h"
@@ -35,27 +34,20 @@ std::function<void()> observer_of(Drill* drill) {
 
 }  // namespace
 
-int compute_threads(const config::RunSection& run, const mesh::Launch& launch) {
-  if (run.threads > 0) return run.threads;
-  const char* given = std::getenv("OMP_NUM_THREADS");
-  if (const int threads = given == nullptr ? 0 : std::atoi(given); threads > 0) return threads;
-  const auto cores = static_cast<int>(mesh::usable_cores().size());
-  return std::max(1, cores / launch.local_world);
-}
-
 // Ranks that share cores gain where each keeps to one: the system wakes both at the end of a wait
 // on one core while another is free (docs/results.md). Where there are cores enough it deals them
 // as well itself. A part of the machine is left as it is: the launcher may have dealt it out
 // already.
 std::vector<int> cores_to_use(const config::RunSection& run, const mesh::Launch& launch) {
-  const std::vector<int>& usable = mesh::usable_cores();
+  const std::vector<int>& usable = usable_cores();
   const bool has_machine = std::ssize(usable) == sysconf(_SC_NPROCESSORS_ONLN);
-  const bool shares_cores = launch.local_world * compute_threads(run, launch) > std::ssize(usable);
+  const bool shares_cores =
+      launch.local_world * compute_threads(run.threads, launch.local_world) > std::ssize(usable);
   const bool is_bound =
       run.bind == config::Bind::kCores ||
       (run.bind == config::Bind::kAuto && run.device == "cpu" && has_machine && shares_cores);
   if (!is_bound || launch.local_world == 1) return usable;
-  return mesh::cores_of_rank(usable, launch.local_rank, launch.local_world);
+  return part_of_cores(usable, launch.local_rank, launch.local_world);
 }
 
 Ranks::Ranks() = default;
@@ -70,7 +62,7 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   (void)plan_of_run(config, shape, model_config);  // refused before the ranks meet
   if (config.drill.fault != config::DrillFault::kNone)
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
-  mesh::bind_to_cores(cores_to_use(config.run, ranks.launch));
+  bind_to_cores(cores_to_use(config.run, ranks.launch));
   if (ranks.launch.world == 1) return ranks;
   ranks.store = mesh::connect_store(ranks.launch, config.parallel.bootstrap_timeout_seconds);
   const config::ParallelSection& times = config.parallel;

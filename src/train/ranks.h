@@ -33,10 +33,6 @@ struct Ranks {
   mesh::Mesh mesh;
 };
 
-/// Compute threads of this process: as asked for, as OMP_NUM_THREADS says, or its part of the
-/// cores.
-[[nodiscard]] int compute_threads(const config::RunSection& run, const mesh::Launch& launch);
-
 /// The cores that a rank keeps to, as `run.bind` says of it; all where it is not bound.
 [[nodiscard]] std::vector<int> cores_to_use(const config::RunSection& run,
                                             const mesh::Launch& launch);

@@ -5,9 +5,9 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "core/cores.h"
 #include "core/error.h"
 #include "data/loader/encode_sample.h"
-#include "mesh/cores.h"
 #include "mesh/device.h"
 #include "ops/resize_bicubic.h"
 #include "train/run/identity.h"
@@ -16,7 +16,7 @@ namespace tributary::train {
 namespace {
 
 void set_compute(const config::RunSection& run, const mesh::Launch& launch) {
-  at::set_num_threads(compute_threads(run, launch));
+  at::set_num_threads(compute_threads(run.threads, launch.local_world));
   // Some accumulations differ from run to run on two threads without this (toolchain.md 13).
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   // That mode also fills every empty tensor before its first use, which no kernel here reads.
@@ -96,7 +96,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
                           .part = mesh.data_index(),
                           .parts = mesh.data_ranks(),
                           .deal = deal_by(session.planner.get()),
-                          .begin_thread = mesh::unbind_from_cores},
+                          .begin_thread = unbind_from_cores},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
   session.model = build_model(config, session.model_config,

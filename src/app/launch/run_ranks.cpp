@@ -12,10 +12,10 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <thread>
 
 #include "app/launch/find_cause.h"
 #include "app/launch/rank_process.h"
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
@@ -122,7 +122,7 @@ class Attempt {
       command.variables.emplace_back("TRIB_STORE_DESCRIPTOR", str(store.socket.get()));
     }
     if (std::getenv("OMP_NUM_THREADS") == nullptr)
-      command.variables.emplace_back("OMP_NUM_THREADS", str(threads_of_rank(options.ranks)));
+      command.variables.emplace_back("OMP_NUM_THREADS", str(compute_threads(0, options.ranks)));
     return command;
   }
 
@@ -224,14 +224,6 @@ void resume_from_newest(std::vector<std::string>& words) {
 }
 
 }  // namespace
-
-std::int64_t threads_of_rank(std::int64_t ranks) {
-  const char* given = std::getenv("OMP_NUM_THREADS");
-  if (const std::int64_t threads = given == nullptr ? 0 : std::atoi(given); threads > 0)
-    return threads;
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  return std::max<std::int64_t>(1, cores / ranks);
-}
 
 int run_ranks(const LaunchOptions& options) {
   LaunchOptions now = options;

@@ -15,9 +15,6 @@ struct LaunchOptions {
   RestartLimits limits;
 };
 
-/// Compute threads of each of so many ranks: as OMP_NUM_THREADS says, or its part of the cores.
-[[nodiscard]] std::int64_t threads_of_rank(std::int64_t ranks);
-
 /// Runs as many copies of this executable as there are ranks, restarts them by the policy, and
 /// returns the exit code: 0, that of the root cause, or kCrashLoop. The last line on standard error
 /// names the cause.

@@ -11,12 +11,12 @@
 
 #include <ATen/ATen.h>
 
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "core/sha256.h"
 #include "core/stopwatch.h"
-#include "mesh/cores.h"
 #include "ops/stored_dtype.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/commit.h"
@@ -260,7 +260,7 @@ class CheckpointWriter::Impl {
     const auto write = [this, key, staged = std::move(staged)] { run(key, staged); };
     if (options_.async)
       writing_ = std::thread([write] {
-        mesh::unbind_from_cores();
+        unbind_from_cores();
         write();
       });
     else

@@ -12,9 +12,9 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
+#include "core/cores.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
-#include "mesh/cores.h"
 #include "train/flops.h"
 
 namespace tributary::train {
@@ -80,8 +80,8 @@ Json describe_environment(const std::string& device, const std::string& command)
           {"threads", at::get_num_threads()},
           {"deterministic", at::globalContext().deterministicAlgorithms()},
           {"cpu", describe_cpu()},
-          {"cores", mesh::usable_cores().size()},
-          {"bound_to", mesh::bound_cores()},
+          {"cores", usable_cores().size()},
+          {"bound_to", bound_cores()},
           {"memory_bytes", memory},
           {"system", system_name()},
           {"started_at", now_utc()},

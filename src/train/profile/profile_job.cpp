@@ -13,11 +13,11 @@
 #include <torch/version.h>
 
 #include "config/mesh_shape.h"
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
 #include "core/file/given_file.h"
 #include "core/text.h"
-#include "mesh/cores.h"
 #include "mesh/device.h"
 #include "parallel/unit_chain.h"
 #include "train/metrics/environment.h"
@@ -58,7 +58,7 @@ ProfileIdentity identity_of(const config::RunConfig& config) {
   return {.model = str(name, " ", config::model_digest(text)),
           .device = name_of_device(config.run.device),
           .libraries = str("torch ", TORCH_VERSION),
-          .cores = on_cpu ? std::ssize(mesh::usable_cores()) : 0};
+          .cores = on_cpu ? std::ssize(usable_cores()) : 0};
 }
 
 /// Every rank alone, or all on one axis: nothing of the run's own `parallel` section.
@@ -66,14 +66,13 @@ config::RunConfig plain_config(const config::RunConfig& given) {
   config::RunConfig config = given;
   config::ParallelSection parallel;
   parallel.bootstrap_timeout_seconds = given.parallel.bootstrap_timeout_seconds;
-  parallel.collective_timeout_seconds = given.parallel.collective_timeout_seconds;
+  // Ranks outside of a crowd wait as long as its work takes; lost ones are noticed all the same.
+  parallel.collective_timeout_seconds = kMostSeconds;
   parallel.dp_replicate = {0};
   parallel.dp_shard = {1};
   config.parallel = parallel;
   config.batch.balance = config::Balance::kNone;
   config.run.bind = config::Bind::kNone;  // each crowd has its own way
-  // Ranks outside of a crowd wait as long as its work takes; lost ones are noticed all the same.
-  config.parallel.collective_timeout_seconds = kMostSeconds;
   config.drill = {};
   for (config::SourceSection& source : config.data.sources) source.start_step = 0;
   return config;
@@ -105,7 +104,7 @@ class ProfileJob {
         config_(config),
         model_config_(config::read_model_config(config.model.path)),
         given_(request.config.run),
-        threads_(compute_threads(request.config.run, ranks.launch)),
+        threads_(compute_threads(given_.threads, ranks.launch.local_world)),
         output_(request.output),
         out_(out) {
     read_profile_together();
@@ -222,7 +221,7 @@ class ProfileJob {
   void bind_as_run_of(const Crowd& crowd) const {
     mesh::Launch launch = ranks_.launch;
     launch.local_world = std::min(crowd.ranks, launch.local_world);
-    if (launch.local_rank < launch.local_world) mesh::bind_to_cores(cores_to_use(given_, launch));
+    if (launch.local_rank < launch.local_world) bind_to_cores(cores_to_use(given_, launch));
   }
 
   /// All ranks as the tensor-parallel ranks of one replica.

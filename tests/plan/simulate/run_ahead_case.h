@@ -66,4 +66,14 @@ inline Simulation simulate_steps(const config::Plan& plan, const std::vector<Ste
   return simulate(plan, PlainCosts(), small_cluster(2), options);
 }
 
+/// The parts of the critical path follow each other from the beginning of the step to its end.
+inline void expect_whole_path(const Simulation& of) {
+  Nanoseconds clock;
+  for (const PathPart& part : of.critical_path) {
+    EXPECT_EQ(part.start, clock);
+    clock = part.end;
+  }
+  EXPECT_EQ(clock, of.times.makespan);
+}
+
 }  // namespace tributary::plan

@@ -172,12 +172,7 @@ TEST(RunAhead, AccountsForEveryNanosecondOfTheStep) {
     EXPECT_EQ(of.accounts[1][TimeUse::kCompute].count, 8 * patches);
     EXPECT_EQ(of.accounts[0][TimeUse::kCompute].count, 8 * 3000);
     EXPECT_LE(of.bound.value(), of.times.makespan);
-    Nanoseconds clock;
-    for (const PathPart& part : of.critical_path) {
-      EXPECT_EQ(part.start, clock);
-      clock = part.end;
-    }
-    EXPECT_EQ(clock, of.times.makespan);
+    expect_whole_path(of);
   }
 }
 

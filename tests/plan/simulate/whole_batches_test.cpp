@@ -94,12 +94,7 @@ TEST(WholeBatches, WholeBatchesAreAccountedForAndHeld) {
                   8 * patches + kLatency);
       }
       EXPECT_LE(of.bound.value(), of.times.makespan);
-      Nanoseconds clock;
-      for (const PathPart& part : of.critical_path) {
-        EXPECT_EQ(part.start, clock);
-        clock = part.end;
-      }
-      EXPECT_EQ(clock, of.times.makespan);
+      expect_whole_path(of);
     }
   }
 }

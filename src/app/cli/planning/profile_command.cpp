@@ -9,6 +9,7 @@
 #include "app/launch/run_ranks.h"
 #include "config/profile.h"
 #include "config/read_run_config.h"
+#include "core/cores.h"
 #include "core/error.h"
 
 namespace tributary::app {
@@ -55,7 +56,7 @@ ExitCode run_profile_jobs(const Arguments& arguments) {
     return load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).profile(arguments.options);
   config::check_surroundings(config);
   const auto threads = [&](std::int64_t ranks) {
-    return config.run.threads > 0 ? config.run.threads : threads_of_rank(ranks);
+    return compute_threads(config.run.threads, ranks);
   };
   const std::vector<std::int64_t> numbers = numbers_of_ranks(most_ranks(arguments, on_cuda));
   for (const std::int64_t ranks : std::views::reverse(numbers)) {

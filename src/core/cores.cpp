@@ -1,13 +1,15 @@
-#include "mesh/cores.h"
+#include "core/cores.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <sched.h>
 #include <system_error>
 
 #include "core/error.h"
 
-namespace tributary::mesh {
+namespace tributary {
 namespace {
 
 constexpr int kMostCores = 16 * CPU_SETSIZE;
@@ -16,7 +18,7 @@ using CoreSet = std::array<cpu_set_t, kMostCores / CPU_SETSIZE>;
 std::vector<int> read_cores() {
   CoreSet set{};
   if (sched_getaffinity(0, sizeof set, set.data()) != 0)
-    TRIB_RAISE(Fault::kResource, .what = "mesh: the cores of this process cannot be told",
+    TRIB_RAISE(Fault::kResource, .what = "core: the cores of this process cannot be told",
                .where = "sched_getaffinity", .found = std::generic_category().message(errno));
   std::vector<int> cores;
   for (int core = 0; core < kMostCores; ++core)
@@ -31,11 +33,17 @@ const std::vector<int>& usable_cores() {
   return cores;
 }
 
-std::vector<int> cores_of_rank(const std::vector<int>& usable, int local_rank, int local_world) {
+std::vector<int> part_of_cores(const std::vector<int>& usable, int part, int parts) {
   const auto cores = static_cast<std::ptrdiff_t>(usable.size());
-  if (local_world > cores) return {usable[static_cast<std::size_t>(local_rank % cores)]};
-  return {usable.begin() + local_rank * cores / local_world,
-          usable.begin() + (local_rank + 1) * cores / local_world};
+  if (parts > cores) return {usable[static_cast<std::size_t>(part % cores)]};
+  return {usable.begin() + part * cores / parts, usable.begin() + (part + 1) * cores / parts};
+}
+
+int compute_threads(int asked, std::int64_t processes) {
+  if (asked > 0) return asked;
+  const char* given = std::getenv("OMP_NUM_THREADS");
+  if (const int threads = given == nullptr ? 0 : std::atoi(given); threads > 0) return threads;
+  return static_cast<int>(std::max<std::int64_t>(1, std::ssize(usable_cores()) / processes));
 }
 
 void bind_to_cores(const std::vector<int>& cores) {
@@ -44,8 +52,9 @@ void bind_to_cores(const std::vector<int>& cores) {
   CoreSet set{};
   for (const int core : cores) CPU_SET_S(core, sizeof set, set.data());
   if (sched_setaffinity(0, sizeof set, set.data()) == 0) return;
-  TRIB_RAISE(Fault::kResource, .what = "mesh: a rank cannot be bound to cores", .where = "run.bind",
-             .found = std::generic_category().message(errno), .fix = "set run.bind to none");
+  TRIB_RAISE(Fault::kResource, .what = "core: a process cannot be bound to cores",
+             .where = "run.bind", .found = std::generic_category().message(errno),
+             .fix = "set run.bind to none");
 }
 
 void unbind_from_cores() { bind_to_cores(usable_cores()); }
@@ -55,4 +64,4 @@ std::vector<int> bound_cores() {
   return cores == usable_cores() ? std::vector<int>{} : cores;
 }
 
-}  // namespace tributary::mesh
+}  // namespace tributary

@@ -1,10 +1,10 @@
-#include "mesh/cores.h"
+#include "core/cores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <thread>
 
-namespace tributary::mesh {
+namespace tributary {
 namespace {
 
 using ::testing::ElementsAre;
@@ -12,10 +12,10 @@ using ::testing::IsEmpty;
 
 TEST(Cores, RanksShareThemInRows) {
   const std::vector<int> usable{0, 1, 2, 3, 8, 9, 10};
-  EXPECT_THAT(cores_of_rank(usable, 0, 1), usable);
-  EXPECT_THAT(cores_of_rank(usable, 0, 3), ElementsAre(0, 1));
-  EXPECT_THAT(cores_of_rank(usable, 1, 3), ElementsAre(2, 3));
-  EXPECT_THAT(cores_of_rank(usable, 2, 3), ElementsAre(8, 9, 10));
+  EXPECT_THAT(part_of_cores(usable, 0, 1), usable);
+  EXPECT_THAT(part_of_cores(usable, 0, 3), ElementsAre(0, 1));
+  EXPECT_THAT(part_of_cores(usable, 1, 3), ElementsAre(2, 3));
+  EXPECT_THAT(part_of_cores(usable, 2, 3), ElementsAre(8, 9, 10));
 }
 
 TEST(Cores, EveryCoreHasOneRankAndEveryRankACore) {
@@ -25,7 +25,7 @@ TEST(Cores, EveryCoreHasOneRankAndEveryRankACore) {
     for (int ranks = 1; ranks <= cores; ++ranks) {
       std::vector<int> dealt;
       for (int rank = 0; rank < ranks; ++rank) {
-        const std::vector<int> part = cores_of_rank(usable, rank, ranks);
+        const std::vector<int> part = part_of_cores(usable, rank, ranks);
         EXPECT_FALSE(part.empty());
         dealt.insert(dealt.end(), part.begin(), part.end());
       }
@@ -37,7 +37,7 @@ TEST(Cores, EveryCoreHasOneRankAndEveryRankACore) {
 TEST(Cores, MoreRanksThanCoresTakeTurns) {
   const std::vector<int> usable{4, 6};
   for (int rank = 0; rank < 5; ++rank)
-    EXPECT_THAT(cores_of_rank(usable, rank, 5), ElementsAre(rank % 2 == 0 ? 4 : 6));
+    EXPECT_THAT(part_of_cores(usable, rank, 5), ElementsAre(rank % 2 == 0 ? 4 : 6));
 }
 
 TEST(Cores, WhatABoundThreadStartsStaysThere) {
@@ -56,4 +56,4 @@ TEST(Cores, WhatABoundThreadStartsStaysThere) {
 }
 
 }  // namespace
-}  // namespace tributary::mesh
+}  // namespace tributary
