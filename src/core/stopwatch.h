@@ -7,18 +7,16 @@
 
 namespace tributary {
 
+/// What that clock shows, in seconds.
+[[nodiscard]] inline double seconds_on(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 /// Time that this thread has had a core, in seconds.
-[[nodiscard]] inline double thread_cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
+[[nodiscard]] inline double thread_cpu_seconds() { return seconds_on(CLOCK_THREAD_CPUTIME_ID); }
 /// The same of all threads of this process together.
-[[nodiscard]] inline double process_cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
+[[nodiscard]] inline double process_cpu_seconds() { return seconds_on(CLOCK_PROCESS_CPUTIME_ID); }
 
 /// Time since construction or the last lap, on the steady clock.
 class Stopwatch {
