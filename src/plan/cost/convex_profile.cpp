@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/cost/profile_columns.h"
+
 namespace tributary::plan {
 namespace {
 
 using config::MeasuredCollective;
-using config::ProfilePoint;
 
 /// Beyond all sizes that are asked for.
 constexpr std::int64_t kFar = std::int64_t{1} << 36;
@@ -47,69 +48,63 @@ std::int64_t value_at(const std::vector<Corner>& hull, double size) {
       std::floor(before.value + slope(before, hull[after]) * (size - before.size)));
 }
 
-/// Replaces one column of a table; the last point is far away and not read.
-template <class Point, class Size, class Value>
-void bend_column(std::vector<Point>& points, Size size, Value value) {
+/// Replaces one column; its last point is far away and not read.
+void bend(const ProfileColumn& column) {
+  if (column.values.empty()) return;
   std::vector<Corner> corners;
-  for (std::size_t i = 0; i + 1 < points.size(); ++i)
-    corners.push_back(
-        {static_cast<double>(size(points[i])), static_cast<double>(value(points[i]))});
+  for (std::size_t i = 0; i + 1 < column.values.size(); ++i)
+    corners.push_back({column.sizes[i], static_cast<double>(*column.values[i])});
   if (std::all_of(corners.begin(), corners.end(), [](const Corner& c) { return c.value == 0; })) {
-    value(points.back()) = 0;
+    *column.values.back() = 0;
     return;
   }
   const std::vector<Corner> hull = hull_of(corners);
-  for (Point& point : points) value(point) = value_at(hull, static_cast<double>(size(point)));
+  for (std::size_t i = 0; i < column.values.size(); ++i)
+    *column.values[i] = value_at(hull, column.sizes[i]);
 }
 
-void bend(std::vector<ProfilePoint>& points) {
-  if (points.empty()) return;
-  ProfilePoint far = points.back();
-  far.tokens = {kFar};
-  points.push_back(far);
-  const auto tokens = [](const ProfilePoint& point) { return point.tokens.count; };
-  const auto column = [&](auto field) {
-    bend_column(points, tokens,
-                [field](ProfilePoint& point) -> std::int64_t& { return (point.*field).count; });
-  };
-  column(&ProfilePoint::forward);
-  column(&ProfilePoint::input_gradient);
-  column(&ProfilePoint::weight_gradient);
-  column(&ProfilePoint::recompute);
-  column(&ProfilePoint::activation);
-  column(&ProfilePoint::activation_recomputed);
-  column(&ProfilePoint::peak);
+/// Calls with where each group size begins and ends, from the last on.
+template <class Visit>
+void for_each_group(std::vector<MeasuredCollective>& points, Visit visit) {
+  for (std::size_t end = points.size(); end > 0;) {
+    std::size_t begin = end - 1;
+    while (begin > 0 && points[begin - 1].ranks == points[begin].ranks) --begin;
+    visit(begin, end);
+    end = begin;
+  }
 }
 
-/// Points of one group size, ascending; below the first a collective takes its time, so that one
-/// more stands for almost nothing.
-void bend(std::vector<MeasuredCollective> points, std::vector<MeasuredCollective>& out) {
-  MeasuredCollective far = points.back();
-  far.bytes = {kFar};
-  points.push_back(far);
-  bend_column(
-      points, [](const MeasuredCollective& point) { return point.bytes.count; },
-      [](MeasuredCollective& point) -> std::int64_t& { return point.time.count; });
-  if (points.front().bytes > Bytes{1})
-    out.push_back({.ranks = far.ranks, .bytes = {1}, .time = {0}});
-  out.insert(out.end(), points.begin(), points.end());
+void add_far_points(config::Profile& profile) {
+  for (config::ProfileTable& table : profile.layers) {
+    if (table.points.empty()) continue;
+    table.points.push_back(table.points.back());
+    table.points.back().tokens = {kFar};
+  }
+  for (config::CollectiveTable& table : profile.collectives)
+    for_each_group(table.points, [&](std::size_t /*begin*/, std::size_t end) {
+      MeasuredCollective far = table.points[end - 1];
+      far.bytes = {kFar};
+      table.points.insert(table.points.begin() + static_cast<std::ptrdiff_t>(end), far);
+    });
+}
+
+/// Below its first point a collective takes that point's time: one more stands for almost nothing.
+void add_near_points(config::Profile& profile) {
+  for (config::CollectiveTable& table : profile.collectives)
+    for_each_group(table.points, [&](std::size_t begin, std::size_t /*end*/) {
+      if (table.points[begin].bytes <= Bytes{1}) return;
+      table.points.insert(table.points.begin() + static_cast<std::ptrdiff_t>(begin),
+                          {.ranks = table.points[begin].ranks, .bytes = {1}, .time = {0}});
+    });
 }
 
 }  // namespace
 
 config::Profile convex_below(config::Profile profile) {
   profile.launch = {};
-  for (config::ProfileTable& table : profile.layers) bend(table.points);
-  for (config::CollectiveTable& table : profile.collectives) {
-    std::vector<MeasuredCollective> bent;
-    for (auto first = table.points.begin(); first != table.points.end();) {
-      const auto end = std::find_if(first, table.points.end(),
-                                    [&](const auto& point) { return point.ranks != first->ranks; });
-      bend(std::vector<MeasuredCollective>(first, end), bent);
-      first = end;
-    }
-    table.points = std::move(bent);
-  }
+  add_far_points(profile);
+  for_each_column(profile, bend);
+  add_near_points(profile);
   return profile;
 }
 

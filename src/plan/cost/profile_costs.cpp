@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "plan/cost/convex_profile.h"
+#include "plan/cost/profile_columns.h"
 
 namespace tributary::plan {
 namespace {
@@ -29,14 +30,14 @@ std::vector<MeasuredCollective> points_of(const config::Profile& profile, Collec
   return points;
 }
 
-/// Linear between points, never decreasing; below the first its time; above the last its rate.
+/// Linear between points, which never decrease; below the first its time; above the last its rate.
 Nanoseconds time_at(const std::vector<MeasuredCollective>& points, Bytes bytes) {
   double before_bytes = 0;
   double before = static_cast<double>(points.front().time.count);
   const auto at = static_cast<double>(bytes.count);
   for (const MeasuredCollective& point : points) {
     const auto size = static_cast<double>(point.bytes.count);
-    const double time = std::max(before, static_cast<double>(point.time.count));
+    const auto time = static_cast<double>(point.time.count);
     if (at <= size)
       return {std::llround(before + (time - before) * (at - before_bytes) / (size - before_bytes))};
     before_bytes = size;
@@ -72,7 +73,7 @@ std::string layer_name(const config::LayerShape& shape) {
 
 ProfileCosts::ProfileCosts(config::Profile profile, std::int64_t ranks, std::int64_t threads,
                            std::string where)
-    : profile_(std::move(profile)),
+    : profile_(never_decreasing(std::move(profile))),
       where_(std::move(where)),
       ranks_(ranks),
       threads_(threads > 0 ? threads : std::max<std::int64_t>(1, profile_.cores / ranks)) {}

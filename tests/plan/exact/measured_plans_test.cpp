@@ -123,7 +123,7 @@ TEST(MeasuredPlans, NoPlanIsBelowTheBoundWhereHalvesOfALayerTakeLessThanHalf) {
     EXPECT_GT(list.lower_bound.count, 0);
     if (brute.plan().find("tp 2") != std::string::npos) ++tensor_parallel;
   }
-  EXPECT_GE(tensor_parallel, 4) << "halves are never worth it";
+  EXPECT_GE(tensor_parallel, 3) << "halves are hardly ever worth it";
 }
 
 TEST(MeasuredPlans, LeavesOutDegreesThatWereNotMeasuredAndSaysWhich) {
