@@ -360,7 +360,8 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
         for (std::int64_t ep = 1; ep <= most_ep; ep *= 2) {
           const ChainForm form{
               .encoder = encoder, .apart = apart, .tp = tp, .cp = cp, .ulysses = ulysses, .ep = ep};
-          if (can_cut_all(form)) forms.push_back(form);
+          const bool has_room = form.ep * form.ranks() <= problem.devices;
+          if (has_room && can_cut_all(form)) forms.push_back(form);
         }
   return forms;
 }

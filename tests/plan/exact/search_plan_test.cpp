@@ -202,6 +202,19 @@ TEST(SearchPlan, IsNotSlowerWhereExpertsMayBeShared) {
   EXPECT_LE(shared.certificate.lower_bound, shared.certificate.value);
 }
 
+TEST(SearchPlan, TakesAClusterOfJustThePlansDevices) {
+  PlanningProblem problem = tiny_problem(4, 6, 0, 2);
+  problem.model = tiny_model(2, 0, /*experts=*/16);
+  problem.space.long_sample = 0;
+  const PlanSearch wide = search_plan(problem);
+  problem.cluster = small_cluster(4);
+  problem.cluster.device = tiny_problem(4, 6, 0, 2).cluster.device;
+  const PlanSearch just = search_plan(problem);
+  ASSERT_FALSE(just.plans.empty()) << just.certificate.limit;
+  EXPECT_EQ(just.certificate.value, wide.certificate.value);
+  EXPECT_EQ(just.certificate.lower_bound, wide.certificate.lower_bound);
+}
+
 TEST(SearchPlan, CutsSequencesWhereNothingElseMayBe) {
   for (const bool ring : {true, false}) {
     PlanningProblem problem = tiny_problem(4, 6, 1, 13);
