@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -63,9 +64,14 @@ struct TraceSummary {
   bool unsettled = false;          // work ahead still changed after the warm-up
   std::int64_t failures = 0;
   double goodput = 1;
+  std::vector<std::string> unknown = {};  // of kTraceUnknowns: what the input does not tell
 
+  [[nodiscard]] bool knows(std::string_view figure) const;
   friend bool operator==(const TraceSummary&, const TraceSummary&) = default;
 };
+
+/// Figures that may be unknown; they are 0 in the structs, and the file has them not.
+inline constexpr std::array<std::string_view, 2> kTraceUnknowns{"memory", "mfu"};
 
 /// What ran when, in one step: docs/formats/trace.md.
 struct Trace {

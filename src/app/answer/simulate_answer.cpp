@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "plan/simulate/engine/run_ahead.h"
 #include "plan/simulate/trace_of.h"
+#include "plan/simulate/workload/simulate_workload.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::app {
@@ -66,6 +67,17 @@ void check_request(const SimulateRequest& request) {
   plan::check_disturbance(request.disturbance, [&](std::string_view name) {
     return argument_name(request.caller, name);
   });
+}
+
+plan::SimulationOptions options_of(const SimulateRequest& request) {
+  return {.steps = request.steps,
+          .seed = static_cast<std::uint64_t>(request.seed),
+          .disturbance = request.disturbance,
+          .network = {.share_links = true,
+                      .pool_microbatches = static_cast<int>(request.pool),
+                      .threads = request.threads},
+          .batches_ahead = static_cast<int>(request.ahead),
+          .scheduler = {std::llround(1e6 * request.scheduler_ms)}};
 }
 
 }  // namespace
@@ -162,20 +174,21 @@ config::Trace answer_simulate(const SimulateRequest& request) {
        .sequence_parallel = request.sequence_parallel,
        .reduce_dtype =
            reduce_dtype_of(request.reduce_dtype, argument_name(request.caller, "reduce_dtype"))});
-  const plan::SimulationOptions options{
-      .steps = request.steps,
-      .seed = static_cast<std::uint64_t>(request.seed),
-      .samples = find_samples(request),
-      .disturbance = request.disturbance,
-      .network = {.share_links = true,
-                  .pool_microbatches = static_cast<int>(request.pool),
-                  .threads = request.threads},
-      .batches_ahead = static_cast<int>(request.ahead),
-      .scheduler = {std::llround(1e6 * request.scheduler_ms)}};
+  plan::SimulationOptions options = options_of(request);
+  options.samples = find_samples(request);
   const plan::Simulation simulation =
       request.run.empty() ? plan::simulate(plan, costs, cluster, options)
                           : plan::simulate_recorded(plan, costs, cluster, options, request.run);
   return plan::trace_of(simulation, request.plan_name, cluster.name);
+}
+
+config::Trace answer_workload(const plan::SimaiWorkload& workload, const SimulateRequest& request) {
+  check_request(request);
+  const config::Cluster cluster =
+      request.cluster ? *request.cluster : standard_cluster(workload.ranks);
+  const plan::Simulation simulation =
+      plan::simulate_workload(workload, cluster, options_of(request));
+  return plan::trace_of_workload(simulation, workload, cluster.name);
 }
 
 }  // namespace tributary::app

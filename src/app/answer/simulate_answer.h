@@ -13,6 +13,7 @@
 #include "config/trace.h"
 #include "plan/shapes/recorded_steps.h"
 #include "plan/simulate/simulate.h"
+#include "plan/simulate/workload/simai_workload.h"
 
 namespace tributary::app {
 
@@ -55,6 +56,12 @@ struct SimulateRequest {
 ///
 /// errors: Fault::kInput naming key and value; a plan that does not fit in memory is an answer
 [[nodiscard]] config::Trace answer_simulate(const SimulateRequest& request);
+
+/// Simulates steps of a workload of SimAI; what the request says of a plan is not read.
+///
+/// errors: Fault::kInput naming key and value
+[[nodiscard]] config::Trace answer_workload(const plan::SimaiWorkload& workload,
+                                            const SimulateRequest& request);
 
 /// Compute threads of the ranks of a run, by its environment.json.
 ///

@@ -22,6 +22,10 @@ struct Verb::State {
 void Verb::positional(const std::string& name, std::string& value, const std::string& help) {
   state_.app->add_option(name, value, help)->required();
 }
+void Verb::optional_positional(const std::string& name, std::string& value,
+                               const std::string& help) {
+  state_.app->add_option(name, value, help);
+}
 void Verb::rest(const std::string& name, std::vector<std::string>& values,
                 const std::string& help) {
   state_.app->add_option(name, values, help);

@@ -22,6 +22,7 @@ class Verb {
   explicit Verb(State& state) : state_(state) {}
 
   void positional(const std::string& name, std::string& value, const std::string& help);
+  void optional_positional(const std::string& name, std::string& value, const std::string& help);
   /// All words that are left.
   void rest(const std::string& name, std::vector<std::string>& values, const std::string& help);
   /// `names` as in "-o,--output".

@@ -225,7 +225,8 @@ std::string figures(const Trace& trace) {
   std::string text = "<dl class=\"figures\">\n";
   text += figure("Step", seconds(summary.step), summary.source);
   text += figure("Lower bound", seconds(summary.lower_bound), "no order of passes is below");
-  text += figure("MFU", show_percent(summary.mfu), str(summary.ranks, " ranks"));
+  text += figure("MFU", summary.knows("mfu") ? show_percent(summary.mfu) : "unknown",
+                 str(summary.ranks, " ranks"));
   text += figure("Idle", show_percent(summary.idle_share), "of all ranks' time");
   for (const auto& [name, time] : summary.distribution)
     if (summary.steps > 1 && (name == "percentile_95" || name == "largest"))
@@ -251,8 +252,9 @@ std::string trace_sections(const Trace& predicted, const Trace* measured) {
   text += timeline(predicted, measured);
   text += str("<section id=\"idle\"><h2>Use of time</h2>\n<div class=\"card scroll\">",
               use_bars(predicted), use_table(predicted), "</div></section>\n");
-  text += str("<section id=\"memory\"><h2>Memory</h2>\n<div class=\"card scroll\">",
-              memory_chart(predicted), memory_table(predicted), "</div></section>\n");
+  if (predicted.summary.knows("memory"))
+    text += str("<section id=\"memory\"><h2>Memory</h2>\n<div class=\"card scroll\">",
+                memory_chart(predicted), memory_table(predicted), "</div></section>\n");
   return text;
 }
 
@@ -270,7 +272,7 @@ std::string prediction_table(const Trace& predicted, const MeasuredSteps& measur
           "<table><tr><th></th><th>predicted</th><th>measured</th><th>ratio</th></tr>\n",
           row(str("step, median of ", measured.steps), duration(measured.median_seconds),
               duration(step), step > 0 ? measured.median_seconds / step : 0));
-  if (measured.peak_bytes > 0)
+  if (measured.peak_bytes > 0 && predicted.summary.knows("memory"))
     text += row("peak memory of a rank", show_bytes(measured.peak_bytes), show_bytes(peak),
                 peak > 0 ? measured.peak_bytes / peak : 0);
   return text + "</table></div></section>\n";

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -58,6 +59,18 @@ TraceLane read_lane(ArtifactObject json) {
   return lane;
 }
 
+void read_unknown(ArtifactObject& json, TraceSummary& summary) {
+  const Json* list = json.find("unknown");
+  if (list == nullptr) return;
+  const auto is_known = [](const Json& name) {
+    return name.is_string() && std::find(kTraceUnknowns.begin(), kTraceUnknowns.end(),
+                                         name.get<std::string>()) != kTraceUnknowns.end();
+  };
+  if (!list->is_array() || !std::all_of(list->begin(), list->end(), is_known))
+    return json.refuse("unknown", "a list of memory, mfu");
+  for (const Json& name : *list) summary.unknown.push_back(name.get<std::string>());
+}
+
 TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   TraceSummary summary;
   summary.source = json.text("source", std::nullopt);
@@ -77,6 +90,7 @@ TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   summary.unsettled = json.flag("unsettled", false);
   summary.failures = json.whole("failures", 0, kAmount);
   summary.goodput = json.number("goodput", 1, 0, 1);
+  read_unknown(json, summary);
   (void)json.find("modules");  // sums over the lanes
   for (ArtifactObject& lane : json.items("lanes")) lanes.push_back(read_lane(std::move(lane)));
   json.refuse_unknown();

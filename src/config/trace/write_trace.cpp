@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "config/trace.h"
@@ -19,23 +20,26 @@ OrderedJson named(const Pairs& pairs) {
 /// Perfetto counts in microseconds; a nanosecond is three decimals of one.
 double microseconds(Nanoseconds time) { return static_cast<double>(time.count) / 1e3; }
 
-OrderedJson lane_json(const TraceLane& lane) {
+OrderedJson lane_json(const TraceLane& lane, bool with_memory) {
   OrderedJson memory = OrderedJson::array();
   for (const auto& [time, bytes] : lane.memory) memory.push_back({time.count, bytes.count});
-  return {{"name", lane.name},
-          {"module", lane.module},
-          {"ranks", lane.ranks},
-          {"busy_ns", lane.busy.count},
-          {"communication_ns", lane.communication.count},
-          {"idle_ns", lane.idle.count},
-          {"uses_ns", named(lane.uses)},
-          {"peak_bytes", lane.peak.count},
-          {"peak_parts", named(lane.peak_parts)},
-          {"memory", memory}};
+  OrderedJson json{{"name", lane.name},
+                   {"module", lane.module},
+                   {"ranks", lane.ranks},
+                   {"busy_ns", lane.busy.count},
+                   {"communication_ns", lane.communication.count},
+                   {"idle_ns", lane.idle.count},
+                   {"uses_ns", named(lane.uses)},
+                   {"peak_bytes", lane.peak.count},
+                   {"peak_parts", named(lane.peak_parts)},
+                   {"memory", memory}};
+  if (!with_memory)
+    for (const char* key : {"peak_bytes", "peak_parts", "memory"}) json.erase(key);
+  return json;
 }
 
 /// Of each module the ranks, and their time by class.
-OrderedJson module_json(const std::vector<TraceLane>& lanes) {
+OrderedJson module_json(const std::vector<TraceLane>& lanes, bool with_memory) {
   OrderedJson modules = OrderedJson::object();
   for (const TraceLane& lane : lanes) {
     OrderedJson& of = modules[lane.module];
@@ -55,6 +59,8 @@ OrderedJson module_json(const std::vector<TraceLane>& lanes) {
     add("idle_rank_ns", lane.idle);
     of["peak_bytes"] = std::max(of["peak_bytes"].get<std::int64_t>(), lane.peak.count);
   }
+  if (!with_memory)
+    for (OrderedJson& module : modules) module.erase("peak_bytes");
   return modules;
 }
 
@@ -77,10 +83,15 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
                    {"unsettled", summary.unsettled},
                    {"failures", summary.failures},
                    {"goodput", summary.goodput},
-                   {"modules", module_json(trace.lanes)}};
+                   {"unknown", summary.unknown},
+                   {"modules", module_json(trace.lanes, summary.knows("memory"))}};
+  if (!summary.knows("mfu"))
+    for (const char* key : {"mfu", "mfu_formula"}) json.erase(key);
+  if (!summary.knows("memory")) json.erase("out_of_memory");
   if (!with_lanes) return json;
   json["lanes"] = OrderedJson::array();
-  for (const TraceLane& lane : trace.lanes) json["lanes"].push_back(lane_json(lane));
+  for (const TraceLane& lane : trace.lanes)
+    json["lanes"].push_back(lane_json(lane, summary.knows("memory")));
   return json;
 }
 
@@ -107,6 +118,10 @@ void add_names(const Trace& trace, OrderedJson& events) {
 }
 
 }  // namespace
+
+bool TraceSummary::knows(std::string_view figure) const {
+  return std::find(unknown.begin(), unknown.end(), figure) == unknown.end();
+}
 
 std::string write_trace(const Trace& trace) {
   OrderedJson events = OrderedJson::array();

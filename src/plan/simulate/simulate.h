@@ -24,7 +24,9 @@ struct SampleSource {
   RecordedSizes recorded = {};
   // [batches][global samples] step after step, from the first again; must outlive the simulation
   const std::vector<std::vector<SampleSize>>* batches = nullptr;
-  std::vector<StepShapes> given = {};  // [steps] from the first again; of any number
+  // [steps] from the first again; of any number. One step of one replica of each module is that of
+  // all steps and replicas.
+  std::vector<StepShapes> given = {};
 };
 
 struct SimulationOptions {

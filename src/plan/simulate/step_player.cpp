@@ -15,6 +15,13 @@ bool have_equal_replicas(const StepShapes& shapes) {
   });
 }
 
+/// What is given for one replica of each module.
+bool is_of_one_replica(const std::vector<StepShapes>& given) {
+  return given.size() == 1 &&
+         std::all_of(given.front().begin(), given.front().end(),
+                     [](const auto& replicas) { return replicas.size() == 1; });
+}
+
 }  // namespace
 
 StepPlayer::StepPlayer(const config::Plan& plan, const StageCosts& costs,
@@ -44,6 +51,11 @@ bool StepPlayer::find_equal_shapes() {
   const auto& [kind, recorded, batches, given] = options_.samples;
   if (kind == SampleSource::Kind::kFullMicrobatches) {
     equal_shapes_ = full_microbatches(plan_, fold_replicas(whole_, true).pipeline);
+    return true;
+  }
+  if (kind == SampleSource::Kind::kGiven) {
+    if (!is_of_one_replica(given)) return false;
+    equal_shapes_ = given.front();
     return true;
   }
   std::vector<SampleSize> sizes;
@@ -118,7 +130,7 @@ StepShapes StepPlayer::shapes_of(std::int64_t step) {
     case SampleSource::Kind::kFullMicrobatches:
       return full_microbatches(plan_, folded_.pipeline);
     case SampleSource::Kind::kGiven:
-      return source.given[number % source.given.size()];
+      return given_shapes(number);
     case SampleSource::Kind::kMixture:
       return dealer_.deal(
           draw_mixture(options_.seed, number, samples, plan_.batch.capacity_tokens));
@@ -129,6 +141,17 @@ StepShapes StepPlayer::shapes_of(std::int64_t step) {
                           (*source.batches)[number % source.batches->size()]);
   }
   TRIB_RAISE(Fault::kBug, .what = "plan: no such source of samples");
+}
+
+StepShapes StepPlayer::given_shapes(std::uint64_t step) const {
+  const std::vector<StepShapes>& given = options_.samples.given;
+  StepShapes shapes = given[step % given.size()];
+  if (!is_of_one_replica(given)) return shapes;
+  for (std::size_t module = 0; module < shapes.size(); ++module) {
+    const auto replicas = static_cast<std::size_t>(folded_.pipeline.modules[module].replicas);
+    shapes[module].resize(replicas, shapes[module].front());
+  }
+  return shapes;
 }
 
 }  // namespace tributary::plan

@@ -19,6 +19,8 @@ struct RankGroups {
   CommunicationGroup expert = {};        // ep: neighbours in shard
   CommunicationGroup expert_shard = {};  // ep_fsdp: what is left of shard
   CommunicationGroup ends = {};          // first and last pp coordinate, whichever this is
+
+  friend bool operator==(const RankGroups&, const RankGroups&) = default;
 };
 
 /// shape: returns [pp]

@@ -17,6 +17,7 @@ namespace {
 
 struct Arguments {
   std::string plan;
+  std::string workload;
   std::string cluster;
   std::string model;
   std::string output;
@@ -41,8 +42,8 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
       std::cout << ' ' << name << ' ' << in_milliseconds(time);
     std::cout << '\n';
   }
-  std::cout << "mfu " << in_percent(summary.mfu, 1) << ", idle "
-            << in_percent(summary.idle_share, 1) << "; critical path:";
+  std::cout << "mfu " << (summary.knows("mfu") ? in_percent(summary.mfu, 1) : "unknown")
+            << ", idle " << in_percent(summary.idle_share, 1) << "; critical path:";
   for (const auto& [kind, time] : summary.critical_path)
     std::cout << ' ' << kind << ' ' << in_milliseconds(time);
   std::cout << '\n';
@@ -59,7 +60,7 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
   for (std::size_t lane = 0; lane < std::min(kMostLanes, trace.lanes.size()); ++lane) {
     const config::TraceLane& of = trace.lanes[lane];
     std::cout << of.name << ", " << of.ranks << (of.ranks == 1 ? " rank" : " ranks") << ": peak "
-              << in_gibibytes(of.peak);
+              << (summary.knows("memory") ? in_gibibytes(of.peak) : "unknown");
     for (const auto& [use, time] : of.uses)
       std::cout << ", " << use << ' ' << in_milliseconds(time);
     std::cout << '\n';
@@ -68,7 +69,54 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << "and " << trace.lanes.size() - kMostLanes << " lanes more: --json\n";
 }
 
+/// A workload says itself what a model, samples and layers say of a plan.
+void check_workload_options(const Arguments& arguments) {
+  const SimulateRequest& request = arguments.request;
+  const SimulateRequest standard;
+  const std::pair<const char*, bool> of_plans[] = {
+      {"PLAN.json", !arguments.plan.empty()},
+      {"--profile", !arguments.profile.empty()},
+      {"--run", !arguments.run.empty()},
+      {"--skip", arguments.skip != 0},
+      {"--model", !arguments.model.empty()},
+      {"--lengths", !arguments.lengths.empty()},
+      {"--mixture", request.mixture},
+      {"--unfused-attention", request.unfused_attention},
+      {"--no-sequence-parallel", arguments.no_sequence_parallel},
+      {"--reduce-dtype", request.reduce_dtype != standard.reduce_dtype},
+      {"--pool", request.pool != standard.pool},
+      {"--ahead", request.ahead != standard.ahead}};
+  for (const auto& [name, is_given] : of_plans)
+    TRIB_REQUIRE(!is_given, .what = "app: option does not go with --workload", .where = name,
+                 .expected = "--cluster, --steps, --seed, --threads, --scheduler-ms, disturbances");
+}
+
+void show(const Arguments& arguments, const config::Trace& trace) {
+  if (!arguments.output.empty())
+    replace_file(real_file_system(), arguments.output, config::write_trace(trace));
+  if (arguments.json) {
+    std::cout << config::write_summary(trace);
+  } else {
+    print_as_text(trace, arguments.request.ahead >= 0);
+  }
+}
+
+ExitCode run_workload(const Arguments& arguments) {
+  check_workload_options(arguments);
+  const plan::SimaiWorkload workload = plan::read_simai_workload(arguments.workload);
+  SimulateRequest request = arguments.request;
+  if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
+  const config::Trace trace = answer_workload(workload, request);
+  if (!arguments.json) std::cout << plan::describe(workload) << '\n';
+  show(arguments, trace);
+  return ExitCode::kDone;
+}
+
 ExitCode run_simulate(const Arguments& arguments) {
+  if (!arguments.workload.empty()) return run_workload(arguments);
+  TRIB_REQUIRE(!arguments.plan.empty(), .what = "app: nothing to simulate",
+               .where = "tributary simulate", .expected = "PLAN.json, or --workload FILE",
+               .fix = "see tributary simulate --help");
   SimulateRequest request = arguments.request;
   request.plan = config::read_plan(arguments.plan);
   request.plan_name = arguments.plan;
@@ -92,14 +140,7 @@ ExitCode run_simulate(const Arguments& arguments) {
   if (!arguments.lengths.empty())
     request.recorded = read_sizes(arguments.lengths, kColumnsWithSound);
   request.sequence_parallel = !arguments.no_sequence_parallel;
-  const config::Trace trace = answer_simulate(request);
-  if (!arguments.output.empty())
-    replace_file(real_file_system(), arguments.output, config::write_trace(trace));
-  if (arguments.json) {
-    std::cout << config::write_summary(trace);
-  } else {
-    print_as_text(trace, request.ahead >= 0);
-  }
+  show(arguments, answer_simulate(request));
   return ExitCode::kDone;
 }
 
@@ -108,7 +149,10 @@ ExitCode run_simulate(const Arguments& arguments) {
 Run declare_simulate(Verb& verb) {
   const auto arguments = std::make_shared<Arguments>();
   plan::Disturbance& disturbance = arguments->request.disturbance;
-  verb.positional("PLAN.json", arguments->plan, "where and how every module runs");
+  verb.optional_positional("PLAN.json", arguments->plan,
+                           "where and how every module runs; needed without --workload");
+  verb.option("--workload", arguments->workload,
+              "in place of a plan, a workload of SimAI (docs/formats/simai_workload.md)");
   verb.option("--cluster", arguments->cluster,
               "devices and links; default: nodes of 8 A100, by their maker's figures");
   verb.option("--profile", arguments->profile,

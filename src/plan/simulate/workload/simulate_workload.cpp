@@ -1,0 +1,28 @@
+#include "plan/simulate/workload/simulate_workload.h"
+
+#include "plan/simulate/trace_of.h"
+#include "plan/simulate/workload/workload_costs.h"
+
+namespace tributary::plan {
+
+Simulation simulate_workload(const SimaiWorkload& workload, const config::Cluster& cluster,
+                             SimulationOptions options) {
+  const config::Plan plan = plan_of(workload);
+  const WorkloadCosts costs(workload, plan, cluster);
+  options.samples = {.kind = SampleSource::Kind::kGiven, .given = {costs.shapes()}};
+  return simulate(plan, costs, cluster, options);
+}
+
+config::Trace trace_of_workload(const Simulation& simulation, const SimaiWorkload& workload,
+                                const std::string& cluster) {
+  config::Trace trace = trace_of(simulation, workload.path, cluster);
+  trace.summary.unknown.assign(config::kTraceUnknowns.begin(), config::kTraceUnknowns.end());
+  trace.summary.mfu_formula.clear();
+  for (config::TraceLane& lane : trace.lanes) {
+    lane.peak_parts.clear();
+    lane.memory.clear();
+  }
+  return trace;
+}
+
+}  // namespace tributary::plan
