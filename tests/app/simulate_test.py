@@ -12,7 +12,7 @@ from verb_case import ROOT, VerbCase
 PLAN = os.path.join(ROOT, "configs/plans/demo_pipeline.json")
 
 
-class Simulate(VerbCase):
+class SimulateCase(VerbCase):
     def answer(self, *words):
         code, out, err = self.run_verb("simulate", *words, "--json")
         self.assertEqual((code, err), (0, ""))
@@ -23,6 +23,8 @@ class Simulate(VerbCase):
         self.assertEqual((code, out), (2, ""), err)
         self.assertIn(words, err)
 
+
+class Simulate(SimulateCase):
     def changed_plan(self, change):
         with open(PLAN) as file:
             plan = json.load(file)
@@ -158,6 +160,83 @@ class Simulate(VerbCase):
             self.refused(words, PLAN, f"{option}={value}")
         self.refused("where: steps; found: 0", PLAN, "--steps", "0")
         self.refused("lengths.csv:2", PLAN, "--lengths", self.path("lengths.csv", "3,1\nx,1\n"))
+
+
+WORKLOAD = os.path.join(ROOT, "configs/workloads/experts_16.txt")
+CLUSTER = os.path.join(ROOT, "configs/clusters/h100_8.yaml")
+
+
+class SimulateWorkload(SimulateCase):
+    def workload(self, old="", new=""):
+        with open(WORKLOAD) as file:
+            text = file.read()
+        self.assertIn(old, text)
+        return self.path("workload.txt", text.replace(old, new, 1))
+
+    def test_a_step_is_at_least_the_work_of_a_device(self):
+        with open(WORKLOAD) as file:
+            rows = [line.split() for line in file.readlines()[2:]]
+        work = sum(int(row[column]) for row in rows for column in (2, 5, 8))
+        found = self.answer("--workload", WORKLOAD, "--cluster", CLUSTER)
+        self.assertGreaterEqual(found["lower_bound_ns"], work)
+        self.assertLessEqual(found["lower_bound_ns"], found["step_ns"])
+        self.assertLess(found["step_ns"], 2 * work)
+        self.assertEqual(sum(found["critical_path_ns"].values()), found["step_ns"])
+        self.assertEqual(found["ranks"], 16)
+        self.assertEqual(found, self.answer("--workload", WORKLOAD, "--cluster", CLUSTER))
+
+    def test_what_the_file_does_not_say_is_not_answered(self):
+        found = self.answer("--workload", WORKLOAD)
+        self.assertEqual(found["unknown"], ["memory", "mfu"])
+        for key in ("mfu", "mfu_formula", "out_of_memory"):
+            self.assertNotIn(key, found)
+        self.assertNotIn("peak_bytes", found["modules"]["backbone"])
+        code, out, err = self.run_verb("simulate", "--workload", WORKLOAD)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("tp 2, ep 2, dp 4, pp 2 of 2 chunks; 4 microbatches of 7 rows, 6 rows once a "
+                      "step", out)
+        self.assertIn("mfu unknown", out)
+        self.assertIn("peak unknown", out)
+
+    def test_more_bytes_fewer_chunks_and_slow_ranks_cost(self):
+        step = self.answer("--workload", WORKLOAD)["step_ns"]
+        gathered = self.workload("268435456", "2684354560")
+        self.assertGreater(self.answer("--workload", gathered)["step_ns"], step)
+        one_chunk = self.workload("vpp: 2", "vpp: 1")
+        self.assertGreater(self.answer("--workload", one_chunk)["step_ns"], step)
+        slow = self.answer("--workload", WORKLOAD, "--stragglers", "1", "--straggler-factor", "2")["step_ns"]
+        self.assertGreater(slow, 1.5 * step)
+
+    def test_the_trace_is_drawn_without_memory(self):
+        trace = self.path("trace.json")
+        code, out, err = self.run_verb("simulate", "--workload", WORKLOAD, "-o", trace)
+        self.assertEqual((code, err), (0, ""))
+        code, out, err = self.run_verb("report", trace)
+        self.assertEqual((code, err), (0, ""))
+        with open(self.path("trace.html")) as file:
+            text = file.read()
+        for part in ("Timeline", "Use of time", "unknown", "backbone replica 0 stage 1"):
+            self.assertIn(part, text)
+        self.assertNotIn("<h2>Memory</h2>", text)
+
+    def test_what_is_wrong_is_named(self):
+        def workload_refused(words, *change):
+            path = self.workload(*change)
+            self.refused(words, "--workload", path)
+        workload_refused("do not multiply to its ranks; where: " + self.path("workload.txt:1:96"),
+                         "all_gpus: 16", "all_gpus: 18")
+        workload_refused("workload.txt:7:20; found: \"-5\"", "180000", "-5")
+        workload_refused("workload.txt:3:36; found: \"GATHER\"", "ALLGATHER", "GATHER")
+        workload_refused("found: 34 rows to the end; expected: 35, as line 2 says", "\n34\n",
+                         "\n35\n")
+        self.refused("workload cannot be read; where: " + self.path("none.txt"), "--workload",
+                     self.path("none.txt"))
+        self.refused("nothing to simulate")
+        for option, value in (("--model", ROOT), ("--lengths", "x.csv"), ("--ahead", "1")):
+            self.refused(f"option does not go with --workload; where: {option}", "--workload",
+                         WORKLOAD, option, value)
+        self.refused("option does not go with --workload; where: PLAN.json", PLAN, "--workload",
+                     WORKLOAD)
 
 
 if __name__ == "__main__":

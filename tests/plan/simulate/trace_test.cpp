@@ -78,11 +78,13 @@ TEST(Trace, NamesTheKeyOfWhatCannotBeRead) {
   Json json = parse_json(config::write_trace(make_trace()), "t", {.most_bytes = 1 << 28});
   json["summary"]["stpes"] = 1;
   json["summary"]["step_ns"] = -4;
+  json["summary"]["unknown"] = {"memory", "speed"};
   json["traceEvents"] = Json::array({{{"ph", "X"}, {"name", "F0.0"}, {"pid", 99}}});
   EXPECT_THAT([&] { (void)config::parse_trace(json.dump(), "trace.json"); },
               testing::ThrowsMessage<Error>(
                   testing::AllOf(testing::HasSubstr("trace.json summary.step_ns"),
                                  testing::HasSubstr("did you mean steps?"),
+                                 testing::HasSubstr("trace.json summary.unknown"),
                                  testing::HasSubstr("trace.json traceEvents.0.pid"))));
   EXPECT_THAT([] { (void)config::parse_trace(R"({"format": "x"})", "trace.json"); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("expected: tributary.trace/1")));

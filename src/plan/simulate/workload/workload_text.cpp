@@ -1,5 +1,6 @@
 #include "plan/simulate/workload/workload_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -28,7 +29,9 @@ bool WorkloadText::next_line() {
   return true;
 }
 
-std::string WorkloadText::where() const { return str(path_, ":", line_); }
+std::string WorkloadText::where() const {
+  return str(path_, ":", std::max<std::int64_t>(1, line_));
+}
 
 std::string WorkloadText::where(std::size_t field) const {
   return str(where(), ":", fields_[field].column);

@@ -44,7 +44,7 @@ class WorkloadText {
 
   std::string_view rest_;
   const std::string& path_;
-  std::int64_t line_ = 0;
+  std::int64_t line_ = 0;  // from 1; 0 before the first
   std::vector<WorkloadField> fields_;
 };
 
