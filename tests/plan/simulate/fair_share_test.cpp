@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <numeric>
 
 #include "core/random.h"
 
@@ -100,41 +101,113 @@ void expect_fair(const FairShare& share, const std::vector<double>& capacity,
   }
 }
 
+struct Links {
+  std::vector<double> capacity;
+  std::vector<Route> routes;  // [flows]
+
+  [[nodiscard]] std::vector<const Route*> pointers() const {
+    std::vector<const Route*> pointers;
+    for (const Route& route : routes) pointers.push_back(&route);
+    return pointers;
+  }
+};
+
+/// Equal links and wide ways half the time, as ports have them.
+Links draw_links(RandomStream& random) {
+  const bool is_even = random.below(2) == 0;
+  Links drawn{.capacity = std::vector<double>(1 + random.below(5), 8),
+              .routes = std::vector<Route>(1 + random.below(8))};
+  if (!is_even)
+    for (double& each : drawn.capacity) each = static_cast<double>(random.between(1, 20));
+  for (Route& route : drawn.routes) {
+    route.bytes_per_ns = is_even ? 8 : static_cast<double>(random.between(1, 15));
+    for (int link = 0; link < std::ssize(drawn.capacity); ++link)
+      if (random.below(2) == 0)
+        route.links.push_back({.link = link, .weight = is_even ? 1 : random.uniform() + 0.25});
+  }
+  return drawn;
+}
+
 TEST(FairShare, IsMaxMinFairWhileFlowsComeAndGo) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "fair share");
-    // Equal links and wide ways half the time, as ports have them.
-    const bool is_even = random.below(2) == 0;
-    std::vector<double> capacity(1 + random.below(5), 8);
-    std::vector<Route> routes(1 + random.below(8));
-    if (!is_even)
-      for (double& each : capacity) each = static_cast<double>(random.between(1, 20));
-    for (Route& route : routes) {
-      route.bytes_per_ns = is_even ? 8 : static_cast<double>(random.between(1, 15));
-      for (int link = 0; link < std::ssize(capacity); ++link)
-        if (random.below(2) == 0)
-          route.links.push_back({.link = link, .weight = is_even ? 1 : random.uniform() + 0.25});
-    }
-    std::vector<const Route*> pointers;
-    for (const Route& route : routes) pointers.push_back(&route);
-    FairShare share(capacity, pointers);
-    std::vector<bool> is_there(routes.size(), false);
+    const Links drawn = draw_links(random);
+    const auto flows = static_cast<int>(drawn.routes.size());
+    FairShare share(drawn.capacity, drawn.pointers());
+    std::vector<bool> is_there(drawn.routes.size(), false);
     for (int change = 0; change < 40; ++change) {
-      const auto flow = static_cast<int>(random.below(routes.size()));
+      const auto flow = static_cast<int>(random.below(drawn.routes.size()));
       is_there[flow] ? share.remove(flow) : share.add(flow);
       is_there[flow] = !is_there[flow];
       if (random.below(3) == 0) continue;  // several changes at one instant
       std::vector<double> before;
-      for (int each = 0; each < std::ssize(routes); ++each) before.push_back(share.rate(each));
+      for (int each = 0; each < flows; ++each) before.push_back(share.rate(each));
       const auto settled = share.settle();
-      expect_fair(share, capacity, routes, is_there);
-      for (int each = 0; each < std::ssize(routes); ++each) {
+      expect_fair(share, drawn.capacity, drawn.routes, is_there);
+      for (int each = 0; each < flows; ++each) {
         if (!is_there[each] || share.rate(each) == before[each]) continue;
         EXPECT_THAT(settled, ::testing::Contains(each));
       }
     }
   }
+}
+
+/// [0, size) in any order.
+std::vector<int> draw_order(RandomStream& random, std::size_t size) {
+  std::vector<int> order(size);
+  std::iota(order.begin(), order.end(), 0);
+  random.shuffle(std::span(order));
+  return order;
+}
+
+/// Shares links among flows under other numbers, which come all at once; returns the rates under
+/// the numbers of before.
+std::vector<double> rates_under_other_numbers(RandomStream& random, const Links& of,
+                                              const std::vector<bool>& is_there) {
+  const std::vector<int> link_of = draw_order(random, of.capacity.size());
+  const std::vector<int> flow_of = draw_order(random, of.routes.size());
+  Links other = of;
+  for (std::size_t link = 0; link < link_of.size(); ++link)
+    other.capacity[link_of[link]] = of.capacity[link];
+  for (std::size_t flow = 0; flow < flow_of.size(); ++flow) {
+    Route route = of.routes[flow];
+    for (LinkUse& use : route.links) use.link = link_of[use.link];
+    random.shuffle(std::span(route.links));
+    other.routes[flow_of[flow]] = route;
+  }
+  FairShare share(other.capacity, other.pointers());
+  for (const int flow : draw_order(random, flow_of.size()))
+    if (is_there[flow]) share.add(flow_of[flow]);
+  (void)share.settle();
+  std::vector<double> rates;
+  for (const int flow : flow_of) rates.push_back(share.rate(flow));
+  return rates;
+}
+
+TEST(FairShare, RatesFollowFromTheFlowsThatAreThereAlone) {
+  int shared = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "other numbers");
+    const Links drawn = draw_links(random);
+    FairShare share(drawn.capacity, drawn.pointers());
+    std::vector<bool> is_there(drawn.routes.size(), false);
+    for (int change = 0; change < 40; ++change) {
+      const auto flow = static_cast<int>(random.below(drawn.routes.size()));
+      is_there[flow] ? share.remove(flow) : share.add(flow);
+      is_there[flow] = !is_there[flow];
+      if (random.below(3) == 0) continue;  // several changes at one instant
+      (void)share.settle();
+      const std::vector<double> expected = rates_under_other_numbers(random, drawn, is_there);
+      for (int each = 0; each < std::ssize(drawn.routes); ++each) {
+        if (!is_there[each]) continue;
+        ASSERT_EQ(share.rate(each), expected[each]) << "flow " << each;
+        shared += share.rate(each) < drawn.routes[each].bytes_per_ns ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(shared, 10000);
 }
 
 }  // namespace

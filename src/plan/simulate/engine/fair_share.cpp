@@ -29,9 +29,10 @@ void FairShare::add(int flow) {
   for (const LinkUse& use : flows_[flow].links) {
     Link& link = links_[use.link];
     OnLink* const first = on_link_.data() + link.first;
+    const OnLink added{.flow = flow, .alone = flows_[flow].alone, .weight = use.weight};
     int place = link.flows++;
-    for (; place > 0 && first[place - 1].flow > flow; --place) first[place] = first[place - 1];
-    first[place] = {.flow = flow, .weight = use.weight};
+    for (; place > 0 && added < first[place - 1]; --place) first[place] = first[place - 1];
+    first[place] = added;
     mark(use.link);
   }
   flows_[flow].is_new = true;
@@ -63,11 +64,10 @@ void FairShare::weigh(Link& link) {
   double wanted = 0;
   double weight = 0;
   for (const OnLink& each : on(link)) {
-    wanted += each.weight * flows_[each.flow].alone;
+    wanted += each.weight * each.alone;
     weight += each.weight;
   }
   link.full = link.flows > 1 && wanted > link.capacity;
-  link.weight = weight;
   link.level = link.capacity / weight;
 }
 
@@ -81,7 +81,9 @@ std::span<const int> FairShare::settle() {
     if (links_[index].full || was_full) regrouped_.push_back(index);
   }
   changed_links_.clear();
-  for (const int link : regrouped_) join(link);
+  for (const int link : regrouped_)
+    for (const OnLink& each : on(links_[link]))
+      if (!flows_[each.flow].joined) share_group_of(each.flow);
   for (const int flow : new_flows_) {
     if (!flows_[flow].is_new) continue;  // shares a full link, or has left already
     flows_[flow].is_new = false;
@@ -93,118 +95,110 @@ std::span<const int> FairShare::settle() {
   return settled_;
 }
 
-void FairShare::join_flows(const Link& link) {
-  Link* const links = links_.data();
-  for (const OnLink& each : on(link)) {
-    Flow& flow = flows_[each.flow];
-    if (flow.joined) continue;
-    flow.joined = true;
-    flow.is_new = false;
-    settled_.push_back(each.flow);
-    for (const LinkUse& use : flow.links) {
-      Link& other = links[use.link];
-      if (!other.full || other.joined) continue;
-      other.joined = true;
-      joined_links_.push_back(use.link);
-    }
+void FairShare::join(int index) {
+  Flow& flow = flows_[index];
+  if (flow.joined) return;
+  flow.joined = true;
+  flow.is_new = false;
+  settled_.push_back(index);
+  for (const LinkUse& use : flow.links) {
+    Link& link = links_[use.link];
+    if (!link.full || link.joined) continue;
+    link.joined = true;
+    joined_links_.push_back(use.link);
   }
 }
 
-/// Finds the flows and full links that a link hangs together with, and shares these links.
-void FairShare::join(int link) {
+/// Finds the flows and full links that a flow hangs together with, and shares these links. Each
+/// such group is shared by itself: what hangs together no more does not touch each other's
+/// rounding.
+void FairShare::share_group_of(int flow) {
   const std::size_t first = settled_.size();
   joined_links_.clear();
-  join_flows(links_[link]);
+  join(flow);
   for (std::size_t next = 0; next < joined_links_.size(); ++next)
-    join_flows(links_[joined_links_[next]]);
-  const std::span joined = std::span(settled_).subspan(first);
-  if (!joined.empty()) share(joined);
+    for (const OnLink& each : on(links_[joined_links_[next]])) join(each.flow);
+  share(std::span(settled_).subspan(first));
 }
 
-/// Mostly all links are full at one level, which no flow's own limit is below: then each flow on
-/// them gets that, and one that only was on a full link what it has when alone.
+/// Mostly all links are full at one level, which no flow's own limit is below: then all flows get
+/// that; one that meets no full link gets what it has when alone.
 void FairShare::share(std::span<const int> flows) {
-  const double level = joined_links_.empty() ? 0 : links_[joined_links_.front()].level;
+  if (joined_links_.empty()) {
+    flows_[flows.front()].rate = flows_[flows.front()].alone;
+    return;
+  }
+  const double level = links_[joined_links_.front()].level;
   bool is_one_level = true;
   for (const int index : joined_links_) {
     links_[index].joined = false;
     is_one_level = is_one_level && links_[index].level == level;
   }
   for (const int flow : flows) {
-    flows_[flow].rate = flows_[flow].alone;
+    flows_[flow].rate = level;
     is_one_level = is_one_level && flows_[flow].alone > level;
   }
-  if (!is_one_level) return fill(flows);
-  for (const int index : joined_links_)
-    for (const OnLink& each : on(links_[index])) flows_[each.flow].rate = level;
-}
-
-void FairShare::fix(int flow, double rate) {
-  flows_[flow].rate = rate;
-  flows_[flow].fixed = true;
-  for (const LinkUse& use : flows_[flow].links) {
-    Link& link = links_[use.link];
-    link.left = std::max(0.0, link.left - use.weight * rate);
-    link.open_weight -= use.weight;
-    --link.open;
-  }
-}
-
-void FairShare::open_links() {
-  std::sort(joined_links_.begin(), joined_links_.end());
-  for (const int index : joined_links_) {
-    Link& link = links_[index];
-    link.left = link.capacity;
-    link.open = link.flows;
-    link.open_weight = link.weight;
-  }
-}
-
-/// The level at which the first link is full when all rates grow together; infinity: no link has a
-/// flow that may grow.
-double FairShare::next_level() {
-  double level = std::numeric_limits<double>::infinity();
-  for (const int index : joined_links_) {
-    Link& link = links_[index];
-    link.full_at =
-        link.open == 0 ? std::numeric_limits<double>::infinity() : link.left / link.open_weight;
-    level = std::min(level, link.full_at);
-  }
-  return level;
+  if (!is_one_level) fill(flows);
 }
 
 /// Lets all rates grow together; at each stop, of a full link or of a flow at its own limit, the
 /// flows concerned keep what they have.
 void FairShare::fill(std::span<const int> flows) {
-  open_links();
-  for (const int flow : flows) flows_[flow].fixed = false;
-  for (auto open = static_cast<int>(flows.size()); open > 0;) {
-    const double level = next_level();
-    const int limited = fix_limited(flows, level);
-    open -= limited > 0 ? limited : fix_at(level);
+  for (const int index : joined_links_) links_[index].left = links_[index].capacity;
+  for (const int flow : flows) flows_[flow].fixed_in = 0;
+  auto open = static_cast<int>(flows.size());
+  for (int round = 1; open > 0; ++round) {
+    const double level = next_level(round);
+    const int limited = fix_limited(flows, level, round);
+    open -= limited > 0 ? limited : fix_at(level, round);
   }
 }
 
-/// Flows whose own limit is not above the level get that, the lowest first.
-int FairShare::fix_limited(std::span<const int> flows, double level) {
-  limited_.clear();
-  for (const int flow : flows)
-    if (!flows_[flow].fixed && flows_[flow].alone <= level) limited_.push_back(flow);
-  std::sort(limited_.begin(), limited_.end(), [this](int a, int b) {
-    return flows_[a].alone != flows_[b].alone ? flows_[a].alone < flows_[b].alone : a < b;
-  });
-  for (const int flow : limited_) fix(flow, flows_[flow].alone);
-  return static_cast<int>(limited_.size());
+/// The level at which the first link is full when all rates grow together, after the flows fixed in
+/// the round before have taken their part.
+double FairShare::next_level(int round) {
+  double level = std::numeric_limits<double>::infinity();
+  for (const int index : joined_links_) {
+    Link& link = links_[index];
+    double open_weight = 0;
+    for (const OnLink& each : on(link)) {
+      const Flow& flow = flows_[each.flow];
+      if (flow.fixed_in == 0) {
+        open_weight += each.weight;
+      } else if (flow.fixed_in == round - 1) {
+        link.left = std::max(0.0, link.left - each.weight * flow.rate);
+      }
+    }
+    link.full_at =
+        open_weight > 0 ? link.left / open_weight : std::numeric_limits<double>::infinity();
+    level = std::min(level, link.full_at);
+  }
+  return level;
+}
+
+/// Flows whose own limit is not above the level get that.
+int FairShare::fix_limited(std::span<const int> flows, double level, int round) {
+  int fixed = 0;
+  for (const int index : flows) {
+    Flow& flow = flows_[index];
+    if (flow.fixed_in > 0 || flow.alone > level) continue;
+    flow.fixed_in = round;
+    flow.rate = flow.alone;
+    ++fixed;
+  }
+  return fixed;
 }
 
 /// On links that are full at one level each flow that may still grow gets that level.
-int FairShare::fix_at(double level) {
+int FairShare::fix_at(double level, int round) {
   int fixed = 0;
   for (const int index : joined_links_) {
     if (links_[index].full_at != level) continue;
     for (const OnLink& each : on(links_[index])) {
-      if (flows_[each.flow].fixed) continue;
-      fix(each.flow, level);
+      Flow& flow = flows_[each.flow];
+      if (flow.fixed_in > 0) continue;
+      flow.fixed_in = round;
+      flow.rate = level;
       ++fixed;
     }
   }

@@ -9,7 +9,8 @@ namespace tributary::plan {
 
 /// Shares links among the flows on them, max-min fair: no flow can get more without taking from one
 /// that has no more than it. A flow that meets no link on which too much is wanted goes as if it
-/// were alone, to the bit.
+/// were alone, to the bit. Rates follow from the flows that are there and the links, to the bit:
+/// neither from their numbers nor from the order in which flows came.
 ///
 /// units:  bytes per nanosecond
 /// source: Bertsekas and Gallager 1992, "Data networks" section 6.5.2 (progressive filling)
@@ -25,9 +26,9 @@ class FairShare {
   /// changed, each once: those that came, and those that are joined to them, or to one that left,
   /// by links on which more is wanted than they have.
   ///
-  /// cost: O(links * flows) for each group of joined ones where all links are full at one level;
-  ///       else rates grow in rounds, each O(links + flows * log(flows)), of which each fills a
-  ///       link or brings a flow to its own limit
+  /// cost: O(flows * links of a flow) for each group of joined ones where all links are full at one
+  ///       level; else that for each round in which rates grow, of which each fills a link or
+  ///       brings a flow to its own limit
   std::span<const int> settle();
   [[nodiscard]] double rate(int flow) const { return flows_[flow].rate; }
 
@@ -38,17 +39,21 @@ class FairShare {
     double rate = 0;
     bool is_new = false;  // since settle()
     bool joined = false;
-    bool fixed = false;
+    int fixed_in = 0;  // round of fill(); 0: may still grow
   };
+  /// By what decides rates, so that sums do not depend on how flows are numbered.
   struct OnLink {
     int flow = 0;
+    double alone = 0;
     double weight = 0;
+
+    bool operator<(const OnLink& other) const {
+      return alone != other.alone ? alone < other.alone : weight < other.weight;
+    }
   };
   struct Link {
     double capacity = 0;
-    double wanted = 0;     // by the flows on it
-    double weight = 0;     // of these
-    double level = 0;      // rate that they all have when they fill it
+    double level = 0;      // rate that all flows on it have when they fill it
     int first = 0;         // of its flows in on_link_, ascending
     int flows = 0;         // how many these are
     bool full = false;     // more is wanted than it has; as of settle()
@@ -56,9 +61,7 @@ class FairShare {
     bool joined = false;
     // While rates grow:
     double left = 0;
-    double open_weight = 0;  // of the flows that may still grow
-    int open = 0;            // how many these are
-    double full_at = 0;      // level
+    double full_at = 0;  // level; infinity: no flow on it may grow
   };
 
   [[nodiscard]] std::span<const OnLink> on(const Link& link) const {
@@ -66,15 +69,13 @@ class FairShare {
   }
   void mark(int link);
   void weigh(Link& link);
-  void join_flows(const Link& link);
-  void join(int link);
+  void join(int flow);
+  void share_group_of(int flow);
   void share(std::span<const int> flows);
   void fill(std::span<const int> flows);
-  void open_links();
-  [[nodiscard]] double next_level();
-  void fix(int flow, double rate);
-  int fix_limited(std::span<const int> flows, double level);
-  int fix_at(double level);
+  [[nodiscard]] double next_level(int round);
+  int fix_limited(std::span<const int> flows, double level, int round);
+  int fix_at(double level, int round);
 
   std::vector<Flow> flows_;
   std::vector<Link> links_;
@@ -84,7 +85,6 @@ class FairShare {
   std::vector<int> settled_;        // what settle() gives
   std::vector<int> regrouped_;      // links, of settle(), that are full or were
   std::vector<int> joined_links_;   // full ones of one group that hangs together
-  std::vector<int> limited_;        // flows of it that have come to their own limit
 };
 
 }  // namespace tributary::plan
