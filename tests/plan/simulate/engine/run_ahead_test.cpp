@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "tests/plan/simulate/run_ahead_case.h"
+#include "tests/plan/simulate/engine/run_ahead_case.h"
 
 namespace tributary::plan {
 namespace {

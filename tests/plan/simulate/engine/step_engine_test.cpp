@@ -4,7 +4,7 @@
 #include "plan/simulate/critical_path.h"
 #include "plan/simulate/engine/contention.h"
 #include "plan/simulate/step_bound.h"
-#include "tests/plan/simulate/step_case.h"
+#include "tests/plan/simulate/engine/step_case.h"
 
 namespace tributary::plan {
 namespace {
@@ -15,18 +15,6 @@ using schedule::PassTimes;
 
 std::int64_t makespan(const StepCase& of) {
   return time_step(of.program, of.load, of.network).makespan.count;
-}
-
-bool equal(const StepTimes& a, const StepTimes& b) {
-  if (a.makespan != b.makespan || a.actions.size() != b.actions.size()) return false;
-  for (std::size_t i = 0; i < a.actions.size(); ++i)
-    if (a.actions[i].start != b.actions[i].start || a.actions[i].end != b.actions[i].end)
-      return false;
-  for (std::size_t i = 0; i < a.messages.size(); ++i)
-    if (a.messages[i].arrived != b.messages[i].arrived ||
-        a.messages[i].taken != b.messages[i].taken)
-      return false;
-  return true;
 }
 
 TEST(StepEngine, ReproducesTheClosedForms) {
@@ -75,7 +63,7 @@ TEST(StepEngine, EqualsTheTimingOfTheDependencyGraph) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     const StepCase of = draw_case(seed);
     const schedule::PipelineMap map(of.schedule.pipeline);
-    const schedule::DependencyGraph graph(of.schedule, map, {});
+    const schedule::DependencyGraph graph(of.schedule, map, of.buffers);
     // Reductions hold the lane there; without cost and with lanes of their own they are the same.
     bool meets = false;
     for (const StepMeeting& each : of.program.reductions()) meets |= each.members.size() > 1;
@@ -115,30 +103,22 @@ TEST(StepEngine, BothEnginesAgreeWhereNothingIsShared) {
       for (std::size_t message = 0; message < of.program.messages().size(); ++message)
         of.load.bytes.push_back({random.between(0, 90)});
     if (random.below(2) == 0) begin_as_left(of, random);
-    ASSERT_TRUE(equal(run_longest_path(of.program, of.load, of.network),
-                      run_events(of.program, of.load, of.network)))
+    ASSERT_TRUE(are_equal(run_longest_path(of.program, of.load, of.network),
+                          run_events(of.program, of.load, of.network)))
         << "seed " << seed;
   }
-}
-
-/// Every time of every action and message.
-bool equal_in_all(const StepTimes& a, const StepTimes& b) {
-  if (!equal(a, b)) return false;
-  for (std::size_t i = 0; i < a.actions.size(); ++i)
-    if (a.actions[i].reached != b.actions[i].reached) return false;
-  for (std::size_t i = 0; i < a.messages.size(); ++i)
-    if (a.messages[i].given != b.messages[i].given || a.messages[i].posted != b.messages[i].posted)
-      return false;
-  return true;
 }
 
 /// The longest path, with events where something is short, against events alone.
 TEST(StepEngine, EqualsTheEventsToTheBitWhateverIsShared) {
   int unshared = 0;
   int by_groups = 0;
+  int whole = 0;
   int slowed = 0;
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
-    StepCase of = draw_case(seed);
+  int blocked = 0;
+  for (std::uint64_t seed = 0; seed < 2500; ++seed) {
+    const bool comes_whole = seed % 5 == 0;
+    StepCase of = comes_whole ? draw_whole_batches(seed) : draw_case(seed);
     RandomStream random(seed, "contention");
     draw_meetings(of, random);
     share_links(of, random);
@@ -153,18 +133,26 @@ TEST(StepEngine, EqualsTheEventsToTheBitWhateverIsShared) {
     if (random.below(3) == 0) of.network.overlap_slowdown = 1.13;
     if (random.below(3) == 0) begin_as_left(of, random);
     const StepTimes found = time_step(of.program, of.load, of.network);
-    ASSERT_TRUE(equal_in_all(found, run_events(of.program, of.load, of.network)))
-        << "seed " << seed;
     const StepTimes alone = run_longest_path(of.program, of.load, of.network);
+    ASSERT_EQ(describe_blocked(of.program, found), describe_blocked(of.program, alone));
+    ASSERT_TRUE(are_equal(found, run_events(of.program, of.load, of.network))) << "seed " << seed;
+    if (!found.blocked.empty()) {  // chunks can need more than one buffer at each end
+      ASSERT_EQ(of.buffers, (schedule::Buffers{.receive = 1, .send = 1})) << "seed " << seed;
+      ++blocked;
+      continue;
+    }
     const auto groups = find_contention(of.program, of.network, alone);
     unshared += groups.empty() ? 1 : 0;
     by_groups += !groups.empty() && std::ssize(groups.front()) < of.program.lanes() ? 1 : 0;
+    whole += !groups.empty() && comes_whole ? 1 : 0;
     slowed += slows_a_pass(of.program, of.network, found) ? 1 : 0;
   }
   // Each way was taken often.
   EXPECT_GT(unshared, 200);
   EXPECT_GT(by_groups, 200);
+  EXPECT_GT(whole, 100);
   EXPECT_GT(slowed, 25);
+  EXPECT_LT(blocked, 25);
 }
 
 TEST(StepEngine, AccountsForEveryNanosecond) {
@@ -308,7 +296,7 @@ TEST(StepEngine, ReplaysBitEqual) {
       share_links(of, random);
       return time_step(of.program, of.load, of.network);
     };
-    ASSERT_TRUE(equal(run(), run())) << "seed " << seed;
+    ASSERT_TRUE(are_equal(run(), run())) << "seed " << seed;
   }
 }
 

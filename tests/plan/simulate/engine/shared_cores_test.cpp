@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tests/plan/simulate/step_case.h"
+#include "tests/plan/simulate/engine/step_case.h"
 
 namespace tributary::plan {
 namespace {
@@ -50,6 +50,67 @@ TEST(SharedCores, CollectivesWithinAPassNeedNoCore) {
   for (Nanoseconds& exposed : of.load.exposed) exposed.count /= 2;
   // Four lanes ask for half a core each: on one core their computing takes twice as long.
   EXPECT_NEAR(static_cast<double>(makespan(of).count), 2 * (500 + 1000), 2);
+}
+
+/// How long jobs take that begin together and get the same part of the cores each, of which each
+/// wants `demand`: the shortest ends first, and those that are left go on faster.
+///
+/// shape: work ascending
+double time_of_crowd(const std::vector<std::int64_t>& work, double cores, double demand,
+                     double computes) {
+  double time = 0;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    const double wanted = demand * computes * static_cast<double>(work.size() - i);
+    const double slower = computes * std::max(1.0, wanted / cores) + 1 - computes;
+    time += slower * static_cast<double>(work[i] - (i > 0 ? work[i - 1] : 0));
+  }
+  return time;
+}
+
+/// Work of its own for each replica; returns it in ascending order.
+std::vector<std::int64_t> draw_work(StepCase& of, StepKind kind, RandomStream& random) {
+  std::vector<std::int64_t> work(static_cast<std::size_t>(of.program.lanes()));
+  for (int action = 0; action < of.program.actions(); ++action) {
+    if (of.program.kind(action) != kind) continue;
+    of.load.duration[action] = {random.between(1, 100'000)};
+    work[of.program.lane_of(action)] += of.load.duration[action].count;
+  }
+  std::sort(work.begin(), work.end());
+  return work;
+}
+
+TEST(SharedCores, ACrowdOfUnequalLanesEndsAsItsCoresGetFree) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    RandomStream random(seed, "crowd");
+    const auto replicas = static_cast<int>(random.between(1, 9));
+    StepCase of = replicas_at_work(replicas, 0, 0);
+    const std::vector<std::int64_t> passes = draw_work(of, StepKind::kPass, random);
+    const std::vector<std::int64_t> steps = draw_work(of, StepKind::kOptimize, random);
+    const auto cores = static_cast<double>(random.between(1, 6));
+    const auto threads = static_cast<double>(random.between(1, 3));
+    share_cores(of, cores);
+    of.network.threads.assign(static_cast<std::size_t>(replicas), threads);
+    // Half of the time a part of each pass and step is communication, which needs no core.
+    const double computes = random.below(2) == 0 ? 1 : 0.75;
+    for (Nanoseconds& each : of.load.duration) each.count *= 4;
+    for (const Nanoseconds each : of.load.duration)
+      of.load.exposed.push_back({computes < 1 ? each.count / 4 : 0});
+    // Who has come to the optimizer step needs no core until all are there.
+    const double expected = 4 * (time_of_crowd(passes, cores, threads, computes) +
+                                 time_of_crowd(steps, cores, threads, computes));
+    // Every change of speed ends on a whole nanosecond.
+    EXPECT_NEAR(static_cast<double>(makespan(of).count), expected, 4 * replicas)
+        << "seed " << seed << ": " << replicas << " lanes, " << cores << " cores";
+  }
+}
+
+TEST(SharedCores, StagesThatTakeTurnsDoNotSlowEachOther) {
+  for (int stages = 1; stages <= 4; ++stages) {
+    StepCase of = make_case(schedule::make_pipeline(config::PipelineOrder::k1f1b, stages, 1));
+    const Nanoseconds own = makespan(of);
+    share_cores(of, 1);
+    EXPECT_EQ(makespan(of), own) << stages;
+  }
 }
 
 TEST(SharedCores, LanesOnOtherMachinesDoNotFeelIt) {
