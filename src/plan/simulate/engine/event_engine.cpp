@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "core/error.h"
 #include "plan/simulate/engine/event_queue.h"
@@ -28,6 +29,9 @@ class EventEngine {
     for (int i = 0; i < std::ssize(reductions_); ++i)
       if (const int before = program.reductions()[i].before; before >= 0)
         reductions_[before].after = i;
+    if (network.cores > 0)
+      for (int lane = 0; lane < program.lanes(); ++lane)
+        lanes_on_[network.machine[lane]].push_back(lane);
   }
 
   void run() {
@@ -189,18 +193,19 @@ class EventEngine {
     LaneState& state = lanes_[lane];
     state.computes = whole > 0 ? 1 - exposed / whole : 0;
     state.demand = network_.threads[lane] * state.computes;
-    share_cores(network_.machine[lane], lane);
+    share_cores(lane);
   }
-  /// Every pass on the machine slows down alike when they ask for more cores than there are.
-  void share_cores(int machine, int changed) {
+  /// Every pass on the machine of a lane slows down alike when they ask for more cores than there
+  /// are. The lane itself gets its speed from the caller.
+  void share_cores(int changed) {
+    const std::vector<int>& lanes = lanes_on_.at(network_.machine[changed]);
     double demand = 0;
-    for (int lane = 0; lane < program_.lanes(); ++lane)
-      if (network_.machine[lane] == machine && lanes_[lane].running >= 0)
-        demand += lanes_[lane].demand;
+    for (const int lane : lanes)
+      if (lanes_[lane].running >= 0) demand += lanes_[lane].demand;
     const double share = demand > network_.cores ? network_.cores / demand : 1;
-    for (int lane = 0; lane < program_.lanes(); ++lane) {
+    for (const int lane : lanes) {
       LaneState& state = lanes_[lane];
-      if (network_.machine[lane] != machine || state.running < 0) continue;
+      if (state.running < 0) continue;
       const bool is_same = state.core_share == share;
       state.core_share = share;
       if (lane != changed && !is_same) change_speed(lane);
@@ -219,7 +224,7 @@ class EventEngine {
     times_.actions[state.running].end = now_;
     state.running = -1;
     state.meets = false;
-    if (network_.cores > 0) share_cores(network_.machine[lane], lane);
+    if (network_.cores > 0) share_cores(lane);
     ++state.next;
     advance(lane);
   }
@@ -322,7 +327,8 @@ class EventEngine {
   FlowSlots slots_;
   FairShare links_;
   std::vector<LaneState> lanes_;
-  std::vector<Flow> flows_;  // [slots]
+  std::map<int, std::vector<int>> lanes_on_;  // by machine, where its lanes share cores
+  std::vector<Flow> flows_;                   // [slots]
   std::vector<Reduction> reductions_;
   EventQueue events_;
   Nanoseconds now_;

@@ -35,7 +35,7 @@ void FairShare::add(int flow) {
     first[place] = added;
     mark(use.link);
   }
-  flows_[flow].is_new = true;
+  flows_[flow].is_there = true;
   new_flows_.push_back(flow);
 }
 
@@ -48,7 +48,7 @@ void FairShare::remove(int flow) {
     for (--link.flows; place < link.flows; ++place) first[place] = first[place + 1];
     mark(use.link);
   }
-  flows_[flow].is_new = false;
+  flows_[flow].is_there = false;
 }
 
 /// Notes that a link is to be shared anew.
@@ -84,12 +84,8 @@ std::span<const int> FairShare::settle() {
   for (const int link : regrouped_)
     for (const OnLink& each : on(links_[link]))
       if (!flows_[each.flow].joined) share_group_of(each.flow);
-  for (const int flow : new_flows_) {
-    if (!flows_[flow].is_new) continue;  // shares a full link, or has left already
-    flows_[flow].is_new = false;
-    flows_[flow].rate = flows_[flow].alone;
-    settled_.push_back(flow);
-  }
+  for (const int flow : new_flows_)
+    if (flows_[flow].is_there && !flows_[flow].joined) share_group_of(flow);
   new_flows_.clear();
   for (const int flow : settled_) flows_[flow].joined = false;
   return settled_;
@@ -99,7 +95,6 @@ void FairShare::join(int index) {
   Flow& flow = flows_[index];
   if (flow.joined) return;
   flow.joined = true;
-  flow.is_new = false;
   settled_.push_back(index);
   for (const LinkUse& use : flow.links) {
     Link& link = links_[use.link];

@@ -37,9 +37,9 @@ class FairShare {
     std::span<const LinkUse> links = {};
     double alone = 0;  // rate that it has when alone
     double rate = 0;
-    bool is_new = false;  // since settle()
-    bool joined = false;
-    int fixed_in = 0;  // round of fill(); 0: may still grow
+    bool is_there = false;
+    bool joined = false;  // in settle(): has its rate
+    int fixed_in = 0;     // round of fill(); 0: may still grow
   };
   /// By what decides rates, so that sums do not depend on how flows are numbered.
   struct OnLink {
@@ -58,7 +58,7 @@ class FairShare {
     int flows = 0;         // how many these are
     bool full = false;     // more is wanted than it has; as of settle()
     bool changed = false;  // since settle()
-    bool joined = false;
+    bool joined = false;   // to the group that is being shared
     // While rates grow:
     double left = 0;
     double full_at = 0;  // level; infinity: no flow on it may grow

@@ -71,7 +71,8 @@ struct StepTimes {
 /// Event after event in time: messages share links max-min fair, passes slow down beside a
 /// reduction and where lanes ask for more cores than there are.
 ///
-/// cost: O(log(lanes)) for each action, plus the flows of the full links that a message meets
+/// cost: O(log(lanes)) for each action, plus the flows of the full links that a message meets, and
+///       where cores are shared the lanes of a pass's machine
 [[nodiscard]] StepTimes run_events(const StepProgram& program, const StepLoad& load,
                                    const Network& network);
 
