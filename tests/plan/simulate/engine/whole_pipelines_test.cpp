@@ -150,6 +150,13 @@ TEST(WholePipelines, FollowTheRecursionOverStagesAndUnequalReplicas) {
   EXPECT_GT(settled, 140);
 }
 
+/// So long for each pass of the encoders, and of the backbone behind them.
+void set_passes(StepCase& of, int encoders, std::int64_t encode, std::int64_t train) {
+  for (int action = 0; action < of.program.actions(); ++action)
+    if (of.program.kind(action) == StepKind::kPass)
+      of.load.duration[action] = {of.program.lane_of(action) < encoders ? encode : train};
+}
+
 /// Encoders whose features all go into one backbone through its port, one byte a nanosecond.
 StepCase features_through_a_port(int encoders, int microbatches, std::int64_t encode,
                                  std::int64_t bytes) {
@@ -159,9 +166,7 @@ StepCase features_through_a_port(int encoders, int microbatches, std::int64_t en
       .edges = {{.from = 0, .to = 1}},
       .microbatches = microbatches};
   StepCase of = make_case(pipeline, {}, {true});
-  for (int action = 0; action < of.program.actions(); ++action)
-    if (of.program.kind(action) == StepKind::kPass)
-      of.load.duration[action] = {of.program.lane_of(action) < encoders ? encode : 100};
+  set_passes(of, encoders, encode, 100);
   of.load.bytes.assign(of.program.messages().size(), {bytes});
   of.network.bytes_per_ns = {1};
   for (Route& route : of.network.routes) {
@@ -186,6 +191,36 @@ TEST(WholePipelines, APortGivesABatchOnWhenAllItsBytesAreThrough) {
         EXPECT_LE(times.actions[first].start.count, begin + messages);
         EXPECT_EQ(times.makespan, times.actions[first].start + Nanoseconds{200 * microbatches});
       }
+    }
+  }
+}
+
+TEST(WholePipelines, BatchesAheadShareThePortOfTheirStep) {
+  constexpr int kMicrobatches = 3;
+  constexpr std::int64_t kBytes = 1000;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    RandomStream random(seed, "ahead through a port");
+    const int encoders = 1 << random.below(3);
+    const auto ahead = static_cast<int>(random.below(4));
+    StepCase of = features_through_a_port(encoders, kMicrobatches, 1, kBytes);
+    const RunAhead runs(plan_of({.encoders = encoders}), of.program, of.network, ahead);
+    RunAhead::Left left;
+    std::vector<std::int64_t> begun;
+    std::int64_t encoded = 0;
+    std::int64_t trained = 0;
+    for (int step = 0; step < 12; ++step) {
+      // The messages of a microbatch are through before those of the next one come.
+      const std::int64_t encode = random.between(4 * kBytes, 9 * kBytes);
+      const std::int64_t train = random.between(1, 9 * kBytes);
+      set_passes(of, encoders, encode, train);
+      std::int64_t earliest = ahead == 0 ? trained : 0;
+      if (ahead > 0 && step >= ahead) earliest = begun[step - ahead];
+      encoded = std::max(encoded, earliest) + kMicrobatches * encode;
+      begun.push_back(std::max(encoded + encoders * kBytes, trained));
+      const std::int64_t before = trained;
+      trained = begun.back() + 2 * kMicrobatches * train;
+      ASSERT_EQ(runs.time(of.load, left).makespan.count, trained - before)
+          << "seed " << seed << ", step " << step << ", " << ahead << " ahead";
     }
   }
 }
