@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "core/text.h"
@@ -16,63 +19,96 @@ Nanoseconds period_of(double seconds_of_sample) {
   return {std::max<std::int64_t>(std::llround(1024e9 * seconds_of_sample), 1)};
 }
 
-/// A way to run a module, beside its candidate.
+/// A backbone, and the rounds of a batch.
 struct Choice {
   Degrees degrees;
   std::int64_t rounds = 1;
 };
 
-/// Encoders: data and tensor parallel.
-FlowModule list_encoders(const BatchRunner& runner, std::vector<Choice>& choices) {
+/// Candidates of both modules where a batch is cut into so many rounds: what a replica has of a
+/// round is one call, of the encoder as of the backbone, so that rates are of one number of rounds.
+struct Candidates {
+  std::int64_t rounds = 1;
+  std::vector<Degrees> encoders = {};
+  std::vector<Degrees> backbones = {};
+  FlowProblem flow = {};
+};
+
+/// Seconds in which the replicas of an encoder make a sample. With fewer samples in a round than
+/// replicas, those that are left go on with the next one.
+double encode_seconds(const BatchRunner& runner, const Degrees& encoder, std::int64_t rounds) {
   const Problem3d& costs = runner.problem().costs;
-  FlowModule module = {.name = costs.encoder.name};
+  const double call =
+      std::max(1.0, double(costs.global_samples) / double(rounds * encoder.dp));  // samples
+  return runner.encoder_seconds(encoder.tp, call * costs.encoder.sample_shape) /
+         (call * double(encoder.dp));
+}
+
+/// Encoders: data and tensor parallel.
+std::vector<Degrees> list_encoders(const TrainingProblem& problem) {
+  const Problem3d& costs = problem.costs;
+  std::vector<Degrees> encoders;
   for (const DegreeCosts& degree : costs.encoder.degrees) {
     for (std::int64_t dp = 1; dp * degree.tp < costs.devices; ++dp) {
       if (costs.global_samples % dp != 0) continue;
-      if (encoder_bytes(runner.problem(), {degree.tp, 1, dp}, 1, 1) > costs.memory_bytes) continue;
-      const double seconds =
-          runner.encoder_seconds(degree.tp, costs.encoder.sample_shape) / double(dp);
-      module.candidates.push_back({dp * degree.tp, period_of(seconds)});
-      choices.push_back({{degree.tp, 1, dp}, 1});
+      if (encoder_bytes(problem, {degree.tp, 1, dp}, 1, 1) > costs.memory_bytes) continue;
+      encoders.push_back({degree.tp, 1, dp});
     }
   }
-  return module;
+  return encoders;
 }
 
-/// Backbones: the number of rounds that makes the mean step shortest.
-FlowModule list_backbones(const BatchRunner& runner, std::vector<Choice>& choices) {
+/// Seconds of the mean step of a backbone. Rates are profiled, so that the stage with the most
+/// layers sets the pace.
+double backbone_seconds(const BatchRunner& runner, const Degrees& degrees, std::int64_t rounds) {
+  const Problem3d& costs = runner.problem().costs;
+  const double samples = double(costs.global_samples) / double(rounds * degrees.dp);
+  const double share =
+      double(layers_of_stage(costs.backbone.layers, degrees.pp, 0)) / double(costs.backbone.layers);
+  const double stage =
+      share * runner.backbone_seconds(degrees.tp, samples * costs.backbone.sample_shape);
+  return double(rounds + degrees.pp - 1) * stage +
+         runner.sync_seconds(costs.backbone, degrees, rounds);
+}
+
+/// By the number of rounds, ascending.
+std::vector<Candidates> list_candidates(const BatchRunner& runner) {
   const TrainingProblem& problem = runner.problem();
   const Problem3d& costs = problem.costs;
-  FlowModule module = {.name = costs.backbone.name};
+  std::map<std::int64_t, Candidates> by_rounds;
   for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
     for (const Degrees& degrees : list_degrees(costs.backbone, devices, costs.global_samples)) {
       if (costs.global_samples % degrees.dp != 0) continue;
-      Choice best = {degrees, 0};
-      double least = 0;
       for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
         if (backbone_bytes(problem, degrees, rounds) > costs.memory_bytes) continue;
-        const double samples = double(costs.global_samples) / double(rounds * degrees.dp);
-        // Rates are profiled, so that the stage with the most layers sets the pace.
-        const double share = double(layers_of_stage(costs.backbone.layers, degrees.pp, 0)) /
-                             double(costs.backbone.layers);
-        const double stage =
-            share * runner.backbone_seconds(degrees.tp, samples * costs.backbone.sample_shape);
-        const double step = double(rounds + degrees.pp - 1) * stage +
-                            runner.sync_seconds(costs.backbone, degrees, rounds);
-        if (best.rounds > 0 && step >= least) continue;
-        least = step;
-        best.rounds = rounds;
+        Candidates& mine = by_rounds[rounds];
+        const double seconds = backbone_seconds(runner, degrees, rounds);
+        mine.flow.backbone.candidates.push_back(
+            {devices, period_of(seconds / double(costs.global_samples))});
+        mine.backbones.push_back(degrees);
       }
-      if (best.rounds == 0) continue;
-      module.candidates.push_back({devices, period_of(least / double(costs.global_samples))});
-      choices.push_back(best);
     }
   }
-  return module;
+  const std::vector<Degrees> encoders = list_encoders(problem);
+  std::vector<Candidates> all;
+  for (auto& [rounds, mine] : by_rounds) {
+    if (encoders.empty()) break;
+    mine.rounds = rounds;
+    mine.encoders = encoders;
+    mine.flow.devices = costs.devices;
+    mine.flow.backbone.name = costs.backbone.name;
+    FlowModule& encoder = mine.flow.encoders.emplace_back(FlowModule{.name = costs.encoder.name});
+    for (const Degrees& degrees : encoders)
+      encoder.candidates.push_back(
+          {degrees.devices(), period_of(encode_seconds(runner, degrees, rounds))});
+    all.push_back(std::move(mine));
+  }
+  return all;
 }
 
-/// Samples start in order on the earliest free encoder replica, as far ahead as the pool holds, a
-/// batch of rounds; a round of the backbone starts when its last sample is there.
+/// Each round's samples go in order to the encoder replica that is free first, as far ahead as the
+/// pool holds, a batch of rounds; what a replica has of a round is one call. A round of the
+/// backbone starts when its last sample is there.
 class FlowLine {
  public:
   FlowLine(BatchRunner& runner, const Degrees& encoder, std::int64_t rounds)
@@ -84,16 +120,10 @@ class FlowLine {
   /// Runs a batch whose rounds take so long each; returns when the last round ends.
   double run(const std::vector<SampleWork>& samples, double round_seconds) {
     for (std::size_t round = 0; round < rounds_; ++round) {
-      double ready = 0;
       const double opens = starts_.size() < rounds_ ? 0 : starts_[starts_.size() - rounds_];
+      const std::size_t first = round * samples.size() / rounds_;
       const std::size_t end = (round + 1) * samples.size() / rounds_;
-      for (std::size_t sample = round * samples.size() / rounds_; sample < end; ++sample) {
-        double& replica = *std::min_element(free_.begin(), free_.end());
-        const double seconds = runner_.encoder_seconds(encoder_.tp, samples[sample].tiles);
-        runner_.add_busy(seconds * static_cast<double>(encoder_.tp));
-        replica = std::max(replica, opens) + seconds;
-        ready = std::max(ready, replica);
-      }
+      const double ready = encode(std::span(samples).subspan(first, end - first), opens);
       starts_.push_back(std::max(backbone_free_, ready));
       backbone_free_ = starts_.back() + round_seconds;
     }
@@ -101,6 +131,27 @@ class FlowLine {
   }
 
  private:
+  /// When the last of a round's samples is there.
+  double encode(std::span<const SampleWork> samples, double opens) {
+    std::vector<double> tiles(free_.size());  // of each replica's call
+    std::vector<double> ends(free_.size());
+    for (std::size_t i = 0; i < free_.size(); ++i) ends[i] = std::max(free_[i], opens);
+    const std::vector<double> begins = ends;
+    double ready = 0;
+    for (const SampleWork& sample : samples) {
+      const auto i = std::min_element(ends.begin(), ends.end()) - ends.begin();
+      tiles[i] += sample.tiles;
+      ends[i] = begins[i] + runner_.encoder_seconds(encoder_.tp, tiles[i]);
+    }
+    for (std::size_t i = 0; i < free_.size(); ++i) {
+      if (tiles[i] <= 0) continue;
+      runner_.add_busy((ends[i] - begins[i]) * static_cast<double>(encoder_.tp));
+      free_[i] = ends[i];
+      ready = std::max(ready, ends[i]);
+    }
+    return ready;
+  }
+
   BatchRunner& runner_;
   Degrees encoder_;
   std::size_t rounds_;          // of a batch
@@ -127,57 +178,63 @@ double backbone_step(BatchRunner& runner, std::size_t batch, const Choice& choic
          runner.sync_seconds(module, choice.degrees, choice.rounds);
 }
 
-/// Candidates of both modules, and what the published problem chooses of them.
-struct Candidates {
-  explicit Candidates(const BatchRunner& runner)
-      : flow({.encoders = {list_encoders(runner, encoders)},
-              .backbone = list_backbones(runner, backbones),
-              .devices = runner.problem().costs.devices}) {}
-
-  std::vector<Choice> encoders;
-  std::vector<Choice> backbones;
-  FlowProblem flow;
-};
-
 /// Encoder and backbone as chosen; nothing where no choice fits.
 struct Pair {
-  Choice encoder;
+  Degrees encoder;
   Choice backbone;
 };
 
-std::optional<Pair> match_throughput(const Candidates& candidates, std::string& limit) {
-  limit = kNothingFits;
-  if (candidates.encoders.empty() || candidates.backbones.empty()) return std::nullopt;
-  const FlowAllocation found = allocate_flow(candidates.flow, FlowOrder::kPublished);
-  limit = found.certificate.limit;
-  if (found.chosen.empty()) return std::nullopt;
-  return Pair{candidates.encoders[found.chosen[0]], candidates.backbones[found.chosen[1]]};
+/// The number of rounds and the candidates of both with the fastest pace, then the least difference
+/// of production and consumption, the fewest devices, the fewest rounds.
+std::optional<Pair> match_throughput(const std::vector<Candidates>& all, std::string& limit) {
+  const Candidates* chosen = nullptr;
+  FlowAllocation best;
+  // At one pace the difference is the smaller, the slower the faster side is.
+  const auto rank = [](const FlowAllocation& found) {
+    return std::tuple(found.certificate.value, -std::min(found.production, found.consumption).count,
+                      found.devices);
+  };
+  for (const Candidates& candidates : all) {
+    FlowAllocation found = allocate_flow(candidates.flow, FlowOrder::kPublished);
+    if (found.chosen.empty()) {
+      if (limit.empty()) limit = found.certificate.limit;
+      continue;
+    }
+    if (chosen != nullptr && rank(found) >= rank(best)) continue;
+    chosen = &candidates;
+    best = std::move(found);
+  }
+  if (chosen == nullptr) return std::nullopt;
+  return Pair{chosen->encoders[best.chosen[0]],
+              {chosen->backbones[best.chosen[1]], chosen->rounds}};
 }
 
 /// What FlowTrain calls the existing schemes: the split that makes filling the pipeline and the
 /// slowest of its stages shortest, the encoder being one of them.
 std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
-                                        const Candidates& candidates) {
+                                        const std::vector<Candidates>& all) {
   const double samples = static_cast<double>(problem.costs.global_samples);
-  const FlowModule& encoder = candidates.flow.encoders[0];
-  const FlowModule& backbone = candidates.flow.backbone;
   std::optional<Pair> best;
   double least = 0;
-  for (std::size_t mine = 0; mine < encoder.candidates.size(); ++mine) {
-    for (std::size_t other = 0; other < backbone.candidates.size(); ++other) {
-      if (encoder.candidates[mine].devices + backbone.candidates[other].devices >
-          problem.costs.devices)
-        continue;
-      const Choice& choice = candidates.backbones[other];
-      const auto rounds = static_cast<double>(choice.rounds);
-      const auto stages = static_cast<double>(choice.degrees.pp);
-      const double encode = double(encoder.candidates[mine].period.count) * samples / rounds;
-      const double stage =
-          double(backbone.candidates[other].period.count) * samples / (rounds + stages - 1);
-      const double step = encode + stages * stage + (rounds - 1) * std::max(encode, stage);
-      if (best && step >= least) continue;
-      least = step;
-      best = Pair{candidates.encoders[mine], choice};
+  for (const Candidates& candidates : all) {
+    const FlowModule& encoder = candidates.flow.encoders[0];
+    const FlowModule& backbone = candidates.flow.backbone;
+    const auto rounds = static_cast<double>(candidates.rounds);
+    for (std::size_t mine = 0; mine < encoder.candidates.size(); ++mine) {
+      for (std::size_t other = 0; other < backbone.candidates.size(); ++other) {
+        if (encoder.candidates[mine].devices + backbone.candidates[other].devices >
+            problem.costs.devices)
+          continue;
+        const Degrees& degrees = candidates.backbones[other];
+        const auto stages = static_cast<double>(degrees.pp);
+        const double encode = double(encoder.candidates[mine].period.count) * samples / rounds;
+        const double stage =
+            double(backbone.candidates[other].period.count) * samples / (rounds + stages - 1);
+        const double step = encode + stages * stage + (rounds - 1) * std::max(encode, stage);
+        if (best && step >= least) continue;
+        least = step;
+        best = Pair{candidates.encoders[mine], {degrees, candidates.rounds}};
+      }
     }
   }
   return best;
@@ -186,14 +243,14 @@ std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
 /// Batch by batch, the encoders one ahead: samples stay where they are dealt, and whichever side
 /// ends first waits for the other.
 double run_synchronized(BatchRunner& runner, std::size_t batch, const Pair& pair) {
-  return std::max(runner.encoder_phase(runner.problem().batches[batch], pair.encoder.degrees.tp,
-                                       pair.encoder.degrees.dp, Deal::kInOrder),
+  return std::max(runner.encoder_phase(runner.problem().batches[batch], pair.encoder.tp,
+                                       pair.encoder.dp, Deal::kInOrder),
                   backbone_step(runner, batch, pair.backbone, Deal::kBalanced));
 }
 
 std::string describe(const Pair& pair) {
-  return str("encoder ", to_text(pair.encoder.degrees), "; backbone ",
-             to_text(pair.backbone.degrees), ", ", pair.backbone.rounds, " microbatches");
+  return str("encoder ", to_text(pair.encoder), "; backbone ", to_text(pair.backbone.degrees), ", ",
+             pair.backbone.rounds, " microbatches");
 }
 
 /// What runs, without one of its parts.
@@ -206,11 +263,11 @@ struct Parts {
 PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
   BatchRunner runner(problem);
   BestPlan best(runner);
-  const Candidates candidates(runner);
-  std::string limit = kNothingFits;
+  const std::vector<Candidates> candidates = list_candidates(runner);
+  std::string limit;
   const std::optional<Pair> pair = parts.allocator ? match_throughput(candidates, limit)
                                                    : shorten_worst_stage(problem, candidates);
-  if (!pair) return best.answer(limit);
+  if (!pair) return best.answer(limit.empty() ? kNothingFits : limit);
   if (!parts.pool) {
     best.offer(describe(*pair),
                [&](std::size_t batch) { return run_synchronized(runner, batch, *pair); });
@@ -219,7 +276,7 @@ PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
   const Deal how = parts.scheduler ? Deal::kBalanced : Deal::kInOrder;
   // The pool is memory of all nodes, device and host: it holds a batch. What the first batch waits
   // for is no part of the steady state, so one runs before those that count.
-  FlowLine line(runner, pair->encoder.degrees, pair->backbone.rounds);
+  FlowLine line(runner, pair->encoder, pair->backbone.rounds);
   const auto run = [&](std::size_t batch) {
     const double step = backbone_step(runner, batch, pair->backbone, how);
     return line.run(problem.batches[batch], step / double(pair->backbone.rounds));

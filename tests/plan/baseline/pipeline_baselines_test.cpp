@@ -6,22 +6,13 @@
 
 #include "core/error.h"
 #include "plan/baseline/plan_space.h"
-#include "tests/plan/search/problem_3d_oracle.h"
+#include "tests/plan/baseline/small_problem.h"
 
 namespace tributary::plan {
 namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-TrainingProblem small_problem(std::uint64_t seed) {
-  TrainingProblem problem;
-  problem.costs = synthetic_problem(kModelA, 8, 32);
-  problem.batches = draw_batches(2, 32, seed);
-  problem.feature_bytes = 729 * 4096 * 2;
-  set_mean_shapes(problem);
-  return problem;
-}
 
 std::map<std::string, double> solve_all(const TrainingProblem& problem) {
   std::map<std::string, double> values;
@@ -149,19 +140,6 @@ TEST(PipelineBaselines, EncodeAMicrobatchInEachGroupOfATensorParallelGroup) {
   const double of_two = std::max(encode(1 + 3), encode(2 + 2)) + 2 * decode(2);
   const double of_one = encode(8) + decode(4);
   EXPECT_NEAR(found, std::min({of_four, of_two, of_one}), 1e-6);
-}
-
-TEST(FlowTrain, RunsTheBackbonesPaceOnceFeaturesKeepUp) {
-  // Rounds that do not divide the batch take no longer than the backbone alone on its devices.
-  TrainingProblem problem = small_problem(1);
-  problem.costs.memory_bytes = 1e15;
-  problem.costs.encoder.sample_flops *= 1e-6;  // features cost nothing
-  problem.capacity_tokens = 9000;
-  const PipelineAnswer flow = solve_flowtrain(problem);
-  const PipelineAnswer waiting = solve_flowtrain_without_pool(problem);
-  EXPECT_EQ(flow.plan, waiting.plan);
-  EXPECT_NEAR(double(flow.certificate.value.count) / double(waiting.certificate.value.count), 1,
-              1e-4);
 }
 
 TEST(PipelineBaselines, SayThatNothingFits) {
