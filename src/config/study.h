@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -114,13 +115,24 @@ struct Study {
   std::vector<PublishedOrder> orders = {};
 };
 
+/// A name that studies may list.
+struct StudyMethod {
+  std::string name = {};
+  bool in_all = true;  // runs where a study lists no methods
+};
+
+/// All methods of a kind; what they are is known where they are.
+using StudyMethods = std::function<std::vector<StudyMethod>(StudyKind)>;
+
 inline constexpr std::string_view kStudyFormat = "tributary.study/1";
 
-/// Reads a study and the models and clusters that it names, relative to its folder.
+/// Reads a study and the models and clusters that it names, relative to its folder. Without
+/// `methods` a name of a method is only held against the study's own list.
 ///
-/// errors: Fault::kInput that lists everything wrong by file and key path, unknown keys with the
-///         nearest known one
-[[nodiscard]] Study parse_study(std::string_view text, const std::string& where);
-[[nodiscard]] Study read_study(const std::string& path);
+/// errors: Fault::kInput that lists everything wrong by file and key path, unknown keys and methods
+///         with the nearest known one
+[[nodiscard]] Study parse_study(std::string_view text, const std::string& where,
+                                const StudyMethods& methods = {});
+[[nodiscard]] Study read_study(const std::string& path, const StudyMethods& methods = {});
 
 }  // namespace tributary::config

@@ -133,6 +133,16 @@ class Compare(unittest.TestCase):
                 ("devices: 8}", "devices: 8, share_units: 5}", "settings.0.share_units"),
                 ("against: megatron_uniform", "methods: [fsdp, fsdp]", "each method once"),
                 ("against: megatron_uniform", "methods: [megatron]", "found: megatron"),
+                ("against: megatron_uniform", "against: foo", " against; found: foo"),
+                ("against: megatron_uniform", "against: veomni", "runs without `methods`"),
+                ("against: megatron_uniform",
+                 "methods: [megatron_unifrom]\nagainst: megatron_uniform",
+                 "methods.0; found: megatron_unifrom"),
+                ("against: megatron_uniform", "methods: [mosaic]", "found: mosaic"),
+                ("models:", "figures: [{setting: everything trains, method: dflopp, "
+                 "against: dflop, value: 1}]\nmodels:", "did you mean dflop?"),
+                ("models:", "orders: [{setting: everything trains, methods: [dflop, nonsense]}]"
+                 "\nmodels:", "orders.0.methods.1; found: nonsense"),
                 ("global_samples: 32", "global_sample: 32", "did you mean global_samples"),
                 ("num_attention_heads: 8", "num_attention_heads: 7", "models.small"),
                 ("format: tributary.study/1", "format: x", "not a study of this version")]:
@@ -140,6 +150,17 @@ class Compare(unittest.TestCase):
             self.assertEqual((code, out), (2, ""), err)
             self.assertIn(words, err)
         self.assertEqual(self.run_verb(self.folder / "none.yaml")[0], 2)
+
+    def test_a_model_at_a_path(self):
+        path = self.folder / "study.yaml"
+        path.write_text("\n".join([
+            "format: tributary.study/1", 'name: "a path"', "methods: [fsdp]",
+            f"models: {{m: {ROOT / 'configs/demo_model'}}}", "settings:",
+            f"  - {{name: one, model: m, cluster: {ROOT / 'configs/clusters/a100_8.yaml'}, "
+            "devices: 2, global_samples: 8}"]))
+        (setting,) = self.answer(path)["settings"]
+        self.assertEqual(setting["model"], "m")
+        self.assertGreater(setting["methods"][0]["step_s"], 0)
 
     def test_every_study_runs(self):
         self.assertGreater(len(STUDIES), 8)

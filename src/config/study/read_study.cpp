@@ -7,6 +7,7 @@
 #include "config/plan/artifact_object.h"
 #include "config/study.h"
 #include "config/study/study_model.h"
+#include "config/study/study_names.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -149,56 +150,6 @@ PublishedOrder read_order(ArtifactObject& json) {
   return order;
 }
 
-/// Settings and methods that figures and orders name must be there.
-void check_names(ArtifactObject& root, const Study& study, Problems& problems) {
-  const auto has_setting = [&](const std::string& name) {
-    return name.empty() ||
-           std::any_of(study.settings.begin(), study.settings.end(),
-                       [&](const StudySetting& setting) { return setting.name == name; });
-  };
-  const auto has_method = [&](const std::string& name) {
-    return name.empty() || study.methods.empty() ||
-           std::find(study.methods.begin(), study.methods.end(), name) != study.methods.end();
-  };
-  const auto check = [&](bool is_good, const std::string& key, const std::string& found,
-                         const char* expected) {
-    if (!is_good)
-      problems.add({.what = "config: value cannot be used",
-                    .where = root.where(key),
-                    .found = found,
-                    .expected = expected});
-  };
-  for (std::size_t i = 0; i < study.figures.size(); ++i) {
-    const PublishedFigure& figure = study.figures[i];
-    for (const std::string& name : {figure.setting, figure.against_setting})
-      check(has_setting(name), str("figures.", i), name, "a setting of the study");
-    for (const std::string& name : figure.settings)
-      check(has_setting(name), str("figures.", i), name, "a setting of the study");
-    for (const std::string& name : {figure.method, figure.against})
-      check(has_method(name), str("figures.", i), name, "a method of the study");
-  }
-  for (std::size_t i = 0; i < study.orders.size(); ++i) {
-    const PublishedOrder& order = study.orders[i];
-    check(has_setting(order.setting), str("orders.", i), order.setting, "a setting of the study");
-    for (const std::string& name : order.settings)
-      check(has_setting(name), str("orders.", i), name, "a setting of the study");
-    check(has_method(order.method), str("orders.", i), order.method, "a method of the study");
-    for (const std::string& name : order.methods)
-      check(has_method(name), str("orders.", i), name, "a method of the study");
-  }
-  for (std::size_t i = 0; i < study.methods.size(); ++i) {
-    const auto before = study.methods.begin() + static_cast<std::ptrdiff_t>(i);
-    check(std::find(study.methods.begin(), before, study.methods[i]) == before, str("methods.", i),
-          study.methods[i], "each method once");
-  }
-  check(has_method(study.against), "against", study.against, "a method of the study");
-  for (std::size_t i = 0; i < study.settings.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k)
-      check(study.settings[i].name != study.settings[k].name, str("settings.", i, ".name"),
-            study.settings[i].name, "a name of its own");
-  }
-}
-
 /// Each setting with the keys of `defaults` that it does not have.
 Json merge_defaults(const Json& root) {
   Json merged = root;
@@ -216,7 +167,7 @@ Json merge_defaults(const Json& root) {
 
 }  // namespace
 
-Study parse_study(std::string_view text, const std::string& where) {
+Study parse_study(std::string_view text, const std::string& where, const StudyMethods& methods) {
   const Json given = parse_yaml_as_json(text, where);
   Problems problems;
   const Json json = merge_defaults(given);
@@ -245,13 +196,14 @@ Study parse_study(std::string_view text, const std::string& where) {
     study.orders.push_back(read_order(order));
   }
   root.refuse_unknown();
-  check_names(root, study, problems);
+  check_settings(root, study, problems);
+  check_methods(root, study, methods ? methods(study.kind) : std::vector<StudyMethod>{}, problems);
   problems.raise_if_any(where);
   return study;
 }
 
-Study read_study(const std::string& path) {
-  return parse_study(read_artifact(path, "a study, docs/formats/study.md"), path);
+Study read_study(const std::string& path, const StudyMethods& methods) {
+  return parse_study(read_artifact(path, "a study, docs/formats/study.md"), path, methods);
 }
 
 }  // namespace tributary::config

@@ -58,8 +58,16 @@ StudyModel read_modules(const std::string& name, ArtifactObject json) {
   return model;
 }
 
+std::filesystem::path seen_from(const std::string& folder, const std::string& path) {
+  return std::filesystem::path(folder) / path;
+}
+
+bool exists(const std::string& folder, const std::string& path) {
+  return !path.empty() && std::filesystem::exists(seen_from(folder, path));
+}
+
 ModuleGraph read_path(const std::string& path, const std::string& folder) {
-  const std::filesystem::path whole = std::filesystem::path(folder) / path;
+  const std::filesystem::path whole = seen_from(folder, path);
   return std::filesystem::is_directory(whole) ? read_graph_of_model(whole.string())
                                               : read_module_graph(whole.string());
 }
@@ -104,18 +112,22 @@ std::map<std::string, StudyModel> read_study_models(ArtifactObject& root, const 
     root.refuse("models", "a map from names to models");
     return models;
   }
-  for (auto& [name, json] : root.object("models", true).members()) {
-    const Json& value = given->at(name);
+  ArtifactObject json = root.object("models", true);
+  for (const auto& [name, value] : given->items()) {
+    StudyModel& model = models[name];
     if (value.is_object() && value.contains("modules")) {
-      models[name] = read_modules(name, json);
+      model = read_modules(name, json.object(name, true));
     } else if (value.is_object()) {
-      models[name].graph = parse_graph_of_model(value.dump(), str(where, " models.", name));
-      models[name].graph.name = name;
-    } else if (value.is_string()) {
-      models[name].graph = read_path(value.get<std::string>(), folder);
+      model.graph = parse_graph_of_model(value.dump(), str(where, " models.", name));
+    } else if (value.is_string() && exists(folder, value.get<std::string>())) {
+      model.graph = read_path(value.get<std::string>(), folder);
     } else {
-      root.refuse("models", "for each name a path, the keys of a config.json, or `modules`");
+      json.refuse(name, value.is_string()
+                            ? str("a model directory or module graph at ",
+                                  seen_from(folder, value.get<std::string>()).string())
+                            : "a path, the keys of a config.json, or `modules`");
     }
+    model.graph.name = name;
   }
   return models;
 }

@@ -211,15 +211,18 @@ StudySetting shorten(StudySetting setting) {
 }
 
 void check_methods(const config::Study& study) {
-  const std::vector<std::string> known = study_methods(study.kind);
+  const std::vector<config::StudyMethod> known = study_methods(study.kind);
   std::string all;
-  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+  for (const config::StudyMethod& method : known) all += (all.empty() ? "" : ", ") + method.name;
   for (const std::string& name : study.methods) {
-    TRIB_REQUIRE(std::find(known.begin(), known.end(), name) != known.end(),
+    TRIB_REQUIRE(std::any_of(known.begin(), known.end(),
+                             [&](const auto& method) { return method.name == name; }),
                  .what = "plan: unknown method", .where = str("study ", study.name, " methods"),
                  .found = name, .expected = str("one of ", all));
   }
-  if (study.methods.empty() || !is_listed(study, kExactMethod)) return;
+  const bool wants_exact =
+      study.against == kExactMethod || (!study.methods.empty() && is_listed(study, kExactMethod));
+  if (!wants_exact) return;
   for (const StudySetting& setting : study.settings) {
     TRIB_REQUIRE(setting.capacity_tokens == 0,
                  .what = "plan: exact has no packed sequences of a given capacity",
@@ -237,16 +240,19 @@ const MethodResult* SettingResult::find(std::string_view method) const {
   return found == methods.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> study_methods(StudyKind kind) {
-  std::vector<std::string> names;
+std::vector<config::StudyMethod> study_methods(StudyKind kind) {
+  std::vector<config::StudyMethod> methods;
+  const auto add = [&](std::string_view name, bool in_all) {
+    methods.push_back({std::string(name), in_all});
+  };
   if (kind == StudyKind::kPipeline) {
-    for (const PipelineBaseline& each : pipeline_baselines()) names.emplace_back(each.name);
-    names.emplace_back(kVeomniMethod);
-    names.emplace_back(kExactMethod);
+    for (const PipelineBaseline& each : pipeline_baselines()) add(each.name, true);
+    add(kVeomniMethod, false);
+    add(kExactMethod, true);
   } else {
-    for (const SharingBaseline& each : sharing_baselines()) names.emplace_back(each.name);
+    for (const SharingBaseline& each : sharing_baselines()) add(each.name, true);
   }
-  return names;
+  return methods;
 }
 
 Comparison compare(const config::Study& study, const CompareOptions& options) {

@@ -67,8 +67,8 @@ struct CompareOptions {
   std::function<void(const std::string& setting, std::string_view method)> on_search = {};
 };
 
-/// The names that studies of a kind may list.
-[[nodiscard]] std::vector<std::string> study_methods(config::StudyKind kind);
+/// The names that studies of a kind may list: what `config::read_study` asks for.
+[[nodiscard]] std::vector<config::StudyMethod> study_methods(config::StudyKind kind);
 
 /// Gives every method of a study its best plan in every setting.
 ///

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/module_graph.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -11,10 +12,11 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kWhere = std::string(TRIB_SOURCE_DIR) + "/configs/studies/in_memory.yaml";
 
-const char* const kPipeline = R"(
+const std::string kPipeline = R"(
 format: tributary.study/1
 name: "a study"
 source: "a paper"
@@ -116,6 +118,81 @@ TEST(Study, ReadsGraphsOfModules) {
   EXPECT_EQ(setting.model.modules[0].layers[0].shape.heads, 2);
   EXPECT_EQ(setting.model.modules[1].layers.size(), 3U);  // embedding, blocks, head
   EXPECT_EQ(setting.model.edges.size(), 2U);
+}
+
+TEST(Study, ReadsModelsAtAPath) {
+  const std::string inline_model = kPipeline.substr(
+      kPipeline.find("llama: {"), kPipeline.find("defaults:") - kPipeline.find("llama: {"));
+  const auto with_path = [&](const std::string& path) {
+    std::string text = kPipeline;
+    text.replace(text.find(inline_model), inline_model.size(), "llama: " + path + "\n");
+    return text;
+  };
+  const std::string root = TRIB_SOURCE_DIR;
+  for (const std::string& path : {root + "/configs/demo_model", std::string("../demo_model")}) {
+    SCOPED_TRACE(path);
+    const Study study = parse_study(with_path(path), kWhere);
+    EXPECT_EQ(study.settings[0].model.name, "llama");
+    EXPECT_EQ(study.settings[0].model.modules.size(),
+              read_graph_of_model(root + "/configs/demo_model").modules.size());
+  }
+  // A file that is no module graph is told by the reader of graphs.
+  EXPECT_THAT(message_of(with_path("synthetic_8b.json"), "a study", "a study"),
+              AllOf(HasSubstr("synthetic_8b.json"), Not(HasSubstr("not a JSON object"))));
+  EXPECT_THAT(message_of(with_path("nowhere"), "a study", "a study"),
+              AllOf(HasSubstr("models.llama; found: \"nowhere\""),
+                    HasSubstr("a model directory or module graph at " + root +
+                              "/configs/studies/nowhere")));
+  EXPECT_THAT(message_of(with_path("17"), "a study", "a study"),
+              AllOf(HasSubstr("models.llama; found: 17"), HasSubstr("a path, the keys")));
+}
+
+TEST(Study, HoldsNamesOfMethodsAgainstThoseOfTheKind) {
+  const StudyMethods methods = [](StudyKind kind) -> std::vector<StudyMethod> {
+    if (kind == StudyKind::kSharing) return {{"mosaic"}, {"spindle"}};
+    return {{"dflop"}, {"flowtrain"}, {"fsdp"}, {"veomni", false}};
+  };
+  const auto message = [&](std::vector<std::pair<std::string, std::string>> changes) {
+    std::string text = kPipeline;
+    for (const auto& [from, to] : changes) text.replace(text.find(from), from.size(), to);
+    try {
+      (void)parse_study(text, kWhere, methods);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  const std::string listed = "methods: [dflop, flowtrain]\n";
+  EXPECT_EQ(message({}), "read");
+  EXPECT_EQ(message({{listed, ""}}), "read");
+  // Spelt wrong in the list, it is the list that is blamed.
+  EXPECT_THAT(message({{listed, "methods: [dflpo, flowtrain]\n"}}),
+              AllOf(HasSubstr("methods.0; found: dflpo"), HasSubstr("did you mean dflop?"),
+                    Not(HasSubstr("against"))));
+  for (const std::string& list : {listed, std::string()}) {
+    SCOPED_TRACE(list);
+    const auto changed = [&](const std::string& from, const std::string& to) {
+      return message({{listed, list}, {from, to}});
+    };
+    EXPECT_THAT(changed("against: dflop\n", "against: dflopp\n"),
+                AllOf(HasSubstr(" against; found: dflopp"), HasSubstr("did you mean dflop?")));
+    EXPECT_THAT(changed("method: dflop, against: flowtrain", "method: flowtran, against: dflop"),
+                AllOf(HasSubstr("figures.0.method; found: flowtran"),
+                      HasSubstr("did you mean flowtrain?")));
+    EXPECT_THAT(changed("against: flowtrain", "against: nonsense"),
+                AllOf(HasSubstr("figures.0.against; found: nonsense"),
+                      HasSubstr("a method of kind pipeline: dflop, flowtrain, fsdp, veomni"),
+                      Not(HasSubstr("did you mean"))));
+    EXPECT_THAT(changed("methods: [dflop, flowtrain]}", "methods: [dflop, mosaic]}"),
+                HasSubstr("orders.0.methods.1; found: mosaic"));
+    EXPECT_THAT(changed("{method: dflop, settings", "{method: foo, settings"),
+                HasSubstr("orders.1.method; found: foo"));
+    // Known, but it does not run.
+    EXPECT_THAT(changed("against: flowtrain", "against: veomni"),
+                AllOf(HasSubstr("figures.0.against; found: veomni"), HasSubstr("`methods`")));
+  }
+  EXPECT_THAT(message({{"against: dflop\n", "against: fsdp\n"}}),
+              AllOf(HasSubstr(" against; found: fsdp"), HasSubstr("of the study's `methods`")));
 }
 
 TEST(Study, NamesTheKeyOfEveryFault) {

@@ -87,6 +87,11 @@ TEST(Compare, RefusesExactWherePacksHaveACapacity) {
   EXPECT_THAT([&] { (void)compare(study); },
               ThrowsMessage<Error>(testing::AllOf(HasSubstr("frozen encoder capacity_tokens"),
                                                   HasSubstr("found: 65536"))));
+  study.methods = {};
+  study.against = "exact";
+  EXPECT_THAT([&] { (void)compare(study); },
+              ThrowsMessage<Error>(HasSubstr("exact has no packed sequences")));
+  study.against = "orchmllm";
   study.methods = {"orchmllm"};
   EXPECT_EQ(compare(study, {.quick = true}).settings[0].find("exact"), nullptr);
 }

@@ -98,7 +98,7 @@ void print_as_text(const Comparison& comparison) {
 }
 
 ExitCode run_compare(const CompareArguments& arguments) {
-  const config::Study study = config::read_study(arguments.study);
+  const config::Study study = config::read_study(arguments.study, plan::study_methods);
   plan::CompareOptions options{.quick = arguments.quick};
   options.on_search = [](const std::string& setting, std::string_view method) {
     std::cerr << "compare: " << setting << ": " << method << std::endl;

@@ -1,0 +1,130 @@
+#include "config/study/study_names.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/nearest_name.h"
+
+namespace tributary::config {
+namespace {
+
+ErrorParts problem_at(const std::string& where, const std::string& found,
+                      const std::string& expected) {
+  return {
+      .what = "config: value cannot be used", .where = where, .found = found, .expected = expected};
+}
+
+/// The names of methods in a study, beside those that it lists.
+class MethodNames {
+ public:
+  MethodNames(const ArtifactObject& root, const Study& study, const std::vector<StudyMethod>& known,
+              Problems& problems)
+      : root_(root), study_(study), known_(known), problems_(problems) {
+    for (const StudyMethod& method : known_) names_.push_back(method.name);
+  }
+
+  void check_listed() {
+    const std::vector<std::string>& listed = study_.methods;
+    for (std::size_t i = 0; i < listed.size(); ++i) {
+      const std::string key = str("methods.", i);
+      if (!is_known(listed[i])) {
+        refuse_unknown(key, listed[i]);
+        has_unknown_ = true;
+      }
+      const auto before = listed.begin() + static_cast<std::ptrdiff_t>(i);
+      if (std::find(listed.begin(), before, listed[i]) != before)
+        problems_.add(problem_at(root_.where(key), listed[i], "each method once"));
+    }
+  }
+
+  void check(const std::string& key, const std::string& name) {
+    if (name.empty() || runs(name)) return;
+    if (!is_known(name)) return refuse_unknown(key, name);
+    // A name that is spelt wrong in the list may be the one that is missed here.
+    if (has_unknown_) return;
+    problems_.add(problem_at(root_.where(key), name,
+                             study_.methods.empty() ? "a method that runs without `methods`"
+                                                    : "a method of the study's `methods`"));
+  }
+
+ private:
+  [[nodiscard]] bool is_known(const std::string& name) const {
+    return names_.empty() || std::find(names_.begin(), names_.end(), name) != names_.end();
+  }
+
+  [[nodiscard]] bool runs(const std::string& name) const {
+    const std::vector<std::string>& listed = study_.methods;
+    if (!listed.empty()) return std::find(listed.begin(), listed.end(), name) != listed.end();
+    return known_.empty() ||
+           std::any_of(known_.begin(), known_.end(), [&](const StudyMethod& method) {
+             return method.in_all && method.name == name;
+           });
+  }
+
+  void refuse_unknown(const std::string& key, const std::string& name) {
+    const std::string nearest = nearest_name(name, names_);
+    std::string all;
+    for (const std::string& each : names_) all += (all.empty() ? "" : ", ") + each;
+    const char* kind = study_.kind == StudyKind::kPipeline ? "pipeline" : "sharing";
+    problems_.add({.what = "config: unknown method",
+                   .where = root_.where(key),
+                   .found = name,
+                   .expected = str("a method of kind ", kind, ": ", all),
+                   .fix = nearest.empty() ? "" : str("did you mean ", nearest, "?")});
+  }
+
+  const ArtifactObject& root_;
+  const Study& study_;
+  const std::vector<StudyMethod>& known_;
+  Problems& problems_;
+  std::vector<std::string> names_;
+  bool has_unknown_ = false;  // in the list
+};
+
+}  // namespace
+
+void check_settings(const ArtifactObject& root, const Study& study, Problems& problems) {
+  const auto check = [&](const std::string& key, const std::string& name) {
+    const bool is_there = name.empty() || std::any_of(study.settings.begin(), study.settings.end(),
+                                                      [&](const StudySetting& setting) {
+                                                        return setting.name == name;
+                                                      });
+    if (!is_there) problems.add(problem_at(root.where(key), name, "a setting of the study"));
+  };
+  for (std::size_t i = 0; i < study.figures.size(); ++i) {
+    const PublishedFigure& figure = study.figures[i];
+    check(str("figures.", i, ".setting"), figure.setting);
+    check(str("figures.", i, ".against_setting"), figure.against_setting);
+    for (const std::string& name : figure.settings) check(str("figures.", i, ".settings"), name);
+  }
+  for (std::size_t i = 0; i < study.orders.size(); ++i) {
+    check(str("orders.", i, ".setting"), study.orders[i].setting);
+    for (const std::string& name : study.orders[i].settings)
+      check(str("orders.", i, ".settings"), name);
+  }
+  for (std::size_t i = 0; i < study.settings.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k)
+      if (study.settings[i].name == study.settings[k].name)
+        problems.add(problem_at(root.where(str("settings.", i, ".name")), study.settings[i].name,
+                                "a name of its own"));
+  }
+}
+
+void check_methods(const ArtifactObject& root, const Study& study,
+                   const std::vector<StudyMethod>& known, Problems& problems) {
+  MethodNames names(root, study, known, problems);
+  names.check_listed();
+  names.check("against", study.against);
+  for (std::size_t i = 0; i < study.figures.size(); ++i) {
+    names.check(str("figures.", i, ".method"), study.figures[i].method);
+    names.check(str("figures.", i, ".against"), study.figures[i].against);
+  }
+  for (std::size_t i = 0; i < study.orders.size(); ++i) {
+    const PublishedOrder& order = study.orders[i];
+    names.check(str("orders.", i, ".method"), order.method);
+    for (std::size_t k = 0; k < order.methods.size(); ++k)
+      names.check(str("orders.", i, ".methods.", k), order.methods[k]);
+  }
+}
+
+}  // namespace tributary::config
