@@ -4,9 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "app/answer/certificate_json.h"
+#include "app/answer/plan_answer.h"
 #include "core/error.h"
+#include "core/nearest_name.h"
 #include "core/stopwatch.h"
 #include "plan/baseline/pipeline_baselines.h"
+#include "plan/baseline/sharing_baselines.h"
+#include "plan/compare/planned_methods.h"
 #include "plan/search/search_3d.h"
 
 namespace tributary::app {
@@ -43,6 +47,28 @@ SearchAnswer solve_baseline(const PipelineBaseline& baseline,
   return answer;
 }
 
+/// Methods that plan something else than an encoder and a backbone by a cost table.
+void refuse_of_elsewhere(Caller caller, const std::string& method, const std::string& where) {
+  const bool is_python = caller == Caller::kPython;
+  TRIB_REQUIRE(method != kExact, .what = "app: exact plans a model, not a cost table",
+               .where = where, .found = method,
+               .expected = is_python ? "a method of a cost table, or `plan` for a model"
+                                     : "a method of a cost table, or a model as CONFIG");
+  TRIB_REQUIRE(
+      method != plan::kVeomniMethod, .what = "app: method of `compare` alone", .where = where,
+      .found = method,
+      .expected = "a study whose `methods` list it and whose settings give `ulysses`, `ep`",
+      .fix = "tributary compare, docs/formats/study.md");
+  const auto sharing = plan::sharing_baselines();
+  TRIB_REQUIRE(std::none_of(sharing.begin(), sharing.end(),
+                            [&](const auto& baseline) { return baseline.name == method; }),
+               .what = "app: method for modules that share devices", .where = where,
+               .found = method, .expected = "a graph of modules with times on devices and parts",
+               .fix = is_python ? "group_stages, or tributary compare with a study of kind sharing"
+                                : "tributary compare with a study of kind sharing, or group_stages "
+                                  "in Python");
+}
+
 Json to_json(const plan::Degrees& degrees) {
   return {{"tp", degrees.tp}, {"pp", degrees.pp}, {"dp", degrees.dp}};
 }
@@ -61,16 +87,20 @@ void check_request(const SearchRequest& request) {
   TRIB_REQUIRE(request.keep >= 1 && request.keep <= 1000, .what = "app: value cannot be used",
                .where = argument_name(request.caller, "keep"), .found = str(request.keep),
                .expected = "1 to 1000");
-  std::vector<std::string> names = search_methods();
-  names.insert(names.begin() + 1, kAllMethods);
-  TRIB_REQUIRE(std::find(names.begin(), names.end(), request.method) != names.end(),
-               .what = "app: unknown method", .where = argument_name(request.caller, "method"),
-               .found = request.method, .expected = str("one of ", [&] {
-                                          std::string list;
-                                          for (const std::string& name : names)
-                                            list += (list.empty() ? "" : ", ") + name;
-                                          return list;
-                                        }()));
+  const std::vector<std::string> known = search_methods();
+  const std::string& method = request.method;
+  if (method == kAllMethods || std::find(known.begin(), known.end(), method) != known.end()) return;
+  const std::string where = argument_name(request.caller, "method");
+  refuse_of_elsewhere(request.caller, method, where);
+  std::vector<std::string> names = known;
+  if (request.caller == Caller::kCommandLine) names.insert(names.begin(), {kExact, kAllMethods});
+  std::string list;
+  for (const std::string& name : names)
+    list += str(list.empty() ? "" : ", ", name, name == kExact ? " (of models)" : "");
+  const std::string nearest = nearest_name(method, names);
+  TRIB_RAISE(Fault::kInput, .what = "app: unknown method", .where = where, .found = method,
+             .expected = str("one of ", list),
+             .fix = nearest.empty() ? "" : str("did you mean ", nearest, "?"));
 }
 
 std::vector<SearchAnswer> answer_search(const SearchRequest& request,
