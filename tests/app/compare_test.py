@@ -103,7 +103,8 @@ class Compare(unittest.TestCase):
         path = self.changed("devices: 8}", "devices: 8, memory_bytes: 1000}")
         for method in self.answer(path)["settings"][0]["methods"]:
             self.assertEqual((method["status"], method["step_s"]), ("infeasible", 0))
-            self.assertIn("memory", method["limit"])
+            self.assertRegex(method["limit"], r"^memory: .* \d+ B above the 1000 B that a plan may hold")
+            self.assertEqual(method["limit"].endswith(", layers recomputed"), method["method"] != "exact")
         self.assertIn("no plan", self.run_verb(path)[1])
 
     def test_orders_of_methods_and_of_settings(self):

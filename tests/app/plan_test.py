@@ -5,6 +5,7 @@ Usage: plan_test.py TRIBUTARY ROOT
 
 import json
 import os
+import re
 import unittest
 
 from demo_profile import profile_of_demo
@@ -12,6 +13,7 @@ from verb_case import ROOT, VerbCase
 
 MODEL = os.path.join(ROOT, "configs/demo_model")
 CPU = os.path.join(ROOT, "configs/clusters/cpu_2.yaml")
+TABLE = os.path.join(ROOT, "configs/studies/synthetic_8b.json")
 A100 = os.path.join(ROOT, "configs/clusters/a100_8.yaml")
 SMALL = ["--global-samples", "8", "--batches", "3", "--devices", "4"]
 
@@ -90,6 +92,40 @@ batch: {{global_samples: 6}}
             text = file.read().replace("memory_bytes: 4294967296", "memory_bytes: 560000000")
         self.refused(5, " above the 23129088 B that a plan may hold", MODEL, "--cluster", self.path("small.yaml", text),
                      *SMALL)
+
+    def test_every_method_says_by_how_much_memory_is_short(self):
+        with open(A100) as file:
+            text = file.read().replace("memory_bytes: 85899345920", "memory_bytes: 4302000000")
+        words = [MODEL, "--cluster", self.path("small.yaml", text), "--devices", "16", "--method"]
+        answers = self.answer(*words, "all")
+        for answer in answers:
+            with self.subTest(answer["method"]):
+                self.assertEqual(answer["status"], "infeasible")
+                self.assertRegex(answer["limit"], r"^memory: .*\d+ .*above the .*7032704")
+                code, out, err = self.run_verb("plan", *words, answer["method"])
+                self.assertEqual((code, out), (5, ""))
+                self.assertIn(f"where: method {answer['method']}, 16 devices; found: {answer['limit']}", err)
+        code, out, err = self.run_verb("plan", *words, "dflop", "--json")
+        self.assertEqual(code, 5)
+        self.assertEqual(json.loads(out)[0]["status"], "infeasible")
+
+    def test_says_which_form_a_number_of_devices_lacks(self):
+        words = [MODEL, "--cluster", A100, "--method"]
+        self.refused(5, "no plan of 1 devices for 512 samples", *words, "dflop", "--devices", "1")
+        self.refused(5, "at least a sample for each device", *words, "fsdp", "--devices", "16", "--global-samples", "8")
+
+    def test_the_guide_shows_the_words_of_the_program(self):
+        with open(os.path.join(ROOT, "docs/guides/plan.md")) as file:
+            guide = file.read()
+        (before, after, method, shown), = re.findall(
+            r"```sh\nsed 's/(.*)/(.*)/' configs/studies/synthetic_8b.json > small.json\n"
+            r"build/release/tributary plan small.json --method (.*)\n```\n\n```text\n(.*)\n```", guide)
+        with open(TABLE) as file:
+            table = file.read()
+        self.assertIn(before, table)
+        code, _, err = self.run_verb("plan", self.path("small.json", table.replace(before, after)), "--method", method)
+        self.assertEqual(code, 5)
+        self.assertEqual(err.split(" [")[0], shown)
 
     def measured(self, *words):
         profile = self.path("profile.json", json.dumps(profile_of_demo()))
@@ -179,7 +215,12 @@ batch: {{global_samples: 6}}
         self.refused(2, "--devices", MODEL, "--cluster", A100)
         self.refused(2, "--schedules", MODEL, "--cluster", CPU, "--schedules", "2f2b")
         self.refused(2, "freeze", MODEL, "--cluster", CPU, "--freeze", "audio")
-        self.refused(2, "--method", MODEL, "--cluster", CPU, "--method", "dflopp")
+        for method, words in (("dflopp", "did you mean dflop?"), ("nosuch", "one of exact (of models), all, published"),
+                              ("mosaic", "with a study of kind sharing"), ("spindle", "for modules that share devices"),
+                              ("veomni", "tributary compare, docs/formats/study.md")):
+            self.refused(2, f"where: --method; found: {method}; ", MODEL, "--cluster", CPU, "--method", method)
+            self.refused(2, words, MODEL, "--cluster", CPU, "--method", method)
+        self.refused(2, "exact plans a model, not a cost table; where: --method", TABLE, "--method", "exact")
         self.refused(2, "--output", MODEL, "--cluster", CPU, "--method", "dflop", "-o", self.path("p"))
         broken = self.path("cluster.yaml", "format: tributary.cluster/1\ndevicess: 3\n")
         self.refused(2, "devicess", MODEL, "--cluster", broken)

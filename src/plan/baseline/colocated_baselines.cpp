@@ -201,17 +201,18 @@ void offer_first_stage(const TrainingProblem& problem, const GivenDegrees& given
         // Of the microbatches in flight a group keeps its own.
         const std::int64_t groups = backbone.tp / tp;
         const std::int64_t depth = (backbone.pp + groups - 1) / groups;
-        if (colocated_bytes(problem, backbone, rounds, tp, depth, samples) >
-            problem.costs.memory_bytes)
+        const auto text = [&] {
+          return label_of("encoder on the first stage; ", how) + describe(backbone, rounds, tp);
+        };
+        if (!best.admits(colocated_bytes(problem, backbone, rounds, tp, depth, samples),
+                         fullest_of_both(problem, backbone.pp), text))
           return;
-        best.offer(label_of("encoder on the first stage; ", how) + describe(backbone, rounds, tp),
-                   [&](std::size_t batch) {
-                     return step.run_on_first_stage(
-                         batch, how,
-                         [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
-                           return step.encode_in_groups(buckets, replica, round, tp);
-                         });
-                   });
+        best.offer(text(), [&](std::size_t batch) {
+          return step.run_on_first_stage(
+              batch, how, [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
+                return step.encode_in_groups(buckets, replica, round, tp);
+              });
+        });
       });
 }
 
@@ -221,50 +222,56 @@ void offer_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan
       problem, {}, runner,
       [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
           double) {
-        if (backbone.tp * backbone.pp % tp != 0 ||
-            colocated_bytes(problem, backbone, rounds, tp, 1, 1) > problem.costs.memory_bytes)
+        if (backbone.tp * backbone.pp % tp != 0) return;
+        const auto text = [&] {
+          return label_of("encoder in idle time; ", how) + describe(backbone, rounds, tp);
+        };
+        if (!best.admits(colocated_bytes(problem, backbone, rounds, tp, 1, 1),
+                         fullest_of_both(problem, backbone.pp), text))
           return;
-        best.offer(label_of("encoder in idle time; ", how) + describe(backbone, rounds, tp),
-                   [&](std::size_t batch) { return step.run_in_bubbles(batch, tp, how); });
+        best.offer(text(), [&](std::size_t batch) { return step.run_in_bubbles(batch, tp, how); });
       });
 }
 
 /// What a family of plans has to offer, by itself.
 template <class Offer>
-PipelineAnswer best_of(const TrainingProblem& problem, const std::string& limit, Offer offer) {
+PipelineAnswer best_of(const TrainingProblem& problem, Offer offer) {
   BatchRunner runner(problem);
   BestPlan best(runner);
   offer(runner, best);
-  return best.answer(limit);
+  return best.answer(form_of_backbone(problem) + ", tp or tp x pp a multiple of that of " +
+                     problem.costs.encoder.name);
 }
 
-/// Why LoongForge's methods have no plan: their degrees may be given.
-std::string explain_given(const TrainingProblem& problem) {
-  const Problem3d& costs = problem.costs;
+/// The same of LoongForge's methods, whose degrees may be given.
+template <class Offer>
+PipelineAnswer best_of_given(const TrainingProblem& problem, Offer offer) {
+  PipelineAnswer answer = best_of(problem, offer);
   const GivenDegrees& given = problem.given;
-  if (given.tp == 0 && given.pp == 0) return kNothingFits;
-  std::string text = "degrees:";
-  if (given.tp != 0) text += str(" `tp` ", given.tp);
-  if (given.pp != 0) text += str(" `pp` ", given.pp);
-  text += " as the study gives them: ";
-  for (const Degrees& backbone : list_degrees(costs.backbone, costs.devices, costs.global_samples))
-    if (given.allow(backbone)) return text + "no such plan of this method fits the memory";
-  return str(text, "no plan of ", costs.devices, " devices, ", costs.backbone.layers,
-             " layers and ", costs.global_samples, " samples has them");
+  if (answer.certificate.status != Status::kInfeasible || (given.tp == 0 && given.pp == 0))
+    return answer;
+  std::string degrees;
+  if (given.tp != 0) degrees += str(" `tp` ", given.tp);
+  if (given.pp != 0) degrees += str(" `pp` ", given.pp);
+  answer.certificate.limit =
+      str("with", degrees, " as the study gives them: ", answer.certificate.limit);
+  return answer;
 }
 
 }  // namespace
 
 PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
-  return best_of(problem, explain_given(problem), [&](BatchRunner& runner, BestPlan& best) {
+  return best_of_given(problem, [&](BatchRunner& runner, BestPlan& best) {
     for_each_colocated(
         problem, problem.given, runner,
         [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
             double samples) {
-          if (backbone.tp % tp != 0 || colocated_bytes(problem, backbone, rounds, tp, backbone.pp,
-                                                       samples) > problem.costs.memory_bytes)
+          if (backbone.tp % tp != 0) return;
+          const auto text = [&] { return describe(backbone, rounds, tp); };
+          if (!best.admits(colocated_bytes(problem, backbone, rounds, tp, backbone.pp, samples),
+                           fullest_of_both(problem, backbone.pp), text))
             return;
-          best.offer(describe(backbone, rounds, tp), [&](std::size_t batch) {
+          best.offer(text(), [&](std::size_t batch) {
             return step.run_on_first_stage(
                 batch, Deal::kInOrder,
                 [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
@@ -279,26 +286,28 @@ PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
 }
 
 PipelineAnswer solve_loongforge_2(const TrainingProblem& problem) {
-  return best_of(problem, explain_given(problem), [&](BatchRunner& runner, BestPlan& best) {
+  return best_of_given(problem, [&](BatchRunner& runner, BestPlan& best) {
     offer_first_stage(problem, problem.given, runner, best, Deal::kInOrder);
   });
 }
 
 PipelineAnswer solve_loongforge_3(const TrainingProblem& problem) {
-  return best_of(problem, explain_given(problem), [&](BatchRunner& runner, BestPlan& best) {
+  return best_of_given(problem, [&](BatchRunner& runner, BestPlan& best) {
     if (!has_degree(problem.costs.encoder, 1)) return;
     for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
       if (!problem.given.allow(backbone)) return;
-      if (colocated_bytes(problem, backbone, rounds, 1, 1, 1) > problem.costs.memory_bytes) return;
+      const auto text = [&] { return describe(backbone, rounds, 1); };
+      if (!best.admits(colocated_bytes(problem, backbone, rounds, 1, 1, 1),
+                       fullest_of_both(problem, backbone.pp), text))
+        return;
       ColocatedStep step(runner, backbone, rounds);
-      best.offer(describe(backbone, rounds, 1),
-                 [&](std::size_t batch) { return step.run_in_phases(batch); });
+      best.offer(text(), [&](std::size_t batch) { return step.run_in_phases(batch); });
     });
   });
 }
 
 PipelineAnswer solve_optimus(const TrainingProblem& problem) {
-  return best_of(problem, kNothingFits, [&](BatchRunner& runner, BestPlan& best) {
+  return best_of(problem, [&](BatchRunner& runner, BestPlan& best) {
     offer_bubbles(problem, runner, best, Deal::kInOrder);
   });
 }
@@ -306,10 +315,12 @@ PipelineAnswer solve_optimus(const TrainingProblem& problem) {
 void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best) {
   if (!has_degree(problem.costs.encoder, 1)) return;
   for_each_backbone(problem, [&](const Degrees& backbone, std::int64_t rounds) {
-    if (colocated_bytes(problem, backbone, rounds, 1, 1, 1) > problem.costs.memory_bytes) return;
+    const auto text = [&] { return str("encoder on all ranks; ", describe(backbone, rounds, 1)); };
+    if (!best.admits(colocated_bytes(problem, backbone, rounds, 1, 1, 1),
+                     fullest_of_both(problem, backbone.pp), text))
+      return;
     ColocatedStep step(runner, backbone, rounds);
-    best.offer(str("encoder on all ranks; ", describe(backbone, rounds, 1)),
-               [&](std::size_t batch) { return step.run_in_balanced_phases(batch); });
+    best.offer(text(), [&](std::size_t batch) { return step.run_in_balanced_phases(batch); });
   });
 }
 

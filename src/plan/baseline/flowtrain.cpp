@@ -44,15 +44,24 @@ double encode_seconds(const BatchRunner& runner, const Degrees& encoder, std::in
          (call * double(encoder.dp));
 }
 
+/// Of the candidates on so many devices those that ask least of one.
+struct Leanest {
+  std::map<std::int64_t, MemoryNeed> encoders;
+  std::map<std::int64_t, MemoryNeed> backbones;
+};
+
 /// Encoders: data and tensor parallel.
-std::vector<Degrees> list_encoders(const TrainingProblem& problem) {
+std::vector<Degrees> list_encoders(const TrainingProblem& problem, Leanest& leanest) {
   const Problem3d& costs = problem.costs;
   std::vector<Degrees> encoders;
   for (const DegreeCosts& degree : costs.encoder.degrees) {
     for (std::int64_t dp = 1; dp * degree.tp < costs.devices; ++dp) {
       if (costs.global_samples % dp != 0) continue;
-      if (encoder_bytes(problem, {degree.tp, 1, dp}, 1, 1) > costs.memory_bytes) continue;
-      encoders.push_back({degree.tp, 1, dp});
+      const Degrees degrees = {degree.tp, 1, dp};
+      const double bytes = encoder_bytes(problem, degrees, 1, 1);
+      MemoryNeed& need = leanest.encoders[degrees.devices()];
+      if (bytes < need.bytes) need = {bytes, str("encoder ", to_text(degrees)), costs.encoder.name};
+      if (bytes <= costs.memory_bytes) encoders.push_back(degrees);
     }
   }
   return encoders;
@@ -72,7 +81,7 @@ double backbone_seconds(const BatchRunner& runner, const Degrees& degrees, std::
 }
 
 /// By the number of rounds, ascending.
-std::vector<Candidates> list_candidates(const BatchRunner& runner) {
+std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& leanest) {
   const TrainingProblem& problem = runner.problem();
   const Problem3d& costs = problem.costs;
   std::map<std::int64_t, Candidates> by_rounds;
@@ -80,7 +89,12 @@ std::vector<Candidates> list_candidates(const BatchRunner& runner) {
     for (const Degrees& degrees : list_degrees(costs.backbone, devices, costs.global_samples)) {
       if (costs.global_samples % degrees.dp != 0) continue;
       for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
-        if (backbone_bytes(problem, degrees, rounds) > costs.memory_bytes) continue;
+        const double bytes = backbone_bytes(problem, degrees, rounds);
+        MemoryNeed& need = leanest.backbones[devices];
+        if (bytes < need.bytes)
+          need = {bytes, str("backbone ", to_text(degrees), ", ", rounds, " microbatches"),
+                  fullest_of(costs.backbone, degrees.pp)};
+        if (bytes > costs.memory_bytes) continue;
         Candidates& mine = by_rounds[rounds];
         const double seconds = backbone_seconds(runner, degrees, rounds);
         mine.flow.backbone.candidates.push_back(
@@ -89,7 +103,7 @@ std::vector<Candidates> list_candidates(const BatchRunner& runner) {
       }
     }
   }
-  const std::vector<Degrees> encoders = list_encoders(problem);
+  const std::vector<Degrees> encoders = list_encoders(problem, leanest);
   std::vector<Candidates> all;
   for (auto& [rounds, mine] : by_rounds) {
     if (encoders.empty()) break;
@@ -186,7 +200,7 @@ struct Pair {
 
 /// The number of rounds and the candidates of both with the fastest pace, then the least difference
 /// of production and consumption, the fewest devices, the fewest rounds.
-std::optional<Pair> match_throughput(const std::vector<Candidates>& all, std::string& limit) {
+std::optional<Pair> match_throughput(const std::vector<Candidates>& all) {
   const Candidates* chosen = nullptr;
   FlowAllocation best;
   // At one pace the difference is the smaller, the slower the faster side is.
@@ -196,10 +210,7 @@ std::optional<Pair> match_throughput(const std::vector<Candidates>& all, std::st
   };
   for (const Candidates& candidates : all) {
     FlowAllocation found = allocate_flow(candidates.flow, FlowOrder::kPublished);
-    if (found.chosen.empty()) {
-      if (limit.empty()) limit = found.certificate.limit;
-      continue;
-    }
+    if (found.chosen.empty()) continue;
     if (chosen != nullptr && rank(found) >= rank(best)) continue;
     chosen = &candidates;
     best = std::move(found);
@@ -260,18 +271,27 @@ struct Parts {
   bool scheduler = true;
 };
 
+/// No pair is there: of those within the devices the leanest one is told.
+PipelineAnswer explain(const TrainingProblem& problem, BestPlan& best, const Leanest& leanest) {
+  for (const auto& [mine, encoder] : leanest.encoders) {
+    for (const auto& [other, backbone] : leanest.backbones)
+      if (mine + other <= problem.costs.devices) best.refuse(worse_of(encoder, backbone));
+  }
+  return best.answer("dp of both modules divides the samples, each is on a part of the devices");
+}
+
 PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
   BatchRunner runner(problem);
   BestPlan best(runner);
-  const std::vector<Candidates> candidates = list_candidates(runner);
-  std::string limit;
-  const std::optional<Pair> pair = parts.allocator ? match_throughput(candidates, limit)
-                                                   : shorten_worst_stage(problem, candidates);
-  if (!pair) return best.answer(limit.empty() ? kNothingFits : limit);
+  Leanest leanest;
+  const std::vector<Candidates> candidates = list_candidates(runner, leanest);
+  const std::optional<Pair> pair =
+      parts.allocator ? match_throughput(candidates) : shorten_worst_stage(problem, candidates);
+  if (!pair) return explain(problem, best, leanest);
   if (!parts.pool) {
     best.offer(describe(*pair),
                [&](std::size_t batch) { return run_synchronized(runner, batch, *pair); });
-    return best.answer(kNothingFits);
+    return best.answer("");
   }
   const Deal how = parts.scheduler ? Deal::kBalanced : Deal::kInOrder;
   // The pool is memory of all nodes, device and host: it holds a batch. What the first batch waits
@@ -286,7 +306,7 @@ PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
     const double end = run(batch);
     return end - std::exchange(before, end);
   });
-  return best.answer(kNothingFits);
+  return best.answer("");
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ std::vector<StageShare> cut_by_module(const Problem3d& costs, std::int64_t encod
   return shares;
 }
 
+std::string describe(const Degrees& degrees, std::int64_t rounds) {
+  return str(to_text(degrees), ", ", rounds, " microbatches");
+}
+
 struct Kernels {
   double efficiency = 1;
   bool hides_transfers = true;  // features and gradients beside compute
@@ -94,19 +98,25 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
         if (mine > costs.encoder.layers || stages - mine > costs.backbone.layers) continue;
         for (const std::int64_t rounds : rounds_of(problem, dp)) {
           const Plan3d plan = {{degree.tp, mine, dp}, {degree.tp, stages - mine, dp}, rounds, 0};
-          if (!is_valid(costs, plan)) continue;
+          const std::string text = str(to_text({degree.tp, stages, dp}), ", first ", mine,
+                                       " stages the encoder, ", rounds, " microbatches");
+          if (!is_valid(costs, plan)) {
+            const MemoryNeed need = need_of(problem, plan);
+            best.refuse({need.bytes, text, need.of});
+            continue;
+          }
           const std::vector<StageShare> shares = cut_by_module(costs, mine, stages - mine);
-          best.offer(
-              str(to_text({degree.tp, stages, dp}), ", first ", mine, " stages the encoder, ",
-                  rounds, " microbatches"),
-              [&](std::size_t batch) {
-                return run_chain(runner, batch, {degree.tp, stages, dp}, rounds, shares, kernels);
-              });
+          best.offer(text, [&](std::size_t batch) {
+            return run_chain(runner, batch, {degree.tp, stages, dp}, rounds, shares, kernels);
+          });
         }
       }
     }
   }
-  return best.answer(kNothingFits);
+  return best.answer(
+      str("one tp and dp for both modules, tp one of both tables, and at least a stage ",
+          "for each, up to ", costs.encoder.layers, " of ", costs.encoder.name, " and ",
+          costs.backbone.layers, " of ", costs.backbone.name));
 }
 
 }  // namespace
@@ -119,13 +129,14 @@ PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem) {
     const double samples = double(problem.costs.global_samples) / double(rounds * degrees.dp);
     const double bytes = backbone_bytes(problem, degrees, rounds) +
                          encoder_bytes(problem, degrees, degrees.pp, samples);
-    if (bytes > problem.costs.memory_bytes) return;
+    const auto text = [&] { return describe(degrees, rounds); };
+    if (!best.admits(bytes, fullest_of_both(problem, degrees.pp), text)) return;
     const std::vector<StageShare> shares = cut_uniformly(problem.costs, degrees.pp);
-    best.offer(str(to_text(degrees), ", ", rounds, " microbatches"), [&](std::size_t batch) {
+    best.offer(text(), [&](std::size_t batch) {
       return run_chain(runner, batch, degrees, rounds, shares, {});
     });
   });
-  return best.answer(kNothingFits);
+  return best.answer(form_of_backbone(problem) + ", tp of both modules' tables");
 }
 
 PipelineAnswer solve_megatron_encoder_stage(const TrainingProblem& problem) {
@@ -141,9 +152,12 @@ PipelineAnswer solve_backbone_alone(const TrainingProblem& problem) {
   BatchRunner runner(problem);
   BestPlan best(runner);
   for_each_backbone(problem, [&](const Degrees& degrees, std::int64_t rounds) {
-    if (backbone_bytes(problem, degrees, rounds) > problem.costs.memory_bytes) return;
+    const auto text = [&] { return describe(degrees, rounds); };
+    if (!best.admits(backbone_bytes(problem, degrees, rounds),
+                     fullest_of(problem.costs.backbone, degrees.pp), text))
+      return;
     std::vector<StageShare> shares = cut_by_module(problem.costs, 0, degrees.pp);
-    best.offer(str(to_text(degrees), ", ", rounds, " microbatches"), [&](std::size_t batch) {
+    best.offer(text(), [&](std::size_t batch) {
       const Buckets buckets =
           runner.deal(batch, degrees.dp, rounds, Deal::kBalanced, degrees, degrees);
       const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
@@ -156,7 +170,7 @@ PipelineAnswer solve_backbone_alone(const TrainingProblem& problem) {
              runner.sync_seconds(problem.costs.backbone, degrees, rounds);
     });
   });
-  return best.answer(kNothingFits);
+  return best.answer(form_of_backbone(problem));
 }
 
 }  // namespace tributary::plan

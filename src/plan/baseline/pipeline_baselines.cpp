@@ -67,7 +67,7 @@ PipelineAnswer solve_combined(const TrainingProblem& given) {
   offer_balanced_bubbles(problem, runner, own);
   offer_balanced_first_stage(problem, runner, own);
   offer_balanced_separate(problem, runner, own);
-  PipelineAnswer best = own.answer(kNothingFits);
+  PipelineAnswer best = own.answer(form_of_backbone(problem));
   // The published plans too, so that ours is never worse than any of them.
   std::int64_t evaluations = best.certificate.evaluations;
   for (const PipelineBaseline& baseline : kBaselines) {
@@ -76,7 +76,13 @@ PipelineAnswer solve_combined(const TrainingProblem& given) {
     if (!may_serve) continue;
     PipelineAnswer answer = baseline.solve(problem);
     evaluations += answer.certificate.evaluations;
-    if (answer.certificate.status == Status::kInfeasible) continue;
+    if (answer.certificate.status == Status::kInfeasible) {
+      // Of all plans that do not fit the leanest one says what is missing.
+      const bool is_leaner = answer.least_bytes > 0 &&
+                             (best.least_bytes == 0 || answer.least_bytes < best.least_bytes);
+      if (best.certificate.status == Status::kInfeasible && is_leaner) best = std::move(answer);
+      continue;
+    }
     if (best.certificate.status != Status::kInfeasible &&
         answer.certificate.value >= best.certificate.value)
       continue;
@@ -107,13 +113,25 @@ void BestPlan::offer(const std::string& plan, const BatchCost& cost) {
   plan_ = plan;
 }
 
-PipelineAnswer BestPlan::answer(const std::string& limit) const {
+std::string BestPlan::explain(const std::string& form) const {
+  const Problem3d& costs = runner_.problem().costs;
+  if (!std::isfinite(least_.bytes))
+    return str("degrees: no plan of ", costs.devices, " devices for ", costs.global_samples,
+               " samples has this method's form: ", form);
+  const Bytes needed{std::llround(least_.bytes)};
+  const Bytes held{std::llround(costs.memory_bytes)};
+  return str("memory: ", least_.plan, " needs the least, ", needed, " on a device of ", least_.of,
+             ", ", needed - held, " above the ", held, " that a plan may hold");
+}
+
+PipelineAnswer BestPlan::answer(const std::string& form) const {
   PipelineAnswer answer = {.certificate = {.evaluations = evaluations_}, .plan = plan_};
+  const TrainingProblem& problem = runner_.problem();
   if (evaluations_ == 0) {
-    answer.certificate.limit = limit;
+    answer.certificate.limit = explain(form);
+    if (std::isfinite(least_.bytes)) answer.least_bytes = least_.bytes;
     return answer;
   }
-  const TrainingProblem& problem = runner_.problem();
   // The backbone's work at peak on all devices, so that the bound holds for `backbone_alone` too.
   const ModuleCosts& backbone = problem.costs.backbone;
   double peak = 0;
@@ -176,6 +194,56 @@ double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees, std
                      double samples) {
   const ModuleCosts& module = problem.costs.encoder;
   return device_bytes(module, degrees, depth, samples * module.sample_shape);
+}
+
+std::string form_of_backbone(const TrainingProblem& problem) {
+  const ModuleCosts& module = problem.costs.backbone;
+  std::string degrees;
+  for (const DegreeCosts& costs : module.degrees)
+    degrees += str(degrees.empty() ? "" : ", ", costs.tp);
+  return str("all devices as tp x pp x dp of ", module.name, ", tp one of ", degrees, ", pp up to ",
+             module.layers, ", dp up to the samples");
+}
+
+std::string form_of_two(const TrainingProblem& problem) {
+  const auto part = [](const ModuleCosts& module) {
+    return str(module.name, " with pp up to ", module.layers);
+  };
+  return str("tp x pp x dp of ", part(problem.costs.encoder), " and of ",
+             part(problem.costs.backbone), ", each on a part of the devices, tp as in the tables");
+}
+
+std::string fullest_of(const ModuleCosts& module, std::int64_t stages) {
+  return str(stages > 1 ? "the first stage of " : "", module.name);
+}
+
+std::string fullest_of_both(const TrainingProblem& problem, std::int64_t stages) {
+  return str(stages > 1 ? "the first stage of " : "", problem.costs.encoder.name, " and ",
+             problem.costs.backbone.name);
+}
+
+MemoryNeed need_of(const TrainingProblem& problem, const Plan3d& plan) {
+  const auto bytes = [&](const ModuleCosts& module, const Degrees& degrees, std::int64_t depth) {
+    const double samples =
+        double(problem.costs.global_samples) / double(plan.microbatches * degrees.dp);
+    return device_bytes(module, degrees, depth, module.sample_shape * samples);
+  };
+  const double encoder =
+      bytes(problem.costs.encoder, plan.encoder, plan.encoder.pp + plan.backbone.pp);
+  const double backbone = bytes(problem.costs.backbone, plan.backbone, plan.backbone.pp);
+  return {std::max(encoder, backbone), describe(plan),
+          encoder > backbone ? fullest_of(problem.costs.encoder, plan.encoder.pp)
+                             : fullest_of(problem.costs.backbone, plan.backbone.pp)};
+}
+
+MemoryNeed worse_of(const MemoryNeed& encoder, const MemoryNeed& backbone) {
+  const MemoryNeed& worse = encoder.bytes > backbone.bytes ? encoder : backbone;
+  return {worse.bytes, str(encoder.plan, "; ", backbone.plan), worse.of};
+}
+
+std::string describe(const Plan3d& plan) {
+  return str("encoder ", to_text(plan.encoder), "; backbone ", to_text(plan.backbone), ", ",
+             plan.microbatches, " microbatches");
 }
 
 bool has_degree(const ModuleCosts& module, std::int64_t tp) {

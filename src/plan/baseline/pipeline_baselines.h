@@ -14,6 +14,7 @@ struct PipelineAnswer {
   Certificate certificate = {};  // of the mean step; the bound is the work on all devices at peak
   std::string plan = {};         // degrees and numbers, as a person reads them
   double busy_share = 0;         // of the devices' time in a step that is work at the plan's shapes
+  double least_bytes = 0;  // of a device, that the leanest plan needs; 0: not for want of them
 };
 
 /// What an entry of the list is.

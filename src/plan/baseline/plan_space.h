@@ -1,8 +1,10 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "plan/baseline/batch_runner.h"
 #include "plan/baseline/pipeline_baselines.h"
@@ -12,21 +14,49 @@ namespace tributary::plan {
 /// Seconds of one batch under the plan at hand.
 using BatchCost = std::function<double(std::size_t batch)>;
 
-/// Keeps the best plan of a method while it goes through its space.
+/// What a plan asks of a device where it asks most.
+struct MemoryNeed {
+  double bytes = std::numeric_limits<double>::infinity();
+  std::string plan = {};
+  std::string of = {};  // the stage, by its module or modules
+};
+
+/// The lesser need, the first of equals.
+inline void keep_least(MemoryNeed& least, MemoryNeed need) {
+  if (need.bytes < least.bytes) least = std::move(need);
+}
+
+/// Keeps the best plan of a method while it goes through its space, and while none fits the one
+/// that is least short of memory.
 class BestPlan {
  public:
   explicit BestPlan(BatchRunner& runner);
 
+  /// Whether a plan fits that asks so many bytes of a device; `describe` gives its text.
+  template <class Describe>
+  [[nodiscard]] bool admits(double bytes, const std::string& of, const Describe& describe) {
+    if (bytes <= runner_.problem().costs.memory_bytes) return true;
+    if (bytes < least_.bytes) least_ = {bytes, describe(), of};
+    return false;
+  }
+  /// A plan that does not fit.
+  void refuse(MemoryNeed need) { keep_least(least_, std::move(need)); }
+
   /// Judges a plan by the mean of the batches; later ones must be better to replace it.
   void offer(const std::string& plan, const BatchCost& cost);
   [[nodiscard]] double seconds() const { return seconds_; }
-  [[nodiscard]] PipelineAnswer answer(const std::string& limit) const;
+  /// The best plan; without one what binds, and by how much: the memory of the leanest plan, or
+  /// that no plan has the method's `form`.
+  [[nodiscard]] PipelineAnswer answer(const std::string& form) const;
 
  private:
+  [[nodiscard]] std::string explain(const std::string& form) const;
+
   BatchRunner& runner_;
   double seconds_;
   double busy_ = 0;  // device seconds of work, of the best plan
   std::string plan_;
+  MemoryNeed least_;
   std::int64_t evaluations_ = 0;
 };
 
@@ -50,8 +80,19 @@ void for_each_backbone(
 
 [[nodiscard]] bool has_degree(const ModuleCosts& module, std::int64_t tp);
 
-inline constexpr const char* kNothingFits =
-    "memory: no plan of this method's space fits the devices, or their number has no such plan";
+// Forms of plans, for `BestPlan::answer`.
+[[nodiscard]] std::string form_of_backbone(const TrainingProblem& problem);  // on all devices
+[[nodiscard]] std::string form_of_two(const TrainingProblem& problem);  // on devices of its own
+
+/// The fullest stage of so many: of a module, or of both together.
+[[nodiscard]] std::string fullest_of(const ModuleCosts& module, std::int64_t stages);
+[[nodiscard]] std::string fullest_of_both(const TrainingProblem& problem, std::int64_t stages);
+
+/// What a plan with the modules in one pipeline asks, of the module that asks more.
+[[nodiscard]] MemoryNeed need_of(const TrainingProblem& problem, const Plan3d& plan);
+[[nodiscard]] std::string describe(const Plan3d& plan);
+/// The same of modules on devices of their own: what the one that is further from fitting asks.
+[[nodiscard]] MemoryNeed worse_of(const MemoryNeed& encoder, const MemoryNeed& backbone);
 
 /// One batch with the two modules on devices of their own, in one pipeline: each round's samples go
 /// to the encoder replicas longest first, its features to the replicas of the backbone.

@@ -32,16 +32,17 @@ std::vector<std::int64_t> order_rounds(const std::vector<double>& encoder, std::
   return result;
 }
 
-std::string describe(const Plan3d& plan) {
-  return str("encoder ", to_text(plan.encoder), "; backbone ", to_text(plan.backbone), ", ",
-             plan.microbatches, " microbatches");
-}
-
 /// Whether the mean microbatch holds more tokens than a packed sequence may.
 bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
   const double tokens = problem.costs.backbone.sample_shape * double(problem.costs.global_samples) /
                         double(plan.microbatches * plan.backbone.dp);
   return problem.capacity_tokens > 0 && tokens > problem.capacity_tokens;
+}
+
+/// Of the space of the published search.
+void refuse_leanest(BestPlan& best, const TrainingProblem& problem) {
+  if (const std::optional<Plan3d> leanest = find_leanest(problem.costs))
+    best.refuse(need_of(problem, *leanest));
 }
 
 /// How the two groups meet when they work batch by batch.
@@ -55,14 +56,19 @@ struct BackboneChoice {
   std::int64_t rounds = 0;
 };
 
-std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t devices) {
+std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t devices,
+                                            MemoryNeed& least_need) {
   const TrainingProblem& problem = runner.problem();
   const ModuleCosts& module = problem.costs.backbone;
   std::optional<BackboneChoice> best;
   double least = std::numeric_limits<double>::infinity();
   for (const Degrees& degrees : list_degrees(module, devices, problem.costs.global_samples)) {
     for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
-      if (backbone_bytes(problem, degrees, rounds) > problem.costs.memory_bytes) continue;
+      const double bytes = backbone_bytes(problem, degrees, rounds);
+      if (bytes < least_need.bytes)
+        least_need = {bytes, str("backbone ", to_text(degrees), ", ", rounds, " microbatches"),
+                      fullest_of(module, degrees.pp)};
+      if (bytes > problem.costs.memory_bytes) continue;
       BackboneChoice choice = {{}, {}, degrees, rounds};
       double sum = 0;
       for (std::size_t batch = 0; batch < problem.batches.size() && sum < least; ++batch) {
@@ -91,13 +97,31 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
   return best;
 }
 
+/// The leanest encoder on so many devices.
+MemoryNeed leanest_encoder(const TrainingProblem& problem, std::int64_t devices) {
+  MemoryNeed least;
+  for (const DegreeCosts& degree : problem.costs.encoder.degrees) {
+    if (devices % degree.tp != 0) continue;
+    const Degrees encoder = {degree.tp, 1, devices / degree.tp};
+    keep_least(least, {encoder_bytes(problem, encoder, 1, 1), str("encoder ", to_text(encoder)),
+                       problem.costs.encoder.name});
+  }
+  return least;
+}
+
 PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap overlap, Deal how) {
   BatchRunner runner(problem);
   BestPlan best(runner);
   const Problem3d& costs = problem.costs;
   for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
-    const std::optional<BackboneChoice> backbone = best_backbone(runner, costs.devices - devices);
-    if (!backbone) continue;
+    MemoryNeed leanest_backbone;
+    const std::optional<BackboneChoice> backbone =
+        best_backbone(runner, costs.devices - devices, leanest_backbone);
+    const MemoryNeed leanest = leanest_encoder(problem, devices);
+    if (!backbone || leanest.bytes > costs.memory_bytes) {
+      best.refuse(worse_of(leanest, leanest_backbone));
+      continue;
+    }
     for (const DegreeCosts& degree : costs.encoder.degrees) {
       if (devices % degree.tp != 0) continue;
       const Degrees encoder = {degree.tp, 1, devices / degree.tp};
@@ -112,7 +136,7 @@ PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap over
                  });
     }
   }
-  return best.answer(kNothingFits);
+  return best.answer(form_of_two(problem));
 }
 
 }  // namespace
@@ -165,7 +189,8 @@ PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
       return run_separate(runner, batch, plan, Deal::kInOrder, true);
     });
   }
-  return best.answer(found.certificate.limit);
+  if (found.plans.empty()) refuse_leanest(best, problem);
+  return best.answer(form_of_two(problem));
 }
 
 PipelineAnswer solve_dflop(const TrainingProblem& problem) {
@@ -177,12 +202,14 @@ PipelineAnswer solve_dflop(const TrainingProblem& problem) {
       return run_separate(runner, batch, plan, Deal::kBalanced, false);
     });
   }
-  return best.answer(found.certificate.limit);
+  if (found.plans.empty()) refuse_leanest(best, problem);
+  return best.answer(form_of_two(problem));
 }
 
 void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best) {
   constexpr std::int64_t kPairs = 40;  // of degrees, the best by the published objective
   const Search3dResult found = search_3d(problem.costs, {.keep = kPairs});
+  if (found.plans.empty()) refuse_leanest(best, problem);
   for (Plan3d plan : found.plans) {
     // Fewer microbatches than the objective's choice leave more to balance in each.
     for (std::int64_t most = plan.microbatches; most >= 1; most = most * 2 / 3) {
@@ -219,11 +246,12 @@ PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem) {
       break;
     }
   }
-  if (!fewest) return best.answer(found.certificate.limit);
-  best.offer(describe(*fewest), [&](std::size_t batch) {
-    return run_separate(runner, batch, *fewest, Deal::kBalanced, false);
-  });
-  return best.answer(found.certificate.limit);
+  if (fewest)
+    best.offer(describe(*fewest), [&](std::size_t batch) {
+      return run_separate(runner, batch, *fewest, Deal::kBalanced, false);
+    });
+  if (found.plans.empty()) refuse_leanest(best, problem);
+  return best.answer(form_of_two(problem));
 }
 
 PipelineAnswer solve_disttrain_batch_serial(const TrainingProblem& problem) {

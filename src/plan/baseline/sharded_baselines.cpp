@@ -91,20 +91,21 @@ void offer_sharded(const TrainingProblem& problem, BatchRunner& runner, BestPlan
       return unsharded - state + state / double(costs.devices) +
              2 * state * module.parameter_share / double(module.layers);
     };
-    if (bytes(costs.encoder) + bytes(costs.backbone) > costs.memory_bytes) continue;
-    best.offer(str("sharded, dp ", costs.devices, ", ", rounds, " microbatches"),
-               [&](std::size_t batch) { return step.run(batch, rounds); });
+    const std::string text = str("sharded, dp ", costs.devices, ", ", rounds, " microbatches");
+    if (!best.admits(bytes(costs.encoder) + bytes(costs.backbone), fullest_of_both(problem, 1),
+                     [&] { return text; }))
+      continue;
+    best.offer(text, [&](std::size_t batch) { return step.run(batch, rounds); });
   }
 }
 
 PipelineAnswer solve_sharded(const TrainingProblem& problem, Deal how) {
   BatchRunner runner(problem);
   BestPlan best(runner);
-  if (!has_degree(problem.costs.encoder, 1) || !has_degree(problem.costs.backbone, 1)) {
-    return best.answer("degrees: tp 1 was not profiled for both modules");
-  }
+  if (!has_degree(problem.costs.encoder, 1) || !has_degree(problem.costs.backbone, 1))
+    return best.answer("tp 1, which is not in the tables of both modules");
   offer_sharded(problem, runner, best, how);
-  return best.answer(kNothingFits);
+  return best.answer("at least a sample for each device");
 }
 
 }  // namespace

@@ -144,7 +144,10 @@ class Runner {
       const double step_s = seconds_of(answer.certificate.value);
       if (method.step_s > 0 && (!has_plan || step_s >= method.step_s)) continue;
       method.certificate = answer.certificate;
-      if (!has_plan) continue;
+      if (!has_plan) {
+        if (answer.least_bytes > 0) method.certificate.limit += name;
+        continue;
+      }
       method.plan = answer.plan + name;
       method.step_s = step_s;
       const Problem3d& costs = problem.costs;

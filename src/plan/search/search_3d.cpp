@@ -218,13 +218,9 @@ Search3dResult search_3d(const Problem3d& problem, const Search3dEffort& effort)
   return Search(problem, effort).run();
 }
 
-std::string explain_infeasible(const Problem3d& problem) {
-  struct Need {
-    double bytes = kInfinite;
-    std::string module = {};
-    Degrees degrees = {};
-  };
-  Need least;  // of all pairs, the module that needs more
+std::optional<Plan3d> find_leanest(const Problem3d& problem) {
+  std::optional<Plan3d> leanest;
+  double least = kInfinite;  // of all pairs, of the module that needs more
   for (std::int64_t devices = 1; devices < problem.devices; ++devices) {
     const auto encoders = list_degrees(problem.encoder, devices, problem.global_samples);
     const auto backbones =
@@ -232,28 +228,41 @@ std::string explain_infeasible(const Problem3d& problem) {
     for (const Degrees& backbone : backbones) {
       const std::int64_t most = problem.global_samples / backbone.dp;
       const Side side(problem.backbone, backbone, problem.global_samples);
-      const Need need = {side.bytes(most, backbone.pp), problem.backbone.name, backbone};
+      const double mine = side.bytes(most, backbone.pp);
       for (const Degrees& encoder : encoders) {
         const Side other(problem.encoder, encoder, problem.global_samples);
-        const double bytes = other.bytes(most, encoder.pp + backbone.pp);
-        const Need worse = bytes > need.bytes ? Need{bytes, problem.encoder.name, encoder} : need;
-        if (worse.bytes < least.bytes) least = worse;
+        const double bytes = std::max(mine, other.bytes(most, encoder.pp + backbone.pp));
+        if (bytes >= least) continue;
+        least = bytes;
+        leanest = Plan3d{encoder, backbone, most, 0};
       }
     }
   }
-  if (least.bytes == kInfinite) {
+  return leanest;
+}
+
+std::string explain_infeasible(const Problem3d& problem) {
+  const std::optional<Plan3d> leanest = find_leanest(problem);
+  if (!leanest) {
     return str("degrees: no split of ", problem.devices, " devices over ", problem.encoder.name,
                " and ", problem.backbone.name,
                " has a profiled tp, pp within the layers and dp within ", problem.global_samples,
                " samples");
   }
-  if (least.bytes <= problem.memory_bytes) return {};
-  return str("memory: ", least.module, " at tp ", least.degrees.tp, ", pp ", least.degrees.pp,
-             ", dp ", least.degrees.dp, " needs ", static_cast<std::int64_t>(least.bytes),
-             " bytes of a device with the smallest microbatches, ",
-             static_cast<std::int64_t>(std::ceil(least.bytes - problem.memory_bytes)),
-             " above the limit of ", static_cast<std::int64_t>(problem.memory_bytes),
-             "; every other plan needs more");
+  const auto& [encoder, backbone, microbatches, seconds] = *leanest;
+  const double mine =
+      Side(problem.backbone, backbone, problem.global_samples).bytes(microbatches, backbone.pp);
+  const double other = Side(problem.encoder, encoder, problem.global_samples)
+                           .bytes(microbatches, encoder.pp + backbone.pp);
+  const double bytes = std::max(mine, other);
+  const Degrees& degrees = other > mine ? encoder : backbone;
+  if (bytes <= problem.memory_bytes) return {};
+  return str(
+      "memory: ", other > mine ? problem.encoder.name : problem.backbone.name, " at tp ",
+      degrees.tp, ", pp ", degrees.pp, ", dp ", degrees.dp, " needs ",
+      static_cast<std::int64_t>(bytes), " bytes of a device with the smallest microbatches, ",
+      static_cast<std::int64_t>(std::ceil(bytes - problem.memory_bytes)), " above the limit of ",
+      static_cast<std::int64_t>(problem.memory_bytes), "; every other plan needs more");
 }
 
 }  // namespace tributary::plan

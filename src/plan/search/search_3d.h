@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "plan/certificate.h"
@@ -30,6 +31,10 @@ struct Search3dResult {
 /// cost:   1,024 devices, 2,048 samples: bench/plan/search_bench
 /// source: DFLOP, Algorithm 1 (objective and space, with pp at most the layers); the search is ours
 [[nodiscard]] Search3dResult search_3d(const Problem3d& problem, const Search3dEffort& effort = {});
+
+/// The plan whose fuller module asks least of a device, with the smallest microbatches; none where
+/// no degrees take all devices.
+[[nodiscard]] std::optional<Plan3d> find_leanest(const Problem3d& problem);
 
 /// What keeps every plan from fitting, and by how much; empty when one fits.
 [[nodiscard]] std::string explain_infeasible(const Problem3d& problem);

@@ -1,5 +1,6 @@
 #include "plan/baseline/pipeline_baselines.h"
 
+#include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -108,14 +109,15 @@ TEST(PipelineBaselines, NameTheGivenDegreesThatCannotBe) {
   problem.given = {.tp = 3, .pp = 1024};
   const PipelineAnswer none = solve_loongforge_2(problem);
   EXPECT_EQ(none.certificate.status, Status::kInfeasible);
-  EXPECT_THAT(none.certificate.limit, HasSubstr("`tp` 3 `pp` 1024 as the study gives them: no plan "
-                                                "of 8 devices"));
+  EXPECT_THAT(none.certificate.limit,
+              HasSubstr("`tp` 3 `pp` 1024 as the study gives them: degrees: "
+                        "no plan of 8 devices"));
   problem.given = {.tp = 2, .pp = 2};
   problem.costs.memory_bytes = 1;
   EXPECT_THAT(solve_loongforge_2(problem).certificate.limit,
-              HasSubstr("`tp` 2 `pp` 2 as the study gives them: no such plan of this method fits"));
+              HasSubstr("`tp` 2 `pp` 2 as the study gives them: memory: tp 2, pp 2, dp 2, "));
   problem.given = {};
-  EXPECT_EQ(solve_loongforge_2(problem).certificate.limit, kNothingFits);
+  EXPECT_THAT(solve_loongforge_2(problem).certificate.limit, testing::StartsWith("memory: tp "));
 }
 
 TEST(PipelineBaselines, EncodeAMicrobatchInEachGroupOfATensorParallelGroup) {
@@ -151,6 +153,60 @@ TEST(PipelineBaselines, SayThatNothingFits) {
     EXPECT_EQ(found.certificate.status, Status::kInfeasible);
     EXPECT_THAT(found.certificate.limit, HasSubstr("memory"));
   }
+}
+
+/// Bytes that the text says are missing.
+double excess_of(const std::string& limit) {
+  long long excess = 0;
+  const std::size_t at = limit.find(" B above the ");
+  EXPECT_NE(at, std::string::npos) << limit;
+  std::sscanf(limit.c_str() + limit.rfind(' ', at - 1), " %lld", &excess);
+  return double(excess);
+}
+
+TEST(PipelineBaselines, AreShortOfAsManyBytesAsMakeAPlanFit) {
+  // With 3 devices modules of their own may fit alone, but not beside each other.
+  for (const auto& [devices, memory] : {std::pair{8, 1e6}, {8, 5e9}, {3, 1e6}, {3, 60e9}}) {
+    TrainingProblem problem = small_problem(1);
+    problem.costs.devices = devices;
+    problem.costs.memory_bytes = memory;
+    for (const PipelineBaseline& baseline : pipeline_baselines()) {
+      SCOPED_TRACE(testing::Message()
+                   << baseline.name << ", " << devices << " devices, " << memory << " bytes");
+      const PipelineAnswer none = baseline.solve(problem);
+      if (none.certificate.status != Status::kInfeasible) continue;
+      const double excess = excess_of(none.certificate.limit);
+      EXPECT_NEAR(none.least_bytes, memory + excess, 1);
+      // A byte less than that is too little, a byte more is enough.
+      TrainingProblem other = problem;
+      other.costs.memory_bytes = none.least_bytes - 1;
+      EXPECT_EQ(baseline.solve(other).certificate.status, Status::kInfeasible);
+      other.costs.memory_bytes = none.least_bytes + 1;
+      EXPECT_EQ(baseline.solve(other).certificate.status, Status::kFeasible);
+    }
+  }
+}
+
+TEST(PipelineBaselines, SayWhichFormTheDevicesLack) {
+  TrainingProblem problem = small_problem(1);
+  problem.costs.devices = 1;
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const PipelineAnswer found = baseline.solve(problem);
+    if (found.certificate.status != Status::kInfeasible) continue;
+    EXPECT_THAT(
+        found.certificate.limit,
+        testing::AnyOf(testing::StartsWith("memory: "),
+                       testing::StartsWith("degrees: no plan of 1 devices for 32 samples")));
+  }
+  EXPECT_THAT(solve_dflop(problem).certificate.limit, HasSubstr("each on a part of the devices"));
+  EXPECT_THAT(solve_flowtrain(problem).certificate.limit, HasSubstr("divides the samples"));
+  EXPECT_THAT(solve_pytorch_3d(problem).certificate.limit, HasSubstr("at least a stage for each"));
+  problem.costs.devices = 67;  // no pp of 32 layers, no dp of 32 samples
+  EXPECT_THAT(solve_backbone_alone(problem).certificate.limit,
+              HasSubstr("no plan of 67 devices for 32 samples has this method's form: all devices "
+                        "as tp x pp x dp of backbone, tp one of 1, 2, 4, 8, pp up to 32"));
+  EXPECT_THAT(solve_fsdp(problem).certificate.limit, HasSubstr("a sample for each device"));
 }
 
 TEST(PipelineBaselines, EqualTheClosedFormOnEqualSamples) {

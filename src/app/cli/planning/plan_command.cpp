@@ -59,15 +59,22 @@ ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
   SearchRequest request{.keep = arguments.keep};
   if (!arguments.method.empty()) request.method = arguments.method;
   check_request(request);
-  const std::vector<SearchAnswer> answers = answer_search(
-      request, is_table ? plan::read_cost_table(arguments.path) : cost_table_of(arguments));
+  const plan::TrainingProblem problem =
+      is_table ? plan::read_cost_table(arguments.path) : cost_table_of(arguments);
+  const std::vector<SearchAnswer> answers = answer_search(request, problem);
+  // One method without a plan is no answer; among all it is one beside others.
+  const bool has_plan = request.method == kAllMethods || !answers.front().plans.empty();
   if (arguments.json) {
     Json list = Json::array();
     for (const SearchAnswer& answer : answers) list.push_back(to_json(answer));
     std::cout << list.dump() << '\n';
-  } else {
+  } else if (has_plan) {
     for (const SearchAnswer& answer : answers) print_as_text(answer);
   }
+  if (!has_plan)
+    TRIB_RAISE(Fault::kResource, .what = "plan: no plan fits",
+               .where = str("method ", request.method, ", ", problem.costs.devices, " devices"),
+               .found = answers.front().certificate.limit);
   return ExitCode::kDone;
 }
 
