@@ -4,6 +4,7 @@ configs/studies in its quick mode.
 Usage: compare_test.py TRIBUTARY ROOT
 """
 
+import html
 import html.parser
 import json
 import pathlib
@@ -77,6 +78,9 @@ class Compare(unittest.TestCase):
         self.assertEqual(reader.open, [])
         self.assertEqual([r for r in reader.references if not r.startswith(("#", "data:"))], [])
         self.assertEqual(reader.bars, sum(len(s["methods"]) for s in found["settings"]))
+        for say in (text, html.unescape(page.read_text())):
+            self.assertEqual(say.count("exact is judged by the simulator"), 2)
+            self.assertEqual(say.count("orchmllm (samples dealt anew between encoder and backbone)"), 2)
         for setting in found["settings"]:
             self.assertIn(setting["name"], text)
             for method in setting["methods"]:

@@ -108,11 +108,13 @@ std::string setting_table(const SettingResult& setting, const std::string& again
 }
 
 std::string setting_section(const SettingResult& setting, const std::string& against) {
+  std::string note = plan::note_on_exact(setting);
+  if (!note.empty()) note = str("<p class=\"about\">Note: ", html(note), "</p>\n");
   return str("<section><h2>", html(setting.name), "</h2>\n<p class=\"about\">", html(setting.model),
              " on ", setting.devices, " devices of ", html(setting.cluster), ", ",
              setting.global_samples, " samples a step of ", show_number(setting.tokens_per_sample),
              " tokens on average.</p>\n<div class=\"card\">\n", bars(setting),
-             setting_table(setting, against), "</div></section>\n");
+             setting_table(setting, against), note, "</div></section>\n");
 }
 
 }  // namespace
@@ -181,7 +183,8 @@ std::string write_compare_page(const Comparison& comparison) {
     page += setting_section(setting, comparison.against);
   return page +
          "</main>\n<footer class=\"wrap\">Written by <code>tributary compare</code>. Every method "
-         "has the best plan of its own space, over the same costs, batches and memory. The page "
+         "has the best plan of its own space, over the same costs, batches and memory; notes say "
+         "where a row is judged otherwise. The page "
          "holds all it shows and makes no request.</footer>\n</body>\n</html>\n";
 }
 

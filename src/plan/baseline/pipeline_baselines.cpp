@@ -11,46 +11,57 @@
 namespace tributary::plan {
 namespace {
 
+// What plans have that none of `exact` has.
+constexpr std::string_view kCut = "encoder layers cut over stages of the backbone";
+constexpr std::string_view kDealt = "samples dealt anew between encoder and backbone";
+constexpr std::string_view kBatches = "encoder and backbone in turn by whole batches";
+constexpr std::string_view kPool = "a pool of features";
+constexpr std::string_view kIdle = "the encoder in idle time of all stages";
+constexpr std::string_view kOwnDegree = "the encoder at a tp of its own on ranks of the backbone";
+constexpr std::string_view kPhases = "the encoder in phases on all ranks";
+constexpr std::string_view kNoEncoder = "no encoder at all";
+constexpr std::string_view kAny = "any of these, and phases with samples dealt anew";
+
 constexpr std::array kBaselines = {
     PipelineBaseline{"megatron_uniform", "FlowTrain, DistTrain", BaselineRole::kMethod,
-                     solve_megatron_uniform},
+                     solve_megatron_uniform, kCut},
     PipelineBaseline{"megatron_encoder_stage", "DFLOP, figure 1", BaselineRole::kMethod,
                      solve_megatron_encoder_stage},
     PipelineBaseline{"pytorch_3d", "DFLOP", BaselineRole::kReference, solve_pytorch_3d},
     PipelineBaseline{"fsdp", "Zhao 2023, PyTorch FSDP", BaselineRole::kMethod, solve_fsdp},
-    PipelineBaseline{"orchmllm", "OrchMLLM", BaselineRole::kMethod, solve_orchmllm},
+    PipelineBaseline{"orchmllm", "OrchMLLM", BaselineRole::kMethod, solve_orchmllm, kDealt},
     PipelineBaseline{"disttrain_microbatch", "Zhang 2024, DistTrain", BaselineRole::kMethod,
                      solve_disttrain_microbatch},
     PipelineBaseline{"disttrain_batch_serial", "DistTrain as FlowTrain reads it",
-                     BaselineRole::kMethod, solve_disttrain_batch_serial},
+                     BaselineRole::kMethod, solve_disttrain_batch_serial, kBatches},
     PipelineBaseline{"disttrain_batch_double", "the same, one batch ahead",
-                     BaselineRole::kBatchAhead, solve_disttrain_batch_double},
+                     BaselineRole::kBatchAhead, solve_disttrain_batch_double, kBatches},
     PipelineBaseline{"disttrain_batch_double_lpt", "the same, longest samples first",
-                     BaselineRole::kBatchAhead, solve_disttrain_batch_double_lpt},
+                     BaselineRole::kBatchAhead, solve_disttrain_batch_double_lpt, kBatches},
     PipelineBaseline{"dflop", "DFLOP, algorithm 1 and its balancing", BaselineRole::kMethod,
                      solve_dflop},
     PipelineBaseline{"dflop_fewest", "DFLOP, section 5.3.5: the fewest microbatches within a tenth",
                      BaselineRole::kMethod, solve_dflop_fewest},
     PipelineBaseline{"flowtrain", "FlowTrain, equations 1 and 2 and its pool",
-                     BaselineRole::kBatchAhead, solve_flowtrain},
+                     BaselineRole::kBatchAhead, solve_flowtrain, kPool},
     PipelineBaseline{"flowtrain_without_pool", "FlowTrain, table 1: in step with each batch",
-                     BaselineRole::kAblation, solve_flowtrain_without_pool},
+                     BaselineRole::kAblation, solve_flowtrain_without_pool, kBatches},
     PipelineBaseline{"flowtrain_without_allocator",
                      "FlowTrain, table 1: the slowest stage made shortest", BaselineRole::kAblation,
-                     solve_flowtrain_without_allocator},
+                     solve_flowtrain_without_allocator, kPool},
     PipelineBaseline{"flowtrain_without_scheduler", "FlowTrain, table 1: samples as they come",
-                     BaselineRole::kAblation, solve_flowtrain_without_scheduler},
-    PipelineBaseline{"optimus", "Feng 2024, Optimus", BaselineRole::kMethod, solve_optimus},
+                     BaselineRole::kAblation, solve_flowtrain_without_scheduler, kPool},
+    PipelineBaseline{"optimus", "Feng 2024, Optimus", BaselineRole::kMethod, solve_optimus, kIdle},
     PipelineBaseline{"loongforge_1", "LoongForge, heterogeneous TP", BaselineRole::kMethod,
-                     solve_loongforge_1},
+                     solve_loongforge_1, kOwnDegree},
     PipelineBaseline{"loongforge_2", "LoongForge, heterogeneous DP", BaselineRole::kMethod,
-                     solve_loongforge_2},
+                     solve_loongforge_2, kOwnDegree},
     PipelineBaseline{"loongforge_3", "LoongForge, full separation", BaselineRole::kMethod,
-                     solve_loongforge_3},
+                     solve_loongforge_3, kPhases},
     PipelineBaseline{"backbone_alone", "upper reference: features are free",
-                     BaselineRole::kReference, solve_backbone_alone},
+                     BaselineRole::kReference, solve_backbone_alone, kNoEncoder},
     PipelineBaseline{"combined", "ours: the best of all these plans, samples balanced",
-                     BaselineRole::kOurs, solve_combined},
+                     BaselineRole::kOurs, solve_combined, kAny},
 };
 
 }  // namespace

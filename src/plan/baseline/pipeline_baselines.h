@@ -33,6 +33,7 @@ struct PipelineBaseline {
   std::string_view source;
   BaselineRole role;
   PipelineAnswer (*solve)(const TrainingProblem& problem);
+  std::string_view beyond_exact = {};  // what its plans have that none of `exact` has
 };
 
 /// All of them: the one list that `compare` and the tests go through.

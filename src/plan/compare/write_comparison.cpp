@@ -1,6 +1,12 @@
 #include "plan/compare/write_comparison.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/text.h"
+#include "plan/baseline/pipeline_baselines.h"
+#include "plan/compare/planned_methods.h"
 
 namespace tributary::plan {
 namespace {
@@ -69,6 +75,31 @@ std::string_view name_of(config::FigureQuantity quantity) {
       return "idle_reduction";
   }
   return "";
+}
+
+std::string note_on_exact(const SettingResult& setting) {
+  if (setting.find(kExactMethod) == nullptr) return {};
+  std::vector<std::pair<std::string_view, std::string>> outside;  // by what their plans have
+  bool has_tables = false;
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    if (setting.find(baseline.name) == nullptr) continue;
+    has_tables = true;
+    if (baseline.beyond_exact.empty()) continue;
+    auto group = std::find_if(outside.begin(), outside.end(), [&](const auto& each) {
+      return each.first == baseline.beyond_exact;
+    });
+    if (group == outside.end()) group = outside.insert(outside.end(), {baseline.beyond_exact, ""});
+    group->second += str(group->second.empty() ? "" : ", ", baseline.name);
+  }
+  if (!has_tables) return {};
+  std::string note =
+      "exact is judged by the simulator of the trainer's plans, the other rows by tables of equal "
+      "layers, which spread embedding and head over all stages, hide most messages and have no "
+      "update of weights: a smaller step of theirs need not be a better plan.";
+  for (const auto& [what, methods] : outside)
+    note += str(&what == &outside.front().first ? " Outside of its space: " : "; ", methods, " (",
+                what, ")");
+  return outside.empty() ? note : note + ".";
 }
 
 std::string write_comparison(const Comparison& comparison) {

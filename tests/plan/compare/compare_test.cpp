@@ -300,6 +300,35 @@ TEST(JudgeFigures, SaysWhichOrdersAreTies) {
   EXPECT_EQ(judged(1000, 998.9), std::pair(false, false));
 }
 
+TEST(NoteOnExact, NamesTheRowsWhosePlansAreOutsideOfItsSpace) {
+  SettingResult setting;
+  const auto note_on = [&](std::vector<std::string> names) {
+    setting.methods.clear();
+    for (const std::string& name : names) setting.methods.push_back({.method = name});
+    return note_on_exact(setting);
+  };
+  EXPECT_EQ(note_on({"dflop", "combined"}), "");
+  EXPECT_EQ(note_on({"exact", "veomni"}), "");   // both simulated
+  EXPECT_EQ(note_on({"exact", "spindle"}), "");  // both by the same tables
+  EXPECT_THAT(note_on({"dflop", "exact"}),
+              testing::AllOf(testing::StartsWith("exact is judged by the simulator"),
+                             testing::EndsWith("need not be a better plan.")));
+  EXPECT_THAT(
+      note_on({"fsdp", "disttrain_batch_serial", "orchmllm", "disttrain_batch_double", "exact"}),
+      testing::EndsWith(
+          " Outside of its space: orchmllm (samples dealt anew between encoder and "
+          "backbone); disttrain_batch_serial, disttrain_batch_double (encoder and backbone "
+          "in turn by whole batches)."));
+  // Systems whose plans are degrees and stages of one pipeline are inside.
+  for (const PipelineBaseline& each : pipeline_baselines()) {
+    const std::string name(each.name);
+    const bool is_inside = name == "megatron_encoder_stage" || name == "pytorch_3d" ||
+                           name == "fsdp" || name == "disttrain_microbatch" || name == "dflop" ||
+                           name == "dflop_fewest";
+    EXPECT_EQ(each.beyond_exact.empty(), is_inside) << name;
+  }
+}
+
 TEST(WriteComparison, HoldsWhatWasFound) {
   const Json json = parse_json(write_comparison(round_numbers()), "test");
   EXPECT_EQ(json.at("format"), kComparisonFormat);

@@ -62,6 +62,8 @@ void print_setting(const SettingResult& setting, const std::string& against) {
               << padded(str(method.certificate.evaluations), 13, true) << "  " << method.plan
               << '\n';
   }
+  const std::string note = plan::note_on_exact(setting);
+  if (!note.empty()) std::cout << "  note: " << note << '\n';
 }
 
 void print_figures(const Comparison& comparison) {
