@@ -271,17 +271,15 @@ class Search {
 
   void name_winners() {
     std::vector<FoundPlan> finished = finish_all();
-    // Of plans with one step, and of those that the trainer takes for one, that which was simulated
-    // on more batches is to be named.
-    std::stable_sort(finished.begin(), finished.end(), [](const FoundPlan& a, const FoundPlan& b) {
-      return a.simulated_batches > b.simulated_batches;
-    });
+    // A plan that no longer fits once it is finished has no twin that does.
+    if (problem_.space.runnable) drop_twins(finished);
     for (FoundPlan& found : finished)
-      if (!is_known(found) && (!found.links_shared ||
-                               fits({.steps = {}, .peak = found.peak, .fullest = found.fullest})))
+      if (!found.links_shared || fits({.steps = {}, .peak = found.peak, .fullest = found.fullest}))
         result_.plans.push_back(std::move(found));
-    std::stable_sort(result_.plans.begin(), result_.plans.end(),
-                     [](const FoundPlan& a, const FoundPlan& b) { return a.step < b.step; });
+    std::stable_sort(
+        result_.plans.begin(), result_.plans.end(), [](const FoundPlan& a, const FoundPlan& b) {
+          return a.step != b.step ? a.step < b.step : a.simulated_batches > b.simulated_batches;
+        });
     Certificate& certificate = result_.certificate;
     for (const auto& worker : workers_) certificate.evaluations += worker->judge.evaluations();
     if (result_.plans.empty()) {
@@ -303,17 +301,6 @@ class Search {
       each.plan.predicted.step = each.step;
       each.plan.predicted.lower_bound = certificate.lower_bound;
     }
-  }
-
-  /// Numbers of microbatches that one capacity makes are one plan to the trainer.
-  [[nodiscard]] bool is_known(const FoundPlan& found) const {
-    return problem_.space.runnable &&
-           std::ranges::any_of(result_.plans, [&](const FoundPlan& other) {
-             PlanChoice choice = other.choice;
-             choice.microbatches = found.choice.microbatches;
-             return choice == found.choice &&
-                    other.plan.batch.capacity_tokens == found.plan.batch.capacity_tokens;
-           });
   }
 
   /// With links shared on the first batches, and what that says of all.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/certificate.h"
+#include "plan/exact/found_plan.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/list_candidates.h"
 
@@ -19,21 +20,6 @@ struct PlanEffort {
   std::int64_t messages = 250'000;  // of steps with shared links, were all finalists to run them
   std::int64_t dealt = 30'000;      // samples of all finalists' steps: with more the best go on
   int threads = 0;                  // 0: one a core; the result does not depend on it
-};
-
-/// A plan with what it is worth.
-struct FoundPlan {
-  PlanChoice choice = {};
-  config::Plan plan = {};  // with `predicted`
-  Nanoseconds step = {};   // mean over the batches
-  Nanoseconds deviation = {};
-  Nanoseconds percentile_95 = {};
-  Bytes peak = {};            // of the fullest device
-  std::string fullest = {};   // its module
-  bool links_shared = false;  // simulated in full; else messages travel as if each were alone
-  std::int64_t simulated_batches = 0;  // of them in full; on the others, where messages travel as
-                                       // if alone, a step is as much longer as on those
-  bool outside_grid = false;           // sizes above those that were measured
 };
 
 struct PlanSearch {

@@ -156,13 +156,10 @@ TEST(SearchPlan, SaysOnHowManyBatchesLinksWereSharedAndFinishesTheFirstPlan) {
       EXPECT_EQ(each.step, four.plans[i].step);
       EXPECT_EQ(each.simulated_batches, four.plans[i].simulated_batches);
       EXPECT_LE(best.step, each.step);
-      for (std::size_t other = 0; runnable && other < i; ++other) {
-        PlanChoice choice = one.plans[other].choice;
-        choice.microbatches = each.choice.microbatches;
-        EXPECT_FALSE(choice == each.choice &&
+      for (std::size_t other = 0; runnable && other < i; ++other)
+        EXPECT_FALSE(one.plans[other].plan.modules == each.plan.modules &&
                      one.plans[other].plan.batch.capacity_tokens == each.plan.batch.capacity_tokens)
             << "one plan to the trainer, named twice";
-      }
     }
     // Messages of one batch alone: its step says how long those of the others are.
     std::int64_t messages = 50;
@@ -174,6 +171,31 @@ TEST(SearchPlan, SaysOnHowManyBatchesLinksWereSharedAndFinishesTheFirstPlan) {
     EXPECT_NEAR(double(few.plans.front().step.count), double(all.count), 0.05 * double(all.count));
     EXPECT_NE(few.certificate.status, Status::kOptimal);
   }
+}
+
+TEST(FoundPlan, GivesWayToItsTwinThatWasSimulatedOnMoreBatches) {
+  const PlanningProblem problem = tiny_problem(4, 12, 1, 11);
+  const auto found = [&](std::int64_t microbatches, std::int64_t simulated, ChainCut cut) {
+    PlanChoice choice{.microbatches = microbatches};
+    choice.backbone.mesh.pp = 2;
+    choice.encoders.resize(1);
+    FoundPlan plan{.choice = choice, .plan = to_plan(problem, choice, {std::move(cut)})};
+    plan.plan.batch.capacity_tokens = {4000};
+    plan.peak = {simulated == 8 ? 200 : 100};  // what the first batches do not show
+    plan.simulated_batches = simulated;
+    return plan;
+  };
+  std::vector<FoundPlan> plans = {found(6, 1, {0, 3, 6}), found(5, 8, {0, 3, 6}),
+                                  found(7, 8, {0, 3, 6}), found(6, 1, {0, 2, 6}),
+                                  found(6, 1, {0, 4, 6})};
+  plans.back().plan.batch.capacity_tokens = {5000};
+  drop_twins(plans);
+  ASSERT_EQ(plans.size(), 3U);
+  EXPECT_EQ(plans[0].choice.microbatches, 5);
+  EXPECT_EQ(plans[0].peak, Bytes{200})
+      << "the twin that seems to fit is gone though this one may not";
+  EXPECT_EQ(plans[1].plan.find("backbone")->stages[0].layers, 1) << "cut elsewhere";
+  EXPECT_EQ(plans[2].plan.batch.capacity_tokens, Tokens{5000});
 }
 
 TEST(SearchPlan, PlacesTwoEncodersOnRanksOfTheirOwn) {

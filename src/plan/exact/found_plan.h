@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/exact/plan_choice.h"
+
+namespace tributary::plan {
+
+/// A plan with what it is worth.
+struct FoundPlan {
+  PlanChoice choice = {};
+  config::Plan plan = {};  // with `predicted`
+  Nanoseconds step = {};   // mean over the batches
+  Nanoseconds deviation = {};
+  Nanoseconds percentile_95 = {};
+  Bytes peak = {};            // of the fullest device
+  std::string fullest = {};   // its module
+  bool links_shared = false;  // simulated in full; else messages travel as if each were alone
+  std::int64_t simulated_batches = 0;  // of them in full; on the others, where messages travel as
+                                       // if alone, a step is as much longer as on those
+  bool outside_grid = false;           // sizes above those that were measured
+};
+
+/// Of plans that differ in their number of microbatches alone, and so are one plan to the trainer,
+/// leaves the first of those that were simulated on the most batches, fit or not.
+void drop_twins(std::vector<FoundPlan>& plans);
+
+}  // namespace tributary::plan
