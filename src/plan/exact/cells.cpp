@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "core/error.h"
+#include "plan/exact/chain_forms.h"
+#include "plan/exact/lane_times.h"
 #include "plan/exact/list_candidates.h"
 
 namespace tributary::plan {
@@ -30,52 +32,6 @@ std::vector<std::uint64_t> list_apart(const PlanningProblem& problem) {
     sets.push_back(apart);
   }
   return sets;
-}
-
-double mean_tokens(const PlanningProblem& problem) {
-  return mean_batch(problem).backbone.tokens / static_cast<double>(problem.global_samples());
-}
-
-/// How long lanes with `stages` of them take at least for `work` ns of each of M equal microbatches
-/// on the whole chain: stage s must wait for those before it, so it has to have less.
-///
-/// With a share of the work before it that is due ahead, the last of equal-ended stages ends at
-/// work * share / (1 - (1 - share / M)^stages).
-double pipeline_time(double work, double share, std::int64_t stages, std::int64_t microbatches) {
-  const auto m = static_cast<double>(microbatches);
-  const auto p = static_cast<double>(stages);
-  if (share <= 0) return work * m / p;
-  return work * share / (1 - std::pow(1 - share / m, p));
-}
-
-/// Least time of the busiest of so many ranks that share the units of a chain, whole ones, however
-/// they are put together.
-///
-/// It is that of some blocks, beside an end or both: the least of these in which there is room for
-/// all blocks.
-double busiest_rank(const UnitTimes& units, std::int64_t blocks, std::int64_t ranks) {
-  const auto n = static_cast<double>(ranks);
-  const double ends = units.first + units.last;
-  const double mean = (ends + units.block * static_cast<double>(blocks)) / n;
-  if (ranks == 1 || blocks == 0 || units.block <= 0) return mean;
-  const auto room = [&](double time) {
-    return std::floor(time / units.block + 1e-9);  // below 0: an end alone takes longer
-  };
-  const auto holds_all = [&](double time) {
-    if (time < std::max(units.first, units.last) * (1 - 1e-12)) return false;
-    const double apart = (n - 2) * room(time) + room(time - units.first) + room(time - units.last);
-    const double together = time < ends ? 0 : (n - 1) * room(time) + room(time - ends);
-    return std::max(apart, together) >= static_cast<double>(blocks);
-  };
-  const double least = std::max({mean, units.first, units.last});
-  if (holds_all(least)) return least;
-  double busiest = std::numeric_limits<double>::infinity();
-  for (const double beside : {0.0, units.first, units.last, ends}) {
-    double own = std::max(0.0, std::ceil((least - beside) / units.block - 1e-9));
-    while (beside + own * units.block < busiest && !holds_all(beside + own * units.block)) ++own;
-    busiest = std::min(busiest, beside + own * units.block);
-  }
-  return busiest;
 }
 
 class CellListing {
@@ -132,11 +88,15 @@ class CellListing {
     }
     return work;
   }
+  /// Some microbatches may have nothing for an encoder: the mean number of its passes need not be
+  /// whole.
   [[nodiscard]] double least_work(const ChainForm& form) const {
     double least = tables_.work(form, 1).compute;
+    const double idle = tables_.smallest_pass(form).compute;
     for (std::int64_t parts = 2; problem_.measured && parts <= problem_.global_samples(); ++parts)
-      least = std::min(least, static_cast<double>(parts) * tables_.work(form, parts).compute);
-    return least * static_cast<double>(form.ranks());
+      least =
+          std::min(least, static_cast<double>(parts) * tables_.work(form, parts).compute - idle);
+    return std::max(0.0, least) * static_cast<double>(form.ranks());
   }
 
   /// What all cells of a form with one level of recompute ask of the tables.
@@ -145,11 +105,13 @@ class CellListing {
         : state(tables.state(form)),
           profile(tables.profile(form)),
           exposed(tables.least_exposed(form)),
-          largest(tables.largest_samples(form)) {}
+          largest(tables.largest_samples(form)),
+          idle(tables.smallest_pass(form)) {}
     ChainState state;
     ChainTables::Profile profile;
     double exposed;  // of the whole batch in one pass
     ChainTables::LargestSamples largest;
+    ChainTables::PassTimes idle;
   };
 
   void list_form(const ChainForm& form, std::uint64_t apart, std::optional<double> beside) {
@@ -179,14 +141,16 @@ class CellListing {
                         : beside.value_or(0) / static_cast<double>(problem_.devices - devices)};
         const std::vector<std::int64_t> numbers = microbatch_numbers(problem_, pp, dp);
         Cell cell{.pp = static_cast<std::int32_t>(pp), .dp = static_cast<std::int32_t>(dp)};
-        if (!has_costs || meshes_of(problem_, form, cell, &list_.left_out).empty()) {
+        if (!has_costs || meshes_of(problem_, form, pp, dp, &list_.left_out).empty()) {
           list_.left_out.cells += std::ssize(numbers);
           if (!missing.empty()) list_.left_out.degrees.insert(missing);
           continue;
         }
+        std::int64_t before = 0;
         for (const std::int64_t microbatches : numbers) {
           cell.microbatches = static_cast<std::int32_t>(microbatches);
-          add_cell(form, costs, cell, least_beside);
+          add_cell(form, costs, cell, before, least_beside);
+          before = microbatches;
         }
       }
     }
@@ -207,24 +171,49 @@ class CellListing {
            static_cast<double>(problem_.cluster.cores * machines);
   }
 
+  /// How many passes the plans of a cell have, and at which sizes they are priced.
+  ///
+  /// The trainer makes of some batches fewer microbatches than of others, and those of a replica
+  /// may be fewer still. A cell then stands for all plans whose mean number is above that of the
+  /// cell before it. With costs convex in the size of a pass n passes take no less than more of
+  /// them, but for what each takes however small it is.
+  struct CellPasses {
+    std::size_t point = 0;  // of the grid
+    double scale = 1;       // of what is found there
+    double parts = 1;       // microbatches of all replicas
+    double rounds = 1;      // at least
+    double spared = 0;      // of the parts, that may not be there
+  };
+  [[nodiscard]] CellPasses passes_of(const Cell& cell, std::int64_t before) const {
+    const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
+    CellPasses passes{.point = tables_.point_below(parts),
+                      .parts = static_cast<double>(parts),
+                      .rounds = static_cast<double>(cell.microbatches)};
+    passes.scale = tables_.grid(passes.point) / passes.parts;
+    if (!problem_.space.runnable) return passes;
+    passes.rounds = static_cast<double>(std::max<std::int64_t>(1, before));
+    passes.spared =
+        1 - static_cast<double>(std::max<std::int64_t>(1, before * cell.dp)) / passes.parts;
+    return passes;
+  }
+
   /// Bounded at each level of recompute that may fit: what keeps less computes more.
   void add_cell(const ChainForm& form, const std::vector<FormCosts>& levels, Cell cell,
-                const BesideWork& beside) {
+                std::int64_t before, const BesideWork& beside) {
     cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
     cell.bound = std::numeric_limits<double>::infinity();
+    const CellPasses passes = passes_of(cell, before);
+    const auto [point, scale, parts, rounds, spared] = passes;
     for (const FormCosts& costs : levels) {
-      const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
-      const std::size_t point = tables_.point_below(parts);
-      const double scale = tables_.grid(point) / static_cast<double>(parts);
       const double kept = std::max(scale * costs.profile.kept[point], costs.largest.kept);
       if (!fits(form, costs.state, cell, kept)) continue;
-      const double each = each_round(costs, cell, point, scale);
-      const double all_compute =
-          scale * costs.profile.compute[point] * static_cast<double>(parts * form.ranks());
+      const double each = each_round(costs, cell, passes);
+      const double compute = scale * costs.profile.compute[point] - spared * costs.idle.compute;
+      const double all_compute = compute * parts * static_cast<double>(form.ranks());
       // The largest microbatch is no smaller than the mean one.
       const double path = std::max(scale * costs.profile.path[point], costs.largest.path);
-      const double busiest = cell.pp == 1 ? each : busiest_round(costs, cell, point, scale);
-      const double bound = std::max({chain_bound(form, costs, cell, each, busiest),
+      const double busiest = cell.pp == 1 ? each : busiest_round(costs, cell, passes);
+      const double bound = std::max({chain_bound(form, costs, cell, each, busiest, before),
                                      holding_bound(form, costs, cell, point, scale),
                                      on_cores(all_compute + beside.all), path, beside.each}) *
                            kRounding;
@@ -238,23 +227,37 @@ class CellListing {
   /// Time of a mean microbatch on all stages. All of the batch, at the shape of the grid: fewer and
   /// larger microbatches cost no more. Of what was measured that is not so: there the grid has all
   /// numbers.
-  [[nodiscard]] double each_round(const FormCosts& costs, const Cell& cell, std::size_t point,
-                                  double scale) const {
-    const double parts = double{1} * cell.dp * cell.microbatches;
-    return scale * costs.profile.compute[point] + costs.state.each_stage * cell.pp +
-           (problem_.measured ? costs.profile.exposed[point] : costs.exposed / parts);
+  [[nodiscard]] double each_round(const FormCosts& costs, const Cell& cell,
+                                  const CellPasses& passes) const {
+    const double compute =
+        passes.scale * costs.profile.compute[passes.point] - passes.spared * costs.idle.compute;
+    const double exposed =
+        problem_.measured ? costs.profile.exposed[passes.point] - passes.spared * costs.idle.exposed
+                          : costs.exposed / passes.parts;
+    return compute + exposed + each_stage(costs, cell, passes) * cell.pp;
+  }
+  /// Of a stage, whatever its units are.
+  [[nodiscard]] static double each_stage(const FormCosts& costs, const Cell& cell,
+                                         const CellPasses& passes) {
+    return costs.state.each_stage * passes.rounds / cell.microbatches;
   }
 
   /// Time of a mean microbatch on the busiest rank: units are whole.
-  [[nodiscard]] double busiest_round(const FormCosts& costs, const Cell& cell, std::size_t point,
-                                     double scale) const {
-    const UnitTimes& compute = costs.profile.unit_compute[point];
-    const UnitTimes& exposed = costs.profile.unit_exposed[problem_.measured ? point : 0];
-    const double part = problem_.measured ? 1 : 1 / (double{1} * cell.dp * cell.microbatches);
-    const UnitTimes units{.first = scale * compute.first + part * exposed.first,
-                          .last = scale * compute.last + part * exposed.last,
-                          .block = scale * compute.block + part * exposed.block};
-    return busiest_rank(units, tables_.units(encoders_) - 2, cell.pp) + costs.state.each_stage;
+  [[nodiscard]] double busiest_round(const FormCosts& costs, const Cell& cell,
+                                     const CellPasses& passes) const {
+    const auto unit_time = [&](double UnitTimes::*unit) {
+      const double compute = passes.scale * (costs.profile.unit_compute[passes.point].*unit) -
+                             passes.spared * (costs.idle.unit_compute.*unit);
+      const double exposed = problem_.measured ? costs.profile.unit_exposed[passes.point].*unit -
+                                                     passes.spared * (costs.idle.unit_exposed.*unit)
+                                               : costs.profile.unit_exposed[0].*unit / passes.parts;
+      return std::max(0.0, compute + exposed);
+    };
+    const UnitTimes units{.first = unit_time(&UnitTimes::first),
+                          .last = unit_time(&UnitTimes::last),
+                          .block = unit_time(&UnitTimes::block)};
+    return busiest_rank(units, tables_.units(encoders_) - 2, cell.pp) +
+           each_stage(costs, cell, passes);
   }
 
   /// What is whole on a replica's ranks, and what may be cut into shards.
@@ -306,10 +309,12 @@ class CellListing {
   }
 
   [[nodiscard]] double chain_bound(const ChainForm& form, const FormCosts& costs, const Cell& cell,
-                                   double each, double busiest) const {
+                                   double each, double busiest, std::int64_t before) const {
     const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
+    const bool is_level = equal_samples_ && problem_.global_samples() % parts == 0 &&
+                          (!problem_.space.runnable || before + 1 == cell.microbatches);
     double passes = std::max(each / cell.pp, busiest) * cell.microbatches;
-    if (equal_samples_ && fills_as_1f1b_ && problem_.global_samples() % parts == 0)
+    if (is_level && fills_as_1f1b_)
       passes = std::max(passes, pipeline_time(each, 1, cell.pp, cell.microbatches));
     // Every rank updates at least its part, were all sharded. Of cut sequences the table also has
     // a gather that not all plans pay.
@@ -329,68 +334,6 @@ class CellListing {
 };
 
 }  // namespace
-
-std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t encoder,
-                                  std::uint64_t apart) {
-  const std::vector<const config::ModuleNode*> encoders = encoders_of(problem);
-  const config::ModuleNode& own =
-      encoder < encoders.size() ? *encoders[encoder] : *problem.model.find("backbone");
-  const auto can_cut_all = [&](const ChainForm& form) {
-    const config::MeshShape mesh{
-        .dp_shard = form.ep, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
-    if (!can_cut(problem, own, mesh)) return false;
-    if (encoder < encoders.size()) return true;
-    config::MeshShape dense = mesh;
-    dense.ep = 1;
-    for (std::size_t i = 0; i < encoders.size(); ++i)  // those inside must be cut as it is
-      if ((apart >> i & 1) == 0 && !can_cut(problem, *encoders[i], dense)) return false;
-    return true;
-  };
-  const bool is_long = encoder == encoders.size() &&
-                       mean_tokens(problem) >= static_cast<double>(problem.space.long_sample);
-  const std::int64_t most_cp = is_long ? problem.space.most_cp : 1;
-  const std::int64_t most_ulysses = is_long ? problem.space.most_ulysses : 1;
-  const std::int64_t most_sequence = std::max(most_cp, most_ulysses);
-  const std::int64_t most_ep = problem.space.runnable ? 1 : problem.space.most_ep;
-  std::vector<ChainForm> forms;
-  for (std::int64_t tp = 1; tp <= std::min(problem.space.most_tp, problem.devices); tp *= 2)
-    for (std::int64_t cp = 1; cp <= most_cp; cp *= 2)
-      for (std::int64_t ulysses = 1; ulysses <= most_ulysses && cp * ulysses <= most_sequence;
-           ulysses *= 2)
-        for (std::int64_t ep = 1; ep <= most_ep; ep *= 2) {
-          const ChainForm form{
-              .encoder = encoder, .apart = apart, .tp = tp, .cp = cp, .ulysses = ulysses, .ep = ep};
-          const bool has_room = form.ep * form.ranks() <= problem.devices;
-          if (has_room && can_cut_all(form)) forms.push_back(form);
-        }
-  return forms;
-}
-
-std::vector<config::MeshShape> meshes_of(const PlanningProblem& problem, const ChainForm& form,
-                                         const Cell& cell, LeftOut* left_out) {
-  const config::ModuleNode& backbone = *problem.model.find("backbone");
-  config::MeshShape mesh{
-      .pp = cell.pp, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
-  std::vector<config::MeshShape> meshes;
-  const std::int64_t dp = cell.dp;
-  const auto add = [&](std::int64_t shard) {
-    if ((shard * form.cp * form.ulysses) % form.ep != 0) return;
-    mesh.dp_shard = shard;
-    mesh.dp_replicate = dp / shard;
-    const std::string missing = missing_degree(problem, backbone, mesh, form.apart);
-    if (missing.empty())
-      meshes.push_back(mesh);
-    else if (left_out != nullptr)
-      left_out->degrees.insert(missing);
-  };
-  if (problem.space.replicates || dp == 1) add(1);
-  if (!problem.space.shards || dp == 1) return meshes;
-  std::int64_t in_node = problem.cluster.devices_per_node() / form.ranks();
-  while (in_node > 1 && dp % in_node != 0) --in_node;
-  if (in_node > 1 && in_node < dp && problem.space.replicates) add(in_node);
-  add(dp);
-  return meshes;
-}
 
 CellList list_cells(const PlanningProblem& problem, ChainTables& least) {
   return CellListing(problem, least).run();

@@ -32,14 +32,4 @@ struct CellList {
 /// costs that are convex in the size of a pass and nowhere above the problem's.
 [[nodiscard]] CellList list_cells(const PlanningProblem& problem, ChainTables& least);
 
-/// Whole copies, all shards, and shards inside a node with copies between nodes: those of the space
-/// that the problem has costs of.
-[[nodiscard]] std::vector<config::MeshShape> meshes_of(const PlanningProblem& problem,
-                                                       const ChainForm& form, const Cell& cell,
-                                                       LeftOut* left_out = nullptr);
-
-/// The ways to cut a module's layers: tp, cp, ulysses, ep.
-[[nodiscard]] std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t encoder,
-                                                std::uint64_t apart);
-
 }  // namespace tributary::plan

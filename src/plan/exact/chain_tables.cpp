@@ -292,6 +292,26 @@ ChainTables::LargestSamples ChainTables::largest_samples(const ChainForm& form) 
   return largest;
 }
 
+ChainTables::PassTimes ChainTables::smallest_pass(const ChainForm& form) {
+  const ChainCosts& costs = *table_of(form).costs;
+  constexpr PassShape kOne{.tokens = 1, .squared_tokens = 1, .sequences = 1};
+  PassTimes times;
+  const auto add = [&](UnitTimes& of, std::int64_t unit, double time) {
+    if (unit == 0) of.first = time;
+    if (unit + 1 == costs.units()) of.last = time;
+    if (unit > 0 && unit + 1 < costs.units()) of.block = std::max(of.block, time);
+  };
+  for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
+    const LeastTimes least =
+        least_times(costs.cost(costs.class_of(unit), {.backbone = kOne, .encoder = kOne}));
+    times.compute += least.compute;
+    times.exposed += least.exposed;
+    add(times.unit_compute, unit, least.compute);
+    add(times.unit_exposed, unit, least.exposed);
+  }
+  return times;
+}
+
 double ChainTables::least_exposed(const ChainForm& form) {
   Table& table = table_of(form);
   if (table.exposed >= 0) return table.exposed;

@@ -107,6 +107,14 @@ class ChainTables {
     double kept = 0;  // [bytes] the most of any batch
   };
   [[nodiscard]] LargestSamples largest_samples(const ChainForm& form);
+  /// Of a pass with next to nothing in it, the most of alike units.
+  struct PassTimes {
+    double compute = 0;  // [ns]
+    double exposed = 0;
+    UnitTimes unit_compute = {.block = 0};
+    UnitTimes unit_exposed = {.block = 0};
+  };
+  [[nodiscard]] PassTimes smallest_pass(const ChainForm& form);
   [[nodiscard]] std::int64_t units(std::size_t encoder) const { return units_[encoder]; }
   /// The largest sample against the mean one.
   [[nodiscard]] double largest_sample() const { return largest_sample_; }

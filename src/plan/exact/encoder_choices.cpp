@@ -5,7 +5,7 @@
 #include <limits>
 #include <tuple>
 
-#include "plan/exact/cells.h"
+#include "plan/exact/chain_forms.h"
 #include "plan/exact/measured_degrees.h"
 
 namespace tributary::plan {

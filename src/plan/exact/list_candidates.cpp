@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "plan/exact/cells.h"
+#include "plan/exact/chain_forms.h"
 #include "plan/exact/encoder_choices.h"
 #include "plan/exact/estimate_step.h"
 #include "schedule/order/all_orders.h"
@@ -97,7 +98,7 @@ class CellExpansion {
     PlanChoice choice;
     choice.encoders.resize(encoders_);
     choice.microbatches = cell.microbatches;
-    for (const config::MeshShape& mesh : meshes_of(problem_, form, cell)) {
+    for (const config::MeshShape& mesh : meshes_of(problem_, form, cell.pp, cell.dp)) {
       choice.backbone.mesh = mesh;
       for (const PipelineOrder order : problem_.space.schedules) {
         choice.schedule = order;

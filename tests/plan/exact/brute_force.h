@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "plan/exact/judge/batch_deals.h"
 #include "plan/exact/search_plan.h"
 
 namespace tributary::plan {
@@ -49,7 +50,7 @@ inline std::vector<config::MeshShape> all_meshes(const PlanningProblem& problem,
 /// The least mean step of all plans of the space, every cut of the layers included.
 class BruteForce {
  public:
-  explicit BruteForce(const PlanningProblem& problem) : problem_(problem) {}
+  explicit BruteForce(const PlanningProblem& problem) : problem_(problem), deals_(problem) {}
 
   Nanoseconds run() {
     const config::ModuleNode& backbone = *problem_.model.find("backbone");
@@ -87,6 +88,7 @@ class BruteForce {
       for (const config::RecomputePlan level : problem_.space.recompute) {
         if (choice.microbatches * mesh.dp_replicate * mesh.dp_shard > problem_.global_samples())
           continue;
+        if (problem_.space.runnable && !has_degrees_of_the_trainer(choice, {mesh, level})) continue;
         choice.encoders[0] = ChainChoice{mesh, level};
         if (!is_aligned(problem_, choice)) continue;
         for (const ChainCut& own : all_cuts(units_of(*encoders[0]), mesh.pp))
@@ -103,10 +105,19 @@ class BruteForce {
     return true;
   }
 
+  /// Those of the backbone, in no more than four stages.
+  [[nodiscard]] static bool has_degrees_of_the_trainer(const PlanChoice& choice,
+                                                       const ChainChoice& encoder) {
+    ChainChoice own = choice.backbone;
+    own.mesh.pp = encoder.mesh.pp;
+    return own == encoder && own.mesh.pp <= 4;
+  }
+
   void run_plan(const PlanChoice& choice, const std::vector<ChainCut>& cuts) {
     if (problem_.measured && choice.devices() != problem_.devices) return;
     ++plans_;
-    const config::Plan plan = to_plan(problem_, choice, cuts);
+    config::Plan plan = to_plan(problem_, choice, cuts);
+    if (problem_.space.runnable) plan.batch.capacity_tokens = deals_.capacity(plan);
     const Simulation simulation = simulate_on(problem_, plan, std::ssize(problem_.batches));
     if (simulation.out_of_memory || simulation.distribution.mean >= best_) return;
     best_ = simulation.distribution.mean;
@@ -114,6 +125,7 @@ class BruteForce {
   }
 
   const PlanningProblem& problem_;
+  BatchDeals deals_;
   Nanoseconds best_{std::numeric_limits<std::int64_t>::max()};
   std::string plan_;
   std::int64_t plans_ = 0;

@@ -19,7 +19,8 @@ using config::RecomputePlan;
 /// has.
 config::Profile measure(const PlanningProblem& problem, const std::vector<std::int64_t>& groups,
                         std::int64_t cores, std::uint64_t seed,
-                        const std::vector<std::int64_t>& tp = {1}) {
+                        const std::vector<std::int64_t>& tp = {1},
+                        std::int64_t most_of_microbatch = 900'000) {
   RandomStream random(seed, "measured_plans_test");
   config::Profile profile{.model = "tiny", .device = "cpu", .cores = cores};
   profile.memory = {std::int64_t{16} << 30};
@@ -59,7 +60,7 @@ config::Profile measure(const PlanningProblem& problem, const std::vector<std::i
   profile.steps.push_back({.ranks = 1,
                            .threads = 1,
                            .step = {400'000},
-                           .microbatch = {random.between(0, 900'000)},
+                           .microbatch = {random.between(0, most_of_microbatch)},
                            .optimizer = {900'000},
                            .parameters = 1'000'000,
                            .process = {100 << 20}});
@@ -67,10 +68,11 @@ config::Profile measure(const PlanningProblem& problem, const std::vector<std::i
 }
 
 PlanningProblem measured_problem(std::int64_t devices, int encoders, std::int64_t cores,
-                                 std::uint64_t seed, const std::vector<std::int64_t>& tp = {1}) {
+                                 std::uint64_t seed, const std::vector<std::int64_t>& tp = {1},
+                                 std::int64_t most_of_microbatch = 900'000) {
   PlanningProblem problem = tiny_problem(devices, 6, encoders, seed);
   problem.model = tiny_model(2, encoders);
-  const config::Profile profile = measure(problem, {2, 4}, cores, seed, tp);
+  const config::Profile profile = measure(problem, {2, 4}, cores, seed, tp, most_of_microbatch);
   problem.cluster = cluster_of(profile, devices, "p.json");
   problem.threads = 1;
   problem.measured = std::make_shared<const ProfileCosts>(profile, devices, 1, "p.json");
@@ -124,6 +126,39 @@ TEST(MeasuredPlans, NoPlanIsBelowTheBoundWhereHalvesOfALayerTakeLessThanHalf) {
     if (brute.plan().find("tp 2") != std::string::npos) ++tensor_parallel;
   }
   EXPECT_GE(tensor_parallel, 3) << "halves are hardly ever worth it";
+}
+
+TEST(MeasuredPlans, NoPlanOfTheTrainerIsBelowTheBoundWhereOneBatchTakesFewerMicrobatches) {
+  int feasible = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const std::int64_t devices = seed % 3 == 0 ? 2 : 1;
+    PlanningProblem problem =
+        measured_problem(devices, static_cast<int>(seed % 2), 4, seed, {1}, 400'000'000);
+    problem.space.runnable = true;
+    problem.space.schedules = {PipelineOrder::k1f1b};
+    problem.space.recompute = {RecomputePlan::kNone};
+    RandomStream random(seed, "trained");
+    const bool is_level = random.below(2) == 0;
+    for (SampleSize& sample : problem.batches[0])
+      if (is_level) sample = {.tokens = 1000};
+    for (std::size_t i = 0; i < problem.batches[1].size(); ++i) {
+      problem.batches[1][i] = problem.batches[0][i];
+      problem.batches[1][i].tokens /= is_level ? 2 : random.between(1, 6);
+    }
+    problem.cluster.device.reserve = {};
+    for (std::int64_t memory = 300; memory <= 900; memory += 10) {
+      problem.cluster.device.memory = {memory << 20};
+      BruteForce brute(problem);
+      const Nanoseconds best = brute.run();
+      if (brute.plan().empty()) continue;
+      ++feasible;
+      ChainTables tables(problem);
+      const Nanoseconds bound = list_candidates(problem, tables).lower_bound;
+      EXPECT_LE(bound, best) << "seed " << seed << ", " << memory << " MiB: " << brute.plan();
+      EXPECT_GE(6 * bound.count, best.count) << "seed " << seed << ", " << memory << " MiB";
+    }
+  }
+  EXPECT_GE(feasible, 200);
 }
 
 TEST(MeasuredPlans, LeavesOutDegreesThatWereNotMeasuredAndSaysWhich) {

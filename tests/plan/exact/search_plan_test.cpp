@@ -79,6 +79,26 @@ TEST(SearchPlan, NoPlanOfTheSpaceIsBelowItsBoundAndHardlyAnyBelowItsAnswer) {
   EXPECT_GE(optimal, feasible * 95 / 100);
 }
 
+TEST(SearchPlan, NoPlanOfTheTrainerIsBelowItsBound) {
+  int feasible = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    PlanningProblem problem = random_problem(seed);
+    problem.space.runnable = true;
+    // A batch that takes fewer microbatches, whose launches are dear.
+    for (SampleSize& sample : problem.batches.back()) sample.tokens = (sample.tokens + 3) / 4;
+    problem.cluster.device.launch_s = seed % 2 == 0 ? 1e-4 : 5e-6;
+    problem.cluster.device.microbatch_s = seed % 3 == 0 ? 0.1 : 0;
+    BruteForce brute(problem);
+    const Nanoseconds best = brute.run();
+    if (brute.plan().empty()) continue;
+    ++feasible;
+    ChainTables tables(problem);
+    EXPECT_LE(list_candidates(problem, tables).lower_bound, best)
+        << "seed " << seed << ": " << brute.plan();
+  }
+  EXPECT_GE(feasible, 40);
+}
+
 TEST(SearchPlan, NoPlanIsBelowTheBoundWhereLongTextsTakeTurnsWithImages) {
   // A mean sample has much of both, no sample has: texts pay nothing for a pass of the encoder.
   int tight = 0;
