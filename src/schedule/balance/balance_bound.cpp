@@ -40,6 +40,8 @@ std::int64_t tighten_unit(std::span<const std::int64_t> distinct, std::int64_t a
   for (const std::int64_t load : distinct) {
     const std::int64_t times = (load + about / 2) / about;
     if (times == 0) return 0;
+    // Loads hold times * about to within half of it: the larger ones leave no smaller unit.
+    if (about - (about + 1) / 2 / times - 1 >= unit) break;
     unit = std::min(unit, load / times);
     if (unit <= least) return 0;
   }
@@ -67,7 +69,8 @@ std::int64_t bound_by_units(std::span<const std::int64_t> descending, std::int64
   std::int64_t bound = 0;
   for (std::size_t i = 0; i < std::min(distinct.size(), kLoadsTried); ++i) {
     for (std::int64_t parts = 1; parts <= std::min(kPartsTried, distinct[i]); ++parts) {
-      const std::int64_t unit = tighten_unit(distinct, distinct[i] / parts, known - mean);
+      const std::int64_t unit =
+          tighten_unit(distinct, distinct[i] / parts, std::max(known, bound) - mean);
       if (unit > 0) bound = std::max(bound, bound_by_unit(distinct, count, unit, buckets));
     }
   }

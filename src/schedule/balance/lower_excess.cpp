@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 
 #include "core/random.h"
 #include "schedule/balance/best_arrangement.h"
@@ -127,7 +128,17 @@ class ExcessSearch {
   }
 
   void try_trades(std::int32_t first, std::int32_t partner, Trade& best) {
-    const std::int32_t dimensions = partition_.dimensions();
+    switch (partition_.dimensions()) {
+      case 1:
+        return try_trades_of(first, partner, std::integral_constant<std::int32_t, 1>(), best);
+      case 2:
+        return try_trades_of(first, partner, std::integral_constant<std::int32_t, 2>(), best);
+      default:
+        return try_trades_of(first, partner, partition_.dimensions(), best);
+    }
+  }
+  template <class Dimensions>
+  void try_trades_of(std::int32_t first, std::int32_t partner, Dimensions dimensions, Trade& best) {
     const std::int64_t* here = partition_.bucket(first);
     const std::int64_t* there = partition_.bucket(partner);
     const std::int64_t before = excess(first) + excess(partner);

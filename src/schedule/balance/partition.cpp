@@ -39,6 +39,9 @@ Partition::Partition(const BalanceProblem& problem)
       place_(order_.size()),
       members_(static_cast<std::size_t>(problem.buckets)),
       ascending_(static_cast<std::size_t>(problem.dimensions)) {
+  // Most buckets never need more.
+  const std::size_t usual = 2 * order_.size() / members_.size() + 2;
+  for (std::vector<std::int32_t>& members : members_) members.reserve(usual);
   for (std::size_t i = 0; !held_.empty() && i < bucket_loads_.size(); ++i)
     bucket_loads_[i] = held_[i % held_.size()];
   if (!held_.empty()) std::ranges::fill(value_, *std::ranges::max_element(held_));

@@ -1,6 +1,8 @@
 #include "schedule/balance/place_longest_first.h"
 
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <limits>
 #include <numeric>
 #include <type_traits>
@@ -13,8 +15,8 @@ namespace {
 class BucketHeap {
  public:
   explicit BucketHeap(const Partition& partition) : partition_(partition) {
-    heap_.resize(static_cast<std::size_t>(partition.buckets()));
-    std::iota(heap_.begin(), heap_.end(), 0);
+    for (std::int32_t bucket = 0; bucket < partition.buckets(); ++bucket)
+      heap_.push_back({partition.value(bucket), bucket});
   }
 
   /// The place of the best of the candidates for an item.
@@ -29,19 +31,27 @@ class BucketHeap {
         return choose_of(added, partition_.dimensions());
     }
   }
-  [[nodiscard]] std::int32_t bucket(std::size_t place) const { return heap_[place]; }
+  [[nodiscard]] std::int32_t bucket(std::size_t place) const { return heap_[place].bucket; }
 
   /// Restores the order after the bucket at `place` grew.
   void sink(std::size_t place) {
+    const Entry grown{partition_.value(heap_[place].bucket), heap_[place].bucket};
     for (std::size_t child = 2 * place + 1; child < heap_.size(); child = 2 * place + 1) {
-      if (child + 1 < heap_.size() && key(child + 1) < key(child)) ++child;
-      if (key(place) < key(child)) break;
-      std::swap(heap_[place], heap_[child]);
+      if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
+      if (grown < heap_[child]) break;
+      heap_[place] = heap_[child];
       place = child;
     }
+    heap_[place] = grown;
   }
 
  private:
+  struct Entry {
+    std::int64_t value = 0;
+    std::int32_t bucket = 0;
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
+
   /// The least value with the item, then the least sum of loads, then the lowest number. No bucket
   /// below one in the heap has a lesser value, so that most are never looked at.
   template <class Dimensions>
@@ -50,22 +60,22 @@ class BucketHeap {
     const std::size_t candidates = std::min<std::size_t>(heap_.size(), kMostCandidates);
     std::size_t best = 0;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    open_.assign(1, 0);
-    while (!open_.empty()) {
-      const std::size_t place = open_.back();
-      open_.pop_back();
-      if (partition_.value(heap_[place]) + grows_by > least) continue;
-      const std::int64_t* loads = partition_.bucket(heap_[place]);
+    std::size_t open = 0;
+    open_[open++] = 0;
+    while (open > 0) {
+      const std::size_t place = open_[--open];
+      const Entry& entry = heap_[place];
+      if (entry.value + grows_by > least) continue;
+      const std::int64_t* loads = partition_.bucket(entry.bucket);
       std::int64_t value = 0;
       for (std::int32_t d = 0; d < dimensions; ++d) value = std::max(value, loads[d] + added[d]);
-      if (value < least || (value == least && is_lighter(heap_[place], heap_[best]))) {
+      if (value < least || (value == least && is_lighter(entry.bucket, heap_[best].bucket))) {
         best = place;
         least = value;
-        if (partition_.value(heap_[place]) == 0) return best;  // the first one that is empty
+        if (entry.value == 0) return best;  // the first one that is empty
       }
       for (std::size_t child = 2 * place + 1; child <= 2 * place + 2; ++child)
-        if (child < candidates && partition_.value(heap_[child]) + grows_by <= least)
-          open_.push_back(child);
+        if (child < candidates && heap_[child].value + grows_by <= least) open_[open++] = child;
     }
     return best;
   }
@@ -77,13 +87,10 @@ class BucketHeap {
     };
     return weight(bucket) < weight(than);
   }
-  [[nodiscard]] std::pair<std::int64_t, std::int32_t> key(std::size_t place) const {
-    return {partition_.value(heap_[place]), heap_[place]};
-  }
 
   const Partition& partition_;
-  std::vector<std::int32_t> heap_;
-  std::vector<std::size_t> open_;  // places to look at
+  std::vector<Entry> heap_;
+  std::array<std::size_t, kMostCandidates + 1> open_ = {};  // places to look at
 };
 
 /// With items enough for all buckets only an item without load leaves one empty.

@@ -168,7 +168,7 @@ Nanoseconds port_time(const JudgedPlan& plan) {
 
 void load_fixed(JudgedPlan& plan) {
   const StepProgram& program = plan.program;
-  plan.load.fixed.resize(static_cast<std::size_t>(program.actions()));
+  plan.load.fixed.assign(static_cast<std::size_t>(program.actions()), {});
   for (int action = 0; action < program.actions(); ++action) {
     const schedule::Lane of = program.map().at(program.lane_of(action));
     const auto state = [&](int chunk) {

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <unordered_map>
+#include <limits>
 
 #include "core/error.h"
-#include "plan/exact/judge/judged_plan.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -58,23 +56,47 @@ StageKinds kinds_of(const ChainCosts& chain, const ChainCut& cut) {
   return kinds;
 }
 
-/// What a microbatch of the priced size takes on each kind of stage.
-std::vector<std::pair<PassCosts, PassBytes>> passes_of(const ChainCosts& chain,
-                                                       const std::vector<StageCost>& priced,
-                                                       const StageKinds& stages) {
-  std::vector<std::pair<PassCosts, PassBytes>> kinds;
-  for (std::size_t kind = 0; kind < stages.counts.size(); ++kind) {
-    const StageCost cost =
-        cost_of_stage(chain, priced, stages.counts[kind], stages.last_class[kind]);
-    kinds.push_back({{.forward = (cost.forward + cost.forward_exposed).count,
-                      .input_gradient = (cost.input_gradient + cost.gradient_exposed).count,
-                      .weight_gradient = cost.weight_gradient.count,
-                      .boundary = cost.boundary.count},
-                     {cost.kept.count, cost.kept_after_input_gradient.count,
-                      cost.backward_peak.count, cost.forward_peak.count}});
+/// What a microbatch takes on one stage.
+struct StagePass {
+  PassCosts costs;
+  PassBytes bytes;
+};
+
+/// What microbatches of the priced sizes take on each kind of stage.
+class StagePasses {
+ public:
+  StagePasses(const ChainCosts& chain, const StageKinds& stages) : chain_(chain), stages_(stages) {}
+
+  /// shape: [kinds]
+  const StagePass* of(std::size_t number, const std::vector<StageCost>& priced) {
+    if (number >= first_.size()) first_.resize(2 * number + 1, kUnknown);
+    std::size_t& first = first_[number];
+    if (first == kUnknown) {
+      first = passes_.size();
+      for (std::size_t kind = 0; kind < stages_.counts.size(); ++kind) add(kind, priced);
+    }
+    return &passes_[first];
   }
-  return kinds;
-}
+
+ private:
+  static constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
+
+  void add(std::size_t kind, const std::vector<StageCost>& priced) {
+    const StageCost cost =
+        cost_of_stage(chain_, priced, stages_.counts[kind], stages_.last_class[kind]);
+    passes_.push_back({{.forward = (cost.forward + cost.forward_exposed).count,
+                        .input_gradient = (cost.input_gradient + cost.gradient_exposed).count,
+                        .weight_gradient = cost.weight_gradient.count,
+                        .boundary = cost.boundary.count},
+                       {cost.kept.count, cost.kept_after_input_gradient.count,
+                        cost.backward_peak.count, cost.forward_peak.count}});
+  }
+
+  const ChainCosts& chain_;
+  const StageKinds& stages_;
+  std::vector<std::size_t> first_;  // [prices] into passes_
+  std::vector<StagePass> passes_;   // [sizes met, kinds]
+};
 
 }  // namespace
 
@@ -123,8 +145,8 @@ const ChainCosts& PlanJudge::costs_of(const PlanChoice& choice, std::size_t chai
   return chain_of(choice, chain).costs;
 }
 
-const std::vector<StageCost>& PlanJudge::price(PricedChain& chain, bool has_tokens,
-                                               bool has_patches, const MicrobatchShape& shape) {
+const PlanJudge::Price& PlanJudge::price(PricedChain& chain, bool has_tokens, bool has_patches,
+                                         const MicrobatchShape& shape) {
   constexpr int kBits = 8;
   constexpr int kSquareBits = 5;
   SizeKey key{};
@@ -138,13 +160,14 @@ const std::vector<StageCost>& PlanJudge::price(PricedChain& chain, bool has_toke
   }
   const auto [found, is_new] = chain.priced->try_emplace(key);
   if (is_new) {
+    found->second.number = chain.priced->size() - 1;
     MicrobatchShape at = shape;
     at.backbone.tokens = static_cast<double>(key.tokens);
     at.backbone.squared_tokens = static_cast<double>(key.squared);
     at.encoder.tokens = static_cast<double>(key.patches);
     at.encoder.squared_tokens = static_cast<double>(key.squared_patches);
     for (std::size_t unit = 0; unit < chain.costs.classes(); ++unit)
-      found->second.push_back(chain.costs.cost(unit, at));
+      found->second.units.push_back(chain.costs.cost(unit, at));
   }
   return found->second;
 }
@@ -156,6 +179,8 @@ PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCu
   config::Plan whole = to_plan(problem_, choice, cuts);
   const ReplicaProgram& lists = program_of(choice, whole);
   JudgedPlan plan(problem_, choice, std::move(whole), lists);
+  std::swap(plan.load, load_);
+  std::swap(plan.bytes, bytes_);
   load_fixed(plan);
   const std::vector<const config::ModuleNode*> encoders = encoders_of(problem_);
   for (const schedule::PipelineModule& module : plan.whole.modules) {
@@ -167,6 +192,8 @@ PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCu
   }
   PlanVerdict verdict;
   for (std::size_t batch = first_batch; batch < end_batch; ++batch) run_batch(plan, batch, verdict);
+  std::swap(plan.load, load_);
+  std::swap(plan.bytes, bytes_);
   return verdict;
 }
 
@@ -225,9 +252,7 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
   passes.resize(static_cast<std::size_t>(plan.load.replicas[index]) *
                 plan.timer.replica_size(static_cast<int>(index)));
   bytes.resize(passes.size());
-  // What stages of each kind take, by the sizes that were priced.
-  std::unordered_map<const std::vector<StageCost>*, std::vector<std::pair<PassCosts, PassBytes>>>
-      known;
+  StagePasses known(chain.costs, stages);
   std::size_t first = 0;  // of the replica, into passes
   std::size_t replica = 0;
   for (const std::int64_t times : plan.stand_for[index]) {
@@ -236,12 +261,13 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
       if (is_backbone)
         verdict.longest.count =
             std::max(verdict.longest.count, static_cast<std::int64_t>(shape.backbone.tokens));
-      const std::vector<StageCost>& priced = price(chain, is_backbone, has_patches, shape);
-      auto& [_, kinds] = *known.try_emplace(&priced).first;
-      if (kinds.empty()) kinds = passes_of(chain.costs, priced, stages);
+      const Price& priced = price(chain, is_backbone, has_patches, shape);
+      const StagePass* kinds = known.of(priced.number, priced.units);
       for (std::size_t stage = 0; stage < stages.of_stage.size(); ++stage) {
         const std::size_t at = first + stage * microbatches + microbatch;
-        std::tie(passes[at], bytes[at]) = kinds[stages.of_stage[stage]];
+        const StagePass& pass = kinds[stages.of_stage[stage]];
+        passes[at] = pass.costs;
+        bytes[at] = pass.bytes;
       }
     }
     replica += static_cast<std::size_t>(times);

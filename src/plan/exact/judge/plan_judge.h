@@ -9,7 +9,7 @@
 
 #include "plan/exact/chain_costs.h"
 #include "plan/exact/judge/batch_deals.h"
-#include "plan/exact/judge/replica_timer.h"
+#include "plan/exact/judge/judged_plan.h"
 
 namespace tributary::plan {
 
@@ -22,11 +22,6 @@ struct PlanVerdict {
 
   [[nodiscard]] Nanoseconds mean() const;
 };
-
-/// A plan ready to be run on batches.
-struct JudgedPlan;
-/// The lists of one replica of each module, and what they run on.
-struct ReplicaProgram;
 
 /// Runs plans on the batches of a problem, replica by replica, without sharing of links, but no
 /// step is shorter than its busiest port is taken.
@@ -62,7 +57,11 @@ class PlanJudge {
       return hash ^ hash >> 32;
     }
   };
-  using Prices = std::unordered_map<SizeKey, std::vector<StageCost>, SizeHash>;  // [classes]
+  struct Price {
+    std::size_t number = 0;             // in the order of pricing
+    std::vector<StageCost> units = {};  // [classes]
+  };
+  using Prices = std::unordered_map<SizeKey, Price, SizeHash>;
   struct PricedChain {
     ChainCosts costs;
     std::shared_ptr<Prices> priced;  // by chains that only keep their state elsewhere
@@ -70,8 +69,8 @@ class PlanJudge {
   using ChainKey = std::tuple<std::size_t, std::uint64_t, bool, std::vector<std::int64_t>>;
 
   [[nodiscard]] PricedChain& chain_of(const PlanChoice& choice, std::size_t chain);
-  [[nodiscard]] const std::vector<StageCost>& price(PricedChain& chain, bool has_tokens,
-                                                    bool has_patches, const MicrobatchShape& shape);
+  [[nodiscard]] const Price& price(PricedChain& chain, bool has_tokens, bool has_patches,
+                                   const MicrobatchShape& shape);
   [[nodiscard]] PlanVerdict judge_by_events(config::Plan plan, std::size_t first_batch,
                                             std::size_t end_batch);
   /// The last one, where only the cuts have changed.
@@ -95,6 +94,8 @@ class PlanJudge {
     StepShapes shapes;
   };
   DealtShapes dealt_;
+  ReplicaLoad load_;  // of the last plan, whose room the next one takes
+  std::vector<std::vector<PassBytes>> bytes_;
   std::int64_t evaluations_ = 0;
 };
 

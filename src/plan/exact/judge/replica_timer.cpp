@@ -67,8 +67,8 @@ class Run {
   };
   /// All messages of a round from the replicas of one lane to those of another.
   struct Edge {
-    std::vector<std::int64_t> given;   // [replicas of the giver]
-    std::vector<std::int64_t> posted;  // [replicas of the taker]
+    std::size_t given = 0;   // into times_: [replicas of the giver]
+    std::size_t posted = 0;  // into times_: [replicas of the taker]
     int left_to_give = 0;
     int left_to_post = 0;
     std::int64_t last_given = 0;
@@ -110,6 +110,7 @@ class Run {
   void lay_out_edges() {
     const int messages = static_cast<int>(program_.messages().size());
     edge_of_.assign(static_cast<std::size_t>(messages), -1);
+    std::size_t times = 0;
     for (int i = 0; i < messages; ++i) {
       const ReplicaTimer::MessagePlace& place = timer_.of_message(i);
       if (!place.is_edge) continue;
@@ -117,8 +118,9 @@ class Run {
       Edge& edge = edges_.emplace_back();
       edge.left_to_give = replicas_of(place.from);
       edge.left_to_post = replicas_of(place.to);
-      edge.given.assign(static_cast<std::size_t>(edge.left_to_give), kUnknown);
-      edge.posted.assign(static_cast<std::size_t>(edge.left_to_post), kUnknown);
+      edge.given = times;
+      edge.posted = edge.given + static_cast<std::size_t>(edge.left_to_give);
+      times = edge.posted + static_cast<std::size_t>(edge.left_to_post);
       std::int64_t largest = 0;
       const std::vector<PassCosts>& passes = load_.passes[place.module];
       for (std::size_t at = place.place; at < passes.size();
@@ -126,6 +128,7 @@ class Run {
         largest = std::max(largest, passes[at].boundary);
       edge.travel = travel(place, largest);
     }
+    times_.assign(times, kUnknown);
   }
 
   [[nodiscard]] static std::int64_t travel(const ReplicaTimer::MessagePlace& place,
@@ -206,7 +209,7 @@ class Run {
   [[nodiscard]] std::int64_t arrival_at_taker(int message, const Node& node) const {
     if (edge_of_[message] < 0) return pair_of(message, node).arrival;
     const Edge& edge = edges_[edge_of_[message]];
-    const std::int64_t posted = edge.posted[node.replica];
+    const std::int64_t posted = times_[edge.posted + node.replica];
     if (edge.left_to_give > 0 || posted == kUnknown) return kUnknown;
     return std::max(edge.last_given, posted) + edge.travel;
   }
@@ -215,20 +218,20 @@ class Run {
     if (edge_of_[message] < 0) return pair_of(message, node).arrival;
     const Edge& edge = edges_[edge_of_[message]];
     if (edge.left_to_post > 0) return kUnknown;
-    return std::max(edge.given[node.replica], edge.last_posted) + edge.travel;
+    return std::max(times_[edge.given + node.replica], edge.last_posted) + edge.travel;
   }
 
   void give(int message, const Node& node) {
     if (edge_of_[message] < 0) return meet(message, node);
     Edge& edge = edges_[edge_of_[message]];
-    edge.given[node.replica] = node.clock;
+    times_[edge.given + node.replica] = node.clock;
     edge.last_given = std::max(edge.last_given, node.clock);
     if (--edge.left_to_give == 0) wake_all(timer_.of_message(message).to, message);
   }
   void post(int message, const Node& node) {
     if (edge_of_[message] < 0) return meet(message, node);
     Edge& edge = edges_[edge_of_[message]];
-    edge.posted[node.replica] = node.clock;
+    times_[edge.posted + node.replica] = node.clock;
     edge.last_posted = std::max(edge.last_posted, node.clock);
     if (--edge.left_to_post == 0) wake_all(timer_.of_message(message).from, message);
   }
@@ -305,6 +308,7 @@ class Run {
   std::vector<Pair> pairs_;      // [modules, replicas, messages inside]
   std::vector<int> edge_of_;     // [messages] into edges_; -1: inside a module
   std::vector<Edge> edges_;
+  std::vector<std::int64_t> times_;  // at which replicas came to edges
   std::vector<Meeting> reductions_;
   Meeting step_;
   std::vector<int> ready_;
