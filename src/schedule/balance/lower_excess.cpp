@@ -72,23 +72,26 @@ class ExcessSearch {
   }
 
   /// The buckets for which a trade could lower the sum the most; among equals any.
-  std::vector<std::int32_t> list_partners(std::int32_t first) {
+  const std::vector<std::int32_t>& list_partners(std::int32_t first) {
     const std::int64_t* own = partition_.bucket(first);
-    std::vector<std::tuple<std::int64_t, std::uint64_t, std::int32_t>> ranked;
+    const std::int64_t of_first = excess(first);
+    ranked_.clear();
     for (std::int32_t bucket = 0; bucket < partition_.buckets(); ++bucket) {
       if (bucket == first) continue;
       std::int64_t left = 0;  // of both together, at least
       for (std::int32_t d = 0; d < partition_.dimensions(); ++d)
         left = std::max(left, own[d] - target_ + (partition_.bucket(bucket)[d] - target_));
-      const std::int64_t change = left - excess(first) - excess(bucket);
-      if (change <= 0) ranked.emplace_back(change, random_.next(), bucket);
+      const std::int64_t change = left - of_first - excess(bucket);
+      if (change <= 0) ranked_.emplace_back(change, random_.next(), bucket);
     }
     effort_.spend(partition_.buckets());
-    const std::size_t kept = std::min(kPartners, ranked.size());
-    std::partial_sort(ranked.begin(), ranked.begin() + kept, ranked.end());
-    std::vector<std::int32_t> partners;
-    for (std::size_t i = 0; i < kept; ++i) partners.push_back(std::get<2>(ranked[i]));
-    return partners;
+    const std::size_t kept = std::min(kPartners, ranked_.size());
+    if (kept < ranked_.size())
+      std::nth_element(ranked_.begin(), ranked_.begin() + kept, ranked_.end());
+    std::sort(ranked_.begin(), ranked_.begin() + kept);
+    partners_.clear();
+    for (std::size_t i = 0; i < kept; ++i) partners_.push_back(std::get<2>(ranked_[i]));
+    return partners_;
   }
 
   /// Of a bucket with more than kExchanged items, some drawn at random.
@@ -114,7 +117,7 @@ class ExcessSearch {
   /// The best trade with the first partner that has one which lowers the sum; else any that keeps
   /// it. None also when the effort was used up before.
   std::optional<Trade> find_trade(std::int32_t first) {
-    const std::vector<std::int32_t> partners = list_partners(first);
+    const std::vector<std::int32_t>& partners = list_partners(first);
     list_subsets(first, given_);
     Trade best;
     ties_ = 0;
@@ -180,6 +183,8 @@ class ExcessSearch {
   RandomStream random_;
   BestArrangement best_;
   std::vector<std::int32_t> above_;  // buckets above the target
+  std::vector<std::tuple<std::int64_t, std::uint64_t, std::int32_t>> ranked_;
+  std::vector<std::int32_t> partners_;
   Subsets given_;
   Subsets taken_;
   std::uint64_t ties_ = 0;  // trades of this step that keep the sum

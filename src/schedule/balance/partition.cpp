@@ -1,7 +1,7 @@
 #include "schedule/balance/partition.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace tributary::schedule {
 namespace {
@@ -11,18 +11,23 @@ std::vector<std::int32_t> order_canonically(const BalanceProblem& problem) {
     return problem.loads.subspan(static_cast<std::size_t>(item) * problem.dimensions,
                                  problem.dimensions);
   };
-  std::vector<std::int64_t> largest(static_cast<std::size_t>(problem.items()));
-  for (std::int32_t item = 0; item < std::ssize(largest); ++item) {
-    largest[item] = *std::max_element(loads_of(item).begin(), loads_of(item).end());
+  using Entry = std::pair<std::int64_t, std::int32_t>;  // largest load, item
+  std::vector<Entry> by_largest;
+  by_largest.reserve(static_cast<std::size_t>(problem.items()));
+  for (std::int32_t item = 0; item < problem.items(); ++item) {
+    const std::span<const std::int64_t> loads = loads_of(item);
+    by_largest.emplace_back(*std::max_element(loads.begin(), loads.end()), item);
   }
-  std::vector<std::int32_t> order(largest.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    if (largest[a] != largest[b]) return largest[a] > largest[b];
-    const auto [in_a, in_b] = std::mismatch(loads_of(a).begin(), loads_of(a).end(),  //
-                                            loads_of(b).begin());
-    return in_a == loads_of(a).end() ? a < b : *in_a > *in_b;
+  std::sort(by_largest.begin(), by_largest.end(), [&](const Entry& a, const Entry& b) {
+    if (a.first != b.first) return a.first > b.first;
+    const std::span<const std::int64_t> of_a = loads_of(a.second);
+    const std::span<const std::int64_t> of_b = loads_of(b.second);
+    const auto [in_a, in_b] = std::mismatch(of_a.begin(), of_a.end(), of_b.begin());
+    return in_a == of_a.end() ? a.second < b.second : *in_a > *in_b;
   });
+  std::vector<std::int32_t> order;
+  order.reserve(by_largest.size());
+  for (const auto& [largest, item] : by_largest) order.push_back(item);
   return order;
 }
 
@@ -50,14 +55,15 @@ Partition::Partition(const BalanceProblem& problem)
     std::copy_n(problem.loads.begin() + row, dimensions_,
                 item_loads_.begin() + static_cast<std::size_t>(place) * dimensions_);
   }
-  for (std::int32_t dimension = 0; dimension < dimensions_; ++dimension) {
-    std::vector<std::int32_t>& ascending = ascending_[dimension];
-    ascending.resize(order_.size());
-    std::iota(ascending.begin(), ascending.end(), 0);
-    std::stable_sort(ascending.begin(), ascending.end(), [&](std::int32_t a, std::int32_t b) {
-      return item(a)[dimension] < item(b)[dimension];
-    });
-  }
+}
+
+void Partition::sort_ascending(std::int32_t dimension) const {
+  std::vector<std::pair<std::int64_t, std::int32_t>> by_load;
+  by_load.reserve(order_.size());
+  for (std::int32_t each = 0; each < items(); ++each)
+    by_load.emplace_back(item(each)[dimension], each);
+  std::sort(by_load.begin(), by_load.end());
+  for (const auto& [load, each] : by_load) ascending_[dimension].push_back(each);
 }
 
 std::int32_t Partition::worst() const {
@@ -70,10 +76,10 @@ std::int32_t Partition::critical_dimension(std::int32_t bucket) const {
 }
 
 std::ptrdiff_t Partition::first_at_least(std::int32_t dimension, std::int64_t load) const {
-  const std::vector<std::int32_t>& ascending = ascending_[dimension];
-  return std::partition_point(ascending.begin(), ascending.end(),
+  const std::span<const std::int32_t> sorted = ascending(dimension);
+  return std::partition_point(sorted.begin(), sorted.end(),
                               [&](std::int32_t a) { return item(a)[dimension] < load; }) -
-         ascending.begin();
+         sorted.begin();
 }
 
 void Partition::add(std::int32_t item_added, std::int32_t bucket, std::int64_t sign) {

@@ -44,8 +44,9 @@ class Partition {
   [[nodiscard]] std::int32_t worst() const;
   /// The bucket's dimension with its largest load; ties take the lowest.
   [[nodiscard]] std::int32_t critical_dimension(std::int32_t bucket) const;
-  /// Items by their load in one dimension, ascending; ties by number.
+  /// Items by their load in one dimension, ascending; ties by number. Sorted when first asked for.
   [[nodiscard]] std::span<const std::int32_t> ascending(std::int32_t dimension) const {
+    if (ascending_[dimension].empty()) sort_ascending(dimension);
     return ascending_[dimension];
   }
   /// The first place of ascending() whose load is at least `load`.
@@ -58,6 +59,7 @@ class Partition {
 
  private:
   void add(std::int32_t item, std::int32_t bucket, std::int64_t sign);
+  void sort_ascending(std::int32_t dimension) const;
 
   std::int32_t dimensions_;
   std::vector<std::int32_t> order_;         // [items]: the caller's number
@@ -68,7 +70,7 @@ class Partition {
   std::vector<std::int32_t> bucket_of_;     // [items]
   std::vector<std::int32_t> place_;         // [items]: in members_
   std::vector<std::vector<std::int32_t>> members_;
-  std::vector<std::vector<std::int32_t>> ascending_;  // [dimensions][items]
+  mutable std::vector<std::vector<std::int32_t>> ascending_;  // [dimensions][items], or empty
 };
 
 /// What bucket holds after `in` came and `out` left, in its largest dimension. Either may be null.
