@@ -82,7 +82,11 @@ TEST(ApplyPlan, NamesEverythingThatCannotBeRun) {
   EXPECT_THAT(refused(R"({"modules": {"vision": {"placement": "flow"}},
                           "edges": [{"from": "vision", "to": "projector", "via": "pool"},
                                     {"from": "projector", "to": "backbone"}]})"),
-              HasSubstr("modules.vision.placement"));
+              HasSubstr("modules.vision.placement; found: flow"));
+  EXPECT_THAT(
+      refused(R"({"modules": {"vision": {"placement": "colocated", "ranks": "2-5",
+                                                 "mesh": {"dp_shard": 4}}}})"),
+      HasSubstr("modules.vision.placement; found: colocated; expected: inline or separate"));
 }
 
 }  // namespace

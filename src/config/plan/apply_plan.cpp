@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "config/plan.h"
+#include "config/plan/plan_names.h"
 #include "config/run/problems.h"
 #include "config/run/run_tree.h"
 #include "core/error.h"
@@ -36,7 +37,7 @@ bool is_consecutive(const std::vector<std::int64_t>& ranks, std::int64_t first) 
 
 void check_backbone(const ModulePlan& backbone, std::int64_t first, Limits& limits) {
   limits.require(backbone.placement == Placement::kSeparate, "backbone", "placement",
-                 "another placement", "separate: ranks of its own");
+                 plan_name_of(backbone.placement), "separate: ranks of its own");
   limits.require(is_consecutive(backbone.ranks, first), "backbone", "ranks", "other ranks",
                  str("consecutive ranks from ", first));
 }
@@ -44,7 +45,7 @@ void check_backbone(const ModulePlan& backbone, std::int64_t first, Limits& limi
 void check_tower(const ModulePlan& vision, const ModulePlan& backbone, Limits& limits) {
   if (vision.placement == Placement::kInline) return;
   limits.require(vision.placement == Placement::kSeparate, "vision", "placement",
-                 "another placement", "inline or separate");
+                 plan_name_of(vision.placement), "inline or separate");
   limits.require(is_consecutive(vision.ranks, 0), "vision", "ranks", "other ranks",
                  "consecutive ranks from 0");
   MeshShape same = backbone.mesh;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "config/plan/plan_names.h"
 #include "core/error.h"
 
 namespace tributary::plan {
@@ -102,6 +103,10 @@ void check_problem(const PlanningProblem& problem) {
   for (const std::string& module : problem.frozen)
     TRIB_REQUIRE(problem.model.find(module) != nullptr, .what = "plan: model has no such module",
                  .where = "freeze", .found = module, .expected = "a module of the model");
+  for (const config::Placement each : problem.space.placements)
+    TRIB_REQUIRE(each == config::Placement::kInline || each == config::Placement::kSeparate,
+                 .what = "plan: placement cannot be searched", .where = "space.placements",
+                 .found = config::plan_name_of(each), .expected = "inline or separate");
   check_batches(problem);
 }
 

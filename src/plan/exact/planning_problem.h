@@ -64,7 +64,7 @@ struct PlanningProblem {
 };
 
 /// errors: Fault::kInput naming what cannot be planned: no backbone, a module behind it, no batch,
-///         more devices than the cluster has
+///         more devices than the cluster has, a placement that has no action lists
 void check_problem(const PlanningProblem& problem);
 
 /// Modules in front of the backbone that may have ranks of their own: those with blocks, in the

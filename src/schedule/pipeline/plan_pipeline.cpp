@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/plan/plan_names.h"
 #include "core/error.h"
 
 namespace tributary::schedule {
@@ -17,6 +18,7 @@ void require_own_ranks(const ModulePlan& module) {
   TRIB_REQUIRE(module.placement != Placement::kColocated && module.placement != Placement::kSliced,
                .what = "schedule: placement has no action lists yet",
                .where = str("modules.", module.name, ".placement"),
+               .found = config::plan_name_of(module.placement),
                .expected = "inline, separate or flow");
 }
 

@@ -317,6 +317,9 @@ TEST(SearchPlan, RefusesWhatCannotBePlanned) {
     each.model.edges.pop_back();
     each.model.edges.push_back({"backbone", "projector"});
   });
+  refuses("where: space.placements; found: colocated", [](PlanningProblem& each) {
+    each.space.placements.push_back(config::Placement::kColocated);
+  });
   refuses("where: batches", [](PlanningProblem& each) { each.batches[1].pop_back(); });
 }
 

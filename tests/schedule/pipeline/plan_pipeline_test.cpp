@@ -62,9 +62,10 @@ TEST(PipelineOfPlan, KnowsEveryOrderByTheSameName) {
 TEST(PipelineOfPlan, RefusesWhatHasNoListsYet) {
   Plan plan = make_plan();
   plan.modules[2].placement = Placement::kColocated;
-  EXPECT_THAT([&] { (void)pipeline_of(plan); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr(
-                  "placement has no action lists yet; where: modules.vision.placement")));
+  EXPECT_THAT(
+      [&] { (void)pipeline_of(plan); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr(
+          "placement has no action lists yet; where: modules.vision.placement; found: colocated")));
   plan = make_plan();
   plan.edges[0] = {.from = "backbone", .to = "vision"};
   EXPECT_THAT([&] { (void)pipeline_of(plan); },
