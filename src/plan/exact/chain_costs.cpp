@@ -19,8 +19,8 @@ ChainCut one_by_one(std::int64_t units) {
   return cut;
 }
 
-/// The run of each block, and whether it is the first of it: only that one may differ in what comes
-/// to its input.
+/// The run of each block, and whether it is the first of it: only that one may differ, in whether
+/// its input wants a gradient, and only where something is frozen.
 std::vector<std::pair<int, bool>> runs_of_blocks(const ModuleNode& node) {
   std::vector<std::pair<int, bool>> runs;
   for (std::size_t run = 0; run < node.layers.size(); ++run) {
@@ -75,7 +75,7 @@ ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
     if (unit == units - 1) key = {-2, 0};
     if (unit > 0 && unit < units - 1) {
       const auto& [run, is_first] = runs[unit - (has_ends ? 1 : 0)];
-      key = {run, is_first ? 1 : 0};
+      key = {run, is_first && !problem.frozen.empty() ? 1 : 0};
     }
     const auto [found, is_new] = known.try_emplace(key, static_cast<int>(first_of_.size()));
     if (is_new) first_of_.push_back(unit);

@@ -40,7 +40,9 @@ class ExcessSearch {
       : partition_(partition),
         target_(target),
         effort_(effort),
-        random_(static_cast<std::uint64_t>(effort.spent()), "lower excess") {}
+        random_(static_cast<std::uint64_t>(effort.spent()), "lower excess"),
+        above_here_(static_cast<std::size_t>(partition.dimensions())),
+        above_there_(above_here_.size()) {}
 
   bool run() {
     while (true) {
@@ -147,13 +149,17 @@ class ExcessSearch {
     const std::int64_t before = excess(first) + excess(partner);
     for (std::size_t given = 0; given < given_.items.size(); ++given) {
       const std::int64_t* out = &given_.loads[given * dimensions];
+      for (std::int32_t d = 0; d < dimensions; ++d) {
+        above_here_[d] = here[d] - target_ - out[d];
+        above_there_[d] = there[d] - target_ + out[d];
+      }
       for (std::size_t taken = 0; taken < taken_.items.size(); ++taken) {
         const std::int64_t* in = &taken_.loads[taken * dimensions];
         std::int64_t left_here = 0;
         std::int64_t left_there = 0;
         for (std::int32_t d = 0; d < dimensions; ++d) {
-          left_here = std::max(left_here, here[d] - target_ + (in[d] - out[d]));
-          left_there = std::max(left_there, there[d] - target_ - (in[d] - out[d]));
+          left_here = std::max(left_here, above_here_[d] + in[d]);
+          left_there = std::max(left_there, above_there_[d] - in[d]);
         }
         const std::int64_t change = left_here + left_there - before;
         if (change > best.change || given + taken == 0) continue;
@@ -185,6 +191,8 @@ class ExcessSearch {
   std::vector<std::int32_t> above_;  // buckets above the target
   std::vector<std::tuple<std::int64_t, std::uint64_t, std::int32_t>> ranked_;
   std::vector<std::int32_t> partners_;
+  std::vector<std::int64_t> above_here_;   // [dimensions] above the target without what is given
+  std::vector<std::int64_t> above_there_;  // [dimensions] above it with that
   Subsets given_;
   Subsets taken_;
   std::uint64_t ties_ = 0;  // trades of this step that keep the sum

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -96,21 +97,26 @@ void add_buffers(const JudgedPlan& plan, std::vector<std::int64_t>& held) {
 }  // namespace
 
 ReplicaProgram::ReplicaProgram(const PlanningProblem& problem, const PlanChoice& chosen,
-                               const config::Plan& plan, FoldedPipeline pipeline)
+                               const config::Plan& plan, FoldedPipeline pipeline,
+                               std::shared_ptr<const StepProgram> lists)
     : choice(chosen),
       folded(std::move(pipeline)),
-      program(lower_schedule(schedule::schedule_passes(folded.pipeline), {}), {}),
-      network(network_of(plan, without_cores(problem.cluster), program, folded.folding,
+      program(std::move(lists)),
+      network(network_of(plan, without_cores(problem.cluster), *program, folded.folding,
                          {.share_links = false})),
-      ports(network_of(plan, without_cores(problem.cluster), program, folded.folding, {})),
-      timer(program, network) {}
+      ports(network_of(plan, without_cores(problem.cluster), *program, folded.folding, {})),
+      timer(*program, network) {}
 
-bool have_equal_lists(const schedule::Pipeline& a, const schedule::Pipeline& b) {
-  return std::equal(a.modules.begin(), a.modules.end(), b.modules.begin(), b.modules.end(),
-                    [](const schedule::PipelineModule& one, const schedule::PipelineModule& other) {
-                      return one.trains == other.trains && one.times.empty() &&
-                             other.times.empty() && one.boundary == other.boundary;
-                    });
+std::string name_lists(const schedule::Pipeline& pipeline) {
+  std::string name = str(pipeline.microbatches);
+  for (const schedule::PipelineModule& module : pipeline.modules) {
+    TRIB_CHECK(module.times.empty(), .what = "plan: lists of a candidate are made to measure",
+               .where = module.name);
+    name += str(' ', module.name, ' ', static_cast<int>(module.order), ' ', module.stages, ' ',
+                module.chunks, ' ', module.group, ' ', module.replicas, ' ', module.boundary, ' ');
+    for (const bool trains : module.trains) name += trains ? 't' : 'f';
+  }
+  return name;
 }
 
 JudgedPlan::JudgedPlan(const PlanningProblem& problem, const PlanChoice& chosen, config::Plan of,
@@ -118,7 +124,7 @@ JudgedPlan::JudgedPlan(const PlanningProblem& problem, const PlanChoice& chosen,
     : plan(std::move(of)),
       whole(schedule::pipeline_of(plan)),
       costs(costs_on(problem, plan)),
-      program(lists.program),
+      program(*lists.program),
       ports(lists.ports),
       timer(lists.timer),
       choice(chosen) {}
@@ -170,6 +176,8 @@ void load_fixed(JudgedPlan& plan) {
   const StepProgram& program = plan.program;
   plan.load.fixed.assign(static_cast<std::size_t>(program.actions()), {});
   for (int action = 0; action < program.actions(); ++action) {
+    if (program.kind(action) != StepKind::kReduce && program.kind(action) != StepKind::kOptimize)
+      continue;
     const schedule::Lane of = program.map().at(program.lane_of(action));
     const auto state = [&](int chunk) {
       return plan.costs.state(of.module, program.map().virtual_stage(of.module, of.stage, chunk));

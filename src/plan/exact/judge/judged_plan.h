@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "plan/exact/judge/replica_timer.h"
@@ -12,18 +14,18 @@ namespace tributary::plan {
 /// no ranks share cores.
 struct ReplicaProgram {
   ReplicaProgram(const PlanningProblem& problem, const PlanChoice& chosen, const config::Plan& plan,
-                 FoldedPipeline pipeline);
+                 FoldedPipeline pipeline, std::shared_ptr<const StepProgram> lists);
 
   PlanChoice choice;
   FoldedPipeline folded;
-  StepProgram program;
+  std::shared_ptr<const StepProgram> program;  // that other choices may have too
   Network network;
   Network ports;  // with links that messages share
   ReplicaTimer timer;
 };
 
-/// Whether plans of one choice, cut in two ways, have the same lists.
-[[nodiscard]] bool have_equal_lists(const schedule::Pipeline& a, const schedule::Pipeline& b);
+/// What the lists of a plan depend on: pipelines with one name have the same.
+[[nodiscard]] std::string name_lists(const schedule::Pipeline& pipeline);
 
 /// What the passes of a microbatch keep.
 struct PassBytes {

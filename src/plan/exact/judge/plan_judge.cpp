@@ -1,7 +1,7 @@
 #include "plan/exact/judge/plan_judge.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <limits>
 
 #include "core/error.h"
@@ -15,11 +15,11 @@ namespace {
 /// Rounds to 1 part in 2^bits, so that sizes that hardly differ are one.
 std::int64_t rounded(double size, int bits) {
   if (size <= 0) return 0;
-  int exponent = 0;
-  (void)std::frexp(size, &exponent);
-  const int shift = std::max(0, exponent - 1 - bits);
-  const auto steps = static_cast<std::int64_t>(std::ldexp(size, -shift) + 0.5);
-  return steps << shift;
+  const auto whole = static_cast<std::uint64_t>(size);
+  const int shift = static_cast<int>(std::bit_width(whole)) - 1 - bits;
+  if (shift <= 0) return static_cast<std::int64_t>(size + 0.5);
+  const std::uint64_t half = std::uint64_t{1} << (shift - 1);
+  return static_cast<std::int64_t>((whole + half) >> shift << shift);
 }
 
 /// How many replicas in a row have the same microbatches.
@@ -221,9 +221,15 @@ PlanVerdict PlanJudge::judge_by_events(config::Plan plan, std::size_t first_batc
 
 const ReplicaProgram& PlanJudge::program_of(const PlanChoice& choice, const config::Plan& plan) {
   FoldedPipeline folded = fold_replicas(schedule::pipeline_of(plan), true);
-  if (!program_ || program_->choice != choice ||
-      !have_equal_lists(program_->folded.pipeline, folded.pipeline))
-    program_ = std::make_unique<const ReplicaProgram>(problem_, choice, plan, std::move(folded));
+  const std::string name = name_lists(folded.pipeline);
+  if (program_ && program_->choice == choice && name_lists(program_->folded.pipeline) == name)
+    return *program_;
+  std::shared_ptr<const StepProgram>& lists = lists_[name];
+  if (!lists)
+    lists = std::make_shared<const StepProgram>(
+        lower_schedule(schedule::schedule_passes(folded.pipeline), {}), schedule::Buffers{});
+  program_ =
+      std::make_unique<const ReplicaProgram>(problem_, choice, plan, std::move(folded), lists);
   return *program_;
 }
 

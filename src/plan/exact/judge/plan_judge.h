@@ -87,6 +87,7 @@ class PlanJudge {
   bool equal_samples_;
   std::map<ChainKey, std::unique_ptr<PricedChain>> chains_;
   std::map<ChainKey, std::shared_ptr<Prices>> prices_;
+  std::map<std::string, std::shared_ptr<const StepProgram>> lists_;  // by name_lists
   std::unique_ptr<const ReplicaProgram> program_;
   struct DealtShapes {
     PlanChoice choice;

@@ -42,8 +42,11 @@ std::vector<PlanChoice> some_choices(std::size_t encoders) {
 }
 
 TEST(ChainCosts, StagesAddUpToThoseOfTheLayers) {
-  for (const int encoders : {0, 1, 2}) {
-    const PlanningProblem problem = tiny_problem(8, 16, encoders, 3);
+  for (const int kind : {0, 1, 2, 3, 4}) {
+    const int encoders = kind % 3;
+    PlanningProblem problem = tiny_problem(8, 16, encoders, 3);
+    if (kind == 3) problem.model.modules[0].layers[1].layers = 6;
+    if (kind == 4) problem.frozen = {"vision", "projector"};
     BatchDeals deals(problem);
     PlanJudge judge(problem, deals);
     ChainCutter cutter(problem);
