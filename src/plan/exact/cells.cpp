@@ -173,10 +173,10 @@ class CellListing {
 
   /// How many passes the plans of a cell have, and at which sizes they are priced.
   ///
-  /// The trainer makes of some batches fewer microbatches than of others, and those of a replica
-  /// may be fewer still. A cell then stands for all plans whose mean number is above that of the
-  /// cell before it. With costs convex in the size of a pass n passes take no less than more of
-  /// them, but for what each takes however small it is.
+  /// The trainer makes fewer microbatches of some batches than of others, and of some replicas.
+  /// A cell then stands for all plans whose mean number is above that of the cell before it. As
+  /// costs are convex in the size of a pass, fewer passes over the same samples take at least what
+  /// more of them would, less the smallest pass for each that is not there.
   struct CellPasses {
     std::size_t point = 0;  // of the grid
     double scale = 1;       // of what is found there
