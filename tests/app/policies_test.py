@@ -190,6 +190,8 @@ class Balance(Policies):
         self.refused("balance", "1,2\n3,\n", 'not a number; where: FILE:2 column 2; found: ""', *flags)
         self.refused("balance", "e,5\n1,2\n", 'not a number; where: FILE:1 column 1; found: "e"',
                      *flags)
+        for text in ("120 0 0\n", "e\n120 0 0\n", "120;0;0\n7;0;0\n"):
+            self.refused("balance", text, "fix: put commas between the numbers", *flags)
         self.refused("balance", "1,2\n\n3,4\n", "blank line between rows; where: FILE:2", *flags)
         self.refused("balance", "e,l\n", "no rows; where: FILE:1; found: a header alone", *flags)
         self.refused("balance", b"1\n\x00\n", 'not a number; where: FILE:2; found: "', *flags)
@@ -200,10 +202,11 @@ class Balance(Policies):
         self.refused("balance", "1\n", "--deadline-ms; found: nan", *flags, "--deadline-ms=nan")
         code, _, err = self.run_verb("balance", "nowhere.csv", *flags)
         self.assertEqual(code, 2)
-        self.assertIn("file cannot be opened; where: nowhere.csv; found: No such file", err)
+        self.assertIn("file cannot be read; where: nowhere.csv; found: No such file", err)
         code, _, err = self.run_verb("balance", self.folder, *flags)
         self.assertEqual(code, 2)
-        self.assertIn("a directory in place of a file", err)
+        self.assertIn("found: a directory", err)
+        self.assertIn("fix: name a file in it", err)
 
     def test_a_million_rows(self):
         path = self.write("".join(f"{i % 1000},{i % 777}\n" for i in range(10**6)))

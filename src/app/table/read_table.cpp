@@ -1,19 +1,19 @@
 #include "app/table/read_table.h"
 
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "core/error.h"
+#include "core/file/given_file.h"
 
 namespace tributary::app {
 namespace {
+
+constexpr std::string_view kBetween = " \t;";  // what people put in the place of commas
 
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r");
@@ -64,7 +64,8 @@ class TableReader {
     }
     TRIB_REQUIRE(std::ssize(fields) == table_.width, .what = "app: row of another width",
                  .where = here(), .found = str(fields.size(), " numbers"),
-                 .expected = str(table_.width, ", as in line 1"));
+                 .expected = str(table_.width, ", as in line 1"),
+                 .fix = "give every row as many, commas between them");
     for (std::size_t column = 0; column < fields.size(); ++column) {
       table_.values.push_back(to_load(fields[column], column));
     }
@@ -75,7 +76,8 @@ class TableReader {
 
   static bool is_header(const std::vector<std::string_view>& fields) {
     for (const std::string_view field : fields) {
-      if (field.empty() || to_number(field)) return false;
+      // Numbers with blanks between them are no name of a column.
+      if (field.empty() || to_number(field.substr(0, field.find_first_of(kBetween)))) return false;
     }
     return true;
   }
@@ -86,8 +88,10 @@ class TableReader {
       return table_.width == 1 ? here() : str(here(), " column ", column + 1);
     };
     TRIB_REQUIRE(number.has_value(), .what = "app: not a number", .where = where(),
-                 .found = escaped(field),
-                 .expected = "numbers separated by commas, one row a line");
+                 .found = escaped(field), .expected = "numbers separated by commas, one row a line",
+                 .fix = field.find_first_of(kBetween) != std::string_view::npos
+                            ? "put commas between the numbers"
+                            : "");
     TRIB_REQUIRE(*number >= 0 && *number <= kMostWhole, .what = "app: number out of range",
                  .where = where(), .found = escaped(field), .expected = "0 to 2^53");
     return *number;
@@ -119,13 +123,9 @@ NumberTable read_table(std::istream& in, const std::string& source) {
 
 NumberTable read_table(const std::string& path) {
   if (path == "-") return read_table(std::cin, "standard input");
-  std::error_code failed;
-  TRIB_REQUIRE(!std::filesystem::is_directory(path, failed),
-               .what = "app: a directory in place of a file", .where = path);
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  TRIB_REQUIRE(in.is_open(), .what = "app: file cannot be opened", .where = path,
-               .found = std::strerror(errno));
+  std::istringstream in(read_given_file(
+      path, kAnySize,
+      {.what = "app: file cannot be read", .expected = "rows of numbers, a comma between them"}));
   return read_table(in, path);
 }
 

@@ -1,14 +1,10 @@
 #include "config/cluster/yaml_json.h"
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "config/run/yaml_tree.h"
+#include "core/file/given_file.h"
 
 namespace tributary::config {
 namespace {
@@ -62,16 +58,8 @@ Json parse_yaml_as_json(std::string_view text, const std::string& where) {
 }
 
 std::string read_artifact(const std::string& path, const std::string& expected) {
-  std::error_code ignored;
-  TRIB_REQUIRE(!std::filesystem::is_directory(path, ignored),
-               .what = "config: a directory in place of a file", .where = path,
-               .expected = expected);
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  TRIB_REQUIRE(file.is_open() && !file.bad(), .what = "config: file cannot be read", .where = path,
-               .found = std::strerror(errno), .expected = expected);
-  return text;
+  return read_given_file(path, kAnySize,
+                         {.what = "config: file cannot be read", .expected = expected});
 }
 
 }  // namespace tributary::config

@@ -1,12 +1,9 @@
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "config/plan/artifact_object.h"
 #include "config/plan/plan_names.h"
 #include "config/plan/ranges.h"
+#include "core/file/given_file.h"
 
 namespace tributary::config {
 namespace {
@@ -141,11 +138,10 @@ Plan parse_plan(std::string_view text, const std::string& where) {
 }
 
 Plan read_plan(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  TRIB_REQUIRE(file.is_open() && !file.bad(), .what = "config: file cannot be read", .where = path,
-               .found = std::strerror(errno), .expected = "a plan, docs/formats/plan.md");
-  return parse_plan(text, path);
+  return parse_plan(read_given_file(path, kAnySize,
+                                    {.what = "config: file cannot be read",
+                                     .expected = "a plan, docs/formats/plan.md"}),
+                    path);
 }
 
 }  // namespace tributary::config

@@ -1,13 +1,10 @@
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "config/plan/artifact_object.h"
 #include "config/trace.h"
+#include "core/file/given_file.h"
 
 namespace tributary::config {
 namespace {
@@ -136,11 +133,10 @@ Trace parse_trace(std::string_view text, const std::string& where) {
 }
 
 Trace read_trace(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  TRIB_REQUIRE(file.is_open() && !file.bad(), .what = "config: file cannot be read", .where = path,
-               .found = std::strerror(errno), .expected = "a trace, docs/formats/trace.md");
-  return parse_trace(text, path);
+  return parse_trace(read_given_file(path, kAnySize,
+                                     {.what = "config: file cannot be read",
+                                      .expected = "a trace, docs/formats/trace.md"}),
+                     path);
 }
 
 }  // namespace tributary::config

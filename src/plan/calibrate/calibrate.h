@@ -56,10 +56,16 @@ struct PredictionError {
 [[nodiscard]] PredictionError judge_predictions(std::span<const TrainingRow> rows,
                                                 std::span<const double> predicted);
 
+/// Refuses rows that leave nothing to fit where a fold is held out.
+///
+/// errors: Fault::kInput when all are of one model on one number of devices
+void check_folds(std::span<const TrainingRow> rows);
+
 /// Predicts every row by constants fitted to the rows of other folds; a model on a number of
 /// devices (width, layers, devices) is never in two folds.
 ///
 /// shape:  returns [rows] seconds
+/// errors: Fault::kInput as check_folds and fit_rows
 [[nodiscard]] std::vector<double> cross_validate(const config::Cluster& start,
                                                  std::span<const TrainingRow> rows, int folds,
                                                  std::uint64_t seed);

@@ -54,10 +54,16 @@ std::vector<double> weights_of(const Cluster& cluster, std::span<const TrainingR
 }  // namespace
 
 Cluster fit_rows(const Cluster& start, std::span<const TrainingRow> rows) {
-  TRIB_REQUIRE(!rows.empty(), .what = "plan: no row to fit");
-  for (const TrainingRow& row : rows)
+  TRIB_REQUIRE(!rows.empty(), .what = "plan: no row to fit",
+               .expected = "one measured row at least", .fix = "add rows");
+  // What runs again follows from memory, which no fit moves: found once.
+  std::vector<TrainingRow> resolved(rows.begin(), rows.end());
+  for (TrainingRow& row : resolved) {
     TRIB_REQUIRE(row.seconds.has_value(), .what = "plan: row without a measured time",
-                 .where = str("line ", row.line), .expected = "iteration time (ms) in every row");
+                 .where = row.place(), .expected = "iteration time (ms) in every row",
+                 .fix = "add its time, or leave out the row");
+    row.recompute = recompute_of(start, row);
+  }
   std::vector<FitParameter> parameters;
   for (const RowConstant& constant : row_constants()) parameters.push_back(constant.search);
   const auto with = [&](std::span<const double> values) {
@@ -71,7 +77,7 @@ Cluster fit_rows(const Cluster& start, std::span<const TrainingRow> rows) {
       [&](std::span<const double> values, std::span<double> out) {
         const Cluster cluster = with(values);
         for (std::size_t i = 0; i < rows.size(); ++i)
-          out[i] = weights[i] * std::log(step_seconds(cluster, rows[i]) / *rows[i].seconds);
+          out[i] = weights[i] * std::log(step_seconds(cluster, resolved[i]) / *resolved[i].seconds);
       },
       {.iterations = 40, .robust_scale = 0.1, .prior_weight = 0.1});
   return with(fit.values);

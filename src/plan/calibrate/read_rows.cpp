@@ -1,12 +1,12 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <iomanip>
+#include <memory>
 
 #include "core/error.h"
+#include "core/file/given_file.h"
 #include "core/nearest_name.h"
 #include "plan/calibrate/training_row.h"
 
@@ -37,6 +37,7 @@ constexpr std::array kColumns{
 };
 constexpr const char* kTime = "iteration time (ms)";
 constexpr const char* kRecompute = "recompute";
+constexpr const char* kPredicted = "predicted_ms";
 constexpr const char* kSequenceParallel = "sequence parallelism";
 
 std::string_view trimmed(std::string_view text) {
@@ -65,7 +66,8 @@ std::optional<Number> to_number(std::string_view text) {
 
 class RowReader {
  public:
-  explicit RowReader(TrainingTable& table) : table_(table) {}
+  explicit RowReader(TrainingTable& table)
+      : table_(table), source_(std::make_shared<const std::string>(table.source)) {}
 
   void take_header(std::string_view line) {
     table_.header = std::string(line);
@@ -75,6 +77,7 @@ class RowReader {
     time_ = find(kTime, false);
     recompute_ = find(kRecompute, false);
     sequence_parallel_ = find(kSequenceParallel, false);
+    table_.predicted = find(kPredicted, false);
   }
 
   void take_row(std::string_view line, std::int64_t number) {
@@ -83,7 +86,7 @@ class RowReader {
     TRIB_REQUIRE(fields_.size() == names_.size(), .what = "plan: row of another width",
                  .where = place(), .found = str(fields_.size(), " fields"),
                  .expected = str(names_.size(), ", as in the header"));
-    TrainingRow row{.line = number};
+    TrainingRow row{.source = source_, .line = number};
     for (std::size_t i = 0; i < kColumns.size(); ++i)
       if (columns_[i] >= 0) row.*kColumns[i].field = whole(columns_[i], kColumns[i].most);
     if (time_ >= 0 && !fields_[time_].empty()) row.seconds = 1e-3 * milliseconds();
@@ -100,13 +103,15 @@ class RowReader {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] != name) continue;
       TRIB_REQUIRE(found < 0, .what = "plan: column stands twice",
-                   .where = str(table_.source, ":1"), .found = escaped(name));
+                   .where = str(table_.source, ":1"), .found = escaped(name),
+                   .fix = "keep one of them");
       found = static_cast<int>(i);
     }
     const std::string nearest = found < 0 && required ? nearest_name(name, names_) : "";
     TRIB_REQUIRE(found >= 0 || !required, .what = "plan: column is missing",
                  .where = str(table_.source, ":1"), .expected = name,
-                 .fix = nearest.empty() ? "" : str("is it ", escaped(nearest), "?"));
+                 .fix = nearest.empty() ? "add it: docs/formats/training_rows.md"
+                                        : str("is it ", escaped(nearest), "?"));
     return found;
   }
   [[nodiscard]] std::string place() const { return str(table_.source, ":", line_); }
@@ -164,6 +169,7 @@ class RowReader {
   }
 
   TrainingTable& table_;
+  std::shared_ptr<const std::string> source_;
   std::vector<std::string_view> fields_;
   std::vector<std::string> names_;
   std::vector<int> columns_;  // [kColumns]; -1: not there
@@ -173,7 +179,27 @@ class RowReader {
   std::int64_t line_ = 1;
 };
 
+/// The line with another value in one of its fields; -1: behind all others.
+std::string with_field(std::string_view line, int column, const std::string& value) {
+  if (column < 0) return str(line, ',', value);
+  std::size_t begin = 0;
+  for (int field = 0; field < column; ++field) begin = line.find(',', begin) + 1;
+  const std::size_t end = std::min(line.find(',', begin), line.size());
+  return str(line.substr(0, begin), value, line.substr(end));
+}
+
 }  // namespace
+
+std::string write_predictions(const TrainingTable& table, std::span<const double> seconds) {
+  TRIB_CHECK(seconds.size() == table.rows.size(), .what = "plan: predictions are not of the rows");
+  std::string text = with_field(table.header, table.predicted, kPredicted) + '\n';
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    text +=
+        with_field(table.lines[i], table.predicted, str(std::setprecision(9), 1e3 * seconds[i]));
+    text += '\n';
+  }
+  return text;
+}
 
 TrainingTable parse_training_rows(std::string_view text, const std::string& source) {
   TrainingTable table{.source = source};
@@ -193,20 +219,17 @@ TrainingTable parse_training_rows(std::string_view text, const std::string& sour
     }
   }
   TRIB_REQUIRE(!table.rows.empty(), .what = "plan: file holds no rows", .where = str(source, ":1"),
-               .expected = "a header, then a row for each configuration");
+               .expected = "a header, then a row for each configuration",
+               .fix = "add rows: docs/formats/training_rows.md");
   return table;
 }
 
 TrainingTable read_training_rows(const std::string& path) {
-  std::error_code ignored;
-  TRIB_REQUIRE(!std::filesystem::is_directory(path, ignored),
-               .what = "plan: a directory in place of a file", .where = path);
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  TRIB_REQUIRE(file.is_open() && !file.bad(), .what = "plan: file cannot be read", .where = path,
-               .found = std::strerror(errno), .expected = "rows of step times");
-  return parse_training_rows(text, path);
+  return parse_training_rows(
+      read_given_file(path, kAnySize,
+                      {.what = "plan: file cannot be read",
+                       .expected = "rows of step times, docs/formats/training_rows.md"}),
+      path);
 }
 
 }  // namespace tributary::plan

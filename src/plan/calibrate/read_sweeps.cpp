@@ -2,11 +2,10 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 
 #include "core/error.h"
+#include "core/file/given_file.h"
 #include "plan/calibrate/calibrate.h"
 
 namespace tributary::plan {
@@ -52,10 +51,13 @@ AllReduceSweep parse_all_reduce_sweep(std::string_view text, const std::string& 
     const Bytes size{std::llround(*bytes)};
     TRIB_REQUIRE(sweep.points.empty() || sweep.points.back().bytes < size,
                  .what = "plan: sizes of a sweep do not ascend", .where = str(source, ":", number),
-                 .found = str(size));
+                 .found = str(size, " behind ", sweep.points.back().bytes),
+                 .fix = "sort its lines by bytes, each size once");
     sweep.points.push_back({.ranks = ranks, .bytes = size, .time = {std::llround(*time)}});
   }
-  TRIB_REQUIRE(!sweep.points.empty(), .what = "plan: file holds no rows", .where = source);
+  TRIB_REQUIRE(!sweep.points.empty(), .what = "plan: file holds no rows", .where = source,
+               .expected = "a header, then bytes, count, type, time in ns in each line",
+               .fix = "measure it again, or take the file out of the directory");
   return sweep;
 }
 
@@ -71,14 +73,18 @@ std::vector<AllReduceSweep> read_all_reduce_sweeps(const std::string& directory)
   }
   TRIB_REQUIRE(!files.empty(), .what = "plan: directory holds no sweep", .where = directory,
                .found = failed ? failed.message() : "no file of the name *_gpuN.csv",
-               .expected = "all-reduce sweeps, one file for each number of GPUs");
+               .expected = "all-reduce sweeps, one file for each number of GPUs",
+               .fix = "give the directory that holds them, docs/formats/training_rows.md");
   std::sort(files.begin(), files.end());
   std::vector<AllReduceSweep> sweeps;
   for (const auto& [ranks, path] : files) {
-    TRIB_REQUIRE(ranks >= 2, .what = "plan: sweep of fewer than two ranks", .where = path);
-    std::ifstream in(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    TRIB_REQUIRE(in.is_open() && !in.bad(), .what = "plan: file cannot be read", .where = path);
+    TRIB_REQUIRE(ranks >= 2, .what = "plan: sweep of fewer than two ranks", .where = path,
+                 .expected = "*_gpuN.csv with N of 2 and more",
+                 .fix = "take the file out of the directory");
+    const std::string text =
+        read_given_file(path, kAnySize,
+                        {.what = "plan: file cannot be read",
+                         .expected = "a sweep, docs/formats/training_rows.md"});
     sweeps.push_back(parse_all_reduce_sweep(text, path, ranks));
   }
   return sweeps;

@@ -100,8 +100,9 @@ RecomputePlan recompute_of(const Cluster& cluster, const TrainingRow& row) {
 
 StepParts step_parts(const Cluster& cluster, const TrainingRow& row) {
   TRIB_REQUIRE(row.devices <= cluster.devices, .what = "plan: row needs more devices",
-               .where = str("line ", row.line), .found = str(row.devices, " GPUs"),
-               .expected = str("at most the ", cluster.devices, " of the cluster"));
+               .where = row.place(), .found = str(row.devices, " GPUs"),
+               .expected = str("at most the ", cluster.devices, " of the cluster"),
+               .fix = "raise `devices` of the cluster file, and `ranks` of its last level");
   const RecomputePlan recompute = recompute_of(cluster, row);
   const double block = layer_seconds(cluster, row, block_of(row), recompute);
   const LayerShape embed{.kind = LayerKind::kEmbedding, .width = row.width, .vocab = row.vocab};

@@ -1,18 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "config/cluster.h"
 #include "config/plan.h"
+#include "core/text.h"
 
 namespace tributary::plan {
 
 /// One configuration of a GPT-style model on a cluster, as published tables of step times list it.
 struct TrainingRow {
-  std::int64_t line = 0;  // of the file, from 1
+  std::shared_ptr<const std::string> source = {};  // file that it stands in, of all its rows
+  std::int64_t line = 0;                           // of the file, from 1
   std::int64_t devices = 1;
   std::int64_t global_batch = 1;  // sequences
   std::int64_t micro_batch = 1;
@@ -30,6 +34,10 @@ struct TrainingRow {
   std::optional<double> seconds = {};                   // measured
 
   [[nodiscard]] std::int64_t microbatches() const { return global_batch / dp / micro_batch; }
+  /// File and line, for messages.
+  [[nodiscard]] std::string place() const {
+    return source ? str(*source, ':', line) : str("line ", line);
+  }
 };
 
 /// A table of rows with the text of its lines, so that columns can be added to it.
@@ -38,6 +46,7 @@ struct TrainingTable {
   std::string header = {};
   std::vector<std::string> lines = {};  // as they stand, without their end
   std::vector<TrainingRow> rows = {};
+  int predicted = -1;  // column of predictions that it has already
 };
 
 /// Reads comma-separated rows with a header of the names below; other columns are kept and mean
@@ -51,6 +60,12 @@ struct TrainingTable {
 /// cost:   a million rows in seconds
 [[nodiscard]] TrainingTable read_training_rows(const std::string& path);
 [[nodiscard]] TrainingTable parse_training_rows(std::string_view text, const std::string& source);
+
+/// The table with a column `predicted_ms` behind the others, or in the place of the one it has.
+///
+/// units: seconds [rows]
+[[nodiscard]] std::string write_predictions(const TrainingTable& table,
+                                            std::span<const double> seconds);
 
 /// The row's own choice; without one, full recompute for a model that one device cannot train on a
 /// single sequence without: a study keeps its program for all splits of a model.

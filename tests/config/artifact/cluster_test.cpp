@@ -96,7 +96,7 @@ TEST(Cluster, NamesAFileThatIsNotThere) {
   EXPECT_THAT([] { (void)read_cluster("/nowhere/a.yaml"); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("/nowhere/a.yaml")));
   EXPECT_THAT([] { (void)read_cluster("/"); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("a directory in place of a file")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr("found: a directory")));
 }
 
 TEST(Cluster, ReadsEveryFileOfTheProject) {

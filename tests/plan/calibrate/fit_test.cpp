@@ -144,6 +144,18 @@ TEST(FitRows, NamesARowWithoutATime) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("line 7")));
 }
 
+TEST(FitRows, SaysThatOneConfigurationCannotCheckAFit) {
+  std::vector<TrainingRow> rows{make_rows(data_sheet_cluster()).front()};
+  rows.push_back(rows.front());
+  rows.back().micro_batch = 2;  // of the same model on as many devices
+  EXPECT_THAT([&] { (void)cross_validate(data_sheet_cluster(), rows, 5, 0); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("--folds 0")));
+  rows.push_back(rows.front());
+  rows.back().layers *= 2;
+  rows.back().seconds = step_seconds(data_sheet_cluster(), rows.back());
+  EXPECT_EQ(cross_validate(data_sheet_cluster(), rows, 5, 0).size(), 3u);
+}
+
 TEST(JudgePredictions, CountsPairsOfOneModelOnEqualDevices) {
   std::vector<TrainingRow> rows(3);
   rows[0].seconds = 1;
@@ -155,6 +167,36 @@ TEST(JudgePredictions, CountsPairsOfOneModelOnEqualDevices) {
   EXPECT_EQ(error.order, 0);
   EXPECT_NEAR(error.mean, (0.1 + 0.5 + 0.1) / 3, 1e-12);
   EXPECT_NEAR(error.highest, 0.5, 1e-12);
+}
+
+TEST(JudgePredictions, CountsPairsAsLookingAtEachDoes) {
+  RandomStream random(3, "pairs");
+  for (int trial = 0; trial < 200; ++trial) {
+    const auto few = static_cast<std::int64_t>(1 + random.below(12));  // many ties, or few
+    std::vector<TrainingRow> rows(1 + random.below(40));
+    std::vector<double> predicted;
+    for (TrainingRow& row : rows) {
+      row.width = static_cast<std::int64_t>(1 + random.below(3));
+      row.global_batch = static_cast<std::int64_t>(1 + random.below(2));
+      row.seconds = 1 + static_cast<double>(random.below(few));
+      predicted.push_back(1 + static_cast<double>(random.below(few)));
+    }
+    std::int64_t pairs = 0;
+    std::int64_t right = 0;
+    for (std::size_t a = 0; a < rows.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        const double measured = *rows[a].seconds - *rows[b].seconds;
+        if (rows[a].width != rows[b].width || rows[a].global_batch != rows[b].global_batch)
+          continue;
+        pairs += measured != 0 ? 1 : 0;
+        right += measured * (predicted[a] - predicted[b]) > 0 ? 1 : 0;
+      }
+    }
+    const PredictionError error = judge_predictions(rows, predicted);
+    EXPECT_EQ(error.pairs, pairs);
+    EXPECT_EQ(error.order,
+              pairs == 0 ? 0 : static_cast<double>(right) / static_cast<double>(pairs));
+  }
 }
 
 }  // namespace

@@ -62,6 +62,42 @@ TEST(ReadTrainingRows, NamesLineAndColumnOfEveryFault) {
   EXPECT_THAT(message_of(""), HasSubstr("holds no rows"));
 }
 
+TEST(ReadTrainingRows, NamesTheFileOfARowThatDoesNotFitTheCluster) {
+  const TrainingTable table = parse_training_rows(
+      kHeader + "8,16,1,1024,16,24,1024,2,2,2,100\n\n1048576,1048576,1,64,4,1,64,1,1048576,1,1\n",
+      "rows.csv");
+  EXPECT_THAT([&] { (void)step_seconds(data_sheet_cluster(), table.rows.back()); },
+              testing::ThrowsMessage<Error>(HasSubstr("where: rows.csv:4; found: 1048576 GPUs")));
+}
+
+TEST(WritePredictions, AddsAColumnOrReplacesTheOneThatIsThere) {
+  const std::string row = "8,16,1,1024,16,24,1024,2,2,2,100";
+  const auto written = [](const std::string& text, double seconds) {
+    const TrainingTable table = parse_training_rows(text, "rows.csv");
+    return write_predictions(table, std::vector<double>(table.rows.size(), seconds));
+  };
+  const std::string header = kHeader.substr(0, kHeader.size() - 1);
+  const std::string once = written(kHeader + row + "\r\n" + row + "\n", 0.25);
+  EXPECT_EQ(once, header + ",predicted_ms\n" + row + ",250\n" + row + ",250\n");
+  EXPECT_EQ(written(once, 0.5), header + ",predicted_ms\n" + row + ",500\n" + row + ",500\n");
+  EXPECT_EQ(written("predicted_ms," + kHeader + "," + row + "\n", 2),
+            "predicted_ms," + kHeader + "2000," + row + "\n");
+  EXPECT_EQ(written("note,predicted_ms," + kHeader + "a,7," + row + "\n", 2),
+            "note,predicted_ms," + kHeader + "a,2000," + row + "\n");
+  EXPECT_THAT(message_of(header + ",predicted_ms,predicted_ms\n" + row + ",1,1\n"),
+              AllOf(HasSubstr("column stands twice"), HasSubstr("fix: keep one of them")));
+}
+
+TEST(ReadTrainingRows, SaysWhatToDoAboutAFile) {
+  EXPECT_THAT([] { (void)read_training_rows("/nowhere/rows.csv"); },
+              testing::ThrowsMessage<Error>(HasSubstr("fix: correct the path")));
+  EXPECT_THAT([] { (void)read_training_rows("/"); },
+              testing::ThrowsMessage<Error>(
+                  HasSubstr("found: a directory; expected: rows of step times, "
+                            "docs/formats/training_rows.md; fix: name a file in it")));
+  EXPECT_THAT(message_of("# GPUs\n1\n"), HasSubstr("expected: global batch; fix: add it"));
+}
+
 TEST(ReadTrainingRows, ReadsAMillionRowsAndNamesTheBadOne) {
   std::string text = kHeader;
   for (int i = 0; i < 1'000'000; ++i) text += "8,16,1,1024,16,24,1024,2,2,2,100\n";

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iomanip>
 #include <iostream>
 #include <memory>
 
@@ -96,6 +95,7 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
     origin += str(' ', table.rows.size(), " rows of ",
                   std::filesystem::path(path).filename().string(), ';');
   }
+  if (arguments.folds > 0) plan::check_folds(rows);
   const config::Cluster start = cluster;
   cluster = plan::fit_rows(start, rows);
   std::vector<double> predicted;
@@ -139,17 +139,16 @@ struct PredictArguments {
 ExitCode run_predict(const PredictArguments& arguments) {
   const config::Cluster cluster = config::read_cluster(arguments.cluster);
   const TrainingTable table = plan::read_training_rows(arguments.rows);
-  std::string text = table.header + ",predicted_ms\n";
+  std::vector<double> all;
   std::vector<TrainingRow> measured;
   std::vector<double> predicted;
-  for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    const double seconds = plan::step_seconds(cluster, table.rows[i]);
-    text += str(table.lines[i], ',', std::setprecision(9), 1e3 * seconds, '\n');
-    if (!table.rows[i].seconds) continue;
-    measured.push_back(table.rows[i]);
-    predicted.push_back(seconds);
+  for (const TrainingRow& row : table.rows) {
+    all.push_back(plan::step_seconds(cluster, row));
+    if (!row.seconds) continue;
+    measured.push_back(row);
+    predicted.push_back(all.back());
   }
-  write_file(arguments.output, text);
+  write_file(arguments.output, plan::write_predictions(table, all));
   std::cout << table.rows.size() << " rows predicted\n";
   if (!measured.empty())
     print_error(str(measured.size(), " rows with a time"),
