@@ -89,6 +89,20 @@ class Mistakes(unittest.TestCase):
     def test_a_missing_argument_is_named(self):
         self.assert_refused(["train"], "CONFIG")
 
+    def test_a_profile_that_cannot_be_written_is_refused_before_it_is_measured(self):
+        demo = str(ROOT / "configs/demo.yaml")
+        done = run("profile", demo, "-o", "/nonexistent/p.json")
+        self.assertEqual((done.returncode, done.stdout), (5, ""), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertIn("/nonexistent/p.json", done.stderr)
+        plan = str(ROOT / "configs/plans/demo_pipeline.json")
+        for output, words in ((plan, "not a profile"), (str(ROOT), "a directory")):
+            done = run("profile", demo, "-o", output)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+            self.assertIn(words, done.stderr)
+        self.assertFalse(Path(plan + ".part").exists())
+
     def test_a_directory_is_no_configuration(self):
         for verb in (["train"], ["config"], ["data", "inspect"]):
             self.assert_refused([*verb, str(ROOT)], f"where: {ROOT}")

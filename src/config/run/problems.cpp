@@ -1,6 +1,9 @@
 #include "config/run/problems.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
 
 namespace tributary::config {
 namespace {
@@ -20,16 +23,51 @@ std::string one_line(const ErrorParts& problem) {
   return line;
 }
 
+/// The place without the numbers of list items: units.3.name is units.*.name.
+std::string without_items(const std::string& where) {
+  std::string text;
+  for (std::size_t begin = 0; begin <= where.size();) {
+    const std::size_t end = std::min(where.find('.', begin), where.size());
+    const std::string part = where.substr(begin, end - begin);
+    const bool is_item =
+        !part.empty() && begin > 0 && part.find_first_not_of("0123456789") == std::string::npos;
+    text += str(begin > 0 ? "." : "", is_item ? "*" : part);
+    begin = end + 1;
+  }
+  return text;
+}
+
+/// A line for each problem; items of a list that have the same share one.
+std::vector<std::string> lines_of(const std::vector<ErrorParts>& problems) {
+  std::vector<std::pair<std::string, std::int64_t>> lines;  // with how many more are like it
+  std::map<std::string, std::size_t> line_of;
+  for (const ErrorParts& problem : problems) {
+    ErrorParts anywhere = problem;
+    anywhere.where = without_items(problem.where);
+    const auto [found, is_new] = line_of.emplace(one_line(anywhere), lines.size());
+    if (is_new) {
+      lines.emplace_back(one_line(problem), 0);
+    } else {
+      ++lines[found->second].second;
+    }
+  }
+  std::vector<std::string> all;
+  for (const auto& [line, more] : lines)
+    all.push_back(more == 0 ? line : str(line, "; the same in ", more + 1, " items"));
+  return all;
+}
+
 }  // namespace
 
 void Problems::raise_if_any(const std::string& where) const {
   if (problems_.empty()) return;
   if (problems_.size() == 1) TRIB_RAISE(Fault::kInput, problems_.front());
   constexpr std::size_t kMostShown = 40;
-  const std::size_t shown = std::min(problems_.size(), kMostShown);
+  const std::vector<std::string> lines = lines_of(problems_);
+  const std::size_t shown = std::min(lines.size(), kMostShown);
   std::string list;
-  for (std::size_t i = 0; i < shown; ++i) list += str("\n  ", i + 1, ". ", one_line(problems_[i]));
-  if (shown < problems_.size()) list += str("\n  and ", problems_.size() - shown, " more");
+  for (std::size_t i = 0; i < shown; ++i) list += str("\n  ", i + 1, ". ", lines[i]);
+  if (shown < lines.size()) list += str("\n  and ", lines.size() - shown, " more");
   TRIB_RAISE(Fault::kInput, .what = str("config: ", problems_.size(), " problems"), .where = where,
              .found = list + "\n ");
 }

@@ -14,7 +14,7 @@ class Problems {
   [[nodiscard]] bool empty() const { return problems_.empty(); }
 
   /// Raises nothing when there are none; one as it is; several as one Fault::kInput with a numbered
-  /// line for each.
+  /// line for each, those that differ in the item of a list alone on one.
   void raise_if_any(const std::string& where) const;
 
  private:

@@ -11,6 +11,7 @@
 #include "config/read_run_config.h"
 #include "core/cores.h"
 #include "core/error.h"
+#include "core/file/file_system.h"
 
 namespace tributary::app {
 namespace {
@@ -43,6 +44,16 @@ std::vector<std::string> words_of(const Arguments& arguments, std::int64_t fewes
   return words;
 }
 
+/// Refuses, before anything is measured, what could not be written or is no profile.
+///
+/// errors: Fault::kInput as read_profile; Fault::kResource where no file can be made
+void check_output(const std::string& path) {
+  if (exists(real_file_system(), path)) (void)config::read_profile(path);
+  const std::string part = path + ".part";  // as replace_file does
+  { const OutputFile probe(real_file_system(), part); }
+  real_file_system().unlink(part);
+}
+
 ExitCode run_profile_jobs(const Arguments& arguments) {
   TRIB_REQUIRE(arguments.ranks >= 0 && arguments.ranks <= 4096, .what = "app: number of ranks",
                .where = "--ranks", .found = str(arguments.ranks), .expected = "1 to 4096, or 0");
@@ -54,6 +65,7 @@ ExitCode run_profile_jobs(const Arguments& arguments) {
   const bool on_cuda = config.run.device.starts_with("cuda");
   if (arguments.here)
     return load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).profile(arguments.options);
+  check_output(arguments.options.output);
   config::check_surroundings(config);
   const auto threads = [&](std::int64_t ranks) {
     return compute_threads(config.run.threads, ranks);
