@@ -64,11 +64,16 @@ struct BatchPlan {
   friend bool operator==(const BatchPlan&, const BatchPlan&) = default;
 };
 
+/// The samples that a plan was judged with; recorded sizes are not kept with the plan.
+enum class PlannedSamples { kUnknown, kEqual, kMixture, kRecorded };
+
 /// What the planner expects; all 0 and empty where no planner wrote the plan.
 struct PredictedPlan {
   Nanoseconds step = {};
   Nanoseconds lower_bound = {};
   std::vector<std::pair<std::string, Bytes>> peak_bytes = {};  // by module
+  PlannedSamples samples = PlannedSamples::kUnknown;
+  Tokens sample_tokens = {};  // of each sample where they are equal
 
   friend bool operator==(const PredictedPlan&, const PredictedPlan&) = default;
 };

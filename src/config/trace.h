@@ -46,22 +46,35 @@ struct TraceLane {
   friend bool operator==(const TraceLane&, const TraceLane&) = default;
 };
 
+/// A table of a measured profile that was asked for more than its largest point.
+struct BeyondGrid {
+  std::string table = {};     // `backbone.block tp 1`, `all_reduce of 2 ranks`
+  std::string unit = {};      // tokens (or patches), B
+  std::int64_t measured = 0;  // largest size
+  std::int64_t asked = 0;     // largest size
+
+  friend bool operator==(const BeyondGrid&, const BeyondGrid&) = default;
+};
+
 struct TraceSummary {
   std::string source = "simulated";  // or measured
   std::string plan = {};
   std::string cluster = {};
   std::int64_t steps = 1;
-  Nanoseconds step = {};         // that the trace shows
-  NamedTimes distribution = {};  // mean, deviation, least, median, percentile_95, largest
+  Nanoseconds step = {};          // that the trace shows
+  Nanoseconds planned_step = {};  // that the plan predicts; 0: it says nothing
+  std::string samples = {};       // of what sizes they were
+  NamedTimes distribution = {};   // mean, deviation, least, median, percentile_95, largest
   Nanoseconds lower_bound = {};
   std::int64_t ranks = 0;
   double idle_share = 0;
   double mfu = 0;
   std::string mfu_formula = {};
-  NamedTimes critical_path = {};   // by kind; adds up to the step
-  std::string out_of_memory = {};  // empty when the plan fits
-  bool outside_grid = false;       // of a measured profile
-  bool unsettled = false;          // work ahead still changed after the warm-up
+  NamedTimes critical_path = {};             // by kind; adds up to the step
+  std::string out_of_memory = {};            // empty when the plan fits
+  bool outside_grid = false;                 // of a measured profile
+  std::vector<BeyondGrid> beyond_grid = {};  // where
+  bool unsettled = false;                    // work ahead still changed after the warm-up
   std::int64_t failures = 0;
   double goodput = 1;
   std::vector<std::string> unknown = {};  // of kTraceUnknowns: what the input does not tell

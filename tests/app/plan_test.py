@@ -46,11 +46,69 @@ class Plan(VerbCase):
         mean = json.loads(out)["distribution_ns"]["mean"]
         self.assertAlmostEqual(mean / predicted["step_ns"], 1, delta=0.05)
 
+    def text_model(self):
+        folder = self.path("text")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"],
+                       "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 4,
+                       "head_dim": 64, "intermediate_size": 2048, "num_hidden_layers": 8,
+                       "vocab_size": 32000, "num_experts": 16, "num_experts_per_tok": 4,
+                       "moe_intermediate_size": 512}, file)
+        return folder
+
+    def test_a_text_plan_is_simulated_with_the_samples_that_it_was_judged_with(self):
+        output = self.path("plan.json")
+        model = self.text_model()
+        for tokens in ("2048", "4096"):
+            self.answer(model, "--cluster", A100, "--devices", "16", "--global-samples", "64",
+                        "--tokens", tokens, "--batches", "2", "-o", output)
+            with open(output) as file:
+                plan = json.load(file)
+            predicted = plan["predicted"]
+            self.assertEqual((predicted["samples"], predicted["sample_tokens"]),
+                             ("equal", int(tokens)))
+            words = [output, "--cluster", A100]
+            code, out, err = self.run_verb("simulate", *words, "--json")
+            self.assertEqual((code, err), (0, ""))
+            found = json.loads(out)
+            self.assertEqual(found["step_ns"], predicted["step_ns"])
+            self.assertEqual(found["planned_step_ns"], predicted["step_ns"])
+            code, out, err = self.run_verb("simulate", *words)
+            self.assertIn("the plan predicts ", out)
+            self.assertIn(f"samples: {tokens} tokens each, as the plan was judged with", out)
+        # A plan that does not say so has full microbatches, as before.
+        del predicted["samples"], predicted["sample_tokens"]
+        self.path("plan.json", json.dumps(plan))
+        code, out, err = self.run_verb("simulate", *words)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("samples: microbatches full with one sequence of ", out)
+
+    def test_plans_say_which_samples_they_were_judged_with(self):
+        output = self.path("plan.json")
+        sizes = self.path("sizes.csv", "64,32,2\n120,0,0\n5000,120,1\n")
+        for words, samples, said in (
+            ([], "mixture", "drawn from the mixture of photos, documents and videos, as the plan"),
+            (["--lengths", sizes], "recorded", "the plan was judged with recorded sizes: give them"),
+        ):
+            self.answer(MODEL, "--cluster", CPU, *SMALL, *words, "-o", output)
+            with open(output) as file:
+                self.assertEqual(json.load(file)["predicted"]["samples"], samples)
+            code, out, err = self.run_verb("simulate", output, "--cluster", CPU)
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn(said, out)
+            self.assertIn("the plan predicts ", out)
+
     def test_the_answer_does_not_depend_on_the_run(self):
         first, second = (self.answer(MODEL, "--cluster", CPU, *SMALL) for _ in range(2))
         for key in ("milliseconds",):
             first.pop(key), second.pop(key)
         self.assertEqual(first, second)
+
+    def test_without_a_cluster_it_is_the_fitted_one_of_8_a100(self):
+        default, named = (self.answer(MODEL, *SMALL, *words) for words in ([], ["--cluster", A100]))
+        self.assertEqual((default["value"], default["lower_bound"], default["plans"]),
+                         (named["value"], named["lower_bound"], named["plans"]))
 
     def test_more_devices_are_not_slower(self):
         steps = [
@@ -68,6 +126,12 @@ class Plan(VerbCase):
         self.assertGreater(gains["devices with twice the arithmetic"], 0.2)
         self.assertIn("links of level loopback with twice the rate", gains)
         self.assertEqual(list(gains.values()), sorted(gains.values(), reverse=True))
+        for batches, words in (("3", " on the first 2 of 3 batches:"), ("2", " ms:")):
+            code, out, err = self.run_verb("plan", MODEL, "--cluster", CPU, *SMALL[:2], "--devices", "4",
+                                           "--batches", batches, "--explain")
+            self.assertEqual((code, err), (0, ""))
+            line = next(each for each in out.splitlines() if each.startswith("what limits"))
+            self.assertTrue(line.endswith(words), line)
 
     def test_runnable_plans_are_of_the_trainer(self):
         found = self.answer(MODEL, "--cluster", CPU, *SMALL, "--runnable")
@@ -140,11 +204,27 @@ batch: {{global_samples: 6}}
             self.assertIn("schedules: none of " + words[3] + " runs", err)
 
     def test_values_out_of_range_are_refused_by_option(self):
-        for option, value in (("--global-samples", "-5"), ("--tokens", "-1"), ("--keep", "-1"), ("--keep", "11")):
+        for option, value in (("--global-samples", "-5"), ("--tokens", "-1"), ("--keep", "-1"), ("--keep", "11"),
+                              ("--global-samples", "0"), ("--tokens", "0"), ("--devices", "0")):
             self.refused(2, f"where: {option}; found: {value}", MODEL, "--cluster", CPU, option, value)
+        self.refused(2, "number out of range", MODEL, "--cluster", CPU, "--seed", "9999999999999999999")
+
+    def test_options_that_would_count_for_nothing_are_refused(self):
+        table = os.path.join(ROOT, "configs/studies/synthetic_8b.json")
+        for words in (("--devices", "7"), ("--cluster", "/nowhere"), ("--freeze", "x"), ("--seed", "1"),
+                      ("--profile", "/nowhere"), ("--lengths", "/nowhere"), ("--tokens", "5"), ("--candidates", "5"),
+                      ("--explain",), ("-o", self.path("plan.json")), ("--runnable",)):
+            option = {"-o": "--output"}.get(words[0], words[0])
+            self.refused(2, f"option would count for nothing; where: {option}; found: a cost table", table, *words)
+        self.assertEqual(self.run_verb("plan", table, "--keep", "2", "--json")[0], 0)
+        sizes = self.path("sizes.csv", "64,32,2\n")
+        self.refused(2, "where: --tokens; found: a model with an encoder", MODEL, "--cluster", CPU, "--tokens", "5")
+        self.refused(2, "where: --tokens; found: --lengths", self.text_model(), "--cluster", CPU, "--tokens", "5",
+                     "--lengths", sizes)
 
     def test_published_methods_refuse_the_options_of_the_search(self):
-        for words in (("--axes", "tp"), ("--schedules", "1f1b"), ("--runnable",)):
+        for words in (("--axes", "tp"), ("--schedules", "1f1b"), ("--runnable",), ("--candidates", "9"),
+                      ("--profile", "/nowhere"), ("--threads", "1")):
             self.refused(2, f"where: {words[0]}; found: method dflop", MODEL, "--cluster", CPU, "--method", "dflop",
                          *words)
 
@@ -168,6 +248,24 @@ batch: {{global_samples: 6}}
         self.assertEqual((code, err), (0, ""))
         self.assertAlmostEqual(1e-9 * json.loads(out)["distribution_ns"]["mean"], found["value"],
                                delta=1e-6 * found["value"])
+
+    def test_names_the_tables_that_the_best_plan_is_too_large_for(self):
+        words = self.measured("--devices", "2", "--axes", "dp", "--runnable")
+        whole = profile_of_demo()
+        for each in whole["collectives"]:
+            each["points"] = [*each["points"], {"ranks": 2, "bytes": 1 << 30, "ns": 1 << 31}]
+        cut = whole | {"layers": [each | {"points": each["points"][:1]} for each in whole["layers"]]}
+        for profile, is_beyond in ((whole, False), (cut, True)):
+            self.path("profile.json", json.dumps(profile))
+            beyond = self.answer(MODEL, *words)["beyond_grid"]
+            self.assertEqual("backbone.block tp 1" in [each["table"] for each in beyond], is_beyond)
+            self.assertEqual(bool(beyond), is_beyond)
+            code, out, err = self.run_verb("plan", MODEL, *words)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual("beyond what was measured" in out, is_beyond)
+            for each in beyond:
+                self.assertIn(f"{each['table']} at {each['asked']} {each['unit']} "
+                              f"(measured to {each['measured']})", out)
 
     def test_says_what_was_measured_where_that_is_not_enough(self):
         self.refused(2, "measured are tp 1 on 1 thread; all_reduce of 2;", MODEL, *self.measured("--devices", "4"))

@@ -7,6 +7,7 @@ import json
 import os
 import unittest
 
+from demo_profile import profile_of_demo
 from verb_case import ROOT, VerbCase
 
 PLAN = os.path.join(ROOT, "configs/plans/demo_pipeline.json")
@@ -50,6 +51,12 @@ class Simulate(SimulateCase):
         self.assertEqual(first, self.answer(*words))
         words[4] = "6"
         self.assertNotEqual(first["distribution_ns"], self.answer(*words)["distribution_ns"])
+
+    def test_without_a_cluster_it_is_the_fitted_one_of_8_a100(self):
+        default, named = (self.answer(PLAN, "--steps", "3", *words) for words in (
+            [], ["--cluster", os.path.join(ROOT, "configs/clusters/a100_8.yaml")]))
+        self.assertEqual(default, named)
+        self.assertEqual(default["cluster"], "nodes of 8 A100-80 SXM")
 
     def test_recorded_lengths_and_histograms(self):
         lengths = self.path("lengths.csv", "300,400,1\n500,800,2\n200,0,0\n")
@@ -112,12 +119,64 @@ class Simulate(SimulateCase):
             self.assertIn(part, text)
         self.assertNotIn("http", text.replace("http-equiv", "").replace("http://www.w3.org", ""))
 
+    def test_it_names_the_tables_of_a_profile_that_are_too_small(self):
+        def on_two_ranks(plan):
+            backbone = plan["modules"]["backbone"]
+            backbone.update(ranks="0-1", mesh={"dp_shard": 2}, stages=[["embed", "0-2", "head"]])
+            plan["modules"]["vision"] = {"placement": "inline"}
+            plan["batch"].update(global_samples=4, microbatches=2, capacity_tokens=1024)
+        plan = self.changed_plan(on_two_ranks)
+        whole = profile_of_demo()
+        for each in whole["collectives"]:  # the gradients of a layer are larger
+            each["points"] = [*each["points"], {"ranks": 2, "bytes": 1 << 30, "ns": 1 << 31}]
+        cut = whole | {key: [each if each.get("op") == "send" else each | {"points": each["points"][:1]}
+                             for each in whole[key]] for key in ("layers", "collectives")}
+        lengths = self.path("lengths.csv", "300,200,1\n500,300,2\n")
+        words = [plan, "--threads", "1", "--lengths", lengths, "--profile"]
+        for profile, tables in ((whole, 0), (cut, 9)):
+            path = self.path("profile.json", json.dumps(profile))
+            found = self.answer(*words, path)
+            self.assertEqual(found["outside_grid"], tables > 0)
+            self.assertNotIn("mfu", found)  # the profile does not say what the machine can do
+            self.assertEqual(len(found["beyond_grid"]), tables, found["beyond_grid"])
+            trace = self.path("trace.json")
+            code, out, err = self.run_verb("simulate", *words, path, "-o", trace)
+            self.assertEqual((code, err), (0, ""))
+            page = self.path("trace.html")
+            code, _, err = self.run_verb("report", trace, "-o", page)
+            self.assertEqual((code, err), (0, ""))
+            with open(page) as file:
+                page = file.read()
+            for each in found["beyond_grid"]:
+                self.assertGreater(each["asked"], each["measured"])
+                words_of_it = (f"{each['table']} at {each['asked']} {each['unit']} "
+                               f"(measured to {each['measured']})")
+                self.assertIn(words_of_it, out)
+                self.assertIn(words_of_it, page)
+            self.assertEqual("beyond what was measured" in out, tables > 0)
+            self.assertEqual("Beyond what was measured" in page, tables > 0)
+
     def test_a_plan_that_does_not_fit_is_an_answer(self):
         plan = self.changed_plan(lambda plan: plan["batch"].update(
             microbatches=4, capacity_tokens=1 << 26))
         found = self.answer(plan, "--lengths", self.path("long.csv", "60000000,0,0\n"))
         self.assertIn("needs", found["out_of_memory"])
         self.assertIn("activations", found["out_of_memory"])
+
+    def test_options_that_would_count_for_nothing_are_refused(self):
+        lengths = self.path("lengths.csv", "300,400,1\n")
+        for words, other in (
+            (["--threads", "3"], "--profile"), (["--skip", "3"], "--run"),
+            (["--straggler-factor", "2"], "--stragglers"), (["--anomaly-factor", "2"], "--anomalies"),
+            (["--restart-seconds", "2"], "--failure-hours"),
+            (["--checkpoint-steps", "2"], "--failure-hours")):
+            self.refused(f"option would count for nothing; where: {words[0]}; found: no {other}; "
+                         f"expected: {other} beside it; fix: leave it out", PLAN, *words)
+        for words in (["--steps", "2"], ["--lengths", lengths], ["--mixture"]):
+            self.refused(f"where: {words[0]}; found: --run", PLAN, "--run", self.folder, *words)
+        self.refused("where: --mixture; found: --lengths", PLAN, "--lengths", lengths, "--mixture")
+        for value in ("9999999999999999999", "-9999999999999999999"):
+            self.refused("number out of range: " + value, PLAN, f"--seed={value}")
 
     def test_what_is_wrong_is_named(self):
         def without_model(plan):
@@ -147,6 +206,9 @@ class Simulate(SimulateCase):
         self.refused("modules.backbone.offload", self.changed_plan(offloads))
         self.refused('where: --reduce-dtype; found: "half"', PLAN, "--reduce-dtype", "half")
         self.refused("where: --pool; found: 0", PLAN, "--pool", "0")
+        beside = {"--straggler-factor": ["--stragglers", "0.5"], "--anomaly-factor": ["--anomalies", "0.5"],
+                  "--restart-seconds": ["--failure-hours", "1"],
+                  "--checkpoint-steps": ["--failure-hours", "1"]}
         for option, value, found, expected in (
             ("--stragglers", "nan", "nan", "0 to 1"),
             ("--straggler-factor", "inf", "inf", "1 to 1000"),
@@ -157,7 +219,7 @@ class Simulate(SimulateCase):
             ("--checkpoint-steps", "0", "0", "1 to 1e+09"),
         ):
             words = f"where: {option}; found: {found}; expected: {expected}"
-            self.refused(words, PLAN, f"{option}={value}")
+            self.refused(words, PLAN, f"{option}={value}", *beside.get(option, []))
         self.refused("where: steps; found: 0", PLAN, "--steps", "0")
         self.refused("lengths.csv:2", PLAN, "--lengths", self.path("lengths.csv", "3,1\nx,1\n"))
 
@@ -233,9 +295,9 @@ class SimulateWorkload(SimulateCase):
                      self.path("none.txt"))
         self.refused("nothing to simulate")
         for option, value in (("--model", ROOT), ("--lengths", "x.csv"), ("--ahead", "1")):
-            self.refused(f"option does not go with --workload; where: {option}", "--workload",
+            self.refused(f"option would count for nothing; where: {option}; found: --workload", "--workload",
                          WORKLOAD, option, value)
-        self.refused("option does not go with --workload; where: PLAN.json", PLAN, "--workload",
+        self.refused("option would count for nothing; where: PLAN.json; found: --workload", PLAN, "--workload",
                      WORKLOAD)
 
 

@@ -15,6 +15,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 /// The example of docs/formats/plan.md.
 std::string read_example() {
@@ -62,6 +63,8 @@ TEST(Plan, ReadsEveryKey) {
   EXPECT_EQ(plan.batch.balance, Balance::kLpt2d);
   EXPECT_EQ(plan.predicted.step.count, 900);
   EXPECT_EQ(plan.predicted.peak_bytes[0].second.count, 5);
+  EXPECT_EQ(plan.predicted.samples, PlannedSamples::kEqual);
+  EXPECT_EQ(plan.predicted.sample_tokens, Tokens{2048});
 }
 
 TEST(Plan, ReadsBackWhatItWrites) {
@@ -73,6 +76,24 @@ TEST(Plan, ReadsBackWhatItWrites) {
   plan.edges[0].via = EdgeVia::kPool;
   EXPECT_THAT(write_plan(plan), HasSubstr("\"ranks\": \"0-2,17\""));
   EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
+}
+
+TEST(Plan, KeepsTheSamplesThatItWasJudgedWith) {
+  const auto read = [](const std::string& predicted) {
+    return parse_plan(patched("{\"predicted\": " + predicted + "}"), "plan.json").predicted;
+  };
+  EXPECT_EQ(read(R"({"samples": null, "sample_tokens": null})").samples, PlannedSamples::kUnknown);
+  Plan plan = parse_plan(kPlan, "plan.json");
+  for (const PlannedSamples samples : {PlannedSamples::kUnknown, PlannedSamples::kEqual,
+                                       PlannedSamples::kMixture, PlannedSamples::kRecorded}) {
+    plan.predicted.samples = samples;
+    plan.predicted.sample_tokens = {samples == PlannedSamples::kEqual ? 4096 : 0};
+    EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
+  }
+  EXPECT_THAT(refusal_of(patched(R"({"predicted": {"samples": "equal", "sample_tokens": null}})")),
+              HasSubstr("predicted.sample_tokens; found: no such key"));
+  EXPECT_THAT(refusal_of(patched(R"({"predicted": {"samples": "mixture", "sample_tokens": 7}})")),
+              HasSubstr("predicted.sample_tokens; found: 7"));
 }
 
 TEST(Plan, NamesAnUnknownKeyWithTheNearestKnownOne) {
@@ -87,6 +108,16 @@ TEST(Plan, NamesAnUnknownKeyWithTheNearestKnownOne) {
   EXPECT_THAT(refusal_of(patched(R"({"predicted": {"step": 1}})")), HasSubstr("unknown key"));
   EXPECT_THAT(refusal_of(R"({"format": "tributary.plan/1", "edges": [{"form": "a"}]})"),
               AllOf(HasSubstr("edges.0.\"form\""), HasSubstr("did you mean from?")));
+}
+
+TEST(Plan, SaysOnceWhatAllItemsOfAListHave) {
+  const std::string refusal = refusal_of(
+      R"({"format": "tributary.plan/1", "edges": [{"form": "a"}, {"form": "b"}, {"from": 1}]})");
+  EXPECT_THAT(
+      refusal,
+      AllOf(HasSubstr("edges.0.\"form\"; fix: did you mean from?; the same in 2 items"),
+            Not(HasSubstr("edges.1")), HasSubstr("edges.2.from; found: 1"),
+            HasSubstr("edges.0.to; found: no such key; expected: a text; the same in 3 items")));
 }
 
 TEST(Plan, NamesThePathOfEveryWrongValue) {

@@ -6,9 +6,12 @@
 #include "app/answer/certificate_json.h"
 #include "app/answer/measured_machine.h"
 #include "app/answer/simulate_answer.h"
+#include "app/answer/standard_cluster.h"
 #include "config/plan/plan_names.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
+#include "plan/cost/watched_costs.h"
+#include "plan/exact/judge/simulate_on.h"
 
 namespace tributary::app {
 namespace {
@@ -16,7 +19,6 @@ namespace {
 using plan::FoundPlan;
 using plan::PlanningProblem;
 
-constexpr std::int64_t kExplainedBatches = 2;
 constexpr std::int64_t kMostDevicesUnasked = 4096;
 
 void check_request(const PlanRequest& request) {
@@ -66,7 +68,7 @@ void set_machine(const PlanRequest& request, PlanningProblem& problem) {
                .expected = str("at most ", kMostDevicesUnasked),
                .fix = str("give ", argument_name(request.caller, "devices")));
   if (request.profile) return set_measured(request, problem);
-  problem.cluster = request.cluster ? *request.cluster : standard_cluster(problem.devices);
+  problem.cluster = request.cluster ? *request.cluster : standard_cluster();
 }
 
 void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
@@ -87,6 +89,28 @@ void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
   if (!request.recorded) return;
   for (const plan::SampleSize& size : request.recorded->sizes)
     problem.longest_sample = std::max(problem.longest_sample, Tokens{size.tokens});
+}
+
+/// So that whoever simulates the plan can take the same samples.
+void note_samples(const PlanRequest& request, const PlanningProblem& problem, config::Plan& plan) {
+  using config::PlannedSamples;
+  if (request.recorded) {
+    plan.predicted.samples = PlannedSamples::kRecorded;
+  } else if (!plan::encoders_of(problem).empty()) {
+    plan.predicted.samples = PlannedSamples::kMixture;
+  } else {
+    plan.predicted.samples = PlannedSamples::kEqual;
+    plan.predicted.sample_tokens = {request.tokens};
+  }
+}
+
+/// What a plan asks of a profile beyond its points, on the batches that it was simulated on.
+std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const FoundPlan& found) {
+  if (found.simulated_batches == 0) return {};
+  const auto watched = std::make_shared<const plan::WatchedCosts>(problem.measured);
+  problem.measured = watched;
+  (void)plan::simulate_on(problem, found.plan, found.simulated_batches);
+  return watched->beyond_grid();
 }
 
 void narrow_schedules(const PlanRequest& request, plan::PlanSpace& space) {
@@ -142,6 +166,16 @@ Json to_json(const plan::PlanExplanation& explanation) {
   return json;
 }
 
+Json to_json(const std::vector<config::BeyondGrid>& beyond) {
+  Json list = Json::array();
+  for (const config::BeyondGrid& each : beyond)
+    list.push_back({{"table", each.table},
+                    {"unit", each.unit},
+                    {"measured", each.measured},
+                    {"asked", each.asked}});
+  return list;
+}
+
 Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
   Json plans = Json::array();
   for (const FoundPlan& found : answer.search.plans) {
@@ -179,7 +213,10 @@ PlanAnswer answer_plan(const PlanRequest& request) {
   PlanAnswer answer{.problem = problem_of(request)};
   const Stopwatch watch;
   answer.search = search_plan(answer.problem, {.candidates = {.keep = request.candidates}});
+  for (FoundPlan& found : answer.search.plans) note_samples(request, answer.problem, found.plan);
   answer.milliseconds = 1e3 * watch.seconds();
+  if (request.profile && !answer.search.plans.empty())
+    answer.beyond_grid = find_beyond_grid(answer.problem, answer.search.plans.front());
   if (request.explain && !answer.search.plans.empty())
     answer.explanation =
         explain_plan(answer.problem, answer.search.plans.front(), kExplainedBatches);
@@ -202,6 +239,7 @@ Json to_json(const PlanAnswer& answer, std::int64_t keep) {
       {"estimates", search.estimates},
       {"judged", search.judged},
       {"left_out", {{"cells", search.left_out.cells}, {"degrees", search.left_out.degrees}}},
+      {"beyond_grid", to_json(answer.beyond_grid)},
       {"plans", plans_json(answer, keep)}};
   if (answer.explanation) json["explanation"] = to_json(*answer.explanation);
   return json;

@@ -9,12 +9,16 @@
 #include "config/cluster.h"
 #include "config/module_graph.h"
 #include "config/profile.h"
+#include "config/trace.h"
 #include "core/json.h"
 #include "plan/exact/explain_plan.h"
 
 namespace tributary::app {
 
 inline constexpr const char* kExact = "exact";
+
+/// An explanation simulates so many batches, the first ones.
+inline constexpr std::int64_t kExplainedBatches = 2;
 
 /// A model to be placed on devices by the default search.
 struct PlanRequest {
@@ -43,6 +47,7 @@ struct PlanAnswer {
   plan::PlanSearch search = {};
   std::optional<plan::PlanExplanation> explanation = {};
   double milliseconds = 0;
+  std::vector<config::BeyondGrid> beyond_grid = {};  // of the profile, by the best plan
 };
 
 /// The problem that a request states, with its batches drawn: recorded sizes, the mixture for

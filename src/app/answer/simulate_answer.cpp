@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "app/answer/measured_machine.h"
+#include "app/answer/standard_cluster.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
+#include "plan/cost/watched_costs.h"
 #include "plan/simulate/engine/run_ahead.h"
 #include "plan/simulate/trace_of.h"
 #include "plan/simulate/workload/simulate_workload.h"
@@ -30,17 +32,42 @@ MeasuredMachine find_costs(const SimulateRequest& request) {
   if (request.profile)
     return measured_machine(*request.profile, request.profile_name, ranks, request.threads,
                             request.cluster, request.caller);
-  config::Cluster cluster = request.cluster ? *request.cluster : standard_cluster(ranks);
+  config::Cluster cluster = request.cluster ? *request.cluster : standard_cluster();
   const auto costs = std::make_shared<const plan::ClusterCosts>(cluster);
   return {std::move(cluster), costs};
 }
 
-/// Recorded sizes, the mixture, or full microbatches where the backbone is alone.
-plan::SampleSource find_samples(const SimulateRequest& request) {
+struct FoundSamples {
+  plan::SampleSource source;
+  std::string words;  // what they are
+};
+
+/// Recorded sizes or the mixture where they are asked for; else what the plan was judged with; else
+/// the mixture where there is an encoder, and full microbatches where the backbone is alone.
+FoundSamples find_samples(const SimulateRequest& request) {
   using Kind = plan::SampleSource::Kind;
-  if (request.recorded) return {.kind = Kind::kRecorded, .recorded = *request.recorded};
-  return {.kind = request.mixture || request.plan.modules.size() > 1 ? Kind::kMixture
-                                                                     : Kind::kFullMicrobatches};
+  using config::PlannedSamples;
+  const config::PredictedPlan& predicted = request.plan.predicted;
+  if (!request.run.empty()) return {{}, "microbatches of the run"};
+  if (request.recorded)
+    return {{.kind = Kind::kRecorded, .recorded = *request.recorded}, "recorded sizes"};
+  const std::string mixture = "drawn from the mixture of photos, documents and videos";
+  if (request.mixture) return {{.kind = Kind::kMixture}, mixture};
+  if (predicted.samples == PlannedSamples::kEqual)
+    return {{.kind = Kind::kRecorded,
+             .recorded = {.sizes = {{.tokens = predicted.sample_tokens.count}}}},
+            str(predicted.sample_tokens, " each, as the plan was judged with")};
+  const std::string others = predicted.samples == PlannedSamples::kRecorded
+                                 ? "; the plan was judged with recorded sizes: give them"
+                                 : "";
+  if (predicted.samples == PlannedSamples::kMixture || request.plan.modules.size() > 1)
+    return {
+        {.kind = Kind::kMixture},
+        mixture + (predicted.samples == PlannedSamples::kMixture ? ", as the plan was judged with"
+                                                                 : others)};
+  return {
+      {.kind = Kind::kFullMicrobatches},
+      str("microbatches full with one sequence of ", request.plan.batch.capacity_tokens, others)};
 }
 
 config::ReduceDtype reduce_dtype_of(const std::string& text, const std::string& argument) {
@@ -81,22 +108,6 @@ plan::SimulationOptions options_of(const SimulateRequest& request) {
 }
 
 }  // namespace
-
-config::Cluster standard_cluster(std::int64_t ranks) {
-  config::Cluster cluster{.name = "8 x A100-80 a node, maker's figures"};
-  cluster.devices = (ranks + 7) / 8 * 8;
-  cluster.device.name = "A100-80 SXM";
-  cluster.device.matrix_flops_per_s = 312e12;
-  cluster.device.memory_bytes_per_s = 2.04e12;
-  cluster.device.memory = {80'000'000'000};
-  cluster.device.reserve = {4'000'000'000};
-  cluster.levels = {{.name = "nvlink", .ranks = 8, .bytes_per_s = 300e9, .message_start_s = 1e-6},
-                    {.name = "infiniband",
-                     .ranks = cluster.devices,
-                     .bytes_per_s = 25e9,
-                     .message_start_s = 2e-6}};
-  return cluster;
-}
 
 config::ModuleGraph read_graph(const std::string& path) {
   return std::filesystem::is_directory(path) ? config::read_graph_of_model(path)
@@ -165,7 +176,8 @@ plan::RecordedSizes sizes_of(const NumberTable& table, std::int64_t most_columns
 config::Trace answer_simulate(const SimulateRequest& request) {
   check_request(request);
   const config::Plan& plan = request.plan;
-  const auto [cluster, source] = find_costs(request);
+  const auto [cluster, costs_of_machine] = find_costs(request);
+  const auto source = std::make_shared<const plan::WatchedCosts>(costs_of_machine);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   const plan::LayerStageCosts costs(
       plan, request.model, cluster, source, pipeline,
@@ -174,18 +186,27 @@ config::Trace answer_simulate(const SimulateRequest& request) {
        .sequence_parallel = request.sequence_parallel,
        .reduce_dtype =
            reduce_dtype_of(request.reduce_dtype, argument_name(request.caller, "reduce_dtype"))});
+  const FoundSamples samples = find_samples(request);
   plan::SimulationOptions options = options_of(request);
-  options.samples = find_samples(request);
+  options.samples = samples.source;
   const plan::Simulation simulation =
       request.run.empty() ? plan::simulate(plan, costs, cluster, options)
                           : plan::simulate_recorded(plan, costs, cluster, options, request.run);
-  return plan::trace_of(simulation, request.plan_name, cluster.name);
+  config::Trace trace = plan::trace_of(simulation, request.plan_name, cluster.name);
+  if (request.profile && request.profile->flops_per_s == 0) {  // there is nothing to divide by
+    trace.summary.mfu = 0;
+    trace.summary.unknown = {"mfu"};
+  }
+  trace.summary.planned_step = plan.predicted.step;
+  trace.summary.samples = samples.words;
+  trace.summary.beyond_grid = source->beyond_grid();
+  trace.summary.outside_grid = trace.summary.outside_grid || !trace.summary.beyond_grid.empty();
+  return trace;
 }
 
 config::Trace answer_workload(const plan::SimaiWorkload& workload, const SimulateRequest& request) {
   check_request(request);
-  const config::Cluster cluster =
-      request.cluster ? *request.cluster : standard_cluster(workload.ranks);
+  const config::Cluster cluster = request.cluster ? *request.cluster : standard_cluster();
   const plan::Simulation simulation =
       plan::simulate_workload(workload, cluster, options_of(request));
   return plan::trace_of_workload(simulation, workload, cluster.name);

@@ -42,11 +42,6 @@ struct SimulateRequest {
   Caller caller = Caller::kCommandLine;
 };
 
-/// A cluster of 8-device A100 nodes, where the user names none.
-///
-/// source: planning.md section 12.5
-[[nodiscard]] config::Cluster standard_cluster(std::int64_t ranks);
-
 /// A directory with a config.json, or a module graph.
 ///
 /// errors: Fault::kInput as the readers of both

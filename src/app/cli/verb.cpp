@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <exception>
 #include <filesystem>
 #include <ios>
@@ -18,6 +19,26 @@ namespace tributary::app {
 struct Verb::State {
   CLI::App* app = nullptr;
 };
+
+namespace {
+
+/// The parser takes the nearest number for one that is out of range, without a word.
+std::string refuse_out_of_range(std::string& text) {
+  std::string_view digits = text;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc::result_out_of_range
+             ? str("number out of range: ", text, ", expected -2^63 to 2^63 - 1")
+             : "";
+}
+
+CLI::Option* add_whole(CLI::App& app, const std::string& names, std::int64_t& value,
+                       const std::string& help) {
+  return app.add_option(names, value, help)->check(CLI::Validator(refuse_out_of_range, ""));
+}
+
+}  // namespace
 
 void Verb::positional(const std::string& name, std::string& value, const std::string& help) {
   state_.app->add_option(name, value, help)->required();
@@ -38,7 +59,7 @@ void Verb::option(const std::string& names, std::optional<std::string>& value,
   state_.app->add_option(names, value, help);
 }
 void Verb::option(const std::string& names, std::int64_t& value, const std::string& help) {
-  state_.app->add_option(names, value, help)->capture_default_str();
+  add_whole(*state_.app, names, value, help)->capture_default_str();
 }
 void Verb::option(const std::string& names, double& value, const std::string& help) {
   state_.app->add_option(names, value, help)->capture_default_str();
@@ -51,10 +72,20 @@ void Verb::required(const std::string& names, std::string& value, const std::str
   state_.app->add_option(names, value, help)->required();
 }
 void Verb::required(const std::string& names, std::int64_t& value, const std::string& help) {
-  state_.app->add_option(names, value, help)->required();
+  add_whole(*state_.app, names, value, help)->required();
 }
 void Verb::flag(const std::string& names, bool& value, const std::string& help) {
   state_.app->add_flag(names, value, help);
+}
+GivenOptions Verb::given() const {
+  return GivenOptions([app = state_.app] {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app->get_options())
+      if (option->count() > 0)
+        names.push_back(option->get_lnames().empty() ? option->get_name()
+                                                     : "--" + option->get_lnames().front());
+    return names;
+  });
 }
 void Verb::example(const std::string& line) { state_.app->footer("Example:\n  " + line); }
 

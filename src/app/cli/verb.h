@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/given_options.h"
 #include "core/exit_code.h"
 
 namespace tributary::app {
@@ -36,6 +37,8 @@ class Verb {
   void required(const std::string& names, std::string& value, const std::string& help);
   void required(const std::string& names, std::int64_t& value, const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);
+  /// What the user gave, once the command line is read; for as long as the verb runs.
+  [[nodiscard]] GivenOptions given() const;
   /// A command line that --help shows; every verb has one.
   void example(const std::string& line);
 

@@ -7,6 +7,7 @@
 
 #include "app/report/html.h"
 #include "core/text.h"
+#include "plan/cost/watched_costs.h"
 #include "plan/simulate/lane_account.h"
 
 namespace tributary::app {
@@ -224,6 +225,8 @@ std::string figures(const Trace& trace) {
   const config::TraceSummary& summary = trace.summary;
   std::string text = "<dl class=\"figures\">\n";
   text += figure("Step", seconds(summary.step), summary.source);
+  if (summary.planned_step.count > 0)
+    text += figure("Planned step", seconds(summary.planned_step), "by the plan");
   text += figure("Lower bound", seconds(summary.lower_bound), "no order of passes is below");
   text += figure("MFU", summary.knows("mfu") ? show_percent(summary.mfu) : "unknown",
                  str(summary.ranks, " ranks"));
@@ -249,6 +252,9 @@ std::string trace_sections(const Trace& predicted, const Trace* measured) {
     text +=
         "<p class=\"missing\">The encoders that run ahead had not settled when the first step "
         "began.</p>\n";
+  if (predicted.summary.outside_grid)
+    text += str("<p class=\"missing\">Beyond what was measured, at the rate of the largest size: ",
+                html(plan::describe(predicted.summary.beyond_grid)), "</p>\n");
   text += timeline(predicted, measured);
   text += str("<section id=\"idle\"><h2>Use of time</h2>\n<div class=\"card scroll\">",
               use_bars(predicted), use_table(predicted), "</div></section>\n");

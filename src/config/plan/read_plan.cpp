@@ -107,6 +107,11 @@ PredictedPlan read_predicted(ArtifactObject json) {
   } else if (peaks != nullptr) {
     json.refuse("peak_bytes", "an object of bytes by module");
   }
+  predicted.samples = choice<PlannedSamples>(json, "samples", PlannedSamples::kUnknown);
+  const bool are_equal = predicted.samples == PlannedSamples::kEqual;
+  predicted.sample_tokens = {json.whole("sample_tokens",
+                                        are_equal ? std::nullopt : std::optional<std::int64_t>(0),
+                                        {are_equal ? 1 : 0, are_equal ? 1 << 26 : 0})};
   json.refuse_unknown();
   return predicted;
 }

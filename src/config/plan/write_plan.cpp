@@ -48,6 +48,10 @@ std::string write_plan(const Plan& plan) {
   json["predicted"] = {{"step_ns", plan.predicted.step.count},
                        {"lower_bound_ns", plan.predicted.lower_bound.count},
                        {"peak_bytes", peaks}};
+  if (plan.predicted.samples != PlannedSamples::kUnknown)
+    json["predicted"]["samples"] = plan_name_of(plan.predicted.samples);
+  if (plan.predicted.samples == PlannedSamples::kEqual)
+    json["predicted"]["sample_tokens"] = plan.predicted.sample_tokens.count;
   if (!plan.model.empty()) json["model"] = plan.model;
   return json.dump(2) + "\n";
 }

@@ -68,6 +68,16 @@ void read_unknown(ArtifactObject& json, TraceSummary& summary) {
   for (const Json& name : *list) summary.unknown.push_back(name.get<std::string>());
 }
 
+BeyondGrid read_beyond(ArtifactObject json) {
+  BeyondGrid beyond;
+  beyond.table = json.text("table", std::nullopt);
+  beyond.unit = json.text("unit", std::nullopt);
+  beyond.measured = json.whole("measured", std::nullopt, kAmount);
+  beyond.asked = json.whole("asked", std::nullopt, kAmount);
+  json.refuse_unknown();
+  return beyond;
+}
+
 TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   TraceSummary summary;
   summary.source = json.text("source", std::nullopt);
@@ -75,6 +85,8 @@ TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   summary.cluster = json.text("cluster", "");
   summary.steps = json.whole("steps", 1, {1, 1'000'000});
   summary.step = {json.whole("step_ns", std::nullopt, kAmount)};
+  summary.planned_step = {json.whole("planned_step_ns", 0, kAmount)};
+  summary.samples = json.text("samples", "");
   summary.distribution = read_named<NanosecondUnit>(json, "distribution_ns");
   summary.lower_bound = {json.whole("lower_bound_ns", 0, kAmount)};
   summary.ranks = json.whole("ranks", 0, {0, 1 << 20});
@@ -84,6 +96,9 @@ TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   summary.critical_path = read_named<NanosecondUnit>(json, "critical_path_ns");
   summary.out_of_memory = json.text("out_of_memory", "");
   summary.outside_grid = json.flag("outside_grid", false);
+  if (json.has("beyond_grid"))
+    for (ArtifactObject& each : json.items("beyond_grid"))
+      summary.beyond_grid.push_back(read_beyond(std::move(each)));
   summary.unsettled = json.flag("unsettled", false);
   summary.failures = json.whole("failures", 0, kAmount);
   summary.goodput = json.number("goodput", 1, 0, 1);

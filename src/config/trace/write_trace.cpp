@@ -20,6 +20,16 @@ OrderedJson named(const Pairs& pairs) {
 /// Perfetto counts in microseconds; a nanosecond is three decimals of one.
 double microseconds(Nanoseconds time) { return static_cast<double>(time.count) / 1e3; }
 
+OrderedJson beyond_json(const std::vector<BeyondGrid>& beyond) {
+  OrderedJson list = OrderedJson::array();
+  for (const BeyondGrid& each : beyond)
+    list.push_back({{"table", each.table},
+                    {"unit", each.unit},
+                    {"measured", each.measured},
+                    {"asked", each.asked}});
+  return list;
+}
+
 OrderedJson lane_json(const TraceLane& lane, bool with_memory) {
   OrderedJson memory = OrderedJson::array();
   for (const auto& [time, bytes] : lane.memory) memory.push_back({time.count, bytes.count});
@@ -71,6 +81,8 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
                    {"cluster", summary.cluster},
                    {"steps", summary.steps},
                    {"step_ns", summary.step.count},
+                   {"planned_step_ns", summary.planned_step.count},
+                   {"samples", summary.samples},
                    {"distribution_ns", named(summary.distribution)},
                    {"lower_bound_ns", summary.lower_bound.count},
                    {"ranks", summary.ranks},
@@ -80,6 +92,7 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
                    {"critical_path_ns", named(summary.critical_path)},
                    {"out_of_memory", summary.out_of_memory},
                    {"outside_grid", summary.outside_grid},
+                   {"beyond_grid", beyond_json(summary.beyond_grid)},
                    {"unsettled", summary.unsettled},
                    {"failures", summary.failures},
                    {"goodput", summary.goodput},

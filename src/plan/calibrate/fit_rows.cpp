@@ -84,7 +84,7 @@ Cluster fit_rows(const Cluster& start, std::span<const TrainingRow> rows) {
 }
 
 Cluster data_sheet_cluster() {
-  Cluster cluster{.name = "a100", .origin = "data sheets", .devices = 65536};
+  Cluster cluster{.name = "a100", .origin = "data sheets", .devices = 1 << 20};
   cluster.device = {.name = "A100-80 SXM",
                     .matrix_flops_per_s = 312e12,
                     .memory_bytes_per_s = 2.04e12,
@@ -98,7 +98,7 @@ Cluster data_sheet_cluster() {
                             .hop_s = 3.4e-6,
                             .seconds_per_byte = 1 / 230e9});
   cluster.levels.push_back({.name = "infiniband",
-                            .ranks = 65536,
+                            .ranks = 1 << 20,
                             .bytes_per_s = 12e9,
                             .message_start_s = 10e-6,
                             .start_s = 20e-6,

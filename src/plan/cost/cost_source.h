@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -45,6 +47,17 @@ class CostSource {
   [[nodiscard]] virtual bool has_collective(config::CollectiveOp /*op*/,
                                             std::int64_t /*ranks*/) const {
     return true;
+  }
+  /// Sizes up to which they were measured, tokens or patches and bytes: above them costs go on at
+  /// the rate of the largest. Without end where costs are formulas.
+  [[nodiscard]] virtual std::int64_t measured_tokens(const std::string& /*module*/,
+                                                     const config::LayerShape& /*shape*/,
+                                                     std::int64_t /*tp*/) const {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  [[nodiscard]] virtual std::int64_t measured_bytes(config::CollectiveOp /*op*/,
+                                                    std::int64_t /*ranks*/) const {
+    return std::numeric_limits<std::int64_t>::max();
   }
   /// All degrees that have costs, in words; empty: any.
   [[nodiscard]] virtual std::string degrees() const { return ""; }

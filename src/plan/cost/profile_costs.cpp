@@ -46,13 +46,13 @@ Nanoseconds time_at(const std::vector<MeasuredCollective>& points, Bytes bytes) 
   return {std::llround(before * at / before_bytes)};
 }
 
-std::string name_of(CollectiveOp op) {
+}  // namespace
+
+std::string collective_name(CollectiveOp op) {
   static const std::vector<std::string> names{"all_reduce", "all_gather", "reduce_scatter",
                                               "all_to_all", "broadcast",  "send"};
   return names[static_cast<std::size_t>(op)];
 }
-
-}  // namespace
 
 std::string layer_name(const config::LayerShape& shape) {
   switch (shape.kind) {
@@ -128,7 +128,7 @@ Nanoseconds ProfileCosts::collective(CollectiveOp op, const CommunicationGroup& 
   const std::vector<MeasuredCollective> points = points_of(profile_, op, ranks);
   TRIB_REQUIRE(!points.empty(), .what = "plan: profile lacks a table",
                .where = str(where_, " collectives"), .found = "no such measurement",
-               .expected = str(name_of(op), " of ", ranks, " ranks"),
+               .expected = str(collective_name(op), " of ", ranks, " ranks"),
                .fix = str("measure it: tributary profile --ranks ", ranks));
   return time_at(points, bytes);
 }
@@ -178,6 +178,17 @@ bool ProfileCosts::has_collective(CollectiveOp op, std::int64_t ranks) const {
   return ranks <= 1 || !points_of(profile_, op, ranks).empty();
 }
 
+std::int64_t ProfileCosts::measured_tokens(const std::string& module,
+                                           const config::LayerShape& shape, std::int64_t tp) const {
+  const config::ProfileTable* found = find_table(module, layer_name(shape), tp);
+  return found == nullptr || found->points.empty() ? 0 : found->points.back().tokens.count;
+}
+
+std::int64_t ProfileCosts::measured_bytes(CollectiveOp op, std::int64_t ranks) const {
+  const std::vector<MeasuredCollective> points = points_of(profile_, op, ranks);
+  return points.empty() ? 0 : points.back().bytes.count;
+}
+
 std::string ProfileCosts::degrees() const {
   std::set<std::int64_t> tp;
   for (const config::ProfileTable& each : profile_.layers)
@@ -188,7 +199,7 @@ std::string ProfileCosts::degrees() const {
   for (const config::CollectiveTable& table : profile_.collectives) {
     std::set<std::int64_t> ranks;
     for (const MeasuredCollective& point : table.points) ranks.insert(point.ranks);
-    text += str("; ", name_of(table.op), " of");
+    text += str("; ", collective_name(table.op), " of");
     for (const std::int64_t each : ranks) text += str(each == *ranks.begin() ? " " : ", ", each);
   }
   return text;

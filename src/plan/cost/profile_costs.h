@@ -35,6 +35,11 @@ class ProfileCosts final : public CostSource {
   [[nodiscard]] bool has_layer(const std::string& module, const config::LayerShape& shape,
                                std::int64_t tp) const override;
   [[nodiscard]] bool has_collective(config::CollectiveOp op, std::int64_t ranks) const override;
+  [[nodiscard]] std::int64_t measured_tokens(const std::string& module,
+                                             const config::LayerShape& shape,
+                                             std::int64_t tp) const override;
+  [[nodiscard]] std::int64_t measured_bytes(config::CollectiveOp op,
+                                            std::int64_t ranks) const override;
   [[nodiscard]] std::string degrees() const override;
   [[nodiscard]] std::shared_ptr<const CostSource> convex() const override;
 
@@ -59,6 +64,9 @@ class ProfileCosts final : public CostSource {
 
 /// The name of a layer in the tables of a profile: window_block.
 [[nodiscard]] std::string layer_name(const config::LayerShape& shape);
+
+/// As in a profile: all_reduce.
+[[nodiscard]] std::string collective_name(config::CollectiveOp op);
 
 /// The machine of a profile as a cluster of so many ranks: its measured messages as one level of
 /// links, its fastest product, its cores and an equal part of its memory for each rank.

@@ -64,10 +64,11 @@ TEST(ReadTrainingRows, NamesLineAndColumnOfEveryFault) {
 
 TEST(ReadTrainingRows, NamesTheFileOfARowThatDoesNotFitTheCluster) {
   const TrainingTable table = parse_training_rows(
-      kHeader + "8,16,1,1024,16,24,1024,2,2,2,100\n\n1048576,1048576,1,64,4,1,64,1,1048576,1,1\n",
+      kHeader +
+          "8,16,1,1024,16,24,1024,2,2,2,100\n\n16777216,16777216,1,64,4,1,64,1,16777216,1,1\n",
       "rows.csv");
   EXPECT_THAT([&] { (void)step_seconds(data_sheet_cluster(), table.rows.back()); },
-              testing::ThrowsMessage<Error>(HasSubstr("where: rows.csv:4; found: 1048576 GPUs")));
+              testing::ThrowsMessage<Error>(HasSubstr("where: rows.csv:4; found: 16777216 GPUs")));
 }
 
 TEST(WritePredictions, AddsAColumnOrReplacesTheOneThatIsThere) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "plan/cost/watched_costs.h"
 
 namespace tributary::plan {
 namespace {
@@ -48,6 +49,30 @@ Nanoseconds forward_on(std::int64_t ranks) {
   return ProfileCosts(small_profile(), ranks, /*threads=*/0, "p.json")
       .layer("backbone", kBlock, kPass, {}, {})
       .forward;
+}
+
+TEST(WatchedCosts, NamesTheTablesThatAreTooSmallWithTheLargestSizeAsked) {
+  const auto source = std::make_shared<const ProfileCosts>(small_profile(), 4, 0, "p.json");
+  const WatchedCosts watched(source);
+  const CommunicationGroup pair{.ranks = 2, .ranks_per_node = 2};
+  const auto pass_of = [](double tokens) {
+    return PassShape{.tokens = tokens, .squared_tokens = tokens * tokens};
+  };
+  (void)watched.layer("backbone", kBlock, kPass, {}, {});
+  (void)watched.collective(CollectiveOp::kAllReduce, pair, {4096});
+  EXPECT_TRUE(watched.beyond_grid().empty()) << "the largest sizes were measured";
+  for (const double tokens : {150.5, 120.0})
+    EXPECT_EQ(watched.layer("backbone", kBlock, pass_of(tokens), {}, {}).forward,
+              source->layer("backbone", kBlock, pass_of(tokens), {}, {}).forward);
+  for (const std::int64_t bytes : {4097, 8192})
+    EXPECT_EQ(watched.collective(CollectiveOp::kSend, pair, {bytes}),
+              source->collective(CollectiveOp::kSend, pair, {bytes}));
+  EXPECT_EQ(watched.beyond_grid(),
+            (std::vector<config::BeyondGrid>{{"backbone.block tp 1", "tokens", 100, 151},
+                                             {"send of 2 ranks", "B", 4096, 8192}}));
+  EXPECT_EQ(describe(watched.beyond_grid()),
+            "backbone.block tp 1 at 151 tokens (measured to 100); "
+            "send of 2 ranks at 8192 B (measured to 4096)");
 }
 
 TEST(ProfileCosts, TakesTheTableOfTheThreadsThatARankHas) {

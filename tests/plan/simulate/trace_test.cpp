@@ -20,7 +20,13 @@ config::Trace make_trace() {
 }
 
 TEST(Trace, ReadsBackWhatWasWritten) {
-  const config::Trace trace = make_trace();
+  config::Trace trace = make_trace();
+  EXPECT_EQ(config::parse_trace(config::write_trace(trace), "trace.json"), trace);
+  trace.summary.planned_step = {17};
+  trace.summary.samples = "4096 tokens each";
+  trace.summary.outside_grid = true;
+  trace.summary.beyond_grid = {{"all_reduce of 2 ranks", "B", 1024, 4096},
+                               {"backbone.block tp 1", "tokens", 100, 101}};
   EXPECT_EQ(config::parse_trace(config::write_trace(trace), "trace.json"), trace);
 }
 

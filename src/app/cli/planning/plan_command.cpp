@@ -50,6 +50,9 @@ bool is_cost_table(const std::string& path) {
 
 /// What published methods do with a cost table, or with a model as one.
 ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
+  if (is_table)
+    arguments.given.refuse_all_but({"CONFIG", "--method", "--keep", "--json"},
+                                   "a cost table, which says all the rest");
   TRIB_REQUIRE(arguments.output.empty() && !arguments.explain,
                .what = "app: published methods answer with degrees alone",
                .where = arguments.explain ? "--explain" : "--output",
@@ -83,7 +86,8 @@ ExitCode run_plan(const ModelPlanning& arguments) {
                .where = arguments.path, .found = "no such file",
                .expected =
                    "a run configuration (.yaml), a model directory, a module graph or a "
-                   "cost table (.json)");
+                   "cost table (.json)",
+               .fix = "correct the path");
   const bool is_table = is_cost_table(arguments.path);
   if (!is_table && (arguments.method.empty() || arguments.method == kExact))
     return plan_model(arguments);
@@ -98,7 +102,8 @@ Run declare_plan(Verb& verb) {
                   "what to place: a run configuration (.yaml), a directory with a config.json, a "
                   "module graph, or a cost table (docs/formats)");
   verb.option("--cluster", arguments->cluster,
-              "devices and links, docs/formats/cluster.md; default: nodes of 8 A100-80");
+              "devices and links, docs/formats/cluster.md; default: nodes of 8 A100-80, "
+              "configs/clusters/a100_8.yaml");
   verb.option("--profile", arguments->profile,
               "measured layers and collectives, a file of `tributary profile`; with --cluster that "
               "says devices, memory and links between stages");
@@ -139,6 +144,7 @@ Run declare_plan(Verb& verb) {
       "tributary plan configs/demo_model --cluster configs/clusters/cpu_2.yaml -o plan.json\n"
       "  tributary plan configs/demo_model --cluster configs/clusters/a100_8.yaml --method all\n"
       "  tributary plan configs/studies/synthetic_8b.json --method all");
+  arguments->given = verb.given();
   return [arguments] { return run_plan(*arguments); };
 }
 

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/file/file_system.h"
 #include "plan/baseline/problem_of_model.h"
+#include "plan/cost/watched_costs.h"
 
 namespace tributary::app {
 namespace {
@@ -48,7 +49,17 @@ bool is_run_config(const std::string& path) {
   return extension == ".yaml" || extension == ".yml";
 }
 
+/// A number that the user gave, where its default is one of another place.
+void require_number(const ModelPlanning& arguments, const std::string& option, std::int64_t value) {
+  TRIB_REQUIRE(value >= 1 || !arguments.given.has(option), .what = "app: value cannot be used",
+               .where = option, .found = str(value), .expected = "1 or more",
+               .fix = "leave it out for the default");
+}
+
 Setting read_setting(const ModelPlanning& arguments) {
+  require_number(arguments, "--global-samples", arguments.global_samples);
+  require_number(arguments, "--tokens", arguments.tokens);
+  require_number(arguments, "--devices", arguments.devices);
   Setting setting{.model = arguments.path};
   if (is_run_config(arguments.path)) {
     const config::RunConfig run = config::read_run_config(arguments.path);
@@ -66,6 +77,11 @@ Setting read_setting(const ModelPlanning& arguments) {
 /// What the search is asked.
 PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting) {
   PlanRequest request{.model = read_graph(setting.model)};
+  if (!arguments.lengths.empty())
+    arguments.given.refuse({"--tokens"}, "--lengths, which says it of each sample", "one of both");
+  if (!plan::encoders_of({.model = request.model, .cluster = {}, .batches = {}}).empty())
+    arguments.given.refuse({"--tokens"}, "a model with an encoder",
+                           "--lengths for its samples, or their mixture");
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
   if (!arguments.profile.empty()) {
     request.profile = config::read_profile(arguments.profile);
@@ -89,7 +105,7 @@ PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting)
 }
 
 void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
-  const auto& [problem, search, explanation, milliseconds] = answer;
+  const auto& [problem, search, explanation, milliseconds, beyond_grid] = answer;
   const plan::Certificate& certificate = search.certificate;
   std::cout << kExact << ": step " << in_milliseconds(certificate.value) << " on "
             << problem.devices << " devices of " << problem.cluster.name << "; no plan is below "
@@ -115,17 +131,20 @@ void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
   if (!search.plans.front().links_shared)
     std::cout << "messages were timed as if each were alone: the plans are too large to simulate "
                  "links that are shared within the budget\n";
-  if (search.plans.front().outside_grid)
-    std::cout
-        << "some sizes are above those of the profile: taken at the throughput of its largest\n";
+  if (!beyond_grid.empty())
+    std::cout << "the best plan is beyond what was measured, at the rate of the largest size: "
+              << plan::describe(beyond_grid) << '\n';
   if (search.left_out.cells > 0)
     std::cout << "left out for want of measurements: " << search.left_out.cells
               << " cells, and of others the plans with these degrees: " << search.left_out.text()
               << '\n';
 }
 
-void print_explanation(const plan::PlanExplanation& explanation) {
-  std::cout << "what limits the best plan, step " << in_milliseconds(explanation.step) << ":\n"
+void print_explanation(const plan::PlanExplanation& explanation, std::int64_t batches) {
+  std::cout << "what limits the best plan, step " << in_milliseconds(explanation.step);
+  if (batches > kExplainedBatches)
+    std::cout << " on the first " << kExplainedBatches << " of " << batches << " batches";
+  std::cout << ":\n"
             << "  critical path:";
   for (const auto& [kind, time] : explanation.critical_path)
     std::cout << ' ' << kind << ' ' << in_milliseconds(time);
@@ -177,22 +196,18 @@ ExitCode plan_model(const ModelPlanning& arguments) {
     std::cout << to_json(answer, arguments.keep).dump() << '\n';
   } else {
     print_as_text(answer, arguments.keep);
-    if (answer.explanation) print_explanation(*answer.explanation);
+    if (answer.explanation)
+      print_explanation(*answer.explanation, std::ssize(answer.problem.batches));
   }
   return ExitCode::kDone;
 }
 
 plan::TrainingProblem cost_table_of(const ModelPlanning& arguments) {
-  TRIB_REQUIRE(arguments.profile.empty(), .what = "app: published methods take a cluster's costs",
-               .where = "--profile", .found = arguments.profile,
-               .expected = str("--cluster alone, or --method ", kExact));
-  TRIB_REQUIRE(arguments.axes.empty() && arguments.schedules.empty() && !arguments.runnable,
-               .what = "app: published methods have spaces of their own",
-               .where = !arguments.axes.empty()        ? "--axes"
-                        : !arguments.schedules.empty() ? "--schedules"
-                                                       : "--runnable",
-               .found = str("method ", arguments.method),
-               .expected = str("none of these, or --method ", kExact));
+  const std::string method = str("method ", arguments.method);
+  arguments.given.refuse({"--profile", "--threads"}, method,
+                         str("costs of a cluster, or --method ", kExact));
+  arguments.given.refuse({"--axes", "--schedules", "--runnable", "--candidates"}, method,
+                         str("none of these: it has a space of its own; or --method ", kExact));
   const Setting setting = read_setting(arguments);
   const PlanningProblem problem = problem_of(read_request(arguments, setting));
   return plan::problem_of_model(

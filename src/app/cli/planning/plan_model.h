@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/given_options.h"
 #include "core/exit_code.h"
 #include "plan/baseline/training_problem.h"
 
@@ -31,6 +32,7 @@ struct ModelPlanning {
   bool runnable = false;
   bool explain = false;
   bool json = false;
+  GivenOptions given = {};
 };
 
 /// Prints the best plans and writes the best one.

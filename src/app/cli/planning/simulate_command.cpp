@@ -11,6 +11,7 @@
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
+#include "plan/cost/watched_costs.h"
 
 namespace tributary::app {
 namespace {
@@ -28,6 +29,7 @@ struct Arguments {
   bool no_sequence_parallel = false;
   bool json = false;
   SimulateRequest request;
+  GivenOptions given;
 };
 
 void print_as_text(const config::Trace& trace, bool in_batches) {
@@ -36,6 +38,9 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
   std::cout << "step " << in_milliseconds(summary.step) << " on " << summary.ranks << " ranks of "
             << summary.cluster << "; no order of the passes is below "
             << in_milliseconds(summary.lower_bound) << " (gap " << in_percent(gap, 1) << ")\n";
+  if (summary.planned_step.count > 0)
+    std::cout << "the plan predicts " << in_milliseconds(summary.planned_step) << '\n';
+  if (!summary.samples.empty()) std::cout << "samples: " << summary.samples << '\n';
   if (summary.steps > 1) {
     std::cout << summary.steps << " steps:";
     for (const auto& [name, time] : summary.distribution)
@@ -52,6 +57,9 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
               << '\n';
   if (!summary.out_of_memory.empty())
     std::cout << "does not fit: " << summary.out_of_memory << '\n';
+  if (summary.outside_grid)
+    std::cout << "beyond what was measured, at the rate of the largest size: "
+              << plan::describe(summary.beyond_grid) << '\n';
   if (summary.unsettled)
     std::cout << "the encoders that run ahead had not settled when the first step began: look at "
                  "more --steps, or a smaller "
@@ -69,26 +77,24 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << "and " << trace.lanes.size() - kMostLanes << " lanes more: --json\n";
 }
 
-/// A workload says itself what a model, samples and layers say of a plan.
-void check_workload_options(const Arguments& arguments) {
-  const SimulateRequest& request = arguments.request;
-  const SimulateRequest standard;
-  const std::pair<const char*, bool> of_plans[] = {
-      {"PLAN.json", !arguments.plan.empty()},
-      {"--profile", !arguments.profile.empty()},
-      {"--run", !arguments.run.empty()},
-      {"--skip", arguments.skip != 0},
-      {"--model", !arguments.model.empty()},
-      {"--lengths", !arguments.lengths.empty()},
-      {"--mixture", request.mixture},
-      {"--unfused-attention", request.unfused_attention},
-      {"--no-sequence-parallel", arguments.no_sequence_parallel},
-      {"--reduce-dtype", request.reduce_dtype != standard.reduce_dtype},
-      {"--pool", request.pool != standard.pool},
-      {"--ahead", request.ahead != standard.ahead}};
-  for (const auto& [name, is_given] : of_plans)
-    TRIB_REQUIRE(!is_given, .what = "app: option does not go with --workload", .where = name,
-                 .expected = "--cluster, --steps, --seed, --threads, --scheduler-ms, disturbances");
+/// What would count for nothing.
+void refuse_ignored(const GivenOptions& given) {
+  if (given.has("--workload"))
+    given.refuse_all_but(
+        {"--workload", "--cluster", "--steps", "--seed", "--threads", "--scheduler-ms",
+         "--stragglers", "--straggler-factor", "--anomalies", "--anomaly-factor", "--failure-hours",
+         "--restart-seconds", "--checkpoint-steps", "--output", "--json"},
+        "--workload, which says what a model, samples and layers say of a plan");
+  else
+    given.require({"--threads"}, "--profile");
+  given.require({"--skip"}, "--run");
+  given.require({"--straggler-factor"}, "--stragglers");
+  given.require({"--anomaly-factor"}, "--anomalies");
+  given.require({"--restart-seconds", "--checkpoint-steps"}, "--failure-hours");
+  if (given.has("--run"))
+    given.refuse({"--steps", "--lengths", "--mixture"}, "--run, which has steps and microbatches",
+                 "one of both");
+  if (given.has("--lengths")) given.refuse({"--mixture"}, "--lengths", "one of both");
 }
 
 void show(const Arguments& arguments, const config::Trace& trace) {
@@ -102,7 +108,6 @@ void show(const Arguments& arguments, const config::Trace& trace) {
 }
 
 ExitCode run_workload(const Arguments& arguments) {
-  check_workload_options(arguments);
   const plan::SimaiWorkload workload = plan::read_simai_workload(arguments.workload);
   SimulateRequest request = arguments.request;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
@@ -113,6 +118,7 @@ ExitCode run_workload(const Arguments& arguments) {
 }
 
 ExitCode run_simulate(const Arguments& arguments) {
+  refuse_ignored(arguments.given);
   if (!arguments.workload.empty()) return run_workload(arguments);
   TRIB_REQUIRE(!arguments.plan.empty(), .what = "app: nothing to simulate",
                .where = "tributary simulate", .expected = "PLAN.json, or --workload FILE",
@@ -154,7 +160,7 @@ Run declare_simulate(Verb& verb) {
   verb.option("--workload", arguments->workload,
               "in place of a plan, a workload of SimAI (docs/formats/simai_workload.md)");
   verb.option("--cluster", arguments->cluster,
-              "devices and links; default: nodes of 8 A100, by their maker's figures");
+              "devices and links; default: nodes of 8 A100-80, configs/clusters/a100_8.yaml");
   verb.option("--profile", arguments->profile,
               "measured layers and collectives, a file of `tributary profile`; with --cluster that "
               "says devices, memory and links between stages");
@@ -205,6 +211,7 @@ Run declare_simulate(Verb& verb) {
   verb.flag("--json", arguments->json,
             "print one JSON object: the summary of docs/formats/trace.md");
   verb.example("tributary simulate plan.json --cluster cluster.yaml --steps 20 -o trace.json");
+  arguments->given = verb.given();
   return [arguments] { return run_simulate(*arguments); };
 }
 

@@ -18,7 +18,7 @@ function is pure, may be called from several threads, which then work at the sam
 """
 
 from .errors import Error
-from .planning import LeftOut, Planned, RankedPlan, plan
+from .planning import BeyondGrid, LeftOut, Planned, RankedPlan, plan
 from .policies import Balanced, Packed, balance, pack
 from .search import Degrees, FoundPlan, Search, compare_3d, search_3d, search_methods
 from .simulation import Action, Lane, Simulation, action_lists, simulate
@@ -43,6 +43,7 @@ from .solvers import (
 __all__ = [
     "Action",
     "Balanced",
+    "BeyondGrid",
     "Certificate",
     "Degrees",
     "Error",

@@ -35,6 +35,17 @@ class RankedPlan(TypedDict):
     """True: some sizes are above those of the profile."""
 
 
+class BeyondGrid(TypedDict):
+    """A table of a profile that is asked for more than its largest point."""
+
+    table: str
+    unit: str
+    """tokens (or patches), B."""
+    measured: int
+    """Largest size; what is above is taken at its rate."""
+    asked: int
+
+
 class LeftOut(TypedDict):
     """What was left out for want of measurements."""
 
@@ -59,6 +70,8 @@ class _Planned(TypedDict):
     estimates: int
     judged: int
     left_out: LeftOut
+    beyond_grid: list[BeyondGrid]
+    """By the best plan."""
     plans: list[RankedPlan]
     """The best ten, the best first; empty when nothing fits."""
     plan: dict[str, Any] | None
@@ -108,7 +121,8 @@ def plan(
 
     Args:
         model: a directory with a ``config.json``, a module graph, or the content of either.
-        cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100, or
+        cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100-80,
+            ``configs/clusters/a100_8.yaml``, or
             the machine of the profile.
         devices: of the cluster to use; 0: all.
         global_samples: of a step.

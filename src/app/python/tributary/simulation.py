@@ -91,7 +91,8 @@ def simulate(
         plan: ``docs/formats/plan.md``, as a dictionary or a path.
         model: a directory with a ``config.json``, a module graph, or the content of either; None:
             what the plan names, from its own folder (a dictionary: from the current one).
-        cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100.
+        cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100-80,
+            ``configs/clusters/a100_8.yaml``.
         steps: to simulate; the answer is about the median one.
         seed: of samples and disturbances.
         lengths: [samples][1 to 5] tokens, patches, images or frames, audio positions, clips; or a

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tributary::app {
+
+/// The options that the user gave, and the one rule about those that would count for nothing: they
+/// are refused by name.
+///
+/// errors: of all Fault::kInput naming the option and what stands beside it
+class GivenOptions {
+ public:
+  GivenOptions() = default;  // none is given
+  /// `list` names them when it is asked, as in "--output"; those without dashes too.
+  explicit GivenOptions(std::function<std::vector<std::string>()> list) : list_(std::move(list)) {}
+
+  [[nodiscard]] bool has(const std::string& option) const;
+
+  /// Refuses these options beside what is `found`.
+  void refuse(std::initializer_list<std::string> options, const std::string& found,
+              const std::string& expected) const;
+  /// Refuses all others.
+  void refuse_all_but(std::initializer_list<std::string> options, const std::string& found) const;
+  /// Refuses options that count with another one alone.
+  void require(std::initializer_list<std::string> options, const std::string& other) const;
+
+ private:
+  std::function<std::vector<std::string>()> list_;
+};
+
+}  // namespace tributary::app

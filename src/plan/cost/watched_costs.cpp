@@ -1,0 +1,54 @@
+#include "plan/cost/watched_costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/text.h"
+#include "plan/cost/profile_costs.h"
+
+namespace tributary::plan {
+
+void WatchedCosts::note(const std::string& table, const std::string& unit, std::int64_t measured,
+                        double asked) const {
+  if (asked <= static_cast<double>(measured)) return;
+  const std::scoped_lock lock(guard_);
+  config::BeyondGrid& found = beyond_[table];
+  const std::int64_t largest = std::llround(std::ceil(asked));
+  found = {
+      .table = table, .unit = unit, .measured = measured, .asked = std::max(found.asked, largest)};
+}
+
+std::vector<config::BeyondGrid> WatchedCosts::beyond_grid() const {
+  const std::scoped_lock lock(guard_);
+  std::vector<config::BeyondGrid> list;
+  for (const auto& [table, beyond] : beyond_) list.push_back(beyond);
+  return list;
+}
+
+LayerCost WatchedCosts::layer(const std::string& module, const config::LayerShape& shape,
+                              const PassShape& pass, const LayerPlacement& placement,
+                              Training training) const {
+  LayerCost cost = source_->layer(module, shape, pass, placement, training);
+  note(str(module, '.', layer_name(shape), " tp ", placement.tp), "tokens",
+       source_->measured_tokens(module, shape, placement.tp), pass.tokens);
+  return cost;
+}
+
+Nanoseconds WatchedCosts::collective(config::CollectiveOp op, const CommunicationGroup& group,
+                                     Bytes bytes) const {
+  const Nanoseconds time = source_->collective(op, group, bytes);
+  if (group.ranks > 1)
+    note(str(collective_name(op), " of ", group.ranks, " ranks"), "B",
+         source_->measured_bytes(op, group.ranks), static_cast<double>(bytes.count));
+  return time;
+}
+
+std::string describe(const std::vector<config::BeyondGrid>& beyond) {
+  std::string text;
+  for (const config::BeyondGrid& each : beyond)
+    text += str(text.empty() ? "" : "; ", each.table, " at ", each.asked, ' ', each.unit,
+                " (measured to ", each.measured, ")");
+  return text;
+}
+
+}  // namespace tributary::plan
