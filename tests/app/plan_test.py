@@ -14,6 +14,7 @@ from verb_case import ROOT, VerbCase
 MODEL = os.path.join(ROOT, "configs/demo_model")
 CPU = os.path.join(ROOT, "configs/clusters/cpu_2.yaml")
 TABLE = os.path.join(ROOT, "configs/studies/synthetic_8b.json")
+H100 = os.path.join(ROOT, "configs/clusters/h100_8.yaml")
 A100 = os.path.join(ROOT, "configs/clusters/a100_8.yaml")
 SMALL = ["--global-samples", "8", "--batches", "3", "--devices", "4"]
 
@@ -45,6 +46,36 @@ class Plan(VerbCase):
         # The search deals samples to a number of microbatches, the simulation as the trainer does.
         mean = json.loads(out)["distribution_ns"]["mean"]
         self.assertAlmostEqual(mean / predicted["step_ns"], 1, delta=0.05)
+
+    def test_says_what_becomes_of_the_plan_where_the_trainer_deals_the_samples(self):
+        large = self.path("large")
+        os.makedirs(large)
+        with open(os.path.join(large, "config.json"), "w") as file:
+            json.dump({"model_type": "llava_onevision",
+                       "vision_config": {"hidden_size": 1152, "num_hidden_layers": 26, "num_attention_heads": 16,
+                                         "intermediate_size": 4304, "patch_size": 14},
+                       "text_config": {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
+                                       "num_key_value_heads": 4, "intermediate_size": 18944,
+                                       "vocab_size": 152064}}, file)
+        fits = []
+        for model, cluster, words in ((MODEL, CPU, SMALL),
+                                      (large, H100, ["--devices", "64", "--freeze", "vision"])):
+            output = self.path("handed.json")
+            found = self.answer(model, "--cluster", cluster, *words, "-o", output)["as_trained"]
+            with open(output) as file:
+                self.assertEqual(json.load(file)["batch"]["capacity_tokens"], found["capacity_tokens"])
+            code, out, err = self.run_verb("simulate", output, "--cluster", cluster, "--steps",
+                                           str(found["batches"]), "--json")
+            self.assertEqual((code, err), (0, ""))
+            simulated = json.loads(out)
+            self.assertAlmostEqual(1e-9 * simulated["distribution_ns"]["mean"], found["step_s"], places=8)
+            self.assertEqual(simulated["out_of_memory"] == "", found["fits"])
+            code, out, err = self.run_verb("plan", model, "--cluster", cluster, *words)
+            self.assertIn("dealt as the trainer deals samples", out)
+            self.assertEqual("above the" in out, not found["fits"])
+            fits.append(found["fits"])
+        self.assertEqual(fits, [True, False])
+        self.assertNotIn("as_trained", self.answer(MODEL, "--cluster", CPU, *SMALL, "--runnable"))
 
     def text_model(self):
         folder = self.path("text")

@@ -113,6 +113,14 @@ std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const 
   return watched->beyond_grid();
 }
 
+/// The best plan in the hands of the trainer, at the capacity that comes nearest to what was
+/// planned.
+plan::TrainedStep hand_over(const PlanningProblem& problem, FoundPlan& best) {
+  plan::TrainedStep trained = plan::trained_step(problem, best.plan, kExplainedBatches);
+  best.plan.batch.capacity_tokens = trained.capacity;
+  return trained;
+}
+
 void narrow_schedules(const PlanRequest& request, plan::PlanSpace& space) {
   if (request.schedules.empty()) return;
   space.schedules.clear();
@@ -217,6 +225,8 @@ PlanAnswer answer_plan(const PlanRequest& request) {
   answer.milliseconds = 1e3 * watch.seconds();
   if (request.profile && !answer.search.plans.empty())
     answer.beyond_grid = find_beyond_grid(answer.problem, answer.search.plans.front());
+  if (!answer.search.plans.empty() && !request.runnable && !has_equal_samples(answer.problem))
+    answer.trained = hand_over(answer.problem, answer.search.plans.front());
   if (request.explain && !answer.search.plans.empty())
     answer.explanation =
         explain_plan(answer.problem, answer.search.plans.front(), kExplainedBatches);
@@ -241,6 +251,13 @@ Json to_json(const PlanAnswer& answer, std::int64_t keep) {
       {"left_out", {{"cells", search.left_out.cells}, {"degrees", search.left_out.degrees}}},
       {"beyond_grid", to_json(answer.beyond_grid)},
       {"plans", plans_json(answer, keep)}};
+  if (answer.trained)
+    json["as_trained"] = {{"capacity_tokens", answer.trained->capacity.count},
+                          {"step_s", seconds_of(answer.trained->step)},
+                          {"batches", answer.trained->batches},
+                          {"peak_bytes", answer.trained->peak.count},
+                          {"fullest", answer.trained->fullest},
+                          {"fits", answer.trained->peak <= answer.problem.memory()}};
   if (answer.explanation) json["explanation"] = to_json(*answer.explanation);
   return json;
 }

@@ -104,8 +104,19 @@ PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting)
   return request;
 }
 
+void print_trained(const plan::TrainedStep& trained, Bytes available) {
+  std::cout << "dealt as the trainer deals samples, " << trained.capacity
+            << " a microbatch: plan 1 takes " << in_milliseconds(trained.step) << " on the first "
+            << trained.batches << " batches, " << in_gibibytes(trained.peak) << " ("
+            << trained.fullest << ")";
+  if (trained.peak > available)
+    std::cout << ", above the " << in_gibibytes(available)
+              << " that a device has: --runnable searches plans as the trainer deals them";
+  std::cout << '\n';
+}
+
 void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
-  const auto& [problem, search, explanation, milliseconds, beyond_grid] = answer;
+  const auto& [problem, search, explanation, trained, milliseconds, beyond_grid] = answer;
   const plan::Certificate& certificate = search.certificate;
   std::cout << kExact << ": step " << in_milliseconds(certificate.value) << " on "
             << problem.devices << " devices of " << problem.cluster.name << "; no plan is below "
@@ -128,6 +139,7 @@ void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
                 << " batches simulated)";
     std::cout << '\n';
   }
+  if (trained) print_trained(*trained, problem.memory());
   if (!search.plans.front().links_shared)
     std::cout << "messages were timed as if each were alone: the plans are too large to simulate "
                  "links that are shared within the budget\n";
