@@ -49,7 +49,7 @@ struct TraceLane {
 /// A table of a measured profile that was asked for more than its largest point.
 struct BeyondGrid {
   std::string table = {};     // `backbone.block tp 1`, `all_reduce of 2 ranks`
-  std::string unit = {};      // tokens (or patches), B
+  std::string unit = {};      // tokens (of a tower patches), B
   std::int64_t measured = 0;  // largest size
   std::int64_t asked = 0;     // largest size
 

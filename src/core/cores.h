@@ -25,7 +25,7 @@ void bind_to_cores(const std::vector<int>& cores);
 /// Lets the calling thread use all cores again: one that works beside those that compute.
 void unbind_from_cores();
 
-/// Those that this process is bound to; none where it may use all of usable_cores().
+/// Those that the calling thread is bound to; none where it may use all of usable_cores().
 [[nodiscard]] std::vector<int> bound_cores();
 
 }  // namespace tributary

@@ -114,9 +114,13 @@ std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const 
 }
 
 /// The best plan in the hands of the trainer, at the capacity that comes nearest to what was
-/// planned.
-plan::TrainedStep hand_over(const PlanningProblem& problem, FoundPlan& best) {
-  plan::TrainedStep trained = plan::trained_step(problem, best.plan, kExplainedBatches);
+/// planned; nothing where that is so for every plan, or more than a search deals.
+std::optional<plan::TrainedStep> hand_over(const PlanningProblem& problem, FoundPlan& best) {
+  const std::int64_t samples = std::ssize(problem.batches) * problem.global_samples();
+  if (problem.space.runnable || has_equal_samples(problem) || !best.links_shared ||
+      samples > plan::PlanEffort{}.dealt)
+    return std::nullopt;
+  plan::TrainedStep trained = plan::trained_step(problem, best.plan);
   best.plan.batch.capacity_tokens = trained.capacity;
   return trained;
 }
@@ -225,7 +229,7 @@ PlanAnswer answer_plan(const PlanRequest& request) {
   answer.milliseconds = 1e3 * watch.seconds();
   if (request.profile && !answer.search.plans.empty())
     answer.beyond_grid = find_beyond_grid(answer.problem, answer.search.plans.front());
-  if (!answer.search.plans.empty() && !request.runnable && !has_equal_samples(answer.problem))
+  if (!answer.search.plans.empty())
     answer.trained = hand_over(answer.problem, answer.search.plans.front());
   if (request.explain && !answer.search.plans.empty())
     answer.explanation =
@@ -254,7 +258,6 @@ Json to_json(const PlanAnswer& answer, std::int64_t keep) {
   if (answer.trained)
     json["as_trained"] = {{"capacity_tokens", answer.trained->capacity.count},
                           {"step_s", seconds_of(answer.trained->step)},
-                          {"batches", answer.trained->batches},
                           {"peak_bytes", answer.trained->peak.count},
                           {"fullest", answer.trained->fullest},
                           {"fits", answer.trained->peak <= answer.problem.memory()}};

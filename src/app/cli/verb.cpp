@@ -2,7 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
+#include <cerrno>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <ios>
@@ -24,13 +25,9 @@ namespace {
 
 /// The parser takes the nearest number for one that is out of range, without a word.
 std::string refuse_out_of_range(std::string& text) {
-  std::string_view digits = text;
-  if (digits.starts_with('+')) digits.remove_prefix(1);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc::result_out_of_range
-             ? str("number out of range: ", text, ", expected -2^63 to 2^63 - 1")
-             : "";
+  errno = 0;
+  (void)std::strtoll(text.c_str(), nullptr, 0);  // of every base that the parser takes
+  return errno == ERANGE ? str("number out of range: ", text, ", expected -2^63 to 2^63 - 1") : "";
 }
 
 CLI::Option* add_whole(CLI::App& app, const std::string& names, std::int64_t& value,

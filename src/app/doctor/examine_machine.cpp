@@ -2,7 +2,6 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
-#include <sched.h>
 #include <sstream>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "app/doctor/machine_facts.h"
+#include "core/cores.h"
 #include "core/error.h"
 
 namespace tributary::app {
@@ -63,10 +63,7 @@ void examine_cpu(MachineFacts& facts) {
   facts.cpu_has_bf16 = flags.find(" avx512_bf16 ") != std::string::npos ||
                        flags.find(" amx_bf16 ") != std::string::npos;
   facts.cores = static_cast<int>(std::thread::hardware_concurrency());
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  facts.usable_cores =
-      sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : facts.cores;
+  facts.usable_cores = static_cast<int>(usable_cores().size());
   if (const char* threads = std::getenv("OMP_NUM_THREADS")) facts.omp_num_threads = threads;
 }
 

@@ -58,6 +58,7 @@ std::vector<Degrees> list_encoders(const TrainingProblem& problem, Leanest& lean
     for (std::int64_t dp = 1; dp * degree.tp < costs.devices; ++dp) {
       if (costs.global_samples % dp != 0) continue;
       const Degrees degrees = {degree.tp, 1, dp};
+      // As the other methods: one sample at a time where memory is short, at the rate of a call.
       const double bytes = encoder_bytes(problem, degrees, 1, 1);
       MemoryNeed& need = leanest.encoders[degrees.devices()];
       if (bytes < need.bytes) need = {bytes, str("encoder ", to_text(degrees)), costs.encoder.name};

@@ -1,6 +1,7 @@
 #include "plan/cost/profile_columns.h"
 
 #include <cmath>
+#include <type_traits>
 
 namespace tributary::plan {
 namespace {
@@ -12,6 +13,7 @@ void visit_table(std::vector<ProfilePoint>& points,
                  const std::function<void(const ProfileColumn&)>& visit) {
   const auto column = [&](auto field) {
     ProfileColumn of;
+    of.is_time = std::is_same_v<decltype(field), Nanoseconds ProfilePoint::*>;
     for (ProfilePoint& point : points) {
       of.sizes.push_back(static_cast<double>(point.tokens.count));
       of.values.push_back(&(point.*field).count);
@@ -35,6 +37,7 @@ struct Pool {
 };
 
 void raise(const ProfileColumn& column) {
+  if (!column.is_time) return;
   std::vector<Pool> pools;
   for (const std::int64_t* value : column.values) {
     pools.push_back({static_cast<double>(*value), 1});

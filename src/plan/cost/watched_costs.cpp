@@ -44,6 +44,7 @@ Nanoseconds WatchedCosts::collective(config::CollectiveOp op, const Communicatio
 }
 
 std::string describe(const std::vector<config::BeyondGrid>& beyond) {
+  if (beyond.empty()) return "tables that are not named";
   std::string text;
   for (const config::BeyondGrid& each : beyond)
     text += str(text.empty() ? "" : "; ", each.table, " at ", each.asked, ' ', each.unit,

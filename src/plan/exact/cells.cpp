@@ -88,11 +88,11 @@ class CellListing {
     }
     return work;
   }
-  /// Some microbatches may have nothing for an encoder: the mean number of its passes need not be
-  /// whole.
+  /// Some microbatches, and whole batches, may have nothing for an encoder: the mean number of its
+  /// passes need not be whole, and may be below one.
   [[nodiscard]] double least_work(const ChainForm& form) const {
-    double least = tables_.work(form, 1).compute;
     const double idle = tables_.smallest_pass(form).compute;
+    double least = tables_.work(form, 1).compute - (tables_.lacks_images() ? idle : 0);
     for (std::int64_t parts = 2; problem_.measured && parts <= problem_.global_samples(); ++parts)
       least =
           std::min(least, static_cast<double>(parts) * tables_.work(form, parts).compute - idle);

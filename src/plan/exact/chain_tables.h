@@ -78,6 +78,8 @@ class ChainTables {
  public:
   explicit ChainTables(const PlanningProblem& problem);
 
+  /// Some samples have images or sound, others have none.
+  [[nodiscard]] bool lacks_images() const { return lacks_images_; }
   /// The mean batch over so many microbatches.
   [[nodiscard]] ChainWork work(const ChainForm& form, std::int64_t microbatches);
   /// The same at every point of the grid, for many questions.

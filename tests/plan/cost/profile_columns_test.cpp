@@ -13,8 +13,10 @@ config::Profile with_forwards(const std::vector<std::int64_t>& times) {
   config::Profile profile;
   config::ProfileTable table{.module = "backbone", .layer = "block"};
   for (std::size_t i = 0; i < times.size(); ++i)
-    table.points.push_back(
-        {.tokens = {static_cast<std::int64_t>(i) + 1}, .forward = {times[i]}, .recompute = {5}});
+    table.points.push_back({.tokens = {static_cast<std::int64_t>(i) + 1},
+                            .forward = {times[i]},
+                            .recompute = {5},
+                            .activation = {-static_cast<std::int64_t>(i)}});
   profile.layers.push_back(table);
   return profile;
 }
@@ -60,8 +62,10 @@ TEST(ProfileColumns, RiseAsNearAsPossibleToWhatWasMeasured) {
 TEST(ProfileColumns, OnePointThatNoiseLiftedDoesNotLiftAllThatFollow) {
   const config::Profile risen = never_decreasing(with_forwards({10, 100, 20, 30, 40, 200}));
   EXPECT_EQ(forwards_of(risen), (std::vector<std::int64_t>{10, 48, 48, 48, 48, 200}));
-  for (const config::ProfilePoint& point : risen.layers.front().points)
+  for (const config::ProfilePoint& point : risen.layers.front().points) {
     EXPECT_EQ(point.recompute, Nanoseconds{5}) << "another column";
+    EXPECT_EQ(point.activation.count, 1 - point.tokens.count) << "bytes are not noise";
+  }
 }
 
 TEST(ProfileColumns, CollectivesOfOtherNumbersOfRanksAreOtherColumns) {

@@ -106,9 +106,8 @@ PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting)
 
 void print_trained(const plan::TrainedStep& trained, Bytes available) {
   std::cout << "dealt as the trainer deals samples, " << trained.capacity
-            << " a microbatch: plan 1 takes " << in_milliseconds(trained.step) << " on the first "
-            << trained.batches << " batches, " << in_gibibytes(trained.peak) << " ("
-            << trained.fullest << ")";
+            << " a microbatch: plan 1 takes " << in_milliseconds(trained.step) << ", "
+            << in_gibibytes(trained.peak) << " (" << trained.fullest << ")";
   if (trained.peak > available)
     std::cout << ", above the " << in_gibibytes(available)
               << " that a device has: --runnable searches plans as the trainer deals them";

@@ -85,8 +85,6 @@ void refuse_ignored(const GivenOptions& given) {
          "--stragglers", "--straggler-factor", "--anomalies", "--anomaly-factor", "--failure-hours",
          "--restart-seconds", "--checkpoint-steps", "--output", "--json"},
         "--workload, which says what a model, samples and layers say of a plan");
-  else
-    given.require({"--threads"}, "--profile");
   given.require({"--skip"}, "--run");
   given.require({"--straggler-factor"}, "--stragglers");
   given.require({"--anomaly-factor"}, "--anomalies");
@@ -95,6 +93,14 @@ void refuse_ignored(const GivenOptions& given) {
     given.refuse({"--steps", "--lengths", "--mixture"}, "--run, which has steps and microbatches",
                  "one of both");
   if (given.has("--lengths")) given.refuse({"--mixture"}, "--lengths", "one of both");
+}
+
+/// Threads count where cores are known.
+void refuse_idle_threads(const Arguments& arguments,
+                         const std::optional<config::Cluster>& cluster) {
+  if (arguments.profile.empty() && !(cluster && cluster->cores > 0))
+    arguments.given.refuse({"--threads"}, "a cluster that says no cores",
+                           "--profile, or a cluster with `cores`");
 }
 
 void show(const Arguments& arguments, const config::Trace& trace) {
@@ -127,6 +133,7 @@ ExitCode run_simulate(const Arguments& arguments) {
   request.plan = config::read_plan(arguments.plan);
   request.plan_name = arguments.plan;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
+  refuse_idle_threads(arguments, request.cluster);
   request.model = read_model(arguments.model, request.plan, arguments.plan, request.caller);
   if (!arguments.profile.empty()) {
     request.profile = config::read_profile(arguments.profile);
@@ -169,8 +176,8 @@ Run declare_simulate(Verb& verb) {
   verb.option("--skip", arguments->skip, "steps at the beginning of --run to leave out");
   verb.option(
       "--threads", arguments->request.threads,
-      "compute threads of each rank, with --profile of a CPU; default: those of --run, or an "
-      "equal part of the cores");
+      "compute threads of each rank, where --profile is of a CPU or the cluster says its cores; "
+      "default: those of --run, or an equal part of the cores");
   verb.option("--model", arguments->model,
               "directory with a config.json, or a module graph; default: the plan's `model`");
   verb.option("--steps", arguments->request.steps, "steps to simulate");
@@ -178,9 +185,10 @@ Run declare_simulate(Verb& verb) {
   verb.option("--lengths", arguments->lengths,
               "recorded sizes: a shape histogram (.json), or a sample a line: tokens, patches, "
               "images or frames, audio positions, clips");
-  verb.flag("--mixture", arguments->request.mixture,
-            "draw photos, documents, groups of pictures and videos; the default where the plan has "
-            "an encoder, else microbatches are full");
+  verb.flag(
+      "--mixture", arguments->request.mixture,
+      "draw photos, documents, groups of pictures and videos; the default: the samples that the "
+      "plan was judged with, else these where it has an encoder, else full microbatches");
   verb.flag("--unfused-attention", arguments->request.unfused_attention,
             "attention by products with the scores in memory, not by one kernel");
   verb.flag("--no-sequence-parallel", arguments->no_sequence_parallel,

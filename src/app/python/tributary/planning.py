@@ -78,8 +78,21 @@ class _Planned(TypedDict):
     """The best one, ``docs/formats/plan.md``: for `simulate`, and for ``train --plan``."""
 
 
+class TrainedStep(TypedDict):
+    """The best plan where samples are dealt as the trainer deals them."""
+
+    capacity_tokens: int
+    step_s: float
+    peak_bytes: int
+    fullest: str
+    fits: bool
+
+
 class Planned(_Planned, total=False):
     """The answer of `plan`: the object of ``tributary plan --json``, and the file of ``-o``."""
+
+    as_trained: TrainedStep
+    """Where samples differ and plans are not the trainer's own; of large batches not."""
 
     explanation: dict[str, Any]
     """What limits the best plan, and what would help; when asked for."""

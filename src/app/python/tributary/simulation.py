@@ -96,8 +96,8 @@ def simulate(
         steps: to simulate; the answer is about the median one.
         seed: of samples and disturbances.
         lengths: [samples][1 to 5] tokens, patches, images or frames, audio positions, clips; or a
-            shape histogram (dictionary or path), or a table (path). None: the mixture where the plan has an
-            encoder, else full microbatches.
+            shape histogram (dictionary or path), or a table (path). None: the samples that the plan was
+            judged with; else the mixture where it has an encoder, else full microbatches.
         mixture: draw photos, documents, groups of pictures and videos without an encoder too.
         unfused_attention: attention by products with the scores in memory.
         sequence_parallel: False: with tp, every rank keeps what lies between the products whole.

@@ -1,19 +1,16 @@
 #include "plan/exact/judge/trained_step.h"
 
-#include <algorithm>
-
 #include "plan/exact/judge/batch_deals.h"
 #include "plan/exact/judge/simulate_on.h"
 
 namespace tributary::plan {
 
-TrainedStep trained_step(const PlanningProblem& problem, config::Plan plan, std::int64_t batches) {
+TrainedStep trained_step(const PlanningProblem& problem, config::Plan plan) {
   PlanningProblem as_trained = problem;
   as_trained.space.runnable = true;
   TrainedStep result;
-  result.batches = std::min(batches, std::ssize(problem.batches));
   result.capacity = plan.batch.capacity_tokens = BatchDeals(as_trained).capacity(plan);
-  const Simulation simulation = simulate_on(as_trained, plan, result.batches);
+  const Simulation simulation = simulate_on(as_trained, plan, std::ssize(problem.batches));
   const auto [lane, bytes] = fullest_lane(simulation);
   result.step = simulation.distribution.mean;
   result.peak = bytes;

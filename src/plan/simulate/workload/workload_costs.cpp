@@ -15,20 +15,31 @@ namespace {
 
 constexpr std::string_view kFirstStageRow = "embedding_layer";
 
+void require_possible(double ns, const std::string& path) {
+  TRIB_REQUIRE(ns >= 0 && ns <= static_cast<double>(kMostWorkloadTime),
+               .what = "plan: collectives of a workload take too long", .where = path,
+               .found = ns < 0 ? "more than 2^63 ns" : str(ns, " ns"),
+               .expected = str("at most ", kMostWorkloadTime, " ns"),
+               .fix = "look at its bytes and process times, and at the links of the cluster");
+}
+
 /// Times of rows on the ranks of one stage.
 class RowTimes {
  public:
-  RowTimes(const config::Cluster& cluster, const RankGroups& groups)
-      : cluster_(cluster), groups_(groups) {}
+  RowTimes(const std::string& path, const config::Cluster& cluster, const RankGroups& groups)
+      : path_(path), cluster_(cluster), groups_(groups) {}
 
-  /// Of the collective of a pass, with the delay behind it.
+  /// Of the collective of a pass, with the delay behind it; at most twice what a workload may take.
   [[nodiscard]] Nanoseconds collective(const WorkloadRow& row, const WorkloadPass& pass) {
     if (!pass.collective || pass.collective->bytes.count == 0) return {};
     const CommunicationGroup& group = group_of(pass.collective->group);
     if (group.ranks == 1) return {};
     const auto& [op, who, bytes] = *pass.collective;
     const auto [found, is_new] = known_.try_emplace({op, who, bytes});
-    if (is_new) found->second = collective_cost(cluster_, op, group, bytes).time;
+    if (is_new) {
+      found->second = collective_cost(cluster_, op, group, bytes).time;
+      require_possible(static_cast<double>(found->second.count), path_);
+    }
     return found->second + row.process;
   }
   /// Of forward and input gradient: they hold the device up.
@@ -54,6 +65,7 @@ class RowTimes {
     TRIB_RAISE(Fault::kBug, .what = "plan: no such group of a workload");
   }
 
+  const std::string& path_;
   const config::Cluster& cluster_;
   const RankGroups& groups_;
   std::map<std::tuple<config::CollectiveOp, WorkloadGroup, Bytes>, Nanoseconds> known_;
@@ -64,11 +76,11 @@ class StageTables {
  public:
   StageTables(const SimaiWorkload& workload, const config::Cluster& cluster,
               const RankGroups& groups, bool is_first)
-      : workload_(workload), times_(cluster, groups), is_first_(is_first) {
+      : workload_(workload), times_(workload.path, cluster, groups), is_first_(is_first) {
     std::vector<double> row_times;
     for (std::int64_t row = 0; row < workload.microbatch_rows; ++row) {
       const WorkloadRow& of = row_at(0, row);
-      const bool counts = of.name != kFirstStageRow;  // the cut is the same on every stage
+      const bool counts = of.name != kFirstStageRow;  // which does not move the first stage's cut
       row_times.push_back(
           counts ? static_cast<double>((times_.compute(of) + times_.exposed(of)).count) : 0);
     }
@@ -83,8 +95,8 @@ class StageTables {
       cost.forward += of.forward.compute;
       cost.input_gradient += of.input_gradient.compute;
       cost.weight_gradient += of.weight_gradient.compute;
-      cost.forward_exposed += times_.collective(of, of.forward);
-      cost.gradient_exposed += times_.collective(of, of.input_gradient);
+      add(cost.forward_exposed, times_.collective(of, of.forward));
+      add(cost.gradient_exposed, times_.collective(of, of.input_gradient));
     }
     return cost;
   }
@@ -96,19 +108,23 @@ class StageTables {
     for (std::int64_t microbatch = 0; microbatch < workload_.microbatches; ++microbatch)
       for (std::int64_t row = cuts_[chunk]; row < cuts_[chunk + 1]; ++row)
         if (const WorkloadRow& of = row_at(microbatch, row); is_here(of))
-          state.reduction += times_.collective(of, of.weight_gradient);
+          add(state.reduction, times_.collective(of, of.weight_gradient));
     if (chunk > 0) return state;
     for (std::int64_t row = 0; row < std::ssize(workload_.rows); ++row) {
       if (row == workload_.first_row) row = workload_.end_row();
       if (row == std::ssize(workload_.rows)) break;
       const WorkloadRow& of = workload_.rows[row];
-      state.reduction += times_.collective(of, of.weight_gradient);
-      state.optimizer_step += times_.compute(of) + times_.exposed(of);
+      add(state.reduction, times_.collective(of, of.weight_gradient));
+      add(state.optimizer_step, times_.compute(of) + times_.exposed(of));
     }
     return state;
   }
 
  private:
+  void add(Nanoseconds& sum, Nanoseconds time) const {
+    sum += time;
+    require_possible(static_cast<double>(sum.count), workload_.path);
+  }
   [[nodiscard]] const WorkloadRow& row_at(std::int64_t microbatch, std::int64_t row) const {
     return workload_.rows[workload_.first_row + microbatch * workload_.microbatch_rows + row];
   }
@@ -135,21 +151,20 @@ std::vector<int> number_microbatches(const SimaiWorkload& workload) {
   return numbers;
 }
 
-void check_times(const SimaiWorkload& workload, const std::vector<std::vector<StageCost>>& costs,
+/// Of each device, over a step.
+void check_times(const SimaiWorkload& workload, const std::vector<int>& microbatches,
+                 const std::vector<std::vector<StageCost>>& costs,
                  const std::vector<StageState>& states) {
-  double most = 0;  // of a pass of any microbatch, times all of them: no step is longer
-  for (const std::vector<StageCost>& microbatch : costs)
-    for (const StageCost& of : microbatch)
-      most = std::max(most, static_cast<double>(of.forward_exposed.count) +
-                                static_cast<double>(of.gradient_exposed.count));
-  most *= static_cast<double>(workload.microbatches * workload.chunks);
-  for (const StageState& state : states)
-    most = std::max(most, static_cast<double>(state.reduction.count) +
-                              static_cast<double>(state.optimizer_step.count));
-  TRIB_REQUIRE(most <= static_cast<double>(kMostWorkloadTime),
-               .what = "plan: collectives of a workload take too long", .where = workload.path,
-               .found = str(most, " ns"), .expected = str("at most ", kMostWorkloadTime, " ns"),
-               .fix = "look at its bytes, and at the links of the cluster");
+  const auto in_ns = [](Nanoseconds time) { return static_cast<double>(time.count); };
+  for (std::int64_t stage = 0; stage < workload.stages; ++stage) {
+    double all = 0;
+    for (std::size_t at = stage; at < states.size(); at += workload.stages) {
+      all += in_ns(states[at].reduction) + in_ns(states[at].optimizer_step);
+      for (const int number : microbatches)
+        all += in_ns(costs[number][at].forward_exposed) + in_ns(costs[number][at].gradient_exposed);
+    }
+    require_possible(all, workload.path);
+  }
 }
 
 }  // namespace
@@ -218,7 +233,7 @@ WorkloadCosts::WorkloadCosts(const SimaiWorkload& workload, const config::Plan& 
       }
     }
   }
-  check_times(workload, tables->costs, tables->states);
+  check_times(workload, tables->microbatch, tables->costs, tables->states);
   tables_ = std::move(tables);
 }
 

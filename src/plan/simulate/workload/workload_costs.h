@@ -33,7 +33,7 @@ class WorkloadCosts final : public StageCosts {
   [[nodiscard]] StageState state(int module, int virtual_stage) const override;
   [[nodiscard]] ModuleRanks ranks(int module) const override;
 
-  /// The microbatches of any replica: equal ones have equal shapes.
+  /// The microbatches of any replica: one that is like the one before it has its shape.
   [[nodiscard]] StepShapes shapes() const;
 
  private:

@@ -231,6 +231,20 @@ TEST(SimulateWorkload, NamesAClusterThatIsTooSmallOrTooSlow) {
                   testing::HasSubstr("collectives of a workload take too long; where: w.txt")));
 }
 
+TEST(SimulateWorkload, NamesCollectivesThatTakeTooLongTogetherAlone) {
+  // Each is possible; all are more than 64 bits hold.
+  const std::vector<std::string> rows(2'000'000,
+                                      "layer -1 1 ALLREDUCE 1 0 NONE 0 0 NONE 0 10000000000000");
+  EXPECT_THAT([&] { (void)play(file_of({.tensor = 8, .ranks = 8}, rows), flat_cluster(8)); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("collectives of a workload take too long; where: w.txt")));
+  // One heavy microbatch among light ones is no more than it says.
+  std::string text = file_of({.tensor = 2, .microbatches = 200, .ranks = 2},
+                             {"layer -1 1 ALLREDUCE 1 0 NONE 0 0 NONE 0 1"});
+  text.replace(text.find("NONE 0 1\n"), 8, "NONE 0 100000000000");
+  EXPECT_GT(play(text, flat_cluster(2)).steps.front(), Nanoseconds{100'000'000'000});
+}
+
 TEST(CutEvenly, EqualLayersAreCutBetweenThem) {
   const std::vector<double> rows{3, 1, 4, 3, 1, 4, 3, 1, 4, 3, 1, 4};
   EXPECT_EQ(cut_evenly(rows, 4), (std::vector<std::int64_t>{0, 3, 6, 9, 12}));
