@@ -166,7 +166,7 @@ class Simulate(SimulateCase):
     def test_options_that_would_count_for_nothing_are_refused(self):
         lengths = self.path("lengths.csv", "300,400,1\n")
         for words, other in (
-            (["--threads", "3"], "--profile"), (["--skip", "3"], "--run"),
+            (["--skip", "3"], "--run"),
             (["--straggler-factor", "2"], "--stragglers"), (["--anomaly-factor", "2"], "--anomalies"),
             (["--restart-seconds", "2"], "--failure-hours"),
             (["--checkpoint-steps", "2"], "--failure-hours")):
@@ -175,8 +175,15 @@ class Simulate(SimulateCase):
         for words in (["--steps", "2"], ["--lengths", lengths], ["--mixture"]):
             self.refused(f"where: {words[0]}; found: --run", PLAN, "--run", self.folder, *words)
         self.refused("where: --mixture; found: --lengths", PLAN, "--lengths", lengths, "--mixture")
-        for value in ("9999999999999999999", "-9999999999999999999"):
+        self.refused("where: --threads; found: a cluster that says no cores", PLAN, "--threads", "3")
+        for value in ("9999999999999999999", "-9999999999999999999", "0xffffffffffffffffffff"):
             self.refused("number out of range: " + value, PLAN, f"--seed={value}")
+
+    def test_threads_count_where_a_cluster_says_its_cores(self):
+        with open(os.path.join(ROOT, "configs/clusters/a100_8.yaml")) as file:
+            cluster = self.path("cores.yaml", file.read() + "cores: 2\n")
+        steps = [self.answer(PLAN, "--cluster", cluster, "--threads", each)["step_ns"] for each in ("1", "2")]
+        self.assertLess(steps[0], steps[1])
 
     def test_what_is_wrong_is_named(self):
         def without_model(plan):

@@ -117,6 +117,7 @@ ExitCode run_workload(const Arguments& arguments) {
   const plan::SimaiWorkload workload = plan::read_simai_workload(arguments.workload);
   SimulateRequest request = arguments.request;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
+  refuse_idle_threads(arguments, request.cluster);
   const config::Trace trace = answer_workload(workload, request);
   if (!arguments.json) std::cout << plan::describe(workload) << '\n';
   show(arguments, trace);
