@@ -339,8 +339,10 @@ optimizer: {{learning_rate: 0.01}}
                  "where: --max-new-tokens", "found: 0"),
                 ([self.model, *ask, "--max-new-tokens", "-3"], "app: an answer needs room",
                  "found: -3", "expected: 1 or more"),
-                ([self.model, *ask, "--max-new-tokens", "9" * 30],
+                ([self.model, *ask, "--max-new-tokens", "9" * 18],
                  "app: the answer may outgrow the model's context", "expected: 1 to "),
+                ([self.model, *ask, "--max-new-tokens", "9" * 30],
+                 "--max-new-tokens: number out of range: 999"),
                 ([self.model, *ask, "--max-new-tokens", "many"], "--max-new-tokens")):
             with self.subTest(words):
                 self.assert_refused(["generate", *words], *expected)
