@@ -42,6 +42,7 @@ struct ModulePlan {
   Offload offload = Offload::kNone;
   TrainMode train = TrainMode::kFull;
   std::int64_t share_percent = 100;  // of the device's SMs; below 100 when sliced
+  std::int64_t passes = 1;           // in which a colocated module takes its part of a batch
 
   friend bool operator==(const ModulePlan&, const ModulePlan&) = default;
 };

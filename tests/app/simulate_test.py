@@ -44,6 +44,27 @@ class Simulate(SimulateCase):
             spent = sum(module[key] for key in module if key.endswith("_rank_ns"))
             self.assertAlmostEqual(spent, module["ranks"] * found["step_ns"])
 
+    @staticmethod
+    def colocate(plan):
+        vision = plan["modules"]["vision"]
+        vision.update(placement="colocated", ranks="2-5", mesh={"dp_shard": 4})
+        vision.pop("stages", None)
+
+    def test_an_encoder_on_the_ranks_of_the_backbone(self):
+        apart = self.answer(PLAN, "--lengths", self.path("lengths.csv", "300,400,1\n"))
+        found = self.answer(self.changed_plan(self.colocate), "--lengths",
+                            self.path("lengths.csv", "300,400,1\n"))
+        self.assertEqual((apart["ranks"], found["ranks"]), (6, 4))
+        self.assertGreater(found["step_ns"], found["lower_bound_ns"] - 1)
+        self.assertEqual(sum(found["critical_path_ns"].values()), found["step_ns"])
+        for module in found["modules"].values():
+            self.assertEqual(module["ranks"], 4)
+            spent = sum(module[key] for key in module if key.endswith("_rank_ns"))
+            self.assertAlmostEqual(spent, 4 * found["step_ns"])
+        # A rank works for one of them at a time.
+        busy = sum(module["busy_rank_ns"] for module in found["modules"].values())
+        self.assertLess(busy, 4 * found["step_ns"])
+
     def test_the_same_seed_gives_the_same_steps(self):
         words = [PLAN, "--steps", "4", "--seed", "5", "--stragglers", "0.3",
                  "--straggler-factor", "2"]
@@ -193,10 +214,14 @@ class Simulate(SimulateCase):
                      PLAN, "--lengths", self.path("long.csv", "8193\n"))
         self.refused("does not encode sound beside images; where: sizes of samples; found: 5",
                      PLAN, "--lengths", self.path("sound.csv", "30,4,1,5,1\n"))
-        def colocated(plan):
-            plan["modules"]["vision"].update(placement="colocated", ranks="2-5",
-                                             mesh={"dp_shard": 4})
-        self.refused("modules.vision.placement", self.changed_plan(colocated))
+        def sliced(plan):
+            plan["modules"]["vision"].update(placement="sliced", share_percent=50)
+        self.refused("modules.vision.placement", self.changed_plan(sliced))
+        def put_off(plan):
+            self.colocate(plan)
+            plan["modules"]["backbone"].update(schedule="zb_h1")
+        self.refused("puts weight gradients off beside a colocated module; where: backbone",
+                     self.changed_plan(put_off))
         def wrong_layers(plan):
             plan["modules"]["backbone"]["stages"] = [["embed", "0-1"], ["2-3", "head"]]
         self.refused("modules.backbone.stages", self.changed_plan(wrong_layers))

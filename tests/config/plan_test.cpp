@@ -76,6 +76,13 @@ TEST(Plan, ReadsBackWhatItWrites) {
   plan.edges[0].via = EdgeVia::kPool;
   EXPECT_THAT(write_plan(plan), HasSubstr("\"ranks\": \"0-2,17\""));
   EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
+  vision.placement = Placement::kColocated;
+  vision.ranks = plan.find("backbone")->ranks;
+  vision.mesh = {.dp_shard = std::ssize(vision.ranks)};
+  vision.stages.clear();
+  vision.passes = 2;
+  plan.edges[0].via = EdgeVia::kExchange;
+  EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
 }
 
 TEST(Plan, KeepsTheSamplesThatItWasJudgedWith) {
@@ -162,6 +169,12 @@ TEST(Plan, NamesEveryRuleBetweenKeysThatIsBroken) {
        "ranks are not those of the mesh; where: plan.json modules.vision.ranks; found: 3 ranks"},
       {R"({"modules": {"vision": {"placement": "colocated"}}})",
        "colocated module is not on the backbone's ranks"},
+      {R"({"modules": {"vision": {"placement": "colocated", "mesh": {"pp": 2}}}})",
+       "colocated module is cut into stages"},
+      {R"({"modules": {"vision": {"placement": "colocated", "passes": 1000}}})",
+       "colocated module has more passes than microbatches"},
+      {R"({"modules": {"vision": {"passes": 2}}})",
+       "only a colocated module has passes of its own"},
       {R"({"modules": {"vision": {"share_percent": 30}}})", "only a sliced module has a share"},
       {R"({"modules": {"backbone": {"stages": [["0-14"], ["embed", "15-27", "head"]]}}})",
        "embedding is not on the first stage; where: plan.json modules.backbone.stages.1"},

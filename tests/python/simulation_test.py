@@ -167,7 +167,7 @@ class ActionLists(Beside):
 
     def test_what_has_no_lists_is_named(self):
         plan = read_json(PLAN)
-        plan["modules"]["vision"].update(placement="colocated", ranks="2-5", mesh={"dp_shard": 4})
+        plan["modules"]["vision"].update(placement="sliced", share_percent=50)
         with self.assertRaises(tributary.Error) as raised:
             tributary.action_lists(plan)
         self.assertEqual(raised.exception.where, "modules.vision.placement")

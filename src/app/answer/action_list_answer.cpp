@@ -23,10 +23,9 @@ Json answer_action_lists(const config::Plan& plan) {
   const schedule::Schedule lowered =
       lower_schedule(schedule::schedule_passes(pipeline), schedule::Buffers{});
   std::vector<Json> ranks(static_cast<std::size_t>(map.lanes()), Json::array());
-  const std::vector<int> lane_of = schedule::lanes_of_ranks(plan, map);
-  for (std::size_t rank = 0; rank < lane_of.size(); ++rank) {
-    if (lane_of[rank] >= 0) ranks[lane_of[rank]].push_back(rank);
-  }
+  const std::vector<std::vector<int>> lanes_of = schedule::lanes_of_ranks(plan, map);
+  for (std::size_t rank = 0; rank < lanes_of.size(); ++rank)
+    for (const int lane : lanes_of[rank]) ranks[lane].push_back(rank);
   Json lanes = Json::array();
   for (int lane = 0; lane < map.lanes(); ++lane) {
     const schedule::Lane at = map.at(lane);

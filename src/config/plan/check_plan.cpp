@@ -78,13 +78,28 @@ class PlanCheck {
       add(key_of(module, "ranks"), "config: ranks are not those of the mesh",
           str(module.ranks.size(), " ranks, ", describe(module.mesh)),
           str(module.mesh.world(), " ranks"));
-    if (module.placement == Placement::kColocated && backbone_ != nullptr &&
-        module.ranks != backbone_->ranks)
-      add(key_of(module, "ranks"), "config: colocated module is not on the backbone's ranks",
-          write_ranks(module.ranks), write_ranks(backbone_->ranks));
+    check_colocated(module);
     if (module.placement != Placement::kSliced && module.share_percent != 100)
       add(key_of(module, "share_percent"), "config: only a sliced module has a share",
           str(module.share_percent), "no such key, or placement sliced");
+  }
+
+  void check_colocated(const ModulePlan& module) {
+    if (module.placement != Placement::kColocated) {
+      if (module.passes != 1)
+        add(key_of(module, "passes"), "config: only a colocated module has passes of its own",
+            str(module.passes), "no such key, or placement colocated");
+      return;
+    }
+    if (backbone_ != nullptr && module.ranks != backbone_->ranks)
+      add(key_of(module, "ranks"), "config: colocated module is not on the backbone's ranks",
+          write_ranks(module.ranks), write_ranks(backbone_->ranks));
+    if (module.mesh.pp != 1)
+      add(key_of(module, "mesh.pp"), "config: colocated module is cut into stages",
+          str(module.mesh.pp), "1: all ranks encode at the same time");
+    if (module.passes > plan_.batch.microbatches)
+      add(key_of(module, "passes"), "config: colocated module has more passes than microbatches",
+          str(module.passes), str("at most ", plan_.batch.microbatches));
   }
 
   void check_stages(const ModulePlan& module) {

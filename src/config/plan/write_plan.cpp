@@ -26,6 +26,7 @@ OrderedJson write_module(const ModulePlan& module) {
   json["offload"] = plan_name_of(module.offload);
   json["train"] = plan_name_of(module.train);
   if (module.placement == Placement::kSliced) json["share_percent"] = module.share_percent;
+  if (module.placement == Placement::kColocated) json["passes"] = module.passes;
   return json;
 }
 

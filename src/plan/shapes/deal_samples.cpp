@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <queue>
+#include <tuple>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -179,6 +182,57 @@ void deal_round(std::span<const SampleSize> samples, std::vector<int> members, M
   }
 }
 
+void deal_passes(std::span<const SampleSize> samples, Media media, int passes,
+                 std::vector<std::vector<MicrobatchShape>>& replicas) {
+  std::vector<int> order(samples.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return size_of(samples[a], media) > size_of(samples[b], media);
+  });
+  using Load = std::tuple<std::int64_t, int, std::size_t>;  // of media, samples, on which replica
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica) least.push({0, 0, replica});
+  for (const int sample : order) {
+    const auto [load, count, replica] = least.top();
+    least.pop();
+    std::vector<MicrobatchShape>& own = replicas[replica];
+    const auto last = own.begin() + std::min<std::ptrdiff_t>(passes, std::ssize(own));
+    const auto pass = std::min_element(own.begin(), last, [&](const auto& a, const auto& b) {
+      return std::pair(a.of(media).tokens, a.backbone.sequences) <
+             std::pair(b.of(media).tokens, b.backbone.sequences);
+    });
+    add_sample(*pass, samples[sample]);
+    least.push({load + size_of(samples[sample], media), count + 1, replica});
+  }
+}
+
+void gather_passes(const schedule::Pipeline& pipeline, StepShapes& shapes) {
+  const auto add = [](PassShape& to, const PassShape& from) {
+    to.tokens += from.tokens;
+    to.squared_tokens += from.squared_tokens;
+    to.sequences += from.sequences;
+  };
+  for (std::size_t module = 0; module < shapes.size(); ++module) {
+    const schedule::PipelineModule& of = pipeline.modules[module];
+    if (!of.is_colocated()) continue;
+    for (std::vector<MicrobatchShape>& own : shapes[module]) {
+      const std::ptrdiff_t passes = std::min<std::ptrdiff_t>(of.passes, std::ssize(own));
+      const bool is_gathered = std::all_of(own.begin() + passes, own.end(), [](const auto& each) {
+        return each.encoder.tokens == 0 && each.audio.tokens == 0;
+      });
+      if (is_gathered) continue;
+      std::vector<MicrobatchShape> gathered(own.size(), empty_shape());
+      for (std::ptrdiff_t i = 0; i < std::ssize(own); ++i) {
+        MicrobatchShape& pass = gathered[i * passes / std::ssize(own)];
+        add(pass.backbone, own[i].backbone);
+        add(pass.encoder, own[i].encoder);
+        add(pass.audio, own[i].audio);
+      }
+      own = std::move(gathered);
+    }
+  }
+}
+
 StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipeline,
                         std::span<const SampleSize> samples) {
   const std::int64_t buckets =
@@ -208,6 +262,10 @@ StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const Samp
   }
   for (std::size_t module = 0; module < shapes.size(); ++module) {
     if (module == backbone) continue;
+    if (pipeline.modules[module].is_colocated()) {
+      deal_passes(samples, Media::kPatches, pipeline.modules[module].passes, shapes[module]);
+      continue;
+    }
     for (int round = 0; round < microbatches; ++round)
       deal_round(samples, rounds[round], Media::kPatches, round, shapes[module]);
   }
@@ -222,7 +280,9 @@ MicrobatchShape shape_of(const SampleSize& sample) {
 
 bool deals_evenly(const schedule::Pipeline& pipeline, std::int64_t samples) {
   return std::all_of(pipeline.modules.begin(), pipeline.modules.end(), [&](const auto& module) {
-    return samples % (std::int64_t{1} * pipeline.microbatches * module.replicas) == 0;
+    const std::int64_t takers =
+        std::int64_t{1} * module.replicas * (module.is_colocated() ? 1 : pipeline.microbatches);
+    return samples % takers == 0;
   });
 }
 
@@ -230,6 +290,14 @@ StepShapes equal_microbatches(const schedule::Pipeline& pipeline, const SampleSi
                               std::int64_t samples) {
   StepShapes shapes;
   for (const schedule::PipelineModule& module : pipeline.modules) {
+    if (module.is_colocated()) {
+      const std::vector<SampleSize> own(static_cast<std::size_t>(samples / module.replicas),
+                                        sample);
+      shapes.push_back({std::vector<MicrobatchShape>(
+          static_cast<std::size_t>(pipeline.microbatches), empty_shape())});
+      deal_passes(own, Media::kPatches, module.passes, shapes.back());
+      continue;
+    }
     MicrobatchShape shape = empty_shape();
     const std::int64_t each = samples / pipeline.microbatches / module.replicas;
     for (std::int64_t i = 0; i < each; ++i) add_sample(shape, sample);

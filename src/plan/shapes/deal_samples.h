@@ -64,7 +64,7 @@ using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 
 /// Deals samples as the plan's batch section says: to the buckets of the backbone's replicas and
 /// microbatches, and the samples of a round to the replicas of each encoder, the largest first to
-/// the one with the least.
+/// the one with the least; to those of a colocated one the samples of the whole step.
 ///
 /// errors: Fault::kInput when the samples do not fill every microbatch
 /// source: planning.md sections 3.7 and 6
@@ -89,6 +89,17 @@ void add_sample(MicrobatchShape& to, const SampleSize& sample);
 /// shape: members are places in `samples`; adds to replicas [replicas][microbatches] at `round`
 void deal_round(std::span<const SampleSize> samples, std::vector<int> members, Media media,
                 int round, std::vector<std::vector<MicrobatchShape>>& replicas);
+
+/// Deals the samples of a step to the replicas of a colocated encoder, the largest first to the one
+/// with the least, and what a replica has to its passes likewise.
+///
+/// shape: adds to replicas [replicas][microbatches] at the first `passes`
+void deal_passes(std::span<const SampleSize> samples, Media media, int passes,
+                 std::vector<std::vector<MicrobatchShape>>& replicas);
+
+/// Puts the microbatches of colocated modules, as others have them, together in as many passes as
+/// these take: neighbours go together. What lies in the first passes alone stays.
+void gather_passes(const schedule::Pipeline& pipeline, StepShapes& shapes);
 
 /// Whether samples of one size make equal microbatches on all replicas of every module.
 [[nodiscard]] bool deals_evenly(const schedule::Pipeline& pipeline, std::int64_t samples);

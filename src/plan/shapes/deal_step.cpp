@@ -91,6 +91,12 @@ StepShapes StepDealer::deal(std::span<const SampleSize> samples) {
   StepShapes shapes;
   for (int index = 0; index < std::ssize(pipeline_.modules); ++index) {
     const schedule::PipelineModule& module = pipeline_.modules[index];
+    if (module.is_colocated()) {
+      deal_passes(samples, costs_.media(index), module.passes,
+                  shapes.emplace_back(static_cast<std::size_t>(module.replicas),
+                                      std::vector<MicrobatchShape>(rounds, empty_shape())));
+      continue;
+    }
     if (module.replicas == std::ssize(at_backbone)) {
       shapes.push_back(at_backbone);
       continue;

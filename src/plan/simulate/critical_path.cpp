@@ -48,7 +48,7 @@ class PathWalk {
       case StepKind::kReduce:
         return before_meeting(program_.reductions()[program_.reduction_of(action)], at.start);
       case StepKind::kOptimize:
-        return before_meeting(program_.step(), at.start);
+        return before_step(action);
       case StepKind::kPass:
         return at.start == at.reached ? before_on_lane(action) : before_pass(action);
       default:
@@ -96,11 +96,23 @@ class PathWalk {
     return sender_is_late ? of.send : of.receive;
   }
 
+  /// The step of the other module on its ranks, or what all wait for.
+  [[nodiscard]] int before_step(int action) const {
+    const Nanoseconds start = times_.actions[action].start;
+    if (program_.steps_second(action))
+      for (const int first : program_.first_steps())
+        if (times_.actions[first].end == start && times_.actions[first].start < start) return first;
+    return before_meeting(program_.step(), start);
+  }
+
   /// The lane that came last, or the reduction that ended last.
   [[nodiscard]] int before_meeting(const StepMeeting& meeting, Nanoseconds start) const {
     for (const int member : meeting.members)
       if (times_.actions[member].reached == start) return before_on_lane(member);
-    if (meeting.before >= 0) return program_.reductions()[meeting.before].members.front();
+    for (const int before : meeting.before)
+      if (const int member = program_.reductions()[before].members.front();
+          times_.actions[member].end == start)
+        return member;
     for (const StepMeeting& reduction : program_.reductions())
       if (times_.actions[reduction.members.front()].end == start) return reduction.members.front();
     TRIB_RAISE(Fault::kBug, .what = "plan: meeting starts without a cause");

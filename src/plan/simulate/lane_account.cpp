@@ -1,5 +1,8 @@
 #include "plan/simulate/lane_account.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/error.h"
 
 namespace tributary::plan {
@@ -11,8 +14,8 @@ constexpr std::array<std::string_view, kTimeUses> kNames{
     "compute",       "optimizer",     "collective",
     "transfer",      "reduction",     "wait_activation",
     "wait_gradient", "wait_features", "wait_feature_gradients",
-    "back_pressure", "wait_replicas", "done",
-    "wait_plan"};
+    "back_pressure", "wait_replicas", "other_module",
+    "done",          "wait_plan"};
 
 TimeUse wait_of(Op send) {
   switch (send) {
@@ -27,11 +30,45 @@ TimeUse wait_of(Op send) {
   }
 }
 
+/// When the ranks of a lane work for another module: passes and steps of the lanes beside it.
+class OtherWork {
+ public:
+  OtherWork(const StepProgram& program, const StepTimes& times, int lane) {
+    for (const int beside : program.map().lanes_beside(lane)) {
+      for (int action = program.first_action(beside); action < program.first_action(beside + 1);
+           ++action) {
+        const StepKind kind = program.kind(action);
+        const ActionTimes& at = times.actions[action];
+        if ((kind == StepKind::kPass || kind == StepKind::kOptimize) && at.end > at.start)
+          spans_.push_back({at.start, at.end});
+      }
+    }
+    std::sort(spans_.begin(), spans_.end());
+  }
+
+  /// The time of it from one moment to another; moments may not go back.
+  [[nodiscard]] Nanoseconds between(Nanoseconds from, Nanoseconds until) {
+    Nanoseconds sum;
+    for (; next_ < spans_.size() && spans_[next_].first < until; ++next_) {
+      const Nanoseconds begin = std::max(from, spans_[next_].first);
+      const Nanoseconds end = std::min(until, spans_[next_].second);
+      if (end > begin) sum += end - begin;
+      from = std::max(from, end);
+      if (spans_[next_].second > until) break;
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<std::pair<Nanoseconds, Nanoseconds>> spans_;
+  std::size_t next_ = 0;
+};
+
 /// The account of one lane.
 class LaneClock {
  public:
   LaneClock(const StepProgram& program, const StepLoad& load, const StepTimes& times, int lane)
-      : program_(program), load_(load), times_(times), lane_(lane) {}
+      : program_(program), load_(load), times_(times), lane_(lane), other_(program, times, lane) {}
 
   LaneAccount run() {
     for (int action = program_.first_action(lane_); action < program_.first_action(lane_ + 1);
@@ -71,7 +108,10 @@ class LaneClock {
 
   void spend_until(Nanoseconds until, TimeUse use) {
     if (until <= clock_) return;
-    account_[use] += until - clock_;
+    const Nanoseconds other =
+        use == TimeUse::kOptimizer ? Nanoseconds{} : other_.between(clock_, until);
+    account_[TimeUse::kOtherModule] += other;
+    account_[use] += until - clock_ - other;
     clock_ = until;
   }
 
@@ -104,6 +144,7 @@ class LaneClock {
   const StepLoad& load_;
   const StepTimes& times_;
   int lane_;
+  OtherWork other_;
   Nanoseconds clock_;
   LaneAccount account_;
 };

@@ -22,10 +22,11 @@ enum class TimeUse {
   kWaitFeatureGradients,  // idle: the module that was fed has not
   kBackPressure,          // idle: the buffers of a message are full
   kWaitReplicas,          // idle: another lane has not come to the reduction or the step
+  kOtherModule,           // idle: one of its ranks works for the other module that it has
   kDone,                  // idle: others still work
   kWaitPlan,              // idle: the next step has not been planned yet
 };
-inline constexpr std::size_t kTimeUses = 13;
+inline constexpr std::size_t kTimeUses = 14;
 
 [[nodiscard]] std::string_view name_of(TimeUse use);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <tuple>
 
 #include "core/error.h"
@@ -61,7 +63,7 @@ class LaneChanges {
       if (!is_on_edge(message) || program_.user_of(message) != action) continue;
       const Bytes bytes = bytes_here(message);
       hold(times_.messages[message].arrived, {}, bytes);
-      free(at.end, {}, bytes);
+      free(at.end, {}, used_by(pass, message, bytes));
       hold_later_batches(message, bytes);
     }
     const int virtual_stage = program_.map().virtual_stage(of_.module, of_.stage, pass.chunk);
@@ -85,6 +87,19 @@ class LaneChanges {
         free(at.end, cost.kept_after_input_gradient);
         break;
     }
+  }
+
+  /// Of the features that a colocated module gives at once each microbatch uses its part; else what
+  /// came with it.
+  Bytes used_by(const schedule::Action& pass, int message, Bytes bytes) {
+    const Channel& channel = program_.channel_of(message);
+    if (channel.op != Op::kSendFeatures || !program_.map().goes_in_one_batch(channel.edge))
+      return bytes;
+    Bytes& all = batch_[program_.messages()[message].channel];
+    if (all.count == 0)
+      for (int i = 0; i < channel.messages; ++i) all += bytes_here(channel.first_message + i);
+    const std::int64_t parts = channel.messages;
+    return {all.count * (pass.microbatch + 1) / parts - all.count * pass.microbatch / parts};
   }
 
   /// Whole batches that are ahead wait too: those of the next steps come as this one did, each a
@@ -137,6 +152,7 @@ class LaneChanges {
   std::span<const StageCost> costs_;
   schedule::Lane of_;
   std::vector<Change> changes_;
+  std::map<int, Bytes> batch_;  // by channel
 };
 
 LaneMemory fixed_memory(const StepProgram& program, const StageCosts& costs, int lane) {
@@ -160,7 +176,7 @@ void add_buffers(const StepProgram& program, const StepLoad& load,
                  std::vector<LaneMemory>& memory) {
   for (const Channel& channel : program.channels()) {
     if (channel.messages == 0 || channel.edge >= 0) continue;
-    const std::int64_t held = std::min(channel.messages, program.send_buffers());
+    const std::int64_t held = std::min(channel.messages, program.send_buffers(channel));
     Bytes largest;
     for (int i = 0; i < channel.messages; ++i)
       largest = std::max(largest, load.bytes_of(program, channel.first_message + i));
@@ -169,6 +185,67 @@ void add_buffers(const StepProgram& program, const StepLoad& load,
     memory[channel.to].buffers += bytes;
   }
 }
+
+/// Several lanes of the same ranks, in the order of time: what they hold of the moment, and the
+/// state that the lanes beside the first have.
+class RankMemory {
+ public:
+  /// What is whole meanwhile, and the process, one rank has once.
+  RankMemory(const LaneMemory& own, std::span<const LaneMemory> others) : memory_(own) {
+    for (const LaneMemory& each : others) {
+      state_ += each.parameters + each.gradients + each.optimizer + each.buffers;
+      state_ += std::max(Bytes{}, each.gathered - own.gathered);
+      state_ += std::max(Bytes{}, each.process - own.process);
+    }
+    memory_.other = state_;
+    fixed_ = memory_.total();
+    points_.push_back({.time = {}, .bytes = fixed_});
+  }
+
+  /// The changes of both, which ascend.
+  void follow(std::span<const Change> own, std::span<const Change> other) {
+    while (!own.empty() || !other.empty()) {
+      const bool is_own = other.empty() || (!own.empty() && !(is_before(other[0], own[0])));
+      std::span<const Change>& next = is_own ? own : other;
+      add(next[0], is_own);
+      next = next.subspan(1);
+    }
+  }
+  [[nodiscard]] const LaneMemory& memory() const { return memory_; }
+  [[nodiscard]] std::vector<MemoryPoint>& points() { return points_; }
+
+ private:
+  static bool is_before(const Change& a, const Change& b) {
+    return std::tie(a.time, a.order) < std::tie(b.time, b.order);
+  }
+  void add(const Change& change, bool is_own) {
+    if (is_own) {
+      activations_ += change.activations;
+      features_ += change.features;
+    } else {
+      other_ += change.activations + change.features;
+    }
+    const Bytes held = activations_ + features_ + other_;
+    if (held > most_) {
+      most_ = held;
+      memory_.activations = activations_;
+      memory_.features = features_;
+      memory_.other = state_ + other_;
+      memory_.peak_at = change.time;
+    }
+    if (points_.back().time == change.time) points_.pop_back();
+    points_.push_back({.time = change.time, .bytes = fixed_ + held});
+  }
+
+  LaneMemory memory_;
+  Bytes state_;
+  Bytes fixed_;
+  Bytes activations_;
+  Bytes features_;
+  Bytes other_;
+  Bytes most_;
+  std::vector<MemoryPoint> points_;
+};
 
 }  // namespace
 
@@ -179,31 +256,31 @@ std::vector<LaneMemory> follow_memory(const StepProgram& program, const StepLoad
   TRIB_CHECK(times.blocked.empty() && std::ssize(pass_costs) == program.actions(),
              .what = "plan: memory of a step that cannot be followed",
              .found = str(times.blocked.size(), " blocked lanes, ", pass_costs.size(), " costs"));
-  std::vector<LaneMemory> memory;
+  std::vector<LaneMemory> state;
   for (int lane = 0; lane < program.lanes(); ++lane)
-    memory.push_back(fixed_memory(program, costs, lane));
-  add_buffers(program, load, memory);
+    state.push_back(fixed_memory(program, costs, lane));
+  add_buffers(program, load, state);
+  const bool has_beside = program.map().colocated() >= 0;
+  std::vector<std::vector<Change>> changes(static_cast<std::size_t>(program.lanes()));
+  const auto find = [&](int lane) {
+    changes[lane] = LaneChanges(program, load, times, costs, pass_costs, lane).list();
+  };
+  for (int lane = 0; has_beside && lane < program.lanes(); ++lane) find(lane);
+  std::vector<LaneMemory> memory;
   for (int lane = 0; lane < program.lanes(); ++lane) {
-    LaneMemory& of = memory[lane];
-    const Bytes fixed = of.total();
-    Bytes activations;
-    Bytes features;
-    Bytes most;
-    if (points != nullptr) points->push_back({{.time = {}, .bytes = fixed}});
-    const LaneChanges changes(program, load, times, costs, pass_costs, lane);
-    for (const Change& change : changes.list()) {
-      activations += change.activations;
-      features += change.features;
-      if (activations + features > most) {
-        most = activations + features;
-        of.activations = activations;
-        of.features = features;
-        of.peak_at = change.time;
-      }
-      if (points == nullptr) continue;
-      if (points->back().back().time == change.time) points->back().pop_back();
-      points->back().push_back({.time = change.time, .bytes = fixed + activations + features});
-    }
+    if (!has_beside) find(lane);
+    std::optional<RankMemory> fullest;
+    const auto follow = [&](std::span<const LaneMemory> others, std::span<const Change> beside) {
+      RankMemory rank(state[lane], others);
+      rank.follow(changes[lane], beside);
+      if (!fullest || rank.memory().total() > fullest->memory().total()) fullest = std::move(rank);
+    };
+    for (const int beside : program.map().lanes_beside(lane))
+      follow(std::span(state).subspan(beside, 1), changes[beside]);
+    if (!fullest) follow({}, {});
+    memory.push_back(fullest->memory());
+    if (points != nullptr) points->push_back(std::move(fullest->points()));
+    if (!has_beside) changes[lane] = {};
   }
   return memory;
 }

@@ -16,12 +16,13 @@ struct LaneMemory {
   Bytes gathered;     // sharded parameters that are whole meanwhile
   Bytes buffers;      // of messages
   Bytes process;      // beside tensors
+  Bytes other;        // of another module on its ranks, at the moment of the peak
   Bytes activations;  // at the moment of the peak
   Bytes features;     // that wait, at that moment
   Nanoseconds peak_at;
 
   [[nodiscard]] Bytes total() const {
-    return parameters + gradients + optimizer + gathered + buffers + process + activations +
+    return parameters + gradients + optimizer + gathered + buffers + process + other + activations +
            features;
   }
 };
@@ -33,7 +34,9 @@ struct MemoryPoint {
 };
 
 /// Follows activations and waiting features of every lane through a step. Where whole batches are
-/// encoded ahead, those of the next steps are held too, as if these were like this one.
+/// encoded ahead, those of the next steps are held too, as if these were like this one. Ranks with
+/// two lanes hold what both do at one time: of several lanes beside a lane, those of its fullest
+/// ranks are counted.
 ///
 /// shape:  costs [actions], of passes; points, where they are wanted, [lanes]
 /// source: parallelism.md section 6.10 for what F, B and W keep

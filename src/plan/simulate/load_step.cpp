@@ -34,13 +34,21 @@ class StepLoading {
       const int at = program_.map().virtual_stage(of.module, of.stage, chunk);
       StageCost cost;
       for (std::size_t i = 0; i < microbatches.size(); ++i) {
-        if (i == 0 || microbatches[i] != microbatches[i - 1])
+        if (is_left_out(of.module, i))
+          cost = {};
+        else if (i == 0 || microbatches[i] != microbatches[i - 1])
           cost = costs_.cost(of.module, at, microbatches[i]);
         load_passes(lane, chunk, static_cast<int>(i), cost, loaded);
         loaded.flops += cost.flops * folding_.stands_for[of.module];
         loaded.outside_grid = loaded.outside_grid || cost.outside_grid;
       }
     }
+  }
+
+  /// A colocated module takes all in its first passes, and has no others.
+  [[nodiscard]] bool is_left_out(int module, std::size_t microbatch) const {
+    const schedule::PipelineModule& of = program_.pipeline().modules[module];
+    return of.is_colocated() && static_cast<int>(microbatch) >= of.passes;
   }
 
   void load_passes(int lane, int chunk, int microbatch, const StageCost& cost,
@@ -93,12 +101,16 @@ class StepLoading {
       loaded.load.duration[action] += state.optimizer_step;
       host = std::max(host, state.host_step);
     }
-    loaded.load.duration[action] += host;
+    // It comes once for a rank, whatever modules that has.
+    const bool is_counted =
+        !program_.first_steps().empty() && of.module == program_.map().colocated();
+    if (!is_counted) loaded.load.duration[action] += host;
   }
 
   /// Activations and gradients of a microbatch are of one size. What leaves a module is what its
   /// last virtual stage gives on, dealt over the replicas at the other end; its gradients are as
-  /// large, and are dealt the other way.
+  /// large, and are dealt the other way. Those of a colocated module come with each microbatch of
+  /// the backbone.
   void load_messages(int action, LoadedStep& loaded) const {
     for (const int message : program_.messages_of(action)) {
       const Channel& channel = program_.channels()[program_.messages()[message].channel];
@@ -114,6 +126,8 @@ class StepLoading {
           giver, StepProgram::Pass::kForward,
           channel.edge >= 0 ? last_chunk(from.module) : at_giver.chunk, at_giver.microbatch);
       std::int64_t bytes = loaded.pass_costs[pass].boundary.count;
+      if (is_gradient && program_.map().goes_in_one_batch(channel.edge))
+        bytes = mean_boundary(giver, loaded);
       if (channel.edge >= 0) {
         const std::int64_t takers =
             program_.pipeline().modules[program_.map().at(taker).module].replicas;
@@ -121,6 +135,14 @@ class StepLoading {
       }
       loaded.load.bytes[message] = {bytes};
     }
+  }
+  [[nodiscard]] std::int64_t mean_boundary(int lane, const LoadedStep& loaded) const {
+    std::int64_t all = 0;
+    const int microbatches = program_.pipeline().microbatches;
+    for (int i = 0; i < microbatches; ++i)
+      all += loaded.pass_costs[program_.pass_at(lane, StepProgram::Pass::kForward, 0, i)]
+                 .boundary.count;
+    return (all + microbatches - 1) / microbatches;
   }
   [[nodiscard]] int last_chunk(int module) const {
     const schedule::PipelineModule& of = program_.pipeline().modules[module];

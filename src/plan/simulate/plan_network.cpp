@@ -54,6 +54,65 @@ bool is_in_pool(const config::Plan& plan, const StepProgram& program, const Chan
          config::Placement::kFlow;
 }
 
+/// The ends of a way that features take to or from a colocated module. A folded lane meets all
+/// ranks that others stand for, not only those of its number.
+class SharedRanks {
+ public:
+  SharedRanks(const config::Plan& plan, const StepProgram& program, const ReplicaFolding& folding)
+      : plan_(plan), program_(program), folding_(folding) {}
+
+  [[nodiscard]] bool has_lane_of(const Channel& channel) const {
+    return program_.map().goes_in_one_batch(channel.edge);
+  }
+  [[nodiscard]] std::size_t level(const config::Cluster& cluster,
+                                  const std::vector<std::int64_t>& ranks,
+                                  const Channel& channel) const {
+    if (!has_lane_of(channel) || !is_folded(channel))
+      return level_between(cluster, ranks[channel.from], ranks[channel.to]);
+    const std::vector<std::int64_t>& all = plan_.find("backbone")->ranks;
+    return level_between(cluster, all.front(), all.back());
+  }
+  /// All features stay on the ranks that have computed them.
+  [[nodiscard]] bool stays(const Channel& channel) const {
+    if (!has_lane_of(channel)) return false;
+    const schedule::Pipeline& pipeline = program_.pipeline();
+    const schedule::PipelineEdge& edge = pipeline.edges[channel.edge];
+    const auto replicas = [&](int module) {
+      return pipeline.modules[module].replicas * folding_.stands_for[module];
+    };
+    return replicas(edge.from) == 1 && replicas(edge.to) == 1 &&
+           pipeline.modules[edge.to].stages == 1;
+  }
+  /// The lanes of the backbone whose ports the colocated end of a channel uses, and the part of
+  /// their ranks that it is on.
+  struct Part {
+    int lane = 0;
+    double share = 1;
+  };
+  [[nodiscard]] std::vector<Part> beside(int lane) const {
+    std::vector<Part> parts;
+    const schedule::PipelineMap& map = program_.map();
+    if (map.at(lane).module != map.colocated()) return parts;
+    const double share = static_cast<double>(ranks_of_lane(plan_, program_, map.colocated())) /
+                         static_cast<double>(ranks_of_lane(plan_, program_, map.flow().back()));
+    for (const int other : map.lanes_beside(lane))
+      parts.push_back(
+          {.lane = other,
+           .share = folding_.stands_for[map.colocated()] > 1 ? 1 : std::min(1.0, share)});
+    return parts;
+  }
+
+ private:
+  [[nodiscard]] bool is_folded(const Channel& channel) const {
+    const schedule::PipelineEdge& edge = program_.pipeline().edges[channel.edge];
+    return folding_.stands_for[edge.from] > 1 || folding_.stands_for[edge.to] > 1;
+  }
+
+  const config::Plan& plan_;
+  const StepProgram& program_;
+  const ReplicaFolding& folding_;
+};
+
 /// Lanes on one node share its cores; each rank computes with an equal part of them as threads, and
 /// with one where there are more ranks than cores.
 void share_cores(const config::Plan& plan, const config::Cluster& cluster,
@@ -66,11 +125,15 @@ void share_cores(const config::Plan& plan, const config::Cluster& cluster,
   const std::vector<std::int64_t> of_lane = ranks_of_lanes(plan, program, folding);
   for (int lane = 0; lane < program.lanes(); ++lane) {
     network.machine.push_back(static_cast<int>(ranks[lane] / cluster.devices_per_node()));
-    on_machine[network.machine.back()] += of_lane[lane];
+    if (program.map().at(lane).module != program.map().colocated())  // its ranks have another lane
+      on_machine[network.machine.back()] += of_lane[lane];
   }
   for (int lane = 0; lane < program.lanes(); ++lane) {
+    const std::vector<int> beside = program.map().lanes_beside(lane);
+    const bool is_colocated = program.map().at(lane).module == program.map().colocated();
+    const int counted = is_colocated ? beside.front() : lane;
     const std::int64_t part =
-        std::max<std::int64_t>(1, cluster.cores / on_machine.at(network.machine[lane]));
+        std::max<std::int64_t>(1, cluster.cores / on_machine.at(network.machine[counted]));
     const std::int64_t threads = threads_of_rank > 0 ? threads_of_rank : part;
     network.threads.push_back(static_cast<double>(of_lane[lane] * threads));
   }
@@ -104,8 +167,13 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
   network.overlap_slowdown = options.share_links ? cluster.device.overlap_slowdown : 1;
   share_cores(plan, cluster, program, folding, ranks, options.threads, network);
   Ports ports(network);
+  const SharedRanks shared(plan, program, folding);
   for (const Channel& channel : program.channels()) {
-    const std::size_t level = level_between(cluster, ranks[channel.from], ranks[channel.to]);
+    if (shared.stays(channel)) {
+      network.routes.emplace_back();
+      continue;
+    }
+    const std::size_t level = shared.level(cluster, ranks, channel);
     const config::LinkLevel& link = cluster.levels[level];
     TRIB_REQUIRE(std::isfinite(link.bytes_per_s) && link.bytes_per_s > 0,
                  .what = "plan: link has no bandwidth",
@@ -135,6 +203,10 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
       route.links = {
           {.link = ports.port(channel.from, level, true, rate), .weight = comes_back ? entries : 1},
           {.link = ports.port(channel.to, level, false, rate), .weight = comes_back ? 1 : entries}};
+      if (shared.has_lane_of(channel))
+        for (const auto& [lane, share] : shared.beside(comes_back ? channel.to : channel.from))
+          route.links.push_back(
+              {.link = ports.port(lane, level, !comes_back, rate), .weight = share});
     }
     network.routes.push_back(std::move(route));
   }

@@ -14,6 +14,11 @@ class Chains {
   Chains(const StepProgram& program, const StepLoad& load, const Network& network)
       : program_(program), load_(load), network_(network), rate_alone_(rates_alone(network)) {
     order_passes();
+    head_gate_.resize(static_cast<std::size_t>(program.lanes()), Nanoseconds{-1});
+    tail_gate_ = head_gate_;
+    for (int channel = 0; channel < std::ssize(program.channels()); ++channel)
+      if (program.map().goes_in_one_batch(program.channels()[channel].edge))
+        batches_.push_back(channel);
     head_.resize(static_cast<std::size_t>(program.actions()));
     tail_.resize(static_cast<std::size_t>(program.actions()));
     for (const int pass : order_) spread_head(pass);
@@ -103,12 +108,70 @@ class Chains {
     return travel_time(network_.routes[channel].latency, rate_alone_[channel],
                        load_.bytes_of(program_, message));
   }
+  [[nodiscard]] Nanoseconds least_travel(int channel) const {
+    const Channel& of = program_.channels()[channel];
+    Nanoseconds least{std::numeric_limits<std::int64_t>::max()};
+    for (int i = 0; i < of.messages; ++i) least = std::min(least, travel(of.first_message + i));
+    return least;
+  }
+  /// Time of the forwards, or of the backwards, of a lane; `beyond` is before or after them.
+  [[nodiscard]] Nanoseconds work_with(int lane, bool forward,
+                                      const std::vector<Nanoseconds>& beyond) const {
+    Nanoseconds work;
+    Nanoseconds least{std::numeric_limits<std::int64_t>::max()};
+    for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
+         ++action) {
+      if (program_.kind(action) != StepKind::kPass) continue;
+      if ((program_.action(action).op == schedule::Op::kForward) != forward) continue;
+      work += load_.duration[action];
+      least = std::min(least, beyond[action]);
+    }
+    return work + least;
+  }
+  /// A lane that takes what goes in one batch has all forwards of the lanes that give it before
+  /// its first, and one that gives has all backwards of those that take it behind its last.
+  Nanoseconds head_gate(int lane) {
+    Nanoseconds& gate = head_gate_[lane];
+    if (gate.count >= 0) return gate;
+    gate = {};
+    for (const int channel : batches_) {
+      const Channel& of = program_.channels()[channel];
+      if (of.to == lane && of.op == schedule::Op::kSendFeatures)
+        gate = std::max(gate, work_with(of.from, true, head_) + least_travel(channel));
+    }
+    return gate;
+  }
+  Nanoseconds tail_gate(int lane) {
+    Nanoseconds& gate = tail_gate_[lane];
+    if (gate.count >= 0) return gate;
+    gate = {};
+    for (const int channel : batches_) {
+      const Channel& of = program_.channels()[channel];
+      if (of.from == lane && of.op == schedule::Op::kSendFeatureGradients)
+        gate = std::max(gate, work_with(of.to, false, tail_) + least_travel(channel));
+    }
+    return gate;
+  }
+  /// Passes at the backbone's end of the edges go through the gates.
+  [[nodiscard]] bool is_gated(int pass, bool forward) const {
+    if (batches_.empty()) return false;
+    const schedule::Action& action = program_.action(pass);
+    const bool fits =
+        forward ? action.op == schedule::Op::kForward : schedule::gives_input_gradient(action.op);
+    const Lane of = program_.map().at(program_.lane_of(pass));
+    return fits && of.module == program_.map().flow().back() &&
+           program_.map().virtual_stage(of.module, of.stage, action.chunk) == 0;
+  }
   void spread_head(int pass) {
+    if (is_gated(pass, true))
+      head_[pass] = std::max(head_[pass], head_gate(program_.lane_of(pass)));
     for_needs(pass, [&](int before, Nanoseconds between) {
       head_[pass] = std::max(head_[pass], head_[before] + load_.duration[before] + between);
     });
   }
   void spread_tail(int pass) {
+    if (is_gated(pass, false))
+      tail_[pass] = std::max(tail_[pass], tail_gate(program_.lane_of(pass)));
     for_needs(pass, [&](int before, Nanoseconds between) {
       tail_[before] = std::max(tail_[before], between + load_.duration[pass] + tail_[pass]);
     });
@@ -121,13 +184,19 @@ class Chains {
   std::vector<int> order_;
   std::vector<Nanoseconds> head_;
   std::vector<Nanoseconds> tail_;
+  std::vector<int> batches_;            // channels
+  std::vector<Nanoseconds> head_gate_;  // [lanes] found when first asked for; -1: not yet
+  std::vector<Nanoseconds> tail_gate_;  // [lanes]
 };
 
 /// Nothing of a lane's step begins before all passes are done, on any lane that has a step.
 Nanoseconds longest_step(const StepProgram& program, const StepLoad& load) {
-  Nanoseconds longest;
+  Nanoseconds first;
+  for (const int member : program.first_steps()) first = std::max(first, load.duration[member]);
+  Nanoseconds longest = first;
   for (const int member : program.step().members)
-    longest = std::max(longest, load.duration[member]);
+    longest = std::max(
+        longest, load.duration[member] + (program.steps_second(member) ? first : Nanoseconds{}));
   return longest;
 }
 

@@ -56,6 +56,7 @@ bool StepPlayer::find_equal_shapes() {
   if (kind == SampleSource::Kind::kGiven) {
     if (!is_of_one_replica(given)) return false;
     equal_shapes_ = given.front();
+    gather_passes(whole_, equal_shapes_);
     return true;
   }
   std::vector<SampleSize> sizes;
@@ -146,6 +147,7 @@ StepShapes StepPlayer::shapes_of(std::int64_t step) {
 StepShapes StepPlayer::given_shapes(std::uint64_t step) const {
   const std::vector<StepShapes>& given = options_.samples.given;
   StepShapes shapes = given[step % given.size()];
+  gather_passes(whole_, shapes);
   if (!is_of_one_replica(given)) return shapes;
   for (std::size_t module = 0; module < shapes.size(); ++module) {
     const auto replicas = static_cast<std::size_t>(folded_.pipeline.modules[module].replicas);

@@ -97,6 +97,7 @@ StepProgram::StepProgram(schedule::Schedule lowered, const schedule::Buffers& bu
   index_passes();
   find_messages();
   find_meetings();
+  order_meetings();
 }
 
 void StepProgram::flatten() {
@@ -181,11 +182,14 @@ int StepProgram::user_of(int message) const {
   return pass;
 }
 
-/// The first pass of its chunk that takes features.
+/// The first pass of its chunk that takes features, or their gradients.
 int StepProgram::first_user_of(int receive) const {
-  for (int action = first_action_[lane_of_[receive]];; ++action)
-    if (actions_[action].op == Op::kForward && actions_[action].chunk == actions_[receive].chunk)
-      return action;
+  const bool forward = actions_[receive].op == Op::kReceiveFeatures;
+  for (int action = first_action_[lane_of_[receive]];; ++action) {
+    const Op op = actions_[action].op;
+    const bool takes = forward ? op == Op::kForward : schedule::gives_input_gradient(op);
+    if (takes && actions_[action].chunk == actions_[receive].chunk) return action;
+  }
 }
 
 void StepProgram::find_messages() {
@@ -217,13 +221,14 @@ void StepProgram::find_messages() {
 }
 
 bool StepProgram::comes_in_whole_batches(const Channel& channel) const {
+  if (map_->goes_in_one_batch(channel.edge)) return true;
   return channel.op == Op::kSendFeatures && !whole_batches_.empty() && whole_batches_[channel.edge];
 }
 
 void StepProgram::find_meetings() {
   reduction_of_.assign(actions_.size(), -1);
   std::map<std::tuple<int, int, int>, int> index;  // module, stage, number on the lane
-  for (int lane = 0; lane < lanes(); ++lane) {
+  const auto find_on = [&](int lane) {
     const schedule::Lane of = map_->at(lane);
     int number = 0;
     for (int action = first_action_[lane]; action < first_action_[lane + 1]; ++action) {
@@ -231,15 +236,38 @@ void StepProgram::find_meetings() {
       if (kind_[action] != StepKind::kReduce) continue;
       const auto [found, is_new] =
           index.try_emplace({of.module, of.stage, number}, static_cast<int>(reductions_.size()));
-      if (is_new)
-        reductions_.push_back(
-            {.members = {},
-             .before = number == 0 ? -1 : index.at({of.module, of.stage, number - 1})});
+      if (is_new) reductions_.emplace_back();
+      if (is_new && number > 0)
+        reductions_.back().before = {index.at({of.module, of.stage, number - 1})};
       reductions_[found->second].members.push_back(action);
       reduction_of_[action] = found->second;
       ++number;
     }
+  };
+  const auto is_colocated = [this](int lane) { return map_->at(lane).module == map_->colocated(); };
+  for (int lane = 0; lane < lanes(); ++lane)
+    if (!is_colocated(lane)) find_on(lane);
+  for (int lane = 0; lane < lanes(); ++lane)
+    if (is_colocated(lane)) find_on(lane);
+}
+
+/// What a rank does for its modules at the end of a step it does for one after the other.
+void StepProgram::order_meetings() {
+  if (map_->colocated() < 0) return;
+  const auto module_of = [this](int action) { return map_->at(lane_of_[action]).module; };
+  const int backbone = map_->flow().back();
+  std::map<int, int> last_of_stage;
+  for (int i = 0; i < std::ssize(reductions_); ++i) {
+    const int member = reductions_[i].members.front();
+    if (module_of(member) == backbone)
+      last_of_stage[map_->at(lane_of_[member]).stage] = i;
+    else if (module_of(member) == map_->colocated() && reductions_[i].before.empty())
+      for (const auto& [stage, last] : last_of_stage) reductions_[i].before.push_back(last);
   }
+  const bool are_both = std::any_of(step_.members.begin(), step_.members.end(),
+                                    [&](int member) { return module_of(member) == backbone; });
+  for (const int member : step_.members)
+    if (are_both && module_of(member) == map_->colocated()) first_steps_.push_back(member);
 }
 
 /// What goes along an edge is dealt evenly to the replicas at its other end.

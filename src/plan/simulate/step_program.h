@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -40,13 +41,17 @@ struct Message {
 /// Actions that begin together.
 struct StepMeeting {
   std::vector<int> members;  // actions
-  int before = -1;           // meeting before it on the same collective stream
+  std::vector<int> before;   // meetings before it on the same collective streams, lower numbers
 };
 
 /// A lowered schedule, laid out for engines: actions lane after lane, messages and meetings found.
 ///
 /// owns: a copy of the schedule
 /// cost: O(actions + messages) time and memory; made once, run with many loads
+///
+/// Lanes on the same ranks (PipelineMap::lanes_beside) share a collective stream, on which the
+/// backbone's reductions go first, and take their optimizer steps one after the other, the
+/// colocated module's first.
 class StepProgram {
  public:
   /// shape:  whole_batches [edges] along which the first pass that takes features waits for those
@@ -74,18 +79,27 @@ class StepProgram {
   /// The pass that uses a message that is received; of a whole batch the first one needs all, and
   /// uses its own.
   [[nodiscard]] int user_of(int message) const;
-  /// Features of which the first pass that takes some waits for those of all microbatches.
+  /// Features, or gradients of a colocated module's, of which the first pass that takes some waits
+  /// for those of all microbatches.
   [[nodiscard]] bool comes_in_whole_batches(const Channel& channel) const;
   [[nodiscard]] std::span<const StepMeeting> reductions() const { return reductions_; }
   /// The reduction that a kReduce action joins.
   [[nodiscard]] int reduction_of(int action) const { return reduction_of_[action]; }
   /// The optimizer steps of all lanes that have one.
   [[nodiscard]] const StepMeeting& step() const { return step_; }
+  /// Those of the colocated module, of the backbone where it has some too: they are done before the
+  /// backbone's begin.
+  [[nodiscard]] std::span<const int> first_steps() const { return first_steps_; }
+  [[nodiscard]] bool steps_second(int action) const {
+    return !first_steps_.empty() && map_->at(lane_of_[action]).module == map_->flow().back();
+  }
   /// The action of a pass; -1 when the list has none. BW counts as the gradient of the input.
   enum class Pass { kForward, kInputGradient, kWeightGradient };
   [[nodiscard]] int pass_at(int lane, Pass pass, int chunk, int microbatch) const;
-  /// Messages of one channel that may be given and not yet taken.
-  [[nodiscard]] int send_buffers() const { return buffers_.send; }
+  /// Messages of a channel that may be given and not yet taken.
+  [[nodiscard]] int send_buffers(const Channel& channel) const {
+    return map_->goes_in_one_batch(channel.edge) ? std::max(1, channel.messages) : buffers_.send;
+  }
   [[nodiscard]] Bytes bytes_of(int message) const;
   [[nodiscard]] const schedule::Pipeline& pipeline() const { return schedule_->pipeline; }
   [[nodiscard]] const schedule::PipelineMap& map() const { return *map_; }
@@ -101,6 +115,7 @@ class StepProgram {
   [[nodiscard]] int first_user_of(int receive) const;
   void find_messages();
   void find_meetings();
+  void order_meetings();
 
   std::unique_ptr<schedule::Schedule> schedule_;  // the map points into it
   std::unique_ptr<schedule::PipelineMap> map_;
@@ -119,6 +134,7 @@ class StepProgram {
   std::vector<int> reduction_of_;  // [actions]
   std::vector<StepMeeting> reductions_;
   StepMeeting step_;
+  std::vector<int> first_steps_;
 };
 
 /// `F0.3 of backbone replica 0 stage 1`

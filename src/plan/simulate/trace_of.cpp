@@ -61,10 +61,12 @@ std::vector<config::TraceSpan> spans_of(const Simulation& simulation, int most_l
 }
 
 config::NamedBytes parts_of(const LaneMemory& memory) {
-  return {{"parameters", memory.parameters},   {"gradients", memory.gradients},
-          {"optimizer", memory.optimizer},     {"gathered", memory.gathered},
-          {"process", memory.process},         {"buffers", memory.buffers},
-          {"activations", memory.activations}, {"features", memory.features}};
+  config::NamedBytes parts{{"parameters", memory.parameters},   {"gradients", memory.gradients},
+                           {"optimizer", memory.optimizer},     {"gathered", memory.gathered},
+                           {"process", memory.process},         {"buffers", memory.buffers},
+                           {"activations", memory.activations}, {"features", memory.features}};
+  if (memory.other.count > 0) parts["other_module"] = memory.other;
+  return parts;
 }
 
 std::string describe(const OutOfMemory& shortage) {
@@ -115,8 +117,13 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
   for (int lane = 0; lane < simulation.program.lanes(); ++lane) {
     trace.lanes.push_back(lane_of(simulation, lane, lane < most_lanes));
     const auto ranks = static_cast<double>(simulation.lane_ranks[lane]);
+    const double time = ranks * static_cast<double>(simulation.steps[simulation.shown].count);
     idle += ranks * static_cast<double>(trace.lanes.back().idle.count);
-    all += ranks * static_cast<double>(simulation.steps[simulation.shown].count);
+    // What the one lane of a rank works, the other one is idle.
+    if (simulation.program.map().at(lane).module == simulation.program.map().colocated())
+      idle -= time;
+    else
+      all += time;
   }
   trace.spans = spans_of(simulation, most_lanes);
   const StepDistribution& of = simulation.distribution;
@@ -133,7 +140,7 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                                     {"largest", of.largest}},
                    .lower_bound = simulation.bound.value(),
                    .ranks = simulation.ranks,
-                   .idle_share = all > 0 ? idle / all : 0,
+                   .idle_share = all > 0 ? std::clamp(idle / all, 0.0, 1.0) : 0,
                    .mfu = simulation.utilisation.mfu,
                    .mfu_formula = simulation.utilisation.formula,
                    .critical_path = path_of(simulation),

@@ -103,16 +103,36 @@ void GraphBuilder::add_pass(int node) {
     wait_for(node, {.from = pass_at(lane, pass.op, map_.position_of(of.module, before).chunk,
                                     pass.microbatch)});
   for (const Action& receive : transfers_of(map_, lane, pass).receives) {
-    if (lowered_) {
-      add_message(node, receive);
-      continue;
-    }
-    for (const FarEnd& far : far_ends_of(map_, lane, receive))
-      wait_for(node, {.from = pass_at(far.lane, pass.op, far.action.chunk, pass.microbatch),
-                      .hop_from = far.lane,
-                      .hop_to = lane,
-                      .bytes = receive.bytes});
+    add_receive(node, receive);
+    if (stream_of(receive.op) == Stream::kFeatures && map_.goes_in_one_batch(receive.peer))
+      add_batch(node, receive);
   }
+}
+
+void GraphBuilder::add_receive(int node, const Action& receive) {
+  if (lowered_) return add_message(node, receive);
+  const int lane = graph_.lane_of(node);
+  for (const FarEnd& far : far_ends_of(map_, lane, receive))
+    wait_for(node, {.from = pass_at(far.lane, graph_.action(node).op, far.action.chunk,
+                                    receive.microbatch),
+                    .hop_from = far.lane,
+                    .hop_to = lane,
+                    .bytes = receive.bytes});
+}
+
+/// The first pass that takes of a batch waits for all of it.
+void GraphBuilder::add_batch(int node, const Action& own) {
+  const int lane = graph_.lane_of(node);
+  const Action& pass = graph_.action(node);
+  for (int before = graph_.first_node(lane); before < node; ++before) {
+    const Action& other = graph_.action(before);
+    if (kind_of(other.op) == kind_of(pass.op) && is_pass(other.op) && other.chunk == pass.chunk)
+      return;
+  }
+  Action receive = own;
+  for (receive.microbatch = 0; receive.microbatch < schedule_.pipeline.microbatches;
+       ++receive.microbatch)
+    if (receive.microbatch != own.microbatch) add_receive(node, receive);
 }
 
 /// A message is there when it has travelled, which begins when both sides are ready.
@@ -137,6 +157,7 @@ void GraphBuilder::add_message(int node, const Action& receive) {
 void GraphBuilder::add_send(int node) {
   const Action& send = graph_.action(node);
   const int lane = graph_.lane_of(node);
+  if (stream_of(send.op) == Stream::kFeatures && map_.goes_in_one_batch(send.peer)) return;
   for (const FarEnd& far : far_ends_of(map_, lane, send)) {
     const int far_lane = stream_of(send.op) == Stream::kFeatures ? far.lane : send.peer;
     const Link& link = links_[key_of(lane, send, far_lane)];

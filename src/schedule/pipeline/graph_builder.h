@@ -26,6 +26,8 @@ class GraphBuilder {
   void index_passes();
   void index_links();
   void add_pass(int node);
+  void add_receive(int node, const Action& receive);
+  void add_batch(int node, const Action& own);
   void add_message(int node, const Action& receive);
   void add_send(int node);
   void add_meetings();

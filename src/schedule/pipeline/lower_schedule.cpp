@@ -15,7 +15,7 @@ namespace {
 class LaneLowering {
  public:
   LaneLowering(const PipelineMap& map, int lane, const ActionList& passes, int receive_buffers)
-      : passes_(passes), receive_buffers_(receive_buffers) {
+      : map_(map), passes_(passes), receive_buffers_(receive_buffers) {
     std::map<int, std::size_t> last_weight;  // of each chunk
     std::size_t place = 0;
     for (const Action& pass : passes) {
@@ -30,7 +30,7 @@ class LaneLowering {
   }
 
   [[nodiscard]] ActionList run() {
-    for (auto& [name, link] : links_) take_posted(link);
+    for (auto& [name, link] : links_) take_posted(name, link);
     post_taken();
     for (std::size_t i = 0; i < passes_.size(); ++i) {
       lowered_.push_back(passes_[i]);
@@ -40,7 +40,7 @@ class LaneLowering {
       for (const Action& used : transfers_[i].receives) {
         Link& link = links_[link_of(used)];
         --link.posted;
-        take_posted(link);
+        take_posted(link_of(used), link);
       }
       post_taken();
     }
@@ -62,8 +62,10 @@ class LaneLowering {
   };
 
   /// Takes the receives of a link that have a free buffer.
-  void take_posted(Link& link) {
-    for (; link.posted < receive_buffers_ && !link.waiting.empty(); ++link.posted) {
+  void take_posted(const LinkName& name, Link& link) {
+    const auto& [op, peer] = name;
+    const bool takes_all = stream_of(op) == Stream::kFeatures && map_.goes_in_one_batch(peer);
+    for (; (takes_all || link.posted < receive_buffers_) && !link.waiting.empty(); ++link.posted) {
       taken_.push_back(link.waiting.front());
       link.waiting.pop_front();
     }
@@ -75,6 +77,7 @@ class LaneLowering {
     taken_.clear();
   }
 
+  const PipelineMap& map_;
   const ActionList& passes_;
   int receive_buffers_;
   std::vector<PassTransfers> transfers_;

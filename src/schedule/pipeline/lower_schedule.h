@@ -5,7 +5,7 @@
 namespace tributary::schedule {
 
 /// How much may be under way on one link: between two lanes, in one direction, of activations or of
-/// gradients; or along an edge.
+/// gradients; or along an edge. What goes in one batch has buffers for all of it.
 struct Buffers {
   int receive = 2;  // posted and not yet used by a pass
   int send = 2;     // given to the link and not yet taken by the other side; the next one waits

@@ -14,6 +14,7 @@ PipelineMap::PipelineMap(const Pipeline& pipeline) : pipeline_(pipeline) {
     lanes_ += module.replicas * module.stages;
   }
   order_modules();
+  check_colocated();
   find_backwards();
 }
 
@@ -29,6 +30,8 @@ void PipelineMap::check_modules() const {
                  .found = str(module.stages, " stages, ", module.chunks, " chunks, ",
                               module.replicas, " replicas"),
                  .expected = "at least 1 of each");
+    TRIB_REQUIRE(module.passes >= 0, .what = "schedule: module has a negative number of passes",
+                 .where = module.name, .found = str(module.passes), .expected = "at least 0");
     TRIB_REQUIRE(module.trains.empty() || std::ssize(module.trains) == module.virtual_stages(),
                  .what = "schedule: trains is not given for each virtual stage",
                  .where = module.name, .found = str(module.trains.size()),
@@ -67,6 +70,53 @@ void PipelineMap::order_modules() {
     TRIB_REQUIRE(module == flow_.back() || !from_[module].empty(),
                  .what = "schedule: module feeds no other", .where = pipeline_.modules[module].name,
                  .expected = str("an edge on the way to ", pipeline_.modules[flow_.back()].name));
+}
+
+/// One rank runs one module at a time only when nothing but the batch as a whole goes between them.
+void PipelineMap::check_colocated() {
+  for (int index = 0; index < std::ssize(pipeline_.modules); ++index) {
+    const PipelineModule& module = pipeline_.modules[index];
+    if (!module.is_colocated()) continue;
+    TRIB_REQUIRE(colocated_ < 0, .what = "schedule: two modules are colocated",
+                 .where = module.name,
+                 .found = str("beside ", pipeline_.modules[std::max(0, colocated_)].name),
+                 .expected = "one: which of them has the ranks first is not known");
+    TRIB_REQUIRE(module.virtual_stages() == 1, .what = "schedule: colocated module is cut",
+                 .where = module.name,
+                 .found = str(module.stages, " stages, ", module.chunks, " chunks"),
+                 .expected = "1 of each: its ranks have no other work meanwhile");
+    TRIB_REQUIRE(from_[index].size() == 1 && pipeline_.edges[from_[index][0]].to == flow_.back(),
+                 .what = "schedule: colocated module feeds another than the backbone",
+                 .where = module.name,
+                 .expected = str("an edge to ", pipeline_.modules[flow_.back()].name, " alone"));
+    colocated_ = index;
+  }
+}
+
+std::vector<int> PipelineMap::lanes_beside(int lane) const {
+  std::vector<int> beside;
+  if (colocated_ < 0) return beside;
+  const Lane of = at(lane);
+  if (of.module != colocated_ && of.module != flow_.back()) return beside;
+  const auto lanes_of = [&](int module) {
+    return std::int64_t{pipeline_.modules[module].replicas} * pipeline_.modules[module].stages;
+  };
+  // Each lane has an equal part of the ranks: the n-th of N has those from n / N to (n + 1) / N.
+  const auto place_of = [&](const Lane& each) {
+    return std::int64_t{each.stage} * pipeline_.modules[each.module].replicas + each.replica;
+  };
+  const int other = of.module == colocated_ ? flow_.back() : colocated_;
+  const std::int64_t mine = lanes_of(of.module);
+  const std::int64_t theirs = lanes_of(other);
+  const std::int64_t begin = place_of(of) * theirs;
+  const std::int64_t end = begin + theirs;
+  const int replicas = pipeline_.modules[other].replicas;
+  for (std::int64_t place = begin / mine; place * mine < end; ++place)
+    beside.push_back(lane_of({.module = other,
+                              .replica = static_cast<int>(place % replicas),
+                              .stage = static_cast<int>(place / replicas)}));
+  std::sort(beside.begin(), beside.end());
+  return beside;
 }
 
 void PipelineMap::find_backwards() {

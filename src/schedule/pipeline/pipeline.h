@@ -18,11 +18,15 @@ struct PipelineModule {
   int chunks = 1;                     // virtual stages of a stage
   int group = 0;                      // of the interleaved order; 0: stages
   int replicas = 1;                   // data parallel
+  int passes = 0;                     // of a colocated module, on the ranks of the one it feeds: it
+                                      // takes what it has of the batch in the first so many, and
+                                      // the other microbatches are empty; 0: ranks of its own
   std::vector<bool> trains = {};      // [virtual stages]; empty: all
   std::vector<PassTimes> times = {};  // [virtual stages], for orders made to measure; empty: equal
   Bytes boundary = {};                // that one microbatch sends on from a virtual stage
 
   [[nodiscard]] int virtual_stages() const { return stages * chunks; }
+  [[nodiscard]] bool is_colocated() const { return passes > 0; }
   [[nodiscard]] bool has_weights_of(int virtual_stage) const {
     return trains.empty() || trains[virtual_stage];
   }
@@ -58,13 +62,26 @@ struct Lane {
 class PipelineMap {
  public:
   /// errors: Fault::kInput when the modules do not make a pipeline: no module, an impossible size,
-  ///         an edge to nowhere, a module that feeds none but is not the last one, a cycle
+  ///         an edge to nowhere, a module that feeds none but is not the last one, a cycle; a
+  ///         colocated module that is cut, feeds another than the last one alone, or is not the
+  ///         only one
   explicit PipelineMap(const Pipeline& pipeline);
 
   [[nodiscard]] int lanes() const { return lanes_; }
   [[nodiscard]] int lane_of(const Lane& lane) const;
   [[nodiscard]] Lane at(int lane) const;
   [[nodiscard]] std::string describe(int lane) const;  // `vision replica 0 stage 1`
+  /// The other lanes of a lane's ranks, ascending: where one module is colocated with another. The
+  /// ranks of both are in the order of stages and replicas.
+  [[nodiscard]] std::vector<int> lanes_beside(int lane) const;
+  /// The colocated module; -1: there is none.
+  [[nodiscard]] int colocated() const { return colocated_; }
+  /// Features of a colocated module and their gradients: none is used before all are there, those
+  /// of every microbatch from every replica, so that one lane of a rank is done before the other
+  /// begins.
+  [[nodiscard]] bool goes_in_one_batch(int edge) const {
+    return edge >= 0 && pipeline_.modules[pipeline_.edges[edge].from].is_colocated();
+  }
 
   [[nodiscard]] int virtual_stage(int module, int stage, int chunk) const;
   struct Position {
@@ -84,11 +101,13 @@ class PipelineMap {
 
  private:
   void check_modules() const;
+  void check_colocated();
   void order_modules();
   void find_backwards();
 
   const Pipeline& pipeline_;
   int lanes_ = 0;
+  int colocated_ = -1;
   std::vector<int> first_lane_;              // [modules]
   std::vector<std::vector<int>> into_;       // [modules] edges
   std::vector<std::vector<int>> from_;       // [modules] edges
@@ -105,10 +124,12 @@ struct Schedule {
 
 /// Lists the passes of every lane. The backbone follows its order; a module in front of it runs
 /// ahead as far as the backbone needs (1f1b, or zb_h1 with the backward split), and one without
-/// anything to differentiate runs forwards alone. Passes that frozen layers do not need are left
-/// out.
+/// anything to differentiate runs forwards alone. A colocated module runs all forwards before the
+/// backbone's first pass and all backwards after its last. Passes that frozen layers do not need
+/// are left out.
 ///
-/// errors: Fault::kInput when an order cannot be made for its module
+/// errors: Fault::kInput when an order cannot be made for its module, or puts weight gradients off
+///         until a colocated module goes back on the same ranks
 /// source: Huang 2019 and others for the orders (schedule/order); branches: planning.md
 /// section 3.2,
 ///         for any order of the backbone

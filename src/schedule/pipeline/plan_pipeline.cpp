@@ -14,12 +14,12 @@ using config::Plan;
 
 bool is_chain(const ModulePlan& module) { return module.placement != Placement::kInline; }
 
-void require_own_ranks(const ModulePlan& module) {
-  TRIB_REQUIRE(module.placement != Placement::kColocated && module.placement != Placement::kSliced,
+void require_whole_ranks(const ModulePlan& module) {
+  TRIB_REQUIRE(module.placement != Placement::kSliced,
                .what = "schedule: placement has no action lists yet",
                .where = str("modules.", module.name, ".placement"),
                .found = config::plan_name_of(module.placement),
-               .expected = "inline, separate or flow");
+               .expected = "inline, colocated, separate or flow");
 }
 
 PipelineModule chain_of(const ModulePlan& plan) {
@@ -28,6 +28,7 @@ PipelineModule chain_of(const ModulePlan& plan) {
   const std::int64_t virtual_stages = std::max<std::int64_t>(1, std::ssize(plan.stages));
   module.chunks = static_cast<int>(virtual_stages / plan.mesh.pp);
   module.replicas = static_cast<int>(plan.mesh.dp_replicate * plan.mesh.dp_shard);
+  if (plan.placement == Placement::kColocated) module.passes = static_cast<int>(plan.passes);
   module.trains.assign(static_cast<std::size_t>(virtual_stages),
                        plan.train != config::TrainMode::kFrozen);
   return module;
@@ -47,7 +48,7 @@ Pipeline pipeline_of(const Plan& plan) {
   Pipeline pipeline;
   pipeline.microbatches = static_cast<int>(plan.batch.microbatches);
   for (const ModulePlan& module : plan.modules) {
-    require_own_ranks(module);
+    require_whole_ranks(module);
     if (is_chain(module)) pipeline.modules.push_back(chain_of(module));
   }
   const int backbone = chain_index(pipeline, plan, "backbone");
@@ -65,18 +66,19 @@ Pipeline pipeline_of(const Plan& plan) {
   return pipeline;
 }
 
-std::vector<int> lanes_of_ranks(const Plan& plan, const PipelineMap& map) {
-  std::vector<int> lanes;
+std::vector<std::vector<int>> lanes_of_ranks(const Plan& plan, const PipelineMap& map) {
+  std::vector<std::vector<int>> lanes;
   for (const ModulePlan& module : plan.modules) {
     if (!is_chain(module)) continue;
     const int index = chain_index(map.pipeline(), plan, module.name);
     for (std::size_t i = 0; i < module.ranks.size(); ++i) {
       const auto rank = static_cast<std::size_t>(module.ranks[i]);
-      if (rank >= lanes.size()) lanes.resize(rank + 1, -1);
+      if (rank >= lanes.size()) lanes.resize(rank + 1);
       const config::MeshCoordinates at =
           config::coordinates_of(module.mesh, static_cast<std::int64_t>(i));
       const std::int64_t replica = at.dp_replicate * module.mesh.dp_shard + at.dp_shard;
-      lanes[rank] = map.lane_of({index, static_cast<int>(replica), static_cast<int>(at.pp)});
+      const int lane = map.lane_of({index, static_cast<int>(replica), static_cast<int>(at.pp)});
+      lanes[rank].insert(index == map.colocated() ? lanes[rank].begin() : lanes[rank].end(), lane);
     }
   }
   return lanes;

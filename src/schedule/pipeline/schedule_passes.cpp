@@ -50,6 +50,15 @@ StageLists list_branch(const PipelineModule& module, const std::vector<int>& fed
   return lists;
 }
 
+/// The list of a colocated module: it has its ranks to itself before and after the backbone.
+StageLists list_colocated(int microbatches) {
+  ActionList list;
+  for (const Op op : {Op::kForward, Op::kBackward})
+    for (int microbatch = 0; microbatch < microbatches; ++microbatch)
+      list.push_back({.op = op, .microbatch = microbatch});
+  return {list};
+}
+
 /// Leaves out what nothing needs: gradients of frozen weights, and backwards without anything to
 /// train at or before them.
 ActionList without_needless_passes(const PipelineMap& map, int module, int stage,
@@ -114,6 +123,7 @@ class ModuleSchedule {
     TRIB_REQUIRE(module_.chunks == 1, .what = "schedule: module in front of another is cut twice",
                  .where = module_.name, .found = str(module_.chunks, " chunks a stage"),
                  .expected = "1");
+    if (module_.is_colocated()) return colocated();
     std::vector<int> fed(static_cast<std::size_t>(map_.pipeline().microbatches), 0);
     for (const int edge : map_.edges_from(index_)) {
       const int lane = map_.lane_of({map_.pipeline().edges[edge].to, 0, 0});
@@ -123,6 +133,19 @@ class ModuleSchedule {
                      [](int a, int b) { return std::max(a, b); });
     }
     return list_branch(module_, fed);
+  }
+
+  /// Weight gradients that are left when the last input gradient has gone would be computed beside
+  /// this module's own backward.
+  [[nodiscard]] StageLists colocated() const {
+    const PipelineModule& fed = map_.pipeline().modules[map_.flow().back()];
+    TRIB_REQUIRE(
+        !map_.has_backward(index_, 0) || !traits_of(fed.order).splits_backward,
+        .what = "schedule: order puts weight gradients off beside a colocated module",
+        .where = fed.name, .found = std::string(traits_of(fed.order).name),
+        .expected = "an order with whole backwards, as 1f1b, or a frozen module",
+        .fix = str("give ", fed.name, " another schedule, or ", module_.name, " ranks of its own"));
+    return list_colocated(map_.pipeline().microbatches);
   }
 
   const PipelineMap& map_;

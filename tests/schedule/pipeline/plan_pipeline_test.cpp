@@ -34,7 +34,10 @@ TEST(PipelineOfPlan, GivesEveryRankItsLane) {
   const PipelineMap map(schedule.pipeline);
   EXPECT_EQ(map.lanes(), 10);
   EXPECT_THAT(lanes_of_ranks(plan, map),
-              ElementsAre(6, 7, 8, 9, 0, 0, 2, 2, 4, 4, 1, 1, 3, 3, 5, 5));
+              ElementsAre(ElementsAre(6), ElementsAre(7), ElementsAre(8), ElementsAre(9),
+                          ElementsAre(0), ElementsAre(0), ElementsAre(2), ElementsAre(2),
+                          ElementsAre(4), ElementsAre(4), ElementsAre(1), ElementsAre(1),
+                          ElementsAre(3), ElementsAre(3), ElementsAre(5), ElementsAre(5)));
   const Schedule lowered = lower_schedule(schedule, {});
   EXPECT_NO_THROW(require_valid(lowered, {}));
   // The inline projector trains, so the first stage has weight gradients and the second has none.
@@ -61,11 +64,11 @@ TEST(PipelineOfPlan, KnowsEveryOrderByTheSameName) {
 
 TEST(PipelineOfPlan, RefusesWhatHasNoListsYet) {
   Plan plan = make_plan();
-  plan.modules[2].placement = Placement::kColocated;
+  plan.modules[2].placement = Placement::kSliced;
   EXPECT_THAT(
       [&] { (void)pipeline_of(plan); },
       testing::ThrowsMessage<Error>(testing::HasSubstr(
-          "placement has no action lists yet; where: modules.vision.placement; found: colocated")));
+          "placement has no action lists yet; where: modules.vision.placement; found: sliced")));
   plan = make_plan();
   plan.edges[0] = {.from = "backbone", .to = "vision"};
   EXPECT_THAT([&] { (void)pipeline_of(plan); },

@@ -78,4 +78,25 @@ inline Pipeline draw_pipeline(RandomStream& random, int most_stages = 6, int mos
   return pipeline;
 }
 
+/// The same with one more encoder on the ranks of the backbone, whose order has whole backwards
+/// where that trains.
+inline Pipeline draw_colocated(RandomStream& random, int most_stages = 5, int most_rounds = 9) {
+  Pipeline pipeline = draw_pipeline(random, most_stages, most_rounds);
+  const int backbone = static_cast<int>(std::ssize(pipeline.modules)) - 1;
+  PipelineModule encoder{.name = "beside"};
+  encoder.replicas = static_cast<int>(random.between(1, 6));
+  encoder.passes = static_cast<int>(random.between(1, pipeline.microbatches));
+  draw_times(random, encoder);
+  draw_frozen(random, encoder);
+  if (traits_of(pipeline.modules[backbone].order).splits_backward) encoder.trains = {false};
+  // Before or behind the backbone in the order of lanes.
+  const bool is_first = random.below(2) == 0;
+  const int index = is_first ? 0 : backbone + 1;
+  pipeline.modules.insert(pipeline.modules.begin() + index, encoder);
+  if (is_first)
+    for (PipelineEdge& edge : pipeline.edges) edge = {.from = edge.from + 1, .to = edge.to + 1};
+  pipeline.edges.push_back({.from = index, .to = is_first ? backbone + 1 : backbone});
+  return pipeline;
+}
+
 }  // namespace tributary::schedule

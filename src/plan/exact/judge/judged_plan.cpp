@@ -88,7 +88,7 @@ void add_buffers(const JudgedPlan& plan, std::vector<std::int64_t>& held) {
       for (std::size_t at = of.place; at < passes.size(); at += plan.timer.replica_size(of.module))
         largest = std::max(largest, passes[at].boundary);
     }
-    const std::int64_t bytes = largest * std::min(channel.messages, program.send_buffers());
+    const std::int64_t bytes = largest * std::min(channel.messages, program.send_buffers(channel));
     held[channel.from] += bytes;
     held[channel.to] += bytes;
   }
@@ -158,7 +158,7 @@ Nanoseconds port_time(const JudgedPlan& plan) {
       std::int64_t replicas = 0;
       std::size_t at = of.place;
       for (const std::int64_t times : plan.stand_for[of.module]) {
-        all += passes[at].boundary * times;
+        all += plan.timer.boundary(of, &passes[at - of.place]) * times;
         replicas += times;
         at += plan.timer.replica_size(of.module);
       }

@@ -125,7 +125,7 @@ class Run {
       const std::vector<PassCosts>& passes = load_.passes[place.module];
       for (std::size_t at = place.place; at < passes.size();
            at += timer_.replica_size(place.module))
-        largest = std::max(largest, passes[at].boundary);
+        largest = std::max(largest, timer_.boundary(place, &passes[at - place.place]));
       edge.travel = travel(place, largest);
     }
     times_.assign(times, kUnknown);
@@ -153,7 +153,7 @@ class Run {
         return true;
       case StepKind::kSend:
         for (const int message : program_.messages_of(action)) {
-          const int earlier = message - program_.send_buffers();
+          const int earlier = message - program_.send_buffers(program_.channel_of(message));
           if (earlier < timer_.of_message(message).first) continue;
           if (!wait_until(arrival_of_giver(earlier, node), earlier, node)) return false;
         }
@@ -266,7 +266,8 @@ class Run {
     if (++met.arrived < replicas_of(node.lane) * std::ssize(meeting.members)) return;
     std::int64_t longest = 0;
     for (const int member : meeting.members) longest = std::max(longest, load_.fixed[member].count);
-    met.end = std::max(met.ready, meeting.before >= 0 ? reductions_[meeting.before].end : 0);
+    met.end = met.ready;
+    for (const int before : meeting.before) met.end = std::max(met.end, reductions_[before].end);
     met.end += longest;
     for (const int member : meeting.members) {
       const int lane = program_.lane_of(member);
@@ -289,11 +290,15 @@ class Run {
       for (int replica = 0; replica < replicas_of(lane); ++replica)
         step_.ready = std::max(step_.ready, nodes_[first_node_[lane] + replica].reduced);
     }
+    std::int64_t first = 0;  // of two modules on a rank
+    for (const int member : program_.first_steps())
+      first = std::max(first, load_.fixed[member].count);
     for (const int member : program_.step().members) {
       const int lane = program_.lane_of(member);
+      const std::int64_t before = program_.steps_second(member) ? first : 0;
       for (int replica = 0; replica < replicas_of(lane); ++replica) {
         const int index = first_node_[lane] + replica;
-        nodes_[index].clock = step_.ready + load_.fixed[member].count;
+        nodes_[index].clock = step_.ready + before + load_.fixed[member].count;
         ++nodes_[index].next;
         ready_.push_back(index);
       }
@@ -359,6 +364,7 @@ void ReplicaTimer::place_messages() {
     MessagePlace& place = messages_[i];
     place.module = giver.module;
     place.is_edge = channel.edge >= 0;
+    place.is_mean = is_gradient && map.goes_in_one_batch(channel.edge);
     const int virtual_stage = place.is_edge
                                   ? virtual_stages_[giver.module] - 1
                                   : map.virtual_stage(giver.module, giver.stage, at.chunk);
@@ -370,6 +376,13 @@ void ReplicaTimer::place_messages() {
     place.bytes_per_ns = network_.routes[message.channel].bytes_per_ns;
     if (!place.is_edge) place.number = messages_inside_[giver.module]++;
   }
+}
+
+std::int64_t ReplicaTimer::boundary(const MessagePlace& of, const PassCosts* replica) const {
+  if (!of.is_mean) return replica[of.place].boundary;
+  std::int64_t all = 0;
+  for (int i = 0; i < microbatches_; ++i) all += replica[i].boundary;
+  return (all + microbatches_ - 1) / microbatches_;
 }
 
 Nanoseconds ReplicaTimer::run(const ReplicaLoad& load) const {

@@ -61,8 +61,9 @@ class ReplicaTimer {
     int module = 0;  // whose boundary it is
     int place = 0;
     bool is_edge = false;
-    int number = 0;  // among those of the module that go from stage to stage
-    int from = 0;    // lanes
+    bool is_mean = false;  // of all microbatches: gradients that come back to a colocated module
+    int number = 0;        // among those of the module that go from stage to stage
+    int from = 0;          // lanes
     int to = 0;
     int first = 0;  // message of the channel
     Nanoseconds latency = {};
@@ -70,6 +71,8 @@ class ReplicaTimer {
   };
   [[nodiscard]] const ActionPlace& of_action(int action) const { return actions_[action]; }
   [[nodiscard]] const MessagePlace& of_message(int message) const { return messages_[message]; }
+  /// Bytes of a message, by the passes of a replica.
+  [[nodiscard]] std::int64_t boundary(const MessagePlace& of, const PassCosts* replica) const;
   [[nodiscard]] int module_of(int lane) const { return module_of_[lane]; }
   [[nodiscard]] int replica_size(int module) const {
     return virtual_stages_[module] * microbatches_;

@@ -198,16 +198,22 @@ std::vector<std::vector<int>> find_contention(const StepProgram& program, const 
 
 bool slows_a_pass(const StepProgram& program, const Network& network, const StepTimes& times) {
   if (network.overlap_slowdown <= 1) return false;
+  // Passes from an action on to the end of its lane that run at the same time.
+  const auto meets_pass = [&](const ActionTimes& meanwhile, int from) {
+    const int last = program.first_action(program.lane_of(from) + 1);
+    for (int action = from; action < last; ++action) {
+      const ActionTimes& pass = times.actions[action];
+      if (program.kind(action) != StepKind::kPass || pass.end == pass.start) continue;
+      if (pass.start >= meanwhile.end) break;
+      if (pass.end > meanwhile.start && meanwhile.end > meanwhile.start) return true;
+    }
+    return false;
+  };
   for (const StepMeeting& reduction : program.reductions()) {
     for (const int member : reduction.members) {
-      const ActionTimes& meanwhile = times.actions[member];
-      const int last = program.first_action(program.lane_of(member) + 1);
-      for (int action = member + 1; action < last; ++action) {
-        const ActionTimes& pass = times.actions[action];
-        if (program.kind(action) != StepKind::kPass || pass.end == pass.start) continue;
-        if (pass.start >= meanwhile.end) break;
-        if (pass.end > meanwhile.start && meanwhile.end > meanwhile.start) return true;
-      }
+      if (meets_pass(times.actions[member], member)) return true;
+      for (const int beside : program.map().lanes_beside(program.lane_of(member)))
+        if (meets_pass(times.actions[member], program.first_action(beside))) return true;
     }
   }
   return false;
@@ -215,9 +221,10 @@ bool slows_a_pass(const StepProgram& program, const Network& network, const Step
 
 bool lacks_cores(const StepProgram& program, const Network& network) {
   if (network.cores <= 0) return false;
-  std::map<int, double> wanted;  // by machine
-  for (int lane = 0; lane < program.lanes(); ++lane)
-    wanted[network.machine[lane]] += network.threads[lane];
+  std::map<int, double> wanted;                       // by machine
+  for (int lane = 0; lane < program.lanes(); ++lane)  // a rank computes for one module at a time
+    if (program.map().at(lane).module != program.map().colocated())
+      wanted[network.machine[lane]] += network.threads[lane];
   return std::any_of(wanted.begin(), wanted.end(),
                      [&](const auto& machine) { return machine.second > network.cores; });
 }

@@ -27,8 +27,11 @@ class EventEngine {
         reductions_(program.reductions().size()),
         events_(program.lanes(), program.messages().size(), program.reductions().size()) {
     for (int i = 0; i < std::ssize(reductions_); ++i)
-      if (const int before = program.reductions()[i].before; before >= 0)
-        reductions_[before].after = i;
+      for (const int before : program.reductions()[i].before)
+        reductions_[before].after.push_back(i);
+    for (int lane = 0; lane < program.lanes(); ++lane)
+      lanes_[lane].beside = program.map().lanes_beside(lane);
+    left_of_first_steps_ = program.first_steps().size();
     if (network.cores > 0)
       for (int lane = 0; lane < program.lanes(); ++lane)
         lanes_on_[network.machine[lane]].push_back(lane);
@@ -59,9 +62,10 @@ class EventEngine {
     int running = -1;    // action
     int reductions = 0;  // of the lane, under way
     bool meets = false;
-    double computes = 1;    // part of the running pass
-    double demand = 0;      // cores that it would keep busy
-    double core_share = 1;  // of them that it gets
+    double computes = 1;           // part of the running pass
+    double demand = 0;             // cores that it would keep busy
+    double core_share = 1;         // of them that it gets
+    std::vector<int> beside = {};  // lanes of the same ranks
   };
   struct Flow {
     Progress bytes = {};
@@ -69,7 +73,7 @@ class EventEngine {
   };
   struct Reduction {
     std::size_t arrived = 0;
-    int after = -1;  // next on the same stream
+    std::vector<int> after = {};  // next on the same stream
     bool ended = false;
   };
 
@@ -222,10 +226,12 @@ class EventEngine {
   void end_pass(int lane) {
     LaneState& state = lanes_[lane];
     times_.actions[state.running].end = now_;
+    const bool is_step = state.meets;
     state.running = -1;
     state.meets = false;
     if (network_.cores > 0) share_cores(lane);
     ++state.next;
+    if (is_step && program_.map().at(lane).module == program_.map().colocated()) end_first_step();
     advance(lane);
   }
   void wake(int lane, int message) {
@@ -290,7 +296,8 @@ class EventEngine {
   }
   void start_reduction_when_it_can(int index) {
     const StepMeeting& meeting = program_.reductions()[index];
-    const bool is_free = meeting.before < 0 || reductions_[meeting.before].ended;
+    const bool is_free = std::all_of(meeting.before.begin(), meeting.before.end(),
+                                     [this](int before) { return reductions_[before].ended; });
     if (!is_free || reductions_[index].arrived < meeting.members.size()) return;
     Nanoseconds longest;
     for (const int member : meeting.members) {
@@ -301,9 +308,12 @@ class EventEngine {
     events_.set({now_ + longest, EventKind::kReductionEnd, index});
   }
   void set_reducing(int lane, int change) {
-    LaneState& state = lanes_[lane];
-    state.reductions += change;
-    if (state.running >= 0 && network_.overlap_slowdown > 1) change_speed(lane);
+    const auto change_on = [&](int on) {
+      lanes_[on].reductions += change;
+      if (lanes_[on].running >= 0 && network_.overlap_slowdown > 1) change_speed(on);
+    };
+    change_on(lane);
+    for (const int beside : lanes_[lane].beside) change_on(beside);
   }
   void end_reduction(int index) {
     reductions_[index].ended = true;
@@ -312,12 +322,18 @@ class EventEngine {
       times_.actions[member].end = now_;
       set_reducing(program_.lane_of(member), -1);
     }
-    if (reductions_[index].after >= 0) start_reduction_when_it_can(reductions_[index].after);
+    for (const int after : reductions_[index].after) start_reduction_when_it_can(after);
     start_step_when_all_are_there();
   }
   void start_step_when_all_are_there() {
     if (arrived_ < program_.step().members.size() || open_reductions_ > 0) return;
-    for (const int member : program_.step().members) start_pass(program_.lane_of(member), member);
+    for (const int member : program_.step().members)
+      if (!program_.steps_second(member)) start_pass(program_.lane_of(member), member);
+  }
+  void end_first_step() {
+    if (left_of_first_steps_ == 0 || --left_of_first_steps_ > 0) return;
+    for (const int member : program_.step().members)
+      if (program_.steps_second(member)) start_pass(program_.lane_of(member), member);
   }
 
   const StepProgram& program_;
@@ -333,6 +349,7 @@ class EventEngine {
   EventQueue events_;
   Nanoseconds now_;
   std::size_t arrived_ = 0;  // at the optimizer step
+  std::size_t left_of_first_steps_ = 0;
   int open_reductions_ = 0;
 };
 

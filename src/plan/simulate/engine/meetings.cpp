@@ -16,9 +16,10 @@ void hold_reduction(const StepMeeting& meeting, const StepProgram& program, cons
   if (!are_all_there(meeting, times)) return;
   Nanoseconds start;
   Nanoseconds longest;
-  if (meeting.before >= 0) {
-    start = times.actions[program.reductions()[meeting.before].members.front()].end;
-    if (start == kNever) return;
+  for (const int before : meeting.before) {
+    const Nanoseconds end = times.actions[program.reductions()[before].members.front()].end;
+    if (end == kNever) return;
+    start = std::max(start, end);
   }
   for (const int member : meeting.members) {
     start = std::max(start, times.actions[member].reached);
@@ -34,9 +35,12 @@ void hold_step(const StepProgram& program, const StepLoad& load, StepTimes& time
   Nanoseconds start = times.makespan;  // of the reductions
   for (const int member : program.step().members)
     start = std::max(start, times.actions[member].reached);
+  Nanoseconds second = start;  // when the first of two modules on a rank is done
+  for (const int member : program.first_steps())
+    second = std::max(second, start + load.duration[member]);
   for (const int member : program.step().members) {
-    times.actions[member].start = start;
-    times.actions[member].end = start + load.duration[member];
+    times.actions[member].start = program.steps_second(member) ? second : start;
+    times.actions[member].end = times.actions[member].start + load.duration[member];
   }
 }
 

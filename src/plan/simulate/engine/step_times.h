@@ -39,7 +39,8 @@ struct BufferBefore {
                                                 int message) {
   const int channel = program.messages()[message].channel;
   const int capacity = network.routes[channel].capacity;
-  const int earlier = message - (capacity > 0 ? capacity : program.send_buffers());
+  const int earlier =
+      message - (capacity > 0 ? capacity : program.send_buffers(program.channels()[channel]));
   const bool had_none = earlier < program.channels()[channel].first_message;
   return {.message = had_none ? -1 : earlier, .in_pool = capacity > 0};
 }

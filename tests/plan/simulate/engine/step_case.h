@@ -28,9 +28,11 @@ inline StepCase make_case(const schedule::Pipeline& pipeline, const schedule::Bu
     load.duration.push_back(costs.action(program.lane_of(action), program.action(action)));
   Network network;
   for (const Channel& channel : program.channels())
-    network.routes.push_back(
-        {.latency = pipeline.hop,
-         .capacity = program.comes_in_whole_batches(channel) ? channel.messages : 0});
+    network.routes.push_back({.latency = pipeline.hop,
+                              .capacity = program.comes_in_whole_batches(channel) &&
+                                                  !program.map().goes_in_one_batch(channel.edge)
+                                              ? channel.messages
+                                              : 0});
   return {std::move(lowered), buffers, std::move(program), std::move(load), std::move(network)};
 }
 
@@ -50,6 +52,15 @@ inline void vary_passes(StepCase& of, RandomStream& random) {
 inline StepCase draw_case(std::uint64_t seed) {
   RandomStream random(seed, "simulate");
   const schedule::Pipeline pipeline = schedule::draw_pipeline(random);
+  StepCase drawn = make_case(pipeline, draw_buffers(random));
+  vary_passes(drawn, random);
+  return drawn;
+}
+
+/// The same with an encoder on the ranks of the backbone.
+inline StepCase draw_colocated_case(std::uint64_t seed) {
+  RandomStream random(seed, "simulate colocated");
+  const schedule::Pipeline pipeline = schedule::draw_colocated(random);
   StepCase drawn = make_case(pipeline, draw_buffers(random));
   vary_passes(drawn, random);
   return drawn;

@@ -1,0 +1,144 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "schedule/pipeline/check_schedule.h"
+#include "schedule/pipeline/plan_pipeline.h"
+#include "schedule/pipeline/time_schedule.h"
+#include "tests/schedule/pipeline/random_pipeline.h"
+
+namespace tributary::schedule {
+namespace {
+
+using config::PipelineOrder;
+using testing::HasSubstr;
+
+/// Vision on all ranks of two stages with three replicas of two ranks each.
+config::Plan make_plan(const std::string& schedule = "1f1b", int tp = 1) {
+  return config::parse_plan(str(R"({"format": "tributary.plan/1",
+    "modules": {
+      "vision": {"placement": "colocated", "ranks": "4-15", "mesh": {"dp_shard": )",
+                                12 / tp, R"(, "tp": )", tp, R"(}, "passes": 2},
+      "backbone": {"ranks": "4-15", "mesh": {"pp": 2, "dp_shard": 3, "tp": 2},
+                   "stages": [["embed", "0-14"], ["15-27", "head"]], "schedule": ")",
+                                schedule, R"("}},
+    "edges": [{"from": "vision", "to": "backbone"}],
+    "batch": {"global_samples": 32, "microbatches": 4, "capacity_tokens": 8192}})"),
+                            "plan.json");
+}
+
+TEST(ColocatedPipeline, EncodesBeforeAndGoesBackBehindTheBackbone) {
+  const config::Plan plan = make_plan();
+  const Schedule schedule = schedule_passes(pipeline_of(plan));
+  EXPECT_EQ(schedule.lists.size(), 18U);
+  EXPECT_EQ(to_text(std::span(schedule.lists).subspan(6, 1)),
+            "F0.0 F0.1 F0.2 F0.3 BW0.0 BW0.1 BW0.2 BW0.3\n");
+  EXPECT_NO_THROW(require_valid(lower_schedule(schedule, {}), {}));
+}
+
+TEST(ColocatedPipeline, KnowsTheLanesOfEachRank) {
+  for (const int tp : {1, 2, 4, 12}) {
+    const config::Plan plan = make_plan("1f1b", tp);
+    const Pipeline pipeline = pipeline_of(plan);
+    const PipelineMap map(pipeline);
+    std::vector<std::vector<int>> beside(static_cast<std::size_t>(map.lanes()));
+    for (const std::vector<int>& lanes : lanes_of_ranks(plan, map)) {
+      if (lanes.empty()) continue;
+      ASSERT_EQ(lanes.size(), 2U);
+      EXPECT_EQ(map.at(lanes[0]).module, map.colocated());
+      for (const int at : {0, 1}) {
+        std::vector<int>& of = beside[lanes[at]];
+        if (std::find(of.begin(), of.end(), lanes[1 - at]) == of.end()) of.push_back(lanes[1 - at]);
+      }
+    }
+    for (int lane = 0; lane < map.lanes(); ++lane) {
+      std::sort(beside[lane].begin(), beside[lane].end());
+      EXPECT_EQ(map.lanes_beside(lane), beside[lane]) << map.describe(lane) << ", tp " << tp;
+    }
+  }
+}
+
+TEST(ColocatedPipeline, IsRefusedWhereNothingKeepsItsRanksApart) {
+  for (const PipelineOrder order :
+       {PipelineOrder::kZbH1, PipelineOrder::kZbV, PipelineOrder::kVHalf, PipelineOrder::kVMin}) {
+    config::Plan plan = make_plan();
+    config::ModulePlan& backbone = plan.modules[0];
+    backbone.schedule = order;
+    if (traits_of(order).chunks == 2)
+      backbone.stages = {{.embed = true, .layers = 7},
+                         {.first = 7, .layers = 7},
+                         {.first = 14, .layers = 7},
+                         {.first = 21, .layers = 7, .head = true}};
+    EXPECT_THAT([&] { (void)schedule_passes(pipeline_of(plan)); },
+                testing::ThrowsMessage<Error>(
+                    HasSubstr("order puts weight gradients off beside a colocated module")))
+        << traits_of(order).name;
+    plan.modules[1].train = config::TrainMode::kFrozen;
+    EXPECT_NO_THROW(require_valid(lower_schedule(schedule_passes(pipeline_of(plan)), {}), {}));
+  }
+  const auto refusal_of = [](Pipeline pipeline) {
+    try {
+      const PipelineMap map(pipeline);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  Pipeline pipeline = pipeline_of(make_plan());
+  pipeline.modules[1].stages = 2;
+  pipeline.modules[1].trains.clear();
+  EXPECT_THAT(refusal_of(pipeline), HasSubstr("colocated module is cut; where: vision"));
+  pipeline = pipeline_of(make_plan());
+  pipeline.modules.push_back(pipeline.modules[1]);
+  pipeline.modules[2].name = "audio";
+  pipeline.edges.push_back({.from = 2, .to = 0});
+  EXPECT_THAT(refusal_of(pipeline), HasSubstr("two modules are colocated; where: audio"));
+  pipeline = pipeline_of(make_plan());
+  pipeline.modules.push_back({.name = "audio"});
+  pipeline.edges = {{.from = 1, .to = 2}, {.from = 2, .to = 0}};
+  EXPECT_THAT(refusal_of(pipeline),
+              HasSubstr("colocated module feeds another than the backbone; where: vision"));
+  pipeline.modules[1].passes = -1;
+  EXPECT_THAT(refusal_of(pipeline), HasSubstr("module has a negative number of passes"));
+}
+
+/// Passes of lanes on the same ranks that run at the same time.
+int count_overlaps(const DependencyGraph& graph, const PipelineMap& map, const ScheduleTime& time) {
+  int overlaps = 0;
+  for (int lane = 0; lane < map.lanes(); ++lane) {
+    for (const int beside : map.lanes_beside(lane)) {
+      for (int mine = graph.first_node(lane); mine < graph.first_node(lane + 1); ++mine) {
+        if (!is_pass(graph.action(mine).op) || time.start[mine] == time.end[mine]) continue;
+        for (int other = graph.first_node(beside); other < graph.first_node(beside + 1); ++other)
+          if (is_pass(graph.action(other).op) && time.start[mine] < time.end[other] &&
+              time.start[other] < time.end[mine])
+            ++overlaps;
+      }
+    }
+  }
+  return overlaps;
+}
+
+TEST(ColocatedPipeline, NeverComputesTwiceOnARank) {
+  int trained = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    RandomStream random(seed, "colocated");
+    const Pipeline pipeline = draw_colocated(random);
+    const Buffers buffers{.receive = 2, .send = 1 + static_cast<int>(random.below(2))};
+    const Schedule passes = schedule_passes(pipeline);
+    for (const Schedule& schedule : {passes, lower_schedule(passes, buffers)}) {
+      EXPECT_TRUE(check_schedule(schedule, buffers).empty())
+          << "seed " << seed << ": " << check_schedule(schedule, buffers).front().found;
+      const PipelineMap map(schedule.pipeline);
+      const DependencyGraph graph(schedule, map, buffers);
+      const ScheduleTime time = time_schedule(graph, map, costs_of(map));
+      ASSERT_EQ(count_overlaps(graph, map, time), 0) << "seed " << seed;
+    }
+    const PipelineMap map(passes.pipeline);
+    if (map.has_backward(map.colocated(), 0)) ++trained;
+  }
+  EXPECT_GT(trained, 200);
+}
+
+}  // namespace
+}  // namespace tributary::schedule
