@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 
+#include "config/cluster/yaml_json.h"
 #include "config/plan/artifact_object.h"
 #include "config/plan/plan_names.h"
 #include "config/plan/ranges.h"
-#include "core/file/given_file.h"
 
 namespace tributary::config {
 namespace {
@@ -144,10 +144,7 @@ Plan parse_plan(std::string_view text, const std::string& where) {
 }
 
 Plan read_plan(const std::string& path) {
-  return parse_plan(read_given_file(path, kAnySize,
-                                    {.what = "config: file cannot be read",
-                                     .expected = "a plan, docs/formats/plan.md"}),
-                    path);
+  return parse_plan(read_artifact(path, "a plan, docs/formats/plan.md"), path);
 }
 
 }  // namespace tributary::config

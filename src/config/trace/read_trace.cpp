@@ -2,9 +2,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/cluster/yaml_json.h"
 #include "config/plan/artifact_object.h"
 #include "config/trace.h"
-#include "core/file/given_file.h"
 
 namespace tributary::config {
 namespace {
@@ -148,10 +148,7 @@ Trace parse_trace(std::string_view text, const std::string& where) {
 }
 
 Trace read_trace(const std::string& path) {
-  return parse_trace(read_given_file(path, kAnySize,
-                                     {.what = "config: file cannot be read",
-                                      .expected = "a trace, docs/formats/trace.md"}),
-                     path);
+  return parse_trace(read_artifact(path, "a trace, docs/formats/trace.md"), path);
 }
 
 }  // namespace tributary::config

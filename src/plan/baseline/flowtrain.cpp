@@ -60,8 +60,9 @@ std::vector<Degrees> list_encoders(const TrainingProblem& problem, Leanest& lean
       const Degrees degrees = {degree.tp, 1, dp};
       // As the other methods: one sample at a time where memory is short, at the rate of a call.
       const double bytes = encoder_bytes(problem, degrees, 1, 1);
-      MemoryNeed& need = leanest.encoders[degrees.devices()];
-      if (bytes < need.bytes) need = {bytes, str("encoder ", to_text(degrees)), costs.encoder.name};
+      keep_least(leanest.encoders[degrees.devices()], bytes, [&] {
+        return MemoryNeed{bytes, str("encoder ", to_text(degrees)), costs.encoder.name};
+      });
       if (bytes <= costs.memory_bytes) encoders.push_back(degrees);
     }
   }
@@ -91,10 +92,11 @@ std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& lean
       if (costs.global_samples % degrees.dp != 0) continue;
       for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
         const double bytes = backbone_bytes(problem, degrees, rounds);
-        MemoryNeed& need = leanest.backbones[devices];
-        if (bytes < need.bytes)
-          need = {bytes, str("backbone ", to_text(degrees), ", ", rounds, " microbatches"),
-                  fullest_of(costs.backbone, degrees.pp)};
+        keep_least(leanest.backbones[devices], bytes, [&] {
+          return MemoryNeed{bytes,
+                            str("backbone ", to_text(degrees), ", ", rounds, " microbatches"),
+                            fullest_of(costs.backbone, degrees.pp)};
+        });
         if (bytes > costs.memory_bytes) continue;
         Candidates& mine = by_rounds[rounds];
         const double seconds = backbone_seconds(runner, degrees, rounds);

@@ -25,6 +25,11 @@ struct MemoryNeed {
 inline void keep_least(MemoryNeed& least, MemoryNeed need) {
   if (need.bytes < least.bytes) least = std::move(need);
 }
+/// The same of a need of so many bytes, which is only put into words where it is the lesser.
+template <class Need>
+void keep_least(MemoryNeed& least, double bytes, const Need& need) {
+  if (bytes < least.bytes) least = need();
+}
 
 /// Keeps the best plan of a method while it goes through its space, and while none fits the one
 /// that is least short of memory.
@@ -36,7 +41,7 @@ class BestPlan {
   template <class Describe>
   [[nodiscard]] bool admits(double bytes, const std::string& of, const Describe& describe) {
     if (bytes <= runner_.problem().costs.memory_bytes) return true;
-    if (bytes < least_.bytes) least_ = {bytes, describe(), of};
+    keep_least(least_, bytes, [&] { return MemoryNeed{bytes, describe(), of}; });
     return false;
   }
   /// A plan that does not fit.

@@ -65,9 +65,10 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
   for (const Degrees& degrees : list_degrees(module, devices, problem.costs.global_samples)) {
     for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
       const double bytes = backbone_bytes(problem, degrees, rounds);
-      if (bytes < least_need.bytes)
-        least_need = {bytes, str("backbone ", to_text(degrees), ", ", rounds, " microbatches"),
-                      fullest_of(module, degrees.pp)};
+      keep_least(least_need, bytes, [&] {
+        return MemoryNeed{bytes, str("backbone ", to_text(degrees), ", ", rounds, " microbatches"),
+                          fullest_of(module, degrees.pp)};
+      });
       if (bytes > problem.costs.memory_bytes) continue;
       BackboneChoice choice = {{}, {}, degrees, rounds};
       double sum = 0;

@@ -48,22 +48,26 @@ inline void vary_passes(StepCase& of, RandomStream& random) {
       of.load.duration[action].count += random.between(0, 60);
 }
 
-/// A random pipeline with times that differ between microbatches and replicas.
+/// A pipeline with times that differ between microbatches and replicas.
+inline StepCase vary_case(const schedule::Pipeline& pipeline, RandomStream& random,
+                          const std::vector<bool>& whole = {}) {
+  StepCase drawn = make_case(pipeline, draw_buffers(random), whole);
+  vary_passes(drawn, random);
+  return drawn;
+}
+
+/// The same of a random pipeline.
 inline StepCase draw_case(std::uint64_t seed) {
   RandomStream random(seed, "simulate");
   const schedule::Pipeline pipeline = schedule::draw_pipeline(random);
-  StepCase drawn = make_case(pipeline, draw_buffers(random));
-  vary_passes(drawn, random);
-  return drawn;
+  return vary_case(pipeline, random);
 }
 
 /// The same with an encoder on the ranks of the backbone.
 inline StepCase draw_colocated_case(std::uint64_t seed) {
   RandomStream random(seed, "simulate colocated");
   const schedule::Pipeline pipeline = schedule::draw_colocated(random);
-  StepCase drawn = make_case(pipeline, draw_buffers(random));
-  vary_passes(drawn, random);
-  return drawn;
+  return vary_case(pipeline, random);
 }
 
 /// The same with frozen encoders, of which at least one gives on its features in whole batches.
@@ -77,9 +81,7 @@ inline StepCase draw_whole_batches(std::uint64_t seed) {
   std::vector<bool> whole(pipeline.edges.size());
   for (std::size_t edge = 0; edge < whole.size(); ++edge) whole[edge] = random.below(2) == 0;
   whole[random.below(whole.size())] = true;
-  StepCase drawn = make_case(pipeline, draw_buffers(random), whole);
-  vary_passes(drawn, random);
-  return drawn;
+  return vary_case(pipeline, random, whole);
 }
 
 /// Each lane has an entry and an exit that all its messages share, and messages have sizes.
