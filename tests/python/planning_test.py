@@ -69,6 +69,19 @@ class Planning(Beside):
                 tributary.plan(MODEL, CPU, **{**SMALL, **arguments})
             self.assertEqual(raised.exception.where, where)
 
+    def test_arguments_that_would_count_for_nothing_are_refused(self):
+        text = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden_size": 64,
+                "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
+                "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 32768,
+                "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+                "tie_word_embeddings": True, "use_sliding_window": False}
+        for found, model, more in (("lengths, which says it of each sample", text, {"lengths": [64, 128]}),
+                                   ("a model with an encoder", MODEL, {})):
+            with self.subTest(found=found), self.assertRaises(tributary.Error) as raised:
+                tributary.plan(model, CPU, tokens=4096, **more, **SMALL)
+            self.assertEqual((raised.exception.where, raised.exception.found), ("tokens", found))
+        tributary.plan(text, CPU, tokens=64, **SMALL)
+
     def test_arguments_of_another_type_are_named(self):
         for where, value in [("axes", "dp"), ("axes", 5), ("axes", ["dp", 2]), ("schedules", 1.5), ("freeze", {"a": 1}),
                              ("freeze", b"vision"), ("devices", "2"), ("devices", None), ("tokens", 1.5),

@@ -121,6 +121,22 @@ class Simulate(Beside):
         refused("lengths[0]", PLAN, lengths=[[3, 1, 1, 1, 1, 1]])
         refused("plan", 5)
 
+    def test_arguments_that_would_count_for_nothing_are_refused(self):
+        for where, other, value in (("straggler_factor", "stragglers", 2.0), ("anomaly_factor", "anomalies", 2.0),
+                                    ("restart_seconds", "failure_hours", 2.0),
+                                    ("checkpoint_steps", "failure_hours", 2)):
+            with self.subTest(where=where):
+                with self.assertRaises(tributary.Error) as raised:
+                    tributary.simulate(PLAN, **{where: value})
+                found = raised.exception
+                self.assertEqual((found.where, found.found, found.expected),
+                                 (where, f"no {other}", f"{other} beside it"))
+                self.assertIn("option would count for nothing", str(found))
+                tributary.simulate(PLAN, **{where: value, other: 0}, trace=False)  # as on the command line
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.simulate(PLAN, lengths=[300], mixture=True)
+        self.assertEqual((raised.exception.where, raised.exception.found), ("mixture", "lengths"))
+
     @staticmethod
     def cluster():
         """The cluster file; PyYAML takes 1e-05, which has no point, for a text."""

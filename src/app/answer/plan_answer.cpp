@@ -39,6 +39,13 @@ void check_request(const PlanRequest& request) {
                .what = "app: threads count with measured costs alone",
                .where = argument_name(request.caller, "threads"), .found = str(request.threads),
                .expected = "a profile beside it");
+  const GivenOptions& given = request.given;
+  if (request.recorded)
+    given.refuse({"--tokens"}, str(given.name("--lengths"), ", which says it of each sample"),
+                 "one of both");
+  if (!plan::encoders_of({.model = request.model, .cluster = {}, .batches = {}}).empty())
+    given.refuse({"--tokens"}, "a model with an encoder",
+                 str(given.name("--lengths"), " for its samples, or their mixture"));
 }
 
 void set_measured(const PlanRequest& request, PlanningProblem& problem) {

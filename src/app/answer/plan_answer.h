@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/answer/argument_name.h"
+#include "app/answer/given_options.h"
 #include "config/cluster.h"
 #include "config/module_graph.h"
 #include "config/profile.h"
@@ -41,6 +42,7 @@ struct PlanRequest {
   bool runnable = false;  // by the trainer
   bool explain = false;
   Caller caller = Caller::kCommandLine;
+  GivenOptions given = {};  // what would count for nothing is refused
 };
 
 struct PlanAnswer {

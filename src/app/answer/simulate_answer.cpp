@@ -173,6 +173,13 @@ plan::RecordedSizes sizes_of(const NumberTable& table, std::int64_t most_columns
   return recorded;
 }
 
+void refuse_idle_options(const GivenOptions& given) {
+  given.require({"--straggler-factor"}, "--stragglers");
+  given.require({"--anomaly-factor"}, "--anomalies");
+  given.require({"--restart-seconds", "--checkpoint-steps"}, "--failure-hours");
+  if (given.has("--lengths")) given.refuse({"--mixture"}, given.name("--lengths"), "one of both");
+}
+
 config::Trace answer_simulate(const SimulateRequest& request) {
   check_request(request);
   const config::Plan& plan = request.plan;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/answer/argument_name.h"
+#include "app/answer/given_options.h"
 #include "app/table/read_table.h"
 #include "config/cluster.h"
 #include "config/module_graph.h"
@@ -46,6 +47,11 @@ struct SimulateRequest {
 ///
 /// errors: Fault::kInput as the readers of both
 [[nodiscard]] config::ModuleGraph read_graph(const std::string& path);
+
+/// Refuses options of a simulation that would count for nothing beside the others.
+///
+/// errors: Fault::kInput naming the option and the other one
+void refuse_idle_options(const GivenOptions& given);
 
 /// Simulates steps of a plan; the trace shows the median one.
 ///

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/given_options.h"
+#include "app/answer/given_options.h"
 #include "core/exit_code.h"
 
 namespace tributary::app {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/python/given_arguments.h"
 #include "config/plan/artifact_object.h"
 
 namespace tributary::app {
@@ -17,8 +18,7 @@ std::vector<std::string> texts_of(const Json& json, const char* key) {
   return texts;
 }
 
-void read_options(const std::string& text, PlanRequest& request) {
-  Json json = parse_json(text, "plan");
+void read_options(Json json, PlanRequest& request) {
   request.frozen = texts_of(json, "freeze");
   request.schedules = texts_of(json, "schedules");
   request.axes = texts_of(json, "axes");
@@ -46,7 +46,9 @@ void read_options(const std::string& text, PlanRequest& request) {
 PlanRequest read_request(const PlanArguments& arguments) {
   PlanRequest request{.model = read_model(arguments.model)};
   request.caller = Caller::kPython;
-  read_options(arguments.options, request);
+  const Json options = parse_json(arguments.options, "plan");
+  request.given = given_arguments(options, arguments.sizes || arguments.size_table);
+  read_options(options, request);
   if (arguments.cluster) request.cluster = read_cluster(*arguments.cluster);
   if (arguments.profile) {
     request.profile = read_profile(*arguments.profile);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/python/given_arguments.h"
 #include "config/plan/artifact_object.h"
 
 namespace tributary::app {
@@ -10,8 +11,7 @@ namespace {
 constexpr double kAny = 1e300;  // ranges are checked where the numbers are used
 constexpr config::WholeRange kWhole = {-(std::int64_t{1} << 53), std::int64_t{1} << 53};
 
-void read_options(const std::string& text, SimulateRequest& request) {
-  const Json json = parse_json(text, "simulate");
+void read_options(const Json& json, SimulateRequest& request) {
   config::Problems problems;
   config::ArtifactObject options(json, "simulate", "", problems);
   const auto number = [&](const char* key, double& field) {
@@ -44,7 +44,9 @@ void read_options(const std::string& text, SimulateRequest& request) {
 SimulateRequest read_request(const SimulateArguments& arguments) {
   SimulateRequest request;
   request.caller = Caller::kPython;
-  read_options(arguments.options, request);
+  const Json options = parse_json(arguments.options, "simulate");
+  refuse_idle_options(given_arguments(options, arguments.sizes || arguments.size_table));
+  read_options(options, request);
   request.plan = read_plan(arguments.plan);
   request.plan_name = arguments.plan.where();
   if (arguments.cluster) request.cluster = read_cluster(*arguments.cluster);

@@ -77,11 +77,6 @@ Setting read_setting(const ModelPlanning& arguments) {
 /// What the search is asked.
 PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting) {
   PlanRequest request{.model = read_graph(setting.model)};
-  if (!arguments.lengths.empty())
-    arguments.given.refuse({"--tokens"}, "--lengths, which says it of each sample", "one of both");
-  if (!plan::encoders_of({.model = request.model, .cluster = {}, .batches = {}}).empty())
-    arguments.given.refuse({"--tokens"}, "a model with an encoder",
-                           "--lengths for its samples, or their mixture");
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
   if (!arguments.profile.empty()) {
     request.profile = config::read_profile(arguments.profile);
@@ -101,6 +96,7 @@ PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting)
   request.candidates = arguments.candidates;
   request.runnable = arguments.runnable;
   request.explain = arguments.explain;
+  request.given = arguments.given;
   return request;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/given_options.h"
+#include "app/answer/given_options.h"
 #include "core/exit_code.h"
 #include "plan/baseline/training_problem.h"
 

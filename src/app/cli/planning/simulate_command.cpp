@@ -86,13 +86,10 @@ void refuse_ignored(const GivenOptions& given) {
          "--restart-seconds", "--checkpoint-steps", "--output", "--json"},
         "--workload, which says what a model, samples and layers say of a plan");
   given.require({"--skip"}, "--run");
-  given.require({"--straggler-factor"}, "--stragglers");
-  given.require({"--anomaly-factor"}, "--anomalies");
-  given.require({"--restart-seconds", "--checkpoint-steps"}, "--failure-hours");
   if (given.has("--run"))
     given.refuse({"--steps", "--lengths", "--mixture"}, "--run, which has steps and microbatches",
                  "one of both");
-  if (given.has("--lengths")) given.refuse({"--mixture"}, "--lengths", "one of both");
+  refuse_idle_options(given);
 }
 
 /// Threads count where cores are known.

@@ -114,7 +114,7 @@ def plan(
     *,
     devices: int = 0,
     global_samples: int = 512,
-    tokens: int = 4096,
+    tokens: int | None = None,
     lengths: Document | Rows | None = None,
     batches: int = 8,
     seed: int = 0,
@@ -139,7 +139,7 @@ def plan(
             the machine of the profile.
         devices: of the cluster to use; 0: all.
         global_samples: of a step.
-        tokens: of each sample of a text model.
+        tokens: of each sample of a text model; None: 4,096. Not together with ``lengths``.
         lengths: [samples][1 to 3] tokens, patches, images or frames, to draw from; or a shape
             histogram (dictionary or path), or a table (path). None: the mixture of photos,
             documents and videos where the model has an encoder.
@@ -158,13 +158,12 @@ def plan(
         threads: compute threads of each rank, with a profile of a CPU; 0: a part of the cores.
 
     Raises:
-        Error: a key or argument cannot be used; that nothing fits is an answer with status
-            ``infeasible``.
+        Error: a key or argument cannot be used, or would count for nothing; that nothing fits is an
+            answer with status ``infeasible``.
     """
     options = {
         "devices": whole(devices, "devices"),
         "global_samples": whole(global_samples, "global_samples"),
-        "tokens": whole(tokens, "tokens"),
         "batches": whole(batches, "batches"),
         "seed": whole(seed, "seed"),
         "freeze": _words(freeze, "freeze"),
@@ -175,6 +174,8 @@ def plan(
         "explain": flag(explain, "explain"),
         "threads": whole(threads, "threads"),
     }
+    if tokens is not None:
+        options["tokens"] = whole(tokens, "tokens")
     answer, best = _engine.plan(
         document(model, "model"),
         optional(cluster, "cluster"),

@@ -6,7 +6,7 @@ import json
 from typing import Any, TypedDict, cast
 
 from . import _engine
-from .arguments import Document, Rows, document, optional, sizes, to_json
+from .arguments import Document, Rows, document, given, optional, sizes, to_json
 
 
 class _Pass(TypedDict):
@@ -74,13 +74,13 @@ def simulate(
     pool: int = 16,
     ahead: int = -1,
     scheduler_ms: float = 0.0,
-    stragglers: float = 0.0,
-    straggler_factor: float = 1.0,
-    anomalies: float = 0.0,
-    anomaly_factor: float = 1.0,
-    failure_hours: float = 0.0,
-    restart_seconds: float = 300.0,
-    checkpoint_steps: int = 100,
+    stragglers: float | None = None,
+    straggler_factor: float | None = None,
+    anomalies: float | None = None,
+    anomaly_factor: float | None = None,
+    failure_hours: float | None = None,
+    restart_seconds: float | None = None,
+    checkpoint_steps: int | None = None,
     trace: bool = True,
 ) -> Simulation:
     """Simulates steps of a plan by running its action lists on a clock.
@@ -98,7 +98,8 @@ def simulate(
         lengths: [samples][1 to 5] tokens, patches, images or frames, audio positions, clips; or a
             shape histogram (dictionary or path), or a table (path). None: the samples that the plan was
             judged with; else the mixture where it has an encoder, else full microbatches.
-        mixture: draw photos, documents, groups of pictures and videos without an encoder too.
+        mixture: draw photos, documents, groups of pictures and videos without an encoder too; not
+            together with ``lengths``.
         unfused_attention: attention by products with the scores in memory.
         sequence_parallel: False: with tp, every rank keeps what lies between the products whole.
         reduce_dtype: of gradients: ``float32``, or ``same`` as the parameters.
@@ -108,36 +109,38 @@ def simulate(
             before its step, 1 beside the step before; -1: microbatches, as far as the pool lets
             them.
         scheduler_ms: time that the step plan takes beside a step [ms].
-        stragglers: share of slow ranks in each step; their passes take ``straggler_factor`` times
-            as long.
-        anomalies: share of single passes that take ``anomaly_factor`` times as long.
-        failure_hours: mean time between failures of one rank [h]; 0: none fails.
-        restart_seconds: from a failure to the next step [s].
-        checkpoint_steps: steps between checkpoints.
+        stragglers: share of slow ranks in each step; None: none is.
+        straggler_factor: how much longer their passes take; None: no longer.
+        anomalies: share of single passes that are slow; None: none is.
+        anomaly_factor: how much longer they take; None: no longer.
+        failure_hours: mean time between failures of one rank [h]; None or 0: none fails.
+        restart_seconds: from a failure to the next step [s]; None: 300.
+        checkpoint_steps: steps between checkpoints; None: 100.
         trace: False: leave the trace out, which takes longer to build than the rest.
 
     Raises:
-        Error: a key or argument cannot be used; a plan that does not fit in memory is an answer:
+        Error: a key or argument cannot be used, or would count for nothing (``restart_seconds``
+            without ``failure_hours``); a plan that does not fit in memory is an answer:
             ``summary["out_of_memory"]`` says what is missing.
     """
-    options = {
-        "steps": steps,
-        "seed": seed,
-        "mixture": mixture,
-        "unfused_attention": unfused_attention,
-        "sequence_parallel": sequence_parallel,
-        "reduce_dtype": reduce_dtype,
-        "pool": pool,
-        "ahead": ahead,
-        "scheduler_ms": scheduler_ms,
-        "stragglers": stragglers,
-        "straggler_factor": straggler_factor,
-        "anomalies": anomalies,
-        "anomaly_factor": anomaly_factor,
-        "failure_hours": failure_hours,
-        "restart_seconds": restart_seconds,
-        "checkpoint_steps": checkpoint_steps,
-    }
+    options = given(
+        steps=steps,
+        seed=seed,
+        mixture=mixture,
+        unfused_attention=unfused_attention,
+        sequence_parallel=sequence_parallel,
+        reduce_dtype=reduce_dtype,
+        pool=pool,
+        ahead=ahead,
+        scheduler_ms=scheduler_ms,
+        stragglers=stragglers,
+        straggler_factor=straggler_factor,
+        anomalies=anomalies,
+        anomaly_factor=anomaly_factor,
+        failure_hours=failure_hours,
+        restart_seconds=restart_seconds,
+        checkpoint_steps=checkpoint_steps,
+    )
     summary, events = _engine.simulate(
         document(plan, "plan"),
         optional(model, "model"),

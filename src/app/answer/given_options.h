@@ -6,19 +6,25 @@
 #include <utility>
 #include <vector>
 
+#include "app/answer/argument_name.h"
+
 namespace tributary::app {
 
 /// The options that the user gave, and the one rule about those that would count for nothing: they
-/// are refused by name.
+/// are refused by name. Rules name options as the command line does, messages as the caller does.
 ///
 /// errors: of all Fault::kInput naming the option and what stands beside it
 class GivenOptions {
  public:
   GivenOptions() = default;  // none is given
   /// `list` names them when it is asked, as in "--output"; those without dashes too.
-  explicit GivenOptions(std::function<std::vector<std::string>()> list) : list_(std::move(list)) {}
+  explicit GivenOptions(std::function<std::vector<std::string>()> list,
+                        Caller caller = Caller::kCommandLine)
+      : list_(std::move(list)), caller_(caller) {}
 
   [[nodiscard]] bool has(const std::string& option) const;
+  /// `--straggler-factor` on the command line, `straggler_factor` in Python.
+  [[nodiscard]] std::string name(const std::string& option) const;
 
   /// Refuses these options beside what is `found`.
   void refuse(std::initializer_list<std::string> options, const std::string& found,
@@ -30,6 +36,7 @@ class GivenOptions {
 
  private:
   std::function<std::vector<std::string>()> list_;
+  Caller caller_ = Caller::kCommandLine;
 };
 
 }  // namespace tributary::app

@@ -1,4 +1,4 @@
-#include "app/cli/given_options.h"
+#include "app/answer/given_options.h"
 
 #include <algorithm>
 
@@ -21,25 +21,32 @@ bool GivenOptions::has(const std::string& option) const {
   return std::find(given.begin(), given.end(), option) != given.end();
 }
 
+std::string GivenOptions::name(const std::string& option) const {
+  if (caller_ == Caller::kCommandLine || !option.starts_with("--")) return option;
+  std::string argument = option.substr(2);
+  std::replace(argument.begin(), argument.end(), '-', '_');
+  return argument;
+}
+
 void GivenOptions::refuse(std::initializer_list<std::string> options, const std::string& found,
                           const std::string& expected) const {
   for (const std::string& option : options)
-    if (has(option)) refuse_ignored(option, found, expected);
+    if (has(option)) refuse_ignored(name(option), found, expected);
 }
 
 void GivenOptions::refuse_all_but(std::initializer_list<std::string> options,
                                   const std::string& found) const {
   if (!list_) return;
   std::string known;
-  for (const std::string& option : options) known += (known.empty() ? "" : ", ") + option;
+  for (const std::string& option : options) known += (known.empty() ? "" : ", ") + name(option);
   for (const std::string& option : list_())
     if (std::find(options.begin(), options.end(), option) == options.end())
-      refuse_ignored(option, found, str("none but ", known));
+      refuse_ignored(name(option), found, str("none but ", known));
 }
 
 void GivenOptions::require(std::initializer_list<std::string> options,
                            const std::string& other) const {
-  if (!has(other)) refuse(options, str("no ", other), str(other, " beside it"));
+  if (!has(other)) refuse(options, str("no ", name(other)), str(name(other), " beside it"));
 }
 
 }  // namespace tributary::app
