@@ -127,6 +127,16 @@ TEST(Plan, SaysOnceWhatAllItemsOfAListHave) {
             HasSubstr("edges.0.to; found: no such key; expected: a text; the same in 3 items")));
 }
 
+TEST(Plan, TakesNoPartOfANameForTheItemOfAList) {
+  const std::string refusal = refusal_of(R"({"format": "tributary.plan/1", "modules": {
+      "llama-3.1": {"ranks": "0", "trian": 1}, "llama-3.2": {"ranks": "0", "trian": 1},
+      "7": {"train": 1}, "8": {"train": 1}}})");
+  for (const char* part : {"modules.\"llama-3.1\".\"trian\"", "modules.\"llama-3.2\".\"trian\"",
+                           "modules.\"7\".train; found: 1", "modules.\"8\".train; found: 1"})
+    EXPECT_THAT(refusal, HasSubstr(part));
+  EXPECT_THAT(refusal, Not(HasSubstr("the same in")));
+}
+
 TEST(Plan, NamesThePathOfEveryWrongValue) {
   const std::string refusal = refusal_of(patched(
       R"({"modules": {"backbone": {"mesh": {"tp": 0}, "schedule": "zbh1", "ranks": "4-x"},

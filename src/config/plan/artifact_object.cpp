@@ -47,7 +47,7 @@ const Json* ArtifactObject::find(const std::string& key) {
 
 void ArtifactObject::refuse(const std::string& key, const std::string& expected) {
   problems_->add({.what = "config: value cannot be used",
-                  .where = where(key),
+                  .where = where(path_part(key)),
                   .found = has(key) ? shown(value_->at(key)) : "no such key",
                   .expected = expected});
 }
@@ -116,13 +116,14 @@ std::optional<std::size_t> ArtifactObject::choice_index(const std::string& key, 
 ArtifactObject ArtifactObject::object(const std::string& key, bool required) {
   const bool missing = is_missing(key, !required, "an object {...}");
   return ArtifactObject(missing ? no_object() : value_->at(key), file_,
-                        path_.empty() ? key : path_ + "." + key, *problems_);
+                        (path_.empty() ? "" : path_ + ".") + path_part(key), *problems_);
 }
 
 std::vector<std::pair<std::string, ArtifactObject>> ArtifactObject::members() const {
   std::vector<std::pair<std::string, ArtifactObject>> members;
   for (const auto& [name, value] : value_->items())
-    members.emplace_back(name, ArtifactObject(value, file_, path_ + "." + name, *problems_));
+    members.emplace_back(name,
+                         ArtifactObject(value, file_, path_ + "." + path_part(name), *problems_));
   return members;
 }
 

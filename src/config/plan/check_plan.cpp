@@ -41,7 +41,8 @@ class PlanCheck {
     check_sharing();
     check_edges();
     for (const auto& [module, bytes] : plan_.predicted.peak_bytes)
-      if (plan_.find(module) == nullptr) refuse_module("predicted.peak_bytes." + module, module);
+      if (plan_.find(module) == nullptr)
+        refuse_module("predicted.peak_bytes." + path_part(module), module);
   }
 
  private:
@@ -54,7 +55,7 @@ class PlanCheck {
                    .fix = fix});
   }
   static std::string key_of(const ModulePlan& module, const std::string& key) {
-    return str("modules.", module.name, ".", key);
+    return str("modules.", path_part(module.name), ".", key);
   }
 
   void check_inline(const ModulePlan& module) {

@@ -23,15 +23,27 @@ std::string one_line(const ErrorParts& problem) {
   return line;
 }
 
+bool is_number(const std::string& part) {
+  return !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// Where the part that starts at `begin` ends: at a dot that is not in quotes.
+std::size_t end_of_part(const std::string& where, std::size_t begin) {
+  bool in_quotes = false;
+  for (std::size_t i = begin; i < where.size(); ++i) {
+    if (where[i] == '"') in_quotes = !in_quotes;
+    if (where[i] == '.' && !in_quotes) return i;
+  }
+  return where.size();
+}
+
 /// The place without the numbers of list items: units.3.name is units.*.name.
 std::string without_items(const std::string& where) {
   std::string text;
   for (std::size_t begin = 0; begin <= where.size();) {
-    const std::size_t end = std::min(where.find('.', begin), where.size());
+    const std::size_t end = end_of_part(where, begin);
     const std::string part = where.substr(begin, end - begin);
-    const bool is_item =
-        !part.empty() && begin > 0 && part.find_first_not_of("0123456789") == std::string::npos;
-    text += str(begin > 0 ? "." : "", is_item ? "*" : part);
+    text += str(begin > 0 ? "." : "", begin > 0 && is_number(part) ? "*" : part);
     begin = end + 1;
   }
   return text;
@@ -58,6 +70,10 @@ std::vector<std::string> lines_of(const std::vector<ErrorParts>& problems) {
 }
 
 }  // namespace
+
+std::string path_part(const std::string& name) {
+  return name.find('.') != std::string::npos || is_number(name) ? escaped(name) : name;
+}
 
 void Problems::raise_if_any(const std::string& where) const {
   if (problems_.empty()) return;

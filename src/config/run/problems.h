@@ -7,6 +7,10 @@
 
 namespace tributary::config {
 
+/// A name of the user's as one part of a path: in quotes where it could be read as several parts,
+/// or as the number of a list item.
+[[nodiscard]] std::string path_part(const std::string& name);
+
 /// What is wrong with one input, gathered so that the user sees all of it at once.
 class Problems {
  public:

@@ -118,7 +118,7 @@ std::map<std::string, StudyModel> read_study_models(ArtifactObject& root, const 
     if (value.is_object() && value.contains("modules")) {
       model = read_modules(name, json.object(name, true));
     } else if (value.is_object()) {
-      model.graph = parse_graph_of_model(value.dump(), str(where, " models.", name));
+      model.graph = parse_graph_of_model(value.dump(), str(where, " models.", path_part(name)));
     } else if (value.is_string() && exists(folder, value.get<std::string>())) {
       model.graph = read_path(value.get<std::string>(), folder);
     } else {

@@ -91,16 +91,18 @@ void check_settings(const ArtifactObject& root, const Study& study, Problems& pr
                                                       });
     if (!is_there) problems.add(problem_at(root.where(key), name, "a setting of the study"));
   };
+  const auto check_all = [&](const std::string& list, const std::vector<std::string>& names) {
+    for (std::size_t i = 0; i < names.size(); ++i) check(str(list, i), names[i]);
+  };
   for (std::size_t i = 0; i < study.figures.size(); ++i) {
     const PublishedFigure& figure = study.figures[i];
     check(str("figures.", i, ".setting"), figure.setting);
     check(str("figures.", i, ".against_setting"), figure.against_setting);
-    for (const std::string& name : figure.settings) check(str("figures.", i, ".settings"), name);
+    check_all(str("figures.", i, ".settings."), figure.settings);
   }
   for (std::size_t i = 0; i < study.orders.size(); ++i) {
     check(str("orders.", i, ".setting"), study.orders[i].setting);
-    for (const std::string& name : study.orders[i].settings)
-      check(str("orders.", i, ".settings"), name);
+    check_all(str("orders.", i, ".settings."), study.orders[i].settings);
   }
   for (std::size_t i = 0; i < study.settings.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k)

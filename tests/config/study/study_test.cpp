@@ -221,7 +221,14 @@ TEST(Study, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(message("methods: [dflop, flowtrain]}", "methods: [dflop, fsdp]}"),
               AllOf(HasSubstr("orders.0"), HasSubstr("found: fsdp")));
   EXPECT_THAT(message("settings: [\"two\", \"one\"]", "settings: [\"two\", \"six\"]"),
-              AllOf(HasSubstr("orders.1"), HasSubstr("found: six")));
+              HasSubstr("orders.1.settings.1; found: six"));
+  EXPECT_THAT(
+      message("setting: \"two\", method: dflop,", "settings: [\"two\", \"six\"], method: dflop,"),
+      HasSubstr("figures.1.settings.1; found: six"));
+  EXPECT_THAT(
+      message("models:\n", "models:\n  llama-3.1: nowhere\n  llama-3.2: nowhere\n"),
+      AllOf(HasSubstr("models.\"llama-3.1\"; found: \"nowhere\""),
+            HasSubstr("models.\"llama-3.2\"; found: \"nowhere\""), Not(HasSubstr("the same in"))));
   EXPECT_THAT(message("settings: [\"two\", \"one\"]", "settings: [\"two\"]"),
               HasSubstr("orders.1.settings"));
   EXPECT_THAT(message("{method: dflop, settings", "{method: fsdp, settings"),
