@@ -76,10 +76,6 @@ struct CompareOptions {
 ///         where `exact` is listed, and as problem_of_model and sharing_of_model
 [[nodiscard]] Comparison compare(const config::Study& study, const CompareOptions& options = {});
 
-/// How `exact` was judged beside methods of tables, and which of them have plans outside of its
-/// space; empty where it does not stand beside them.
-[[nodiscard]] std::string note_on_exact(const SettingResult& setting);
-
 /// A number found within `tolerance` of the published one; of a range anything inside, and nothing
 /// else: a range is its own tolerance.
 [[nodiscard]] bool is_kept(const FigureResult& result, double tolerance);

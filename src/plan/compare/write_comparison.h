@@ -12,6 +12,10 @@ inline constexpr std::string_view kComparisonFormat = "tributary.comparison/1";
 /// JSON of a comparison, and a line feed: docs/formats/study.md.
 [[nodiscard]] std::string write_comparison(const Comparison& comparison);
 
+/// How `exact` was judged beside methods of tables, and which of them have plans outside of its
+/// space; empty where it does not stand beside them.
+[[nodiscard]] std::string note_on_exact(const SettingResult& setting);
+
 /// `speedup`, `hours`, ...: as studies spell them.
 [[nodiscard]] std::string_view name_of(config::FigureQuantity quantity);
 
