@@ -72,8 +72,7 @@ struct TraceSummary {
   std::string mfu_formula = {};
   NamedTimes critical_path = {};             // by kind; adds up to the step
   std::string out_of_memory = {};            // empty when the plan fits
-  bool outside_grid = false;                 // of a measured profile
-  std::vector<BeyondGrid> beyond_grid = {};  // where
+  std::vector<BeyondGrid> beyond_grid = {};  // of a measured profile
   bool unsettled = false;                    // work ahead still changed after the warm-up
   std::int64_t failures = 0;
   double goodput = 1;

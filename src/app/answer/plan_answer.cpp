@@ -8,6 +8,7 @@
 #include "app/answer/simulate_answer.h"
 #include "app/answer/standard_cluster.h"
 #include "config/plan/plan_names.h"
+#include "config/trace/beyond_grid_json.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "plan/cost/watched_costs.h"
@@ -185,16 +186,6 @@ Json to_json(const plan::PlanExplanation& explanation) {
   return json;
 }
 
-Json to_json(const std::vector<config::BeyondGrid>& beyond) {
-  Json list = Json::array();
-  for (const config::BeyondGrid& each : beyond)
-    list.push_back({{"table", each.table},
-                    {"unit", each.unit},
-                    {"measured", each.measured},
-                    {"asked", each.asked}});
-  return list;
-}
-
 Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
   Json plans = Json::array();
   for (const FoundPlan& found : answer.search.plans) {
@@ -260,7 +251,7 @@ Json to_json(const PlanAnswer& answer, std::int64_t keep) {
       {"estimates", search.estimates},
       {"judged", search.judged},
       {"left_out", {{"cells", search.left_out.cells}, {"degrees", search.left_out.degrees}}},
-      {"beyond_grid", to_json(answer.beyond_grid)},
+      {"beyond_grid", answer.beyond_grid},
       {"plans", plans_json(answer, keep)}};
   if (answer.trained)
     json["as_trained"] = {{"capacity_tokens", answer.trained->capacity.count},

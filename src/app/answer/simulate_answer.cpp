@@ -207,7 +207,6 @@ config::Trace answer_simulate(const SimulateRequest& request) {
   trace.summary.planned_step = plan.predicted.step;
   trace.summary.samples = samples.words;
   trace.summary.beyond_grid = source->beyond_grid();
-  trace.summary.outside_grid = trace.summary.outside_grid || !trace.summary.beyond_grid.empty();
   return trace;
 }
 

@@ -252,7 +252,7 @@ std::string trace_sections(const Trace& predicted, const Trace* measured) {
     text +=
         "<p class=\"missing\">The encoders that run ahead had not settled when the first step "
         "began.</p>\n";
-  if (predicted.summary.outside_grid)
+  if (!predicted.summary.beyond_grid.empty())
     text += str("<p class=\"missing\">Beyond what was measured, at the rate of the largest size: ",
                 html(plan::describe(predicted.summary.beyond_grid)), "</p>\n");
   text += timeline(predicted, measured);

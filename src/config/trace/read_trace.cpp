@@ -95,10 +95,12 @@ TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   summary.mfu_formula = json.text("mfu_formula", "");
   summary.critical_path = read_named<NanosecondUnit>(json, "critical_path_ns");
   summary.out_of_memory = json.text("out_of_memory", "");
-  summary.outside_grid = json.flag("outside_grid", false);
   if (json.has("beyond_grid"))
     for (ArtifactObject& each : json.items("beyond_grid"))
       summary.beyond_grid.push_back(read_beyond(std::move(each)));
+  const bool is_outside = !summary.beyond_grid.empty();
+  if (json.flag("outside_grid", is_outside) != is_outside)
+    json.refuse("outside_grid", "true where beyond_grid names tables, and there alone");
   summary.unsettled = json.flag("unsettled", false);
   summary.failures = json.whole("failures", 0, kAmount);
   summary.goodput = json.number("goodput", 1, 0, 1);

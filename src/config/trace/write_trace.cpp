@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/trace.h"
+#include "config/trace/beyond_grid_json.h"
 
 namespace tributary::config {
 namespace {
@@ -19,16 +20,6 @@ OrderedJson named(const Pairs& pairs) {
 
 /// Perfetto counts in microseconds; a nanosecond is three decimals of one.
 double microseconds(Nanoseconds time) { return static_cast<double>(time.count) / 1e3; }
-
-OrderedJson beyond_json(const std::vector<BeyondGrid>& beyond) {
-  OrderedJson list = OrderedJson::array();
-  for (const BeyondGrid& each : beyond)
-    list.push_back({{"table", each.table},
-                    {"unit", each.unit},
-                    {"measured", each.measured},
-                    {"asked", each.asked}});
-  return list;
-}
 
 OrderedJson lane_json(const TraceLane& lane, bool with_memory) {
   OrderedJson memory = OrderedJson::array();
@@ -91,8 +82,8 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
                    {"mfu_formula", summary.mfu_formula},
                    {"critical_path_ns", named(summary.critical_path)},
                    {"out_of_memory", summary.out_of_memory},
-                   {"outside_grid", summary.outside_grid},
-                   {"beyond_grid", beyond_json(summary.beyond_grid)},
+                   {"outside_grid", !summary.beyond_grid.empty()},
+                   {"beyond_grid", summary.beyond_grid},
                    {"unsettled", summary.unsettled},
                    {"failures", summary.failures},
                    {"goodput", summary.goodput},

@@ -10,7 +10,6 @@ namespace tributary::plan {
 
 void WatchedCosts::note(const std::string& table, const std::string& unit, std::int64_t measured,
                         double asked) const {
-  if (asked <= static_cast<double>(measured)) return;
   const std::scoped_lock lock(guard_);
   config::BeyondGrid& found = beyond_[table];
   const std::int64_t largest = std::llround(std::ceil(asked));
@@ -29,22 +28,25 @@ LayerCost WatchedCosts::layer(const std::string& module, const config::LayerShap
                               const PassShape& pass, const LayerPlacement& placement,
                               Training training) const {
   LayerCost cost = source_->layer(module, shape, pass, placement, training);
-  note(str(module, '.', layer_name(shape), " tp ", placement.tp), "tokens",
-       source_->measured_tokens(module, shape, placement.tp), pass.tokens);
+  const std::int64_t measured = source_->measured_tokens(module, shape, placement.tp);
+  if (pass.tokens > static_cast<double>(measured))
+    note(str(module, '.', layer_name(shape), " tp ", placement.tp), "tokens", measured,
+         pass.tokens);
   return cost;
 }
 
 Nanoseconds WatchedCosts::collective(config::CollectiveOp op, const CommunicationGroup& group,
                                      Bytes bytes) const {
   const Nanoseconds time = source_->collective(op, group, bytes);
-  if (group.ranks > 1)
-    note(str(collective_name(op), " of ", group.ranks, " ranks"), "B",
-         source_->measured_bytes(op, group.ranks), static_cast<double>(bytes.count));
+  if (group.ranks <= 1) return time;
+  const std::int64_t measured = source_->measured_bytes(op, group.ranks);
+  if (bytes.count > measured)
+    note(str(collective_name(op), " of ", group.ranks, " ranks"), "B", measured,
+         static_cast<double>(bytes.count));
   return time;
 }
 
 std::string describe(const std::vector<config::BeyondGrid>& beyond) {
-  if (beyond.empty()) return "tables that are not named";
   std::string text;
   for (const config::BeyondGrid& each : beyond)
     text += str(text.empty() ? "" : "; ", each.table, " at ", each.asked, ' ', each.unit,

@@ -146,7 +146,6 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                    .critical_path = path_of(simulation),
                    .out_of_memory = simulation.out_of_memory ? describe(*simulation.out_of_memory)
                                                              : std::string(),
-                   .outside_grid = simulation.outside_grid,
                    .unsettled = simulation.unsettled,
                    .failures = simulation.failures.failures,
                    .goodput = simulation.failures.goodput};

@@ -24,10 +24,17 @@ TEST(Trace, ReadsBackWhatWasWritten) {
   EXPECT_EQ(config::parse_trace(config::write_trace(trace), "trace.json"), trace);
   trace.summary.planned_step = {17};
   trace.summary.samples = "4096 tokens each";
-  trace.summary.outside_grid = true;
   trace.summary.beyond_grid = {{"all_reduce of 2 ranks", "B", 1024, 4096},
                                {"backbone.block tp 1", "tokens", 100, 101}};
-  EXPECT_EQ(config::parse_trace(config::write_trace(trace), "trace.json"), trace);
+  const std::string text = config::write_trace(trace);
+  EXPECT_EQ(config::parse_trace(text, "trace.json"), trace);
+  const std::string flag = "\"outside_grid\":true";
+  ASSERT_NE(text.find(flag), std::string::npos);
+  std::string denied = text;
+  denied.replace(denied.find(flag), flag.size(), "\"outside_grid\":false");
+  EXPECT_THAT([&] { (void)config::parse_trace(denied, "trace.json"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "summary.outside_grid; found: false; expected: true where beyond_grid names")));
 }
 
 TEST(Trace, SaysThatWorkAheadHasNotSettled) {

@@ -57,7 +57,7 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
               << '\n';
   if (!summary.out_of_memory.empty())
     std::cout << "does not fit: " << summary.out_of_memory << '\n';
-  if (summary.outside_grid)
+  if (!summary.beyond_grid.empty())
     std::cout << "beyond what was measured, at the rate of the largest size: "
               << plan::describe(summary.beyond_grid) << '\n';
   if (summary.unsettled)

@@ -32,7 +32,7 @@ class RankedPlan(TypedDict):
     simulated_batches: int
     """Batches simulated with shared links; the step on the others is scaled by theirs."""
     outside_grid: bool
-    """True: some sizes are above those of the profile."""
+    """True: some passes are larger than those of the profile; collectives are in `beyond_grid` alone."""
 
 
 class BeyondGrid(TypedDict):
