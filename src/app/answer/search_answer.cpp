@@ -18,14 +18,6 @@ namespace {
 
 using plan::PipelineBaseline;
 
-std::string describe(const plan::Plan3d& found) {
-  const auto degrees = [](const plan::Degrees& d) {
-    return str("tp ", d.tp, ", pp ", d.pp, ", dp ", d.dp);
-  };
-  return str("encoder ", degrees(found.encoder), "; backbone ", degrees(found.backbone), ", ",
-             found.microbatches, " microbatches");
-}
-
 SearchAnswer solve_published(const plan::TrainingProblem& problem, std::int64_t keep) {
   const Stopwatch watch;
   const plan::Search3dResult found = search_3d(problem.costs, {.keep = keep});

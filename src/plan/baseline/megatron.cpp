@@ -101,7 +101,7 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
           const std::string text = str(to_text({degree.tp, stages, dp}), ", first ", mine,
                                        " stages the encoder, ", rounds, " microbatches");
           if (!is_valid(costs, plan)) {
-            const MemoryNeed need = need_of(problem, plan);
+            const MemoryNeed need = need_of(problem.costs, plan);
             best.refuse({need.bytes, text, need.of});
             continue;
           }

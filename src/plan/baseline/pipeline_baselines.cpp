@@ -129,10 +129,7 @@ std::string BestPlan::explain(const std::string& form) const {
   if (!std::isfinite(least_.bytes))
     return str("degrees: no plan of ", costs.devices, " devices for ", costs.global_samples,
                " samples has this method's form: ", form);
-  const Bytes needed{std::llround(least_.bytes)};
-  const Bytes held{std::llround(costs.memory_bytes)};
-  return str("memory: ", least_.plan, " needs the least, ", needed, " on a device of ", least_.of,
-             ", ", needed - held, " above the ", held, " that a plan may hold");
+  return explain_shortage(least_, costs.memory_bytes);
 }
 
 PipelineAnswer BestPlan::answer(const std::string& form) const {
@@ -159,10 +156,6 @@ PipelineAnswer BestPlan::answer(const std::string& form) const {
   answer.certificate.status = Status::kFeasible;
   answer.busy_share = busy_ / (seconds_ * static_cast<double>(problem.costs.devices));
   return answer;
-}
-
-std::string to_text(const Degrees& degrees) {
-  return str("tp ", degrees.tp, ", pp ", degrees.pp, ", dp ", degrees.dp);
 }
 
 std::vector<std::int64_t> rounds_of(const TrainingProblem& problem, std::int64_t replicas) {
@@ -224,37 +217,14 @@ std::string form_of_two(const TrainingProblem& problem) {
              part(problem.costs.backbone), ", each on a part of the devices, tp as in the tables");
 }
 
-std::string fullest_of(const ModuleCosts& module, std::int64_t stages) {
-  return str(stages > 1 ? "the first stage of " : "", module.name);
-}
-
 std::string fullest_of_both(const TrainingProblem& problem, std::int64_t stages) {
   return str(stages > 1 ? "the first stage of " : "", problem.costs.encoder.name, " and ",
              problem.costs.backbone.name);
 }
 
-MemoryNeed need_of(const TrainingProblem& problem, const Plan3d& plan) {
-  const auto bytes = [&](const ModuleCosts& module, const Degrees& degrees, std::int64_t depth) {
-    const double samples =
-        double(problem.costs.global_samples) / double(plan.microbatches * degrees.dp);
-    return device_bytes(module, degrees, depth, module.sample_shape * samples);
-  };
-  const double encoder =
-      bytes(problem.costs.encoder, plan.encoder, plan.encoder.pp + plan.backbone.pp);
-  const double backbone = bytes(problem.costs.backbone, plan.backbone, plan.backbone.pp);
-  return {std::max(encoder, backbone), describe(plan),
-          encoder > backbone ? fullest_of(problem.costs.encoder, plan.encoder.pp)
-                             : fullest_of(problem.costs.backbone, plan.backbone.pp)};
-}
-
 MemoryNeed worse_of(const MemoryNeed& encoder, const MemoryNeed& backbone) {
   const MemoryNeed& worse = encoder.bytes > backbone.bytes ? encoder : backbone;
   return {worse.bytes, str(encoder.plan, "; ", backbone.plan), worse.of};
-}
-
-std::string describe(const Plan3d& plan) {
-  return str("encoder ", to_text(plan.encoder), "; backbone ", to_text(plan.backbone), ", ",
-             plan.microbatches, " microbatches");
 }
 
 bool has_degree(const ModuleCosts& module, std::int64_t tp) {

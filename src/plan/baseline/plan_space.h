@@ -1,35 +1,18 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "plan/baseline/batch_runner.h"
 #include "plan/baseline/pipeline_baselines.h"
+#include "plan/search/memory_need.h"
 
 namespace tributary::plan {
 
 /// Seconds of one batch under the plan at hand.
 using BatchCost = std::function<double(std::size_t batch)>;
-
-/// What a plan asks of a device where it asks most.
-struct MemoryNeed {
-  double bytes = std::numeric_limits<double>::infinity();
-  std::string plan = {};
-  std::string of = {};  // the stage, by its module or modules
-};
-
-/// The lesser need, the first of equals.
-inline void keep_least(MemoryNeed& least, MemoryNeed need) {
-  if (need.bytes < least.bytes) least = std::move(need);
-}
-/// The same of a need of so many bytes, which is only put into words where it is the lesser.
-template <class Need>
-void keep_least(MemoryNeed& least, double bytes, const Need& need) {
-  if (bytes < least.bytes) least = need();
-}
 
 /// Keeps the best plan of a method while it goes through its space, and while none fits the one
 /// that is least short of memory.
@@ -65,8 +48,6 @@ class BestPlan {
   std::int64_t evaluations_ = 0;
 };
 
-[[nodiscard]] std::string to_text(const Degrees& degrees);
-
 /// The numbers that divide the samples of a replica; with packed sequences the one that fills them.
 [[nodiscard]] std::vector<std::int64_t> rounds_of(const TrainingProblem& problem,
                                                   std::int64_t replicas);
@@ -89,14 +70,10 @@ void for_each_backbone(
 [[nodiscard]] std::string form_of_backbone(const TrainingProblem& problem);  // on all devices
 [[nodiscard]] std::string form_of_two(const TrainingProblem& problem);  // on devices of its own
 
-/// The fullest stage of so many: of a module, or of both together.
-[[nodiscard]] std::string fullest_of(const ModuleCosts& module, std::int64_t stages);
+/// The fullest of so many stages that have both modules.
 [[nodiscard]] std::string fullest_of_both(const TrainingProblem& problem, std::int64_t stages);
 
-/// What a plan with the modules in one pipeline asks, of the module that asks more.
-[[nodiscard]] MemoryNeed need_of(const TrainingProblem& problem, const Plan3d& plan);
-[[nodiscard]] std::string describe(const Plan3d& plan);
-/// The same of modules on devices of their own: what the one that is further from fitting asks.
+/// Of modules on devices of their own, what the one that is further from fitting asks.
 [[nodiscard]] MemoryNeed worse_of(const MemoryNeed& encoder, const MemoryNeed& backbone);
 
 /// One batch with the two modules on devices of their own, in one pipeline: each round's samples go

@@ -42,7 +42,7 @@ bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
 /// Of the space of the published search.
 void refuse_leanest(BestPlan& best, const TrainingProblem& problem) {
   if (const std::optional<Plan3d> leanest = find_leanest(problem.costs))
-    best.refuse(need_of(problem, *leanest));
+    best.refuse(need_of(problem.costs, *leanest));
 }
 
 /// How the two groups meet when they work batch by batch.

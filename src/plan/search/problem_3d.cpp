@@ -40,6 +40,15 @@ double stage_seconds(const ModuleCosts& module, const Degrees& degrees, double s
 
 }  // namespace
 
+std::string to_text(const Degrees& degrees) {
+  return str("tp ", degrees.tp, ", pp ", degrees.pp, ", dp ", degrees.dp);
+}
+
+std::string describe(const Plan3d& plan) {
+  return str("encoder ", to_text(plan.encoder), "; backbone ", to_text(plan.backbone), ", ",
+             plan.microbatches, " microbatches");
+}
+
 void check_problem(const Problem3d& problem) {
   check_module(problem.encoder);
   check_module(problem.backbone);

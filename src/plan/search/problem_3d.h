@@ -48,6 +48,7 @@ struct Degrees {
   [[nodiscard]] std::int64_t devices() const { return tp * pp * dp; }
   friend auto operator<=>(const Degrees&, const Degrees&) = default;
 };
+[[nodiscard]] std::string to_text(const Degrees& degrees);
 
 struct Plan3d {
   Degrees encoder;
@@ -57,6 +58,7 @@ struct Plan3d {
 
   friend bool operator==(const Plan3d&, const Plan3d&) = default;
 };
+[[nodiscard]] std::string describe(const Plan3d& plan);
 
 /// errors: Fault::kInput naming the value that cannot be used
 void check_problem(const Problem3d& problem);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/text.h"
+#include "plan/search/memory_need.h"
 
 namespace tributary::plan {
 namespace {
@@ -249,20 +250,8 @@ std::string explain_infeasible(const Problem3d& problem) {
                " has a profiled tp, pp within the layers and dp within ", problem.global_samples,
                " samples");
   }
-  const auto& [encoder, backbone, microbatches, seconds] = *leanest;
-  const double mine =
-      Side(problem.backbone, backbone, problem.global_samples).bytes(microbatches, backbone.pp);
-  const double other = Side(problem.encoder, encoder, problem.global_samples)
-                           .bytes(microbatches, encoder.pp + backbone.pp);
-  const double bytes = std::max(mine, other);
-  const Degrees& degrees = other > mine ? encoder : backbone;
-  if (bytes <= problem.memory_bytes) return {};
-  return str(
-      "memory: ", other > mine ? problem.encoder.name : problem.backbone.name, " at tp ",
-      degrees.tp, ", pp ", degrees.pp, ", dp ", degrees.dp, " needs ",
-      static_cast<std::int64_t>(bytes), " bytes of a device with the smallest microbatches, ",
-      static_cast<std::int64_t>(std::ceil(bytes - problem.memory_bytes)), " above the limit of ",
-      static_cast<std::int64_t>(problem.memory_bytes), "; every other plan needs more");
+  const MemoryNeed need = need_of(problem, *leanest);
+  return need.bytes <= problem.memory_bytes ? "" : explain_shortage(need, problem.memory_bytes);
 }
 
 }  // namespace tributary::plan
