@@ -101,7 +101,14 @@ class Mistakes(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
             self.assertIn(words, done.stderr)
-        self.assertFalse(Path(plan + ".part").exists())
+
+    def test_what_tells_that_a_profile_can_be_written_is_not_left_behind(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("profile", str(ROOT / "configs/demo.yaml"), "data.sources.0.path=/nonexistent/data.jsonl",
+                       "-o", os.path.join(folder, "p.json"))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("/nonexistent/data.jsonl", done.stderr)  # looked for after the profile's place
+            self.assertEqual(os.listdir(folder), [])
 
     def test_a_directory_is_no_configuration(self):
         for verb in (["train"], ["config"], ["data", "inspect"]):

@@ -205,7 +205,9 @@ TEST(ReadWorkload, ChangedBytesAreReadOrRefused) {
       EXPECT_EQ(error.fault(), Fault::kInput) << error.what();
     }
   }
-  EXPECT_GT(read, 0);
+  // Few changes leave a file: others would be taken for rows that they are not.
+  EXPECT_GT(read, 400);
+  EXPECT_LT(read, 1000);
 }
 
 TEST(FindMicrobatches, RowsAtTheEndsRunOnceAStep) {
