@@ -34,6 +34,20 @@ std::vector<std::uint64_t> list_apart(const PlanningProblem& problem) {
   return sets;
 }
 
+/// Encoders that may be on the backbone's ranks, with the others inline.
+std::vector<int> list_colocated(const PlanningProblem& problem) {
+  const std::vector<config::Placement>& placements = problem.space.placements;
+  const auto has = [&](config::Placement each) {
+    return std::find(placements.begin(), placements.end(), each) != placements.end();
+  };
+  std::vector<int> encoders;
+  const int count = static_cast<int>(encoders_of(problem).size());
+  const bool is_free = has(config::Placement::kColocated) && !problem.space.runnable;
+  if (!is_free || (count > 1 && !has(config::Placement::kInline))) return encoders;
+  for (int encoder = 0; encoder < count; ++encoder) encoders.push_back(encoder);
+  return encoders;
+}
+
 class CellListing {
  public:
   CellListing(const PlanningProblem& problem, ChainTables& tables)
@@ -51,13 +65,9 @@ class CellListing {
   }
 
   CellList run() {
-    for (const std::uint64_t apart : list_apart(problem_)) {
-      const std::optional<double> beside = work_apart(apart);
-      for (const ChainForm& form : list_forms(problem_, encoders_, apart)) {
-        list_.forms.push_back(form);
-        list_form(form, apart, beside);
-      }
-    }
+    for (const std::uint64_t apart : list_apart(problem_)) list_set(apart, -1);
+    for (const int colocated : list_colocated(problem_))
+      list_set(std::uint64_t{1} << colocated, colocated);
     std::stable_sort(list_.cells.begin(), list_.cells.end(),
                      [](const Cell& a, const Cell& b) { return a.rank < b.rank; });
     for (const Cell& cell : list_.cells)
@@ -66,7 +76,15 @@ class CellListing {
   }
 
  private:
-  /// Device time of the encoders on ranks of their own, all ranks added, each encoder cut as it
+  void list_set(std::uint64_t apart, int colocated) {
+    const std::optional<double> beside = work_apart(apart);
+    for (const ChainForm& form : list_forms(problem_, encoders_, apart)) {
+      list_.forms.push_back(form);
+      list_form(form, apart, colocated, beside);
+    }
+  }
+
+  /// Device time of the encoders with a mesh of their own, all ranks added, each encoder cut as it
   /// takes least; nothing where one of them has no costs.
   [[nodiscard]] std::optional<double> work_apart(std::uint64_t apart) {
     double work = 0;
@@ -114,7 +132,8 @@ class CellListing {
     ChainTables::PassTimes idle;
   };
 
-  void list_form(const ChainForm& form, std::uint64_t apart, std::optional<double> beside) {
+  void list_form(const ChainForm& form, std::uint64_t apart, int colocated,
+                 std::optional<double> beside) {
     const std::string missing =
         missing_degree(problem_, *problem_.model.find("backbone"),
                        {.cp = form.cp, .ulysses = form.ulysses, .tp = form.tp}, form.apart);
@@ -125,7 +144,8 @@ class CellListing {
       at.recompute = level;
       if (has_costs) costs.emplace_back(tables_, at);
     }
-    const std::int64_t left = apart == 0 ? 0 : 1;  // a device for encoders at least
+    // A device for encoders at least.
+    const std::int64_t left = apart == 0 || colocated >= 0 ? 0 : 1;
     const std::int64_t most_pp = std::min(problem_.space.most_stages, tables_.units(encoders_));
     for (std::int64_t dp = 1; form.ranks() * dp <= problem_.devices - left; ++dp) {
       if (dp > std::min(problem_.global_samples(), problem_.space.most_replicas)) break;
@@ -134,13 +154,11 @@ class CellListing {
            ++pp) {
         const std::int64_t devices = form.ranks() * pp * dp;
         if (problem_.measured && left == 0 && devices != problem_.devices) continue;
-        const BesideWork least_beside{
-            .all = beside.value_or(0),
-            .each = apart == 0
-                        ? 0
-                        : beside.value_or(0) / static_cast<double>(problem_.devices - devices)};
+        const BesideWork least_beside = beside_work(beside.value_or(0), left, devices, colocated);
         const std::vector<std::int64_t> numbers = microbatch_numbers(problem_, pp, dp);
-        Cell cell{.pp = static_cast<std::int32_t>(pp), .dp = static_cast<std::int32_t>(dp)};
+        Cell cell{.pp = static_cast<std::int32_t>(pp),
+                  .dp = static_cast<std::int32_t>(dp),
+                  .colocated = colocated};
         if (!has_costs || meshes_of(problem_, form, pp, dp, &list_.left_out).empty()) {
           list_.left_out.cells += std::ssize(numbers);
           if (!missing.empty()) list_.left_out.degrees.insert(missing);
@@ -156,11 +174,19 @@ class CellListing {
     }
   }
 
-  /// What encoders on ranks of their own compute.
+  /// What encoders with a mesh of their own compute.
   struct BesideWork {
-    double all = 0;   // [ns]
-    double each = 0;  // [ns] of their mean rank
+    double all = 0;     // [ns]
+    double each = 0;    // [ns] of their mean rank, beside the backbone
+    double before = 0;  // [ns] of the mean rank of a colocated one: before the backbone and after
   };
+  [[nodiscard]] BesideWork beside_work(double all, std::int64_t left, std::int64_t devices,
+                                       int colocated) const {
+    BesideWork work{.all = all};
+    if (left > 0) work.each = all / static_cast<double>(problem_.devices - devices);
+    if (colocated >= 0) work.before = all / static_cast<double>(devices);
+    return work;
+  }
 
   /// All threads together have no more than the cores.
   [[nodiscard]] double on_cores(double all_compute) const {
@@ -213,10 +239,11 @@ class CellListing {
       // The largest microbatch is no smaller than the mean one.
       const double path = std::max(scale * costs.profile.path[point], costs.largest.path);
       const double busiest = cell.pp == 1 ? each : busiest_round(costs, cell, passes);
-      const double bound = std::max({chain_bound(form, costs, cell, each, busiest, before),
-                                     holding_bound(form, costs, cell, point, scale),
-                                     on_cores(all_compute + beside.all), path, beside.each}) *
-                           kRounding;
+      const double bound =
+          std::max({beside.before + chain_bound(form, costs, cell, each, busiest, before),
+                    holding_bound(form, costs, cell, point, scale),
+                    on_cores(all_compute + beside.all), beside.before + path, beside.each}) *
+          kRounding;
       if (bound >= cell.bound) continue;
       cell.bound = bound;
       cell.rank = bound + 0.25 * each * (1 - 1 / static_cast<double>(cell.pp));

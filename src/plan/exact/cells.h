@@ -17,6 +17,7 @@ struct Cell {
   std::int32_t pp = 1;
   std::int32_t dp = 1;
   std::int32_t microbatches = 1;
+  std::int32_t colocated = -1;  // encoder on the backbone's ranks
 };
 
 struct CellList {

@@ -43,6 +43,7 @@ ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
     // The other chains do not matter, but for what flows from them.
     if (nodes.size() != chain) apart.encoders[i] = ChainChoice{};
     apart.encoders[i]->mesh.pp = 1;
+    apart.encoders[i]->passes = 0;  // nor does it matter whose ranks they are
     nodes.push_back(encoders[i]);
   }
   if (nodes.size() != chain) apart.backbone = {.mesh = {}, .recompute = apart.backbone.recompute};

@@ -7,9 +7,12 @@
 
 #include "plan/exact/chain_forms.h"
 #include "plan/exact/measured_degrees.h"
+#include "schedule/order/all_orders.h"
 
 namespace tributary::plan {
 namespace {
+
+constexpr std::int64_t kMorePasses = 4;
 
 bool is_apart(std::uint64_t apart, std::size_t encoder) { return (apart >> encoder & 1) != 0; }
 
@@ -183,6 +186,52 @@ std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
   }
   if (!set.estimate.may_fit()) return std::nullopt;
   return set;
+}
+
+void EncoderChoices::fit_colocated(ChainForm form, ChainChoice own, const PlanChoice& choice,
+                                   const StepEstimate& backbone, std::vector<EncoderSet>& sets) {
+  const std::int64_t most_passes =
+      std::min(choice.microbatches, problem_.global_samples() / own.replicas());
+  for (const config::RecomputePlan level : problem_.space.recompute) {
+    own.recompute = form.recompute = level;
+    for (own.passes = 1; own.passes <= most_passes; own.passes *= 2) {
+      EncoderSet set{.encoders = choice.encoders,
+                     .estimate = in_turns(backbone, estimator_.colocated(form, own, choice))};
+      set.encoders[form.encoder] = own;
+      const bool fits = set.estimate.fits();
+      // Which of those that may fit does is not known: the fewest passes, and some more.
+      const bool is_tried = own.passes == 1 || own.passes == kMorePasses;
+      if (fits || (is_tried && set.estimate.may_fit())) sets.push_back(std::move(set));
+      if (fits) return;  // more recompute and more passes only cost more
+    }
+  }
+}
+
+std::vector<EncoderSet> EncoderChoices::list_colocated(std::size_t encoder,
+                                                       const PlanChoice& choice,
+                                                       const StepEstimate& backbone) {
+  std::vector<EncoderSet> sets;
+  const std::int64_t devices = choice.backbone.devices();
+  const std::uint64_t apart = std::uint64_t{1} << encoder;
+  const config::ModuleNode& node = *encoders_of(problem_)[encoder];
+  // Weight gradients that are put off would meet its backward.
+  if (!problem_.is_frozen(node.name) && schedule::traits_of(choice.schedule).splits_backward)
+    return sets;
+  for (const ChainForm& form : list_forms(problem_, encoder, apart)) {
+    const std::int64_t dp = devices / form.tp;
+    if (dp * form.tp != devices || dp > problem_.global_samples() ||
+        dp > problem_.space.most_replicas)
+      continue;
+    for (const bool shards : {false, true}) {
+      if (shards ? !problem_.space.shards || dp == 1 : !problem_.space.replicates && dp > 1)
+        continue;
+      ChainChoice own{.mesh = {.tp = form.tp}};
+      (shards ? own.mesh.dp_shard : own.mesh.dp_replicate) = dp;
+      if (!missing_degree(problem_, node, own.mesh, apart).empty()) continue;
+      fit_colocated(form, own, choice, backbone, sets);
+    }
+  }
+  return sets;
 }
 
 std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoice& choice,

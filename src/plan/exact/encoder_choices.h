@@ -29,8 +29,15 @@ class EncoderChoices {
 
   [[nodiscard]] std::vector<EncoderSet> list(std::uint64_t apart, const PlanChoice& choice,
                                              const StepEstimate& backbone);
+  /// Degrees of an encoder on the ranks of the backbone, which it takes all: for each tp with whole
+  /// copies and with shards the least recompute and the fewest passes that fit, and what may fit.
+  [[nodiscard]] std::vector<EncoderSet> list_colocated(std::size_t encoder,
+                                                       const PlanChoice& choice,
+                                                       const StepEstimate& backbone);
 
  private:
+  void fit_colocated(ChainForm form, ChainChoice own, const PlanChoice& choice,
+                     const StepEstimate& backbone, std::vector<EncoderSet>& sets);
   struct Entry {
     ChainForm form;
     ChainChoice choice;

@@ -207,6 +207,32 @@ StepEstimate StepEstimator::encoder(const ChainForm& form, const ChainChoice& ow
   return estimate;
 }
 
+StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& own,
+                                      const PlanChoice& choice) {
+  const auto passes = static_cast<double>(own.passes);
+  const ChainWork work = tables_.work(form, own.replicas() * own.passes);
+  StepEstimate estimate;
+  const bool is_frozen = problem_.is_frozen(encoders_of(problem_)[form.encoder]->name);
+  estimate.memory_share = memory_share(form, own.mesh, work,
+                                       {.first = is_frozen ? 1 : passes,
+                                        .samples = static_cast<double>(problem_.global_samples()) /
+                                                   (passes * double(own.replicas())),
+                                        .chunks = is_frozen ? 1 : own.passes,
+                                        .is_cut = true});
+  // The backbone counts for a rank what is there whatever runs on it.
+  estimate.memory_share -= tables_.state(form).process / double(problem_.memory().count);
+  const double cores = problem_.threads_per_core(choice.backbone.devices());
+  estimate.fill = passes * (work.scale * work.total() + tables_.state(form).each_stage) * cores;
+  // Features come into the first stage together, their gradients back with each microbatch.
+  const double features = passes * work.scale * work.boundary *
+                          static_cast<double>(choice.backbone.mesh.pp) /
+                          rate_between(problem_, choice.backbone.devices() - 1);
+  estimate.fill += features * (1 + 1 / static_cast<double>(choice.microbatches));
+  estimate.tail =
+      tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->step().count);
+  return estimate;
+}
+
 StepEstimate StepEstimator::encoder_rounds(const ChainForm& form, const ChainChoice& own,
                                            std::int64_t microbatches, std::int64_t stages_behind) {
   const config::MeshShape& mesh = own.mesh;
@@ -237,6 +263,14 @@ StepEstimate combined(const StepEstimate& backbone, const StepEstimate& encoder)
   both.tail = std::max(backbone.tail, encoder.tail);
   both.memory_share = std::max(backbone.memory_share, encoder.memory_share);
   both.stages = backbone.stages + encoder.stages;
+  return both;
+}
+
+StepEstimate in_turns(const StepEstimate& backbone, const StepEstimate& encoder) {
+  StepEstimate both = backbone;
+  both.fill += encoder.fill;
+  both.tail += encoder.tail;
+  both.memory_share += encoder.memory_share;
   return both;
 }
 

@@ -40,7 +40,10 @@ class StepEstimator {
   /// An encoder on ranks of its own; `stages_behind` of the backbone.
   [[nodiscard]] StepEstimate encoder(const ChainForm& form, const ChainChoice& own,
                                      std::int64_t microbatches, std::int64_t stages_behind);
-  /// The same without its tail.
+  /// An encoder on the backbone's ranks: what comes before and after the rounds.
+  [[nodiscard]] StepEstimate colocated(const ChainForm& form, const ChainChoice& own,
+                                       const PlanChoice& choice);
+  /// The same as encoder() without its tail.
   [[nodiscard]] StepEstimate encoder_rounds(const ChainForm& form, const ChainChoice& own,
                                             std::int64_t microbatches, std::int64_t stages_behind);
 
@@ -69,7 +72,9 @@ class StepEstimator {
   std::shared_ptr<const CostSource> costs_;
 };
 
-/// The two put together.
+/// The two put together, on ranks of their own.
 [[nodiscard]] StepEstimate combined(const StepEstimate& backbone, const StepEstimate& encoder);
+/// On the same ranks, one after the other.
+[[nodiscard]] StepEstimate in_turns(const StepEstimate& backbone, const StepEstimate& encoder);
 
 }  // namespace tributary::plan

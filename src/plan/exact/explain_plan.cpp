@@ -17,7 +17,9 @@ void add_use_of_time(const Simulation& simulation, PlanExplanation& explanation)
   LaneAccount all;
   for (std::size_t lane = 0; lane < simulation.accounts.size(); ++lane)
     for (std::size_t use = 0; use < kTimeUses; ++use)
-      all.time[use] += simulation.accounts[lane].time[use] * simulation.lane_ranks[lane];
+      // While a rank works for the other of its modules it is not idle.
+      if (static_cast<TimeUse>(use) != TimeUse::kOtherModule)
+        all.time[use] += simulation.accounts[lane].time[use] * simulation.lane_ranks[lane];
   const double total = std::max(1.0, seconds(all.total()));
   explanation.busy = seconds(all.total(TimeClass::kBusy)) / total;
   explanation.communication = seconds(all.total(TimeClass::kCommunication)) / total;
@@ -43,6 +45,7 @@ void add_memory(const PlanningProblem& problem, const Simulation& simulation,
                         {"gradients", memory.gradients},     {"optimizer", memory.optimizer},
                         {"gathered", memory.gathered},       {"buffers", memory.buffers},
                         {"features", memory.features}};
+  if (memory.other.count > 0) explanation.memory.emplace_back("other_module", memory.other);
   std::stable_sort(explanation.memory.begin(), explanation.memory.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
 }

@@ -65,18 +65,61 @@ class Kept {
   double best_ = std::numeric_limits<double>::infinity();
 };
 
+/// Choices that fit by the closed form, and such as may fit.
+struct KeptChoices {
+  KeptChoices(std::int64_t room_for, std::int64_t room_for_unsure, double within)
+      : room(room_for), sure(room_for, within), unsure(room_for_unsure, within) {}
+
+  /// A quarter, or what the others leave, may be choices of which it is not sure that they fit.
+  [[nodiscard]] std::vector<Candidate> take() {
+    const auto most = static_cast<std::size_t>(room);
+    std::vector<Candidate> fitting = sure.take();
+    std::vector<Candidate> taken = unsure.take();
+    const std::size_t left = most - std::min(most, fitting.size());
+    const std::size_t quarter = (most + 3) / 4;
+    if (taken.size() > std::max(quarter, left)) taken.resize(std::max(quarter, left));
+    if (fitting.size() > most - taken.size()) fitting.resize(most - taken.size());
+    taken.insert(taken.end(), fitting.begin(), fitting.end());
+    return taken;
+  }
+
+  std::int64_t room;
+  Kept sure;
+  Kept unsure;
+};
+
+/// Colocated encoders by themselves, a quarter as many more: were the closed form a little too kind
+/// to them, or too strict, one kind of placement would leave no room for the others.
+struct KeptByPlacement {
+  KeptByPlacement(std::int64_t most, double within)
+      : colocated((most + 3) / 4, (most + 3) / 4, within), others(most, (most + 3) / 4, within) {}
+
+  KeptChoices& of(bool is_colocated) { return is_colocated ? colocated : others; }
+  [[nodiscard]] std::vector<Candidate> take() {
+    std::vector<Candidate> taken = others.take();
+    std::vector<Candidate> more = colocated.take();
+    taken.insert(taken.end(), more.begin(), more.end());
+    std::stable_sort(taken.begin(), taken.end(), [](const Candidate& a, const Candidate& b) {
+      return a.estimate < b.estimate;
+    });
+    return taken;
+  }
+
+  KeptChoices colocated;
+  KeptChoices others;
+};
+
 /// Goes through the choices of one cell after another.
 class CellExpansion {
  public:
-  CellExpansion(const PlanningProblem& problem, ChainTables& tables, double caution, Kept& sure,
-                Kept& unsure)
+  CellExpansion(const PlanningProblem& problem, ChainTables& tables, double caution,
+                KeptByPlacement& kept)
       : problem_(problem),
         encoders_(encoders_of(problem).size()),
         estimator_(problem, tables),
         encoder_choices_(problem, tables),
         caution_(caution),
-        sure_(sure),
-        unsure_(unsure) {}
+        kept_(kept) {}
 
   /// The choice whose backbone needs the least memory, and how much.
   [[nodiscard]] std::string leanest() const {
@@ -106,7 +149,7 @@ class CellExpansion {
           choice.chunks = chunks;
           for (const RecomputePlan level : problem_.space.recompute) {
             choice.backbone.recompute = level;
-            if (place_encoders(form, choice)) break;  // more recompute only costs more
+            if (place_encoders(form, cell, choice)) break;  // more recompute only costs more
           }
         }
       }
@@ -148,7 +191,7 @@ class CellExpansion {
   }
 
   /// True when the choice surely fits as it is, so that more recompute is not needed.
-  bool place_encoders(const ChainForm& form, PlanChoice& choice) {
+  bool place_encoders(const ChainForm& form, const Cell& cell, PlanChoice& choice) {
     const StepEstimate alone = estimator_.backbone(form, choice);
     if (alone.memory_share < least_share_) {
       least_share_ = alone.memory_share;
@@ -157,7 +200,11 @@ class CellExpansion {
     if (!alone.may_fit(caution_)) return false;
     if (form.apart == 0) return offer(choice, alone);
     bool any = false;
-    for (const EncoderSet& set : encoder_choices_.list(form.apart, choice, alone)) {
+    const std::vector<EncoderSet> sets =
+        cell.colocated >= 0 ? encoder_choices_.list_colocated(
+                                  static_cast<std::size_t>(cell.colocated), choice, alone)
+                            : encoder_choices_.list(form.apart, choice, alone);
+    for (const EncoderSet& set : sets) {
       for (std::size_t i = 0; i < encoders_; ++i) choice.encoders[i] = set.encoders[i];
       if (is_aligned(problem_, choice) && uses_all(choice))
         any = offer(choice, set.estimate) || any;
@@ -173,8 +220,12 @@ class CellExpansion {
 
   bool offer(const PlanChoice& choice, const StepEstimate& estimate) {
     const bool fits = estimate.fits(caution_);
+    const bool is_colocated = std::any_of(
+        choice.encoders.begin(), choice.encoders.end(),
+        [](const std::optional<ChainChoice>& each) { return each && each->is_colocated(); });
+    KeptChoices& kept = kept_.of(is_colocated);
     if (fits || estimate.may_fit(caution_))
-      (fits ? sure_ : unsure_).offer(choice, estimate.value());
+      (fits ? kept.sure : kept.unsure).offer(choice, estimate.value());
     return fits;
   }
 
@@ -183,8 +234,7 @@ class CellExpansion {
   StepEstimator estimator_;
   EncoderChoices encoder_choices_;
   double caution_;
-  Kept& sure_;
-  Kept& unsure_;
+  KeptByPlacement& kept_;
   double least_share_ = std::numeric_limits<double>::infinity();
   PlanChoice leanest_;
 };
@@ -241,25 +291,23 @@ std::vector<std::int64_t> microbatch_numbers(const PlanningProblem& problem, std
 CandidateList list_candidates(const PlanningProblem& problem, ChainTables& tables,
                               const CandidateEffort& effort) {
   const CellList cells = list_least_cells(problem, tables);
-  Kept sure(effort.keep, effort.within);
-  Kept unsure((effort.keep + 3) / 4, effort.within);
-  CellExpansion expansion(problem, tables, effort.caution, sure, unsure);
+  KeptByPlacement kept(effort.keep, effort.within);
+  CellExpansion expansion(problem, tables, effort.caution, kept);
   for (const Cell& cell : cells.cells) {
-    if (cell.rank >= sure.limit()) break;
-    expansion.expand(cells.forms[cell.form], cell);
+    const bool is_colocated = cell.colocated >= 0;
+    if (cell.rank < kept.of(is_colocated).sure.limit()) {
+      expansion.expand(cells.forms[cell.form], cell);
+    } else if (cell.rank >= kept.of(!is_colocated).sure.limit()) {
+      break;
+    }
   }
   CandidateList list;
   list.cells = std::ssize(cells.cells);
   list.left_out = cells.left_out;
-  list.estimates = sure.offered() + unsure.offered();
+  for (const bool is_colocated : {false, true})
+    list.estimates += kept.of(is_colocated).sure.offered() + kept.of(is_colocated).unsure.offered();
   if (!cells.cells.empty()) list.lower_bound = {static_cast<std::int64_t>(cells.least_bound)};
-  list.candidates = unsure.take();
-  std::vector<Candidate> fitting = sure.take();
-  const auto room = static_cast<std::size_t>(effort.keep) - list.candidates.size();
-  if (fitting.size() > room) fitting.resize(room);
-  list.candidates.insert(list.candidates.end(), fitting.begin(), fitting.end());
-  std::stable_sort(list.candidates.begin(), list.candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.estimate < b.estimate; });
+  list.candidates = kept.take();
   if (list.candidates.empty()) list.limit = explain_shortage(problem, cells, expansion);
   return list;
 }

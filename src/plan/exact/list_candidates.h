@@ -15,7 +15,8 @@ struct Candidate {
 };
 
 struct CandidateEffort {
-  std::int64_t keep = 200;  // a quarter of them may be plans of which it is not sure that they fit
+  std::int64_t keep = 200;  // a quarter of them may be plans of which it is not sure that they fit;
+                            // and a quarter as many more of colocated encoders
   double within = 2;        // of the best estimate: what the closed form may be wrong by
   double caution = 1;       // that estimates of memory are taken times
 };

@@ -90,7 +90,7 @@ std::string recompute_text(config::RecomputePlan level) {
 std::int64_t PlanChoice::devices() const {
   std::int64_t devices = backbone.devices();
   for (const std::optional<ChainChoice>& encoder : encoders)
-    if (encoder) devices += encoder->devices();
+    if (encoder && !encoder->is_colocated()) devices += encoder->devices();
   return devices;
 }
 
@@ -108,9 +108,17 @@ config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
   config::Plan plan;
   std::int64_t rank = 0;
   std::size_t chain = 0;
+  const std::int64_t first_of_backbone = choice.devices() - choice.backbone.devices();
   const std::vector<const ModuleNode*> encoders = encoders_of(problem);
   for (std::size_t i = 0; i < encoders.size(); ++i) {
     if (!choice.encoders[i]) continue;
+    if (choice.encoders[i]->is_colocated()) {
+      plan.modules.push_back(
+          chain_plan(problem, *encoders[i], *choice.encoders[i], cuts[chain++], first_of_backbone));
+      plan.modules.back().placement = config::Placement::kColocated;
+      plan.modules.back().passes = choice.encoders[i]->passes;
+      continue;
+    }
     ModulePlan module = chain_plan(problem, *encoders[i], *choice.encoders[i], cuts[chain++], rank);
     // It follows the backbone, with its backward split where the backbone's is.
     if (choice.schedule == config::PipelineOrder::kZbH1) module.schedule = choice.schedule;
@@ -150,10 +158,14 @@ bool can_cut(const PlanningProblem& problem, const ModuleNode& node, const MeshS
 bool is_aligned(const PlanningProblem& problem, const PlanChoice& choice) {
   std::int64_t rank = 0;
   for (const std::optional<ChainChoice>& encoder : choice.encoders) {
-    if (!encoder) continue;
+    if (!encoder || encoder->is_colocated()) continue;
     if (!divides(encoder->mesh.tp, rank)) return false;
     rank += encoder->devices();
   }
+  for (const std::optional<ChainChoice>& encoder : choice.encoders)
+    if (encoder && encoder->is_colocated() &&
+        (!divides(encoder->mesh.tp, rank) || encoder->devices() != choice.backbone.devices()))
+      return false;
   return divides(choice.backbone.mesh.tp, rank) &&
          rank + choice.backbone.devices() <= problem.devices;
 }
@@ -164,9 +176,15 @@ std::string describe(const PlanningProblem& problem, const PlanChoice& choice) {
   const std::vector<const ModuleNode*> encoders = encoders_of(problem);
   for (std::size_t i = 0; i < encoders.size(); ++i) {
     const std::optional<ChainChoice>& encoder = choice.encoders[i];
-    text += encoders[i]->name + (encoder ? str(' ', degrees_text(encoder->mesh),
-                                               recompute_text(encoder->recompute), "; ")
-                                         : " inline; ");
+    text += encoders[i]->name;
+    if (!encoder) {
+      text += " inline; ";
+      continue;
+    }
+    if (encoder->is_colocated()) text += " colocated";
+    text += str(' ', degrees_text(encoder->mesh), recompute_text(encoder->recompute));
+    if (encoder->passes > 1) text += str(", ", encoder->passes, " passes");
+    text += "; ";
   }
   text += std::string(schedule::traits_of(choice.schedule).name);
   if (choice.schedule == config::PipelineOrder::kInterleaved)

@@ -8,12 +8,14 @@
 
 namespace tributary::plan {
 
-/// How a module with ranks of its own is cut.
+/// How a module with a mesh of its own is cut.
 struct ChainChoice {
   config::MeshShape mesh = {};
   config::RecomputePlan recompute = config::RecomputePlan::kNone;
+  std::int64_t passes = 0;  // of an encoder on the backbone's ranks; 0: ranks of its own
 
   [[nodiscard]] std::int64_t devices() const { return mesh.world(); }
+  [[nodiscard]] bool is_colocated() const { return passes > 0; }
   [[nodiscard]] std::int64_t replicas() const { return mesh.dp_replicate * mesh.dp_shard; }
   friend bool operator==(const ChainChoice&, const ChainChoice&) = default;
 };
@@ -27,7 +29,7 @@ struct PlanChoice {
   std::int64_t microbatches = 1;
 
   [[nodiscard]] std::int64_t devices() const;
-  /// Whether the model lies on more stages than one: an encoder on ranks of its own is one.
+  /// Whether the model lies on more stages than one: an encoder with a mesh of its own is one.
   [[nodiscard]] bool is_cut() const;
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
@@ -40,9 +42,10 @@ using ChainCut = std::vector<std::int64_t>;
 /// Units of a chain.
 [[nodiscard]] std::int64_t units_of(const config::ModuleNode& node);
 
-/// The plan of a choice: encoders on the first ranks in their order, the backbone behind them.
+/// The plan of a choice: encoders on the first ranks in their order, the backbone behind them, and
+/// on its ranks a colocated one.
 ///
-/// shape:  cuts [separate encoders in order, then the backbone]
+/// shape:  cuts [encoders with a mesh of their own in order, then the backbone]
 [[nodiscard]] config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
                                    const std::vector<ChainCut>& cuts);
 

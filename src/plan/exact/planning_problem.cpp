@@ -104,9 +104,10 @@ void check_problem(const PlanningProblem& problem) {
     TRIB_REQUIRE(problem.model.find(module) != nullptr, .what = "plan: model has no such module",
                  .where = "freeze", .found = module, .expected = "a module of the model");
   for (const config::Placement each : problem.space.placements)
-    TRIB_REQUIRE(each == config::Placement::kInline || each == config::Placement::kSeparate,
+    TRIB_REQUIRE(each == config::Placement::kInline || each == config::Placement::kColocated ||
+                     each == config::Placement::kSeparate,
                  .what = "plan: placement cannot be searched", .where = "space.placements",
-                 .found = config::plan_name_of(each), .expected = "inline or separate");
+                 .found = config::plan_name_of(each), .expected = "inline, colocated or separate");
   check_batches(problem);
 }
 

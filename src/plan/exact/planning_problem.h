@@ -23,6 +23,7 @@ struct PlanSpace {
                                                   config::RecomputePlan::kSelective,
                                                   config::RecomputePlan::kFull};
   std::vector<config::Placement> placements = {config::Placement::kInline,
+                                               config::Placement::kColocated,  // one at most
                                                config::Placement::kSeparate};  // of encoders
   bool replicates = true;  // whole copies of a module over its data-parallel ranks
   bool shards = true;      // parameters cut over them, within a node or over all

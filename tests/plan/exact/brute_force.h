@@ -60,7 +60,7 @@ class BruteForce {
         for (const config::PipelineOrder order : problem_.space.schedules)
           for (const config::RecomputePlan level : problem_.space.recompute) {
             PlanChoice choice{.schedule = order, .microbatches = rounds};
-            choice.backbone = {mesh, level};
+            choice.backbone = {.mesh = mesh, .recompute = level};
             choice.chunks = order == config::PipelineOrder::kInterleaved ? 2 : 1;
             if (choice.chunks == 2 && (mesh.pp == 1 || rounds % mesh.pp != 0)) continue;
             place_encoder(choice);
@@ -70,6 +70,7 @@ class BruteForce {
   }
   [[nodiscard]] const std::string& plan() const { return plan_; }
   [[nodiscard]] std::int64_t plans() const { return plans_; }
+  [[nodiscard]] std::int64_t colocated() const { return colocated_; }  // of them
 
  private:
   void place_encoder(PlanChoice choice) {
@@ -83,17 +84,42 @@ class BruteForce {
     for (const ChainCut& cut : cuts)
       if (can_cut_inside(choice)) run_plan(choice, {cut});
     if (encoders.empty()) return;
+    place_colocated(choice, cuts);
     const std::int64_t left = problem_.devices - choice.backbone.devices();
     for (const config::MeshShape& mesh : all_meshes(problem_, *encoders[0], left))
       for (const config::RecomputePlan level : problem_.space.recompute) {
         if (choice.microbatches * mesh.dp_replicate * mesh.dp_shard > problem_.global_samples())
           continue;
-        if (problem_.space.runnable && !has_degrees_of_the_trainer(choice, {mesh, level})) continue;
-        choice.encoders[0] = ChainChoice{mesh, level};
+        if (problem_.space.runnable &&
+            !has_degrees_of_the_trainer(choice, {.mesh = mesh, .recompute = level}))
+          continue;
+        choice.encoders[0] = ChainChoice{.mesh = mesh, .recompute = level};
         if (!is_aligned(problem_, choice)) continue;
         for (const ChainCut& own : all_cuts(units_of(*encoders[0]), mesh.pp))
           for (const ChainCut& cut : cuts) run_plan(choice, {own, cut});
       }
+  }
+
+  /// The encoder on the ranks of the backbone, in any number of passes.
+  void place_colocated(PlanChoice choice, const std::vector<ChainCut>& cuts) {
+    const config::ModuleNode& node = *encoders_of(problem_)[0];
+    const std::vector<config::Placement>& placements = problem_.space.placements;
+    const bool is_searched = std::find(placements.begin(), placements.end(),
+                                       config::Placement::kColocated) != placements.end();
+    const bool splits = choice.schedule == config::PipelineOrder::kZbH1;
+    if (!is_searched || problem_.space.runnable || (splits && !problem_.is_frozen(node.name)))
+      return;
+    for (const config::MeshShape& mesh : all_meshes(problem_, node, choice.backbone.devices())) {
+      if (mesh.pp != 1 || mesh.world() != choice.backbone.devices()) continue;
+      for (const config::RecomputePlan level : problem_.space.recompute)
+        for (std::int64_t passes = 1; passes <= choice.microbatches; ++passes) {
+          choice.encoders[0] = ChainChoice{mesh, level, passes};
+          for (const ChainCut& cut : cuts) {
+            run_plan(choice, {{0, units_of(node)}, cut});
+            ++colocated_;
+          }
+        }
+    }
   }
 
   [[nodiscard]] bool can_cut_inside(const PlanChoice& choice) const {
@@ -129,6 +155,7 @@ class BruteForce {
   Nanoseconds best_{std::numeric_limits<std::int64_t>::max()};
   std::string plan_;
   std::int64_t plans_ = 0;
+  std::int64_t colocated_ = 0;
 };
 
 }  // namespace tributary::plan

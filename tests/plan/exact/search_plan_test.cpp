@@ -46,6 +46,9 @@ PlanningProblem random_problem(std::uint64_t seed) {
 TEST(SearchPlan, NoPlanOfTheSpaceIsBelowItsBoundAndHardlyAnyBelowItsAnswer) {
   int optimal = 0;
   int feasible = 0;
+  int best_colocated = 0;
+  std::int64_t of_colocated = 0;
+  std::int64_t plans = 0;
   double worst = 1;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const PlanningProblem problem = random_problem(seed);
@@ -59,6 +62,9 @@ TEST(SearchPlan, NoPlanOfTheSpaceIsBelowItsBoundAndHardlyAnyBelowItsAnswer) {
       continue;
     }
     ++feasible;
+    plans += brute.plans();
+    of_colocated += brute.colocated();
+    if (brute.plan().find("colocated") != std::string::npos) ++best_colocated;
     const Certificate& certificate = search.certificate;
     EXPECT_EQ(certificate.value, search.plans.front().step);
     EXPECT_LE(certificate.lower_bound, best) << "seed " << seed << ": " << brute.plan();
@@ -74,9 +80,11 @@ TEST(SearchPlan, NoPlanOfTheSpaceIsBelowItsBoundAndHardlyAnyBelowItsAnswer) {
                            << "\n     search: " << describe(problem, search.plans.front().choice)
                            << ", " << problem.devices << " devices";
   }
-  std::cout << feasible << " problems with a plan, " << optimal
+  std::cout << of_colocated << " of " << plans << " plans colocated, the best of " << best_colocated
+            << " problems; " << feasible << " problems with a plan, " << optimal
             << " answers equal to brute force, worst ratio " << worst << '\n';
   EXPECT_GE(optimal, feasible * 95 / 100);
+  EXPECT_GE(best_colocated, 10);
 }
 
 TEST(SearchPlan, NoPlanOfTheTrainerIsBelowItsBound) {
@@ -317,8 +325,8 @@ TEST(SearchPlan, RefusesWhatCannotBePlanned) {
     each.model.edges.pop_back();
     each.model.edges.push_back({"backbone", "projector"});
   });
-  refuses("where: space.placements; found: colocated", [](PlanningProblem& each) {
-    each.space.placements.push_back(config::Placement::kColocated);
+  refuses("where: space.placements; found: sliced", [](PlanningProblem& each) {
+    each.space.placements.push_back(config::Placement::kSliced);
   });
   refuses("where: batches", [](PlanningProblem& each) { each.batches[1].pop_back(); });
 }

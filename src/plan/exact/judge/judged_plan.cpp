@@ -1,6 +1,7 @@
 #include "plan/exact/judge/judged_plan.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/error.h"
 #include "plan/exact/judge/simulate_on.h"
@@ -18,8 +19,13 @@ config::Cluster without_cores(config::Cluster cluster) {
   return cluster;
 }
 
-/// Most that a replica's rank of a lane keeps of activations: passes of a lane do not overlap.
-std::int64_t most_kept(const JudgedPlan& plan, int lane, int replica) {
+/// What ranks of a lane keep of activations.
+struct KeptBytes {
+  std::int64_t most = 0;     // at a time: passes of a lane do not overlap
+  std::int64_t resting = 0;  // when all forwards are done
+};
+
+KeptBytes most_kept(const JudgedPlan& plan, int lane, int replica) {
   const StepProgram& program = plan.program;
   const schedule::Lane of = program.map().at(lane);
   const schedule::PipelineModule& module = program.pipeline().modules[of.module];
@@ -33,6 +39,7 @@ std::int64_t most_kept(const JudgedPlan& plan, int lane, int replica) {
   const std::size_t base = static_cast<std::size_t>(replica) * plan.timer.replica_size(of.module);
   std::int64_t held = 0;
   std::int64_t most = 0;
+  std::int64_t resting = 0;
   for (int action = program.first_action(lane); action < program.first_action(lane + 1); ++action) {
     if (program.kind(action) != StepKind::kPass) continue;
     const schedule::Action& pass = program.action(action);
@@ -41,6 +48,7 @@ std::int64_t most_kept(const JudgedPlan& plan, int lane, int replica) {
       case Op::kForward:
         most = std::max(most, held + bytes.kept + bytes.ahead);
         if (has_backward[pass.chunk]) held += bytes.kept;
+        resting = held;
         break;
       case Op::kBackward:
         most = std::max(most, held + bytes.peak);
@@ -57,15 +65,21 @@ std::int64_t most_kept(const JudgedPlan& plan, int lane, int replica) {
         break;
     }
   }
-  return most;
+  return {most, resting};
 }
 
 /// What a lane holds whatever the microbatches are.
-std::int64_t state_of_lane(const JudgedPlan& plan, int lane) {
-  const schedule::Lane of = plan.program.map().at(lane);
+struct LaneState {
   std::int64_t held = 0;
-  std::int64_t gathered = 0;
-  std::int64_t process = 0;
+  std::int64_t gathered = 0;  // of two lanes on a rank one at a time
+  std::int64_t process = 0;   // once for a rank
+
+  [[nodiscard]] std::int64_t sum() const { return held + gathered + process; }
+};
+LaneState state_of_lane(const JudgedPlan& plan, int lane) {
+  const schedule::Lane of = plan.program.map().at(lane);
+  LaneState lane_state;
+  auto& [held, gathered, process] = lane_state;
   for (int chunk = 0; chunk < plan.program.pipeline().modules[of.module].chunks; ++chunk) {
     const StageState state =
         plan.costs.state(of.module, plan.program.map().virtual_stage(of.module, of.stage, chunk));
@@ -73,11 +87,11 @@ std::int64_t state_of_lane(const JudgedPlan& plan, int lane) {
     gathered = std::max(gathered, state.gathered.count);
     process = std::max(process, state.process.count);
   }
-  return held + gathered + process;
+  return lane_state;
 }
 
 /// Buffers of messages between stages at both ends, the largest of any replica.
-void add_buffers(const JudgedPlan& plan, std::vector<std::int64_t>& held) {
+void add_buffers(const JudgedPlan& plan, std::vector<LaneState>& states) {
   const StepProgram& program = plan.program;
   for (const Channel& channel : program.channels()) {
     if (channel.messages == 0 || channel.edge >= 0) continue;
@@ -89,8 +103,8 @@ void add_buffers(const JudgedPlan& plan, std::vector<std::int64_t>& held) {
         largest = std::max(largest, passes[at].boundary);
     }
     const std::int64_t bytes = largest * std::min(channel.messages, program.send_buffers(channel));
-    held[channel.from] += bytes;
-    held[channel.to] += bytes;
+    states[channel.from].held += bytes;
+    states[channel.to].held += bytes;
   }
 }
 
@@ -114,6 +128,7 @@ std::string name_lists(const schedule::Pipeline& pipeline) {
                .where = module.name);
     name += str(' ', module.name, ' ', static_cast<int>(module.order), ' ', module.stages, ' ',
                 module.chunks, ' ', module.group, ' ', module.replicas, ' ', module.boundary, ' ');
+    if (module.is_colocated()) name += 'c';  // its lists do not know in how many passes
     for (const bool trains : module.trains) name += trains ? 't' : 'f';
   }
   return name;
@@ -131,16 +146,30 @@ JudgedPlan::JudgedPlan(const PlanningProblem& problem, const PlanChoice& chosen,
 
 LanePeak peak_of(const JudgedPlan& plan) {
   const StepProgram& program = plan.program;
-  std::vector<std::int64_t> held;
-  for (int lane = 0; lane < program.lanes(); ++lane) held.push_back(state_of_lane(plan, lane));
-  add_buffers(plan, held);
-  LanePeak peak;
+  std::vector<LaneState> states;
+  for (int lane = 0; lane < program.lanes(); ++lane) states.push_back(state_of_lane(plan, lane));
+  add_buffers(plan, states);
+  std::vector<KeptBytes> kept(states.size());
   for (int lane = 0; lane < program.lanes(); ++lane) {
     const int module = program.map().at(lane).module;
-    std::int64_t most = 0;
-    for (int replica = 0; replica < plan.load.replicas[module]; ++replica)
-      most = std::max(most, most_kept(plan, lane, replica));
-    if (held[lane] + most > peak.bytes.count) peak = {{held[lane] + most}, lane};
+    for (int replica = 0; replica < plan.load.replicas[module]; ++replica) {
+      const KeptBytes of = most_kept(plan, lane, replica);
+      kept[lane] = {std::max(kept[lane].most, of.most), std::max(kept[lane].resting, of.resting)};
+    }
+  }
+  LanePeak peak;
+  for (int lane = 0; lane < program.lanes(); ++lane) {
+    LaneState state = states[lane];
+    std::int64_t most = kept[lane].most;
+    if (program.map().at(lane).module == program.map().flow().back()) {
+      for (const int beside : program.map().lanes_beside(lane)) {
+        state.held += states[beside].held;
+        state.gathered = std::max(state.gathered, states[beside].gathered);
+        state.process = std::max(state.process, states[beside].process);
+        most = std::max(kept[beside].most, kept[beside].resting + most);
+      }
+    }
+    if (state.sum() + most > peak.bytes.count) peak = {{state.sum() + most}, lane};
   }
   return peak;
 }
@@ -190,8 +219,49 @@ void load_fixed(JudgedPlan& plan) {
       plan.load.fixed[action] += state(chunk).optimizer_step;
       host = std::max(host, state(chunk).host_step);
     }
-    plan.load.fixed[action] += host;
+    // It comes once for a rank, whatever modules that has.
+    const bool is_counted =
+        !program.first_steps().empty() && of.module == program.map().colocated();
+    if (!is_counted) plan.load.fixed[action] += host;
   }
+}
+
+void join_replicas(JudgedPlan& plan, std::size_t index) {
+  std::vector<PassCosts>& passes = plan.load.passes[index];
+  std::vector<PassBytes>& bytes = plan.bytes[index];
+  const auto size = static_cast<std::size_t>(plan.timer.replica_size(static_cast<int>(index)));
+  std::vector<std::int64_t> boundary(size);
+  std::size_t forward = 0;
+  std::size_t backward = 0;
+  std::int64_t most_forward = -1;
+  std::int64_t most_backward = -1;
+  std::int64_t replicas = 0;
+  for (std::size_t first = 0; first < passes.size(); first += size) {
+    const std::int64_t times = plan.stand_for[index][first / size];
+    replicas += times;
+    std::int64_t go = 0;
+    std::int64_t back = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      const PassCosts& pass = passes[first + i];
+      go += pass.forward;
+      back += pass.input_gradient + pass.weight_gradient;
+      boundary[i] += pass.boundary * times;
+      bytes[i].raise_to(bytes[first + i]);
+    }
+    if (go > most_forward) std::tie(most_forward, forward) = std::tuple(go, first);
+    if (back > most_backward) std::tie(most_backward, backward) = std::tuple(back, first);
+  }
+  std::vector<PassCosts> slowest(size);
+  for (std::size_t i = 0; i < size; ++i)
+    slowest[i] = {.forward = passes[forward + i].forward,
+                  .input_gradient = passes[backward + i].input_gradient,
+                  .weight_gradient = passes[backward + i].weight_gradient,
+                  .boundary = (boundary[i] + replicas - 1) / replicas};
+  std::copy(slowest.begin(), slowest.end(), passes.begin());
+  passes.resize(size);
+  bytes.resize(size);
+  plan.stand_for[index] = {replicas};
+  plan.load.replicas[index] = 1;
 }
 
 }  // namespace tributary::plan

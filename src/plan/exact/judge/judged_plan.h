@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +35,13 @@ struct PassBytes {
   std::int64_t after = 0;  // from the input gradient to the weight gradient
   std::int64_t peak = 0;   // more during backward
   std::int64_t ahead = 0;  // more during forward
+
+  void raise_to(const PassBytes& other) {
+    kept = std::max(kept, other.kept);
+    after = std::max(after, other.after);
+    peak = std::max(peak, other.peak);
+    ahead = std::max(ahead, other.ahead);
+  }
 };
 
 /// A plan ready to be run on batches.
@@ -66,5 +75,10 @@ struct LanePeak {
   int lane = 0;
 };
 [[nodiscard]] LanePeak peak_of(const JudgedPlan& plan);
+
+/// All replicas of a colocated module as one: none goes on before all have encoded, and the step
+/// not before all are back, so that the slowest counts, forward and back; it holds the most of any
+/// in each pass, and gives on what it gives on the mean.
+void join_replicas(JudgedPlan& plan, std::size_t index);
 
 }  // namespace tributary::plan

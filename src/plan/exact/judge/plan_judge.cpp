@@ -253,6 +253,8 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
   PricedChain& chain = chain_of(plan.choice, plan.chain[index]);
   const StageKinds stages = kinds_of(chain.costs, plan.cuts[index]);
   const auto microbatches = static_cast<std::size_t>(plan.whole.microbatches);
+  // Of a colocated module, which has one stage and no other microbatches.
+  const auto own_passes = static_cast<std::size_t>(plan.whole.modules[index].passes);
   std::vector<PassCosts>& passes = plan.load.passes[index];
   std::vector<PassBytes>& bytes = plan.bytes[index];
   passes.resize(static_cast<std::size_t>(plan.load.replicas[index]) *
@@ -263,6 +265,11 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
   std::size_t replica = 0;
   for (const std::int64_t times : plan.stand_for[index]) {
     for (std::size_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+      if (own_passes > 0 && microbatch >= own_passes) {
+        passes[first + microbatch] = {};
+        bytes[first + microbatch] = {};
+        continue;
+      }
       const MicrobatchShape& shape = shapes[index][replica][microbatch];
       if (is_backbone)
         verdict.longest.count =
@@ -292,6 +299,7 @@ void PlanJudge::run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verd
     plan.stand_for.push_back(count_alike(shapes[index]));
     plan.load.replicas.push_back(static_cast<int>(std::ssize(plan.stand_for.back())));
     load_module(plan, shapes, index, verdict);
+    if (plan.whole.modules[index].is_colocated()) join_replicas(plan, index);
   }
   verdict.steps.push_back(std::max(plan.timer.run(plan.load), port_time(plan)));
   ++evaluations_;

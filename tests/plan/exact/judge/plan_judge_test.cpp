@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/exact/cut_chains.h"
+#include "schedule/order/all_orders.h"
 #include "schedule/pipeline/plan_pipeline.h"
 #include "schedule/step_plan.h"
 #include "tests/plan/exact/exact_case.h"
@@ -32,6 +33,13 @@ std::vector<PlanChoice> some_choices(std::size_t encoders) {
           choice.encoders.back() = ChainChoice{.mesh = {.pp = shard, .dp_replicate = 1, .tp = 2},
                                                .recompute = RecomputePlan::kSelective};
         choices.push_back(choice);
+        if (apart && !schedule::traits_of(order).splits_backward) {
+          for (const std::int64_t passes : {1, 3}) {
+            choice.encoders.back() =
+                ChainChoice{.mesh = {.dp_replicate = 2 / shard, .tp = 2 * shard}, .passes = passes};
+            choices.push_back(choice);
+          }
+        }
         if (apart) continue;
         choice.backbone.mesh = {.pp = 1, .dp_shard = 2, .tp = 2};
         if (order == PipelineOrder::k1f1b) choices.push_back(choice);
@@ -115,6 +123,12 @@ TEST(PlanJudge, AgreesWithTheSimulatorWhereNoLinkIsShared) {
         EXPECT_NEAR(static_cast<double>(verdict.steps[step].count), expected, 0.03 * expected)
             << describe(problem, choice);
       }
+      const bool is_colocated =
+          !choice.encoders.empty() && choice.encoders.back() && choice.encoders.back()->passes > 0;
+      if (!is_colocated) continue;
+      const auto held = static_cast<double>(fullest_lane(simulation).second.count);
+      EXPECT_NEAR(static_cast<double>(verdict.peak.count), held, 0.05 * held)
+          << describe(problem, choice);
     }
   }
 }
