@@ -74,7 +74,7 @@ class Plan(VerbCase):
             self.assertIn("dealt as the trainer deals samples", out)
             self.assertEqual("above the" in out, not found["fits"])
             fits.append(found["fits"])
-        self.assertEqual(fits, [True, False])
+        self.assertEqual(fits, [True, True])
         self.assertNotIn("as_trained", self.answer(MODEL, "--cluster", CPU, *SMALL, "--runnable"))
 
     def text_model(self):
@@ -270,11 +270,12 @@ batch: {{global_samples: 6}}
         words = self.measured("--devices", "2")
         found = self.answer(MODEL, *words, "-o", output)
         self.assertLessEqual(found["lower_bound"], found["value"])
-        self.assertEqual(found["left_out"], {"cells": 0, "degrees": []})
+        # With the encoder on the backbone's ranks the backbone alone may be cut.
+        self.assertEqual(found["left_out"], {"cells": 8, "degrees": ["backbone tp 2"]})
         self.assertEqual({plan["devices"] for plan in found["plans"]}, {2})
         code, out, err = self.run_verb("plan", MODEL, *words)
         self.assertEqual((code, err), (0, ""))
-        self.assertNotIn("left out", out)
+        self.assertIn("left out", out)
         code, out, err = self.run_verb("simulate", output, *words[:4], "--steps", "3", "--json")
         self.assertEqual((code, err), (0, ""))
         self.assertAlmostEqual(1e-9 * json.loads(out)["distribution_ns"]["mean"], found["value"],

@@ -250,10 +250,11 @@ StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const Samp
   const int microbatches = pipeline.microbatches;
   const int replicas = pipeline.modules[backbone].replicas;
   StepShapes shapes;
-  for (const schedule::PipelineModule& module : pipeline.modules)
-    shapes.emplace_back(
-        static_cast<std::size_t>(module.replicas),
-        std::vector<MicrobatchShape>(static_cast<std::size_t>(microbatches), empty_shape()));
+  for (const schedule::PipelineModule& module : pipeline.modules) {
+    const int own = module.is_colocated() ? std::min(module.passes, microbatches) : microbatches;
+    shapes.emplace_back(static_cast<std::size_t>(module.replicas),
+                        std::vector<MicrobatchShape>(static_cast<std::size_t>(own), empty_shape()));
+  }
   std::vector<std::vector<int>> rounds(static_cast<std::size_t>(microbatches));
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const int round = bucket[i] / replicas;

@@ -51,7 +51,8 @@ struct RecordedSizes {
                                                     std::uint64_t seed, std::uint64_t step,
                                                     std::int64_t count);
 
-/// The microbatches of one step: [modules of the pipeline][replicas][microbatches].
+/// The microbatches of one step: [modules of the pipeline][replicas][microbatches]; of a colocated
+/// module there may be only those of its passes.
 using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 
 /// The bucket of each sample, of one bucket for each microbatch of each replica of the backbone.

@@ -82,7 +82,9 @@ bool StepPlayer::find_equal_shapes() {
 
 /// The schedule for so many microbatches; the last one is kept.
 const BuiltProgram& StepPlayer::build(const StepShapes& shapes) {
-  const int microbatches = static_cast<int>(shapes.front().front().size());
+  std::size_t most = 0;  // a colocated module may have fewer
+  for (const auto& replicas : shapes) most = std::max(most, replicas.front().size());
+  const int microbatches = static_cast<int>(most);
   if (built_ && built_->program.pipeline().microbatches == microbatches) return *built_;
   schedule::Pipeline pipeline = folded_.pipeline;
   pipeline.microbatches = microbatches;

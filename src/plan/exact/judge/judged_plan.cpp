@@ -229,7 +229,8 @@ void load_fixed(JudgedPlan& plan) {
 void join_replicas(JudgedPlan& plan, std::size_t index) {
   std::vector<PassCosts>& passes = plan.load.passes[index];
   std::vector<PassBytes>& bytes = plan.bytes[index];
-  const auto size = static_cast<std::size_t>(plan.timer.replica_size(static_cast<int>(index)));
+  const auto all = static_cast<std::size_t>(plan.timer.replica_size(static_cast<int>(index)));
+  const std::size_t size = passes.size() / plan.stand_for[index].size();  // of its passes
   std::vector<std::int64_t> boundary(size);
   std::size_t forward = 0;
   std::size_t backward = 0;
@@ -257,9 +258,10 @@ void join_replicas(JudgedPlan& plan, std::size_t index) {
                   .input_gradient = passes[backward + i].input_gradient,
                   .weight_gradient = passes[backward + i].weight_gradient,
                   .boundary = (boundary[i] + replicas - 1) / replicas};
-  std::copy(slowest.begin(), slowest.end(), passes.begin());
-  passes.resize(size);
+  slowest.resize(all);
+  passes = std::move(slowest);
   bytes.resize(size);
+  bytes.resize(all);
   plan.stand_for[index] = {replicas};
   plan.load.replicas[index] = 1;
 }

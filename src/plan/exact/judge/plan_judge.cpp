@@ -257,19 +257,16 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
   const auto own_passes = static_cast<std::size_t>(plan.whole.modules[index].passes);
   std::vector<PassCosts>& passes = plan.load.passes[index];
   std::vector<PassBytes>& bytes = plan.bytes[index];
-  passes.resize(static_cast<std::size_t>(plan.load.replicas[index]) *
-                plan.timer.replica_size(static_cast<int>(index)));
+  const std::size_t size =
+      own_passes > 0 ? std::min(own_passes, microbatches)
+                     : static_cast<std::size_t>(plan.timer.replica_size(static_cast<int>(index)));
+  passes.resize(static_cast<std::size_t>(plan.load.replicas[index]) * size);
   bytes.resize(passes.size());
   StagePasses known(chain.costs, stages);
   std::size_t first = 0;  // of the replica, into passes
   std::size_t replica = 0;
   for (const std::int64_t times : plan.stand_for[index]) {
-    for (std::size_t microbatch = 0; microbatch < microbatches; ++microbatch) {
-      if (own_passes > 0 && microbatch >= own_passes) {
-        passes[first + microbatch] = {};
-        bytes[first + microbatch] = {};
-        continue;
-      }
+    for (std::size_t microbatch = 0; microbatch < std::min(microbatches, size); ++microbatch) {
       const MicrobatchShape& shape = shapes[index][replica][microbatch];
       if (is_backbone)
         verdict.longest.count =
@@ -284,7 +281,7 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
       }
     }
     replica += static_cast<std::size_t>(times);
-    first += plan.timer.replica_size(static_cast<int>(index));
+    first += size;
   }
 }
 
