@@ -261,9 +261,11 @@ ChainTables::Profile ChainTables::profile(const ChainForm& form) {
 
 const ChainState& ChainTables::state(const ChainForm& form) { return table_of(form).state; }
 
-ChainTables::LargestSamples ChainTables::largest_samples(const ChainForm& form) {
-  const ChainCosts& costs = *table_of(form).costs;
-  LargestSamples largest;
+const ChainTables::LargestSamples& ChainTables::largest_samples(const ChainForm& form) {
+  Table& table = table_of(form);
+  if (table.largest) return *table.largest;
+  const ChainCosts& costs = *table.costs;
+  LargestSamples& largest = table.largest.emplace();
   for (const std::vector<SampleSize>& batch : problem_.batches) {
     const auto longest =
         std::max_element(batch.begin(), batch.end(),

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -108,7 +109,7 @@ class ChainTables {
     double path = 0;  // [ns] mean over the batches: once forward and back through all units
     double kept = 0;  // [bytes] the most of any batch
   };
-  [[nodiscard]] LargestSamples largest_samples(const ChainForm& form);
+  [[nodiscard]] const LargestSamples& largest_samples(const ChainForm& form);
   /// Of a pass with next to nothing in it, the most of alike units.
   struct PassTimes {
     double compute = 0;  // [ns]
@@ -140,6 +141,7 @@ class ChainTables {
     bool lacks_images = false;                   // some microbatches may have none, others have
     ChainState state;
     double exposed = -1;
+    std::optional<LargestSamples> largest;
   };
   [[nodiscard]] Table& table_of(const ChainForm& form);
   [[nodiscard]] Point& point_of(Table& table, std::size_t index);

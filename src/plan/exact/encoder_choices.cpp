@@ -16,6 +16,26 @@ constexpr std::int64_t kMorePasses = 4;
 
 bool is_apart(std::uint64_t apart, std::size_t encoder) { return (apart >> encoder & 1) != 0; }
 
+/// The fastest that surely fits, and of those that may fit and would be faster the fastest and the
+/// one that needs the least: more of them would hardly differ.
+std::vector<EncoderSet> pick_different(const std::vector<EncoderSet>& sets) {
+  const EncoderSet* sure = nullptr;
+  const EncoderSet* fastest = nullptr;
+  const EncoderSet* leanest = nullptr;
+  for (const EncoderSet& set : sets)
+    if (set.estimate.fits() && (!sure || set.estimate.value() < sure->estimate.value()))
+      sure = &set;
+  for (const EncoderSet& set : sets) {
+    if (sure && set.estimate.value() >= sure->estimate.value()) continue;
+    if (!fastest || set.estimate.value() < fastest->estimate.value()) fastest = &set;
+    if (!leanest || set.estimate.memory_share < leanest->estimate.memory_share) leanest = &set;
+  }
+  std::vector<EncoderSet> picked;
+  for (const EncoderSet* each : {sure, fastest, leanest == fastest ? nullptr : leanest})
+    if (each) picked.push_back(*each);
+  return picked;
+}
+
 }  // namespace
 
 void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
@@ -231,7 +251,7 @@ std::vector<EncoderSet> EncoderChoices::list_colocated(std::size_t encoder,
       fit_colocated(form, own, choice, backbone, sets);
     }
   }
-  return sets;
+  return pick_different(sets);
 }
 
 std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoice& choice,

@@ -29,8 +29,9 @@ class EncoderChoices {
 
   [[nodiscard]] std::vector<EncoderSet> list(std::uint64_t apart, const PlanChoice& choice,
                                              const StepEstimate& backbone);
-  /// Degrees of an encoder on the ranks of the backbone, which it takes all: for each tp with whole
-  /// copies and with shards the least recompute and the fewest passes that fit, and what may fit.
+  /// Degrees of an encoder on the ranks of the backbone, which it takes all: of each tp with whole
+  /// copies and with shards, the least recompute and the fewest passes that fit, and what may fit,
+  /// the fastest that fits and at most two that may and are faster.
   [[nodiscard]] std::vector<EncoderSet> list_colocated(std::size_t encoder,
                                                        const PlanChoice& choice,
                                                        const StepEstimate& backbone);

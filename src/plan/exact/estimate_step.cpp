@@ -222,7 +222,10 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   // The backbone counts for a rank what is there whatever runs on it.
   estimate.memory_share -= tables_.state(form).process / double(problem_.memory().count);
   const double cores = problem_.threads_per_core(choice.backbone.devices());
-  estimate.fill = passes * (work.scale * work.total() + tables_.state(form).each_stage) * cores;
+  // All wait for the slowest: one replica has the largest sample.
+  const double mean = passes * work.scale * work.total();
+  const double largest = tables_.largest_samples(form).path * work.total() / work.path;
+  estimate.fill = (std::max(mean, largest) + passes * tables_.state(form).each_stage) * cores;
   // Features come into the first stage together, their gradients back with each microbatch.
   const double features = passes * work.scale * work.boundary *
                           static_cast<double>(choice.backbone.mesh.pp) /

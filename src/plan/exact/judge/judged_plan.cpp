@@ -1,7 +1,6 @@
 #include "plan/exact/judge/judged_plan.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "core/error.h"
 #include "plan/exact/judge/simulate_on.h"
@@ -25,48 +24,71 @@ struct KeptBytes {
   std::int64_t resting = 0;  // when all forwards are done
 };
 
-KeptBytes most_kept(const JudgedPlan& plan, int lane, int replica) {
-  const StepProgram& program = plan.program;
-  const schedule::Lane of = program.map().at(lane);
-  const schedule::PipelineModule& module = program.pipeline().modules[of.module];
-  std::vector<bool> has_backward;  // [chunks]
-  std::vector<bool> has_weights;
-  for (int chunk = 0; chunk < module.chunks; ++chunk) {
-    const int virtual_stage = program.map().virtual_stage(of.module, of.stage, chunk);
-    has_backward.push_back(program.map().has_backward(of.module, virtual_stage));
-    has_weights.push_back(module.has_weights_of(virtual_stage));
+/// Follows the passes of a lane, all replicas at once.
+class KeptOfLane {
+ public:
+  KeptOfLane(const JudgedPlan& plan, int lane)
+      : program_(plan.program),
+        of_(program_.map().at(lane)),
+        module_(plan.load.modules[of_.module]),
+        held_(module_.replicas()) {
+    for (int chunk = 0; chunk < program_.pipeline().modules[of_.module].chunks; ++chunk)
+      chunks_.push_back(chunk_of(chunk));
+    for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
+         ++action)
+      if (program_.kind(action) == StepKind::kPass) pass(program_.action(action));
   }
-  const std::size_t base = static_cast<std::size_t>(replica) * plan.timer.replica_size(of.module);
-  std::int64_t held = 0;
-  std::int64_t most = 0;
-  std::int64_t resting = 0;
-  for (int action = program.first_action(lane); action < program.first_action(lane + 1); ++action) {
-    if (program.kind(action) != StepKind::kPass) continue;
-    const schedule::Action& pass = program.action(action);
-    const PassBytes& bytes = plan.bytes[of.module][base + plan.timer.of_action(action).place];
-    switch (pass.op) {
+  [[nodiscard]] const KeptBytes& kept() const { return kept_; }
+
+ private:
+  struct Chunk {
+    int virtual_stage = 0;
+    bool has_backward = false;
+    bool has_weights = false;
+  };
+  [[nodiscard]] Chunk chunk_of(int chunk) const {
+    const int virtual_stage = program_.map().virtual_stage(of_.module, of_.stage, chunk);
+    return {virtual_stage, program_.map().has_backward(of_.module, virtual_stage),
+            program_.pipeline().modules[of_.module].has_weights_of(virtual_stage)};
+  }
+
+  void pass(const schedule::Action& action) {
+    const Chunk& chunk = chunks_[action.chunk];
+    const ModulePasses::OfReplicas of = module_.at(chunk.virtual_stage, action.microbatch);
+    for (std::size_t i = 0; i < held_.size(); ++i) pass(action.op, chunk, of[i].bytes, held_[i]);
+    if (action.op == Op::kForward) kept_.resting = *std::max_element(held_.begin(), held_.end());
+  }
+
+  void pass(Op op, const Chunk& chunk, const PassBytes& bytes, std::int64_t& held) {
+    const auto note = [&](std::int64_t now) { kept_.most = std::max(kept_.most, now); };
+    switch (op) {
       case Op::kForward:
-        most = std::max(most, held + bytes.kept + bytes.ahead);
-        if (has_backward[pass.chunk]) held += bytes.kept;
-        resting = held;
+        note(held + bytes.kept + bytes.ahead);
+        if (chunk.has_backward) held += bytes.kept;
         break;
       case Op::kBackward:
-        most = std::max(most, held + bytes.peak);
+        note(held + bytes.peak);
         held -= bytes.kept;
         break;
       case Op::kBackwardInput:
-        most = std::max(most, held + bytes.peak);
+        note(held + bytes.peak);
         held -= bytes.kept;
-        if (has_weights[pass.chunk]) held += bytes.after;
-        most = std::max(most, held);
+        if (chunk.has_weights) held += bytes.after;
+        note(held);
         break;
       default:
         held -= bytes.after;
         break;
     }
   }
-  return {most, resting};
-}
+
+  const StepProgram& program_;
+  schedule::Lane of_;
+  const ModulePasses& module_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::int64_t> held_;  // [replicas]
+  KeptBytes kept_;
+};
 
 /// What a lane holds whatever the microbatches are.
 struct LaneState {
@@ -98,9 +120,9 @@ void add_buffers(const JudgedPlan& plan, std::vector<LaneState>& states) {
     std::int64_t largest = 0;
     for (int i = 0; i < channel.messages; ++i) {
       const ReplicaTimer::MessagePlace& of = plan.timer.of_message(channel.first_message + i);
-      const std::vector<PassCosts>& passes = plan.load.passes[of.module];
-      for (std::size_t at = of.place; at < passes.size(); at += plan.timer.replica_size(of.module))
-        largest = std::max(largest, passes[at].boundary);
+      const ModulePasses& module = plan.load.modules[of.module];
+      for (std::size_t replica = 0; replica < module.replicas(); ++replica)
+        largest = std::max(largest, ReplicaTimer::boundary(of, module, replica));
     }
     const std::int64_t bytes = largest * std::min(channel.messages, program.send_buffers(channel));
     states[channel.from].held += bytes;
@@ -149,14 +171,8 @@ LanePeak peak_of(const JudgedPlan& plan) {
   std::vector<LaneState> states;
   for (int lane = 0; lane < program.lanes(); ++lane) states.push_back(state_of_lane(plan, lane));
   add_buffers(plan, states);
-  std::vector<KeptBytes> kept(states.size());
-  for (int lane = 0; lane < program.lanes(); ++lane) {
-    const int module = program.map().at(lane).module;
-    for (int replica = 0; replica < plan.load.replicas[module]; ++replica) {
-      const KeptBytes of = most_kept(plan, lane, replica);
-      kept[lane] = {std::max(kept[lane].most, of.most), std::max(kept[lane].resting, of.resting)};
-    }
-  }
+  std::vector<KeptBytes> kept;
+  for (int lane = 0; lane < program.lanes(); ++lane) kept.push_back(KeptOfLane(plan, lane).kept());
   LanePeak peak;
   for (int lane = 0; lane < program.lanes(); ++lane) {
     LaneState state = states[lane];
@@ -182,14 +198,13 @@ Nanoseconds port_time(const JudgedPlan& plan) {
     double bytes = 0;
     for (int i = 0; i < channel.messages; ++i) {
       const ReplicaTimer::MessagePlace& of = plan.timer.of_message(channel.first_message + i);
-      const std::vector<PassCosts>& passes = plan.load.passes[of.module];
+      const ModulePasses& module = plan.load.modules[of.module];
       std::int64_t all = 0;
       std::int64_t replicas = 0;
-      std::size_t at = of.place;
-      for (const std::int64_t times : plan.stand_for[of.module]) {
-        all += plan.timer.boundary(of, &passes[at - of.place]) * times;
+      for (std::size_t replica = 0; replica < module.replicas(); ++replica) {
+        const std::int64_t times = module.stand_for[replica];
+        all += ReplicaTimer::boundary(of, module, replica) * times;
         replicas += times;
-        at += plan.timer.replica_size(of.module);
       }
       bytes += static_cast<double>(all) / static_cast<double>(replicas);
     }
@@ -224,46 +239,6 @@ void load_fixed(JudgedPlan& plan) {
         !program.first_steps().empty() && of.module == program.map().colocated();
     if (!is_counted) plan.load.fixed[action] += host;
   }
-}
-
-void join_replicas(JudgedPlan& plan, std::size_t index) {
-  std::vector<PassCosts>& passes = plan.load.passes[index];
-  std::vector<PassBytes>& bytes = plan.bytes[index];
-  const auto all = static_cast<std::size_t>(plan.timer.replica_size(static_cast<int>(index)));
-  const std::size_t size = passes.size() / plan.stand_for[index].size();  // of its passes
-  std::vector<std::int64_t> boundary(size);
-  std::size_t forward = 0;
-  std::size_t backward = 0;
-  std::int64_t most_forward = -1;
-  std::int64_t most_backward = -1;
-  std::int64_t replicas = 0;
-  for (std::size_t first = 0; first < passes.size(); first += size) {
-    const std::int64_t times = plan.stand_for[index][first / size];
-    replicas += times;
-    std::int64_t go = 0;
-    std::int64_t back = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      const PassCosts& pass = passes[first + i];
-      go += pass.forward;
-      back += pass.input_gradient + pass.weight_gradient;
-      boundary[i] += pass.boundary * times;
-      bytes[i].raise_to(bytes[first + i]);
-    }
-    if (go > most_forward) std::tie(most_forward, forward) = std::tuple(go, first);
-    if (back > most_backward) std::tie(most_backward, backward) = std::tuple(back, first);
-  }
-  std::vector<PassCosts> slowest(size);
-  for (std::size_t i = 0; i < size; ++i)
-    slowest[i] = {.forward = passes[forward + i].forward,
-                  .input_gradient = passes[backward + i].input_gradient,
-                  .weight_gradient = passes[backward + i].weight_gradient,
-                  .boundary = (boundary[i] + replicas - 1) / replicas};
-  slowest.resize(all);
-  passes = std::move(slowest);
-  bytes.resize(size);
-  bytes.resize(all);
-  plan.stand_for[index] = {replicas};
-  plan.load.replicas[index] = 1;
 }
 
 }  // namespace tributary::plan

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,21 +28,6 @@ struct ReplicaProgram {
 /// What the lists of a plan depend on: pipelines with one name have the same.
 [[nodiscard]] std::string name_lists(const schedule::Pipeline& pipeline);
 
-/// What the passes of a microbatch keep.
-struct PassBytes {
-  std::int64_t kept = 0;
-  std::int64_t after = 0;  // from the input gradient to the weight gradient
-  std::int64_t peak = 0;   // more during backward
-  std::int64_t ahead = 0;  // more during forward
-
-  void raise_to(const PassBytes& other) {
-    kept = std::max(kept, other.kept);
-    after = std::max(after, other.after);
-    peak = std::max(peak, other.peak);
-    ahead = std::max(ahead, other.ahead);
-  }
-};
-
 /// A plan ready to be run on batches.
 struct JudgedPlan {
   JudgedPlan(const PlanningProblem& problem, const PlanChoice& chosen, config::Plan of,
@@ -59,8 +43,6 @@ struct JudgedPlan {
   std::vector<ChainCut> cuts = {};      // [modules of the pipeline]
   std::vector<std::size_t> chain = {};  // [modules of the pipeline] index of the chain
   ReplicaLoad load = {};
-  std::vector<std::vector<PassBytes>> bytes = {};         // as load.passes
-  std::vector<std::vector<std::int64_t>> stand_for = {};  // [modules][replicas that are run]
 };
 
 /// Reductions and optimizer steps do not depend on the microbatches.
@@ -75,10 +57,5 @@ struct LanePeak {
   int lane = 0;
 };
 [[nodiscard]] LanePeak peak_of(const JudgedPlan& plan);
-
-/// All replicas of a colocated module as one: none goes on before all have encoded, and the step
-/// not before all are back, so that the slowest counts, forward and back; it holds the most of any
-/// in each pass, and gives on what it gives on the mean.
-void join_replicas(JudgedPlan& plan, std::size_t index);
 
 }  // namespace tributary::plan

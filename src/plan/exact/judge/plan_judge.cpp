@@ -56,26 +56,22 @@ StageKinds kinds_of(const ChainCosts& chain, const ChainCut& cut) {
   return kinds;
 }
 
-/// What a microbatch takes on one stage.
-struct StagePass {
-  PassCosts costs;
-  PassBytes bytes;
-};
-
-/// What microbatches of the priced sizes take on each kind of stage.
+/// What microbatches of the priced sizes take on each kind of stage, found once.
 class StagePasses {
  public:
-  StagePasses(const ChainCosts& chain, const StageKinds& stages) : chain_(chain), stages_(stages) {}
+  /// passes: that it adds to
+  StagePasses(const ChainCosts& chain, const StageKinds& stages, std::vector<StagePass>& passes)
+      : chain_(chain), stages_(stages), passes_(passes) {}
 
-  /// shape: [kinds]
-  const StagePass* of(std::size_t number, const std::vector<StageCost>& priced) {
+  /// Where those of a size begin in passes.
+  std::size_t first_of(std::size_t number, const std::vector<StageCost>& priced) {
     if (number >= first_.size()) first_.resize(2 * number + 1, kUnknown);
     std::size_t& first = first_[number];
     if (first == kUnknown) {
       first = passes_.size();
       for (std::size_t kind = 0; kind < stages_.counts.size(); ++kind) add(kind, priced);
     }
-    return &passes_[first];
+    return first;
   }
 
  private:
@@ -95,7 +91,7 @@ class StagePasses {
   const ChainCosts& chain_;
   const StageKinds& stages_;
   std::vector<std::size_t> first_;  // [prices] into passes_
-  std::vector<StagePass> passes_;   // [sizes met, kinds]
+  std::vector<StagePass>& passes_;  // [sizes met, kinds]
 };
 
 }  // namespace
@@ -180,7 +176,6 @@ PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCu
   const ReplicaProgram& lists = program_of(choice, whole);
   JudgedPlan plan(problem_, choice, std::move(whole), lists);
   std::swap(plan.load, load_);
-  std::swap(plan.bytes, bytes_);
   load_fixed(plan);
   const std::vector<const config::ModuleNode*> encoders = encoders_of(problem_);
   for (const schedule::PipelineModule& module : plan.whole.modules) {
@@ -193,7 +188,6 @@ PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCu
   PlanVerdict verdict;
   for (std::size_t batch = first_batch; batch < end_batch; ++batch) run_batch(plan, batch, verdict);
   std::swap(plan.load, load_);
-  std::swap(plan.bytes, bytes_);
   return verdict;
 }
 
@@ -250,54 +244,40 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
   const bool is_backbone = plan.whole.modules[index].name == "backbone";
   // What has no ranks of its own works on patches inside the backbone.
   const bool has_patches = !is_backbone || plan.plan.modules.size() > plan.whole.modules.size();
+  const bool is_colocated = plan.whole.modules[index].is_colocated();
   PricedChain& chain = chain_of(plan.choice, plan.chain[index]);
   const StageKinds stages = kinds_of(chain.costs, plan.cuts[index]);
-  const auto microbatches = static_cast<std::size_t>(plan.whole.microbatches);
-  // Of a colocated module, which has one stage and no other microbatches.
-  const auto own_passes = static_cast<std::size_t>(plan.whole.modules[index].passes);
-  std::vector<PassCosts>& passes = plan.load.passes[index];
-  std::vector<PassBytes>& bytes = plan.bytes[index];
-  const std::size_t size =
-      own_passes > 0 ? std::min(own_passes, microbatches)
-                     : static_cast<std::size_t>(plan.timer.replica_size(static_cast<int>(index)));
-  passes.resize(static_cast<std::size_t>(plan.load.replicas[index]) * size);
-  bytes.resize(passes.size());
-  StagePasses known(chain.costs, stages);
-  std::size_t first = 0;  // of the replica, into passes
-  std::size_t replica = 0;
-  for (const std::int64_t times : plan.stand_for[index]) {
-    for (std::size_t microbatch = 0; microbatch < std::min(microbatches, size); ++microbatch) {
-      const MicrobatchShape& shape = shapes[index][replica][microbatch];
+  ModulePasses& load = plan.load.modules[index];
+  load.stand_for = count_alike(shapes[index]);
+  load.kind_of = stages.of_stage;
+  load.passes.clear();
+  // A colocated module has passes of its own, the others one for each microbatch.
+  const int microbatches = is_colocated
+                               ? std::min(plan.whole.modules[index].passes, plan.whole.microbatches)
+                               : plan.whole.microbatches;
+  load.first_of.resize(static_cast<std::size_t>(microbatches) * load.replicas());
+  StagePasses known(chain.costs, stages, load.passes);
+  std::size_t of = 0;  // of those that the replica stands for
+  for (std::size_t replica = 0; replica < load.replicas(); ++replica) {
+    for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
+      const MicrobatchShape& shape = shapes[index][of][microbatch];
       if (is_backbone)
         verdict.longest.count =
             std::max(verdict.longest.count, static_cast<std::int64_t>(shape.backbone.tokens));
       const Price& priced = price(chain, is_backbone, has_patches, shape);
-      const StagePass* kinds = known.of(priced.number, priced.units);
-      for (std::size_t stage = 0; stage < stages.of_stage.size(); ++stage) {
-        const std::size_t at = first + stage * microbatches + microbatch;
-        const StagePass& pass = kinds[stages.of_stage[stage]];
-        passes[at] = pass.costs;
-        bytes[at] = pass.bytes;
-      }
+      load.first_of[microbatch * load.replicas() + replica] =
+          known.first_of(priced.number, priced.units);
     }
-    replica += static_cast<std::size_t>(times);
-    first += size;
+    of += static_cast<std::size_t>(load.stand_for[replica]);
   }
+  if (is_colocated) load = join_replicas(load, plan.whole.microbatches);
 }
 
 void PlanJudge::run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict) {
   const std::size_t modules = plan.whole.modules.size();
-  plan.load.replicas.clear();
-  plan.stand_for.clear();
-  plan.load.passes.resize(modules);
-  plan.bytes.resize(modules);
+  plan.load.modules.resize(modules);
   const StepShapes& shapes = shapes_of(plan, batch);
-  for (std::size_t index = 0; index < modules; ++index) {
-    plan.stand_for.push_back(count_alike(shapes[index]));
-    plan.load.replicas.push_back(static_cast<int>(std::ssize(plan.stand_for.back())));
-    load_module(plan, shapes, index, verdict);
-    if (plan.whole.modules[index].is_colocated()) join_replicas(plan, index);
-  }
+  for (std::size_t index = 0; index < modules; ++index) load_module(plan, shapes, index, verdict);
   verdict.steps.push_back(std::max(plan.timer.run(plan.load), port_time(plan)));
   ++evaluations_;
   const LanePeak peak = peak_of(plan);

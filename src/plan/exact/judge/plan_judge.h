@@ -96,7 +96,6 @@ class PlanJudge {
   };
   DealtShapes dealt_;
   ReplicaLoad load_;  // of the last plan, whose room the next one takes
-  std::vector<std::vector<PassBytes>> bytes_;
   std::int64_t evaluations_ = 0;
 };
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/simulate/step_program.h"
+
+namespace tributary::plan {
+
+/// All actions of a program, each after those that it waits for: whatever they take, they can be
+/// timed in this order. Lanes are followed as far as they come, the lowest first.
+///
+/// errors: Fault::kBug when the step never ends
+/// cost:   O(actions + messages)
+[[nodiscard]] std::vector<int> order_actions(const StepProgram& program);
+
+/// The message whose send buffer another one gets; -1: there is one that nobody had.
+[[nodiscard]] int message_before(const StepProgram& program, int message);
+
+}  // namespace tributary::plan

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tributary::plan {
+
+/// What the passes of one microbatch on one virtual stage take, communication in line included.
+struct PassCosts {
+  std::int64_t forward = 0;          // [ns]
+  std::int64_t input_gradient = 0;   // [ns]
+  std::int64_t weight_gradient = 0;  // [ns]
+  std::int64_t boundary = 0;         // [bytes] sent on
+
+  [[nodiscard]] std::int64_t backward() const { return input_gradient + weight_gradient; }
+};
+
+/// What they keep.
+struct PassBytes {
+  std::int64_t kept = 0;
+  std::int64_t after = 0;  // from the input gradient to the weight gradient
+  std::int64_t peak = 0;   // more during backward
+  std::int64_t ahead = 0;  // more during forward
+
+  void raise_to(const PassBytes& other) {
+    kept = std::max(kept, other.kept);
+    after = std::max(after, other.after);
+    peak = std::max(peak, other.peak);
+    ahead = std::max(ahead, other.ahead);
+  }
+};
+
+struct StagePass {
+  PassCosts costs = {};
+  PassBytes bytes = {};
+};
+
+/// The passes of a module's replicas: microbatches of one size are alike on stages of one kind.
+struct ModulePasses {
+  std::vector<std::int64_t> stand_for = {};  // [replicas that are run] for how many
+  std::vector<std::size_t> kind_of = {};     // [virtual stages]
+  std::vector<std::size_t> first_of = {};    // [microbatches, replicas] of its size, into passes
+  std::vector<StagePass> passes = {};        // [sizes, kinds]
+  std::int64_t mean_boundary = 0;            // of the microbatches of a joined module
+
+  [[nodiscard]] std::size_t replicas() const { return stand_for.size(); }
+  /// The passes of a microbatch on a virtual stage, by replica.
+  class OfReplicas {
+   public:
+    OfReplicas(const StagePass* passes, const std::size_t* first_of)
+        : passes_(passes), first_of_(first_of) {}
+    const StagePass& operator[](std::size_t replica) const { return passes_[first_of_[replica]]; }
+
+   private:
+    const StagePass* passes_;
+    const std::size_t* first_of_;
+  };
+  [[nodiscard]] OfReplicas at(int virtual_stage, int microbatch) const {
+    return {passes.data() + kind_of[virtual_stage], &first_of[microbatch * replicas()]};
+  }
+};
+
+/// All replicas of a colocated module as one, with `microbatches` of which those after its own
+/// passes take nothing. None goes on before all have encoded, and the step not before all are back,
+/// so that the slowest counts, forward and back; it holds the most of any in each pass, and gives
+/// on what it gives on the mean.
+///
+/// shape: passes has one stage
+[[nodiscard]] ModulePasses join_replicas(const ModulePasses& passes, int microbatches);
+
+}  // namespace tributary::plan
