@@ -16,24 +16,24 @@ constexpr std::int64_t kMorePasses = 4;
 
 bool is_apart(std::uint64_t apart, std::size_t encoder) { return (apart >> encoder & 1) != 0; }
 
-/// The fastest that surely fits, and of those that may fit and would be faster the fastest and the
-/// one that needs the least: more of them would hardly differ.
-std::vector<EncoderSet> pick_different(const std::vector<EncoderSet>& sets) {
-  const EncoderSet* sure = nullptr;
-  const EncoderSet* fastest = nullptr;
-  const EncoderSet* leanest = nullptr;
-  for (const EncoderSet& set : sets)
+/// Leaves the fastest that surely fits, and of those that may fit and would be faster the fastest
+/// and the one that needs the least: more of them hardly differ.
+void mark_twins(std::vector<EncoderSet>& sets) {
+  EncoderSet* sure = nullptr;
+  EncoderSet* fastest = nullptr;
+  EncoderSet* leanest = nullptr;
+  for (EncoderSet& set : sets) {
+    set.is_twin = true;
     if (set.estimate.fits() && (!sure || set.estimate.value() < sure->estimate.value()))
       sure = &set;
-  for (const EncoderSet& set : sets) {
+  }
+  for (EncoderSet& set : sets) {
     if (sure && set.estimate.value() >= sure->estimate.value()) continue;
     if (!fastest || set.estimate.value() < fastest->estimate.value()) fastest = &set;
     if (!leanest || set.estimate.memory_share < leanest->estimate.memory_share) leanest = &set;
   }
-  std::vector<EncoderSet> picked;
-  for (const EncoderSet* each : {sure, fastest, leanest == fastest ? nullptr : leanest})
-    if (each) picked.push_back(*each);
-  return picked;
+  for (EncoderSet* each : {sure, fastest, leanest})
+    if (each) each->is_twin = false;
 }
 
 }  // namespace
@@ -251,7 +251,8 @@ std::vector<EncoderSet> EncoderChoices::list_colocated(std::size_t encoder,
       fit_colocated(form, own, choice, backbone, sets);
     }
   }
-  return pick_different(sets);
+  mark_twins(sets);
+  return sets;
 }
 
 std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoice& choice,

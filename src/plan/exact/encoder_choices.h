@@ -13,6 +13,7 @@ namespace tributary::plan {
 struct EncoderSet {
   std::vector<std::optional<ChainChoice>> encoders;  // [encoders_of]
   StepEstimate estimate;                             // with the backbone
+  bool is_twin = false;                              // hardly differs from others of the list
 };
 
 /// Finds degrees of encoders for the devices that a backbone leaves.
@@ -29,9 +30,9 @@ class EncoderChoices {
 
   [[nodiscard]] std::vector<EncoderSet> list(std::uint64_t apart, const PlanChoice& choice,
                                              const StepEstimate& backbone);
-  /// Degrees of an encoder on the ranks of the backbone, which it takes all: of each tp with whole
-  /// copies and with shards, the least recompute and the fewest passes that fit, and what may fit,
-  /// the fastest that fits and at most two that may and are faster.
+  /// Degrees of an encoder on the ranks of the backbone, which it takes all: for each tp with whole
+  /// copies and with shards the least recompute and the fewest passes that fit, and what may fit.
+  /// All but the fastest that fits, and two that may fit and are faster, are twins.
   [[nodiscard]] std::vector<EncoderSet> list_colocated(std::size_t encoder,
                                                        const PlanChoice& choice,
                                                        const StepEstimate& backbone);

@@ -83,30 +83,48 @@ struct KeptChoices {
     return taken;
   }
 
+  [[nodiscard]] std::int64_t offered() const { return sure.offered() + unsure.offered(); }
+
   std::int64_t room;
   Kept sure;
   Kept unsure;
 };
 
 /// Colocated encoders by themselves, a quarter as many more: were the closed form a little too kind
-/// to them, or too strict, one kind of placement would leave no room for the others.
+/// to them, or too strict, one kind of placement would leave no room for the others. Their twins
+/// get the room that is left.
 struct KeptByPlacement {
   KeptByPlacement(std::int64_t most, double within)
-      : colocated((most + 3) / 4, (most + 3) / 4, within), others(most, (most + 3) / 4, within) {}
+      : colocated((most + 3) / 4, (most + 3) / 4, within),
+        twins(colocated),
+        others(most, (most + 3) / 4, within) {}
 
-  KeptChoices& of(bool is_colocated) { return is_colocated ? colocated : others; }
+  KeptChoices& of(bool is_colocated, bool is_twin = false) {
+    return is_twin ? twins : is_colocated ? colocated : others;
+  }
   [[nodiscard]] std::vector<Candidate> take() {
-    std::vector<Candidate> taken = others.take();
     std::vector<Candidate> more = colocated.take();
-    taken.insert(taken.end(), more.begin(), more.end());
+    twins.room -= std::ssize(more);
+    append(twins.take(), more);
+    std::vector<Candidate> taken = others.take();
+    append(std::move(more), taken);
     std::stable_sort(taken.begin(), taken.end(), [](const Candidate& a, const Candidate& b) {
       return a.estimate < b.estimate;
     });
     return taken;
   }
+  [[nodiscard]] std::int64_t offered() const {
+    return colocated.offered() + twins.offered() + others.offered();
+  }
 
   KeptChoices colocated;
+  KeptChoices twins;
   KeptChoices others;
+
+ private:
+  static void append(std::vector<Candidate> more, std::vector<Candidate>& taken) {
+    taken.insert(taken.end(), more.begin(), more.end());
+  }
 };
 
 /// Goes through the choices of one cell after another.
@@ -207,7 +225,7 @@ class CellExpansion {
     for (const EncoderSet& set : sets) {
       for (std::size_t i = 0; i < encoders_; ++i) choice.encoders[i] = set.encoders[i];
       if (is_aligned(problem_, choice) && uses_all(choice))
-        any = offer(choice, set.estimate) || any;
+        any = offer(choice, set.estimate, set.is_twin) || any;
       for (std::optional<ChainChoice>& encoder : choice.encoders) encoder.reset();
     }
     return any;
@@ -218,12 +236,12 @@ class CellExpansion {
     return !problem_.measured || choice.devices() == problem_.devices;
   }
 
-  bool offer(const PlanChoice& choice, const StepEstimate& estimate) {
+  bool offer(const PlanChoice& choice, const StepEstimate& estimate, bool is_twin = false) {
     const bool fits = estimate.fits(caution_);
     const bool is_colocated = std::any_of(
         choice.encoders.begin(), choice.encoders.end(),
         [](const std::optional<ChainChoice>& each) { return each && each->is_colocated(); });
-    KeptChoices& kept = kept_.of(is_colocated);
+    KeptChoices& kept = kept_.of(is_colocated, is_twin);
     if (fits || estimate.may_fit(caution_))
       (fits ? kept.sure : kept.unsure).offer(choice, estimate.value());
     return fits;
@@ -304,8 +322,7 @@ CandidateList list_candidates(const PlanningProblem& problem, ChainTables& table
   CandidateList list;
   list.cells = std::ssize(cells.cells);
   list.left_out = cells.left_out;
-  for (const bool is_colocated : {false, true})
-    list.estimates += kept.of(is_colocated).sure.offered() + kept.of(is_colocated).unsure.offered();
+  list.estimates = kept.offered();
   if (!cells.cells.empty()) list.lower_bound = {static_cast<std::int64_t>(cells.least_bound)};
   list.candidates = kept.take();
   if (list.candidates.empty()) list.limit = explain_shortage(problem, cells, expansion);

@@ -278,7 +278,7 @@ void PlanJudge::run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verd
   plan.load.modules.resize(modules);
   const StepShapes& shapes = shapes_of(plan, batch);
   for (std::size_t index = 0; index < modules; ++index) load_module(plan, shapes, index, verdict);
-  verdict.steps.push_back(std::max(plan.timer.run(plan.load), port_time(plan)));
+  verdict.steps.push_back(std::max(plan.timer.run(plan.load, times_), port_time(plan)));
   ++evaluations_;
   const LanePeak peak = peak_of(plan);
   if (peak.bytes <= verdict.peak) return;

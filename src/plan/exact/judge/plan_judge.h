@@ -95,7 +95,8 @@ class PlanJudge {
     StepShapes shapes;
   };
   DealtShapes dealt_;
-  ReplicaLoad load_;  // of the last plan, whose room the next one takes
+  ReplicaLoad load_;                 // of the last plan, whose room the next one takes
+  std::vector<std::int64_t> times_;  // of its replicas
   std::int64_t evaluations_ = 0;
 };
 

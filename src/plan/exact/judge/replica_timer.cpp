@@ -13,13 +13,18 @@ using schedule::Op;
 /// Times every action for all replicas, in an order that no time changes.
 class Run {
  public:
-  Run(const StepProgram& program, const ReplicaTimer& timer, const ReplicaLoad& load)
-      : program_(program), timer_(timer), load_(load) {
-    for (int lane = 0; lane < program.lanes(); ++lane) {
-      const ModulePasses& module = load.modules[timer.module_of(lane)];
-      lanes_.push_back({.module = &module, .clock = room(module.replicas())});
-    }
-    lay_out_messages();
+  Run(const StepProgram& program, const ReplicaTimer& timer, const ReplicaLoad& load,
+      std::vector<std::int64_t>& times)
+      : program_(program), timer_(timer), load_(load), times_(times) {
+    std::size_t most = 1;
+    for (const ModulePasses& module : load.modules) most = std::max(most, module.replicas());
+    times.assign(most * static_cast<std::size_t>(program.lanes() + timer.slots()), 0);
+    room_ = most;
+    std::size_t clock = room_ * static_cast<std::size_t>(timer.slots());
+    for (int lane = 0; lane < program.lanes(); ++lane, clock += room_)
+      lanes_.push_back({.module = &load.modules[timer.module_of(lane)], .clock = clock});
+    lay_out_edges();
+    has_begun_.resize(program.messages().size());
     reductions_.resize(program.reductions().size());
   }
 
@@ -38,41 +43,39 @@ class Run {
     std::size_t clock = 0;  // into times_: [replicas]
     std::int64_t reduced = 0;
   };
-  /// Inside a module each replica has a message of its own: there once it is given and a buffer is
-  /// posted. Along an edge it is one from all replicas to all, there at each once all have given
-  /// and it has posted.
-  struct Travel {
-    std::size_t given = 0;   // into times_: [replicas of the giver]; inside, of both ends
-    std::size_t posted = 0;  // into times_: [replicas of the taker], of an edge
+  /// One message from all replicas to all: there at each once all have given and it has posted.
+  /// Inside a module each replica has a message of its own.
+  struct Edge {
     std::int64_t last_given = 0;
     std::int64_t last_posted = 0;
-    std::int64_t time = 0;   // of an edge
-    bool has_begun = false;  // inside: one end is ready
+    std::int64_t travel = 0;
   };
   struct Reduction {
     std::int64_t ready = 0;  // the last member
     std::int64_t end = 0;
   };
 
-  std::size_t room(std::size_t replicas) {
-    times_.resize(times_.size() + replicas);
-    return times_.size() - replicas;
-  }
-
-  void lay_out_messages() {
-    messages_.resize(program_.messages().size());
-    for (std::size_t i = 0; i < messages_.size(); ++i) {
-      const ReplicaTimer::MessagePlace& place = timer_.of_message(static_cast<int>(i));
-      Travel& travel = messages_[i];
-      travel.given = room(lanes_[place.from].module->replicas());
-      if (!place.is_edge) continue;
-      travel.posted = room(lanes_[place.to].module->replicas());
+  void lay_out_edges() {
+    edges_.resize(static_cast<std::size_t>(timer_.edges()));
+    if (edges_.empty()) return;
+    for (int i = 0; i < std::ssize(program_.messages()); ++i) {
+      const ReplicaTimer::MessagePlace& place = timer_.of_message(i);
+      if (place.edge < 0) continue;
       const ModulePasses& module = load_.modules[place.module];
       std::int64_t largest = 0;
       for (std::size_t replica = 0; replica < module.replicas(); ++replica)
         largest = std::max(largest, ReplicaTimer::boundary(place, module, replica));
-      travel.time = travel_time(place.latency, place.bytes_per_ns, {largest}).count;
+      edges_[place.edge].travel = travel_time(timer_.route_of(place), {largest}).count;
     }
+  }
+
+  /// Of the replicas of the giver and, along an edge, of those of the taker; inside a module both
+  /// ends have the same.
+  [[nodiscard]] std::int64_t* given(const ReplicaTimer::MessagePlace& place) {
+    return &times_[room_ * static_cast<std::size_t>(place.slot)];
+  }
+  [[nodiscard]] std::int64_t* posted(const ReplicaTimer::MessagePlace& place) {
+    return given(place) + room_;
   }
 
   void perform(int action) {
@@ -121,54 +124,54 @@ class Run {
 
   /// Waits until what the lane takes is there.
   void take(int message, const Lane& lane) {
-    const Travel& travel = messages_[message];
-    std::int64_t* clock = &times_[lane.clock];
-    const bool is_edge = timer_.of_message(message).is_edge;
-    const std::int64_t* there = &times_[is_edge ? travel.posted : travel.given];
-    const std::int64_t given = is_edge ? travel.last_given : 0;
-    for (std::size_t i = 0; i < lane.module->replicas(); ++i)
-      clock[i] = std::max(clock[i], std::max(there[i], given) + travel.time);
+    const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
+    if (place.edge < 0) return wait(given(place), {}, lane);
+    const Edge& edge = edges_[place.edge];
+    wait(posted(place), {.last_given = edge.last_given, .travel = edge.travel}, lane);
   }
   /// Waits until what the lane gave is where it goes.
   void get_buffer_of(int message, const Lane& lane) {
-    const Travel& travel = messages_[message];
+    const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
+    if (place.edge < 0) return wait(given(place), {}, lane);
+    const Edge& edge = edges_[place.edge];
+    wait(given(place), {.last_posted = edge.last_posted, .travel = edge.travel}, lane);
+  }
+  /// times: [replicas of the lane] of this end
+  void wait(const std::int64_t* times, const Edge& other, const Lane& lane) {
+    const std::int64_t other_end = std::max(other.last_given, other.last_posted);
     std::int64_t* clock = &times_[lane.clock];
-    const std::int64_t* given = &times_[travel.given];
     for (std::size_t i = 0; i < lane.module->replicas(); ++i)
-      clock[i] = std::max(clock[i], std::max(given[i], travel.last_posted) + travel.time);
+      clock[i] = std::max(clock[i], std::max(times[i], other_end) + other.travel);
   }
 
   void give(int message, const Lane& lane) {
-    Travel& travel = messages_[message];
-    if (!timer_.of_message(message).is_edge) return meet(message, lane);
-    travel.last_given = note(travel.given, lane);
+    const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
+    if (place.edge < 0) return meet(message, place, lane);
+    edges_[place.edge].last_given = note(given(place), lane);
   }
   void post(int message, const Lane& lane) {
-    Travel& travel = messages_[message];
-    if (!timer_.of_message(message).is_edge) return meet(message, lane);
-    travel.last_posted = note(travel.posted, lane);
+    const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
+    if (place.edge < 0) return meet(message, place, lane);
+    edges_[place.edge].last_posted = note(posted(place), lane);
   }
   /// Returns the latest of the lane's times.
-  std::int64_t note(std::size_t at, const Lane& lane) {
-    std::copy_n(&times_[lane.clock], lane.module->replicas(), &times_[at]);
+  std::int64_t note(std::int64_t* times, const Lane& lane) const {
+    std::copy_n(&times_[lane.clock], lane.module->replicas(), times);
     return latest_of(lane);
   }
   /// The second end that is ready begins the travel.
-  void meet(int message, const Lane& lane) {
-    Travel& travel = messages_[message];
-    std::int64_t* times = &times_[travel.given];
+  void meet(int message, const ReplicaTimer::MessagePlace& place, const Lane& lane) {
+    std::int64_t* times = given(place);
     const std::int64_t* clock = &times_[lane.clock];
-    if (!travel.has_begun) {
+    if (!has_begun_[message]) {
       std::copy_n(clock, lane.module->replicas(), times);
-      travel.has_begun = true;
+      has_begun_[message] = true;
       return;
     }
-    const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
+    const Route& route = timer_.route_of(place);
     for (std::size_t i = 0; i < lane.module->replicas(); ++i)
       times[i] = std::max(times[i], clock[i]) +
-                 travel_time(place.latency, place.bytes_per_ns,
-                             {ReplicaTimer::boundary(place, *lane.module, i)})
-                     .count;
+                 travel_time(route, {ReplicaTimer::boundary(place, *lane.module, i)}).count;
   }
 
   [[nodiscard]] std::int64_t latest_of(const Lane& lane) const {
@@ -221,9 +224,11 @@ class Run {
   const StepProgram& program_;
   const ReplicaTimer& timer_;
   const ReplicaLoad& load_;
+  std::vector<std::int64_t>& times_;  // [slots, lanes][room for replicas]
+  std::size_t room_ = 1;
   std::vector<Lane> lanes_;
-  std::vector<Travel> messages_;
-  std::vector<std::int64_t> times_;  // clocks of lanes, and when messages are where
+  std::vector<Edge> edges_;
+  std::vector<char> has_begun_;  // [messages] one end is ready
   std::vector<Reduction> reductions_;
 };
 
@@ -239,6 +244,7 @@ ReplicaTimer::ReplicaTimer(const StepProgram& program, const Network& network)
     module_of_.push_back(program.map().at(lane).module);
   place_passes();
   place_messages();
+  assign_slots();
 }
 
 void ReplicaTimer::place_passes() {
@@ -274,18 +280,49 @@ void ReplicaTimer::place_messages() {
         .virtual_stage = is_edge ? program_.pipeline().modules[giver.module].virtual_stages() - 1
                                  : map.virtual_stage(giver.module, giver.stage, at.chunk),
         .microbatch = at.microbatch,
-        .is_edge = is_edge,
-        .is_mean = is_gradient && map.goes_in_one_batch(channel.edge),
-        .from = channel.from,
-        .to = channel.to,
+        .channel = message.channel,
         .before = message_before(program_, static_cast<int>(i)),
-        .latency = network_.routes[message.channel].latency,
-        .bytes_per_ns = network_.routes[message.channel].bytes_per_ns};
+        .edge = is_edge ? edges_++ : -1,
+        .is_mean = is_gradient && map.goes_in_one_batch(channel.edge)};
   }
 }
 
-Nanoseconds ReplicaTimer::run(const ReplicaLoad& load) const {
-  return Run(program_, *this, load).makespan();
+/// A message whose times are not needed any more gives their place to a later one.
+void ReplicaTimer::assign_slots() {
+  std::vector<int> uses(messages_.size());
+  const auto visit = [&](const auto& open, const auto& use) {
+    for (const int action : order_) {
+      const StepKind kind = program_.kind(action);
+      for (const int message : program_.messages_of(action)) {
+        const int used = kind == StepKind::kPass ? message : messages_[message].before;
+        if (kind != StepKind::kReceive && used >= 0) use(used);
+      }
+      if (kind == StepKind::kPass) continue;
+      for (const int message : program_.messages_of(action)) open(messages_[message]);
+    }
+  };
+  visit([](const MessagePlace&) {}, [&](int message) { ++uses[message]; });
+  std::vector<int> free;
+  visit(
+      [&](MessagePlace& message) {
+        if (message.slot >= 0) return;
+        const bool takes_two = message.edge >= 0;
+        if (free.empty() || takes_two) {
+          message.slot = slots_;
+          slots_ += takes_two ? 2 : 1;
+        } else {
+          message.slot = free.back();
+          free.pop_back();
+        }
+      },
+      [&](int message) {
+        if (--uses[message] == 0 && messages_[message].edge < 0)
+          free.push_back(messages_[message].slot);
+      });
+}
+
+Nanoseconds ReplicaTimer::run(const ReplicaLoad& load, std::vector<std::int64_t>& times) const {
+  return Run(program_, *this, load, times).makespan();
 }
 
 }  // namespace tributary::plan

@@ -31,8 +31,8 @@ class ReplicaTimer {
  public:
   ReplicaTimer(const StepProgram& program, const Network& network);
 
-  /// The makespan.
-  [[nodiscard]] Nanoseconds run(const ReplicaLoad& load) const;
+  /// The makespan; times: room that the next run may take.
+  [[nodiscard]] Nanoseconds run(const ReplicaLoad& load, std::vector<std::int64_t>& times) const;
 
   /// What a pass is, for engines.
   enum class Duration : std::uint8_t { kForward, kInput, kWeight, kWhole };
@@ -45,13 +45,11 @@ class ReplicaTimer {
     int module = 0;  // whose boundary it is
     int virtual_stage = 0;
     int microbatch = 0;
-    bool is_edge = false;
+    int channel = 0;
+    int before = -1;       // the message whose send buffer it gets
+    int edge = -1;         // among messages along edges; -1: inside a module
+    int slot = -1;         // of its times, that messages have in turns
     bool is_mean = false;  // of all microbatches: gradients that come back to a colocated module
-    int from = 0;          // lanes
-    int to = 0;
-    int before = -1;  // the message whose send buffer it gets
-    Nanoseconds latency = {};
-    double bytes_per_ns = 0;
   };
   [[nodiscard]] const PassPlace& of_pass(int action) const { return passes_[action]; }
   [[nodiscard]] const MessagePlace& of_message(int message) const { return messages_[message]; }
@@ -64,10 +62,16 @@ class ReplicaTimer {
   [[nodiscard]] int module_of(int lane) const { return module_of_[lane]; }
   /// All actions, each after those that it waits for.
   [[nodiscard]] const std::vector<int>& order() const { return order_; }
+  [[nodiscard]] int slots() const { return slots_; }
+  [[nodiscard]] int edges() const { return edges_; }
+  [[nodiscard]] const Route& route_of(const MessagePlace& message) const {
+    return network_.routes[message.channel];
+  }
 
  private:
   void place_passes();
   void place_messages();
+  void assign_slots();
 
   const StepProgram& program_;
   const Network& network_;
@@ -75,6 +79,8 @@ class ReplicaTimer {
   std::vector<int> module_of_;     // [lanes]
   std::vector<PassPlace> passes_;  // [actions]
   std::vector<MessagePlace> messages_;
+  int slots_ = 0;
+  int edges_ = 0;
 };
 
 }  // namespace tributary::plan
