@@ -14,7 +14,6 @@ from verb_case import ROOT, VerbCase
 MODEL = os.path.join(ROOT, "configs/demo_model")
 CPU = os.path.join(ROOT, "configs/clusters/cpu_2.yaml")
 TABLE = os.path.join(ROOT, "configs/studies/synthetic_8b.json")
-H100 = os.path.join(ROOT, "configs/clusters/h100_8.yaml")
 A100 = os.path.join(ROOT, "configs/clusters/a100_8.yaml")
 SMALL = ["--global-samples", "8", "--batches", "3", "--devices", "4"]
 
@@ -59,7 +58,7 @@ class Plan(VerbCase):
                                        "vocab_size": 152064}}, file)
         fits = []
         for model, cluster, steps, words in ((MODEL, CPU, "3", SMALL),
-                                             (large, H100, "8", ["--devices", "64", "--freeze", "vision"])):
+                                             (large, A100, "8", ["--devices", "16", "--freeze", "vision"])):
             output = self.path("handed.json")
             found = self.answer(model, "--cluster", cluster, *words, "-o", output)["as_trained"]
             with open(output) as file:
@@ -74,7 +73,7 @@ class Plan(VerbCase):
             self.assertIn("dealt as the trainer deals samples", out)
             self.assertEqual("above the" in out, not found["fits"])
             fits.append(found["fits"])
-        self.assertEqual(fits, [True, True])
+        self.assertEqual(fits, [True, False])
         self.assertNotIn("as_trained", self.answer(MODEL, "--cluster", CPU, *SMALL, "--runnable"))
 
     def text_model(self):

@@ -250,6 +250,7 @@ Json to_json(const PlanAnswer& answer, std::int64_t keep) {
       {"cells", search.cells},
       {"estimates", search.estimates},
       {"judged", search.judged},
+      {"unshared", search.unshared},
       {"left_out", {{"cells", search.left_out.cells}, {"degrees", search.left_out.degrees}}},
       {"beyond_grid", answer.beyond_grid},
       {"plans", plans_json(answer, keep)}};

@@ -238,10 +238,7 @@ class CellExpansion {
 
   bool offer(const PlanChoice& choice, const StepEstimate& estimate, bool is_twin = false) {
     const bool fits = estimate.fits(caution_);
-    const bool is_colocated = std::any_of(
-        choice.encoders.begin(), choice.encoders.end(),
-        [](const std::optional<ChainChoice>& each) { return each && each->is_colocated(); });
-    KeptChoices& kept = kept_.of(is_colocated, is_twin);
+    KeptChoices& kept = kept_.of(choice.has_colocated(), is_twin);
     if (fits || estimate.may_fit(caution_))
       (fits ? kept.sure : kept.unsure).offer(choice, estimate.value());
     return fits;

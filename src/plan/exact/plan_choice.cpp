@@ -99,6 +99,11 @@ bool PlanChoice::is_cut() const {
                                              [](const auto& each) { return each.has_value(); });
 }
 
+bool PlanChoice::has_colocated() const {
+  return std::any_of(encoders.begin(), encoders.end(),
+                     [](const auto& each) { return each && each->is_colocated(); });
+}
+
 std::int64_t units_of(const ModuleNode& node) {
   return blocks_of(node) + (node.name == "backbone" ? 2 : 0);
 }

@@ -31,6 +31,7 @@ struct PlanChoice {
   [[nodiscard]] std::int64_t devices() const;
   /// Whether the model lies on more stages than one: an encoder with a mesh of its own is one.
   [[nodiscard]] bool is_cut() const;
+  [[nodiscard]] bool has_colocated() const;
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
 

@@ -148,14 +148,23 @@ class Search {
     keep_best(finalists);
   }
 
+  /// Colocated encoders have places of their own: before links are shared they look better than
+  /// they are.
   void keep_best(std::size_t most) {
     stable_sort_by_mean(runners_);
     if (runners_.empty()) return;
     const double limit = effort_.race * static_cast<double>(runners_.front().mean().count);
     const auto enough = static_cast<std::size_t>(effort_.finalists);
-    while (runners_.size() > most ||
-           (runners_.size() > enough && static_cast<double>(runners_.back().mean().count) > limit))
-      runners_.pop_back();
+    std::size_t kept[2] = {};  // [has a colocated encoder]
+    std::erase_if(runners_, [&](const Runner& runner) {
+      const bool has_colocated = runner.choice.has_colocated();
+      const auto room = [&](std::size_t all) { return has_colocated ? (all + 3) / 4 : all; };
+      std::size_t& count = kept[has_colocated ? 1 : 0];
+      const bool is_near = static_cast<double>(runner.mean().count) <= limit;
+      if (count >= room(is_near ? most : std::min(most, enough))) return true;
+      ++count;
+      return false;
+    });
   }
 
   void add_batches(std::size_t until) {
@@ -232,11 +241,26 @@ class Search {
     return size;
   }
 
-  /// Batches of the steps with shared links that the budget of messages allows.
-  [[nodiscard]] std::size_t affordable_batches() const {
-    double size = 0;
-    for (const Runner& runner : runners_) size += size_of(runner.choice);
-    const double batches = static_cast<double>(effort_.messages) / std::max(1.0, size);
+  /// Batches of the steps with shared links that the budget of messages allows. Where the others
+  /// may share links, colocated encoders that may not are left out: they cannot be compared.
+  [[nodiscard]] std::size_t affordable_batches() {
+    const auto budget = static_cast<double>(effort_.messages);
+    double others = 0;
+    double colocated = 0;
+    for (const Runner& runner : runners_)
+      (runner.choice.has_colocated() ? colocated : others) += size_of(runner.choice);
+    if (others > 0 && others <= budget) {
+      colocated = 0;
+      const auto is_too_large = [&](const Runner& runner) {
+        if (!runner.choice.has_colocated()) return false;
+        const double size = size_of(runner.choice);
+        if (colocated + size > budget) return true;
+        colocated += size;
+        return false;
+      };
+      result_.unshared = static_cast<std::int64_t>(std::erase_if(runners_, is_too_large));
+    }
+    const double batches = budget / std::max({1.0, others, colocated});
     return batches < static_cast<double>(batches_) ? static_cast<std::size_t>(batches) : batches_;
   }
 
@@ -280,6 +304,8 @@ class Search {
         result_.plans.begin(), result_.plans.end(), [](const FoundPlan& a, const FoundPlan& b) {
           return a.step != b.step ? a.step < b.step : a.simulated_batches > b.simulated_batches;
         });
+    if (std::ssize(result_.plans) > effort_.finalists)
+      result_.plans.resize(static_cast<std::size_t>(effort_.finalists));
     Certificate& certificate = result_.certificate;
     for (const auto& worker : workers_) certificate.evaluations += worker->judge.evaluations();
     if (result_.plans.empty()) {

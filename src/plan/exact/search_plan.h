@@ -15,9 +15,11 @@ namespace tributary::plan {
 struct PlanEffort {
   CandidateEffort candidates = {};
   double race = 1.1;                // of the best: who is above is judged no further
-  std::int64_t finalists = 10;      // whose cuts are polished and whose links are shared
+  std::int64_t finalists = 10;      // whose cuts are polished and whose links are shared; and a
+                                    // quarter as many more of colocated encoders
   std::int64_t moves = 20;          // of a unit over a boundary, tried for each finalist
-  std::int64_t messages = 250'000;  // of steps with shared links, were all finalists to run them
+  std::int64_t messages = 250'000;  // of steps with shared links, were all finalists to run them;
+                                    // as many more for colocated encoders
   std::int64_t dealt = 30'000;      // samples of all finalists' steps: with more the best go on
   int threads = 0;                  // 0: one a core; the result does not depend on it
 };
@@ -28,6 +30,8 @@ struct PlanSearch {
   std::int64_t cells = 0;
   std::int64_t estimates = 0;  // choices ranked by the closed form
   std::int64_t judged = 0;     // choices run on batches
+  std::int64_t unshared = 0;   // colocated finalists left out: they have too many messages to share
+                               // links as the others do
   LeftOut left_out = {};       // for want of measured costs
 };
 

@@ -138,6 +138,10 @@ void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
   if (!search.plans.front().links_shared)
     std::cout << "messages were timed as if each were alone: the plans are too large to simulate "
                  "links that are shared within the budget\n";
+  if (search.unshared > 0)
+    std::cout << search.unshared
+              << " plans with a colocated encoder left out: too large to simulate links that are "
+                 "shared, as those of the others are\n";
   if (!beyond_grid.empty())
     std::cout << "the best plan is beyond what was measured, at the rate of the largest size: "
               << plan::describe(beyond_grid) << '\n';

@@ -69,6 +69,8 @@ class _Planned(TypedDict):
     cells: int
     estimates: int
     judged: int
+    unshared: int
+    """Colocated plans left out: they have too many messages to share links as the others do."""
     left_out: LeftOut
     beyond_grid: list[BeyondGrid]
     """By the best plan."""
