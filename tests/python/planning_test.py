@@ -44,7 +44,8 @@ class Planning(Beside):
                               **SMALL)
         ours.pop("plan")
         self.assert_equal_but_for_time(ours, theirs)
-        self.assertEqual(ours["left_out"], {"cells": 0, "degrees": []})
+        # With the encoder on its ranks the backbone alone may be cut: that was not measured.
+        self.assertEqual(ours["left_out"], {"cells": 8, "degrees": ["backbone tp 2"]})
         self.assertTrue(all(plan["devices"] == 2 for plan in ours["plans"]))
 
     def test_axes_and_schedules_narrow_the_space(self):
