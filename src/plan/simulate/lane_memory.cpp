@@ -176,7 +176,7 @@ void add_buffers(const StepProgram& program, const StepLoad& load,
                  std::vector<LaneMemory>& memory) {
   for (const Channel& channel : program.channels()) {
     if (channel.messages == 0 || channel.edge >= 0) continue;
-    const std::int64_t held = std::min(channel.messages, program.send_buffers(channel));
+    const std::int64_t held = std::min(channel.messages, channel.send_buffers);
     Bytes largest;
     for (int i = 0; i < channel.messages; ++i)
       largest = std::max(largest, load.bytes_of(program, channel.first_message + i));

@@ -1,5 +1,6 @@
 #include "plan/simulate/step_program.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -194,6 +195,9 @@ int StepProgram::first_user_of(int receive) const {
 
 void StepProgram::find_messages() {
   const std::vector<MessageEnd> ends = number_ends();
+  for (Channel& channel : channels_)
+    channel.send_buffers =
+        map_->goes_in_one_batch(channel.edge) ? std::max(1, channel.messages) : buffers_.send;
   for (const auto& [action, channel, number] : ends) {
     Message& message = messages_[channels_[channel].first_message + number];
     message.channel = channel;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,6 +28,7 @@ struct Channel {
   int edge = -1;  // of the pipeline, for features and their gradients
   int first_message = 0;
   int messages = 0;
+  int send_buffers = 1;  // messages that may be given and not yet taken
 };
 
 /// One message; an end that no list has is -1, and the message never arrives.
@@ -96,10 +96,6 @@ class StepProgram {
   /// The action of a pass; -1 when the list has none. BW counts as the gradient of the input.
   enum class Pass { kForward, kInputGradient, kWeightGradient };
   [[nodiscard]] int pass_at(int lane, Pass pass, int chunk, int microbatch) const;
-  /// Messages of a channel that may be given and not yet taken.
-  [[nodiscard]] int send_buffers(const Channel& channel) const {
-    return map_->goes_in_one_batch(channel.edge) ? std::max(1, channel.messages) : buffers_.send;
-  }
   [[nodiscard]] Bytes bytes_of(int message) const;
   [[nodiscard]] const schedule::Pipeline& pipeline() const { return schedule_->pipeline; }
   [[nodiscard]] const schedule::PipelineMap& map() const { return *map_; }

@@ -75,7 +75,7 @@ class Walk {
 
 int message_before(const StepProgram& program, int message) {
   const Channel& channel = program.channel_of(message);
-  const int before = message - program.send_buffers(channel);
+  const int before = message - channel.send_buffers;
   return before < channel.first_message ? -1 : before;
 }
 

@@ -124,7 +124,7 @@ void add_buffers(const JudgedPlan& plan, std::vector<LaneState>& states) {
       for (std::size_t replica = 0; replica < module.replicas(); ++replica)
         largest = std::max(largest, ReplicaTimer::boundary(of, module, replica));
     }
-    const std::int64_t bytes = largest * std::min(channel.messages, program.send_buffers(channel));
+    const std::int64_t bytes = largest * std::min(channel.messages, channel.send_buffers);
     states[channel.from].held += bytes;
     states[channel.to].held += bytes;
   }

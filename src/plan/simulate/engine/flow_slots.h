@@ -17,7 +17,7 @@ class FlowSlots {
     for (std::size_t i = 0; i < network.routes.size(); ++i) {
       const int capacity = network.routes[i].capacity;
       const Channel& channel = program.channels()[i];
-      const int buffers = capacity > 0 ? capacity : program.send_buffers(channel);
+      const int buffers = capacity > 0 ? capacity : channel.send_buffers;
       channels_.push_back({.first_slot = static_cast<int>(count_),
                            .first_message = channel.first_message,
                            .buffers = std::max(1, std::min(buffers, channel.messages))});

@@ -40,7 +40,7 @@ struct BufferBefore {
   const int channel = program.messages()[message].channel;
   const int capacity = network.routes[channel].capacity;
   const int earlier =
-      message - (capacity > 0 ? capacity : program.send_buffers(program.channels()[channel]));
+      message - (capacity > 0 ? capacity : program.channels()[channel].send_buffers);
   const bool had_none = earlier < program.channels()[channel].first_message;
   return {.message = had_none ? -1 : earlier, .in_pool = capacity > 0};
 }
