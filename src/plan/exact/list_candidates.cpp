@@ -84,6 +84,8 @@ struct KeptChoices {
   }
 
   [[nodiscard]] std::int64_t offered() const { return sure.offered() + unsure.offered(); }
+  /// Nothing from here on is kept, whether it fits or only may.
+  [[nodiscard]] double limit() const { return std::max(sure.limit(), unsure.limit()); }
 
   std::int64_t room;
   Kept sure;
@@ -208,7 +210,7 @@ class CellExpansion {
     return config::virtual_stages_of(order) == 1 ? std::vector<std::int64_t>{1} : none();
   }
 
-  /// True when the choice surely fits as it is, so that more recompute is not needed.
+  /// True when more recompute is of no use: the choice surely fits as it is, or is not kept.
   bool place_encoders(const ChainForm& form, const Cell& cell, PlanChoice& choice) {
     const StepEstimate alone = estimator_.backbone(form, choice);
     if (alone.memory_share < least_share_) {
@@ -217,6 +219,8 @@ class CellExpansion {
     }
     if (!alone.may_fit(caution_)) return false;
     if (form.apart == 0) return offer(choice, alone);
+    // No encoder makes it faster.
+    if (alone.value() >= kept_.of(cell.colocated >= 0).limit()) return true;
     bool any = false;
     const std::vector<EncoderSet> sets =
         cell.colocated >= 0 ? encoder_choices_.list_colocated(
