@@ -57,24 +57,27 @@ class Plan(VerbCase):
                                        "num_key_value_heads": 4, "intermediate_size": 18944,
                                        "vocab_size": 152064}}, file)
         fits = []
-        for model, cluster, steps, words in ((MODEL, CPU, "3", SMALL),
-                                             (large, A100, "8", ["--devices", "16", "--freeze", "vision"])):
+        for devices in ("8", "16"):
+            words = ["--cluster", A100, "--devices", devices, "--freeze", "vision"]
             output = self.path("handed.json")
-            found = self.answer(model, "--cluster", cluster, *words, "-o", output)["as_trained"]
+            found = self.answer(large, *words, "-o", output)["as_trained"]
             with open(output) as file:
                 self.assertEqual(json.load(file)["batch"]["capacity_tokens"], found["capacity_tokens"])
-            code, out, err = self.run_verb("simulate", output, "--cluster", cluster, "--steps",
-                                           steps, "--json")
+            code, out, err = self.run_verb("simulate", output, "--cluster", A100, "--steps", "8", "--json")
             self.assertEqual((code, err), (0, ""))
             simulated = json.loads(out)
             self.assertAlmostEqual(1e-9 * simulated["distribution_ns"]["mean"], found["step_s"], places=8)
             self.assertEqual(simulated["out_of_memory"] == "", found["fits"])
-            code, out, err = self.run_verb("plan", model, "--cluster", cluster, *words)
+            code, out, err = self.run_verb("plan", large, *words)
             self.assertIn("dealt as the trainer deals samples", out)
             self.assertEqual("above the" in out, not found["fits"])
             fits.append(found["fits"])
         self.assertEqual(fits, [True, False])
         self.assertNotIn("as_trained", self.answer(MODEL, "--cluster", CPU, *SMALL, "--runnable"))
+        # The best one is colocated.
+        self.assertNotIn("as_trained", self.answer(MODEL, "--cluster", CPU, *SMALL))
+        code, out, err = self.run_verb("plan", MODEL, "--cluster", CPU, *SMALL)
+        self.assertIn("the trainer does not run a colocated encoder", out)
 
     def text_model(self):
         folder = self.path("text")

@@ -122,11 +122,12 @@ std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const 
 }
 
 /// The best plan in the hands of the trainer, at the capacity that comes nearest to what was
-/// planned; nothing where that is so for every plan, or more than a search deals.
+/// planned; nothing where that is so for every plan, the trainer does not run it, or that is more
+/// than a search deals.
 std::optional<plan::TrainedStep> hand_over(const PlanningProblem& problem, FoundPlan& best) {
   const std::int64_t samples = std::ssize(problem.batches) * problem.global_samples();
-  if (problem.space.runnable || has_equal_samples(problem) || !best.links_shared ||
-      samples > plan::PlanEffort{}.dealt)
+  if (problem.space.runnable || best.choice.has_colocated() || has_equal_samples(problem) ||
+      !best.links_shared || samples > plan::PlanEffort{}.dealt)
     return std::nullopt;
   plan::TrainedStep trained = plan::trained_step(problem, best.plan);
   best.plan.batch.capacity_tokens = trained.capacity;

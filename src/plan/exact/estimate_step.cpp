@@ -114,6 +114,7 @@ double StepEstimator::shards_exposed(const ChainForm& form, const config::MeshSh
 
 double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& mesh, bool is_cut) {
   const ChainState& state = tables_.state(form);
+  if (state.gradients == 0) return static_cast<double>(costs_->step().count);
   const std::int64_t shards = mesh.dp_shard * mesh.cp * mesh.ulysses;
   const double bytes = state.parameters * gradient_bytes(problem_, *costs_) /
                        costs_->value_bytes() / static_cast<double>(mesh.pp);
@@ -217,20 +218,21 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
                                        {.first = is_frozen ? 1 : passes,
                                         .samples = static_cast<double>(problem_.global_samples()) /
                                                    (passes * double(own.replicas())),
-                                        .chunks = is_frozen ? 1 : own.passes,
                                         .is_cut = true});
+  // Features of the whole batch come into the first stage together, their gradients back with each
+  // microbatch.
+  const double features =
+      passes * work.scale * work.boundary * static_cast<double>(choice.backbone.mesh.pp);
   // The backbone counts for a rank what is there whatever runs on it.
-  estimate.memory_share -= tables_.state(form).process / double(problem_.memory().count);
+  estimate.memory_share +=
+      (features - tables_.state(form).process) / static_cast<double>(problem_.memory().count);
   const double cores = problem_.threads_per_core(choice.backbone.devices());
   // All wait for the slowest: one replica has the largest sample.
   const double mean = passes * work.scale * work.total();
   const double largest = tables_.largest_samples(form).path * work.total() / work.path;
   estimate.fill = (std::max(mean, largest) + passes * tables_.state(form).each_stage) * cores;
-  // Features come into the first stage together, their gradients back with each microbatch.
-  const double features = passes * work.scale * work.boundary *
-                          static_cast<double>(choice.backbone.mesh.pp) /
-                          rate_between(problem_, choice.backbone.devices() - 1);
-  estimate.fill += features * (1 + 1 / static_cast<double>(choice.microbatches));
+  estimate.fill += features / rate_between(problem_, choice.backbone.devices() - 1) *
+                   (1 + 1 / static_cast<double>(choice.microbatches));
   estimate.tail =
       tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->step().count);
   return estimate;

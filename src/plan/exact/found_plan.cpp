@@ -14,6 +14,12 @@ bool train_alike(const FoundPlan& a, const FoundPlan& b) {
 
 }  // namespace
 
+bool is_better(const FoundPlan& a, const FoundPlan& b) {
+  if (a.step != b.step) return a.step < b.step;
+  if (a.simulated_batches != b.simulated_batches) return a.simulated_batches > b.simulated_batches;
+  return !a.choice.has_colocated() && b.choice.has_colocated();
+}
+
 void drop_twins(std::vector<FoundPlan>& plans) {
   std::stable_sort(plans.begin(), plans.end(), [](const FoundPlan& a, const FoundPlan& b) {
     return a.simulated_batches > b.simulated_batches;

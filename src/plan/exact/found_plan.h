@@ -23,6 +23,9 @@ struct FoundPlan {
   bool outside_grid = false;           // sizes above those that were measured
 };
 
+/// Faster; of equals simulated on more batches, or one that the trainer runs.
+[[nodiscard]] bool is_better(const FoundPlan& a, const FoundPlan& b);
+
 /// Of plans that differ in their number of microbatches alone, and so are one plan to the trainer,
 /// leaves the first of those that were simulated on the most batches, fit or not.
 void drop_twins(std::vector<FoundPlan>& plans);

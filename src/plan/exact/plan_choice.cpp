@@ -104,6 +104,20 @@ bool PlanChoice::has_colocated() const {
                      [](const auto& each) { return each && each->is_colocated(); });
 }
 
+double messages_of(const PlanChoice& choice) {
+  const auto rounds = static_cast<double>(choice.microbatches);
+  const auto replicas = static_cast<double>(choice.backbone.replicas());
+  double size =
+      8 * rounds * replicas * static_cast<double>(choice.backbone.mesh.pp * choice.chunks);
+  for (const std::optional<ChainChoice>& encoder : choice.encoders) {
+    if (!encoder) continue;
+    const auto givers = static_cast<double>(encoder->replicas());
+    size += 8 * rounds * givers * static_cast<double>(encoder->mesh.pp) +
+            4 * rounds * givers * replicas;
+  }
+  return size;
+}
+
 std::int64_t units_of(const ModuleNode& node) {
   return blocks_of(node) + (node.name == "backbone" ? 2 : 0);
 }

@@ -35,6 +35,9 @@ struct PlanChoice {
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
 
+/// Passes and messages of one step with all replicas, about.
+[[nodiscard]] double messages_of(const PlanChoice& choice);
+
 /// The first unit of each virtual stage of a chain, then the number of its units. Units of the
 /// backbone are the embedding (with all that is inline), each block, the head; of an encoder its
 /// blocks.

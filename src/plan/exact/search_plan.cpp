@@ -152,15 +152,17 @@ class Search {
   /// they are.
   void keep_best(std::size_t most) {
     stable_sort_by_mean(runners_);
-    if (runners_.empty()) return;
-    const double limit = effort_.race * static_cast<double>(runners_.front().mean().count);
+    double limit[2] = {};  // [has a colocated encoder] by the best of its kind
     const auto enough = static_cast<std::size_t>(effort_.finalists);
     std::size_t kept[2] = {};  // [has a colocated encoder]
     std::erase_if(runners_, [&](const Runner& runner) {
       const bool has_colocated = runner.choice.has_colocated();
       const auto room = [&](std::size_t all) { return has_colocated ? (all + 3) / 4 : all; };
-      std::size_t& count = kept[has_colocated ? 1 : 0];
-      const bool is_near = static_cast<double>(runner.mean().count) <= limit;
+      const std::size_t kind = has_colocated ? 1 : 0;
+      std::size_t& count = kept[kind];
+      const auto mean = static_cast<double>(runner.mean().count);
+      if (count == 0) limit[kind] = effort_.race * mean;
+      const bool is_near = mean <= limit[kind];
       if (count >= room(is_near ? most : std::min(most, enough))) return true;
       ++count;
       return false;
@@ -226,59 +228,63 @@ class Search {
     return false;
   }
 
-  /// Passes and messages of one step with all replicas.
-  [[nodiscard]] double size_of(const PlanChoice& choice) const {
-    const auto rounds = static_cast<double>(choice.microbatches);
-    const auto replicas = static_cast<double>(choice.backbone.replicas());
-    double size =
-        8 * rounds * replicas * static_cast<double>(choice.backbone.mesh.pp * choice.chunks);
-    for (const std::optional<ChainChoice>& encoder : choice.encoders) {
-      if (!encoder) continue;
-      const auto givers = static_cast<double>(encoder->replicas());
-      size += 8 * rounds * givers * static_cast<double>(encoder->mesh.pp) +
-              4 * rounds * givers * replicas;
+  /// Batches of the steps with shared links that the budget of messages allows.
+  struct SharedBatches {
+    std::size_t others = 0;
+    std::size_t colocated = 0;
+    [[nodiscard]] std::size_t of(const Runner& runner) const {
+      return runner.choice.has_colocated() ? colocated : others;
     }
-    return size;
-  }
-
-  /// Batches of the steps with shared links that the budget of messages allows. Where the others
-  /// may share links, colocated encoders that may not are left out: they cannot be compared.
-  [[nodiscard]] std::size_t affordable_batches() {
+  };
+  /// Where the others may share links, colocated encoders that may not are left out: they cannot be
+  /// compared.
+  SharedBatches share_links() {
     const auto budget = static_cast<double>(effort_.messages);
     double others = 0;
     double colocated = 0;
     for (const Runner& runner : runners_)
-      (runner.choice.has_colocated() ? colocated : others) += size_of(runner.choice);
+      (runner.choice.has_colocated() ? colocated : others) += messages_of(runner.choice);
     if (others > 0 && others <= budget) {
       colocated = 0;
       const auto is_too_large = [&](const Runner& runner) {
         if (!runner.choice.has_colocated()) return false;
-        const double size = size_of(runner.choice);
+        const double size = messages_of(runner.choice);
         if (colocated + size > budget) return true;
         colocated += size;
         return false;
       };
       result_.unshared = static_cast<std::int64_t>(std::erase_if(runners_, is_too_large));
     }
-    const double batches = budget / std::max({1.0, others, colocated});
-    return batches < static_cast<double>(batches_) ? static_cast<std::size_t>(batches) : batches_;
+    if (others > budget) return {};
+    const auto batches = [&](double size) {
+      return std::min(batches_, static_cast<std::size_t>(budget / std::max(1.0, size)));
+    };
+    return {.others = batches(others), .colocated = batches(colocated)};
   }
 
   /// Simulates all; where that deals too many samples, all on the first batch, and on more the best
   /// by it, one after another, until none that is left seems better.
   std::vector<FoundPlan> finish_all() {
-    const std::size_t batches = affordable_batches();
+    const SharedBatches shared = share_links();
     std::vector<FoundPlan> found(runners_.size());
-    const auto samples =
-        static_cast<std::int64_t>(batches * runners_.size()) * problem_.global_samples();
-    const std::size_t first =
-        samples <= effort_.dealt ? batches : std::min<std::size_t>(batches, 1);
+    std::size_t all = 0;
+    for (const Runner& runner : runners_) all += shared.of(runner);
+    const bool are_few =
+        static_cast<std::int64_t>(all) * problem_.global_samples() <= effort_.dealt;
+    const auto first = [&](std::size_t i) {
+      return std::min<std::size_t>(shared.of(runners_[i]), are_few ? batches_ : 1);
+    };
     for_all(runners_.size(),
-            [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], first); });
-    result_.certificate.evaluations += static_cast<std::int64_t>(first * runners_.size());
-    if (batches <= first) return found;
+            [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], first(i)); });
     std::vector<bool> is_finished(runners_.size());
     Nanoseconds best{std::numeric_limits<std::int64_t>::max()};
+    const auto note = [&](std::size_t i, std::size_t batches) {
+      result_.certificate.evaluations += static_cast<std::int64_t>(batches);
+      is_finished[i] = batches == shared.of(runners_[i]);
+      if (is_finished[i] && found[i].peak <= problem_.memory())
+        best = std::min(best, found[i].step);
+    };
+    for (std::size_t i = 0; i < found.size(); ++i) note(i, first(i));
     while (true) {
       std::size_t next = found.size();
       for (std::size_t i = 0; i < found.size(); ++i)
@@ -286,10 +292,8 @@ class Search {
             (next == found.size() || found[i].step < found[next].step))
           next = i;
       if (next == found.size()) return found;
-      found[next] = finish(runners_[next], batches);
-      is_finished[next] = true;
-      result_.certificate.evaluations += static_cast<std::int64_t>(batches);
-      if (found[next].peak <= problem_.memory()) best = std::min(best, found[next].step);
+      found[next] = finish(runners_[next], shared.of(runners_[next]));
+      note(next, shared.of(runners_[next]));
     }
   }
 
@@ -300,10 +304,7 @@ class Search {
     for (FoundPlan& found : finished)
       if (!found.links_shared || fits({.steps = {}, .peak = found.peak, .fullest = found.fullest}))
         result_.plans.push_back(std::move(found));
-    std::stable_sort(
-        result_.plans.begin(), result_.plans.end(), [](const FoundPlan& a, const FoundPlan& b) {
-          return a.step != b.step ? a.step < b.step : a.simulated_batches > b.simulated_batches;
-        });
+    std::stable_sort(result_.plans.begin(), result_.plans.end(), is_better);
     if (std::ssize(result_.plans) > effort_.finalists)
       result_.plans.resize(static_cast<std::size_t>(effort_.finalists));
     Certificate& certificate = result_.certificate;

@@ -135,6 +135,9 @@ void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
     std::cout << '\n';
   }
   if (trained) print_trained(*trained, problem.memory());
+  if (search.plans.front().choice.has_colocated())
+    std::cout << "plan 1 is for simulation: the trainer does not run a colocated encoder, and "
+                 "--runnable leaves it out\n";
   if (!search.plans.front().links_shared)
     std::cout << "messages were timed as if each were alone: the plans are too large to simulate "
                  "links that are shared within the budget\n";

@@ -27,11 +27,14 @@ struct KeptBytes {
 /// Follows the passes of a lane, all replicas at once.
 class KeptOfLane {
  public:
-  KeptOfLane(const JudgedPlan& plan, int lane)
+  /// features: of a mean microbatch, on a rank of the backbone's first stage where those of all are
+  ///           there before the first pass
+  KeptOfLane(const JudgedPlan& plan, int lane, std::int64_t features)
       : program_(plan.program),
         of_(program_.map().at(lane)),
         module_(plan.load.modules[of_.module]),
-        held_(module_.replicas()) {
+        features_(of_.stage == 0 && of_.module == program_.map().flow().back() ? features : 0),
+        held_(module_.replicas(), features_ * program_.pipeline().microbatches) {
     for (int chunk = 0; chunk < program_.pipeline().modules[of_.module].chunks; ++chunk)
       chunks_.push_back(chunk_of(chunk));
     for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
@@ -65,6 +68,7 @@ class KeptOfLane {
       case Op::kForward:
         note(held + bytes.kept + bytes.ahead);
         if (chunk.has_backward) held += bytes.kept;
+        if (chunk.virtual_stage == 0) held -= features_;
         break;
       case Op::kBackward:
         note(held + bytes.peak);
@@ -85,6 +89,7 @@ class KeptOfLane {
   const StepProgram& program_;
   schedule::Lane of_;
   const ModulePasses& module_;
+  std::int64_t features_;
   std::vector<Chunk> chunks_;
   std::vector<std::int64_t> held_;  // [replicas]
   KeptBytes kept_;
@@ -110,6 +115,15 @@ LaneState state_of_lane(const JudgedPlan& plan, int lane) {
     process = std::max(process, state.process.count);
   }
   return lane_state;
+}
+
+/// What a colocated module gives a rank of the first stage for a mean microbatch: each of its ranks
+/// gives a part, and there are as many of them as the backbone has, on all its stages.
+std::int64_t features_of(const JudgedPlan& plan) {
+  const int colocated = plan.program.map().colocated();
+  if (colocated < 0) return 0;
+  return plan.load.modules[colocated].mean_boundary *
+         plan.program.pipeline().modules[plan.program.map().flow().back()].stages;
 }
 
 /// Buffers of messages between stages at both ends, the largest of any replica.
@@ -172,7 +186,9 @@ LanePeak peak_of(const JudgedPlan& plan) {
   for (int lane = 0; lane < program.lanes(); ++lane) states.push_back(state_of_lane(plan, lane));
   add_buffers(plan, states);
   std::vector<KeptBytes> kept;
-  for (int lane = 0; lane < program.lanes(); ++lane) kept.push_back(KeptOfLane(plan, lane).kept());
+  const std::int64_t features = features_of(plan);
+  for (int lane = 0; lane < program.lanes(); ++lane)
+    kept.push_back(KeptOfLane(plan, lane, features).kept());
   LanePeak peak;
   for (int lane = 0; lane < program.lanes(); ++lane) {
     LaneState state = states[lane];

@@ -202,13 +202,16 @@ PlanVerdict PlanJudge::judge_by_events(config::Plan plan, std::size_t first_batc
   verdict.peak = bytes;
   verdict.fullest = module_of(simulation, lane);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  for (std::size_t batch = first_batch; batch < end_batch; ++batch)
-    for (const auto& module :
-         deal_samples(pipeline, problem_.batches[batch], deals_.buckets(plan, batch)))
-      for (const std::vector<MicrobatchShape>& replica : module)
-        for (const MicrobatchShape& shape : replica)
-          verdict.longest =
-              std::max(verdict.longest, Tokens{static_cast<std::int64_t>(shape.backbone.tokens)});
+  std::size_t backbone = 0;
+  while (pipeline.modules[backbone].name != "backbone") ++backbone;
+  for (std::size_t batch = first_batch; batch < end_batch; ++batch) {
+    const StepShapes shapes =
+        deal_samples(pipeline, problem_.batches[batch], deals_.buckets(plan, batch));
+    for (const std::vector<MicrobatchShape>& replica : shapes[backbone])
+      for (const MicrobatchShape& shape : replica)
+        verdict.longest =
+            std::max(verdict.longest, Tokens{static_cast<std::int64_t>(shape.backbone.tokens)});
+  }
   evaluations_ += std::ssize(verdict.steps);
   return verdict;
 }
