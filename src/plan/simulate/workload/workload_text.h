@@ -16,12 +16,15 @@ struct WorkloadField {
   std::int64_t column = 1;  // [bytes] from 1
 };
 
-/// A file of words, line by line; every error of a line names where it is.
+/// A file of words, line by line; every error of a line names where it is. A byte order mark in
+/// front is no part of them.
 ///
 /// owns: nothing; the text must outlive it
 class WorkloadText {
  public:
-  WorkloadText(std::string_view text, const std::string& path) : rest_(text), path_(path) {}
+  WorkloadText(std::string_view text, const std::string& path) : rest_(text), path_(path) {
+    if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
+  }
 
   /// Goes to the next line; false at the end of the file.
   [[nodiscard]] bool next_line();

@@ -37,6 +37,16 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
+TEST(ReadWorkload, PassesOverAByteOrderMark) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const std::string text = file_of(kSmall, {kRow});
+  const SimaiWorkload marked = parse_simai_workload(mark + text, "w.txt");
+  EXPECT_EQ(marked.rows, parse_simai_workload(text, "w.txt").rows);
+  EXPECT_EQ(std::pair(marked.tensor, marked.ranks), std::pair(kSmall.tensor, kSmall.ranks));
+  expect_refused(" " + mark + text, "not a workload of a transformer");
+  expect_refused(mark + mark + text, "not a workload of a transformer");
+}
+
 TEST(ReadWorkload, KeepsEveryField) {
   const SimaiWorkload workload = parse_simai_workload(file_of({.tensor = 2,
                                                                .expert = 2,
