@@ -80,7 +80,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(reader.bars, sum(len(s["methods"]) for s in found["settings"]))
         for say in (text, html.unescape(page.read_text())):
             self.assertEqual(say.count("exact is judged by the simulator"), 2)
-            self.assertEqual(say.count("orchmllm (samples dealt anew between encoder and backbone)"), 2)
+            self.assertEqual(say.count("orchmllm (samples dealt anew between encoder and backbone in every microbatch)"), 2)
         for setting in found["settings"]:
             self.assertIn(setting["name"], text)
             for method in setting["methods"]:

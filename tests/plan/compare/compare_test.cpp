@@ -315,16 +315,22 @@ TEST(NoteOnExact, NamesTheRowsWhosePlansAreOutsideOfItsSpace) {
                              testing::EndsWith("need not be a better plan.")));
   EXPECT_THAT(
       note_on({"fsdp", "disttrain_batch_serial", "orchmllm", "disttrain_batch_double", "exact"}),
-      testing::EndsWith(
-          " Outside of its space: orchmllm (samples dealt anew between encoder and "
-          "backbone); disttrain_batch_serial, disttrain_batch_double (encoder and backbone "
-          "in turn by whole batches)."));
+      testing::EndsWith(" Outside of its space: orchmllm (samples dealt anew between encoder and "
+                        "backbone in every microbatch); disttrain_batch_serial, "
+                        "disttrain_batch_double (encoder and backbone "
+                        "in turn by whole batches)."));
+  // Phases of an encoder on all ranks are those of a colocated one, and so not outside.
+  EXPECT_THAT(note_on({"loongforge_3", "exact"}), testing::EndsWith("need not be a better plan."));
+  EXPECT_THAT(note_on({"loongforge_1", "loongforge_2", "loongforge_3", "optimus", "exact"}),
+              testing::EndsWith(" Outside of its space: optimus (the encoder in idle time of all "
+                                "stages); loongforge_1, loongforge_2 (the encoder at a tp of its "
+                                "own on the first stage alone)."));
   // Systems whose plans are degrees and stages of one pipeline are inside.
   for (const PipelineBaseline& each : pipeline_baselines()) {
     const std::string name(each.name);
     const bool is_inside = name == "megatron_encoder_stage" || name == "pytorch_3d" ||
                            name == "fsdp" || name == "disttrain_microbatch" || name == "dflop" ||
-                           name == "dflop_fewest";
+                           name == "dflop_fewest" || name == "loongforge_3";
     EXPECT_EQ(each.beyond_exact.empty(), is_inside) << name;
   }
 }
