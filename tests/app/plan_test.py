@@ -143,6 +143,25 @@ class Plan(VerbCase):
         self.assertEqual((default["value"], default["lower_bound"], default["plans"]),
                          (named["value"], named["lower_bound"], named["plans"]))
 
+    def test_of_a_cluster_without_an_end_one_node_is_planned_for(self):
+        small = ["--global-samples", "8", "--batches", "2", "--axes", "dp"]
+        for words in ([], ["--cluster", os.path.join(ROOT, "configs/clusters/h100_8.yaml")]):
+            node = self.answer(MODEL, *small, *words, "--devices", "8")
+            found = self.answer(MODEL, *small, *words)
+            self.assertEqual(max(plan["devices"] for plan in found["plans"]), 8)
+            self.assertEqual((found["value"], found["plans"]), (node["value"], node["plans"]))
+            note = "planned for one node, 8 of the cluster's 1048576 devices: --devices says how many\n"
+            self.assertIn(note, self.run_verb("plan", MODEL, *small, *words)[1])
+            self.assertNotIn("one node", self.run_verb("plan", MODEL, *small, *words, "--devices", "8")[1])
+            method = [*words, "--global-samples", "8", "--method", "published_objective"]
+            self.assertIn(note, self.run_verb("plan", MODEL, *method)[1])
+        self.assertNotIn("one node", self.run_verb("plan", MODEL, *small, "--cluster", CPU)[1])
+        with open(A100) as file:
+            text = file.read()
+        flat = self.path("flat.yaml", text[:text.index("  - name: \"nvlink\"")]
+                         + "  - {name: all, ranks: 1048576, bytes_per_s: 1e9}\n")
+        self.refused(2, "larger than a plan is likely meant for", MODEL, "--cluster", flat)
+
     def test_more_devices_are_not_slower(self):
         steps = [
             self.answer(MODEL, "--cluster", CPU, "--global-samples", "8", "--batches", "3",
@@ -342,9 +361,7 @@ batch: {{global_samples: 6}}
 
     def test_names_what_is_wrong(self):
         self.refused(2, "no such file", self.path("nothing.yaml"))
-        self.refused(2, "--cluster", MODEL)
         self.refused(2, "cluster has not so many devices", MODEL, "--cluster", CPU, "--devices", "5")
-        self.refused(2, "--devices", MODEL, "--cluster", A100)
         self.refused(2, "--schedules", MODEL, "--cluster", CPU, "--schedules", "2f2b")
         self.refused(2, "freeze", MODEL, "--cluster", CPU, "--freeze", "audio")
         for method, words in (("dflopp", "did you mean dflop?"), ("nosuch", "one of exact (of models), all, published"),

@@ -5,7 +5,7 @@ import os
 import unittest
 
 import tributary
-from executable import MODEL, ROOT, Beside, profile_of_demo, read_json
+from executable import CLUSTER, MODEL, ROOT, Beside, profile_of_demo, read_json
 
 CPU = os.path.join(ROOT, "configs/clusters/cpu_2.yaml")
 SMALL = {"devices": 2, "global_samples": 8, "batches": 2}
@@ -65,10 +65,22 @@ class Planning(Beside):
     def test_what_is_wrong_is_named(self):
         for where, arguments in {"devices": {"devices": 9}, "axes": {"axes": ["dp", "tq"]},
                                  "schedules": {"schedules": ["2f2b"]}, "freeze": {"freeze": ["audio"]},
-                                 "threads": {"threads": 2}, "seed": {"seed": -1}}.items():
+                                 "threads": {"threads": 2}, "seed": {"seed": -1},
+                                 "keep": {"keep": 0}}.items():
             with self.subTest(where=where), self.assertRaises(tributary.Error) as raised:
                 tributary.plan(MODEL, CPU, **{**SMALL, **arguments})
             self.assertEqual(raised.exception.where, where)
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.plan(MODEL, CPU, keep=11, **SMALL)
+        self.assertEqual((raised.exception.where, raised.exception.found, raised.exception.expected),
+                         ("keep", "11", "1 to 10"))
+
+    def test_of_a_cluster_without_an_end_one_node_is_planned_for(self):
+        named = {"global_samples": 8, "batches": 2, "axes": ["dp"]}
+        for cluster in (None, CLUSTER):
+            found = tributary.plan(MODEL, cluster, **named)
+            self.assertEqual(max(plan["devices"] for plan in found["plans"]), 8)
+            self.assert_equal_but_for_time(found, tributary.plan(MODEL, cluster, devices=8, **named))
 
     def test_arguments_that_would_count_for_nothing_are_refused(self):
         text = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden_size": 64,

@@ -58,25 +58,28 @@ void set_measured(const PlanRequest& request, PlanningProblem& problem) {
   problem.threads = request.threads;
 }
 
-void set_machine(const PlanRequest& request, PlanningProblem& problem) {
-  problem.devices = request.devices;
-  if (problem.devices == 0 && request.cluster) problem.devices = request.cluster->devices;
-  TRIB_REQUIRE(problem.devices >= 1, .what = "app: no devices to plan for",
-               .where = argument_name(request.caller, request.profile ? "devices" : "cluster"),
-               .found = "no such argument",
-               .expected = request.profile ? "the number of ranks on the profile's machine"
-                                           : "a cluster, docs/formats/cluster.md",
-               .fix = request.profile
-                          ? "give it"
-                          : str("give it, or ", argument_name(request.caller, "devices"),
-                                " for nodes of 8 A100-80"));
-  TRIB_REQUIRE(request.devices > 0 || problem.devices <= kMostDevicesUnasked,
+/// All devices of a cluster where nobody says how many; of one that is larger than a plan is likely
+/// meant for, as files about a kind of node are, one node.
+std::int64_t devices_unasked(const PlanRequest& request, const config::Cluster& cluster) {
+  if (cluster.devices <= kMostDevicesUnasked) return cluster.devices;
+  const std::int64_t node = cluster.devices_per_node();
+  TRIB_REQUIRE(node <= kMostDevicesUnasked,
                .what = "app: cluster is larger than a plan is likely meant for",
-               .where = "cluster.devices", .found = str(problem.devices),
+               .where = "cluster.devices", .found = str(cluster.devices, ", ", node, " in a node"),
                .expected = str("at most ", kMostDevicesUnasked),
                .fix = str("give ", argument_name(request.caller, "devices")));
-  if (request.profile) return set_measured(request, problem);
+  return node;
+}
+
+void set_machine(const PlanRequest& request, PlanningProblem& problem) {
+  TRIB_REQUIRE(request.devices > 0 || request.cluster || !request.profile,
+               .what = "app: no devices to plan for",
+               .where = argument_name(request.caller, "devices"), .found = "no such argument",
+               .expected = "the number of ranks on the profile's machine", .fix = "give it");
   problem.cluster = request.cluster ? *request.cluster : standard_cluster();
+  problem.devices =
+      request.devices > 0 ? request.devices : devices_unasked(request, problem.cluster);
+  if (request.profile) set_measured(request, problem);
 }
 
 void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
@@ -220,8 +223,21 @@ plan::PlanningProblem problem_of(const PlanRequest& request) {
   return problem;
 }
 
+std::string note_on_devices(const PlanRequest& request, const PlanningProblem& problem) {
+  if (request.devices > 0 || problem.devices == problem.cluster.devices) return {};
+  return str("planned for one node, ", problem.devices, " of the cluster's ",
+             problem.cluster.devices, " devices: ", argument_name(request.caller, "devices"),
+             " says how many");
+}
+
+void check_keep(std::int64_t keep, Caller caller) {
+  TRIB_REQUIRE(keep >= 1 && keep <= 10, .what = "app: value cannot be used",
+               .where = argument_name(caller, "keep"), .found = str(keep), .expected = "1 to 10");
+}
+
 PlanAnswer answer_plan(const PlanRequest& request) {
   PlanAnswer answer{.problem = problem_of(request)};
+  answer.note = note_on_devices(request, answer.problem);
   const Stopwatch watch;
   answer.search = search_plan(answer.problem, {.candidates = {.keep = request.candidates}});
   for (FoundPlan& found : answer.search.plans) note_samples(request, answer.problem, found.plan);

@@ -33,7 +33,7 @@ struct PlanRequest {
   std::vector<std::string> frozen = {};              // modules
   std::vector<std::string> schedules = {};           // to choose from; none: the usual ones
   std::vector<std::string> axes = {};                // to choose from; none: the usual ones
-  std::int64_t devices = 0;                          // 0: all of the cluster
+  std::int64_t devices = 0;  // 0: all of the cluster; one node where those are over 4096
   std::int64_t global_samples = 512;
   std::int64_t tokens = 4096;  // of each sample of a text model
   std::int64_t batches = 8;
@@ -52,6 +52,7 @@ struct PlanAnswer {
   std::optional<plan::TrainedStep> trained = {};     // the best plan, where samples differ
   double milliseconds = 0;                           // of the search
   std::vector<config::BeyondGrid> beyond_grid = {};  // of the profile, by the best plan
+  std::string note = {};                             // note_on_devices
 };
 
 /// The problem that a request states, with its batches drawn: recorded sizes, the mixture for
@@ -59,6 +60,15 @@ struct PlanAnswer {
 ///
 /// errors: Fault::kInput naming the argument that cannot be used
 [[nodiscard]] plan::PlanningProblem problem_of(const PlanRequest& request);
+
+/// That one node was planned for where the request says no devices; empty where all were.
+[[nodiscard]] std::string note_on_devices(const PlanRequest& request,
+                                          const plan::PlanningProblem& problem);
+
+/// How many plans may be asked for: as many as a search ends with.
+///
+/// errors: Fault::kInput naming the argument
+void check_keep(std::int64_t keep, Caller caller);
 
 /// Searches for plans; that none fits is an answer.
 ///

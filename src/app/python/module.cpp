@@ -110,6 +110,7 @@ std::pair<std::string, std::string> plan_model(const GivenDocument& model,
                              .size_table = {},
                              .options = options};
   if (!lengths.is_none()) arguments.size_table = read_numbers(lengths, "lengths");
+  check_keep(keep, Caller::kPython);
   const nb::gil_scoped_release unlocked;
   const PlanAnswer answer = answer_plan(read_request(arguments));
   if (answer.search.plans.empty()) return {to_json(answer, keep).dump(), "null"};

@@ -62,8 +62,9 @@ ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
   SearchRequest request{.keep = arguments.keep};
   if (!arguments.method.empty()) request.method = arguments.method;
   check_request(request);
-  const plan::TrainingProblem problem =
-      is_table ? plan::read_cost_table(arguments.path) : cost_table_of(arguments);
+  const auto& [problem, note] = is_table
+                                    ? ModelTable{.problem = plan::read_cost_table(arguments.path)}
+                                    : cost_table_of(arguments);
   const std::vector<SearchAnswer> answers = answer_search(request, problem);
   // One method without a plan is no answer; among all it is one beside others.
   const bool has_plan = request.method == kAllMethods || !answers.front().plans.empty();
@@ -72,6 +73,7 @@ ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
     for (const SearchAnswer& answer : answers) list.push_back(to_json(answer));
     std::cout << list.dump() << '\n';
   } else if (has_plan) {
+    if (!note.empty()) std::cout << note << '\n';
     for (const SearchAnswer& answer : answers) print_as_text(answer);
   }
   if (!has_plan)
@@ -110,7 +112,8 @@ Run declare_plan(Verb& verb) {
   verb.option("--threads", arguments->threads,
               "compute threads of each rank, with --profile of a CPU; default: an equal part of "
               "the cores");
-  verb.option("--devices", arguments->devices, "of the cluster to use; default: all");
+  verb.option("--devices", arguments->devices,
+              "of the cluster to use; default: all, or one node of a cluster of more than 4096");
   verb.option(
       "--method", arguments->method,
       "exact, for models alone; published_objective (proven optimal); a published system by "

@@ -111,7 +111,7 @@ void print_trained(const plan::TrainedStep& trained, Bytes available) {
 }
 
 void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
-  const auto& [problem, search, explanation, trained, milliseconds, beyond_grid] = answer;
+  const auto& [problem, search, explanation, trained, milliseconds, beyond_grid, note] = answer;
   const plan::Certificate& certificate = search.certificate;
   std::cout << kExact << ": step " << in_milliseconds(certificate.value) << " on "
             << problem.devices << " devices of " << problem.cluster.name << "; no plan is below "
@@ -121,6 +121,7 @@ void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
             << search.cells << " cells, " << search.estimates << " estimates, " << search.judged
             << " plans run on batches, " << certificate.evaluations << " steps simulated, "
             << str(std::fixed, std::setprecision(0), milliseconds) << " ms\n";
+  if (!note.empty()) std::cout << note << '\n';
   std::int64_t rank = 0;
   for (const FoundPlan& found : search.plans) {
     if (rank++ == keep) break;
@@ -194,8 +195,7 @@ void write_best(const ModelPlanning& arguments, const Setting& setting,
 }  // namespace
 
 ExitCode plan_model(const ModelPlanning& arguments) {
-  TRIB_REQUIRE(arguments.keep >= 1 && arguments.keep <= 10, .what = "app: value cannot be used",
-               .where = "--keep", .found = str(arguments.keep), .expected = "1 to 10");
+  check_keep(arguments.keep, Caller::kCommandLine);
   const Setting setting = read_setting(arguments);
   const PlanAnswer answer = answer_plan(read_request(arguments, setting));
   const plan::PlanSearch& search = answer.search;
@@ -216,17 +216,19 @@ ExitCode plan_model(const ModelPlanning& arguments) {
   return ExitCode::kDone;
 }
 
-plan::TrainingProblem cost_table_of(const ModelPlanning& arguments) {
+ModelTable cost_table_of(const ModelPlanning& arguments) {
   const std::string method = str("method ", arguments.method);
   arguments.given.refuse({"--profile", "--threads"}, method,
                          str("costs of a cluster, or --method ", kExact));
   arguments.given.refuse({"--axes", "--schedules", "--runnable", "--candidates"}, method,
                          str("none of these: it has a space of its own; or --method ", kExact));
   const Setting setting = read_setting(arguments);
-  const PlanningProblem problem = problem_of(read_request(arguments, setting));
-  return plan::problem_of_model(
-      problem.model, problem.cluster,
-      {.devices = problem.devices, .batches = problem.batches, .frozen = setting.frozen});
+  const PlanRequest request = read_request(arguments, setting);
+  const PlanningProblem problem = problem_of(request);
+  return {.problem = plan::problem_of_model(
+              problem.model, problem.cluster,
+              {.devices = problem.devices, .batches = problem.batches, .frozen = setting.frozen}),
+          .note = note_on_devices(request, problem)};
 }
 
 }  // namespace tributary::app

@@ -22,7 +22,7 @@ struct ModelPlanning {
   std::string axes;
   std::string profile;
   std::int64_t threads = 0;         // of each rank, with a profile
-  std::int64_t devices = 0;         // 0: all of the cluster
+  std::int64_t devices = 0;         // 0: as PlanRequest
   std::int64_t global_samples = 0;  // 0: as the run configuration says, or 512
   std::int64_t tokens = 0;          // of each sample of a text model
   std::int64_t batches = 8;
@@ -40,9 +40,15 @@ struct ModelPlanning {
 /// errors: Fault::kInput naming key or option; Fault::kResource where no plan fits the devices
 [[nodiscard]] ExitCode plan_model(const ModelPlanning& arguments);
 
+/// A model as tables for the published methods.
+struct ModelTable {
+  plan::TrainingProblem problem = {};
+  std::string note = {};  // note_on_devices
+};
+
 /// The same model, devices and batches as tables for the published methods.
 ///
 /// errors: Fault::kInput naming key or option; a model without exactly one encoder
-[[nodiscard]] plan::TrainingProblem cost_table_of(const ModelPlanning& arguments);
+[[nodiscard]] ModelTable cost_table_of(const ModelPlanning& arguments);
 
 }  // namespace tributary::app

@@ -139,7 +139,8 @@ def plan(
         cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100-80,
             ``configs/clusters/a100_8.yaml``, or
             the machine of the profile.
-        devices: of the cluster to use; 0: all.
+        devices: of the cluster to use; 0: all, or one node of a cluster of more than 4,096, as
+            ``devices`` of the plans says.
         global_samples: of a step.
         tokens: of each sample of a text model; None: 4,096. Not together with ``lengths``.
         lengths: [samples][1 to 3] tokens, patches, images or frames, to draw from; or a shape
@@ -152,7 +153,7 @@ def plan(
         axes: that may have several ranks, of tp, pp, dp, cp, ulysses, ep; None: all, cp and
             ulysses for samples of 8,192 tokens and more.
         candidates: plans that are simulated.
-        keep: best plans to give, at most 10.
+        keep: best plans to give, 1 to 10.
         runnable: only plans that ``train`` runs.
         explain: say what limits the best plan and what would help most.
         profile: measured layers and collectives, ``docs/formats/profile.md``; plans then use all
