@@ -115,7 +115,14 @@ class Simulate(Beside):
         refused("steps", PLAN, steps=0)
         refused("simulate steps", PLAN, steps=1.5)
         refused("seed", PLAN, seed=-1)
-        refused("simulate", PLAN, stragglers=float("nan"))
+        refused("simulate scheduler_ms", PLAN, scheduler_ms=float("nan"))
+        refused("simulate stragglers", PLAN, stragglers=float("nan"), straggler_factor=2.0)
+        refused("simulate steps", PLAN, steps={1})
+        refused("plan modules.vision.mesh.dp_shard", {"modules": {"vision": {"mesh": {"dp_shard": float("inf")}}}})
+        refused("plan edges.1", {"edges": [0, {1}]})
+        circle = {}
+        circle["edges"] = [circle]
+        refused("plan", circle)
         refused("stragglers", PLAN, stragglers=2.0)
         refused("lengths[1][0]", PLAN, lengths=[[3, 1], ["x", 1]])
         refused("lengths[0]", PLAN, lengths=[[3, 1, 1, 1, 1, 1]])

@@ -79,13 +79,40 @@ def plain(value: Any) -> Any:
     return operator.index(value)
 
 
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, default=plain)
+
+
+def _without_json(value: Any, path: str = "") -> tuple[str, str] | None:
+    """Key path and text of the first part that has no JSON; None: all have, but their whole not."""
+    if isinstance(value, Mapping):
+        parts: list[tuple[Any, Any]] = list(value.items())
+    elif isinstance(value, (list, tuple)):
+        parts = list(enumerate(value))
+    else:
+        return path, repr(value)[:200]
+    for key, part in parts:
+        try:
+            _json(part)
+        except (TypeError, ValueError):
+            below = f"{path}.{key}" if path else str(key)
+            return _without_json(part, below)
+    return None
+
+
 def to_json(value: Any, name: str) -> str:
-    """JSON that has every float with all its bits."""
+    """JSON that has every float with all its bits; an error names the key that has none."""
     try:
-        return json.dumps(value, allow_nan=False, default=plain)
+        return _json(value)
     except (TypeError, ValueError, RecursionError) as error:
+        try:
+            place = _without_json(value)
+        except RecursionError:  # it holds itself
+            place = None
+        path, found = place or ("", str(error))
+        where = f"{name} {path}" if path else name
         raise refuse(
-            "python: value has no JSON", name, str(error), "dicts, lists, finite numbers, texts"
+            "python: value has no JSON", where, found, "dicts, lists, finite numbers, texts"
         ) from None
 
 
