@@ -66,10 +66,11 @@ def simulate(arguments, row, folder):
     for name, text in texts.items():
         with open(os.path.join(folder, name), "w") as file:
             file.write(text)
+    is_cut = whole(row, "tensor parallelism") > 1
     done = subprocess.run(
         [arguments.tributary, "simulate", os.path.join(folder, "plan.json"),
          "--cluster", arguments.cluster, "--lengths", os.path.join(folder, "lengths.csv"),
-         "--unfused-attention", "--no-sequence-parallel", "--reduce-dtype", "same", "--json"],
+         "--unfused-attention", *(["--no-sequence-parallel"] if is_cut else []), "--reduce-dtype", "same", "--json"],
         capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{row}: {done.stderr}")

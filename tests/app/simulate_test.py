@@ -189,12 +189,19 @@ class Simulate(SimulateCase):
         for words, other in (
             (["--skip", "3"], "--run"),
             (["--straggler-factor", "2"], "--stragglers"), (["--anomaly-factor", "2"], "--anomalies"),
+            (["--stragglers", "0.5"], "--straggler-factor"), (["--anomalies", "0.5"], "--anomaly-factor"),
             (["--restart-seconds", "2"], "--failure-hours"),
             (["--checkpoint-steps", "2"], "--failure-hours")):
             self.refused(f"option would count for nothing; where: {words[0]}; found: no {other}; "
                          f"expected: {other} beside it; fix: leave it out", PLAN, *words)
         for words in (["--steps", "2"], ["--lengths", lengths], ["--mixture"]):
             self.refused(f"where: {words[0]}; found: --run", PLAN, "--run", self.folder, *words)
+        self.refused("option would count for nothing; where: --pool; found: a plan without a module of placement "
+                     "flow; expected: a module of placement flow that gives single microbatches", PLAN, "--pool", "3")
+        self.refused("where: --pool; found: --ahead, which takes whole batches",
+                     self.flow_plan(), "--pool", "3", "--ahead", "1")
+        self.refused("option would count for nothing; where: --no-sequence-parallel; found: a backbone of tp 1; "
+                     "expected: tp above 1", PLAN, "--no-sequence-parallel")
         self.refused("where: --mixture; found: --lengths", PLAN, "--lengths", lengths, "--mixture")
         self.refused("where: --threads; found: a cluster that says no cores", PLAN, "--threads", "3")
         for value in ("9999999999999999999", "-9999999999999999999", "0xffffffffffffffffffff"):
@@ -238,7 +245,8 @@ class Simulate(SimulateCase):
         self.refused("modules.backbone.offload", self.changed_plan(offloads))
         self.refused('where: --reduce-dtype; found: "half"', PLAN, "--reduce-dtype", "half")
         self.refused("where: --pool; found: 0", PLAN, "--pool", "0")
-        beside = {"--straggler-factor": ["--stragglers", "0.5"], "--anomaly-factor": ["--anomalies", "0.5"],
+        beside = {"--stragglers": ["--straggler-factor", "2"], "--anomalies": ["--anomaly-factor", "2"],
+                  "--straggler-factor": ["--stragglers", "0.5"], "--anomaly-factor": ["--anomalies", "0.5"],
                   "--restart-seconds": ["--failure-hours", "1"],
                   "--checkpoint-steps": ["--failure-hours", "1"]}
         for option, value, found, expected in (

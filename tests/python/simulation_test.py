@@ -34,8 +34,6 @@ class Simulate(Beside):
         self.assertIsNone(plain["trace"])
         for more, named in [
                 (["--unfused-attention"], {"unfused_attention": True}),
-                (["--no-sequence-parallel"], {"sequence_parallel": False}),
-                (["--pool", 2], {"pool": 2}),
                 (["--scheduler-ms", 1000], {"scheduler_ms": 1000.0}),
                 (["--stragglers", 0.4, "--straggler-factor", 2.5],
                  {"stragglers": 0.4, "straggler_factor": 2.5}),
@@ -48,12 +46,34 @@ class Simulate(Beside):
             with self.subTest(**named):
                 self.compare([*words, *more], PLAN, lengths=lengths, **named)
 
-    def test_batches_ahead(self):
+    def flow_plan(self):
         plan = read_json(PLAN)
         plan["model"] = MODEL
         plan["modules"]["vision"].update(placement="flow", train="frozen")
         plan["edges"][0]["via"] = "pool"
-        path = self.path("flow.json", json.dumps(plan))
+        return self.path("flow.json", json.dumps(plan))
+
+    def tp_plan(self):
+        """Of the backbone alone, tp 2."""
+        plan = read_json(PLAN)
+        plan["modules"] = {"backbone": {"ranks": "0-1", "mesh": {"tp": 2}}}
+        plan["edges"] = []
+        return self.path("tp.json", json.dumps(plan)), self.text_model()
+
+    def test_options_of_some_plans(self):
+        flow = self.flow_plan()
+        self.compare([flow, "--pool", 2], flow, pool=2)
+        plan, model = self.tp_plan()
+        path = self.path("model.json", json.dumps(model))
+        folder = os.path.join(self.folder, "model")
+        os.makedirs(folder)
+        os.rename(path, os.path.join(folder, "config.json"))
+        whole = self.compare([plan, "--model", folder, "--no-sequence-parallel"], plan, folder,
+                             sequence_parallel=False)
+        self.assertNotEqual(whole["step_ns"], self.compare([plan, "--model", folder], plan, folder)["step_ns"])
+
+    def test_batches_ahead(self):
+        path = self.flow_plan()
         serial = self.compare([path, "--ahead", 0], path, ahead=0)
         self.assertGreater(serial["step_ns"], self.compare([path], path)["step_ns"])
 
@@ -123,13 +143,14 @@ class Simulate(Beside):
         circle = {}
         circle["edges"] = [circle]
         refused("plan", circle)
-        refused("stragglers", PLAN, stragglers=2.0)
+        refused("stragglers", PLAN, stragglers=2.0, straggler_factor=2.0)
         refused("lengths[1][0]", PLAN, lengths=[[3, 1], ["x", 1]])
         refused("lengths[0]", PLAN, lengths=[[3, 1, 1, 1, 1, 1]])
         refused("plan", 5)
 
     def test_arguments_that_would_count_for_nothing_are_refused(self):
         for where, other, value in (("straggler_factor", "stragglers", 2.0), ("anomaly_factor", "anomalies", 2.0),
+                                    ("stragglers", "straggler_factor", 1.0), ("anomalies", "anomaly_factor", 1.0),
                                     ("restart_seconds", "failure_hours", 2.0),
                                     ("checkpoint_steps", "failure_hours", 2)):
             with self.subTest(where=where):
@@ -139,10 +160,18 @@ class Simulate(Beside):
                 self.assertEqual((found.where, found.found, found.expected),
                                  (where, f"no {other}", f"{other} beside it"))
                 self.assertIn("option would count for nothing", str(found))
-                tributary.simulate(PLAN, **{where: value, other: 0}, trace=False)  # as on the command line
+                none = 1 if other.endswith("factor") else 0
+                tributary.simulate(PLAN, **{where: value, other: none}, trace=False)  # as on the command line
         with self.assertRaises(tributary.Error) as raised:
             tributary.simulate(PLAN, lengths=[300], mixture=True)
         self.assertEqual((raised.exception.where, raised.exception.found), ("mixture", "lengths"))
+        flow = self.flow_plan()
+        for plan, named, found in ((PLAN, {"pool": 3}, "a plan without a module of placement flow"),
+                                   (flow, {"pool": 3, "ahead": 1}, "ahead, which takes whole batches"),
+                                   (PLAN, {"sequence_parallel": False}, "a backbone of tp 1")):
+            with self.subTest(**named), self.assertRaises(tributary.Error) as raised:
+                tributary.simulate(plan, **named)
+            self.assertEqual((raised.exception.where, raised.exception.found), (next(iter(named)), found))
 
     @staticmethod
     def cluster():

@@ -151,6 +151,11 @@ class Stages(Beside):
         temporal = tributary.group_stages(self.MODULES, 2, units=2, method="megatron_temporal")
         self.assertEqual(temporal["value_ns"], 60 + 60 + 160)
 
+    def test_searches_for_stages_end_after_so_many(self):
+        for method in ("exact", "mosaic"):
+            found = tributary.group_stages(self.MODULES, 2, units=2, method=method, evaluations=1000)
+            self.assertEqual(found, tributary.group_stages(self.MODULES, 2, units=2, method=method))
+
     def test_interference_slows_neighbours(self):
         modules = [{**module, "times_ns": [[150, 100]], "bandwidth": [0.5, 0.9]}
                    for module in self.MODULES[:2]]
@@ -170,6 +175,9 @@ class Stages(Beside):
                 ("group_stages modules.1.name", [self.MODULES[0]] * 2, {}),
                 ("group_stages modules.0.times_ns", [{"name": "a", "times_ns": [[1, 0]]}], {}),
                 ("group_stages method", self.MODULES, {"method": "best"}),
+                ("group_stages evaluations", self.MODULES, {"evaluations": 0}),
+                ("evaluations", self.MODULES, {"evaluations": 5, "method": "spindle"}),
+                ("evaluations", self.MODULES, {"evaluations": 5, "method": "mosaic_unaware"}),
                 ("group_stages interference.form", self.MODULES, {"interference": {"form": "x"}}),
                 ("vision", self.MODULES, {"units": 3})]:
             with self.subTest(where=where):

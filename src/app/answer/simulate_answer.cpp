@@ -96,6 +96,33 @@ void check_request(const SimulateRequest& request) {
   });
 }
 
+/// Whether an encoder gives features to the pool one microbatch after another.
+bool fills_pool(const SimulateRequest& request) {
+  const schedule::Pipeline pipeline = schedule::pipeline_of(request.plan);
+  const schedule::PipelineMap map(pipeline);
+  const std::vector<bool> whole_batches = plan::RunAhead::edges_ahead(request.plan, map);
+  for (std::size_t edge = 0; edge < pipeline.edges.size(); ++edge) {
+    const std::string& from = pipeline.modules[pipeline.edges[edge].from].name;
+    if (request.plan.find(from)->placement != config::Placement::kFlow) continue;
+    if (request.ahead < 0 || !whole_batches[edge]) return true;
+  }
+  return false;
+}
+
+/// What counts for nothing with this plan.
+void refuse_idle_for_plan(const SimulateRequest& request) {
+  const GivenOptions& given = request.given;
+  if (given.has("--pool") && !fills_pool(request))
+    given.refuse({"--pool"},
+                 request.ahead < 0 ? "a plan without a module of placement flow"
+                                   : str(given.name("--ahead"), ", which takes whole batches"),
+                 "a module of placement flow that gives single microbatches");
+  const config::ModulePlan* backbone = request.plan.find("backbone");
+  if (backbone != nullptr && backbone->mesh.tp == 1)
+    given.refuse({"--no-sequence-parallel", "--sequence-parallel"}, "a backbone of tp 1",
+                 "tp above 1");
+}
+
 plan::SimulationOptions options_of(const SimulateRequest& request) {
   return {.steps = request.steps,
           .seed = static_cast<std::uint64_t>(request.seed),
@@ -175,13 +202,16 @@ plan::RecordedSizes sizes_of(const NumberTable& table, std::int64_t most_columns
 
 void refuse_idle_options(const GivenOptions& given) {
   given.require({"--straggler-factor"}, "--stragglers");
+  given.require({"--stragglers"}, "--straggler-factor");
   given.require({"--anomaly-factor"}, "--anomalies");
+  given.require({"--anomalies"}, "--anomaly-factor");
   given.require({"--restart-seconds", "--checkpoint-steps"}, "--failure-hours");
   if (given.has("--lengths")) given.refuse({"--mixture"}, given.name("--lengths"), "one of both");
 }
 
 config::Trace answer_simulate(const SimulateRequest& request) {
   check_request(request);
+  refuse_idle_for_plan(request);
   const config::Plan& plan = request.plan;
   const auto [cluster, costs_of_machine] = find_costs(request);
   const auto source = std::make_shared<const plan::WatchedCosts>(costs_of_machine);

@@ -41,6 +41,7 @@ struct SimulateRequest {
   double scheduler_ms = 0;
   plan::Disturbance disturbance = {};
   Caller caller = Caller::kCommandLine;
+  GivenOptions given = {};  // what would count for nothing with the plan is refused
 };
 
 /// A directory with a config.json, or a module graph.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/answer/certificate_json.h"
+#include "app/answer/given_options.h"
 #include "config/plan/artifact_object.h"
 #include "plan/baseline/sharing_baselines.h"
 #include "plan/staging/staging.h"
@@ -129,6 +130,15 @@ Json waves_json(const SharingProblem& problem, const plan::SharingAnswer& found)
   return answer;
 }
 
+/// Stages are counted by the searches for them alone.
+void refuse_idle_evaluations(const Json& given, const std::string& method) {
+  if (method == kExact || method == kMosaic || !given.contains("evaluations")) return;
+  const GivenOptions options([] { return std::vector<std::string>{"--evaluations"}; },
+                             Caller::kPython);
+  options.refuse({"--evaluations"}, str("method ", method),
+                 str("method ", kExact, " or ", kMosaic));
+}
+
 Json solve(const SharingProblem& problem, const std::string& method,
            const plan::StagingEffort& effort) {
   if (method == kExact) return staging_json(problem, group_stages(problem, effort));
@@ -166,6 +176,7 @@ Json answer_staging(const Json& json, std::string_view where) {
   effort.evaluations = root.whole("evaluations", effort.evaluations, {1, std::int64_t{1} << 53});
   root.refuse_unknown();
   problems.raise_if_any(std::string(where));
+  refuse_idle_evaluations(json, methods[method]);
   return solve(problem, methods[method], effort);
 }
 

@@ -45,7 +45,11 @@ SimulateRequest read_request(const SimulateArguments& arguments) {
   SimulateRequest request;
   request.caller = Caller::kPython;
   const Json options = parse_json(arguments.options, "simulate");
-  refuse_idle_options(given_arguments(options, arguments.sizes || arguments.size_table));
+  Json given = options;  // the one flag that is given where it is False
+  given["sequence_parallel"] =
+      options.contains("sequence_parallel") && options.at("sequence_parallel") == false;
+  request.given = given_arguments(given, arguments.sizes || arguments.size_table);
+  refuse_idle_options(request.given);
   read_options(options, request);
   request.plan = read_plan(arguments.plan);
   request.plan_name = arguments.plan.where();

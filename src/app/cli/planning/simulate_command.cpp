@@ -130,6 +130,7 @@ ExitCode run_simulate(const Arguments& arguments) {
   SimulateRequest request = arguments.request;
   request.plan = config::read_plan(arguments.plan);
   request.plan_name = arguments.plan;
+  request.given = arguments.given;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
   refuse_idle_threads(arguments, request.cluster);
   request.model = read_model(arguments.model, request.plan, arguments.plan, request.caller);
@@ -190,12 +191,13 @@ Run declare_simulate(Verb& verb) {
   verb.flag("--unfused-attention", arguments->request.unfused_attention,
             "attention by products with the scores in memory, not by one kernel");
   verb.flag("--no-sequence-parallel", arguments->no_sequence_parallel,
-            "with tp, every rank keeps what lies between the products whole");
+            "with tp of the backbone, every rank keeps what lies between the products whole");
   verb.option("--reduce-dtype", arguments->request.reduce_dtype,
               "of gradients, as parallel.reduce_dtype: float32, or same as the parameters");
-  verb.option("--pool", arguments->request.pool,
-              "microbatches of an encoder that the pool keeps; of one that works in whole batches "
-              "(--ahead) not read");
+  verb.option(
+      "--pool", arguments->request.pool,
+      "microbatches that the pool keeps of an encoder of placement flow which gives single ones, "
+      "not whole batches (--ahead)");
   verb.option(
       "--ahead", arguments->request.ahead,
       "whole batches that frozen encoders of placement flow may be ahead: 0 encodes each "
@@ -203,10 +205,12 @@ Run declare_simulate(Verb& verb) {
       "them");
   verb.option("--scheduler-ms", arguments->request.scheduler_ms,
               "time that the step plan takes beside a step [ms]");
-  verb.option("--stragglers", disturbance.straggler_share, "share of slow ranks in each step");
+  verb.option("--stragglers", disturbance.straggler_share,
+              "share of slow ranks in each step, with --straggler-factor");
   verb.option("--straggler-factor", disturbance.straggler_factor,
               "how much longer their passes take");
-  verb.option("--anomalies", disturbance.anomaly_share, "share of single passes that are slow");
+  verb.option("--anomalies", disturbance.anomaly_share,
+              "share of single passes that are slow, with --anomaly-factor");
   verb.option("--anomaly-factor", disturbance.anomaly_factor, "how much longer they take");
   verb.option("--failure-hours", disturbance.hours_between_failures,
               "mean time between failures of one rank [h]; 0: none fails");

@@ -71,7 +71,7 @@ def simulate(
     unfused_attention: bool = False,
     sequence_parallel: bool = True,
     reduce_dtype: str = "float32",
-    pool: int = 16,
+    pool: int | None = None,
     ahead: int = -1,
     scheduler_ms: float = 0.0,
     stragglers: float | None = None,
@@ -101,18 +101,19 @@ def simulate(
         mixture: draw photos, documents, groups of pictures and videos without an encoder too; not
             together with ``lengths``.
         unfused_attention: attention by products with the scores in memory.
-        sequence_parallel: False: with tp, every rank keeps what lies between the products whole.
+        sequence_parallel: False: with tp of the backbone, every rank keeps what lies between the
+            products whole.
         reduce_dtype: of gradients: ``float32``, or ``same`` as the parameters.
-        pool: microbatches of an encoder that the pool keeps; of one that works in whole batches
-            (``ahead``) not read.
+        pool: microbatches that the pool keeps of an encoder of placement flow which gives single
+            ones, not whole batches (``ahead``); None: 16.
         ahead: whole batches that frozen encoders of placement flow may be ahead: 0 encodes each
             before its step, 1 beside the step before; -1: microbatches, as far as the pool lets
             them.
         scheduler_ms: time that the step plan takes beside a step [ms].
         stragglers: share of slow ranks in each step; None: none is.
-        straggler_factor: how much longer their passes take; None: no longer.
+        straggler_factor: how much longer their passes take; needed with ``stragglers``.
         anomalies: share of single passes that are slow; None: none is.
-        anomaly_factor: how much longer they take; None: no longer.
+        anomaly_factor: how much longer they take; needed with ``anomalies``.
         failure_hours: mean time between failures of one rank [h]; None or 0: none fails.
         restart_seconds: from a failure to the next step [s]; None: 300.
         checkpoint_steps: steps between checkpoints; None: 100.

@@ -253,7 +253,7 @@ def group_stages(
         interference: None: modules on one device do not slow each other.
         method: ``exact``, proven optimal, or a published system: one of `staging_methods`.
         evaluations: stages of which ``exact`` and ``mosaic`` look for the time at most; None:
-            50,000,000.
+            50,000,000. Not together with another method.
 
     Raises:
         Error: a number cannot be used; modules that do not fit are an answer with status
