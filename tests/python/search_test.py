@@ -66,8 +66,8 @@ class Search(Beside):
         self.assertEqual(error.fix, "did you mean devices?")
         refused("cost_table encoder.degrees.0.tp",
                 lambda table: table["encoder"]["degrees"][0].update(tp=-1))
-        refused("cost_table", lambda table: table.update(memory_bytes=math.inf))
-        refused("cost_table", lambda table: table.update(memory_bytes=object()))
+        refused("cost_table memory_bytes", lambda table: table.update(memory_bytes=math.inf))
+        refused("cost_table memory_bytes", lambda table: table.update(memory_bytes=object()))
         refused("method", lambda table: None, method="best")
         refused("method", lambda table: None, method="all")
         refused("keep", lambda table: None, keep=0)
