@@ -89,6 +89,7 @@ TEST(SearchPlan, NoPlanOfTheSpaceIsBelowItsBoundAndHardlyAnyBelowItsAnswer) {
 
 TEST(SearchPlan, NoPlanOfTheTrainerIsBelowItsBound) {
   int feasible = 0;
+  double tightness = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     PlanningProblem problem = random_problem(seed);
     problem.space.runnable = true;
@@ -101,10 +102,13 @@ TEST(SearchPlan, NoPlanOfTheTrainerIsBelowItsBound) {
     if (brute.plan().empty()) continue;
     ++feasible;
     ChainTables tables(problem);
-    EXPECT_LE(list_candidates(problem, tables).lower_bound, best)
-        << "seed " << seed << ": " << brute.plan();
+    const Nanoseconds bound = list_candidates(problem, tables).lower_bound;
+    EXPECT_LE(bound, best) << "seed " << seed << ": " << brute.plan();
+    tightness += static_cast<double>(bound.count) / static_cast<double>(best.count);
   }
   EXPECT_GE(feasible, 40);
+  std::cout << "the bound is " << tightness / feasible << " of the best on the mean\n";
+  EXPECT_GE(tightness / feasible, 0.5);
 }
 
 TEST(SearchPlan, NoPlanIsBelowTheBoundWhereLongTextsTakeTurnsWithImages) {
@@ -199,6 +203,26 @@ TEST(SearchPlan, SaysOnHowManyBatchesLinksWereSharedAndFinishesTheFirstPlan) {
     EXPECT_NEAR(double(few.plans.front().step.count), double(all.count), 0.05 * double(all.count));
     EXPECT_NE(few.certificate.status, Status::kOptimal);
   }
+}
+
+TEST(SearchPlan, LeavesOutColocatedPlansThatCannotShareLinksAsTheOthersDo) {
+  const PlanningProblem problem = tiny_problem(32, 64, 1, 11);
+  bool are_left_out = false;
+  bool are_compared = false;
+  for (std::int64_t messages = 500; messages < 200'000; messages *= 2) {
+    const PlanSearch found = search_plan(problem, {.messages = messages});
+    const bool shared = found.plans.front().links_shared;
+    bool any_colocated = false;
+    for (const FoundPlan& each : found.plans) {
+      EXPECT_EQ(each.links_shared, shared) << messages << " messages";
+      any_colocated = any_colocated || each.choice.has_colocated();
+    }
+    EXPECT_TRUE(shared || found.unshared == 0) << messages << " messages";
+    are_left_out = are_left_out || found.unshared > 0;
+    are_compared = are_compared || (found.unshared == 0 && shared && any_colocated);
+  }
+  EXPECT_TRUE(are_left_out);
+  EXPECT_TRUE(are_compared);
 }
 
 TEST(FoundPlan, GivesWayToItsTwinThatWasSimulatedOnMoreBatches) {
