@@ -15,26 +15,16 @@ double seconds(Nanoseconds time) { return static_cast<double>(time.count); }
 
 /// Where two lanes are on a rank, both say why it is idle: their causes count in proportion.
 void add_use_of_time(const Simulation& simulation, PlanExplanation& explanation) {
-  const schedule::PipelineMap& map = simulation.program.map();
-  LaneAccount all;
-  double ranks_time = 0;
-  for (std::size_t lane = 0; lane < simulation.accounts.size(); ++lane) {
-    const LaneAccount& account = simulation.accounts[lane];
-    if (map.at(static_cast<int>(lane)).module != map.colocated())
-      ranks_time += seconds(account.total() * simulation.lane_ranks[lane]);
-    for (std::size_t use = 0; use < kTimeUses; ++use)
-      if (static_cast<TimeUse>(use) != TimeUse::kOtherModule)
-        all.time[use] += account.time[use] * simulation.lane_ranks[lane];
-  }
-  ranks_time = std::max(1.0, ranks_time);
-  explanation.busy = seconds(all.total(TimeClass::kBusy)) / ranks_time;
-  explanation.communication = seconds(all.total(TimeClass::kCommunication)) / ranks_time;
-  const double idle = std::max(0.0, 1 - explanation.busy - explanation.communication);
-  const double causes = std::max(1.0, seconds(all.total(TimeClass::kIdle)));
+  const RanksAccount ranks =
+      account_ranks(simulation.program.map(), simulation.accounts, simulation.lane_ranks);
+  explanation.busy = ranks.share(TimeClass::kBusy);
+  explanation.communication = ranks.share(TimeClass::kCommunication);
+  const double idle = ranks.share(TimeClass::kIdle);
+  const double causes = std::max(1.0, seconds(ranks.uses.total(TimeClass::kIdle)));
   for (std::size_t use = 0; use < kTimeUses; ++use) {
     const auto each = static_cast<TimeUse>(use);
-    if (class_of(each) == TimeClass::kIdle && all[each].count > 0)
-      explanation.idle.emplace_back(name_of(each), idle * seconds(all[each]) / causes);
+    if (class_of(each) == TimeClass::kIdle && ranks.uses[each].count > 0)
+      explanation.idle.emplace_back(name_of(each), idle * seconds(ranks.uses[each]) / causes);
   }
   std::stable_sort(explanation.idle.begin(), explanation.idle.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });

@@ -76,7 +76,7 @@ struct KeptChoices {
     std::vector<Candidate> fitting = sure.take();
     std::vector<Candidate> taken = unsure.take();
     const std::size_t left = most - std::min(most, fitting.size());
-    const std::size_t quarter = (most + 3) / 4;
+    const std::size_t quarter = quarter_of(most);
     if (taken.size() > std::max(quarter, left)) taken.resize(std::max(quarter, left));
     if (fitting.size() > most - taken.size()) fitting.resize(most - taken.size());
     taken.insert(taken.end(), fitting.begin(), fitting.end());
@@ -97,9 +97,9 @@ struct KeptChoices {
 /// get the room that is left.
 struct KeptByPlacement {
   KeptByPlacement(std::int64_t most, double within)
-      : colocated((most + 3) / 4, (most + 3) / 4, within),
+      : colocated(quarter_of(most), quarter_of(most), within),
         twins(colocated),
-        others(most, (most + 3) / 4, within) {}
+        others(most, quarter_of(most), within) {}
 
   KeptChoices& of(bool is_colocated, bool is_twin = false) {
     return is_twin ? twins : is_colocated ? colocated : others;

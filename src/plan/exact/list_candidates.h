@@ -14,6 +14,12 @@ struct Candidate {
   double estimate = 0;  // [ns] of a step
 };
 
+/// What of so many places choices have that are doubtful: that only may fit, or are colocated.
+template <class Count>
+[[nodiscard]] constexpr Count quarter_of(Count places) {
+  return (places + 3) / 4;
+}
+
 struct CandidateEffort {
   std::int64_t keep = 200;  // a quarter of them may be plans of which it is not sure that they fit;
                             // and a quarter as many more of colocated encoders

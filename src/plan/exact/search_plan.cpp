@@ -157,7 +157,7 @@ class Search {
     std::size_t kept[2] = {};  // [has a colocated encoder]
     std::erase_if(runners_, [&](const Runner& runner) {
       const bool has_colocated = runner.choice.has_colocated();
-      const auto room = [&](std::size_t all) { return has_colocated ? (all + 3) / 4 : all; };
+      const auto room = [&](std::size_t all) { return has_colocated ? quarter_of(all) : all; };
       const std::size_t kind = has_colocated ? 1 : 0;
       std::size_t& count = kept[kind];
       const auto mean = static_cast<double>(runner.mean().count);

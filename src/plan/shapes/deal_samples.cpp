@@ -55,13 +55,13 @@ std::int64_t size_of(const SampleSize& sample, Media media) {
   return media == Media::kPatches ? sample.patches : sample.frames;
 }
 
+}  // namespace
+
 std::size_t backbone_of(const schedule::Pipeline& pipeline) {
   std::size_t backbone = 0;
   while (pipeline.modules[backbone].name != "backbone") ++backbone;
   return backbone;
 }
-
-}  // namespace
 
 std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std::int64_t count,
                                      Tokens most) {

@@ -55,6 +55,9 @@ struct RecordedSizes {
 /// module there may be only those of its passes.
 using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 
+/// The index of the backbone, which every pipeline of a plan has.
+[[nodiscard]] std::size_t backbone_of(const schedule::Pipeline& pipeline);
+
 /// The bucket of each sample, of one bucket for each microbatch of each replica of the backbone.
 ///
 /// shape: [samples]; bucket b is microbatch b / replicas of replica b mod replicas

@@ -186,4 +186,26 @@ std::vector<LaneAccount> account_lanes(const StepProgram& program, const StepLoa
   return accounts;
 }
 
+double RanksAccount::share(TimeClass of) const {
+  if (time.count <= 0) return 0;
+  const auto part = [&](Nanoseconds each) {
+    return static_cast<double>(each.count) / static_cast<double>(time.count);
+  };
+  if (of != TimeClass::kIdle) return part(uses.total(of));
+  const Nanoseconds worked = uses.total(TimeClass::kBusy) + uses.total(TimeClass::kCommunication);
+  return std::clamp(part(time - worked), 0.0, 1.0);
+}
+
+RanksAccount account_ranks(const schedule::PipelineMap& map, std::span<const LaneAccount> accounts,
+                           std::span<const std::int64_t> ranks) {
+  RanksAccount all;
+  for (int lane = 0; lane < std::ssize(accounts); ++lane) {
+    if (!map.is_colocated(lane)) all.time += accounts[lane].total() * ranks[lane];
+    for (std::size_t use = 0; use < kTimeUses; ++use)
+      if (static_cast<TimeUse>(use) != TimeUse::kOtherModule)
+        all.uses.time[use] += accounts[lane].time[use] * ranks[lane];
+  }
+  return all;
+}
+
 }  // namespace tributary::plan

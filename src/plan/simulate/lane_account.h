@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -53,5 +55,20 @@ struct LaneAccount {
 /// errors: Fault::kBug when lanes are blocked
 [[nodiscard]] std::vector<LaneAccount> account_lanes(const StepProgram& program,
                                                      const StepLoad& load, const StepTimes& times);
+
+/// What all ranks do with a step, each counted once though it may have two lanes.
+struct RanksAccount {
+  LaneAccount uses = {};  // of all lanes, times ranks, but for kOtherModule; of a rank with two
+                          // lanes both say why it is idle
+  Nanoseconds time = {};  // of the step, times ranks
+
+  /// Of the time.
+  [[nodiscard]] double share(TimeClass of) const;
+};
+
+/// shape: accounts and ranks [lanes]
+[[nodiscard]] RanksAccount account_ranks(const schedule::PipelineMap& map,
+                                         std::span<const LaneAccount> accounts,
+                                         std::span<const std::int64_t> ranks);
 
 }  // namespace tributary::plan

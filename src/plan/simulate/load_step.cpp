@@ -102,9 +102,7 @@ class StepLoading {
       host = std::max(host, state.host_step);
     }
     // It comes once for a rank, whatever modules that has.
-    const bool is_counted =
-        !program_.first_steps().empty() && of.module == program_.map().colocated();
-    if (!is_counted) loaded.load.duration[action] += host;
+    if (!program_.steps_first(action)) loaded.load.duration[action] += host;
   }
 
   /// Activations and gradients of a microbatch are of one size. What leaves a module is what its

@@ -92,7 +92,7 @@ class SharedRanks {
   [[nodiscard]] std::vector<Part> beside(int lane) const {
     std::vector<Part> parts;
     const schedule::PipelineMap& map = program_.map();
-    if (map.at(lane).module != map.colocated()) return parts;
+    if (!map.is_colocated(lane)) return parts;
     const double share = static_cast<double>(ranks_of_lane(plan_, program_, map.colocated())) /
                          static_cast<double>(ranks_of_lane(plan_, program_, map.flow().back()));
     for (const int other : map.lanes_beside(lane))
@@ -125,13 +125,12 @@ void share_cores(const config::Plan& plan, const config::Cluster& cluster,
   const std::vector<std::int64_t> of_lane = ranks_of_lanes(plan, program, folding);
   for (int lane = 0; lane < program.lanes(); ++lane) {
     network.machine.push_back(static_cast<int>(ranks[lane] / cluster.devices_per_node()));
-    if (program.map().at(lane).module != program.map().colocated())  // its ranks have another lane
+    if (!program.map().is_colocated(lane))  // its ranks have another lane
       on_machine[network.machine.back()] += of_lane[lane];
   }
   for (int lane = 0; lane < program.lanes(); ++lane) {
     const std::vector<int> beside = program.map().lanes_beside(lane);
-    const bool is_colocated = program.map().at(lane).module == program.map().colocated();
-    const int counted = is_colocated ? beside.front() : lane;
+    const int counted = program.map().is_colocated(lane) ? beside.front() : lane;
     const std::int64_t part =
         std::max<std::int64_t>(1, cluster.cores / on_machine.at(network.machine[counted]));
     const std::int64_t threads = threads_of_rank > 0 ? threads_of_rank : part;

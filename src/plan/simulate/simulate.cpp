@@ -49,8 +49,7 @@ class StepSeries {
     result.out_of_memory = std::move(out_of_memory);
     result.lane_ranks = std::move(built.lane_ranks);
     for (int lane = 0; lane < result.program.lanes(); ++lane)  // of a colocated module counted once
-      if (result.program.map().at(lane).module != result.program.map().colocated())
-        result.ranks += result.lane_ranks[lane];
+      if (!result.program.map().is_colocated(lane)) result.ranks += result.lane_ranks[lane];
     show_step(result, std::move(shown));
     result.failures =
         play_failures(options_.disturbance, result.ranks, result.steps, options_.seed);

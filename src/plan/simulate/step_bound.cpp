@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace tributary::plan {
 namespace {
@@ -130,25 +131,18 @@ class Chains {
   }
   /// A lane that takes what goes in one batch has all forwards of the lanes that give it before
   /// its first, and one that gives has all backwards of those that take it behind its last.
-  Nanoseconds head_gate(int lane) {
-    Nanoseconds& gate = head_gate_[lane];
+  Nanoseconds gate(int lane, bool forward) {
+    Nanoseconds& gate = (forward ? head_gate_ : tail_gate_)[lane];
     if (gate.count >= 0) return gate;
     gate = {};
+    const schedule::Op op =
+        forward ? schedule::Op::kSendFeatures : schedule::Op::kSendFeatureGradients;
     for (const int channel : batches_) {
       const Channel& of = program_.channels()[channel];
-      if (of.to == lane && of.op == schedule::Op::kSendFeatures)
-        gate = std::max(gate, work_with(of.from, true, head_) + least_travel(channel));
-    }
-    return gate;
-  }
-  Nanoseconds tail_gate(int lane) {
-    Nanoseconds& gate = tail_gate_[lane];
-    if (gate.count >= 0) return gate;
-    gate = {};
-    for (const int channel : batches_) {
-      const Channel& of = program_.channels()[channel];
-      if (of.from == lane && of.op == schedule::Op::kSendFeatureGradients)
-        gate = std::max(gate, work_with(of.to, false, tail_) + least_travel(channel));
+      const auto [own, other] = forward ? std::pair(of.to, of.from) : std::pair(of.from, of.to);
+      if (own != lane || of.op != op) continue;
+      gate = std::max(gate,
+                      work_with(other, forward, forward ? head_ : tail_) + least_travel(channel));
     }
     return gate;
   }
@@ -164,14 +158,14 @@ class Chains {
   }
   void spread_head(int pass) {
     if (is_gated(pass, true))
-      head_[pass] = std::max(head_[pass], head_gate(program_.lane_of(pass)));
+      head_[pass] = std::max(head_[pass], gate(program_.lane_of(pass), true));
     for_needs(pass, [&](int before, Nanoseconds between) {
       head_[pass] = std::max(head_[pass], head_[before] + load_.duration[before] + between);
     });
   }
   void spread_tail(int pass) {
     if (is_gated(pass, false))
-      tail_[pass] = std::max(tail_[pass], tail_gate(program_.lane_of(pass)));
+      tail_[pass] = std::max(tail_[pass], gate(program_.lane_of(pass), false));
     for_needs(pass, [&](int before, Nanoseconds between) {
       tail_[before] = std::max(tail_[before], between + load_.duration[pass] + tail_[pass]);
     });

@@ -248,11 +248,10 @@ void StepProgram::find_meetings() {
       ++number;
     }
   };
-  const auto is_colocated = [this](int lane) { return map_->at(lane).module == map_->colocated(); };
   for (int lane = 0; lane < lanes(); ++lane)
-    if (!is_colocated(lane)) find_on(lane);
+    if (!map_->is_colocated(lane)) find_on(lane);
   for (int lane = 0; lane < lanes(); ++lane)
-    if (is_colocated(lane)) find_on(lane);
+    if (map_->is_colocated(lane)) find_on(lane);
 }
 
 /// What a rank does for its modules at the end of a step it does for one after the other.

@@ -90,6 +90,9 @@ class StepProgram {
   /// Those of the colocated module, of the backbone where it has some too: they are done before the
   /// backbone's begin.
   [[nodiscard]] std::span<const int> first_steps() const { return first_steps_; }
+  [[nodiscard]] bool steps_first(int action) const {
+    return !first_steps_.empty() && map_->is_colocated(lane_of_[action]);
+  }
   [[nodiscard]] bool steps_second(int action) const {
     return !first_steps_.empty() && map_->at(lane_of_[action]).module == map_->flow().back();
   }
@@ -97,6 +100,10 @@ class StepProgram {
   enum class Pass { kForward, kInputGradient, kWeightGradient };
   [[nodiscard]] int pass_at(int lane, Pass pass, int chunk, int microbatch) const;
   [[nodiscard]] Bytes bytes_of(int message) const;
+  /// The message so many before another on its channel; -1: there is none.
+  [[nodiscard]] int earlier(int message, int by) const {
+    return message - by < channel_of(message).first_message ? -1 : message - by;
+  }
   [[nodiscard]] const schedule::Pipeline& pipeline() const { return schedule_->pipeline; }
   [[nodiscard]] const schedule::PipelineMap& map() const { return *map_; }
 

@@ -112,19 +112,8 @@ config::NamedTimes path_of(const Simulation& simulation) {
 config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                        const std::string& cluster, int most_lanes) {
   config::Trace trace;
-  double idle = 0;
-  double all = 0;
-  for (int lane = 0; lane < simulation.program.lanes(); ++lane) {
+  for (int lane = 0; lane < simulation.program.lanes(); ++lane)
     trace.lanes.push_back(lane_of(simulation, lane, lane < most_lanes));
-    const auto ranks = static_cast<double>(simulation.lane_ranks[lane]);
-    const double time = ranks * static_cast<double>(simulation.steps[simulation.shown].count);
-    idle += ranks * static_cast<double>(trace.lanes.back().idle.count);
-    // What the one lane of a rank works, the other one is idle.
-    if (simulation.program.map().at(lane).module == simulation.program.map().colocated())
-      idle -= time;
-    else
-      all += time;
-  }
   trace.spans = spans_of(simulation, most_lanes);
   const StepDistribution& of = simulation.distribution;
   trace.summary = {.source = "simulated",
@@ -140,7 +129,9 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                                     {"largest", of.largest}},
                    .lower_bound = simulation.bound.value(),
                    .ranks = simulation.ranks,
-                   .idle_share = all > 0 ? std::clamp(idle / all, 0.0, 1.0) : 0,
+                   .idle_share = account_ranks(simulation.program.map(), simulation.accounts,
+                                               simulation.lane_ranks)
+                                     .share(TimeClass::kIdle),
                    .mfu = simulation.utilisation.mfu,
                    .mfu_formula = simulation.utilisation.formula,
                    .critical_path = path_of(simulation),

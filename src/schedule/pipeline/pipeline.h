@@ -76,6 +76,10 @@ class PipelineMap {
   [[nodiscard]] std::vector<int> lanes_beside(int lane) const;
   /// The colocated module; -1: there is none.
   [[nodiscard]] int colocated() const { return colocated_; }
+  /// A lane of it, whose ranks have a lane of the backbone too.
+  [[nodiscard]] bool is_colocated(int lane) const {
+    return colocated_ >= 0 && at(lane).module == colocated_;
+  }
   /// Features of a colocated module and their gradients: none is used before all are there, those
   /// of every microbatch from every replica, so that one lane of a rank is done before the other
   /// begins.

@@ -49,10 +49,14 @@ class Walk {
     const StepKind kind = program_.kind(action);
     if (kind != StepKind::kPass && kind != StepKind::kSend) return -1;
     for (const int message : program_.messages_of(action)) {
-      const int needed = kind == StepKind::kPass ? message : message_before(program_, message);
+      const int needed = kind == StepKind::kPass ? message : buffer_before(message);
       if (needed >= 0 && ends_[needed] < 2) return needed;
     }
     return -1;
+  }
+
+  [[nodiscard]] int buffer_before(int message) const {
+    return program_.earlier(message, program_.channel_of(message).send_buffers);
   }
 
   /// One of its two ends is ready.
@@ -72,12 +76,6 @@ class Walk {
 };
 
 }  // namespace
-
-int message_before(const StepProgram& program, int message) {
-  const Channel& channel = program.channel_of(message);
-  const int before = message - channel.send_buffers;
-  return before < channel.first_message ? -1 : before;
-}
 
 std::vector<int> order_actions(const StepProgram& program) { return Walk(program).run(); }
 

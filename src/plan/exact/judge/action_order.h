@@ -13,7 +13,4 @@ namespace tributary::plan {
 /// cost:   O(actions + messages), and for a batch that a pass waits for whole its messages squared
 [[nodiscard]] std::vector<int> order_actions(const StepProgram& program);
 
-/// The message whose send buffer another one gets; -1: there is one that nobody had.
-[[nodiscard]] int message_before(const StepProgram& program, int message);
-
 }  // namespace tributary::plan

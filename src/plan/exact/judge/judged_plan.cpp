@@ -251,9 +251,7 @@ void load_fixed(JudgedPlan& plan) {
       host = std::max(host, state(chunk).host_step);
     }
     // It comes once for a rank, whatever modules that has.
-    const bool is_counted =
-        !program.first_steps().empty() && of.module == program.map().colocated();
-    if (!is_counted) plan.load.fixed[action] += host;
+    if (!program.steps_first(action)) plan.load.fixed[action] += host;
   }
 }
 

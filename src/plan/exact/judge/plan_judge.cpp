@@ -202,8 +202,7 @@ PlanVerdict PlanJudge::judge_by_events(config::Plan plan, std::size_t first_batc
   verdict.peak = bytes;
   verdict.fullest = module_of(simulation, lane);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  std::size_t backbone = 0;
-  while (pipeline.modules[backbone].name != "backbone") ++backbone;
+  const std::size_t backbone = backbone_of(pipeline);
   for (std::size_t batch = first_batch; batch < end_batch; ++batch) {
     const StepShapes shapes =
         deal_samples(pipeline, problem_.batches[batch], deals_.buckets(plan, batch));

@@ -281,7 +281,7 @@ void ReplicaTimer::place_messages() {
                                  : map.virtual_stage(giver.module, giver.stage, at.chunk),
         .microbatch = at.microbatch,
         .channel = message.channel,
-        .before = message_before(program_, static_cast<int>(i)),
+        .before = program_.earlier(static_cast<int>(i), channel.send_buffers),
         .edge = is_edge ? edges_++ : -1,
         .is_mean = is_gradient && map.goes_in_one_batch(channel.edge)};
   }

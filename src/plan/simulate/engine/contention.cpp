@@ -223,8 +223,7 @@ bool lacks_cores(const StepProgram& program, const Network& network) {
   if (network.cores <= 0) return false;
   std::map<int, double> wanted;                       // by machine
   for (int lane = 0; lane < program.lanes(); ++lane)  // a rank computes for one module at a time
-    if (program.map().at(lane).module != program.map().colocated())
-      wanted[network.machine[lane]] += network.threads[lane];
+    if (!program.map().is_colocated(lane)) wanted[network.machine[lane]] += network.threads[lane];
   return std::any_of(wanted.begin(), wanted.end(),
                      [&](const auto& machine) { return machine.second > network.cores; });
 }

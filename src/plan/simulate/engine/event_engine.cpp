@@ -226,12 +226,12 @@ class EventEngine {
   void end_pass(int lane) {
     LaneState& state = lanes_[lane];
     times_.actions[state.running].end = now_;
-    const bool is_step = state.meets;
+    const bool is_first_step = state.meets && program_.steps_first(state.running);
     state.running = -1;
     state.meets = false;
     if (network_.cores > 0) share_cores(lane);
     ++state.next;
-    if (is_step && program_.map().at(lane).module == program_.map().colocated()) end_first_step();
+    if (is_first_step) end_first_step();
     advance(lane);
   }
   void wake(int lane, int message) {
@@ -331,7 +331,7 @@ class EventEngine {
       if (!program_.steps_second(member)) start_pass(program_.lane_of(member), member);
   }
   void end_first_step() {
-    if (left_of_first_steps_ == 0 || --left_of_first_steps_ > 0) return;
+    if (--left_of_first_steps_ > 0) return;
     for (const int member : program_.step().members)
       if (program_.steps_second(member)) start_pass(program_.lane_of(member), member);
   }

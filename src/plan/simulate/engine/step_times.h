@@ -39,10 +39,8 @@ struct BufferBefore {
                                                 int message) {
   const int channel = program.messages()[message].channel;
   const int capacity = network.routes[channel].capacity;
-  const int earlier =
-      message - (capacity > 0 ? capacity : program.channels()[channel].send_buffers);
-  const bool had_none = earlier < program.channels()[channel].first_message;
-  return {.message = had_none ? -1 : earlier, .in_pool = capacity > 0};
+  const int places = capacity > 0 ? capacity : program.channels()[channel].send_buffers;
+  return {.message = program.earlier(message, places), .in_pool = capacity > 0};
 }
 
 /// A lane that cannot go on.

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include "core/random.h"
+#include "plan/simulate/critical_path.h"
 #include "plan/simulate/engine/step_times.h"
 #include "schedule/pipeline/time_schedule.h"
 #include "tests/schedule/pipeline/random_pipeline.h"
@@ -133,6 +136,23 @@ inline void draw_meetings(StepCase& of, RandomStream& random) {
     if (of.program.kind(action) == StepKind::kReduce ||
         of.program.kind(action) == StepKind::kOptimize)
       of.load.duration[action] = {random.between(0, 90)};
+}
+
+/// The parts of the critical path lie end to end, from the beginning of the step to its end.
+inline testing::AssertionResult path_fills_step(const StepCase& of) {
+  const StepTimes times = time_step(of.program, of.load, of.network);
+  if (!times.blocked.empty())
+    return testing::AssertionFailure() << describe_blocked(of.program, times);
+  Nanoseconds clock;
+  for (const PathPart& part : critical_path(of.program, of.network, times)) {
+    if (part.start != clock)
+      return testing::AssertionFailure()
+             << "a part starts at " << part.start.count << ", not at " << clock.count;
+    clock = part.end;
+  }
+  if (clock == times.makespan) return testing::AssertionSuccess();
+  return testing::AssertionFailure()
+         << "the path ends at " << clock.count << ", the step at " << times.makespan.count;
 }
 
 }  // namespace tributary::plan
