@@ -12,7 +12,7 @@ namespace tributary::config {
 enum class Weights { kRandom, kPretrained };
 enum class Dtype { kFloat32, kBfloat16 };
 enum class MropeMode { kOfficial, kHf5 };
-enum class Packing { kNone, kOnlineBestFit, kBestFitDecreasing };
+enum class Packing { kNone, kOnlineBestFit, kBestFitDecreasing, kLevel };
 enum class Balance { kNone, kLpt, kLpt2d };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
@@ -81,6 +81,7 @@ struct BatchSection {
   std::int64_t global_samples = 32;
   Tokens capacity_tokens = {4096};  // of one microbatch
   Packing packing = Packing::kBestFitDecreasing;
+  std::int64_t microbatches = 0;      // of each replica, with packing level
   Balance balance = Balance::kLpt2d;  // of samples over replicas
   bool correct_costs = false;         // by which they are balanced, from measured times
 

@@ -19,6 +19,7 @@ namespace {
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
 constexpr const char* kMissing = "missing";  // key: the ranks that did not arrive
+constexpr double kTellSeconds = 5;           // the most that rank 0 stays for others to read it
 
 /// `node-a:29500, rank 3 of 8`
 std::string place_of(const Launch& launch) {
@@ -78,6 +79,16 @@ std::string list_missing(c10d::Store& store, int world) {
   return str(names, " of ", world, " did not arrive");
 }
 
+/// The store goes with rank 0: it stays until all who have arrived know who is missing.
+void stay_until_told(c10d::Store& store, const Launch& launch) {
+  using namespace std::chrono_literals;
+  const Stopwatch waited;
+  store.add("told", 1);
+  while (launch.rank == 0 && waited.seconds() < kTellSeconds &&
+         store.add("told", 0) < store.add("arrived", 0))
+    std::this_thread::sleep_for(20ms);
+}
+
 /// Waits until every rank has arrived.
 void meet(c10d::Store& store, const Launch& launch, double timeout_seconds) {
   using namespace std::chrono_literals;
@@ -90,12 +101,10 @@ void meet(c10d::Store& store, const Launch& launch, double timeout_seconds) {
                .fix = "check the launch variables, and that no older job uses this port");
   store.add("arrived", 1);
   while (store.add("arrived", 0) < launch.world) {
-    if (store.check({kMissing})) raise_missing(launch, store.get_to_str(kMissing), timeout_seconds);
-    if (waited.seconds() > timeout_seconds) {
-      const std::string missing = list_missing(store, launch.world);
-      store.set(kMissing, missing);
-      // The store goes with rank 0; the others shall read from it who was missing.
-      std::this_thread::sleep_for(2s);
+    if (waited.seconds() > timeout_seconds) store.set(kMissing, list_missing(store, launch.world));
+    if (store.check({kMissing})) {
+      const std::string missing = store.get_to_str(kMissing);
+      stay_until_told(store, launch);
       raise_missing(launch, missing, timeout_seconds);
     }
     std::this_thread::sleep_for(20ms);
@@ -130,7 +139,7 @@ StorePointer connect_store(const Launch& launch, double timeout_seconds) {
       [=] { return open_and_meet(launch, prefix, timeout_seconds); });
   std::future<StorePointer> result = work.get_future();
   std::thread(std::move(work)).detach();
-  constexpr double kSlackSeconds = 2;  // both parts of the work keep the deadline, one by one
+  constexpr double kSlackSeconds = kTellSeconds + 2;  // both parts keep the deadline, one by one
   if (result.wait_for(std::chrono::duration<double>(2 * timeout_seconds + kSlackSeconds)) !=
       std::future_status::ready)
     TRIB_RAISE(Fault::kResource, .what = "mesh: store does not answer", .where = place_of(launch),

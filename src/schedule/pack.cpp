@@ -58,6 +58,7 @@ PackedBins pack(config::Packing rule, std::span<const Tokens> lengths, Tokens ca
     case config::Packing::kOnlineBestFit:
       return pack_online(lengths, capacity);
     case config::Packing::kBestFitDecreasing:
+    case config::Packing::kLevel:
       return pack_decreasing(lengths, capacity);
   }
   TRIB_RAISE(Fault::kBug, .what = "schedule: packing rule without a function",

@@ -9,7 +9,8 @@
 
 namespace tributary::schedule {
 
-/// Packs by the rule that the configuration names; kNone gives every item a bin of its own.
+/// Packs by the rule that the configuration names; kNone gives every item a bin of its own. How
+/// many level ones there are to be is not known here: kLevel packs as kBestFitDecreasing.
 ///
 /// errors: Fault::kInput naming the item that is longer than the capacity
 [[nodiscard]] PackedBins pack(config::Packing rule, std::span<const Tokens> lengths,

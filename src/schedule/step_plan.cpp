@@ -149,22 +149,53 @@ StepPlan deal_rounds(const StepProblem& problem, const PackedBins& bins) {
   return plan;
 }
 
-/// Level in every round. Where no level arrangement fits the capacity, the packed bins are dealt.
-StepPlan balance_rounds(const StepProblem& problem) {
+/// Level buckets, one for each microbatch of each replica, where the capacity holds them.
+std::optional<StepPlan> share_rounds(const StepProblem& problem, std::int64_t rounds,
+                                     bool limits_tokens) {
+  const std::int64_t buckets = rounds * problem.replicas;
+  const Balance shared = share_out(problem, buckets, limits_tokens);
+  const PackedBins bins = bins_of(shared.bucket_of, buckets);
+  if (!do_fit(problem, bins)) return std::nullopt;
+  StepPlan plan = deal_rounds(problem, bins);
+  plan.gap = shared.gap();
+  return plan;
+}
+
+Places places_of_all(const StepProblem& problem) {
   Places all(problem.samples.size());
   std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::int64_t rounds_of(const StepProblem& problem, std::int64_t bins) {
+  return (bins + problem.replicas - 1) / problem.replicas;
+}
+
+/// As many as asked for, as there are samples for, or as the capacity needs: tokens count as a load
+/// only where it does not hold what is level without. Where it holds no level arrangement, bins are
+/// packed and the costliest of them split, until there are as many.
+StepPlan level_rounds(const StepProblem& problem) {
+  const std::int64_t asked =
+      std::min(problem.microbatches, rounds_of(problem, std::ssize(problem.samples)));
+  if (std::optional<StepPlan> plan = share_rounds(problem, asked, /*limits_tokens=*/false))
+    return std::move(*plan);
+  const Places all = places_of_all(problem);
   const PackedBins packed = pack_places(problem, all);
+  const std::int64_t rounds = std::max(asked, rounds_of(problem, packed.bins()));
+  if (std::optional<StepPlan> plan = share_rounds(problem, rounds, /*limits_tokens=*/true))
+    return std::move(*plan);
+  return deal_rounds(
+      problem, split_to_multiple(packed, lengths_of(problem, all), {}, rounds * problem.replicas));
+}
+
+/// Level in every round. Where no level arrangement fits the capacity, the packed bins are dealt.
+StepPlan balance_rounds(const StepProblem& problem) {
+  const PackedBins packed = pack_places(problem, places_of_all(problem));
   if (problem.packing == config::Packing::kNone) return deal_rounds(problem, packed);
-  const std::int64_t fewest = (packed.bins() + problem.replicas - 1) / problem.replicas;
-  for (std::int64_t rounds = fewest; rounds < fewest + kRoundsTried; ++rounds) {
-    const std::int64_t buckets = rounds * problem.replicas;
-    const Balance shared = share_out(problem, buckets, /*limits_tokens=*/true);
-    const PackedBins bins = bins_of(shared.bucket_of, buckets);
-    if (!do_fit(problem, bins)) continue;
-    StepPlan plan = deal_rounds(problem, bins);
-    plan.gap = shared.gap();
-    return plan;
-  }
+  const std::int64_t fewest = rounds_of(problem, packed.bins());
+  for (std::int64_t rounds = fewest; rounds < fewest + kRoundsTried; ++rounds)
+    if (std::optional<StepPlan> plan = share_rounds(problem, rounds, /*limits_tokens=*/true))
+      return std::move(*plan);
   return deal_rounds(problem, packed);
 }
 
@@ -174,6 +205,12 @@ StepPlan plan_step(const StepProblem& problem) {
   TRIB_REQUIRE(problem.replicas >= 1 && problem.replicas <= kMostReplicas,
                .what = "schedule: number of replicas out of range", .found = str(problem.replicas),
                .expected = str("1 to ", kMostReplicas));
+  const bool is_level = problem.packing == config::Packing::kLevel && !problem.samples.empty();
+  TRIB_REQUIRE(!is_level || (problem.balance != config::Balance::kNone && problem.microbatches > 0),
+               .what = "schedule: nothing to make microbatches level by",
+               .found = str(problem.microbatches, " microbatches of each replica"),
+               .expected = "a number of microbatches and a balance with packing level");
+  if (is_level) return level_rounds(problem);
   const bool is_alone = problem.replicas == 1 || problem.samples.empty();
   if (is_alone || problem.balance == config::Balance::kNone)
     return pack_each(problem, deal_in_turn(problem));

@@ -28,7 +28,8 @@ struct StepProblem {
   Meeting meeting = Meeting::kStep;
   config::Balance balance = config::Balance::kNone;
   config::Packing packing = config::Packing::kBestFitDecreasing;
-  Tokens capacity;  // of a microbatch
+  std::int64_t microbatches = 0;  // of each replica, with kLevel
+  Tokens capacity;                // of a microbatch
 };
 
 /// Which replica takes which sample of a global batch, in which microbatch.
@@ -48,10 +49,14 @@ struct StepPlan {
 /// level, kLpt2d the vision tower's and the backbone's each: a module whose times cannot be made
 /// level counts by how far it is above the level that it could have, in nanoseconds. Replicas that
 /// meet once a step are level over the step, and pack what they got; those that meet at every
-/// microbatch are level in each round, with the fewest microbatches that hold all samples.
+/// microbatch are level in each round, with the fewest microbatches that hold all samples. With
+/// Packing::kLevel all microbatches of the step are level: pipelines wait for their slowest stage
+/// at each of them. They are as many as are asked for, more only where these do not hold the
+/// samples, fewer where there are not as many samples.
 ///
 /// units:  a pure function: the same on every rank and for any number of threads
-/// errors: Fault::kInput for a sample longer than the capacity, no replica, or a time below 0
+/// errors: Fault::kInput for a sample longer than the capacity, no replica, a time below 0, or
+///         kLevel without a balance
 /// source: DFLOP, section on online microbatch scheduling; bound and search are those of balance()
 [[nodiscard]] StepPlan plan_step(const StepProblem& problem);
 

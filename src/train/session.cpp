@@ -86,7 +86,8 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
       data::Tokenizer::load(config.model.path + "/tokenizer.json"));
   session.encoder =
       data::make_encoder(config, session.model_config, *session.tokenizer, resize_picture);
-  if (config.batch.balance != config::Balance::kNone && mesh.data_ranks() > 1)
+  if (config.batch.balance != config::Balance::kNone &&
+      (mesh.data_ranks() > 1 || config.batch.packing == config::Packing::kLevel))
     session.planner = std::make_unique<StepPlanner>(config, session.model_config, mesh);
   session.loader = std::make_unique<data::Loader>(
       data::LoaderOptions{.data = config.data,

@@ -67,6 +67,12 @@ class Compare(unittest.TestCase):
         path.write_text(study.replace(text, to))
         return path
 
+    def test_a_page_that_cannot_be_written_is_told_before_the_first_search(self):
+        code, text, err = self.run_verb(SMALL, "-o", self.folder / "none/page.html")
+        self.assertEqual((code, text), (5, ""))
+        self.assertIn("file cannot be written; where: ", err)
+        self.assertNotIn("compare: ", err)
+
     def test_text_json_and_page_say_the_same(self):
         page = self.folder / "compare.html"
         code, text, err = self.run_verb(SMALL, "-o", page)

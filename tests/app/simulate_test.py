@@ -204,8 +204,29 @@ class Simulate(SimulateCase):
                      "expected: tp above 1", PLAN, "--no-sequence-parallel")
         self.refused("where: --mixture; found: --lengths", PLAN, "--lengths", lengths, "--mixture")
         self.refused("where: --threads; found: a cluster that says no cores", PLAN, "--threads", "3")
+        for option in ("--profile", "--cluster", "--lengths", "--run", "--workload", "--reduce-dtype", "-o"):
+            self.refused("an empty text; leave the option out for its default", PLAN, option, "")
         for value in ("9999999999999999999", "-9999999999999999999", "0xffffffffffffffffffff"):
             self.refused("number out of range: " + value, PLAN, f"--seed={value}")
+
+    def test_the_model_of_a_plan_that_is_not_there_is_named(self):
+        plan = self.changed_plan(lambda plan: plan.update(model="../nowhere"))
+        place = os.path.join(os.path.dirname(self.folder), "nowhere")
+        self.refused(f"model of the plan is not there; where: {plan} model; found: ../nowhere; expected: a directory with "
+                     f"a config.json, or a module graph, at {place}; fix: correct the key, or give --model", plan)
+
+    def test_an_output_is_checked_first_and_stays_what_it_is(self):
+        for output, found in ((self.folder, "a directory; fix: name a file in it"),
+                              (self.path("none/a"), "No such file or directory; fix: correct the path")):
+            code, out, err = self.run_verb("simulate", "nowhere.json", "-o", output)
+            self.assertEqual((code, out), (5, ""))
+            self.assertIn(f"app: file cannot be written; where: {output}; found: {found}", err)
+        link = self.path("link")
+        os.symlink("trace.json", link)
+        self.answer(PLAN, "-o", link)
+        self.assertTrue(os.path.islink(link))
+        with open(self.path("trace.json")) as file:
+            self.assertEqual(json.load(file)["format"], "tributary.trace/1")
 
     def test_threads_count_where_a_cluster_says_its_cores(self):
         with open(os.path.join(ROOT, "configs/clusters/a100_8.yaml")) as file:
@@ -260,7 +281,7 @@ class Simulate(SimulateCase):
         ):
             words = f"where: {option}; found: {found}; expected: {expected}"
             self.refused(words, PLAN, f"{option}={value}", *beside.get(option, []))
-        self.refused("where: steps; found: 0", PLAN, "--steps", "0")
+        self.refused("where: --steps; found: 0; expected: 1 to 1000000", PLAN, "--steps", "0")
         self.refused("lengths.csv:2", PLAN, "--lengths", self.path("lengths.csv", "3,1\nx,1\n"))
 
 
@@ -286,6 +307,14 @@ class SimulateWorkload(SimulateCase):
         self.assertEqual(sum(found["critical_path_ns"].values()), found["step_ns"])
         self.assertEqual(found["ranks"], 16)
         self.assertEqual(found, self.answer("--workload", WORKLOAD, "--cluster", CLUSTER))
+
+    def test_reductions_are_in_the_lower_bound(self):
+        # Of a million ranks they take 20 times as long as the passes.
+        found = self.answer("--workload", self.workload("all_gpus: 16", "all_gpus: 1048576"),
+                            "--cluster", CLUSTER)
+        self.assertEqual(found["ranks"], 1 << 20)
+        self.assertLessEqual(found["lower_bound_ns"], found["step_ns"])
+        self.assertLess(found["step_ns"], 1.01 * found["lower_bound_ns"])
 
     def test_what_the_file_does_not_say_is_not_answered(self):
         found = self.answer("--workload", WORKLOAD)

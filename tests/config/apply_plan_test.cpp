@@ -28,7 +28,9 @@ constexpr const char* kPlan = R"({
 
 /// A run whose plan is the one above with a JSON merge patch.
 RunConfig planned(const std::string& patch) {
-  const std::string path = (std::filesystem::path(testing::TempDir()) / "apply_plan.json").string();
+  // Tests run side by side.
+  const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string path = (std::filesystem::path(testing::TempDir()) / (name + ".json")).string();
   nlohmann::json json = nlohmann::json::parse(kPlan);
   json.merge_patch(nlohmann::json::parse(patch));
   std::ofstream(path) << json.dump();
@@ -50,6 +52,18 @@ TEST(ApplyPlan, DecidesDegreesStagesAndBatch) {
   EXPECT_EQ(config.batch.capacity_tokens.count, 2048);
   EXPECT_EQ(config.batch.balance, Balance::kNone) << "the plan's, not the run's";
   EXPECT_EQ(apply_plan(planned(R"({"batch": {"balance": "lpt"}})")).batch.balance, Balance::kLpt);
+}
+
+TEST(ApplyPlan, TakesTheNumberOfMicrobatchesWhereTheyAreLevel) {
+  RunConfig config = apply_plan(planned(R"({"batch": {"balance": "lpt", "packing": "level"}})"));
+  EXPECT_EQ(config.batch.packing, Packing::kLevel);
+  EXPECT_EQ(config.batch.microbatches, 4);
+  RunConfig run = planned(R"({"batch": {"packing": "best_fit_decreasing"}})");
+  run.batch.packing = Packing::kLevel;
+  run.batch.microbatches = 3;
+  config = apply_plan(run);
+  EXPECT_EQ(config.batch.packing, Packing::kBestFitDecreasing) << "the plan's, not the run's";
+  EXPECT_EQ(config.batch.microbatches, 0) << "packing finds their number";
 }
 
 TEST(ApplyPlan, RefusesToCorrectCostsThatNothingIsBalancedBy) {

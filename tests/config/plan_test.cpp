@@ -222,6 +222,8 @@ TEST(Plan, NamesEveryRuleBetweenKeysThatIsBroken) {
        "edges go round in a circle"},
       {R"({"edges": [{"from": "projector", "to": "backbone"}]})",
        "module is not connected to the backbone; where: plan.json edges; found: vision"},
+      {R"({"batch": {"packing": "level", "balance": "none"}})",
+       "microbatches cannot be level where nothing is balanced; where: plan.json batch.packing"},
       {R"({"predicted": {"peak_bytes": {"audio": 1}}})", "predicted.peak_bytes.audio"},
   };
   for (const Rule& rule : rules)
@@ -286,6 +288,18 @@ TEST(ExpandPlan, PutsTheEncoderIntoTheFirstStage) {
   EXPECT_EQ(plan.batch.microbatches, 8);
   EXPECT_EQ(plan.batch.packing, Packing::kOnlineBestFit);
   EXPECT_EQ(plan.batch.balance, Balance::kLpt);
+}
+
+TEST(ExpandPlan, HasTheLevelMicrobatchesOfTheRun) {
+  RunConfig run = run_of_model();
+  run.batch.packing = Packing::kLevel;
+  run.batch.microbatches = 6;
+  ModelConfig model;
+  model.backbone.layers = 7;
+  const Plan plan = expand_plan({.pp = 2}, {.microbatches = 2}, run, model);
+  EXPECT_EQ(plan.batch.packing, Packing::kLevel);
+  EXPECT_EQ(plan.batch.microbatches, 6);
+  EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
 }
 
 TEST(ExpandPlan, TakesTheLayersOfEachStage) {

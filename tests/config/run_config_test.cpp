@@ -241,6 +241,13 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Combinations, RefusesText,
     ::testing::Values(
+        BadText{kLeast + "batch: {packing: level}",
+                {"number of level microbatches is missing", "batch.microbatches (default)",
+                 "at least 1"}},
+        BadText{kLeast + "batch: {microbatches: 4}",
+                {"number of microbatches has no effect", "batch.microbatches", "found: 4"}},
+        BadText{kLeast + "batch: {packing: level, microbatches: 4, balance: none}",
+                {"cannot be level where nothing is balanced", "batch.packing", "lpt"}},
         BadText{kLeast + "run: {steps: 10}\nschedule: {warmup_steps: 11}\n",
                 {"run.yaml:8 schedule.warmup_steps", "warmup_steps 11 + decay_steps 0",
                  "run.steps 10"}},

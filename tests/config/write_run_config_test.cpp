@@ -71,6 +71,11 @@ RunConfig random_config(std::mt19937_64& random) {
   if (below(2) == 1) config.parallel.cp = {0};  // auto
   if (config.model.recompute.front().starts_with(config.model.offload.front()))
     config.model.offload.clear();
+  config.batch.microbatches = 0;
+  if (config.batch.packing == Packing::kLevel) {
+    config.batch.microbatches = 7;
+    if (config.batch.balance == Balance::kNone) config.batch.balance = Balance::kLpt;
+  }
   if (config.batch.balance == Balance::kNone) config.batch.correct_costs = false;
   config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";

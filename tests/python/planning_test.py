@@ -108,6 +108,13 @@ class Planning(Beside):
             tributary.plan(5)
         self.assertEqual(raised.exception.where, "model")
 
+    def test_a_list_that_names_nothing_is_refused(self):
+        for name in ("axes", "schedules"):
+            with self.assertRaises(tributary.Error) as raised:
+                tributary.plan(MODEL, CPU, **SMALL, **{name: []})
+            self.assertEqual((raised.exception.what, raised.exception.where), ("python: list names nothing", name))
+        tributary.plan(MODEL, CPU, freeze=[], **SMALL)
+
     def test_words_may_come_from_any_iterable(self):
         listed = tributary.plan(MODEL, CPU, axes=["pp"], **SMALL)
         given = tributary.plan(MODEL, CPU, axes=(axis for axis in ["pp"]), **SMALL)

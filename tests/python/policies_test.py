@@ -105,6 +105,13 @@ class Pack(Beside):
         self.refused("method", "worst", [5], 100, method="worst")
         self.refused("meet", "never", [5], 100, meet="never")
 
+    def test_texts_of_another_type_are_named(self):
+        for name in ("method", "meet"):
+            for value in (None, b"step", 5, "\ud800"):
+                with self.subTest(name=name, value=value), self.assertRaises(tributary.Error) as raised:
+                    tributary.pack([5], 7, **{name: value})
+                self.assertEqual(raised.exception.where, name)
+
     def test_classes_of_the_caller_and_their_own_errors(self):
         class Broken(list):
             def __iter__(self):

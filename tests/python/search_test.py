@@ -70,7 +70,11 @@ class Search(Beside):
         refused("cost_table memory_bytes", lambda table: table.update(memory_bytes=object()))
         refused("method", lambda table: None, method="best")
         refused("method", lambda table: None, method="all")
+        refused("method", lambda table: None, method=["exact"])
         refused("keep", lambda table: None, keep=0)
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.search_3d("/")
+        self.assertEqual((raised.exception.where, raised.exception.found), ("/", "a directory"))
         with self.assertRaises(tributary.Error) as raised:
             tributary.search_3d("nowhere.json")
         self.assertEqual(raised.exception.where, "nowhere.json")

@@ -4,13 +4,16 @@ import json
 import os
 import re
 import unittest
+from pathlib import Path
 
 import tributary
 import yaml
-from executable import CLUSTER, MODEL, PLAN, Beside, read_json
+from executable import CLUSTER, MODEL, PLAN, ROOT, Beside, profile_of_demo, read_json
+
+WORKLOAD = os.path.join(ROOT, "configs/workloads/experts_16.txt")
 
 
-class Simulate(Beside):
+class SimulateCase(Beside):
     def compare(self, words, *arguments, **named):
         """The trace and its summary, both as the program gives them."""
         trace = self.path("trace.json")
@@ -19,6 +22,16 @@ class Simulate(Beside):
         self.assertEqual(ours, {"summary": theirs, "trace": read_json(trace)})
         return ours["summary"]
 
+    def same_refusal(self, words, *arguments, **named):
+        """The sentence of the program, which names options where the module names arguments."""
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.simulate(*arguments, **named)
+        theirs = re.sub(r" \[[^ ]*\]\s*$", "", self.complaint("simulate", *words))
+        ours = re.sub(r" \[[^ ]*\]\s*$", "", str(raised.exception))
+        self.assertEqual(ours, re.sub(r"--([a-z][a-z-]*)", lambda each: each[1].replace("-", "_"), theirs))
+
+
+class Simulate(SimulateCase):
     def test_files_give_the_answer_of_the_program(self):
         self.compare([PLAN], PLAN)
         self.compare([PLAN, "--steps", 3, "--seed", 5, "--cluster", CLUSTER, "--model", MODEL],
@@ -147,6 +160,12 @@ class Simulate(Beside):
         refused("lengths[1][0]", PLAN, lengths=[[3, 1], ["x", 1]])
         refused("lengths[0]", PLAN, lengths=[[3, 1, 1, 1, 1, 1]])
         refused("plan", 5)
+        refused("simulate run", PLAN, run=5)
+        refused("trace", PLAN, trace="no")
+        refused("model", PLAN, "")
+        refused("plan", b"plan.json")
+        refused("plan", "\ud800.json")
+        refused("simulate threads", PLAN, threads=1.5)
 
     def test_arguments_that_would_count_for_nothing_are_refused(self):
         for where, other, value in (("straggler_factor", "stragglers", 2.0), ("anomaly_factor", "anomalies", 2.0),
@@ -179,6 +198,101 @@ class Simulate(Beside):
         with open(CLUSTER) as file:
             text = re.sub(r"(?<![\d.])(\d+)(e-\d+)\b", r"\1.0\2", file.read())
         return yaml.safe_load(text)
+
+
+class SimulateWhatWasMeasured(SimulateCase):
+    """A profile, a run, a cluster that says its cores."""
+
+    def setUp(self):
+        super().setUp()
+        plan = read_json(PLAN)
+        plan["model"] = MODEL
+        plan["modules"]["vision"] = {"placement": "inline"}
+        plan["modules"]["backbone"] = {"ranks": "0-1", "mesh": {"dp_shard": 2}}
+        plan["batch"].update(global_samples=8, microbatches=2)
+        self.plan = self.path("plan.json", json.dumps(plan))
+        self.profile = self.path("profile.json", json.dumps(profile_of_demo()))
+
+    def run_of(self, replicas, threads=1):
+        folder = self.path("run")
+        os.makedirs(folder, exist_ok=True)
+        for replica in range(replicas):
+            name = f"run/shapes-{replica}.jsonl" if replica else "run/shapes.jsonl"
+            lines = [{"step": step + 1, "microbatches": [[500 + 10 * step, 130000, 2, 200, 20000, 2 + replica]] * 2}
+                     for step in range(5)]
+            self.path(name, "".join(json.dumps(line) + "\n" for line in lines))
+        self.path("run/environment.json", json.dumps({"threads": threads}))
+        return folder
+
+    def test_a_profile_gives_the_answer_of_the_program(self):
+        lengths = [[300, 200, 1], [500, 300, 2]]
+        table = self.path("lengths.csv", "300,200,1\n500,300,2\n")
+        words = [self.plan, "--lengths", table, "--profile", self.profile]
+        found = self.compare(words, self.plan, lengths=lengths, profile=self.profile)
+        self.assertNotEqual(found["step_ns"], tributary.simulate(self.plan, lengths=lengths)["summary"]["step_ns"])
+        self.compare([*words, "--threads", 1], self.plan, lengths=lengths, profile=read_json(self.profile), threads=1)
+        self.compare([*words, "--cluster", CLUSTER], self.plan, None, CLUSTER, lengths=lengths, profile=self.profile)
+        self.same_refusal([*words, "--threads", 2], self.plan, lengths=lengths, profile=self.profile, threads=2)
+
+    def test_a_run_gives_the_answer_of_the_program(self):
+        run = self.run_of(replicas=2)
+        for words, named, steps in ([], {}, 5), (["--skip", 2], {"skip": 2}, 3):
+            found = self.compare([self.plan, "--profile", self.profile, "--run", run, *words], self.plan,
+                                 profile=self.profile, run=run, **named)
+            self.assertEqual(found["steps"], steps)
+            self.assertEqual(found["samples"], "microbatches of the run")
+        for words, named in ((["--steps", 2], {"steps": 2}), (["--mixture"], {"mixture": True}),
+                             (["--skip", -1], {"skip": -1}), (["--skip", 9], {"skip": 9})):
+            with self.subTest(**named):
+                self.same_refusal([self.plan, "--run", run, *words], self.plan, run=run, **named)
+        self.same_refusal([self.plan, "--skip", 1], self.plan, skip=1)
+        self.same_refusal([self.plan, "--run", self.path("none")], self.plan, run=self.path("none"))
+        run = self.run_of(replicas=2, threads="one")
+        self.same_refusal([self.plan, "--run", run], self.plan, run=run)
+
+    def test_threads_count_where_a_cluster_says_its_cores(self):
+        with open(os.path.join(ROOT, "configs/clusters/a100_8.yaml")) as file:
+            cluster = self.path("cores.yaml", file.read() + "cores: 2\n")
+        steps = [self.compare([self.plan, "--cluster", cluster, "--threads", threads], self.plan, None, cluster,
+                              threads=threads)["step_ns"] for threads in (1, 2)]
+        self.assertLess(*steps)
+        self.same_refusal([self.plan, "--threads", 3], self.plan, threads=3)
+        self.same_refusal([self.plan, "--profile", self.profile, "--threads", -1], self.plan, profile=self.profile,
+                          threads=-1)
+
+    def test_a_profile_of_another_model_is_refused(self):
+        profile = {**profile_of_demo(), "model": "other 0123456789abcdef"}
+        path = self.path("other.json", json.dumps(profile))
+        self.same_refusal([self.plan, "--profile", path], self.plan, profile=path)
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.plan(MODEL, profile=path)
+        self.assertEqual((raised.exception.what, raised.exception.where),
+                         ("app: profile is of another model", f"{path} model"))
+
+
+class SimulateWorkload(SimulateCase):
+    def test_a_workload_gives_the_answer_of_the_program(self):
+        self.compare(["--workload", WORKLOAD], workload=WORKLOAD)
+        words = ["--workload", WORKLOAD, "--cluster", CLUSTER, "--steps", 3, "--seed", 5, "--scheduler-ms", 9,
+                 "--stragglers", 0.5, "--straggler-factor", 2]
+        self.compare(words, cluster=CLUSTER, workload=Path(WORKLOAD), steps=3, seed=5, scheduler_ms=9.0,
+                     stragglers=0.5, straggler_factor=2.0)
+
+    def test_what_a_workload_says_itself_is_refused(self):
+        for where, named in (("plan", {"plan": PLAN}), ("model", {"model": MODEL}), ("profile", {"profile": {}}),
+                             ("lengths", {"lengths": [3]}), ("mixture", {"mixture": True}), ("run", {"run": "here"}),
+                             ("ahead", {"ahead": -1}), ("sequence_parallel", {"sequence_parallel": False})):
+            with self.subTest(**named), self.assertRaises(tributary.Error) as raised:
+                tributary.simulate(workload=WORKLOAD, **named)
+            self.assertEqual((raised.exception.where, raised.exception.what),
+                             (where, "app: option would count for nothing"))
+        self.same_refusal(["--workload", WORKLOAD, "--pool", 2], workload=WORKLOAD, pool=2)
+        self.same_refusal(["--workload", WORKLOAD, "--threads", 2], workload=WORKLOAD, threads=2)
+        self.same_refusal(["--workload", self.path("none")], workload=self.path("none"))
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.simulate()
+        self.assertEqual((raised.exception.what, raised.exception.expected),
+                         ("app: nothing to simulate", "plan or workload"))
 
 
 class ActionLists(Beside):

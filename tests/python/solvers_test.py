@@ -186,6 +186,21 @@ class Stages(Beside):
                 self.assertEqual(raised.exception.where, where)
 
 
+class WhatIsNoList(unittest.TestCase):
+    def test_it_is_named(self):
+        for value in (None, 5, "units", {"forward_ns": 1}):
+            for where, call in (("units", lambda: tributary.split_layers(value, 2)),
+                                ("modules", lambda: tributary.group_stages(value, 2)),
+                                ("backbone", lambda: tributary.allocate_flow({}, value, 2)),
+                                ("encoders vision", lambda: tributary.allocate_flow({"vision": value}, [], 2))):
+                with self.subTest(where=where, value=value), self.assertRaises(tributary.Error) as raised:
+                    call()
+                self.assertEqual((raised.exception.what, raised.exception.where), ("python: not a list", where))
+        with self.assertRaises(tributary.Error) as raised:
+            tributary.allocate_flow([], [], 2)
+        self.assertEqual(raised.exception.where, "encoders")
+
+
 def optimum(found):
     assert found["status"] == "optimal", found
     return found["value_ns"]

@@ -66,6 +66,17 @@ double sum_of(const Bucket& bucket) { return bucket.sum(); }
 double vision_of(const Bucket& bucket) { return bucket.vision; }
 double backbone_of(const Bucket& bucket) { return bucket.backbone; }
 
+void expect_alike(const std::vector<Bucket>& buckets) {
+  std::vector<double> vision;
+  std::vector<double> backbone;
+  for (const Bucket& bucket : buckets) {
+    vision.push_back(bucket.vision);
+    backbone.push_back(bucket.backbone);
+  }
+  EXPECT_LT(spread(vision), 1.06);
+  EXPECT_LT(spread(backbone), 1.06);
+}
+
 void expect_sound(const StepProblem& problem, const StepPlan& plan) {
   ASSERT_EQ(plan.replica_of.size(), problem.samples.size());
   ASSERT_EQ(std::ssize(plan.microbatches), problem.replicas);
@@ -91,13 +102,15 @@ TEST(StepPlan, KeepsEverySampleOnceUnderEveryRule) {
     const auto samples = mixed_samples(seed, random.between(0, 70));
     for (const Balance balance : {Balance::kNone, Balance::kLpt, Balance::kLpt2d})
       for (const Meeting meeting : {Meeting::kStep, Meeting::kMicrobatch})
-        for (const Packing packing :
-             {Packing::kNone, Packing::kOnlineBestFit, Packing::kBestFitDecreasing}) {
+        for (const Packing packing : {Packing::kNone, Packing::kOnlineBestFit,
+                                      Packing::kBestFitDecreasing, Packing::kLevel}) {
+          if (packing == Packing::kLevel && balance == Balance::kNone) continue;
           const StepProblem problem{.samples = samples,
                                     .replicas = random.between(1, 9),
                                     .meeting = meeting,
                                     .balance = balance,
                                     .packing = packing,
+                                    .microbatches = random.between(1, 12),
                                     .capacity = {random.between(800, 5000)}};
           const StepPlan plan = plan_step(problem);
           expect_sound(problem, plan);
@@ -162,17 +175,87 @@ TEST(StepPlan, MakesEveryRoundLevelForReplicasThatMeetAtEveryMicrobatch) {
     const std::int64_t rounds = plan.microbatches[0].bins();
     EXPECT_GE(rounds, 2);
     for (std::int64_t round = 0; round < rounds; ++round) {
-      std::vector<double> vision;
-      std::vector<double> backbone;
+      std::vector<Bucket> buckets;
       for (const PackedBins& replica : plan.microbatches) {
         ASSERT_EQ(replica.bins(), rounds);
-        const Bucket bucket = load_of(problem, replica.bin(round));
-        vision.push_back(bucket.vision);
-        backbone.push_back(bucket.backbone);
+        buckets.push_back(load_of(problem, replica.bin(round)));
       }
-      EXPECT_LT(spread(vision), 1.06);
-      EXPECT_LT(spread(backbone), 1.06);
+      expect_alike(buckets);
     }
+  }
+}
+
+/// Pipelines wait for their slowest stage at every microbatch, however often their replicas meet.
+TEST(StepPlan, LevelMicrobatchesAreAsManyAsAskedForAndAlike) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto samples = mixed_samples(seed, 96);
+    for (const std::int64_t replicas : {1, 3}) {
+      for (const Meeting meeting : {Meeting::kStep, Meeting::kMicrobatch}) {
+        const StepProblem problem{.samples = samples,
+                                  .replicas = replicas,
+                                  .meeting = meeting,
+                                  .balance = Balance::kLpt2d,
+                                  .packing = Packing::kLevel,
+                                  .microbatches = 12 / replicas,
+                                  .capacity = Tokens{20'000}};
+        const StepPlan plan = plan_step(problem);
+        expect_sound(problem, plan);
+        std::vector<Bucket> buckets;
+        for (const PackedBins& replica : plan.microbatches) {
+          ASSERT_EQ(replica.bins(), problem.microbatches);
+          for (std::int64_t round = 0; round < replica.bins(); ++round)
+            buckets.push_back(load_of(problem, replica.bin(round)));
+        }
+        expect_alike(buckets);
+      }
+    }
+  }
+}
+
+TEST(StepPlan, LevelMicrobatchesAreMoreWhereTheCapacityDoesNotHoldThem) {
+  const std::vector<SampleLoad> samples(12, {.tokens = {500}, .vision = {10}, .backbone = {10}});
+  StepProblem problem{.samples = samples,
+                      .replicas = 2,
+                      .balance = Balance::kLpt,
+                      .packing = Packing::kLevel,
+                      .microbatches = 2,
+                      .capacity = Tokens{1500}};
+  const auto rounds = [&] {
+    const StepPlan plan = plan_step(problem);
+    expect_sound(problem, plan);
+    return plan.microbatches[0].bins();
+  };
+  EXPECT_EQ(rounds(), 2);
+  problem.capacity = {1499};
+  EXPECT_EQ(rounds(), 3);
+  problem.capacity = {500};
+  EXPECT_EQ(rounds(), 6);
+  for (const std::int64_t more_than_samples : {8, 1 << 20}) {
+    problem.microbatches = more_than_samples;
+    for (const std::int64_t capacity : {500, 20'000}) {
+      problem.capacity = {capacity};
+      EXPECT_EQ(rounds(), 6);
+    }
+  }
+}
+
+TEST(StepPlan, EveryLevelMicrobatchHasSamplesWhereThereAreEnough) {
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    RandomStream random(seed, "filled");
+    const std::int64_t buckets = 6 * random.between(1, 8);
+    auto samples = mixed_samples(seed, random.between(1, 2 * buckets));
+    if (seed % 3 == 1) samples.back().backbone.count *= 1000;  // longer than all others
+    if (seed % 3 == 2) samples.back().vision.count = 1'000'000'000;
+    const StepPlan plan = plan_step({.samples = samples,
+                                     .replicas = 6,
+                                     .balance = seed % 2 == 0 ? Balance::kLpt : Balance::kLpt2d,
+                                     .packing = Packing::kLevel,
+                                     .microbatches = buckets / 6,
+                                     .capacity = Tokens{1'000'000}});
+    std::int64_t bins = 0;
+    for (const PackedBins& own : plan.microbatches) bins += own.bins();
+    EXPECT_EQ(bins, std::min(buckets, std::ssize(samples))) << "seed " << seed;
   }
 }
 
@@ -247,6 +330,21 @@ TEST(StepPlan, RefusesASampleThatNoMicrobatchHolds) {
                  Error);
   EXPECT_THROW((void)plan_step({.samples = samples, .replicas = 0, .capacity = Tokens{500}}),
                Error);
+}
+
+TEST(StepPlan, RefusesLevelMicrobatchesWithoutTheirNumberOrABalance) {
+  const std::vector<SampleLoad> samples(4, {.tokens = {100}, .vision = {0}, .backbone = {5}});
+  StepProblem problem{.samples = samples,
+                      .balance = Balance::kLpt,
+                      .packing = Packing::kLevel,
+                      .microbatches = 2,
+                      .capacity = {500}};
+  EXPECT_EQ(plan_step(problem).microbatches[0].bins(), 2);
+  problem.balance = Balance::kNone;
+  EXPECT_THROW((void)plan_step(problem), Error);
+  problem.balance = Balance::kLpt;
+  problem.microbatches = 0;
+  EXPECT_THROW((void)plan_step(problem), Error);
 }
 
 }  // namespace

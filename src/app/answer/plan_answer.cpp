@@ -13,6 +13,7 @@
 #include "core/stopwatch.h"
 #include "plan/cost/watched_costs.h"
 #include "plan/exact/judge/simulate_on.h"
+#include "plan/exact/plan_choice.h"
 
 namespace tributary::app {
 namespace {
@@ -124,19 +125,6 @@ std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const 
   return watched->beyond_grid();
 }
 
-/// The best plan in the hands of the trainer, at the capacity that comes nearest to what was
-/// planned; nothing where that is so for every plan, the trainer does not run it, or that is more
-/// than a search deals.
-std::optional<plan::TrainedStep> hand_over(const PlanningProblem& problem, FoundPlan& best) {
-  const std::int64_t samples = std::ssize(problem.batches) * problem.global_samples();
-  if (problem.space.runnable || best.choice.has_colocated() || has_equal_samples(problem) ||
-      !best.links_shared || samples > plan::PlanEffort{}.dealt)
-    return std::nullopt;
-  plan::TrainedStep trained = plan::trained_step(problem, best.plan);
-  best.plan.batch.capacity_tokens = trained.capacity;
-  return trained;
-}
-
 void narrow_schedules(const PlanRequest& request, plan::PlanSpace& space) {
   if (request.schedules.empty()) return;
   space.schedules.clear();
@@ -171,6 +159,36 @@ void narrow_axes(const PlanRequest& request, plan::PlanSpace& space) {
     space.*found->second = one.*found->second;
     if (word == "cp" || word == "ulysses") space.long_sample = 0;
   }
+}
+
+/// What the first of the orders lacks: stages, or units of the backbone to cut into its chunks.
+std::string find_shortage(const PlanningProblem& problem) {
+  const plan::PlanSpace& space = problem.space;
+  const config::PipelineOrder order = space.schedules.front();
+  const std::string& name = config::plan_name_of(order);
+  const std::int64_t stages = std::min(problem.devices, space.most_stages);
+  if (stages < 2)
+    return str("; ", name, " needs 2 stages, 1 more than ",
+               problem.devices < 2 ? "1 device has" : "the axes allow");
+  const std::int64_t fixed = config::virtual_stages_of(order);
+  const std::int64_t chunks = fixed > 0 ? fixed : space.chunks.front();
+  const std::int64_t units = plan::units_of(*problem.model.find("backbone"));
+  if (2 * chunks <= units) return {};
+  return str("; ", name, " needs ", 2 * chunks, " units of the backbone for 2 stages, ",
+             2 * chunks - units, " more than its ", units);
+}
+
+/// Where orders that were asked for have no plan: what they lack, and what the usual ones have.
+std::string explain_schedules(const PlanRequest& request, const PlanningProblem& problem) {
+  PlanningProblem usual = problem;
+  usual.space.schedules = plan::PlanSpace{}.schedules;
+  const plan::PlanSearch search = search_plan(usual, {.candidates = {.keep = request.candidates}});
+  const std::string shortage = find_shortage(problem);
+  if (search.plans.empty())
+    return str(shortage, "; the usual ones have no plan either: ", search.certificate.limit);
+  const FoundPlan& best = search.plans.front();
+  return str(shortage, "; the usual ones have a plan of ", 1e3 * seconds_of(best.step),
+             " ms: ", describe(usual, best.choice));
 }
 
 Json to_json(const plan::PlanExplanation& explanation) {
@@ -242,10 +260,11 @@ PlanAnswer answer_plan(const PlanRequest& request) {
   answer.search = search_plan(answer.problem, {.candidates = {.keep = request.candidates}});
   for (FoundPlan& found : answer.search.plans) note_samples(request, answer.problem, found.plan);
   answer.milliseconds = 1e3 * watch.seconds();
+  std::string& limit = answer.search.certificate.limit;
+  if (answer.search.plans.empty() && !request.schedules.empty() && limit.starts_with("schedules: "))
+    limit += explain_schedules(request, answer.problem);
   if (request.profile && !answer.search.plans.empty())
     answer.beyond_grid = find_beyond_grid(answer.problem, answer.search.plans.front());
-  if (!answer.search.plans.empty())
-    answer.trained = hand_over(answer.problem, answer.search.plans.front());
   if (request.explain && !answer.search.plans.empty())
     answer.explanation =
         explain_plan(answer.problem, answer.search.plans.front(), kExplainedBatches);
@@ -271,12 +290,6 @@ Json to_json(const PlanAnswer& answer, std::int64_t keep) {
       {"left_out", {{"cells", search.left_out.cells}, {"degrees", search.left_out.degrees}}},
       {"beyond_grid", answer.beyond_grid},
       {"plans", plans_json(answer, keep)}};
-  if (answer.trained)
-    json["as_trained"] = {{"capacity_tokens", answer.trained->capacity.count},
-                          {"step_s", seconds_of(answer.trained->step)},
-                          {"peak_bytes", answer.trained->peak.count},
-                          {"fullest", answer.trained->fullest},
-                          {"fits", answer.trained->peak <= answer.problem.memory()}};
   if (answer.explanation) json["explanation"] = to_json(*answer.explanation);
   return json;
 }

@@ -13,7 +13,6 @@
 #include "config/trace.h"
 #include "core/json.h"
 #include "plan/exact/explain_plan.h"
-#include "plan/exact/judge/trained_step.h"
 
 namespace tributary::app {
 
@@ -49,7 +48,6 @@ struct PlanAnswer {
   plan::PlanningProblem problem = {};
   plan::PlanSearch search = {};
   std::optional<plan::PlanExplanation> explanation = {};
-  std::optional<plan::TrainedStep> trained = {};     // the best plan, where samples differ
   double milliseconds = 0;                           // of the search
   std::vector<config::BeyondGrid> beyond_grid = {};  // of the profile, by the best plan
   std::string note = {};                             // note_on_devices

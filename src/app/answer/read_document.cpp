@@ -29,7 +29,7 @@ plan::TrainingProblem read_cost_table(const Document& document) {
 }
 
 config::ModuleGraph read_model(const Document& document) {
-  if (document.is_path) return read_model(document.text, {}, {}, Caller::kPython);
+  if (document.is_path) return read_graph(document.text);
   const bool is_graph = parse_json(document.text, document.name).contains("format");
   return is_graph ? config::parse_module_graph(document.text, document.name)
                   : config::parse_graph_of_model(document.text, document.name);

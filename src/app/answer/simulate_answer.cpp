@@ -76,12 +76,24 @@ config::ReduceDtype reduce_dtype_of(const std::string& text, const std::string& 
   return text == "same" ? config::ReduceDtype::kSame : config::ReduceDtype::kFloat32;
 }
 
+/// Threads count where cores are known.
+void refuse_idle_threads(const SimulateRequest& request) {
+  const GivenOptions& given = request.given;
+  if (!request.profile && !(request.cluster && request.cluster->cores > 0))
+    given.refuse({"--threads"}, "a cluster that says no cores",
+                 given.name("--profile") + ", or a cluster with `cores`");
+}
+
 void check_request(const SimulateRequest& request) {
+  refuse_idle_threads(request);
   const auto require = [&](bool holds, const char* plain, auto found, const char* expected) {
     TRIB_REQUIRE(holds, .what = "app: value cannot be used",
                  .where = argument_name(request.caller, plain), .found = str(found),
                  .expected = expected);
   };
+  TRIB_REQUIRE(request.steps >= 1 && request.steps <= plan::kMostSteps,
+               .what = "app: value cannot be used", .where = argument_name(request.caller, "steps"),
+               .found = str(request.steps), .expected = str("1 to ", plan::kMostSteps));
   require(request.seed >= 0, "seed", request.seed, "0 or above");
   require(request.pool >= 1 && request.pool <= (1 << 20), "pool", request.pool, "1 to 2^20");
   require(request.ahead >= -1 && request.ahead <= 1000, "ahead", request.ahead,
@@ -134,13 +146,7 @@ plan::SimulationOptions options_of(const SimulateRequest& request) {
           .scheduler = {std::llround(1e6 * request.scheduler_ms)}};
 }
 
-}  // namespace
-
-config::ModuleGraph read_graph(const std::string& path) {
-  return std::filesystem::is_directory(path) ? config::read_graph_of_model(path)
-                                             : config::read_module_graph(path);
-}
-
+/// Compute threads of the ranks of a run, by its environment.json.
 std::int64_t threads_of_run(const std::string& run) {
   constexpr std::uint64_t kMostBytes = 1 << 20;
   const std::string path = run + "/environment.json";
@@ -155,8 +161,23 @@ std::int64_t threads_of_run(const std::string& run) {
   return environment["threads"].get<std::int64_t>();
 }
 
-config::ModuleGraph read_model(const std::string& given, const config::Plan& plan,
-                               const std::string& plan_path, Caller caller) {
+}  // namespace
+
+config::ModuleGraph read_graph(const std::string& path) {
+  return std::filesystem::is_directory(path) ? config::read_graph_of_model(path)
+                                             : config::read_module_graph(path);
+}
+
+void take_run(SimulateRequest& request, const std::string& run, std::int64_t skip) {
+  TRIB_REQUIRE(skip >= 0, .what = "app: value cannot be used",
+               .where = argument_name(request.caller, "skip"), .found = str(skip),
+               .expected = "0 or above");
+  request.run = plan::read_recorded_steps(run, skip);
+  if (request.threads == 0) request.threads = threads_of_run(run);
+}
+
+std::string find_model(const std::string& given, const config::Plan& plan,
+                       const std::string& plan_path, Caller caller) {
   std::filesystem::path path = given;
   if (path.empty() && !plan.model.empty())
     path = std::filesystem::path(plan_path).parent_path() / plan.model;
@@ -164,7 +185,13 @@ config::ModuleGraph read_model(const std::string& given, const config::Plan& pla
                .where = str(plan_path, " model"), .found = "no such key",
                .expected = "a directory with a config.json, or a module graph",
                .fix = str("add the key to the plan, or give ", argument_name(caller, "model")));
-  return read_graph(path.string());
+  TRIB_REQUIRE(!given.empty() || std::filesystem::exists(path),
+               .what = "app: model of the plan is not there", .where = str(plan_path, " model"),
+               .found = plan.model,
+               .expected = str("a directory with a config.json, or a module graph, at ",
+                               std::filesystem::absolute(path).lexically_normal().string()),
+               .fix = str("correct the key, or give ", argument_name(caller, "model")));
+  return path.string();
 }
 
 plan::RecordedSizes read_sizes(const std::string& path, std::int64_t most_columns) {
@@ -201,6 +228,16 @@ plan::RecordedSizes sizes_of(const NumberTable& table, std::int64_t most_columns
 }
 
 void refuse_idle_options(const GivenOptions& given) {
+  if (given.has("--workload"))
+    given.refuse_all_but(
+        {"--workload", "--cluster", "--steps", "--seed", "--threads", "--scheduler-ms",
+         "--stragglers", "--straggler-factor", "--anomalies", "--anomaly-factor", "--failure-hours",
+         "--restart-seconds", "--checkpoint-steps", "--output", "--json"},
+        given.name("--workload") + ", which says what a model, samples and layers say of a plan");
+  given.require({"--skip"}, "--run");
+  if (given.has("--run"))
+    given.refuse({"--steps", "--lengths", "--mixture"},
+                 given.name("--run") + ", which has steps and microbatches", "one of both");
   given.require({"--straggler-factor"}, "--stragglers");
   given.require({"--stragglers"}, "--straggler-factor");
   given.require({"--anomaly-factor"}, "--anomalies");

@@ -41,7 +41,7 @@ struct SimulateRequest {
   double scheduler_ms = 0;
   plan::Disturbance disturbance = {};
   Caller caller = Caller::kCommandLine;
-  GivenOptions given = {};  // what would count for nothing with the plan is refused
+  GivenOptions given = {};  // what would count for nothing is refused
 };
 
 /// A directory with a config.json, or a module graph.
@@ -65,17 +65,17 @@ void refuse_idle_options(const GivenOptions& given);
 [[nodiscard]] config::Trace answer_workload(const plan::SimaiWorkload& workload,
                                             const SimulateRequest& request);
 
-/// Compute threads of the ranks of a run, by its environment.json.
+/// Gives a request the steps of a run's directory but the first `skip`, and the threads of its
+/// ranks where the request says none.
 ///
-/// errors: Fault::kInput when it does not say so
-[[nodiscard]] std::int64_t threads_of_run(const std::string& run);
+/// errors: Fault::kInput as the reader of the steps, or when the run does not say its threads
+void take_run(SimulateRequest& request, const std::string& run, std::int64_t skip);
 
-/// The model of a plan: `given`, or else what the plan names, from its own folder.
+/// Where the model of a plan lies: `given`, or else what the plan names, from its own folder.
 ///
-/// units:  a directory with a config.json, or a module graph
-/// errors: Fault::kInput as the readers, or when neither names a model
-[[nodiscard]] config::ModuleGraph read_model(const std::string& given, const config::Plan& plan,
-                                             const std::string& plan_path, Caller caller);
+/// errors: Fault::kInput when neither names one, or the plan one that is not there
+[[nodiscard]] std::string find_model(const std::string& given, const config::Plan& plan,
+                                     const std::string& plan_path, Caller caller);
 
 /// Columns of a table of sizes, where sound is encoded beside images.
 inline constexpr std::int64_t kColumnsWithSound = 5;

@@ -30,6 +30,12 @@ std::string refuse_out_of_range(std::string& text) {
   return errno == ERANGE ? str("number out of range: ", text, ", expected -2^63 to 2^63 - 1") : "";
 }
 
+/// A variable of a script that holds nothing asks for nothing: the default would take its place
+/// without a word.
+std::string refuse_empty(std::string& text) {
+  return text.empty() ? "an empty text; leave the option out for its default" : "";
+}
+
 CLI::Option* add_whole(CLI::App& app, const std::string& names, std::int64_t& value,
                        const std::string& help) {
   return app.add_option(names, value, help)->check(CLI::Validator(refuse_out_of_range, ""));
@@ -49,7 +55,9 @@ void Verb::rest(const std::string& name, std::vector<std::string>& values,
   state_.app->add_option(name, values, help);
 }
 void Verb::option(const std::string& names, std::string& value, const std::string& help) {
-  state_.app->add_option(names, value, help)->capture_default_str();
+  state_.app->add_option(names, value, help)
+      ->check(CLI::Validator(refuse_empty, ""))
+      ->capture_default_str();
 }
 void Verb::option(const std::string& names, std::optional<std::string>& value,
                   const std::string& help) {

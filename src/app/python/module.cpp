@@ -79,21 +79,23 @@ std::string action_lists(const GivenDocument& plan) {
   return answer_action_lists(read_plan(to_document("plan", plan))).dump();
 }
 
-std::pair<std::string, std::string> simulate(const GivenDocument& plan,
+std::pair<std::string, std::string> simulate(const std::optional<GivenDocument>& plan,
                                              const std::optional<GivenDocument>& model,
                                              const std::optional<GivenDocument>& cluster,
+                                             const std::optional<GivenDocument>& profile,
                                              const std::optional<GivenDocument>& sizes,
                                              nb::handle lengths, const std::string& options,
                                              bool with_trace) {
   SimulateArguments arguments = {.plan = to_document("plan", plan),
                                  .model = to_document("model", model),
                                  .cluster = to_document("cluster", cluster),
+                                 .profile = to_document("profile", profile),
                                  .sizes = to_document("lengths", sizes),
                                  .size_table = {},
                                  .options = options};
   if (!lengths.is_none()) arguments.size_table = read_numbers(lengths, "lengths");
   const nb::gil_scoped_release unlocked;
-  const config::Trace trace = answer_simulate(read_request(arguments));
+  const config::Trace trace = simulate_given(arguments);
   return {config::write_summary(trace), with_trace ? config::write_trace(trace) : "null"};
 }
 
@@ -156,9 +158,9 @@ NB_MODULE(_engine, module) {
              nb::arg("profile").none(), nb::arg("sizes").none(), nb::arg("lengths").none(),
              nb::arg("options"), nb::arg("keep"));
   module.def("action_lists", action_lists, Unlocked());
-  module.def("simulate", simulate, nb::arg("plan"), nb::arg("model").none(),
-             nb::arg("cluster").none(), nb::arg("sizes").none(), nb::arg("lengths").none(),
-             nb::arg("options"), nb::arg("with_trace"));
+  module.def("simulate", simulate, nb::arg("plan").none(), nb::arg("model").none(),
+             nb::arg("cluster").none(), nb::arg("profile").none(), nb::arg("sizes").none(),
+             nb::arg("lengths").none(), nb::arg("options"), nb::arg("with_trace"));
 }
 
 }  // namespace tributary::app

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/answer/profile_model.h"
 #include "app/python/given_arguments.h"
 #include "config/plan/artifact_object.h"
 
@@ -53,6 +54,8 @@ PlanRequest read_request(const PlanArguments& arguments) {
   if (arguments.profile) {
     request.profile = read_profile(*arguments.profile);
     request.profile_name = arguments.profile->where();
+    if (arguments.model.is_path)
+      check_profile_model(*request.profile, request.profile_name, arguments.model.text);
   }
   if (arguments.sizes) request.recorded = read_sizes(*arguments.sizes);
   if (arguments.size_table) request.recorded = sizes_of(*arguments.size_table);

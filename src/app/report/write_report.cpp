@@ -1,10 +1,6 @@
 #include "app/report/write_report.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "app/report/chart_data.h"
@@ -13,7 +9,7 @@
 #include "app/report/page_frame.h"
 #include "app/report/sections.h"
 #include "app/report/trace_sections.h"
-#include "core/error.h"
+#include "core/file/given_file.h"
 
 namespace tributary::app {
 namespace {
@@ -80,17 +76,7 @@ std::string write_trace_report(const config::Trace& trace, const std::string& na
 }
 
 void write_report_file(const std::string& page, const std::string& path) {
-  const std::string part = path + ".part";
-  std::ofstream file(part, std::ios::binary);
-  file << page;
-  file.close();
-  std::error_code failure;
-  if (file) std::filesystem::rename(part, path, failure);
-  if (file && !failure) return;
-  const std::string found = failure ? failure.message() : std::strerror(errno);
-  std::filesystem::remove(part, failure);
-  TRIB_RAISE(Fault::kResource, .what = "report: file cannot be written", .where = path,
-             .found = found);
+  write_given_file(path, page, {.what = "report: file cannot be written"});
 }
 
 }  // namespace tributary::app

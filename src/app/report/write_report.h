@@ -31,9 +31,7 @@ struct RunPrediction {
 /// A trace alone as such a page: timeline, use of time, memory.
 [[nodiscard]] std::string write_trace_report(const config::Trace& trace, const std::string& name);
 
-/// Writes a page into a file, which a reader sees whole or not at all.
-///
-/// errors: Fault::kResource when it cannot be written
+/// Writes a page, as write_given_file does.
 void write_report_file(const std::string& page, const std::string& path);
 
 }  // namespace tributary::app

@@ -11,12 +11,23 @@ namespace tributary::config {
 namespace {
 
 constexpr WholeRange kNone{0, 1 << 26};
+constexpr WholeRange kLayers{1, 10'000};
 
 /// Sizes that the keys of a text decoder give.
 LayerShape decoder_block(const JsonObject& text) {
   LayerShape block{.kind = LayerKind::kBlock, .width = text.whole("hidden_size", std::nullopt)};
   block.heads = text.whole("num_attention_heads", std::nullopt);
   block.kv_heads = text.whole_or_null("num_key_value_heads", block.heads);
+  TRIB_REQUIRE(text.has("head_dim") || block.width % block.heads == 0,
+               .what = "config: width does not divide over the heads",
+               .where = text.where("num_attention_heads"),
+               .found = str("width ", block.width, ", ", block.heads, " heads"),
+               .expected = "hidden_size to be a multiple of it, or head_dim");
+  TRIB_REQUIRE(block.heads % block.kv_heads == 0,
+               .what = "config: heads do not divide over the kv heads",
+               .where = text.where("num_key_value_heads"),
+               .found = str(block.heads, " heads, ", block.kv_heads, " kv heads"),
+               .expected = "num_attention_heads to be a multiple of it");
   block.head_width =
       text.whole_or_null("head_dim", std::max<std::int64_t>(block.width / block.heads, 1));
   block.mlp_width = text.whole("intermediate_size", std::nullopt);
@@ -38,7 +49,7 @@ LayerShape expert_block(const JsonObject& text, LayerShape block) {
 ModuleNode backbone_of(const JsonObject& root, const JsonObject& text) {
   const LayerShape block = decoder_block(text);
   const std::int64_t vocab = text.whole("vocab_size", std::nullopt);
-  const std::int64_t layers = text.whole("num_hidden_layers", std::nullopt);
+  const std::int64_t layers = text.whole("num_hidden_layers", std::nullopt, kLayers);
   const bool tied = text.flag("tie_word_embeddings", root.flag("tie_word_embeddings", false));
   ModuleNode backbone{.name = "backbone"};
   backbone.layers.push_back(
@@ -86,7 +97,7 @@ void add_qwen_vision(ModuleGraph& graph, const JsonObject& vision, const std::st
   const std::int64_t side = patch_side(vision, third ? 16 : 14);
   const std::int64_t channels =
       vision.whole(vision.has("in_channels") ? "in_channels" : "in_chans", 3);
-  const std::int64_t depth = vision.whole("depth", 32);
+  const std::int64_t depth = vision.whole("depth", 32, kLayers);
   const std::int64_t merge = vision.whole("spatial_merge_size", 2);
   const std::int64_t merged = merge * merge * width;
   LayerShape block = encoder_block(width, heads, mlp, first || third ? 2 : 3, vision);
@@ -138,7 +149,7 @@ void add_plain_vision(ModuleGraph& graph, const JsonObject& vision, std::int64_t
        .layers = {{.shape = {.kind = LayerKind::kPatchEmbedding,
                              .input_width = vision.whole("num_channels", 3) * side * side,
                              .width = width}},
-                  {.shape = block, .layers = vision.whole("num_hidden_layers", 24)}}});
+                  {.shape = block, .layers = vision.whole("num_hidden_layers", 24, kLayers)}}});
   graph.modules.push_back({.name = "projector",
                            .layers = {{.shape = {.kind = LayerKind::kProjector,
                                                  .input_width = width,
@@ -162,7 +173,7 @@ void add_audio(ModuleGraph& graph, const JsonObject& audio, std::int64_t backbon
                   {.shape = {.kind = LayerKind::kConvolution,
                              .input_width = kernel * width,
                              .width = width}},
-                  {.shape = block, .layers = audio.whole("encoder_layers", 32)}}});
+                  {.shape = block, .layers = audio.whole("encoder_layers", 32, kLayers)}}});
   // Pairs of positions are averaged before the one linear layer.
   graph.modules.push_back({.name = "projector",
                            .layers = {{.shape = {.kind = LayerKind::kProjector,

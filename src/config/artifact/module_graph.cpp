@@ -62,6 +62,8 @@ LayerRun read_layers(ArtifactObject json) {
     case LayerKind::kBlock:
       need("heads", shape.heads, "the heads of a block");
       need("kv_heads", shape.kv_heads, "the key-value heads of a block");
+      if (shape.heads > 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads != 0)
+        json.refuse("kv_heads", str("a number that divides the ", shape.heads, " heads"));
       need("head_width", shape.head_width, "the width of a block's heads");
       need("mlp_width", shape.mlp_width, "the width of a block's MLP");
       if (shape.experts > 0 &&

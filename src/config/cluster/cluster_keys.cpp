@@ -4,12 +4,15 @@ namespace tributary::config {
 namespace {
 
 constexpr double kMostRate = 1e19;
+// Below these no device is: the value is in TFLOP/s or GB/s.
+constexpr double kLeastRate = 1e6;
+constexpr double kLeastLinkRate = 1e5;
 constexpr double kMostSeconds = 1e3;
 
 constexpr ConstantKey<DeviceModel> kDeviceKeys[]{
-    {"matrix_flops_per_s", &DeviceModel::matrix_flops_per_s, 1, kMostRate, true,
+    {"matrix_flops_per_s", &DeviceModel::matrix_flops_per_s, kLeastRate, kMostRate, true,
      "FLOP/s, dense products in the training dtype, by the maker"},
-    {"memory_bytes_per_s", &DeviceModel::memory_bytes_per_s, 1, kMostRate, true,
+    {"memory_bytes_per_s", &DeviceModel::memory_bytes_per_s, kLeastRate, kMostRate, true,
      "B/s, by the maker"},
     {"matrix_share", &DeviceModel::matrix_share, 1e-3, 1, false,
      "of matrix_flops_per_s that a large product reaches"},
@@ -35,7 +38,8 @@ constexpr ConstantKey<DeviceModel> kDeviceKeys[]{
 };
 
 constexpr ConstantKey<LinkLevel> kLevelKeys[]{
-    {"bytes_per_s", &LinkLevel::bytes_per_s, 1, kMostRate, true, "B/s, one device and direction"},
+    {"bytes_per_s", &LinkLevel::bytes_per_s, kLeastLinkRate, kMostRate, true,
+     "B/s, one device and direction"},
     {"message_start_s", &LinkLevel::message_start_s, 0, kMostSeconds, false, "s, of one message"},
     {"start_s", &LinkLevel::start_s, 0, kMostSeconds, false, "s, of one collective"},
     {"hop_s", &LinkLevel::hop_s, 0, kMostSeconds, false, "s, of each step of a ring"},

@@ -121,6 +121,7 @@ RunConfig apply_plan(RunConfig config) {
   config.batch.global_samples = plan.batch.global_samples;
   config.batch.capacity_tokens = plan.batch.capacity_tokens;
   config.batch.packing = plan.batch.packing;
+  config.batch.microbatches = plan.batch.packing == Packing::kLevel ? plan.batch.microbatches : 0;
   config.batch.balance = plan.batch.balance;
   check_combinations(config, {}, problems);
   problems.raise_if_any(path);

@@ -117,7 +117,8 @@ Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline, const R
     plan.edges = {{.from = "vision", .to = "projector"}, {.from = "projector", .to = "backbone"}};
   }
   plan.batch = {.global_samples = run.batch.global_samples,
-                .microbatches = pipeline.microbatches,
+                .microbatches = run.batch.packing == Packing::kLevel ? run.batch.microbatches
+                                                                     : pipeline.microbatches,
                 .capacity_tokens = run.batch.capacity_tokens,
                 .packing = run.batch.packing,
                 .balance = run.batch.balance};

@@ -139,6 +139,16 @@ void check_data(const RunConfig& config, Checker& check) {
                 {.what = "config: costs are corrected that nothing is balanced by",
                  .found = "correct_costs true, balance none",
                  .expected = "batch.balance lpt or lpt_2d, or correct_costs false"});
+  const bool is_level = batch.packing == Packing::kLevel;
+  check.require(!is_level || batch.balance != Balance::kNone, "batch.packing",
+                {.what = "config: microbatches cannot be level where nothing is balanced",
+                 .found = "packing level, balance none",
+                 .expected = "batch.balance lpt or lpt_2d, or another packing"});
+  check.require(is_level == (batch.microbatches > 0), "batch.microbatches",
+                {.what = is_level ? "config: number of level microbatches is missing"
+                                  : "config: number of microbatches has no effect",
+                 .found = str(batch.microbatches),
+                 .expected = is_level ? "at least 1 with packing level" : "0, or packing level"});
   const bool holds_out =
       data.held_out_fraction > 0 ||
       std::any_of(data.sources.begin(), data.sources.end(),

@@ -32,7 +32,8 @@ inline const std::vector<std::string>& names_of<MropeMode>() {
 }
 template <>
 inline const std::vector<std::string>& names_of<Packing>() {
-  static const std::vector<std::string> names{"none", "online_best_fit", "best_fit_decreasing"};
+  static const std::vector<std::string> names{"none", "online_best_fit", "best_fit_decreasing",
+                                              "level"};
   return names;
 }
 template <>

@@ -164,8 +164,15 @@ std::vector<Key> run_keys() {
            .range = {1, kManyTokens}}),
       key<&R::batch, &BatchSection::packing>(
           {.path = "batch.packing",
-           .meaning = "How samples fill microbatches: one each, best fit as they arrive, or best "
-                      "fit from long to short over the global batch."}),
+           .meaning = "How samples fill microbatches: one each, best fit as they arrive, best fit "
+                      "from long to short over the global batch, or level: the predicted times of "
+                      "`batch.microbatches` of each replica are alike."}),
+      key<&R::batch, &BatchSection::microbatches>(
+          {.path = "batch.microbatches",
+           .meaning = "With `packing: level`: how many a replica makes of its samples; more only "
+                      "where these do not hold them, fewer where there are not as many samples; 0 "
+                      "with other packings.",
+           .range = {0, 1 << 20}}),
       key<&R::batch, &BatchSection::balance>(
           {.path = "batch.balance",
            .meaning = "Which replica takes which samples of the global batch: in turn, or so that "

@@ -16,7 +16,12 @@ ModuleNode read_module(ArtifactObject& json, std::vector<std::int64_t>& tokens) 
   LayerShape block{.kind = LayerKind::kBlock};
   block.width = json.whole("width", std::nullopt, kSizes);
   block.heads = json.whole("heads", std::max<std::int64_t>(block.width / 64, 1), kSizes);
+  if (!json.has("head_width") && block.width % block.heads != 0)
+    json.refuse("heads", str("a divisor of the width ", block.width, ", which ", block.heads,
+                             " is not; or head_width beside it"));
   block.kv_heads = json.whole("kv_heads", block.heads, kSizes);
+  if (block.heads % block.kv_heads != 0)
+    json.refuse("kv_heads", str("a number that divides the ", block.heads, " heads"));
   block.head_width =
       json.whole("head_width", std::max<std::int64_t>(block.width / block.heads, 1), kSizes);
   block.mlp_width = json.whole("mlp_width", 4 * block.width, kSizes);

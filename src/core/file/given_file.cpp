@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 #include "core/handle.h"
 
@@ -14,7 +15,73 @@ namespace {
 
 using Descriptor = Handle<int, -1, [](int file) { ::close(file); }>;
 
+constexpr int kForWriting = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
+
+/// Writes all of it and closes; 0, or the errno of what failed.
+int write_all(Descriptor file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  const bool is_synced = ::fsync(file.get()) == 0 || errno == EINVAL || errno == EROFS;
+  return is_synced ? 0 : errno;  // pipes and devices have nothing to sync
+}
+
+/// A name that is no plain file, or is a link to one; renaming over it would take its place.
+bool is_written_in_place(const std::string& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
+}
+
+/// The file beside a path that takes its name when it is complete.
+class PartFile {
+ public:
+  explicit PartFile(const std::string& path)
+      : path_(path + ".part"),
+        file_(path.empty() ? -1 : ::open(path_.c_str(), kForWriting, 0666)),
+        failure_(path.empty() ? ENOENT
+                 : file_      ? 0
+                              : errno) {}
+  ~PartFile() {
+    if (failure_ == 0 && !is_renamed_) ::unlink(path_.c_str());
+  }
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  [[nodiscard]] int failure() const { return failure_; }
+  /// 0, or the errno of what failed.
+  int replace(const std::string& path, std::string_view text) {
+    const int failure = write_all(std::move(file_), text);
+    if (failure != 0) return failure;
+    is_renamed_ = ::rename(path_.c_str(), path.c_str()) == 0;
+    return is_renamed_ ? 0 : errno;
+  }
+
+ private:
+  std::string path_;
+  Descriptor file_;
+  int failure_;  // of opening it
+  bool is_renamed_ = false;
+};
+
+void refuse_output(int reason, const std::string& path, ErrorParts& parts,
+                   std::source_location raised_at) {
+  if (reason == 0) return;
+  parts.where = path;
+  parts.found = reason == EISDIR ? "a directory" : std::strerror(reason);
+  parts.fix = reason == EISDIR                        ? "name a file in it"
+              : reason == ENOENT || reason == ENOTDIR ? "correct the path, or make the folder"
+                                                      : "name a file that can be written";
+  raise(Fault::kResource, parts, raised_at);
+}
+
+bool is_directory(const std::string& path) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
 
 }  // namespace
 
@@ -48,6 +115,32 @@ std::string read_given_file(const std::string& path, std::uint64_t most_bytes, E
     if (got == 0) break;
   }
   return text;
+}
+
+void write_given_file(const std::string& path, std::string_view text, ErrorParts parts,
+                      std::source_location raised_at) {
+  if (is_directory(path)) refuse_output(EISDIR, path, parts, raised_at);
+  int failure = 0;
+  if (is_written_in_place(path)) {
+    Descriptor file(::open(path.c_str(), kForWriting, 0666));
+    failure = file ? write_all(std::move(file), text) : errno;
+  } else {
+    PartFile part(path);
+    failure = part.failure() != 0 ? part.failure() : part.replace(path, text);
+  }
+  refuse_output(failure, path, parts, raised_at);
+}
+
+void check_given_output(const std::string& path, ErrorParts parts, std::source_location raised_at) {
+  if (is_directory(path)) refuse_output(EISDIR, path, parts, raised_at);
+  int failure = 0;
+  if (is_written_in_place(path)) {
+    const bool is_dangling = ::access(path.c_str(), F_OK) != 0;
+    failure = is_dangling || ::access(path.c_str(), W_OK) == 0 ? 0 : errno;
+  } else {
+    failure = PartFile(path).failure();
+  }
+  refuse_output(failure, path, parts, raised_at);
 }
 
 }  // namespace tributary

@@ -1,13 +1,10 @@
 #include "plan/baseline/read_cost_table.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "config/plan/artifact_object.h"
+#include "core/file/given_file.h"
 
 namespace tributary::plan {
 namespace {
@@ -144,14 +141,10 @@ TrainingProblem parse_cost_table(std::string_view text, const std::string& where
 }
 
 TrainingProblem read_cost_table(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  TRIB_REQUIRE(in.is_open(), .what = "plan: file cannot be opened", .where = path,
-               .found = std::strerror(errno));
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  TRIB_REQUIRE(!in.bad(), .what = "plan: file cannot be read", .where = path,
-               .found = std::strerror(errno));
-  return parse_cost_table(text, path);
+  return parse_cost_table(read_given_file(path, kAnySize,
+                                          {.what = "plan: file cannot be read",
+                                           .expected = "a cost table, docs/formats/cost_table.md"}),
+                          path);
 }
 
 }  // namespace tributary::plan

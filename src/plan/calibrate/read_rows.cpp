@@ -118,12 +118,14 @@ class RowReader {
   [[nodiscard]] std::string place(int column) const {
     return str(place(), " column ", escaped(names_[column]));
   }
+  /// Tables that had gaps write whole numbers as floats: 4.0.
   [[nodiscard]] std::int64_t whole(int column, std::int64_t most) const {
-    const auto number = to_number<std::int64_t>(fields_[column]);
-    TRIB_REQUIRE(number && *number >= 1 && *number <= most, .what = "plan: value cannot be used",
-                 .where = place(column), .found = escaped(fields_[column]),
-                 .expected = str("a whole number, 1 to ", most));
-    return *number;
+    const auto number = to_number<double>(fields_[column]);
+    const bool fits = number && *number >= 1 && *number <= static_cast<double>(most) &&
+                      *number == std::floor(*number);
+    TRIB_REQUIRE(fits, .what = "plan: value cannot be used", .where = place(column),
+                 .found = escaped(fields_[column]), .expected = str("a whole number, 1 to ", most));
+    return static_cast<std::int64_t>(*number);
   }
   [[nodiscard]] double milliseconds() const {
     const auto number = to_number<double>(fields_[time_]);
@@ -142,10 +144,11 @@ class RowReader {
     return config::RecomputePlan::kFull;
   }
   [[nodiscard]] bool flag() const {
-    const std::string_view value = fields_[sequence_parallel_];
-    TRIB_REQUIRE(value == "0" || value == "1", .what = "plan: value cannot be used",
-                 .where = place(sequence_parallel_), .found = escaped(value), .expected = "0 or 1");
-    return value == "1";
+    const auto value = to_number<double>(fields_[sequence_parallel_]);
+    TRIB_REQUIRE(value && (*value == 0 || *value == 1), .what = "plan: value cannot be used",
+                 .where = place(sequence_parallel_), .found = escaped(fields_[sequence_parallel_]),
+                 .expected = "0 or 1");
+    return *value == 1;
   }
 
   void check(const TrainingRow& row) const {

@@ -215,8 +215,8 @@ config::Cluster cluster_of(const config::Profile& profile, std::int64_t ranks,
   cluster.devices = ranks;
   cluster.cores = profile.cores;
   cluster.device.name = profile.device;
-  cluster.device.matrix_flops_per_s = std::max(1.0, profile.flops_per_s);
-  cluster.device.memory_bytes_per_s = 1;  // no roofline is asked
+  cluster.device.matrix_flops_per_s = std::max(1e6, profile.flops_per_s);
+  cluster.device.memory_bytes_per_s = 1e6;  // no roofline is asked
   cluster.device.memory = {profile.cores > 0 ? profile.memory.count / ranks : profile.memory.count};
   cluster.device.overlap_slowdown = 1;
   config::LinkLevel level{.name = "machine", .ranks = ranks, .bytes_per_s = 1e9};

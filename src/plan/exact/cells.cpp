@@ -44,7 +44,12 @@ std::vector<int> list_colocated(const PlanningProblem& problem) {
   const int count = static_cast<int>(encoders_of(problem).size());
   const bool is_free = has(config::Placement::kColocated) && !problem.space.runnable;
   if (!is_free || (count > 1 && !has(config::Placement::kInline))) return encoders;
-  for (int encoder = 0; encoder < count; ++encoder) encoders.push_back(encoder);
+  const std::vector<PipelineOrder>& orders = problem.space.schedules;
+  for (int encoder = 0; encoder < count; ++encoder)
+    if (std::any_of(orders.begin(), orders.end(), [&](PipelineOrder order) {
+          return can_colocate(problem, *encoders_of(problem)[encoder], order);
+        }))
+      encoders.push_back(encoder);
   return encoders;
 }
 
@@ -77,6 +82,7 @@ class CellListing {
 
  private:
   void list_set(std::uint64_t apart, int colocated) {
+    ++list_.placements;
     const std::optional<double> beside = work_apart(apart);
     for (const ChainForm& form : list_forms(problem_, encoders_, apart)) {
       list_.forms.push_back(form);
@@ -109,7 +115,7 @@ class CellListing {
   /// Some microbatches, and whole batches, may have nothing for an encoder: the mean number of its
   /// passes need not be whole, and may be below one.
   [[nodiscard]] double least_work(const ChainForm& form) const {
-    const double idle = tables_.smallest_pass(form).compute;
+    const double idle = tables_.smallest_pass(form);
     double least = tables_.work(form, 1).compute - (tables_.lacks_images() ? idle : 0);
     for (std::int64_t parts = 2; problem_.measured && parts <= problem_.global_samples(); ++parts)
       least =
@@ -123,13 +129,11 @@ class CellListing {
         : state(tables.state(form)),
           profile(tables.profile(form)),
           exposed(tables.least_exposed(form)),
-          largest(tables.largest_samples(form)),
-          idle(tables.smallest_pass(form)) {}
+          largest(tables.largest_samples(form)) {}
     ChainState state;
     ChainTables::Profile profile;
     double exposed;  // of the whole batch in one pass
     ChainTables::LargestSamples largest;
-    ChainTables::PassTimes idle;
   };
 
   void list_form(const ChainForm& form, std::uint64_t apart, int colocated,
@@ -164,11 +168,9 @@ class CellListing {
           if (!missing.empty()) list_.left_out.degrees.insert(missing);
           continue;
         }
-        std::int64_t before = 0;
         for (const std::int64_t microbatches : numbers) {
           cell.microbatches = static_cast<std::int32_t>(microbatches);
-          add_cell(form, costs, cell, before, least_beside);
-          before = microbatches;
+          add_cell(form, costs, cell, least_beside);
         }
       }
     }
@@ -197,50 +199,37 @@ class CellListing {
            static_cast<double>(problem_.cluster.cores * machines);
   }
 
-  /// How many passes the plans of a cell have, and at which sizes they are priced.
-  ///
-  /// The trainer makes fewer microbatches of some batches than of others, and of some replicas.
-  /// A cell then stands for all plans whose mean number is above that of the cell before it. As
-  /// costs are convex in the size of a pass, fewer passes over the same samples take at least what
-  /// more of them would, less the smallest pass for each that is not there.
+  /// At which sizes the passes of a cell are priced.
   struct CellPasses {
     std::size_t point = 0;  // of the grid
     double scale = 1;       // of what is found there
     double parts = 1;       // microbatches of all replicas
-    double rounds = 1;      // at least
-    double spared = 0;      // of the parts, that may not be there
   };
-  [[nodiscard]] CellPasses passes_of(const Cell& cell, std::int64_t before) const {
+  [[nodiscard]] CellPasses passes_of(const Cell& cell) const {
     const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
-    CellPasses passes{.point = tables_.point_below(parts),
-                      .parts = static_cast<double>(parts),
-                      .rounds = static_cast<double>(cell.microbatches)};
+    CellPasses passes{.point = tables_.point_below(parts), .parts = static_cast<double>(parts)};
     passes.scale = tables_.grid(passes.point) / passes.parts;
-    if (!problem_.space.runnable) return passes;
-    passes.rounds = static_cast<double>(std::max<std::int64_t>(1, before));
-    passes.spared =
-        1 - static_cast<double>(std::max<std::int64_t>(1, before * cell.dp)) / passes.parts;
     return passes;
   }
 
   /// Bounded at each level of recompute that may fit: what keeps less computes more.
   void add_cell(const ChainForm& form, const std::vector<FormCosts>& levels, Cell cell,
-                std::int64_t before, const BesideWork& beside) {
+                const BesideWork& beside) {
     cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
     cell.bound = std::numeric_limits<double>::infinity();
-    const CellPasses passes = passes_of(cell, before);
-    const auto [point, scale, parts, rounds, spared] = passes;
+    const CellPasses passes = passes_of(cell);
+    const auto [point, scale, parts] = passes;
     for (const FormCosts& costs : levels) {
       const double kept = std::max(scale * costs.profile.kept[point], costs.largest.kept);
       if (!fits(form, costs.state, cell, kept)) continue;
       const double each = each_round(costs, cell, passes);
-      const double compute = scale * costs.profile.compute[point] - spared * costs.idle.compute;
+      const double compute = scale * costs.profile.compute[point];
       const double all_compute = compute * parts * static_cast<double>(form.ranks());
       // The largest microbatch is no smaller than the mean one.
       const double path = std::max(scale * costs.profile.path[point], costs.largest.path);
       const double busiest = cell.pp == 1 ? each : busiest_round(costs, cell, passes);
       const double bound =
-          std::max({beside.before + chain_bound(form, costs, cell, each, busiest, before),
+          std::max({beside.before + chain_bound(form, costs, cell, each, busiest),
                     holding_bound(form, costs, cell, point, scale),
                     on_cores(all_compute + beside.all), beside.before + path, beside.each}) *
           kRounding;
@@ -256,35 +245,25 @@ class CellListing {
   /// numbers.
   [[nodiscard]] double each_round(const FormCosts& costs, const Cell& cell,
                                   const CellPasses& passes) const {
-    const double compute =
-        passes.scale * costs.profile.compute[passes.point] - passes.spared * costs.idle.compute;
+    const double compute = passes.scale * costs.profile.compute[passes.point];
     const double exposed =
-        problem_.measured ? costs.profile.exposed[passes.point] - passes.spared * costs.idle.exposed
-                          : costs.exposed / passes.parts;
-    return compute + exposed + each_stage(costs, cell, passes) * cell.pp;
-  }
-  /// Of a stage, whatever its units are.
-  [[nodiscard]] static double each_stage(const FormCosts& costs, const Cell& cell,
-                                         const CellPasses& passes) {
-    return costs.state.each_stage * passes.rounds / cell.microbatches;
+        problem_.measured ? costs.profile.exposed[passes.point] : costs.exposed / passes.parts;
+    return compute + exposed + costs.state.each_stage * cell.pp;
   }
 
   /// Time of a mean microbatch on the busiest rank: units are whole.
   [[nodiscard]] double busiest_round(const FormCosts& costs, const Cell& cell,
                                      const CellPasses& passes) const {
     const auto unit_time = [&](double UnitTimes::*unit) {
-      const double compute = passes.scale * (costs.profile.unit_compute[passes.point].*unit) -
-                             passes.spared * (costs.idle.unit_compute.*unit);
-      const double exposed = problem_.measured ? costs.profile.unit_exposed[passes.point].*unit -
-                                                     passes.spared * (costs.idle.unit_exposed.*unit)
+      const double compute = passes.scale * (costs.profile.unit_compute[passes.point].*unit);
+      const double exposed = problem_.measured ? costs.profile.unit_exposed[passes.point].*unit
                                                : costs.profile.unit_exposed[0].*unit / passes.parts;
       return std::max(0.0, compute + exposed);
     };
     const UnitTimes units{.first = unit_time(&UnitTimes::first),
                           .last = unit_time(&UnitTimes::last),
                           .block = unit_time(&UnitTimes::block)};
-    return busiest_rank(units, tables_.units(encoders_) - 2, cell.pp) +
-           each_stage(costs, cell, passes);
+    return busiest_rank(units, tables_.units(encoders_) - 2, cell.pp) + costs.state.each_stage;
   }
 
   /// What is whole on a replica's ranks, and what may be cut into shards.
@@ -336,10 +315,9 @@ class CellListing {
   }
 
   [[nodiscard]] double chain_bound(const ChainForm& form, const FormCosts& costs, const Cell& cell,
-                                   double each, double busiest, std::int64_t before) const {
+                                   double each, double busiest) const {
     const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
-    const bool is_level = equal_samples_ && problem_.global_samples() % parts == 0 &&
-                          (!problem_.space.runnable || before + 1 == cell.microbatches);
+    const bool is_level = equal_samples_ && problem_.global_samples() % parts == 0;
     double passes = std::max(each / cell.pp, busiest) * cell.microbatches;
     if (is_level && fills_as_1f1b_)
       passes = std::max(passes, pipeline_time(each, 1, cell.pp, cell.microbatches));

@@ -23,6 +23,7 @@ struct Cell {
 struct CellList {
   std::vector<ChainForm> forms = {};  // of the backbone, without recompute
   double least_bound = 0;             // [ns] of all cells
+  std::int64_t placements = 0;        // of all encoders that the space allows
   std::vector<Cell> cells = {};       // whose memory may suffice; by rank, then as listed
   double least_bytes = 0;             // that the best cell needs of a device, where none fits
   std::string fullest = {};           // that cell

@@ -148,6 +148,8 @@ ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
     work.exposed += least.exposed;
     const auto kept = static_cast<double>(cost.kept.count);
     work.kept += kept;
+    work.peak = std::max(
+        work.peak, static_cast<double>(std::max(cost.forward_peak, cost.backward_peak).count));
     if (unit == 0) work.first_kept = kept;
     if (unit == 0) work.first_time = forward + backward;
     if (unit + 1 == costs.units()) work.last_kept = kept;
@@ -294,24 +296,14 @@ const ChainTables::LargestSamples& ChainTables::largest_samples(const ChainForm&
   return largest;
 }
 
-ChainTables::PassTimes ChainTables::smallest_pass(const ChainForm& form) {
+double ChainTables::smallest_pass(const ChainForm& form) {
   const ChainCosts& costs = *table_of(form).costs;
   constexpr PassShape kOne{.tokens = 1, .squared_tokens = 1, .sequences = 1};
-  PassTimes times;
-  const auto add = [&](UnitTimes& of, std::int64_t unit, double time) {
-    if (unit == 0) of.first = time;
-    if (unit + 1 == costs.units()) of.last = time;
-    if (unit > 0 && unit + 1 < costs.units()) of.block = std::max(of.block, time);
-  };
-  for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
-    const LeastTimes least =
-        least_times(costs.cost(costs.class_of(unit), {.backbone = kOne, .encoder = kOne}));
-    times.compute += least.compute;
-    times.exposed += least.exposed;
-    add(times.unit_compute, unit, least.compute);
-    add(times.unit_exposed, unit, least.exposed);
-  }
-  return times;
+  double compute = 0;
+  for (std::int64_t unit = 0; unit < costs.units(); ++unit)
+    compute +=
+        least_times(costs.cost(costs.class_of(unit), {.backbone = kOne, .encoder = kOne})).compute;
+  return compute;
 }
 
 double ChainTables::least_exposed(const ChainForm& form) {

@@ -48,6 +48,7 @@ struct ChainWork {
   double kept = 0;        // [bytes]
   double first_kept = 0;  // of it by the first unit
   double last_kept = 0;
+  double peak = 0;        // [bytes] more than what is kept, while a unit runs
   double first_time = 0;  // [ns] of the first unit, both ways
   double last_time = 0;
   double block_forward = 0;  // [ns] of a mean block
@@ -110,14 +111,8 @@ class ChainTables {
     double kept = 0;  // [bytes] the most of any batch
   };
   [[nodiscard]] const LargestSamples& largest_samples(const ChainForm& form);
-  /// Of a pass with next to nothing in it, the most of alike units.
-  struct PassTimes {
-    double compute = 0;  // [ns]
-    double exposed = 0;
-    UnitTimes unit_compute = {.block = 0};
-    UnitTimes unit_exposed = {.block = 0};
-  };
-  [[nodiscard]] PassTimes smallest_pass(const ChainForm& form);
+  /// Compute of a pass with next to nothing in it [ns].
+  [[nodiscard]] double smallest_pass(const ChainForm& form);
   [[nodiscard]] std::int64_t units(std::size_t encoder) const { return units_[encoder]; }
   /// The largest sample against the mean one.
   [[nodiscard]] double largest_sample() const { return largest_sample_; }

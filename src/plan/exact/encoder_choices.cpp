@@ -13,18 +13,19 @@ namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kMorePasses = 4;
+constexpr std::int64_t kMostStagesAlike = 4;  // of an encoder with the degrees of the backbone
 
 bool is_apart(std::uint64_t apart, std::size_t encoder) { return (apart >> encoder & 1) != 0; }
 
 /// Leaves the fastest that surely fits, and of those that may fit and would be faster the fastest
 /// and the one that needs the least: more of them hardly differ.
-void mark_twins(std::vector<EncoderSet>& sets) {
+void mark_twins(std::vector<EncoderSet>& sets, double caution) {
   EncoderSet* sure = nullptr;
   EncoderSet* fastest = nullptr;
   EncoderSet* leanest = nullptr;
   for (EncoderSet& set : sets) {
     set.is_twin = true;
-    if (set.estimate.fits() && (!sure || set.estimate.value() < sure->estimate.value()))
+    if (set.estimate.fits(caution) && (!sure || set.estimate.value() < sure->estimate.value()))
       sure = &set;
   }
   for (EncoderSet& set : sets) {
@@ -37,6 +38,12 @@ void mark_twins(std::vector<EncoderSet>& sets) {
 }
 
 }  // namespace
+
+const std::vector<ChainForm>& EncoderChoices::forms_of(std::size_t encoder, std::uint64_t apart) {
+  const auto [found, is_new] = forms_.try_emplace({encoder, apart});
+  if (is_new) found->second = list_forms(problem_, encoder, apart);
+  return found->second;
+}
 
 void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
                                  std::int64_t microbatches, std::int64_t most_stages,
@@ -58,12 +65,12 @@ void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
       bool fits = has_costs(own.mesh);
       StepEstimate estimate;
       if (fits) estimate = estimator_.encoder_rounds(form, own, microbatches, 1);
-      if ((!fits || !estimate.fits()) && problem_.space.shards) {
+      if ((!fits || !estimate.fits(caution_)) && problem_.space.shards) {
         std::swap(own.mesh.dp_replicate, own.mesh.dp_shard);
         fits = has_costs(own.mesh);
         if (fits) estimate = estimator_.encoder_rounds(form, own, microbatches, 1);
       }
-      if (!fits || !estimate.may_fit()) continue;
+      if (!fits || !estimate.may_fit(caution_)) continue;
       front.push_back(
           {.form = form, .choice = own, .lane = estimate.lane, .devices = own.devices()});
     }
@@ -77,7 +84,7 @@ const EncoderChoices::Front& EncoderChoices::front_of(std::size_t encoder, std::
   Front& front = found->second;
   if (!is_new) return front;
   Front all;
-  for (ChainForm form : list_forms(problem_, encoder, apart)) {
+  for (ChainForm form : forms_of(encoder, apart)) {
     for (const config::RecomputePlan level : problem_.space.recompute) {
       form.recompute = level;
       add_choices(encoder, form, microbatches, most_stages, all);
@@ -173,7 +180,7 @@ std::optional<EncoderSet> EncoderChoices::set_of(const std::vector<const Entry*>
     set.estimate = combined(set.estimate, estimator_.encoder(chosen[i]->form, chosen[i]->choice,
                                                              choice.microbatches, backbone.stages));
   }
-  if (!set.estimate.may_fit()) return std::nullopt;
+  if (!set.estimate.may_fit(caution_)) return std::nullopt;
   return set;
 }
 
@@ -183,18 +190,20 @@ std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
                                                        const StepEstimate& backbone,
                                                        std::int64_t stages) {
   EncoderSet set{.encoders = choice.encoders, .estimate = backbone};
+  std::int64_t left = problem_.devices - choice.backbone.devices();
   for (std::size_t i = 0; i < choice.encoders.size(); ++i) {
     if (!is_apart(apart, i)) continue;
     ChainChoice own = choice.backbone;
     own.mesh.pp = stages;
-    if (stages > tables_.units(i)) return std::nullopt;
+    left -= own.devices();
+    if (left < 0 || stages > tables_.units(i)) return std::nullopt;
     const ChainForm form{.encoder = i,
                          .apart = apart,
                          .tp = own.mesh.tp,
                          .cp = own.mesh.cp,
                          .ulysses = own.mesh.ulysses,
                          .recompute = own.recompute};
-    const std::vector<ChainForm> forms = list_forms(problem_, i, apart);
+    const std::vector<ChainForm>& forms = forms_of(i, apart);
     if (std::none_of(forms.begin(), forms.end(),
                      [&](const ChainForm& each) { return each.tp == form.tp; }))
       return std::nullopt;
@@ -204,7 +213,7 @@ std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
     set.estimate =
         combined(set.estimate, estimator_.encoder(form, own, choice.microbatches, backbone.stages));
   }
-  if (!set.estimate.may_fit()) return std::nullopt;
+  if (!set.estimate.may_fit(caution_)) return std::nullopt;
   return set;
 }
 
@@ -212,18 +221,35 @@ void EncoderChoices::fit_colocated(ChainForm form, ChainChoice own, const PlanCh
                                    const StepEstimate& backbone, std::vector<EncoderSet>& sets) {
   const std::int64_t most_passes =
       std::min(choice.microbatches, problem_.global_samples() / own.replicas());
+  const auto set_of_passes = [&](std::int64_t passes) {
+    own.passes = passes;
+    EncoderSet set{.encoders = choice.encoders,
+                   .estimate = in_turns(backbone, estimator_.colocated(form, own, choice))};
+    set.encoders[form.encoder] = own;
+    return set;
+  };
+  const bool has_backward = !problem_.is_frozen(encoders_of(problem_)[form.encoder]->name);
   for (const config::RecomputePlan level : problem_.space.recompute) {
     own.recompute = form.recompute = level;
-    for (own.passes = 1; own.passes <= most_passes; own.passes *= 2) {
-      EncoderSet set{.encoders = choice.encoders,
-                     .estimate = in_turns(backbone, estimator_.colocated(form, own, choice))};
-      set.encoders[form.encoder] = own;
-      const bool fits = set.estimate.fits();
+    std::optional<EncoderSet> sure;
+    std::optional<EncoderSet> unsure;  // but for those that are listed
+    for (std::int64_t passes = 1; passes <= most_passes; passes *= 2) {
+      EncoderSet set = set_of_passes(passes);
+      if (!set.estimate.may_fit(caution_)) continue;
+      const bool fits = set.estimate.fits(caution_);
+      std::optional<EncoderSet>& best = fits ? sure : unsure;
+      const bool is_faster = !best || set.estimate.value() < best->estimate.value();
+      if (fits && !is_faster) break;  // more of them hold less, but only take longer
       // Which of those that may fit does is not known: the fewest passes, and some more.
-      const bool is_tried = own.passes == 1 || own.passes == kMorePasses;
-      if (fits || (is_tried && set.estimate.may_fit())) sets.push_back(std::move(set));
-      if (fits) return;  // more recompute and more passes only cost more
+      if (!fits && (passes == 1 || passes == kMorePasses))
+        sets.push_back(std::move(set));
+      else if (is_faster)
+        best = std::move(set);
     }
+    if (unsure) sets.push_back(std::move(*unsure));
+    if (sure) sets.push_back(std::move(*sure));
+    // More recompute only costs more; of a frozen encoder nothing is kept anyway.
+    if (sure || !has_backward) return;
   }
 }
 
@@ -234,10 +260,8 @@ std::vector<EncoderSet> EncoderChoices::list_colocated(std::size_t encoder,
   const std::int64_t devices = choice.backbone.devices();
   const std::uint64_t apart = std::uint64_t{1} << encoder;
   const config::ModuleNode& node = *encoders_of(problem_)[encoder];
-  // Weight gradients that are put off would meet its backward.
-  if (!problem_.is_frozen(node.name) && schedule::traits_of(choice.schedule).splits_backward)
-    return sets;
-  for (const ChainForm& form : list_forms(problem_, encoder, apart)) {
+  if (!can_colocate(problem_, node, choice.schedule)) return sets;
+  for (const ChainForm& form : forms_of(encoder, apart)) {
     const std::int64_t dp = devices / form.tp;
     if (dp * form.tp != devices || dp > problem_.global_samples() ||
         dp > problem_.space.most_replicas)
@@ -251,7 +275,7 @@ std::vector<EncoderSet> EncoderChoices::list_colocated(std::size_t encoder,
       fit_colocated(form, own, choice, backbone, sets);
     }
   }
-  mark_twins(sets);
+  mark_twins(sets, caution_);
   return sets;
 }
 
@@ -259,11 +283,11 @@ std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoi
                                              const StepEstimate& backbone) {
   std::vector<EncoderSet> sets;
   const auto add = [&](std::optional<EncoderSet> set) {
-    if (set && (sets.empty() || sets.front().encoders != set->encoders))
-      sets.push_back(std::move(*set));
+    const auto is_same = [&](const EncoderSet& each) { return each.encoders == set->encoders; };
+    if (set && std::none_of(sets.begin(), sets.end(), is_same)) sets.push_back(std::move(*set));
   };
   if (problem_.space.runnable) {
-    for (std::int64_t stages = 1; stages <= 4; ++stages)
+    for (std::int64_t stages = 1; stages <= kMostStagesAlike; ++stages)
       add(same_degrees(apart, choice, backbone, stages));
     return sets;
   }
@@ -273,6 +297,12 @@ std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoi
   }
   add(match(apart, choice, backbone, 1));
   add(match(apart, choice, backbone, 8));
+  // Replica by replica beside the backbone's, messages do not meet on a link.
+  for (std::int64_t stages = 1; stages <= kMostStagesAlike; ++stages) {
+    std::optional<EncoderSet> set = same_degrees(apart, choice, backbone, stages);
+    if (set) set->is_alike = true;
+    add(std::move(set));
+  }
   return sets;
 }
 

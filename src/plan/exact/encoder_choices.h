@@ -14,6 +14,7 @@ struct EncoderSet {
   std::vector<std::optional<ChainChoice>> encoders;  // [encoders_of]
   StepEstimate estimate;                             // with the backbone
   bool is_twin = false;                              // hardly differs from others of the list
+  bool is_alike = false;                             // of the degrees of the backbone
 };
 
 /// Finds degrees of encoders for the devices that a backbone leaves.
@@ -25,8 +26,9 @@ struct EncoderSet {
 /// source: planning.md section 4.5
 class EncoderChoices {
  public:
-  EncoderChoices(const PlanningProblem& problem, ChainTables& tables)
-      : problem_(problem), tables_(tables), estimator_(problem, tables) {}
+  /// caution: that estimates of memory are taken times
+  EncoderChoices(const PlanningProblem& problem, ChainTables& tables, double caution)
+      : problem_(problem), tables_(tables), estimator_(problem, tables), caution_(caution) {}
 
   [[nodiscard]] std::vector<EncoderSet> list(std::uint64_t apart, const PlanChoice& choice,
                                              const StepEstimate& backbone);
@@ -38,6 +40,7 @@ class EncoderChoices {
                                                        const StepEstimate& backbone);
 
  private:
+  [[nodiscard]] const std::vector<ChainForm>& forms_of(std::size_t encoder, std::uint64_t apart);
   void fit_colocated(ChainForm form, ChainChoice own, const PlanChoice& choice,
                      const StepEstimate& backbone, std::vector<EncoderSet>& sets);
   struct Entry {
@@ -70,6 +73,8 @@ class EncoderChoices {
   const PlanningProblem& problem_;
   ChainTables& tables_;
   StepEstimator estimator_;
+  double caution_;
+  std::map<std::pair<std::size_t, std::uint64_t>, std::vector<ChainForm>> forms_;
   std::map<std::tuple<std::size_t, std::uint64_t, std::int64_t, std::int64_t>, Front> fronts_;
 };
 

@@ -65,13 +65,39 @@ double gradient_bytes(const PlanningProblem& problem, const CostSource& costs) {
   return problem.execution.reduce_dtype == config::ReduceDtype::kFloat32 ? 4 : costs.value_bytes();
 }
 
-/// Microbatches whose activations the first stage keeps, in those of whole stages.
-double in_flight(const PlanChoice& choice) {
+/// Chunks of microbatches whose activations the first stage keeps.
+double chunks_in_flight(const PlanChoice& choice) {
   const schedule::OrderTraits& traits = schedule::traits_of(choice.schedule);
   schedule::OrderShape shape{.stages = static_cast<int>(choice.backbone.mesh.pp),
                              .microbatches = static_cast<int>(choice.microbatches),
                              .chunks = static_cast<int>(choice.chunks)};
-  return static_cast<double>(traits.in_flight(shape, 0)) / static_cast<double>(choice.chunks);
+  return static_cast<double>(traits.in_flight(shape, 0));
+}
+
+/// What the first stage keeps of a microbatch is there until it has come back from all later
+/// virtual stages, over the links between them; there is room for so many chunks alone.
+double held_time(const PlanChoice& choice, double there_and_back, double hop) {
+  const auto stages = static_cast<double>(choice.backbone.mesh.pp);
+  const auto chunks = static_cast<double>(choice.chunks);
+  if (choice.backbone.mesh.pp == 1) return 0;
+  double held = there_and_back;
+  if (choice.schedule == PipelineOrder::kInterleaved) {
+    // Of each chunk the later ones: all but the hops before its first stage.
+    held = 0;
+    for (double later = chunks; later > 0; --later)
+      held += there_and_back * later / chunks + 2 * hop * (stages * later - 1);
+  } else {
+    // The last chunk of a V is on the first stage too, and comes back at once.
+    held += 2 * hop * chunks * (stages - 1) +
+            (choice.chunks > 1 ? there_and_back / (stages * chunks) : 0);
+  }
+  return held / chunks_in_flight(choice);
+}
+
+/// The chain by itself: encoders inside it have layers of their own, and are the difference.
+ChainForm without_inline(ChainForm form) {
+  form.apart |= (std::uint64_t{1} << form.encoder) - 1;
+  return form;
 }
 
 }  // namespace
@@ -92,10 +118,16 @@ double StepEstimator::exposed(double transfer, double compute) const {
 }
 
 double StepEstimator::shards_exposed(const ChainForm& form, const config::MeshShape& mesh,
-                                     const ChainWork& work, bool is_cut) const {
+                                     std::int64_t microbatches, bool is_cut) const {
   const std::int64_t ranks = mesh.dp_shard * mesh.cp * mesh.ulysses;
   if (ranks == 1 || is_cut) return 0;
-  const ChainState& state = tables_.state(form);
+  const ChainForm alone = without_inline(form);
+  const std::int64_t parts = mesh.dp_replicate * mesh.dp_shard * microbatches;
+  const ChainWork all = tables_.work(form, parts);
+  const ChainWork work = tables_.work(alone, parts);
+  const ChainState& state = tables_.state(alone);
+  const double inside = tables_.state(form).parameters - state.parameters;
+  const double trained = tables_.state(form).gradients > state.gradients ? inside : 0;
   const double wider = gradient_bytes(problem_, *costs_) / costs_->value_bytes();
   const auto gather = [&](double bytes) {
     return collective(CollectiveOp::kAllGather, ranks, mesh.tp, bytes);
@@ -107,16 +139,28 @@ double StepEstimator::shards_exposed(const ChainForm& form, const config::MeshSh
   const double block = state.block_parameters;
   const double ends = std::max(0.0, state.parameters - blocks * block) / 2;
   // Nothing hides the gathers of the ends: before the first layer, and before the loss.
-  return blocks * (exposed(gather(block), work.scale * work.block_forward) +
+  return exposed(gather(inside), work.scale * (all.forward - work.forward)) +
+         exposed(gather(inside) + reduce(trained), work.scale * (all.backward - work.backward)) +
+         blocks * (exposed(gather(block), work.scale * work.block_forward) +
                    exposed(gather(block) + reduce(block), work.scale * work.block_backward)) +
          2 * gather(ends) + 2 * reduce(ends);
+}
+
+double StepEstimator::trained_parameters(const ChainForm& form) {
+  const ChainState& state = tables_.state(form);
+  if (problem_.frozen.empty() || form.encoder < encoders_of(problem_).size())
+    return state.parameters;
+  const ChainForm alone = without_inline(form);
+  const ChainState& rest = tables_.state(alone);
+  return (rest.gradients > 0 ? rest.parameters : 0) +
+         (state.gradients > rest.gradients ? state.parameters - rest.parameters : 0);
 }
 
 double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& mesh, bool is_cut) {
   const ChainState& state = tables_.state(form);
   if (state.gradients == 0) return static_cast<double>(costs_->step().count);
   const std::int64_t shards = mesh.dp_shard * mesh.cp * mesh.ulysses;
-  const double bytes = state.parameters * gradient_bytes(problem_, *costs_) /
+  const double bytes = trained_parameters(form) * gradient_bytes(problem_, *costs_) /
                        costs_->value_bytes() / static_cast<double>(mesh.pp);
   // Where each microbatch reduces, the last one of the first unit is left.
   const double left = is_cut ? bytes : std::min(bytes, state.block_parameters);
@@ -127,8 +171,8 @@ double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& me
          static_cast<double>(costs_->step().count);
 }
 
-double StepEstimator::memory_share(const ChainForm& form, const config::MeshShape& mesh,
-                                   const ChainWork& work, const Depth& depth) {
+void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& mesh,
+                               const ChainWork& work, const Depth& depth, StepEstimate& estimate) {
   const ChainState& state = tables_.state(form);
   const auto shard = static_cast<double>(mesh.dp_shard);
   const auto stages = static_cast<double>(mesh.pp);
@@ -148,21 +192,20 @@ double StepEstimator::memory_share(const ChainForm& form, const config::MeshShap
   const double gathered = mesh.dp_shard > 1 && !stays_whole ? 3 * state.block_parameters : 0;
   // One microbatch may hold the largest sample.
   const double extra = std::max(0.0, tables_.largest_sample() / std::max(1.0, depth.samples) - 1);
-  const auto bytes = [&](double time, double own, double kept, double in_flight) {
-    const double blocks = std::clamp((slowest - time) / block_time, 0.0, middle);
-    return part * (own + blocks * block_state) + gathered +
-           (in_flight + extra) * work.scale * (kept + blocks * block_kept);
-  };
   const auto most = static_cast<double>(problem_.memory().count);
-  if (mesh.pp == 1)
-    return (state.process + part * all + gathered +
-            (depth.first + extra) * work.scale * work.kept) /
-           most;
-  return state.process / most +
-         std::max(
-             bytes(work.first_time, state.first, work.first_kept, depth.first),
-             bytes(work.last_time, state.last, work.last_kept, static_cast<double>(depth.chunks))) /
-             most;
+  const auto note = [&](double own, double kept, double in_flight) {
+    const double held = state.process + part * own + gathered;
+    const double all_kept = (in_flight + extra) * work.scale * kept;
+    estimate.held_share = std::max(estimate.held_share, held / most);
+    estimate.memory_share = std::max(estimate.memory_share, (held + all_kept) / most);
+  };
+  const auto note_end = [&](double time, double own, double kept, double in_flight) {
+    const double blocks = std::clamp((slowest - time) / block_time, 0.0, middle);
+    note(own + blocks * block_state, kept + blocks * block_kept, in_flight);
+  };
+  if (mesh.pp == 1) return note(all, work.kept, depth.first);
+  note_end(work.first_time, state.first, work.first_kept, depth.first);
+  note_end(work.last_time, state.last, work.last_kept, static_cast<double>(depth.chunks));
 }
 
 StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& choice) {
@@ -172,16 +215,16 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
   const ChainWork work = tables_.work(own, mesh.dp_replicate * mesh.dp_shard * choice.microbatches);
   StepEstimate estimate{.rounds = static_cast<double>(choice.microbatches), .stages = mesh.pp};
   const bool is_cut = form.apart != 0 || choice.is_cut();
-  estimate.memory_share = memory_share(
-      own, mesh, work,
-      {.first = in_flight(choice),
-       .samples = static_cast<double>(problem_.global_samples()) /
-                  static_cast<double>(choice.backbone.replicas() * choice.microbatches),
-       .chunks = choice.chunks > 1 ? 2 : 1,
-       .is_cut = is_cut});
+  set_memory(own, mesh, work,
+             {.first = chunks_in_flight(choice) / static_cast<double>(choice.chunks),
+              .samples = static_cast<double>(problem_.global_samples()) /
+                         static_cast<double>(choice.backbone.replicas() * choice.microbatches),
+              .chunks = choice.chunks > 1 ? 2 : 1,
+              .is_cut = is_cut},
+             estimate);
   if (!estimate.may_fit()) return estimate;
   const std::int64_t virtual_stages = mesh.pp * choice.chunks;
-  const double gathers = shards_exposed(own, mesh, work, is_cut) +
+  const double gathers = shards_exposed(own, mesh, choice.microbatches, is_cut) +
                          tables_.state(own).each_stage * static_cast<double>(virtual_stages);
   const double slowest = work.scale * tables_.slowest_stage(own, work, virtual_stages) +
                          gathers / static_cast<double>(virtual_stages);
@@ -194,9 +237,16 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
       problem_.threads_per_core(problem_.measured ? problem_.devices : choice.devices());
   estimate.lane = std::max(estimate.lane, port_time(problem_, choice, work.scale * work.boundary));
   const double hops = hops_time(problem_, mesh, work.scale * work.boundary);
-  estimate.fill =
-      std::max(0.0, whole - estimate.lane) * fill_share(choice.schedule, choice.chunks, work) +
-      2 * hops;
+  const bool splits = schedule::traits_of(choice.schedule).splits_backward;
+  const double there_and_back = whole - (splits ? work.scale * work.weight : 0);
+  estimate.lane = std::max(
+      estimate.lane, held_time(choice, there_and_back,
+                               hops / static_cast<double>(std::max<std::int64_t>(1, mesh.pp - 1))));
+  // The largest microbatch goes through all stages too.
+  const double largest = tables_.largest_samples(own).path * work.total() / work.path;
+  estimate.fill = std::max(0.0, std::max(whole, largest) - estimate.lane) *
+                      fill_share(choice.schedule, choice.chunks, work) +
+                  2 * hops;
   estimate.tail = tail_of(own, mesh, is_cut);
   return estimate;
 }
@@ -214,13 +264,17 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   const ChainWork work = tables_.work(form, own.replicas() * own.passes);
   StepEstimate estimate;
   const bool is_frozen = problem_.is_frozen(encoders_of(problem_)[form.encoder]->name);
-  estimate.memory_share = memory_share(form, own.mesh, work,
-                                       {.first = is_frozen ? 1 : passes,
-                                        .samples = static_cast<double>(problem_.global_samples()) /
-                                                   (passes * double(own.replicas())),
-                                        .is_cut = true});
-  // Features of the whole batch come into the first stage together, their gradients back with each
-  // microbatch.
+  // All that a replica keeps is there until the backbone is done, in however many passes it came.
+  const double samples =
+      static_cast<double>(problem_.global_samples()) / static_cast<double>(own.replicas());
+  set_memory(form, own.mesh, work,
+             {.first = passes * std::max(1.0, tables_.largest_sample() / samples),
+              .samples = tables_.largest_sample(),
+              .is_cut = true},
+             estimate);
+  estimate.peak_share = std::max(1.0, tables_.largest_sample() * passes / samples) * work.scale *
+                        work.peak / static_cast<double>(problem_.memory().count);
+  // Features of the whole batch come into the first stage together.
   const double features =
       passes * work.scale * work.boundary * static_cast<double>(choice.backbone.mesh.pp);
   // The backbone counts for a rank what is there whatever runs on it.
@@ -230,9 +284,16 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   // All wait for the slowest: one replica has the largest sample.
   const double mean = passes * work.scale * work.total();
   const double largest = tables_.largest_samples(form).path * work.total() / work.path;
-  estimate.fill = (std::max(mean, largest) + passes * tables_.state(form).each_stage) * cores;
-  estimate.fill += features / rate_between(problem_, choice.backbone.devices() - 1) *
-                   (1 + 1 / static_cast<double>(choice.microbatches));
+  const double both_ways = std::max(mean, largest) * cores;
+  const double backward = both_ways * work.backward / work.total();
+  const double forward = both_ways - backward + passes * tables_.state(form).each_stage * cores;
+  const bool stays =
+      own.replicas() == 1 && choice.backbone.replicas() == 1 && choice.backbone.mesh.pp == 1;
+  const double travel =
+      stays ? 0 : features / rate_between(problem_, choice.backbone.devices() - 1);
+  // Features of a pass travel beside the later ones, gradients come back with each microbatch.
+  estimate.fill = std::max(forward + travel / passes, forward / passes + travel) + backward;
+  if (!is_frozen) estimate.fill += travel / static_cast<double>(choice.microbatches);
   estimate.tail =
       tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->step().count);
   return estimate;
@@ -244,13 +305,13 @@ StepEstimate StepEstimator::encoder_rounds(const ChainForm& form, const ChainCho
   const ChainWork work = tables_.work(form, own.replicas() * microbatches);
   StepEstimate estimate{.rounds = static_cast<double>(microbatches), .stages = mesh.pp};
   const double depth = static_cast<double>(std::min(microbatches, mesh.pp + stages_behind));
-  estimate.memory_share =
-      memory_share(form, mesh, work,
-                   {.first = depth,
-                    .samples = static_cast<double>(problem_.global_samples()) /
-                               static_cast<double>(own.replicas() * microbatches),
-                    .chunks = static_cast<std::int64_t>(depth),
-                    .is_cut = true});
+  set_memory(form, mesh, work,
+             {.first = depth,
+              .samples = static_cast<double>(problem_.global_samples()) /
+                         static_cast<double>(own.replicas() * microbatches),
+              .chunks = static_cast<std::int64_t>(depth),
+              .is_cut = true},
+             estimate);
   const double each_stage = tables_.state(form).each_stage;
   estimate.lane = work.scale * tables_.slowest_stage(form, work, mesh.pp) + each_stage;
   // Features leave the last stage for ranks that are likely elsewhere.
@@ -275,7 +336,9 @@ StepEstimate in_turns(const StepEstimate& backbone, const StepEstimate& encoder)
   StepEstimate both = backbone;
   both.fill += encoder.fill;
   both.tail += encoder.tail;
-  both.memory_share += encoder.memory_share;
+  // A pass of the encoder meets no microbatch of the backbone, and the other way round.
+  both.memory_share = std::max(backbone.memory_share, backbone.held_share + encoder.peak_share) +
+                      encoder.memory_share;
   return both;
 }
 

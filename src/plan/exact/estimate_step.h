@@ -14,6 +14,8 @@ struct StepEstimate {
   double rounds = 1;
   std::int64_t stages = 1;
   double memory_share = 0;  // of the fullest stage, of what a plan may hold
+  double held_share = 0;    // of it while no pass keeps anything
+  double peak_share = 0;    // of a pass of a colocated encoder, more than what it keeps
 
   /// The closed form is this far off: below the first a plan fits, above the second it does not.
   static constexpr double kSurelyFits = 0.85;
@@ -54,7 +56,9 @@ class StepEstimator {
   /// Gathers and reductions of shards in one microbatch that nothing hides; of a model on several
   /// stages there are none: shards are gathered once a step, and stay whole.
   [[nodiscard]] double shards_exposed(const ChainForm& form, const config::MeshShape& mesh,
-                                      const ChainWork& work, bool is_cut) const;
+                                      std::int64_t microbatches, bool is_cut) const;
+  /// [bytes] of what has gradients.
+  [[nodiscard]] double trained_parameters(const ChainForm& form);
   [[nodiscard]] double tail_of(const ChainForm& form, const config::MeshShape& mesh, bool is_cut);
   struct Depth {
     double first = 1;    // microbatches that the first stage keeps
@@ -62,10 +66,10 @@ class StepEstimator {
     std::int64_t chunks = 1;
     bool is_cut = false;  // the model lies on several stages
   };
-  /// Of the first and the last stage of a cut by time, the largest sample in one of the
-  /// microbatches that are kept.
-  [[nodiscard]] double memory_share(const ChainForm& form, const config::MeshShape& mesh,
-                                    const ChainWork& work, const Depth& depth);
+  /// Sets the shares of memory: of the first and the last stage of a cut by time, the largest
+  /// sample in one of the microbatches that are kept.
+  void set_memory(const ChainForm& form, const config::MeshShape& mesh, const ChainWork& work,
+                  const Depth& depth, StepEstimate& estimate);
 
   const PlanningProblem& problem_;
   ChainTables& tables_;

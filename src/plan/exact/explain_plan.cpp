@@ -70,11 +70,15 @@ void even_out(PlanningProblem& problem) {
       sum.tokens += sample.tokens;
       sum.patches += sample.patches;
       sum.items += sample.items;
+      sum.frames += sample.frames;
+      sum.clips += sample.clips;
     }
     const std::int64_t count = std::ssize(batch);
     const SampleSize mean{.tokens = std::max<std::int64_t>(1, sum.tokens / count),
                           .patches = sum.patches / count,
-                          .items = (sum.items + count - 1) / count};
+                          .items = (sum.items + count - 1) / count,
+                          .frames = sum.frames / count,
+                          .clips = (sum.clips + count - 1) / count};
     batch.assign(batch.size(), mean);
   }
 }
@@ -135,8 +139,17 @@ class Explaining {
     try_change("half the host time of a kernel",
                [](PlanningProblem& changed) { changed.cluster.device.launch_s /= 2; });
   }
+  /// In as many microbatches: some hold a sample more than others, which may take more room.
   void try_samples() {
-    if (!has_equal_samples(problem_)) try_change("samples that are all of the mean size", even_out);
+    if (has_equal_samples(problem_)) return;
+    PlanningProblem even = problem_;
+    even_out(even);
+    config::Plan plan = found_.plan;
+    plan.batch.capacity_tokens =
+        std::max(plan.batch.capacity_tokens,
+                 BatchDeals(even).capacity(plan, static_cast<std::size_t>(batches_)));
+    note("samples that are all of the mean size",
+         simulate_on(even, plan, batches_).distribution.mean);
   }
 
   /// One more, or as many as the order takes at once.
@@ -149,8 +162,7 @@ class Explaining {
     BatchDeals deals(problem_);
     PlanJudge judge(problem_, deals);
     config::Plan plan = to_plan(problem_, choice, ChainCutter(problem_).cut(choice, judge));
-    plan.batch.capacity_tokens =
-        problem_.space.runnable ? deals.capacity(plan) : found_.plan.batch.capacity_tokens;
+    plan.batch.capacity_tokens = deals.capacity(plan, static_cast<std::size_t>(batches_));
     const Simulation simulation = simulate_on(problem_, plan, batches_);
     if (simulation.out_of_memory) return;
     note(str(more, more == 1 ? " more microbatch" : " more microbatches"),

@@ -1,18 +1,8 @@
 #include "plan/exact/found_plan.h"
 
-#include <algorithm>
+#include <cmath>
 
 namespace tributary::plan {
-namespace {
-
-/// The trainer makes as many microbatches as the capacity asks for.
-bool train_alike(const FoundPlan& a, const FoundPlan& b) {
-  config::BatchPlan batch = a.plan.batch;
-  batch.microbatches = b.plan.batch.microbatches;
-  return a.plan.modules == b.plan.modules && batch == b.plan.batch;
-}
-
-}  // namespace
 
 bool is_better(const FoundPlan& a, const FoundPlan& b) {
   if (a.step != b.step) return a.step < b.step;
@@ -20,15 +10,15 @@ bool is_better(const FoundPlan& a, const FoundPlan& b) {
   return !a.choice.has_colocated() && b.choice.has_colocated();
 }
 
-void drop_twins(std::vector<FoundPlan>& plans) {
-  std::stable_sort(plans.begin(), plans.end(), [](const FoundPlan& a, const FoundPlan& b) {
-    return a.simulated_batches > b.simulated_batches;
-  });
-  std::vector<FoundPlan> left;
-  for (FoundPlan& plan : plans)
-    if (std::ranges::none_of(left, [&](const FoundPlan& each) { return train_alike(each, plan); }))
-      left.push_back(std::move(plan));
-  plans = std::move(left);
+void extend_steps(const std::vector<Nanoseconds>& simulated, std::vector<Nanoseconds>& steps) {
+  double with_links = 0;
+  double alone = 0;
+  for (std::size_t i = 0; i < simulated.size(); ++i) {
+    with_links += static_cast<double>(simulated[i].count);
+    alone += static_cast<double>(steps[i].count);
+  }
+  for (Nanoseconds& step : steps)
+    step = {std::llround(static_cast<double>(step.count) * with_links / alone)};
 }
 
 }  // namespace tributary::plan

@@ -26,8 +26,7 @@ struct FoundPlan {
 /// Faster; of equals simulated on more batches, or one that the trainer runs.
 [[nodiscard]] bool is_better(const FoundPlan& a, const FoundPlan& b);
 
-/// Of plans that differ in their number of microbatches alone, and so are one plan to the trainer,
-/// leaves the first of those that were simulated on the most batches, fit or not.
-void drop_twins(std::vector<FoundPlan>& plans);
+/// Makes steps of replicas by themselves as much longer as the first ones are that were simulated.
+void extend_steps(const std::vector<Nanoseconds>& simulated, std::vector<Nanoseconds>& steps);
 
 }  // namespace tributary::plan

@@ -20,30 +20,33 @@ using config::RecomputePlan;
 /// The best so far, worst on top.
 class Kept {
  public:
-  Kept(std::int64_t most, double within) : most_(most), within_(within) {}
+  explicit Kept(std::int64_t most) : most_(most) {}
 
-  void offer(const PlanChoice& choice, double estimate) {
+  /// highest: that is of any use
+  void offer(const PlanChoice& choice, double estimate, double highest) {
     ++offered_;
-    if (estimate >= limit()) return;
+    if (estimate >= limit(highest)) return;
     best_ = std::min(best_, estimate);
     heap_.push_back({{.choice = choice, .estimate = estimate}, offered_});
     std::push_heap(heap_.begin(), heap_.end(), is_better);
-    if (std::ssize(heap_) <= most_) return;
-    std::pop_heap(heap_.begin(), heap_.end(), is_better);
-    heap_.pop_back();
+    shrink(most_);
+  }
+  void shrink(std::int64_t most) {
+    for (most_ = most; std::ssize(heap_) > most_; heap_.pop_back())
+      std::pop_heap(heap_.begin(), heap_.end(), is_better);
   }
   /// Nothing from here on is kept.
-  [[nodiscard]] double limit() const {
-    const double within = within_ * best_;
-    return std::ssize(heap_) < most_ ? within : std::min(within, heap_.front().candidate.estimate);
+  [[nodiscard]] double limit(double highest) const {
+    return std::ssize(heap_) < most_ ? highest
+                                     : std::min(highest, heap_.front().candidate.estimate);
   }
+  [[nodiscard]] double best() const { return best_; }
   [[nodiscard]] std::int64_t offered() const { return offered_; }
-  [[nodiscard]] std::vector<Candidate> take() {
+  [[nodiscard]] std::vector<Candidate> take(double highest) {
     std::sort(heap_.begin(), heap_.end(), is_better);
     std::vector<Candidate> candidates;
     for (Entry& entry : heap_)
-      if (entry.candidate.estimate <= within_ * best_)
-        candidates.push_back(std::move(entry.candidate));
+      if (entry.candidate.estimate <= highest) candidates.push_back(std::move(entry.candidate));
     return candidates;
   }
 
@@ -59,22 +62,31 @@ class Kept {
   }
 
   std::int64_t most_;
-  double within_;
   std::vector<Entry> heap_;
   std::int64_t offered_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
 };
 
-/// Choices that fit by the closed form, and such as may fit.
+/// Choices that fit by the closed form, and such as may fit: of these too none is of use that is
+/// much slower than the best that fits, but the fastest of them may be none that does.
 struct KeptChoices {
-  KeptChoices(std::int64_t room_for, std::int64_t room_for_unsure, double within)
-      : room(room_for), sure(room_for, within), unsure(room_for_unsure, within) {}
+  KeptChoices(std::int64_t room_for, std::int64_t room_for_unsure, double within_best)
+      : room(room_for),
+        room_of_unsure(room_for_unsure),
+        within(within_best),
+        sure(room_for),
+        unsure(room_for) {}
+
+  void offer(const PlanChoice& choice, double estimate, bool fits) {
+    (fits ? sure : unsure).offer(choice, estimate, highest());
+    if (offered() > room) unsure.shrink(room_of_unsure);  // fewer have room whatever they are
+  }
 
   /// A quarter, or what the others leave, may be choices of which it is not sure that they fit.
   [[nodiscard]] std::vector<Candidate> take() {
     const auto most = static_cast<std::size_t>(room);
-    std::vector<Candidate> fitting = sure.take();
-    std::vector<Candidate> taken = unsure.take();
+    std::vector<Candidate> fitting = sure.take(highest());
+    std::vector<Candidate> taken = unsure.take(highest());
     const std::size_t left = most - std::min(most, fitting.size());
     const std::size_t quarter = quarter_of(most);
     if (taken.size() > std::max(quarter, left)) taken.resize(std::max(quarter, left));
@@ -85,30 +97,42 @@ struct KeptChoices {
 
   [[nodiscard]] std::int64_t offered() const { return sure.offered() + unsure.offered(); }
   /// Nothing from here on is kept, whether it fits or only may.
-  [[nodiscard]] double limit() const { return std::max(sure.limit(), unsure.limit()); }
+  [[nodiscard]] double limit() const { return std::max(sure_limit(), unsure.limit(highest())); }
+  [[nodiscard]] double sure_limit() const { return sure.limit(highest()); }
 
   std::int64_t room;
+  std::int64_t room_of_unsure;
+  double within;
   Kept sure;
   Kept unsure;
+
+ private:
+  [[nodiscard]] double highest() const { return within * sure.best(); }
 };
 
 /// Colocated encoders by themselves, a quarter as many more: were the closed form a little too kind
 /// to them, or too strict, one kind of placement would leave no room for the others. Their twins
-/// get the room that is left.
+/// get the room that is left. A quarter of all others may be encoders with the degrees of the
+/// backbone, which the closed form does not know to be better on slow links.
 struct KeptByPlacement {
   KeptByPlacement(std::int64_t most, double within)
       : colocated(quarter_of(most), quarter_of(most), within),
         twins(colocated),
-        others(most, quarter_of(most), within) {}
+        others(most, quarter_of(most), within),
+        alike(others) {}
 
-  KeptChoices& of(bool is_colocated, bool is_twin = false) {
-    return is_twin ? twins : is_colocated ? colocated : others;
-  }
+  KeptChoices& of(bool is_colocated) { return is_colocated ? colocated : others; }
   [[nodiscard]] std::vector<Candidate> take() {
     std::vector<Candidate> more = colocated.take();
     twins.room -= std::ssize(more);
     append(twins.take(), more);
-    std::vector<Candidate> taken = others.take();
+    const std::int64_t most = others.room;
+    alike.room = std::max(quarter_of(most), most - others.offered());
+    std::vector<Candidate> taken = alike.take();
+    const double slowest = others.within * others.sure.best();
+    std::erase_if(taken, [&](const Candidate& each) { return each.estimate > slowest; });
+    others.room = most - std::ssize(taken);
+    append(others.take(), taken);
     append(std::move(more), taken);
     std::stable_sort(taken.begin(), taken.end(), [](const Candidate& a, const Candidate& b) {
       return a.estimate < b.estimate;
@@ -116,12 +140,13 @@ struct KeptByPlacement {
     return taken;
   }
   [[nodiscard]] std::int64_t offered() const {
-    return colocated.offered() + twins.offered() + others.offered();
+    return colocated.offered() + twins.offered() + alike.offered() + others.offered();
   }
 
   KeptChoices colocated;
   KeptChoices twins;
   KeptChoices others;
+  KeptChoices alike;  // among the places of the others
 
  private:
   static void append(std::vector<Candidate> more, std::vector<Candidate>& taken) {
@@ -137,7 +162,7 @@ class CellExpansion {
       : problem_(problem),
         encoders_(encoders_of(problem).size()),
         estimator_(problem, tables),
-        encoder_choices_(problem, tables),
+        encoder_choices_(problem, tables, caution),
         caution_(caution),
         kept_(kept) {}
 
@@ -218,7 +243,7 @@ class CellExpansion {
       leanest_ = choice;
     }
     if (!alone.may_fit(caution_)) return false;
-    if (form.apart == 0) return offer(choice, alone);
+    if (form.apart == 0) return offer(choice, alone, kept_.others);
     // No encoder makes it faster.
     if (alone.value() >= kept_.of(cell.colocated >= 0).limit()) return true;
     bool any = false;
@@ -229,7 +254,11 @@ class CellExpansion {
     for (const EncoderSet& set : sets) {
       for (std::size_t i = 0; i < encoders_; ++i) choice.encoders[i] = set.encoders[i];
       if (is_aligned(problem_, choice) && uses_all(choice))
-        any = offer(choice, set.estimate, set.is_twin) || any;
+        any = offer(choice, set.estimate,
+                    set.is_twin    ? kept_.twins
+                    : set.is_alike ? kept_.alike
+                                   : kept_.of(choice.has_colocated())) ||
+              any;
       for (std::optional<ChainChoice>& encoder : choice.encoders) encoder.reset();
     }
     return any;
@@ -240,11 +269,9 @@ class CellExpansion {
     return !problem_.measured || choice.devices() == problem_.devices;
   }
 
-  bool offer(const PlanChoice& choice, const StepEstimate& estimate, bool is_twin = false) {
+  bool offer(const PlanChoice& choice, const StepEstimate& estimate, KeptChoices& kept) {
     const bool fits = estimate.fits(caution_);
-    KeptChoices& kept = kept_.of(choice.has_colocated(), is_twin);
-    if (fits || estimate.may_fit(caution_))
-      (fits ? kept.sure : kept.unsure).offer(choice, estimate.value());
+    if (fits || estimate.may_fit(caution_)) kept.offer(choice, estimate.value(), fits);
     return fits;
   }
 
@@ -270,6 +297,10 @@ CellList list_least_cells(const PlanningProblem& problem, ChainTables& tables) {
 
 std::string explain_shortage(const PlanningProblem& problem, const CellList& cells,
                              const CellExpansion& expansion) {
+  if (cells.placements == 0)
+    return str("placements: none of the space takes all ", encoders_of(problem).size(),
+               " encoders; one at most is colocated, and trains beside schedules with whole "
+               "backwards alone");
   const bool none_fails_by_memory = cells.cells.empty() && cells.fullest.empty();
   if (none_fails_by_memory && cells.left_out.cells > 0)
     return str("measured degrees: all ", cells.left_out.cells, " cells on ", problem.devices,
@@ -314,9 +345,9 @@ CandidateList list_candidates(const PlanningProblem& problem, ChainTables& table
   CellExpansion expansion(problem, tables, effort.caution, kept);
   for (const Cell& cell : cells.cells) {
     const bool is_colocated = cell.colocated >= 0;
-    if (cell.rank < kept.of(is_colocated).sure.limit()) {
+    if (cell.rank < kept.of(is_colocated).sure_limit()) {
       expansion.expand(cells.forms[cell.form], cell);
-    } else if (cell.rank >= kept.of(!is_colocated).sure.limit()) {
+    } else if (cell.rank >= kept.of(!is_colocated).sure_limit()) {
       break;
     }
   }

@@ -85,6 +85,22 @@ std::string recompute_text(config::RecomputePlan level) {
   return level == config::RecomputePlan::kFull ? ", full recompute" : ", selective recompute";
 }
 
+/// Room that so many level microbatches of any batch hardly ever need more than: the longest sample
+/// may lie on top of what all have. Where attention is dear, many short ones may beside a long one.
+Tokens ample_capacity(const PlanningProblem& problem, std::int64_t microbatches) {
+  std::int64_t longest = problem.longest_sample.count;
+  std::int64_t largest = 0;
+  for (const std::vector<SampleSize>& batch : problem.batches) {
+    std::int64_t tokens = 0;
+    for (const SampleSize& sample : batch) {
+      tokens += sample.tokens;
+      longest = std::max(longest, sample.tokens);
+    }
+    largest = std::max(largest, tokens);
+  }
+  return {longest + largest / microbatches + 1};
+}
+
 }  // namespace
 
 std::int64_t PlanChoice::devices() const {
@@ -158,9 +174,12 @@ config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
             [](const ModulePlan& a, const ModulePlan& b) { return a.name < b.name; });
   for (const config::ModuleEdge& edge : problem.model.edges)
     plan.edges.push_back({.from = edge.from, .to = edge.to});
-  plan.batch = {.global_samples = problem.global_samples(),
-                .microbatches = choice.microbatches,
-                .balance = config::Balance::kLpt2d};
+  plan.batch = {
+      .global_samples = problem.global_samples(),
+      .microbatches = choice.microbatches,
+      .capacity_tokens = ample_capacity(problem, choice.backbone.replicas() * choice.microbatches),
+      .packing = config::Packing::kLevel,
+      .balance = config::Balance::kLpt2d};
   return plan;
 }
 
@@ -172,6 +191,11 @@ bool can_cut(const PlanningProblem& problem, const ModuleNode& node, const MeshS
   return std::all_of(node.layers.begin(), node.layers.end(), [&](const config::LayerRun& run) {
     return run.shape.kind != LayerKind::kBlock || can_cut_block(run.shape, mesh);
   });
+}
+
+bool can_colocate(const PlanningProblem& problem, const ModuleNode& encoder,
+                  config::PipelineOrder order) {
+  return problem.is_frozen(encoder.name) || !schedule::traits_of(order).splits_backward;
 }
 
 bool is_aligned(const PlanningProblem& problem, const PlanChoice& choice) {

@@ -47,7 +47,7 @@ using ChainCut = std::vector<std::int64_t>;
 [[nodiscard]] std::int64_t units_of(const config::ModuleNode& node);
 
 /// The plan of a choice: encoders on the first ranks in their order, the backbone behind them, and
-/// on its ranks a colocated one.
+/// on its ranks a colocated one. Microbatches are level, and have ample room.
 ///
 /// shape:  cuts [encoders with a mesh of their own in order, then the backbone]
 [[nodiscard]] config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
@@ -57,6 +57,11 @@ using ChainCut = std::vector<std::int64_t>;
 /// stays inside a node, no more stages than units.
 [[nodiscard]] bool can_cut(const PlanningProblem& problem, const config::ModuleNode& node,
                            const config::MeshShape& mesh);
+
+/// Whether an encoder can be on the ranks of a backbone with this order: weight gradients that are
+/// put off would meet the encoder's backward, if it has one.
+[[nodiscard]] bool can_colocate(const PlanningProblem& problem, const config::ModuleNode& encoder,
+                                config::PipelineOrder order);
 
 /// Whether the backbone's first rank keeps its tp groups inside nodes.
 [[nodiscard]] bool is_aligned(const PlanningProblem& problem, const PlanChoice& choice);

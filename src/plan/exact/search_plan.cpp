@@ -29,18 +29,6 @@ void stable_sort_by_mean(std::vector<Runner>& runners) {
                    [](const Runner& a, const Runner& b) { return a.mean() < b.mean(); });
 }
 
-/// Steps replica by replica, as much longer as those are that were simulated.
-void extend_steps(const std::vector<Nanoseconds>& simulated, std::vector<Nanoseconds>& steps) {
-  double with_links = 0;
-  double alone = 0;
-  for (std::size_t i = 0; i < simulated.size(); ++i) {
-    with_links += static_cast<double>(simulated[i].count);
-    alone += static_cast<double>(steps[i].count);
-  }
-  for (Nanoseconds& step : steps)
-    step = {std::llround(static_cast<double>(step.count) * with_links / alone)};
-}
-
 /// One thread's judge, with what it has priced and cut.
 struct Worker {
   Worker(const PlanningProblem& problem, BatchDeals& deals)
@@ -51,6 +39,7 @@ struct Worker {
 
 constexpr int kMostLists = 4;
 constexpr double kMoreCaution = 1.25;
+constexpr double kMostSpareRoom = 0.1;
 
 class Search {
  public:
@@ -101,6 +90,13 @@ class Search {
                       " above the ", problem_.memory(), " that it may hold");
     }
     return false;
+  }
+
+  /// Of batches that were not simulated the judge rounds sizes.
+  [[nodiscard]] bool fits_finished(const FoundPlan& found) {
+    const bool is_whole = found.simulated_batches == std::ssize(problem_.batches);
+    const Bytes margin{is_whole ? 0 : found.peak.count / 100};
+    return fits({.steps = {}, .peak = found.peak + margin, .fullest = found.fullest});
   }
 
   /// Calls visit(worker, i) for all i < count, on all threads.
@@ -180,7 +176,6 @@ class Search {
         verdict.peak = more.peak;
         verdict.fullest = more.fullest;
       }
-      verdict.longest = std::max(verdict.longest, more.longest);
     });
     std::erase_if(runners_, [&](const Runner& runner) { return !fits(runner.verdict); });
   }
@@ -299,11 +294,8 @@ class Search {
 
   void name_winners() {
     std::vector<FoundPlan> finished = finish_all();
-    // A plan that no longer fits once it is finished has no twin that does.
-    if (problem_.space.runnable) drop_twins(finished);
     for (FoundPlan& found : finished)
-      if (!found.links_shared || fits({.steps = {}, .peak = found.peak, .fullest = found.fullest}))
-        result_.plans.push_back(std::move(found));
+      if (!found.links_shared || fits_finished(found)) result_.plans.push_back(std::move(found));
     std::stable_sort(result_.plans.begin(), result_.plans.end(), is_better);
     if (std::ssize(result_.plans) > effort_.finalists)
       result_.plans.resize(static_cast<std::size_t>(effort_.finalists));
@@ -330,6 +322,12 @@ class Search {
     }
   }
 
+  /// Of microbatches: those of other batches may be larger, as far as memory allows.
+  [[nodiscard]] double spare_room(Bytes peak) const {
+    const Bytes left = problem_.memory() - peak;
+    return std::clamp(double(left.count) / double(peak.count), 0.0, kMostSpareRoom);
+  }
+
   /// With links shared on the first batches, and what that says of all.
   [[nodiscard]] FoundPlan finish(const Runner& runner, std::size_t simulated) {
     FoundPlan found{.choice = runner.choice,
@@ -338,16 +336,12 @@ class Search {
                     .peak = runner.verdict.peak,
                     .fullest = runner.verdict.fullest};
     found.plan.batch.capacity_tokens =
-        problem_.space.runnable ? deals_.capacity(found.plan)
-                                : std::max(runner.verdict.longest, problem_.longest_sample);
+        deals_.capacity(found.plan, simulated, spare_room(runner.verdict.peak));
     std::vector<Nanoseconds> steps = runner.verdict.steps;
     if (simulated >= 1) {
       const Simulation simulation = simulate_on(problem_, found.plan, deals_, 0, simulated);
       found.links_shared = true;
       found.outside_grid = simulation.outside_grid;
-      if (problem_.space.runnable)
-        found.choice.microbatches = found.plan.batch.microbatches =
-            simulation.program.pipeline().microbatches;
       const auto [lane, bytes] = fullest_lane(simulation);
       // One of equal samples is all of them.
       found.simulated_batches = simulated == batches_ ? std::ssize(problem_.batches)

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
 namespace {
@@ -56,12 +57,6 @@ std::int64_t size_of(const SampleSize& sample, Media media) {
 }
 
 }  // namespace
-
-std::size_t backbone_of(const schedule::Pipeline& pipeline) {
-  std::size_t backbone = 0;
-  while (pipeline.modules[backbone].name != "backbone") ++backbone;
-  return backbone;
-}
 
 std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std::int64_t count,
                                      Tokens most) {
@@ -233,27 +228,16 @@ void gather_passes(const schedule::Pipeline& pipeline, StepShapes& shapes) {
   }
 }
 
-StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipeline,
-                        std::span<const SampleSize> samples) {
-  const std::int64_t buckets =
-      std::int64_t{1} * pipeline.microbatches * pipeline.modules[backbone_of(pipeline)].replicas;
-  TRIB_REQUIRE(std::ssize(samples) >= buckets, .what = "plan: samples do not fill the microbatches",
-               .where = "batch.global_samples", .found = str(samples.size()),
-               .expected = str("at least ", buckets, ": ", pipeline.microbatches,
-                               " microbatches of ", buckets / pipeline.microbatches, " replicas"));
-  return deal_samples(pipeline, samples, assign_buckets(plan.batch, buckets, samples));
-}
-
 StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const SampleSize> samples,
                         std::span<const std::int32_t> bucket) {
-  const std::size_t backbone = backbone_of(pipeline);
+  const std::size_t backbone = schedule::backbone_of(pipeline);
   const int microbatches = pipeline.microbatches;
   const int replicas = pipeline.modules[backbone].replicas;
   StepShapes shapes;
   for (const schedule::PipelineModule& module : pipeline.modules) {
-    const int own = module.is_colocated() ? std::min(module.passes, microbatches) : microbatches;
+    const auto own = static_cast<std::size_t>(module.passes_of(microbatches));
     shapes.emplace_back(static_cast<std::size_t>(module.replicas),
-                        std::vector<MicrobatchShape>(static_cast<std::size_t>(own), empty_shape()));
+                        std::vector<MicrobatchShape>(own, empty_shape()));
   }
   std::vector<std::vector<int>> rounds(static_cast<std::size_t>(microbatches));
   for (std::size_t i = 0; i < samples.size(); ++i) {

@@ -55,9 +55,6 @@ struct RecordedSizes {
 /// module there may be only those of its passes.
 using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 
-/// The index of the backbone, which every pipeline of a plan has.
-[[nodiscard]] std::size_t backbone_of(const schedule::Pipeline& pipeline);
-
 /// The bucket of each sample, of one bucket for each microbatch of each replica of the backbone.
 ///
 /// shape: [samples]; bucket b is microbatch b / replicas of replica b mod replicas
@@ -66,16 +63,11 @@ using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
                                                        std::span<const SampleSize> samples,
                                                        const schedule::BalanceBudget& budget = {});
 
-/// Deals samples as the plan's batch section says: to the buckets of the backbone's replicas and
-/// microbatches, and the samples of a round to the replicas of each encoder, the largest first to
-/// the one with the least; to those of a colocated one the samples of the whole step.
+/// Deals samples whose buckets are known: these to the backbone's replicas and microbatches, and
+/// the samples of a round to the replicas of each encoder, the largest first to the one with the
+/// least; to those of a colocated one the samples of the whole step.
 ///
-/// errors: Fault::kInput when the samples do not fill every microbatch
 /// source: planning.md sections 3.7 and 6
-[[nodiscard]] StepShapes deal_samples(const config::Plan& plan, const schedule::Pipeline& pipeline,
-                                      std::span<const SampleSize> samples);
-
-/// The same with buckets that are known.
 [[nodiscard]] StepShapes deal_samples(const schedule::Pipeline& pipeline,
                                       std::span<const SampleSize> samples,
                                       std::span<const std::int32_t> bucket_of);

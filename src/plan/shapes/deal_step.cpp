@@ -66,11 +66,16 @@ schedule::StepPlan StepDealer::plan(std::span<const SampleSize> samples) {
        .meeting = schedule::meeting_of(mesh.dp_shard, config::Shard::kParameters),
        .balance = plan_.batch.balance,
        .packing = plan_.batch.packing,
+       .microbatches = plan_.batch.microbatches,
        .capacity = capacity});
 }
 
 StepShapes StepDealer::deal(std::span<const SampleSize> samples) {
-  const schedule::StepPlan step = plan(samples);
+  return deal(samples, plan(samples));
+}
+
+StepShapes StepDealer::deal(std::span<const SampleSize> samples,
+                            const schedule::StepPlan& step) const {
   std::size_t fullest = 0;
   for (const schedule::PackedBins& own : step.microbatches)
     fullest = std::max(fullest, static_cast<std::size_t>(own.bins()));

@@ -31,6 +31,9 @@ class StepDealer {
   /// encoder with as many replicas as the backbone encodes for the replica of the same number;
   /// else the samples of a round are dealt to its replicas.
   [[nodiscard]] StepShapes deal(std::span<const SampleSize> samples);
+  /// The same where it is known which sample goes where.
+  [[nodiscard]] StepShapes deal(std::span<const SampleSize> samples,
+                                const schedule::StepPlan& step) const;
 
  private:
   [[nodiscard]] Nanoseconds time_of(const MicrobatchShape& shape) const;

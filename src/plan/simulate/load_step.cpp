@@ -47,8 +47,9 @@ class StepLoading {
 
   /// A colocated module takes all in its first passes, and has no others.
   [[nodiscard]] bool is_left_out(int module, std::size_t microbatch) const {
-    const schedule::PipelineModule& of = program_.pipeline().modules[module];
-    return of.is_colocated() && static_cast<int>(microbatch) >= of.passes;
+    const schedule::Pipeline& pipeline = program_.pipeline();
+    return static_cast<int>(microbatch) >=
+           pipeline.modules[module].passes_of(pipeline.microbatches);
   }
 
   void load_passes(int lane, int chunk, int microbatch, const StageCost& cost,

@@ -12,9 +12,9 @@ namespace {
 void check_options(const config::Plan& plan, const config::Cluster& cluster,
                    const SimulationOptions& options) {
   check_disturbance(options.disturbance);
-  TRIB_REQUIRE(options.steps >= 1 && options.steps <= 1'000'000,
+  TRIB_REQUIRE(options.steps >= 1 && options.steps <= kMostSteps,
                .what = "plan: number of steps cannot be simulated", .where = "steps",
-               .found = str(options.steps), .expected = "1 to 1000000");
+               .found = str(options.steps), .expected = str("1 to ", kMostSteps));
   TRIB_REQUIRE(options.network.pool_microbatches >= 1 && options.scheduler.count >= 0,
                .what = "plan: simulation cannot be set up so",
                .found = str(options.network.pool_microbatches, " microbatches in the pool, ",
@@ -116,11 +116,10 @@ class StepSeries {
     result.load = std::move(shown.loaded.load);
     result.times = std::move(shown.times);
     result.accounts = account_lanes(result.program, result.load, result.times);
-    result.bound = bound_step(result.program, result.load, result.network);
     if (player_.runs_ahead()) {
       const RunAhead by_steps = player_.ahead(result.program, result.network);
       by_steps.account(result.load, result.times, result.accounts);
-      result.bound = by_steps.bound(result.load, is_like_all);
+      result.ahead = by_steps.lanes_ahead(is_like_all);
     }
     const Nanoseconds step = result.steps[result.shown];
     for (LaneAccount& account : result.accounts)
@@ -166,6 +165,10 @@ Simulation simulate(const config::Plan& plan, const StageCosts& costs,
                     const config::Cluster& cluster, const SimulationOptions& options) {
   check_options(plan, cluster, options);
   return StepSeries(plan, costs, cluster, options).run();
+}
+
+StepBound bound_of(const Simulation& simulation) {
+  return bound_step(simulation.program, simulation.load, simulation.network, simulation.ahead);
 }
 
 }  // namespace tributary::plan

@@ -12,22 +12,27 @@
 #include "plan/simulate/plan_network.h"
 #include "plan/simulate/step_bound.h"
 #include "plan/simulate/step_distribution.h"
+#include "schedule/step_plan.h"
 
 namespace tributary::plan {
 
 /// Where sample sizes come from. Nothing: every microbatch is a full sequence, all steps are equal.
-/// What is drawn, by kMixture and kRecorded, is packed and balanced as the trainer does it;
-/// kBatches is dealt to the plan's number of microbatches.
+/// What is drawn, by kMixture and kRecorded, and kBatches are packed and balanced as the trainer
+/// does it.
 struct SampleSource {
   enum class Kind { kFullMicrobatches, kMixture, kRecorded, kBatches, kGiven };
   Kind kind = Kind::kFullMicrobatches;
   RecordedSizes recorded = {};
   // [batches][global samples] step after step, from the first again; must outlive the simulation
   const std::vector<std::vector<SampleSize>>* batches = nullptr;
+  // [batches] which must outlive it too; none: each step deals its own
+  std::vector<const schedule::StepPlan*> deals = {};
   // [steps] from the first again; of any number. One step of one replica of each module is that of
   // all steps and replicas.
   std::vector<StepShapes> given = {};
 };
+
+inline constexpr std::int64_t kMostSteps = 1'000'000;  // of one simulation
 
 struct SimulationOptions {
   std::int64_t steps = 1;
@@ -72,7 +77,7 @@ struct Simulation {
   std::vector<LaneMemory> memory = {};                       // [lanes]
   std::vector<std::vector<MemoryPoint>> memory_points = {};  // [lanes]
   std::vector<PathPart> critical_path = {};
-  StepBound bound = {};
+  LanesAhead ahead = {};
   Utilisation utilisation = {};
   FailureCost failures = {};
   std::optional<OutOfMemory> out_of_memory = {};
@@ -90,5 +95,8 @@ struct Simulation {
 [[nodiscard]] Simulation simulate(const config::Plan& plan, const StageCosts& costs,
                                   const config::Cluster& cluster,
                                   const SimulationOptions& options = {});
+
+/// The least time of the shown step, in any order of the passes.
+[[nodiscard]] StepBound bound_of(const Simulation& simulation);
 
 }  // namespace tributary::plan

@@ -48,7 +48,7 @@ RunAhead StepPlayer::ahead(const StepProgram& program, const Network& network) c
 /// The microbatches that all steps have on one replica of each module, where all replicas have
 /// equal ones.
 bool StepPlayer::find_equal_shapes() {
-  const auto& [kind, recorded, batches, given] = options_.samples;
+  const auto& [kind, recorded, batches, deals, given] = options_.samples;
   if (kind == SampleSource::Kind::kFullMicrobatches) {
     equal_shapes_ = full_microbatches(plan_, fold_replicas(whole_, true).pipeline);
     return true;
@@ -68,11 +68,6 @@ bool StepPlayer::find_equal_shapes() {
                                    [&](const SampleSize& size) { return size != sizes.front(); }))
     return false;
   const std::int64_t samples = plan_.batch.global_samples;
-  if (kind == SampleSource::Kind::kBatches) {
-    if (!deals_evenly(whole_, samples)) return false;
-    equal_shapes_ = equal_microbatches(whole_, sizes.front(), samples);
-    return true;
-  }
   equal_shapes_ =
       dealer_.deal(std::vector<SampleSize>(static_cast<std::size_t>(samples), sizes.front()));
   if (!have_equal_replicas(equal_shapes_)) return false;
@@ -140,10 +135,15 @@ StepShapes StepPlayer::shapes_of(std::int64_t step) {
     case SampleSource::Kind::kRecorded:
       return dealer_.deal(draw_recorded(source.recorded, options_.seed, number, samples));
     case SampleSource::Kind::kBatches:
-      return deal_samples(plan_, folded_.pipeline,
-                          (*source.batches)[number % source.batches->size()]);
+      return deal_batch(number % source.batches->size());
   }
   TRIB_RAISE(Fault::kBug, .what = "plan: no such source of samples");
+}
+
+StepShapes StepPlayer::deal_batch(std::size_t batch) {
+  const SampleSource& source = options_.samples;
+  const std::vector<SampleSize>& samples = (*source.batches)[batch];
+  return source.deals.empty() ? dealer_.deal(samples) : dealer_.deal(samples, *source.deals[batch]);
 }
 
 StepShapes StepPlayer::given_shapes(std::uint64_t step) const {

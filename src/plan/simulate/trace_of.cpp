@@ -127,7 +127,7 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                                     {"median", of.median},
                                     {"percentile_95", of.percentile_95},
                                     {"largest", of.largest}},
-                   .lower_bound = simulation.bound.value(),
+                   .lower_bound = bound_of(simulation).value(),
                    .ranks = simulation.ranks,
                    .idle_share = account_ranks(simulation.program.map(), simulation.accounts,
                                                simulation.lane_ranks)

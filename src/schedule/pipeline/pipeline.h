@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ struct PipelineModule {
 
   [[nodiscard]] int virtual_stages() const { return stages * chunks; }
   [[nodiscard]] bool is_colocated() const { return passes > 0; }
+  /// In which a replica takes what it has of a batch of so many microbatches.
+  [[nodiscard]] int passes_of(int microbatches) const {
+    return is_colocated() ? std::min(passes, microbatches) : microbatches;
+  }
   [[nodiscard]] bool has_weights_of(int virtual_stage) const {
     return trains.empty() || trains[virtual_stage];
   }

@@ -66,6 +66,12 @@ Pipeline pipeline_of(const Plan& plan) {
   return pipeline;
 }
 
+std::size_t backbone_of(const Pipeline& pipeline) {
+  std::size_t backbone = 0;
+  while (pipeline.modules[backbone].name != "backbone") ++backbone;
+  return backbone;
+}
+
 std::vector<std::vector<int>> lanes_of_ranks(const Plan& plan, const PipelineMap& map) {
   std::vector<std::vector<int>> lanes;
   for (const ModulePlan& module : plan.modules) {

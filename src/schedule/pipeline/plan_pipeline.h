@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "config/plan.h"
 #include "schedule/pipeline/pipeline.h"
 
@@ -11,6 +15,9 @@ namespace tributary::schedule {
 /// errors: Fault::kInput when the plan has what action lists do not cover: modules that are sliced
 ///         or behind the backbone
 [[nodiscard]] Pipeline pipeline_of(const config::Plan& plan);
+
+/// The index of the backbone, which every pipeline of a plan has.
+[[nodiscard]] std::size_t backbone_of(const Pipeline& pipeline);
 
 /// The lanes that each rank runs, those of a colocated module before the backbone's; ranks that
 /// differ in cp, ulysses and tp alone share them.

@@ -50,6 +50,7 @@ schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> lo
                               .meeting = meeting_,
                               .balance = batch_.balance,
                               .packing = batch_.packing,
+                              .microbatches = batch_.microbatches,
                               .capacity = batch_.capacity_tokens});
 }
 

@@ -1,7 +1,5 @@
 #include "train/executor/map_stages.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "schedule/pipeline/pipeline.h"
 #include "schedule/pipeline/plan_pipeline.h"
@@ -67,10 +65,7 @@ config::Plan plan_of_run(const config::RunConfig& config, const config::MeshShap
 std::shared_ptr<const parallel::StageMap> map_stages(const config::Plan& plan) {
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   const schedule::PipelineMap map(pipeline);
-  const auto is_backbone = [](const schedule::PipelineModule& each) {
-    return each.name == "backbone";
-  };
-  const auto index = std::ranges::find_if(pipeline.modules, is_backbone) - pipeline.modules.begin();
+  const auto index = static_cast<int>(schedule::backbone_of(pipeline));
   const config::ModulePlan& backbone = *plan.find("backbone");
   auto stages = std::make_shared<parallel::StageMap>();
   stages->order = backbone.schedule;
@@ -79,8 +74,7 @@ std::shared_ptr<const parallel::StageMap> map_stages(const config::Plan& plan) {
   for (int stage = 0; stage < stages->encoder_stages; ++stage) stages->holders.push_back(stage);
   for (int stage = 0; stage < std::ssize(backbone.stages); ++stage) {
     stages->layers.push_back(backbone.stages[static_cast<std::size_t>(stage)]);
-    stages->holders.push_back(stages->encoder_stages +
-                              map.position_of(static_cast<int>(index), stage).stage);
+    stages->holders.push_back(stages->encoder_stages + map.position_of(index, stage).stage);
   }
   return stages;
 }

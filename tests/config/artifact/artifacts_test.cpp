@@ -76,6 +76,9 @@ TEST(ModuleGraph, NamesTheKeyOfEveryFault) {
     return message_of(parse_module_graph, kGraph, from, to);
   };
   EXPECT_THAT(message("\"heads\": 2", "\"heads\": 0"), HasSubstr("modules.vision.layers.0.heads"));
+  EXPECT_THAT(message("\"heads\": 2", "\"heads\": 3"),
+              AllOf(HasSubstr("modules.vision.layers.0.kv_heads; found: 2"),
+                    HasSubstr("a number that divides the 3 heads")));
   EXPECT_THAT(message("\"to\": \"backbone\"", "\"to\": \"nobody\""),
               AllOf(HasSubstr("edges.0"), HasSubstr("nobody")));
   EXPECT_THAT(
@@ -124,6 +127,18 @@ TEST(GraphOfModel, ReadsTowerProjectorAndBackbone) {
   EXPECT_EQ(graph.find("backbone")->layers[1].shape.kv_heads, 4);
   EXPECT_EQ(graph.edges[1].to, "backbone");
   EXPECT_EQ(parse_module_graph(write_module_graph(graph), "written"), graph);
+}
+
+TEST(GraphOfModel, RefusesMoreLayersThanTheTrainerTakes) {
+  EXPECT_THAT(
+      [] {
+        (void)parse_graph_of_model(
+            R"({"model_type": "qwen2", "hidden_size": 64, "num_attention_heads": 4,
+                "intermediate_size": 128, "num_hidden_layers": 10001, "vocab_size": 256})",
+            "config.json");
+      },
+      testing::ThrowsMessage<Error>(AllOf(HasSubstr("config.json num_hidden_layers"),
+                                          HasSubstr("10001"), HasSubstr("10000"))));
 }
 
 TEST(GraphOfModel, RefusesAFamilyThatIsNotListed) {

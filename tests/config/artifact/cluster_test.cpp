@@ -55,9 +55,9 @@ TEST(Cluster, ReadsJson) {
   const Cluster cluster = parse_cluster(
       R"({"format": "tributary.cluster/1", "devices": 1, "device": {"name": "d",
           "matrix_flops_per_s": 1e9, "memory_bytes_per_s": 1e9, "memory_bytes": 100},
-          "levels": [{"name": "l", "ranks": 1, "bytes_per_s": 1.5}]})",
+          "levels": [{"name": "l", "ranks": 1, "bytes_per_s": 1.5e9}]})",
       "a.json");
-  EXPECT_EQ(cluster.levels[0].bytes_per_s, 1.5);
+  EXPECT_EQ(cluster.levels[0].bytes_per_s, 1.5e9);
 }
 
 TEST(Cluster, NamesTheKeyOfEveryFault) {
@@ -69,6 +69,12 @@ TEST(Cluster, NamesTheKeyOfEveryFault) {
               HasSubstr("levels.1.bytes_per_s"));
   EXPECT_THAT(message_of("memory_bytes_per_s: 1e11", "memory_bytes_per_s: inf"),
               HasSubstr("device.memory_bytes_per_s"));
+  EXPECT_THAT(message_of("matrix_flops_per_s: 1e12", "matrix_flops_per_s: 312"),  // TFLOP/s
+              AllOf(HasSubstr("device.matrix_flops_per_s; found: 312"), HasSubstr("from 1e+06")));
+  EXPECT_THAT(message_of("memory_bytes_per_s: 1e11", "memory_bytes_per_s: 2039"),  // GB/s
+              HasSubstr("device.memory_bytes_per_s; found: 2039"));
+  EXPECT_THAT(message_of("bytes_per_s: 1e10", "bytes_per_s: 1800"),
+              HasSubstr("levels.0.bytes_per_s; found: 1800"));
   EXPECT_THAT(message_of("start_s: 1e-5", "start_s: -1e-5"), HasSubstr("levels.0.start_s"));
   EXPECT_THAT(message_of("name: tiny", "name: tiny, matrix_shara: 1"),
               AllOf(HasSubstr("device.\"matrix_shara\""), HasSubstr("did you mean matrix_share?")));

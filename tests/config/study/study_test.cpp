@@ -246,6 +246,22 @@ TEST(Study, NamesTheKeyOfEveryFault) {
   };
   EXPECT_THAT(sharing("after: [vision, text]", "after: [audio]"),
               HasSubstr("models.tri.modules.2.after"));
+  EXPECT_THAT(sharing("heads: 2", "heads: 5"),
+              AllOf(HasSubstr("models.tri.modules.1.heads; found: 5"),
+                    HasSubstr("a divisor of the width 64, which 5 is not")));
+  EXPECT_THAT(sharing("width: 128", "width: 200"),
+              AllOf(HasSubstr("models.tri.modules.0.heads; found: no such key"),
+                    HasSubstr("a divisor of the width 200, which 3 is not")));
+  EXPECT_EQ(sharing("heads: 2", "heads: 5, head_width: 16"), "read");
+  EXPECT_THAT(
+      sharing("heads: 2", "heads: 4, kv_heads: 3"),
+      AllOf(HasSubstr("models.tri.modules.1.kv_heads; found: 3"), HasSubstr("the 4 heads")));
+  EXPECT_THAT(message("num_attention_heads: 4", "num_attention_heads: 5"),
+              AllOf(HasSubstr("models.llama num_attention_heads; found: width 64, 5 heads"),
+                    HasSubstr("or head_dim")));
+  EXPECT_EQ(message("num_attention_heads: 4", "num_attention_heads: 5, head_dim: 16"), "read");
+  EXPECT_THAT(message("num_attention_heads: 4", "num_attention_heads: 4, num_key_value_heads: 3"),
+              HasSubstr("models.llama num_key_value_heads; found: 4 heads, 3 kv heads"));
   EXPECT_THAT(sharing("name: text", "name: vision"), HasSubstr("models.tri.modules.1.name"));
   EXPECT_THAT(sharing("share_units: 5", "share_units: 101"), HasSubstr("settings.0.share_units"));
   EXPECT_THAT(sharing("share_units: 5", "tp: 2"), HasSubstr("settings.0.tp"));

@@ -82,7 +82,7 @@ TEST(ReadCostTable, NamesEveryWrongKey) {
   refuses([](Json& j) { j["batches"][0].erase(1); }, "batches of 2 samples [tiles, tokens]");
   refuses([](Json& j) { j["batches"] = {{"seed", 1}}; }, "batches.\"seed\"");
   EXPECT_THAT([] { (void)read_cost_table("/nowhere/costs.json"); },
-              ThrowsMessage<Error>(HasSubstr("cannot be opened; where: /nowhere/costs.json")));
+              ThrowsMessage<Error>(HasSubstr("cannot be read; where: /nowhere/costs.json")));
 }
 
 }  // namespace

@@ -62,6 +62,29 @@ TEST(ReadTrainingRows, NamesLineAndColumnOfEveryFault) {
   EXPECT_THAT(message_of(""), HasSubstr("holds no rows"));
 }
 
+TEST(ReadTrainingRows, TakesWholeNumbersThatAreWrittenAsFloats) {
+  std::string header = kHeader;
+  header.pop_back();
+  header += ",sequence parallelism\n";
+  const auto read = [&](const std::string& row) {
+    return parse_training_rows(header + row, "rows.csv").rows.front();
+  };
+  const TrainingRow plain = read("8,16,1,1024,16,24,1024,2,2,2,100,1\n");
+  const TrainingRow floats = read("8.0,1.6e1,1.,1024.0,16.0,24.0,1024.0,2.0,2.0,2.0,100,1.0\n");
+  EXPECT_EQ(floats.devices, plain.devices);
+  EXPECT_EQ(floats.global_batch, plain.global_batch);
+  EXPECT_EQ(floats.micro_batch, plain.micro_batch);
+  EXPECT_EQ(floats.width, plain.width);
+  EXPECT_EQ(floats.pp, plain.pp);
+  EXPECT_EQ(floats.sequence_parallel, plain.sequence_parallel);
+  for (const char* bad : {"8.5", "inf", "nan", "-8.0", "0.0", "1e300", "0x8", "8.0.0"})
+    EXPECT_THAT(message_of(kHeader + bad + ",16,1,1024,16,24,1024,2,2,2,100\n"),
+                AllOf(HasSubstr("column \"# GPUs\""), HasSubstr("a whole number, 1 to ")))
+        << bad;
+  EXPECT_THAT(message_of(header + "8,16,1,1024,16,24,1024,2,2,2,100,0.5\n"),
+              HasSubstr("expected: 0 or 1"));
+}
+
 TEST(ReadTrainingRows, NamesTheFileOfARowThatDoesNotFitTheCluster) {
   const TrainingTable table = parse_training_rows(
       kHeader +

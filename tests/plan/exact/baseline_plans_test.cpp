@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "plan/baseline/pipeline_baselines.h"
 #include "plan/baseline/problem_of_model.h"
+#include "plan/exact/judge/batch_deals.h"
 #include "plan/exact/search_plan.h"
 #include "plan/search/search_3d.h"
 #include "tests/plan/exact/exact_case.h"
@@ -152,8 +153,10 @@ TEST(SearchPlan, IsNeverWorseThanAPublishedSystemUnderTheSameSimulator) {
   for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
     const PlanningProblem problem = random_problem(seed);
     const PlanSearch search = search_plan(problem);
+    BatchDeals deals(problem);
     for (const StandingPlan& plan : published_plans(problem)) {
-      const config::Plan of = to_plan(problem, plan.choice, plan.cuts);
+      config::Plan of = to_plan(problem, plan.choice, plan.cuts);
+      of.batch.capacity_tokens = deals.capacity(of, problem.batches.size());
       const Simulation simulation = simulate_on(problem, of, std::ssize(problem.batches));
       if (simulation.out_of_memory) continue;
       ++compared[plan.of];

@@ -143,7 +143,7 @@ class BruteForce {
     if (problem_.measured && choice.devices() != problem_.devices) return;
     ++plans_;
     config::Plan plan = to_plan(problem_, choice, cuts);
-    if (problem_.space.runnable) plan.batch.capacity_tokens = deals_.capacity(plan);
+    plan.batch.capacity_tokens = deals_.capacity(plan, problem_.batches.size());
     const Simulation simulation = simulate_on(problem_, plan, std::ssize(problem_.batches));
     if (simulation.out_of_memory || simulation.distribution.mean >= best_) return;
     best_ = simulation.distribution.mean;

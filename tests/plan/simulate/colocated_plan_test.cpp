@@ -93,7 +93,7 @@ TEST(ColocatedPlan, AStepIsEncodingThePipelineAndGoingBack) {
       EXPECT_EQ(step.ranks, 2 * pp);
       EXPECT_DOUBLE_EQ(step.utilisation.flops, 64.0 * (100 * static_cast<double>(pp) + 50));
       EXPECT_EQ(step.program.lanes(), pp + 1);  // of equal replicas one
-      EXPECT_LE(step.bound.value(), step.times.makespan);
+      EXPECT_LE(bound_of(step).value(), step.times.makespan);
     }
   }
 }
@@ -200,7 +200,8 @@ TEST(ColocatedPlan, DealsTheWholeBatchOverItsReplicas) {
   std::vector<SampleSize> sizes;
   for (int i = 0; i < 40; ++i)
     sizes.push_back({.tokens = 100, .patches = 10 * (i % 7), .items = 1});
-  const StepShapes shapes = deal_samples(plan, schedule::pipeline_of(plan), sizes);
+  const StepShapes shapes =
+      deal_samples(schedule::pipeline_of(plan), sizes, assign_buckets(plan.batch, 8, sizes));
   double all = 0;
   double most = 0;
   for (const std::vector<MicrobatchShape>& replica : shapes[1]) {

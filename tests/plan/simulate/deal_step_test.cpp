@@ -78,7 +78,8 @@ TEST(StepDealer, MakesTheMicrobatchesThatARunRecords) {
     plan.batch.balance =
         std::array{Balance::kNone, Balance::kLpt, Balance::kLpt2d}[random.below(3)];
     plan.batch.packing = std::array{Packing::kNone, Packing::kOnlineBestFit,
-                                    Packing::kBestFitDecreasing}[random.below(3)];
+                                    Packing::kBestFitDecreasing, Packing::kLevel}[random.below(4)];
+    if (plan.batch.packing == Packing::kLevel) plan.batch.balance = Balance::kLpt2d;
     const std::vector<SampleSize> samples = draw_sizes(seed);
     const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
     StepDealer dealer(plan, pipeline, costs);
@@ -93,6 +94,7 @@ TEST(StepDealer, MakesTheMicrobatchesThatARunRecords) {
                                                   : schedule::Meeting::kStep,
          .balance = plan.batch.balance,
          .packing = plan.batch.packing,
+         .microbatches = plan.batch.microbatches,
          .capacity = {1000}});
     const RunFiles run;
     for (std::size_t replica = 0; replica < step.microbatches.size(); ++replica)

@@ -95,7 +95,7 @@ TEST(Simulate, ReportsTheDistributionAndShowsTheMedian) {
   EXPECT_EQ(of.distribution.median, sorted[4]);
   EXPECT_EQ(of.distribution.largest, sorted.back());
   EXPECT_EQ(of.times.makespan, sorted[4]);
-  EXPECT_LE(of.bound.value(), of.times.makespan);
+  EXPECT_LE(bound_of(of).value(), of.times.makespan);
   EXPECT_GT(of.distribution.deviation.count, 0);
 }
 
@@ -203,7 +203,8 @@ TEST(DealSamples, EachSampleIsOnceOnEachModule) {
       .edges = {{.from = 1, .to = 0}},
       .microbatches = 8};
   const std::vector<SampleSize> samples = draw_mixture(5, 0, 64);
-  const StepShapes shapes = deal_samples(plan, pipeline, samples);
+  const StepShapes shapes =
+      deal_samples(pipeline, samples, assign_buckets(plan.batch, 16, samples));
   double tokens = 0;
   double patches = 0;
   for (const SampleSize& sample : samples) {

@@ -36,6 +36,18 @@ TEST(ColocatedPipeline, EncodesBeforeAndGoesBackBehindTheBackbone) {
   EXPECT_NO_THROW(require_valid(lower_schedule(schedule, {}), {}));
 }
 
+TEST(ColocatedPipeline, HasNoMorePassesThanMicrobatches) {
+  const Pipeline pipeline = pipeline_of(make_plan());
+  const auto passes = [&](const char* name, int microbatches) {
+    const auto found = std::find_if(pipeline.modules.begin(), pipeline.modules.end(),
+                                    [&](const PipelineModule& each) { return each.name == name; });
+    return found->passes_of(microbatches);
+  };
+  EXPECT_EQ(passes("vision", 4), 2);
+  EXPECT_EQ(passes("vision", 1), 1);
+  EXPECT_EQ(passes("backbone", 4), 4);
+}
+
 TEST(ColocatedPipeline, KnowsTheLanesOfEachRank) {
   for (const int tp : {1, 2, 4, 12}) {
     const config::Plan plan = make_plan("1f1b", tp);

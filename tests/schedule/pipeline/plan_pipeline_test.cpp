@@ -1,5 +1,6 @@
 #include "schedule/pipeline/plan_pipeline.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,6 +27,17 @@ Plan make_plan() {
     "edges": [{"from": "vision", "to": "projector"}, {"from": "projector", "to": "backbone"}],
     "batch": {"global_samples": 32, "microbatches": 2, "capacity_tokens": 8192}})",
                             "plan.json");
+}
+
+TEST(PipelineOfPlan, SaysWhichModuleIsTheBackbone) {
+  Plan plan = make_plan();
+  const auto found = [&plan] {
+    const Pipeline pipeline = pipeline_of(plan);
+    return pipeline.modules[backbone_of(pipeline)].name;
+  };
+  EXPECT_EQ(found(), "backbone");
+  std::reverse(plan.modules.begin(), plan.modules.end());
+  EXPECT_EQ(found(), "backbone");
 }
 
 TEST(PipelineOfPlan, GivesEveryRankItsLane) {

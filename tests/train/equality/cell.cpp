@@ -87,6 +87,7 @@ std::string Cell::name() const {
   if (chunks_head) text += " chunks";
   if (balance == config::Balance::kLpt) text += " lpt";
   if (balance == config::Balance::kLpt2d) text += " lpt_2d";
+  if (microbatches > 0) text += str(" level:", microbatches);
   if (prefetch != 1) text += str(" prefetch:", prefetch);
   return text;
 }

@@ -29,6 +29,7 @@ struct Cell {
   bool shards_optimizer = false;          // alone: ZeRO-1
   bool ties_head = false;                 // also of Qwen2.5-VL
   config::Balance balance = config::Balance::kNone;
+  std::int64_t microbatches = 0;  // level ones of each replica; 0: as many as packing makes
   int steps = 20;
 
   [[nodiscard]] std::string name() const;

@@ -126,7 +126,11 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = shape, .recompute = {"vision.mlp", "backbone.mlp"}});
     cells.push_back({.shape = shape, .offload = {"vision", "projector", "backbone"}});
     cells.push_back({.shape = shape, .samples = 7, .chunks_head = true});
-    cells.push_back({.shape = shape, .samples = 24, .balance = config::Balance::kLpt2d});
+    for (const std::int64_t level : {0, 3})
+      cells.push_back({.shape = shape,
+                       .samples = 24,
+                       .balance = config::Balance::kLpt2d,
+                       .microbatches = level});
     if (shape.ulysses == 1) continue;
     for (const bool each : {true, false})
       cells.push_back({.shape = shape, .sees = each, .ulysses_async = true});
@@ -149,6 +153,15 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = {.dp_replicate = 2, .dp_shard = 2, .tp = 2},
                      .samples = 24,
                      .balance = config::Balance::kLpt2d});
+    cells.push_back({.shape = {.dp_replicate = 2},
+                     .samples = 24,
+                     .balance = config::Balance::kLpt2d,
+                     .microbatches = 3});
+    cells.push_back({.shape = {.pp = 2, .dp_shard = 2},
+                     .layers = 3,
+                     .samples = 24,
+                     .balance = config::Balance::kLpt2d,
+                     .microbatches = 5});
     cells.push_back({.shape = {.cp = 2}, .sees = false, .chunks_head = true});
     cells.push_back({.shape = {.tp = 2}, .chunks_head = true});
     cells.push_back({.shape = {.cp = 2}, .recompute = {"vision", "backbone"}});

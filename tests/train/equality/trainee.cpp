@@ -108,7 +108,9 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
   model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
   config_.batch = {.global_samples = cell.samples,
                    .capacity_tokens = Tokens{60},
-                   .packing = config::Packing::kBestFitDecreasing,
+                   .packing = cell.microbatches > 0 ? config::Packing::kLevel
+                                                    : config::Packing::kBestFitDecreasing,
+                   .microbatches = cell.microbatches,
                    .balance = cell.balance};
   planner_ = std::make_unique<StepPlanner>(config_, model_config, mesh);
   model_ = model::make_model(model_config, lay_out(config_, mesh, model_config));

@@ -49,6 +49,12 @@ class BalancedRanks(same_bits.SameBits):
         rank_job.run_to_the_end(cls.commands(name, ranks, *arguments, **values))
         return tiny_run.read_lines(cls.shared / name / "metrics.jsonl")
 
+    @classmethod
+    def words(cls):
+        """Samples of which none is bad."""
+        return {"sources": [{"name": "words", "path": str(cls.shared / "data/words.train.jsonl"),
+                             "held_out": str(cls.shared / "data/words.held_out.jsonl")}]}
+
     def bad_records(self, name):
         """Of all ranks, each once."""
         lines = [line for file in (self.shared / name).glob("quarantine*.jsonl")
@@ -89,13 +95,30 @@ class BalancedRanks(same_bits.SameBits):
         self.assertLess(level["lpt-dp_replicate"], level["none-dp_replicate"])
 
     def test_the_level_is_what_the_plan_says_where_nothing_is_bad(self):
-        lines = self.run_ranks("words", RANKS, data={"sources": [
-            {"name": "words", "path": str(self.shared / "data/words.train.jsonl"),
-             "held_out": str(self.shared / "data/words.held_out.jsonl")}]})
-        for line in lines:
+        for line in self.run_ranks("words", RANKS, data=self.words()):
             self.assertEqual(line["balance"]["repacked"], 0)
             self.assertLess(line["balance"]["time"], 1.2)
             self.assertNotIn("vision", line["balance"])
+
+    def test_level_microbatches_are_as_many_as_asked_for_and_train_like_one_rank(self):
+        one = self.run_ranks("words-one", 1, data=self.words())
+        level = ["batch.packing=level", "batch.capacity_tokens=4096"]
+        for ranks, microbatches, mesh in ((1, 5, {}), (RANKS, 2, {}), (RANKS, 2, {"dp_replicate": 3}),
+                                          (RANKS, 5, {"pp": 3})):
+            name = f"level-{ranks}-{'-'.join(mesh) or 'dp_shard'}"
+            with self.subTest(name):
+                lines = self.run_ranks(name, ranks, *level, f"batch.microbatches={microbatches}",
+                                       data=self.words(), parallel=mesh)
+                for line, wanted in zip(lines, one, strict=True):
+                    for key in ("loss", "grad_norm"):
+                        self.assertAlmostEqual(line[key], wanted[key], delta=1e-4 * wanted[key])
+                    for key in ("samples", "tokens", "target_tokens"):
+                        self.assertEqual(line[key], wanted[key])
+                for file in (self.shared / name).glob("shapes*.jsonl"):
+                    for line in tiny_run.read_lines(file):
+                        tokens = [shape[0] for shape in line["microbatches"]]
+                        self.assertEqual(len(tokens), microbatches, line)
+                        self.assertLess(max(tokens), 1.5 * statistics.mean(tokens))
 
     def test_corrected_costs_change_the_arrangement_alone(self):
         # Measuring begins after 20 steps; the ratios are in use before the last ones.

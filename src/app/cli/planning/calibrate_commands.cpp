@@ -1,8 +1,5 @@
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -10,6 +7,7 @@
 #include "app/cli/planning/show_quantities.h"
 #include "config/cluster.h"
 #include "core/error.h"
+#include "core/file/given_file.h"
 #include "plan/calibrate/calibrate.h"
 #include "plan/cost/collective_cost.h"
 
@@ -20,15 +18,7 @@ using plan::PredictionError;
 using plan::TrainingRow;
 using plan::TrainingTable;
 
-void write_file(const std::string& path, const std::string& text) {
-  errno = 0;
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out.fail()) return;
-  TRIB_RAISE(Fault::kResource, .what = "app: file cannot be written", .where = path,
-             .found = std::strerror(errno));
-}
+constexpr const char* kNotWritten = "app: file cannot be written";
 
 void print_error(const std::string& what, const PredictionError& error) {
   std::cout << what << ": mean error " << in_percent(error.mean, 2) << ", median "
@@ -78,6 +68,7 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
   TRIB_REQUIRE(arguments.folds == 0 || (arguments.folds >= 2 && arguments.folds <= 100),
                .what = "app: value cannot be used", .where = "--folds",
                .found = str(arguments.folds), .expected = "0 (no check) or 2 to 100");
+  check_given_output(arguments.output, {.what = kNotWritten});
   config::Cluster cluster =
       arguments.base ? config::read_cluster(*arguments.base) : plan::data_sheet_cluster();
   std::string origin = str("calibrate from ", cluster.origin, ":");
@@ -124,7 +115,7 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
   origin.pop_back();
   cluster.origin = origin;
   config::check_cluster(cluster, arguments.output);
-  write_file(arguments.output, config::write_cluster(cluster));
+  write_given_file(arguments.output, config::write_cluster(cluster), {.what = kNotWritten});
   return ExitCode::kDone;
 }
 
@@ -148,7 +139,7 @@ ExitCode run_predict(const PredictArguments& arguments) {
     measured.push_back(row);
     predicted.push_back(all.back());
   }
-  write_file(arguments.output, plan::write_predictions(table, all));
+  write_given_file(arguments.output, plan::write_predictions(table, all), {.what = kNotWritten});
   std::cout << table.rows.size() << " rows predicted\n";
   if (!measured.empty())
     print_error(str(measured.size(), " rows with a time"),

@@ -8,6 +8,7 @@
 #include "app/report/html.h"
 #include "app/report/write_report.h"
 #include "core/error.h"
+#include "core/file/given_file.h"
 #include "plan/compare/write_comparison.h"
 
 namespace tributary::app {
@@ -101,6 +102,8 @@ void print_as_text(const Comparison& comparison) {
 
 ExitCode run_compare(const CompareArguments& arguments) {
   const config::Study study = config::read_study(arguments.study, plan::study_methods);
+  if (!arguments.output.empty())
+    check_given_output(arguments.output, {.what = "report: file cannot be written"});
   plan::CompareOptions options{.quick = arguments.quick};
   options.on_search = [](const std::string& setting, std::string_view method) {
     std::cerr << "compare: " << setting << ": " << method << std::endl;

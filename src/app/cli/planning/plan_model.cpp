@@ -15,7 +15,7 @@
 #include "app/cli/planning/show_quantities.h"
 #include "config/read_run_config.h"
 #include "core/error.h"
-#include "core/file/file_system.h"
+#include "core/file/given_file.h"
 #include "plan/baseline/problem_of_model.h"
 #include "plan/cost/watched_costs.h"
 
@@ -25,7 +25,7 @@ namespace {
 using plan::FoundPlan;
 using plan::PlanningProblem;
 
-std::vector<std::string> words_of(const std::string& list) {
+std::vector<std::string> words_of(const char* option, const std::string& list) {
   std::vector<std::string> words;
   std::istringstream stream(list);
   for (std::string word; std::getline(stream, word, ',');) {
@@ -33,6 +33,9 @@ std::vector<std::string> words_of(const std::string& list) {
     if (begin == std::string::npos) continue;
     words.push_back(word.substr(begin, word.find_last_not_of(' ') + 1 - begin));
   }
+  TRIB_REQUIRE(list.empty() || !words.empty(), .what = "app: list names nothing", .where = option,
+               .found = escaped(list), .expected = "names, a comma between them",
+               .fix = "leave it out for the default");
   return words;
 }
 
@@ -64,13 +67,21 @@ Setting read_setting(const ModelPlanning& arguments) {
   if (is_run_config(arguments.path)) {
     const config::RunConfig run = config::read_run_config(arguments.path);
     setting.model = run.model.path;
+    TRIB_REQUIRE(
+        std::filesystem::exists(setting.model),
+        .what = "app: model of the run configuration is not there",
+        .where = arguments.path + " model.path", .found = setting.model,
+        .expected = str("a directory with a config.json, or a module graph, at ",
+                        std::filesystem::absolute(setting.model).string()),
+        .fix = "its paths are seen from the current folder: run there, or give a whole one");
     setting.global_samples = run.batch.global_samples;
     setting.tokens = run.batch.capacity_tokens.count;
     setting.frozen = run.model.freeze;
   }
   if (arguments.global_samples != 0) setting.global_samples = arguments.global_samples;
   if (arguments.tokens != 0) setting.tokens = arguments.tokens;
-  for (std::string& module : words_of(arguments.freeze)) setting.frozen.push_back(module);
+  for (std::string& module : words_of("--freeze", arguments.freeze))
+    setting.frozen.push_back(module);
   return setting;
 }
 
@@ -86,8 +97,8 @@ PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting)
   request.threads = arguments.threads;
   if (!arguments.lengths.empty()) request.recorded = read_sizes(arguments.lengths);
   request.frozen = setting.frozen;
-  request.schedules = words_of(arguments.schedules);
-  request.axes = words_of(arguments.axes);
+  request.schedules = words_of("--schedules", arguments.schedules);
+  request.axes = words_of("--axes", arguments.axes);
   request.devices = arguments.devices;
   request.global_samples = setting.global_samples;
   request.tokens = setting.tokens;
@@ -100,18 +111,8 @@ PlanRequest read_request(const ModelPlanning& arguments, const Setting& setting)
   return request;
 }
 
-void print_trained(const plan::TrainedStep& trained, Bytes available) {
-  std::cout << "dealt as the trainer deals samples, " << trained.capacity
-            << " a microbatch: plan 1 takes " << in_milliseconds(trained.step) << ", "
-            << in_gibibytes(trained.peak) << " (" << trained.fullest << ")";
-  if (trained.peak > available)
-    std::cout << ", above the " << in_gibibytes(available)
-              << " that a device has: --runnable searches plans as the trainer deals them";
-  std::cout << '\n';
-}
-
 void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
-  const auto& [problem, search, explanation, trained, milliseconds, beyond_grid, note] = answer;
+  const auto& [problem, search, explanation, milliseconds, beyond_grid, note] = answer;
   const plan::Certificate& certificate = search.certificate;
   std::cout << kExact << ": step " << in_milliseconds(certificate.value) << " on "
             << problem.devices << " devices of " << problem.cluster.name << "; no plan is below "
@@ -135,7 +136,6 @@ void print_as_text(const PlanAnswer& answer, std::int64_t keep) {
                 << " batches simulated)";
     std::cout << '\n';
   }
-  if (trained) print_trained(*trained, problem.memory());
   if (search.plans.front().choice.has_colocated())
     std::cout << "plan 1 is for simulation: the trainer does not run a colocated encoder, and "
                  "--runnable leaves it out\n";
@@ -189,13 +189,16 @@ void write_best(const ModelPlanning& arguments, const Setting& setting,
   config::Plan best = search.plans.front().plan;
   best.model = seen_from(arguments.output, setting.model);
   config::check_plan(best, arguments.output);
-  replace_file(real_file_system(), arguments.output, config::write_plan(best));
+  write_given_file(arguments.output, config::write_plan(best),
+                   {.what = "app: file cannot be written"});
 }
 
 }  // namespace
 
 ExitCode plan_model(const ModelPlanning& arguments) {
   check_keep(arguments.keep, Caller::kCommandLine);
+  if (!arguments.output.empty())
+    check_given_output(arguments.output, {.what = "app: file cannot be written"});
   const Setting setting = read_setting(arguments);
   const PlanAnswer answer = answer_plan(read_request(arguments, setting));
   const plan::PlanSearch& search = answer.search;

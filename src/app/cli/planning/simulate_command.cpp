@@ -10,7 +10,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
-#include "core/file/file_system.h"
+#include "core/file/given_file.h"
 #include "plan/cost/watched_costs.h"
 
 namespace tributary::app {
@@ -77,32 +77,10 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << "and " << trace.lanes.size() - kMostLanes << " lanes more: --json\n";
 }
 
-/// What would count for nothing.
-void refuse_ignored(const GivenOptions& given) {
-  if (given.has("--workload"))
-    given.refuse_all_but(
-        {"--workload", "--cluster", "--steps", "--seed", "--threads", "--scheduler-ms",
-         "--stragglers", "--straggler-factor", "--anomalies", "--anomaly-factor", "--failure-hours",
-         "--restart-seconds", "--checkpoint-steps", "--output", "--json"},
-        "--workload, which says what a model, samples and layers say of a plan");
-  given.require({"--skip"}, "--run");
-  if (given.has("--run"))
-    given.refuse({"--steps", "--lengths", "--mixture"}, "--run, which has steps and microbatches",
-                 "one of both");
-  refuse_idle_options(given);
-}
-
-/// Threads count where cores are known.
-void refuse_idle_threads(const Arguments& arguments,
-                         const std::optional<config::Cluster>& cluster) {
-  if (arguments.profile.empty() && !(cluster && cluster->cores > 0))
-    arguments.given.refuse({"--threads"}, "a cluster that says no cores",
-                           "--profile, or a cluster with `cores`");
-}
-
 void show(const Arguments& arguments, const config::Trace& trace) {
   if (!arguments.output.empty())
-    replace_file(real_file_system(), arguments.output, config::write_trace(trace));
+    write_given_file(arguments.output, config::write_trace(trace),
+                     {.what = "app: file cannot be written"});
   if (arguments.json) {
     std::cout << config::write_summary(trace);
   } else {
@@ -113,8 +91,8 @@ void show(const Arguments& arguments, const config::Trace& trace) {
 ExitCode run_workload(const Arguments& arguments) {
   const plan::SimaiWorkload workload = plan::read_simai_workload(arguments.workload);
   SimulateRequest request = arguments.request;
+  request.given = arguments.given;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
-  refuse_idle_threads(arguments, request.cluster);
   const config::Trace trace = answer_workload(workload, request);
   if (!arguments.json) std::cout << plan::describe(workload) << '\n';
   show(arguments, trace);
@@ -122,7 +100,9 @@ ExitCode run_workload(const Arguments& arguments) {
 }
 
 ExitCode run_simulate(const Arguments& arguments) {
-  refuse_ignored(arguments.given);
+  refuse_idle_options(arguments.given);
+  if (!arguments.output.empty())
+    check_given_output(arguments.output, {.what = "app: file cannot be written"});
   if (!arguments.workload.empty()) return run_workload(arguments);
   TRIB_REQUIRE(!arguments.plan.empty(), .what = "app: nothing to simulate",
                .where = "tributary simulate", .expected = "PLAN.json, or --workload FILE",
@@ -132,23 +112,15 @@ ExitCode run_simulate(const Arguments& arguments) {
   request.plan_name = arguments.plan;
   request.given = arguments.given;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
-  refuse_idle_threads(arguments, request.cluster);
-  request.model = read_model(arguments.model, request.plan, arguments.plan, request.caller);
+  const std::string model =
+      find_model(arguments.model, request.plan, arguments.plan, request.caller);
+  request.model = read_graph(model);
   if (!arguments.profile.empty()) {
     request.profile = config::read_profile(arguments.profile);
-    check_profile_model(
-        *request.profile, arguments.profile,
-        arguments.model.empty()
-            ? (std::filesystem::path(arguments.plan).parent_path() / request.plan.model).string()
-            : arguments.model);
+    check_profile_model(*request.profile, arguments.profile, model);
   }
   request.profile_name = arguments.profile;
-  if (!arguments.run.empty()) {
-    TRIB_REQUIRE(arguments.skip >= 0, .what = "app: value cannot be used", .where = "--skip",
-                 .found = str(arguments.skip), .expected = "0 or above");
-    request.run = plan::read_recorded_steps(arguments.run, arguments.skip);
-    if (request.threads == 0) request.threads = threads_of_run(arguments.run);
-  }
+  if (!arguments.run.empty()) take_run(request, arguments.run, arguments.skip);
   if (!arguments.lengths.empty())
     request.recorded = read_sizes(arguments.lengths, kColumnsWithSound);
   request.sequence_parallel = !arguments.no_sequence_parallel;

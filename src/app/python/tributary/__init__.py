@@ -18,7 +18,7 @@ function is pure, may be called from several threads, which then work at the sam
 """
 
 from .errors import Error
-from .planning import BeyondGrid, LeftOut, Planned, RankedPlan, TrainedStep, plan
+from .planning import BeyondGrid, LeftOut, Planned, RankedPlan, plan
 from .policies import Balanced, Packed, balance, pack
 from .search import Degrees, FoundPlan, Search, compare_3d, search_3d, search_methods
 from .simulation import Action, Lane, Simulation, action_lists, simulate

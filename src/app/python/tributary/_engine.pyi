@@ -30,9 +30,10 @@ def plan(
 ) -> tuple[str, str]: ...
 def action_lists(plan: tuple[bool, str], /) -> str: ...
 def simulate(
-    plan: tuple[bool, str],
+    plan: tuple[bool, str] | None,
     model: tuple[bool, str] | None,
     cluster: tuple[bool, str] | None,
+    profile: tuple[bool, str] | None,
     sizes: tuple[bool, str] | None,
     lengths: Any,
     options: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Union, runtime_checkable
 
 from .errors import Error
@@ -57,6 +57,24 @@ def flag(value: bool, name: str) -> bool:
     if not is_known:
         raise refuse("python: neither True nor False", name, repr(value)[:200], "a bool")
     return bool(value)
+
+
+def text(value: str, name: str) -> str:
+    """A text that has UTF-8."""
+    if not isinstance(value, str):
+        raise refuse("python: not a text", name, repr(value)[:200], "a str")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise refuse("python: text has no UTF-8", name, ascii(value)[:200], "Unicode characters") from None
+    return value
+
+
+def listed(values: Iterable[Any], name: str) -> list[Any]:
+    """What can be gone through, but no text."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise refuse("python: not a list", name, repr(values)[:200], "a sequence")
+    return list(values)
 
 
 def real(value: float, name: str) -> float:
@@ -119,7 +137,10 @@ def to_json(value: Any, name: str) -> str:
 def document(value: Document, name: str) -> tuple[bool, str]:
     """Whether it is a path, and path or JSON."""
     if isinstance(value, (str, os.PathLike)):
-        return True, os.fspath(value)
+        path = text(os.fspath(value), name)
+        if not path:
+            raise refuse("python: path is empty", name, "''", "a path or a dict")
+        return True, path
     if not isinstance(value, Mapping):
         raise refuse("python: neither path nor dict", name, repr(value)[:200], "one of them")
     return False, to_json(value, name)

@@ -80,21 +80,8 @@ class _Planned(TypedDict):
     """The best one, ``docs/formats/plan.md``: for `simulate`, and for ``train --plan``."""
 
 
-class TrainedStep(TypedDict):
-    """The best plan where samples are dealt as the trainer deals them."""
-
-    capacity_tokens: int
-    step_s: float
-    peak_bytes: int
-    fullest: str
-    fits: bool
-
-
 class Planned(_Planned, total=False):
     """The answer of `plan`: the object of ``tributary plan --json``, and the file of ``-o``."""
-
-    as_trained: TrainedStep
-    """Where samples differ and plans are not the trainer's own; of large batches not."""
 
     explanation: dict[str, Any]
     """What limits the best plan, and what would help; when asked for."""
@@ -107,6 +94,14 @@ def _words(values: Iterable[str] | None, name: str) -> list[str]:
     words = list(values) if is_list else []
     if not is_list or not all(isinstance(each, str) for each in words):
         raise refuse("python: not a list of texts", name, repr(words or values)[:200], "a list of str")
+    return words
+
+
+def _choices(values: Iterable[str] | None, name: str) -> list[str]:
+    """Words of which one at least is needed; None: the usual ones."""
+    words = _words(values, name)
+    if values is not None and not words:
+        raise refuse("python: list names nothing", name, repr(values)[:200], "one at least, or None for the usual ones")
     return words
 
 
@@ -170,8 +165,8 @@ def plan(
         "batches": whole(batches, "batches"),
         "seed": whole(seed, "seed"),
         "freeze": _words(freeze, "freeze"),
-        "schedules": _words(schedules, "schedules"),
-        "axes": _words(axes, "axes"),
+        "schedules": _choices(schedules, "schedules"),
+        "axes": _choices(axes, "axes"),
         "candidates": whole(candidates, "candidates"),
         "runnable": flag(runnable, "runnable"),
         "explain": flag(explain, "explain"),

@@ -6,7 +6,7 @@ import json
 from typing import Literal, TypedDict, Union, cast
 
 from . import _engine
-from .arguments import Numbers, Rows, real, whole
+from .arguments import Numbers, Rows, real, text, whole
 
 
 class Packed(TypedDict):
@@ -91,8 +91,8 @@ def pack(
         whole(capacity, "capacity"),
         whole(replicas, "replicas"),
         0 if window is None else whole(window, "window"),
-        method,
-        meet,
+        text(method, "method"),
+        text(meet, "meet"),
         whole(attention_length, "attention_length"),
     )
     return cast(Packed, json.loads(answer))

@@ -6,7 +6,7 @@ import json
 from typing import Literal, TypedDict, cast
 
 from . import _engine
-from .arguments import Document, document, whole
+from .arguments import Document, document, text, whole
 
 Status = Literal["optimal", "feasible", "infeasible", "truncated"]
 """``optimal`` is proven; ``truncated``: the budget ended the search, value and bound hold."""
@@ -76,7 +76,9 @@ def search_3d(
     """
     if method == "all":
         method = "all (see compare_3d)"  # one answer is promised here
-    answer = _engine.search_3d(document(cost_table, "cost_table"), method, whole(keep, "keep"))
+    answer = _engine.search_3d(
+        document(cost_table, "cost_table"), text(method, "method"), whole(keep, "keep")
+    )
     return cast(Search, json.loads(answer)[0])
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, TypedDict, cast
 
 from . import _engine
-from .arguments import Document, Rows, document, given, optional, sizes, to_json
+from .arguments import Document, Rows, document, flag, given, optional, sizes, to_json
 
 
 class _Pass(TypedDict):
@@ -60,20 +61,25 @@ def action_lists(plan: Document) -> list[Lane]:
 
 
 def simulate(
-    plan: Document,
+    plan: Document | None = None,
     model: Document | None = None,
     cluster: Document | None = None,
     *,
-    steps: int = 1,
-    seed: int = 0,
+    profile: Document | None = None,
+    threads: int | None = None,
+    run: str | os.PathLike[str] | None = None,
+    skip: int | None = None,
+    workload: str | os.PathLike[str] | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
     lengths: Document | Rows | None = None,
     mixture: bool = False,
     unfused_attention: bool = False,
     sequence_parallel: bool = True,
-    reduce_dtype: str = "float32",
+    reduce_dtype: str | None = None,
     pool: int | None = None,
-    ahead: int = -1,
-    scheduler_ms: float = 0.0,
+    ahead: int | None = None,
+    scheduler_ms: float | None = None,
     stragglers: float | None = None,
     straggler_factor: float | None = None,
     anomalies: float | None = None,
@@ -83,18 +89,25 @@ def simulate(
     checkpoint_steps: int | None = None,
     trace: bool = True,
 ) -> Simulation:
-    """Simulates steps of a plan by running its action lists on a clock.
+    """Simulates steps of a plan, or of a workload of SimAI, by running action lists on a clock.
 
     The same seed gives the same bits on every machine, and those of ``tributary simulate``.
 
     Args:
-        plan: ``docs/formats/plan.md``, as a dictionary or a path.
+        plan: ``docs/formats/plan.md``, as a dictionary or a path; needed without ``workload``.
         model: a directory with a ``config.json``, a module graph, or the content of either; None:
             what the plan names, from its own folder (a dictionary: from the current one).
         cluster: ``docs/formats/cluster.md``, as a dictionary or a path; None: nodes of 8 A100-80,
-            ``configs/clusters/a100_8.yaml``.
-        steps: to simulate; the answer is about the median one.
-        seed: of samples and disturbances.
+            ``configs/clusters/a100_8.yaml``, or the machine of the profile.
+        profile: measured layers and collectives, ``docs/formats/profile.md``; with ``cluster`` that
+            says devices, memory and links between stages.
+        threads: compute threads of each rank, where the profile is of a CPU or the cluster says its
+            cores; None: those of ``run``, or an equal part of the cores.
+        run: directory of a run: simulate its steps, with the microbatches that they had.
+        skip: steps at the beginning of ``run`` to leave out; None: 0.
+        workload: in place of a plan, a workload of SimAI, ``docs/formats/simai_workload.md``: its path.
+        steps: to simulate, None: 1; the answer is about the median one.
+        seed: of samples and disturbances; None: 0.
         lengths: [samples][1 to 5] tokens, patches, images or frames, audio positions, clips; or a
             shape histogram (dictionary or path), or a table (path). None: the samples that the plan was
             judged with; else the mixture where it has an encoder, else full microbatches.
@@ -103,13 +116,13 @@ def simulate(
         unfused_attention: attention by products with the scores in memory.
         sequence_parallel: False: with tp of the backbone, every rank keeps what lies between the
             products whole.
-        reduce_dtype: of gradients: ``float32``, or ``same`` as the parameters.
+        reduce_dtype: of gradients: ``float32``, or ``same`` as the parameters; None: ``float32``.
         pool: microbatches that the pool keeps of an encoder of placement flow which gives single
             ones, not whole batches (``ahead``); None: 16.
         ahead: whole batches that frozen encoders of placement flow may be ahead: 0 encodes each
-            before its step, 1 beside the step before; -1: microbatches, as far as the pool lets
-            them.
-        scheduler_ms: time that the step plan takes beside a step [ms].
+            before its step, 1 beside the step before; -1 or None: microbatches, as far as the pool
+            lets them.
+        scheduler_ms: time that the step plan takes beside a step [ms]; None: 0.
         stragglers: share of slow ranks in each step; None: none is.
         straggler_factor: how much longer their passes take; needed with ``stragglers``.
         anomalies: share of single passes that are slow; None: none is.
@@ -125,6 +138,10 @@ def simulate(
             ``summary["out_of_memory"]`` says what is missing.
     """
     options = given(
+        threads=threads,
+        run=run,
+        skip=skip,
+        workload=workload,
         steps=steps,
         seed=seed,
         mixture=mixture,
@@ -143,11 +160,12 @@ def simulate(
         checkpoint_steps=checkpoint_steps,
     )
     summary, events = _engine.simulate(
-        document(plan, "plan"),
+        optional(plan, "plan"),
         optional(model, "model"),
         optional(cluster, "cluster"),
+        optional(profile, "profile"),
         *sizes(lengths, "lengths"),
         to_json(options, "simulate"),
-        trace,
+        flag(trace, "trace"),
     )
     return {"summary": json.loads(summary), "trace": json.loads(events)}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, cast
 
 from . import _engine
-from .arguments import given, to_json
+from .arguments import given, listed, refuse, to_json
 from .search import Status
 
 
@@ -77,10 +77,15 @@ def allocate_flow(
         Error: a number cannot be used; modules that do not fit are an answer with status
             ``infeasible``.
     """
-    modules = [{"name": name, "candidates": list(each)} for name, each in encoders.items()]
+    if not isinstance(encoders, Mapping):
+        raise refuse("python: not a dict", "encoders", repr(encoders)[:200], "candidates by name")
+    modules = [
+        {"name": name, "candidates": listed(each, f"encoders {name}")}
+        for name, each in encoders.items()
+    ]
     problem = {
         "encoders": modules,
-        "backbone": {"name": "backbone", "candidates": list(backbone)},
+        "backbone": {"name": "backbone", "candidates": listed(backbone, "backbone")},
         "devices": devices,
         "order": order,
     }
@@ -155,7 +160,7 @@ def split_layers(
             ``infeasible``.
     """
     problem = given(
-        units=list(units),
+        units=listed(units, "units"),
         stages=stages,
         microbatches=microbatches,
         boundary_ns=boundary_ns,
@@ -260,7 +265,7 @@ def group_stages(
             ``infeasible``.
     """
     problem = given(
-        modules=list(modules),
+        modules=listed(modules, "modules"),
         devices=devices,
         units=units,
         memory_bytes=memory_bytes,

@@ -2,140 +2,103 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "plan/shapes/deal_step.h"
-#include "schedule/pack.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
 namespace {
 
-constexpr std::int64_t kBriefEvaluations = 20'000;
-constexpr double kGrowth = 1.02;  // of a capacity that makes too many microbatches
+constexpr std::int64_t kEvaluations = 20'000;
 
-const config::MeshShape& mesh_of(const config::Plan& plan) { return plan.find("backbone")->mesh; }
 std::int64_t replicas_of(const config::Plan& plan) {
-  return mesh_of(plan).dp_replicate * mesh_of(plan).dp_shard;
+  const config::MeshShape& mesh = plan.find("backbone")->mesh;
+  return mesh.dp_replicate * mesh.dp_shard;
+}
+
+std::int64_t buckets_of(const config::Plan& plan) {
+  return replicas_of(plan) * plan.batch.microbatches;
+}
+
+/// Of all samples: room for whatever a microbatch may be given.
+Tokens tokens_of(const std::vector<SampleSize>& samples) {
+  Tokens tokens;
+  for (const SampleSize& sample : samples) tokens.count += sample.tokens;
+  return tokens;
+}
+
+/// Tokens of the fullest microbatch.
+std::int64_t fullest_of(const std::vector<SampleSize>& samples,
+                        const std::vector<std::int32_t>& bucket_of, std::int64_t buckets) {
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(buckets));
+  for (std::size_t i = 0; i < samples.size(); ++i) tokens[bucket_of[i]] += samples[i].tokens;
+  return std::ranges::max(tokens);
+}
+std::int64_t fullest_of(const std::vector<SampleSize>& samples, const schedule::StepPlan& step) {
+  std::int64_t fullest = 0;
+  for (const schedule::PackedBins& own : step.microbatches)
+    for (std::int64_t bin = 0; bin < own.bins(); ++bin) {
+      std::int64_t tokens = 0;
+      for (const std::int32_t sample : own.bin(bin)) tokens += samples[sample].tokens;
+      fullest = std::max(fullest, tokens);
+    }
+  return fullest;
 }
 
 }  // namespace
 
-/// One capacity for all batches: the trainer packs each of them into what it takes.
-Tokens BatchDeals::find_capacity(const config::Plan& plan) const {
-  const std::int64_t buckets = replicas_of(plan) * plan.batch.microbatches;
-  std::int64_t longest = problem_.longest_sample.count;
-  std::int64_t fullest = 0;
-  std::vector<std::vector<Tokens>> lengths;
-  for (const std::vector<SampleSize>& batch : problem_.batches) {
-    std::int64_t tokens = 0;
-    std::vector<Tokens>& own = lengths.emplace_back();
-    for (const SampleSize& sample : batch) {
-      longest = std::max(longest, sample.tokens);
-      tokens += sample.tokens;
-      own.push_back({sample.tokens});
-    }
-    fullest = std::max(fullest, tokens);
-  }
-  Tokens capacity{std::max(longest, (fullest + buckets - 1) / buckets)};
-  const auto is_enough = [&] {
-    return std::all_of(lengths.begin(), lengths.end(), [&](const std::vector<Tokens>& own) {
-      return schedule::pack(plan.batch.packing, own, capacity).bins() <= buckets;
-    });
-  };
-  const auto grow = [&](double by) {
-    capacity.count = static_cast<std::int64_t>(by * static_cast<double>(capacity.count)) + 1;
-  };
-  while (!is_enough()) grow(kGrowth);
-  // Replicas that are to be level need more room than bins alone.
-  while (replicas_of(plan) > 1 && most_rounds(plan, capacity) > plan.batch.microbatches)
-    grow(kGrowth);
-  return capacity;
-}
-
-schedule::StepPlan BatchDeals::plan_step(const config::Plan& plan, std::size_t batch,
-                                         Tokens capacity) const {
-  config::Plan packed = plan;
-  packed.batch.capacity_tokens = capacity;
-  const schedule::Pipeline pipeline = schedule::pipeline_of(packed);
-  const LayerStageCosts costs = costs_on(problem_, packed);
-  return StepDealer(packed, pipeline, costs).plan(problem_.batches[batch]);
-}
-
-std::int64_t BatchDeals::most_rounds(const config::Plan& plan, Tokens capacity) const {
-  std::int64_t most = 0;
-  // Batches of equal samples are all alike.
-  const std::size_t batches = equal_samples_ ? 1 : problem_.batches.size();
-  for (std::size_t batch = 0; batch < batches; ++batch)
-    for (const schedule::PackedBins& bins : plan_step(plan, batch, capacity).microbatches)
-      most = std::max<std::int64_t>(most, bins.bins());
-  return most;
-}
-
-std::vector<std::int32_t> BatchDeals::deal_as_trained(const config::Plan& plan, std::size_t batch,
-                                                      Tokens capacity) const {
-  const schedule::StepPlan step = plan_step(plan, batch, capacity);
-  const std::int64_t replicas = replicas_of(plan);
-  std::vector<std::int32_t> bucket_of(problem_.batches[batch].size());
-  for (std::int64_t replica = 0; replica < replicas; ++replica) {
-    const schedule::PackedBins& bins = step.microbatches[replica];
-    TRIB_CHECK(bins.bins() <= plan.batch.microbatches,
-               .what = "plan: batch takes more microbatches than its capacity is for",
-               .found = str(bins.bins()), .expected = str(plan.batch.microbatches));
-    for (std::int64_t bin = 0; bin < bins.bins(); ++bin)
-      for (const std::int32_t sample : bins.bin(bin))
-        bucket_of[sample] = static_cast<std::int32_t>(bin * replicas + replica);
-  }
-  return bucket_of;
+template <class Key, class Found>
+BatchDeals::Once<Found>& BatchDeals::place_of(std::map<Key, std::unique_ptr<Once<Found>>>& places,
+                                              const Key& key) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Once<Found>>& place = places[key];
+  if (!place) place = std::make_unique<Once<Found>>();
+  return *place;
 }
 
 std::vector<std::int32_t> BatchDeals::deal_level(const config::Plan& plan, std::size_t batch,
-                                                 DealEffort effort) const {
-  const std::int64_t buckets = replicas_of(plan) * plan.batch.microbatches;
-  const std::vector<SampleSize>& samples = problem_.batches[batch];
-  if (equal_samples_) {  // in turns: no other way has less in the fullest bucket
-    std::vector<std::int32_t> bucket_of(samples.size());
-    for (std::size_t i = 0; i < samples.size(); ++i)
-      bucket_of[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % buckets);
-    return bucket_of;
-  }
-  schedule::BalanceBudget budget;
-  if (effort == DealEffort::kBrief) budget.evaluations = kBriefEvaluations;
-  return assign_buckets(plan.batch, buckets, samples, budget);
+                                                 std::int64_t buckets) const {
+  config::BatchPlan how = plan.batch;
+  // In turns: no other way has less in the fullest bucket.
+  if (equal_samples_) how.balance = config::Balance::kNone;
+  return assign_buckets(how, buckets, problem_.batches[batch], {.evaluations = kEvaluations});
 }
 
-const std::vector<std::int32_t>& BatchDeals::buckets(const config::Plan& plan, std::size_t batch,
-                                                     DealEffort effort) {
-  Deal* deal = nullptr;
-  const bool as_trained = problem_.space.runnable;
-  // Level buckets do not know whose they are.
-  const Key key = as_trained
-                      ? Key{replicas_of(plan), plan.batch.microbatches, mesh_of(plan).dp_shard > 1}
-                      : Key{replicas_of(plan) * plan.batch.microbatches, 1, false};
-  {
-    const std::lock_guard lock(mutex_);
-    std::unique_ptr<Deal>& found = deals_[{key, batch, as_trained ? DealEffort::kUsual : effort}];
-    if (!found) found = std::make_unique<Deal>();
-    deal = found.get();
-  }
-  std::call_once(deal->is_dealt, [&] {
-    deal->bucket_of =
-        as_trained ? deal_as_trained(plan, batch, capacity(plan)) : deal_level(plan, batch, effort);
+const std::vector<std::int32_t>& BatchDeals::buckets(const config::Plan& plan, std::size_t batch) {
+  const std::int64_t buckets = buckets_of(plan);
+  auto& [is_found, found] = place_of(buckets_, BucketKey{buckets, batch});
+  std::call_once(is_found, [&] { found = deal_level(plan, batch, buckets); });
+  return found;
+}
+
+schedule::StepPlan BatchDeals::plan_step(const config::Plan& plan, std::size_t batch) const {
+  const LayerStageCosts costs = costs_on(problem_, plan);
+  return StepDealer(plan, schedule::pipeline_of(plan), costs).plan(problem_.batches[batch]);
+}
+
+const schedule::StepPlan& BatchDeals::step(const config::Plan& plan, std::size_t batch) {
+  auto& [is_found, found] =
+      place_of(steps_, StepKey{replicas_of(plan), plan.batch.microbatches, batch});
+  std::call_once(is_found, [&] {
+    config::Plan roomy = plan;
+    roomy.batch.capacity_tokens = tokens_of(problem_.batches[batch]);
+    found = plan_step(roomy, batch);
   });
-  return deal->bucket_of;
+  return found;
 }
 
-Tokens BatchDeals::capacity(const config::Plan& plan) {
-  Room* room = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    std::unique_ptr<Room>& found =
-        rooms_[{replicas_of(plan), plan.batch.microbatches, mesh_of(plan).dp_shard > 1}];
-    if (!found) found = std::make_unique<Room>();
-    room = found.get();
+Tokens BatchDeals::capacity(const config::Plan& plan, std::size_t batches, double spare) {
+  std::int64_t longest = problem_.longest_sample.count;
+  std::int64_t fullest = 0;
+  for (std::size_t batch = 0; batch < problem_.batches.size(); ++batch) {
+    const std::vector<SampleSize>& samples = problem_.batches[batch];
+    for (const SampleSize& sample : samples) longest = std::max(longest, sample.tokens);
+    if (batch < batches) fullest = std::max(fullest, fullest_of(samples, step(plan, batch)));
+    if (batches == 0)
+      fullest = std::max(fullest, fullest_of(samples, buckets(plan, batch), buckets_of(plan)));
   }
-  std::call_once(room->is_known, [&] { room->capacity = find_capacity(plan); });
-  return room->capacity;
+  if (!equal_samples_) fullest += static_cast<std::int64_t>(spare * static_cast<double>(fullest));
+  return {std::max(longest, fullest)};
 }
 
 }  // namespace tributary::plan

@@ -12,56 +12,48 @@
 
 namespace tributary::plan {
 
-/// How much a deal looks for level buckets.
-enum class DealEffort {
-  kBrief,  // of a search, which deals many times
-  kUsual,  // of a simulation
-};
-
-/// The buckets of every batch, dealt once for each number of them; for many threads.
-///
-/// Plans that the trainer runs are dealt as it does it: by StepDealer, at the least capacity that
-/// makes so many microbatches. For all others the buckets are level.
+/// How the batches are dealt, found once for all plans that deal alike; for many threads.
 class BatchDeals {
  public:
   explicit BatchDeals(const PlanningProblem& problem)
       : problem_(problem), equal_samples_(has_equal_samples(problem)) {}
 
-  /// The bucket of each sample, as assign_buckets numbers them; lives as long as this.
+  /// Level buckets, made with little effort for a search that deals many times: the bucket of each
+  /// sample, as assign_buckets numbers them; lives as long as this.
   [[nodiscard]] const std::vector<std::int32_t>& buckets(const config::Plan& plan,
-                                                         std::size_t batch,
-                                                         DealEffort effort = DealEffort::kBrief);
+                                                         std::size_t batch);
 
-  /// The capacity at which the trainer makes the plan's number of microbatches of the batches, and
-  /// which no sample exceeds.
-  [[nodiscard]] Tokens capacity(const config::Plan& plan);
+  /// The same as the trainer does it, whatever room microbatches have; lives as long as this.
+  [[nodiscard]] const schedule::StepPlan& step(const config::Plan& plan, std::size_t batch);
+
+  /// The least room of a microbatch in which the trainer deals the first batches so, and which no
+  /// sample exceeds; of no batch, that of the level buckets of all. Where samples differ it has the
+  /// share `spare` above the fullest microbatch.
+  [[nodiscard]] Tokens capacity(const config::Plan& plan, std::size_t batches, double spare = 0);
 
  private:
-  struct Deal {
-    std::once_flag is_dealt;
-    std::vector<std::int32_t> bucket_of;
+  template <class Found>
+  struct Once {
+    std::once_flag is_found;
+    Found found;
   };
-  struct Room {
-    std::once_flag is_known;
-    Tokens capacity;
-  };
-  using Key = std::tuple<std::int64_t, std::int64_t, bool>;  // replicas, microbatches, shards
+  /// The place of what is found once for a key.
+  template <class Key, class Found>
+  Once<Found>& place_of(std::map<Key, std::unique_ptr<Once<Found>>>& places, const Key& key);
 
   [[nodiscard]] std::vector<std::int32_t> deal_level(const config::Plan& plan, std::size_t batch,
-                                                     DealEffort effort) const;
-  [[nodiscard]] std::vector<std::int32_t> deal_as_trained(const config::Plan& plan,
-                                                          std::size_t batch, Tokens capacity) const;
-  [[nodiscard]] schedule::StepPlan plan_step(const config::Plan& plan, std::size_t batch,
-                                             Tokens capacity) const;
-  /// Microbatches of the replica that takes the most of any batch.
-  [[nodiscard]] std::int64_t most_rounds(const config::Plan& plan, Tokens capacity) const;
-  [[nodiscard]] Tokens find_capacity(const config::Plan& plan) const;
+                                                     std::int64_t buckets) const;
+  [[nodiscard]] schedule::StepPlan plan_step(const config::Plan& plan, std::size_t batch) const;
+
+  using Buckets = std::vector<std::int32_t>;
+  using BucketKey = std::tuple<std::int64_t, std::size_t>;              // buckets, batch
+  using StepKey = std::tuple<std::int64_t, std::int64_t, std::size_t>;  // replicas, microbatches
 
   const PlanningProblem& problem_;
   bool equal_samples_;
   std::mutex mutex_;  // of the maps, not of what they hold
-  std::map<std::tuple<Key, std::size_t, DealEffort>, std::unique_ptr<Deal>> deals_;
-  std::map<Key, std::unique_ptr<Room>> rooms_;
+  std::map<BucketKey, std::unique_ptr<Once<Buckets>>> buckets_;
+  std::map<StepKey, std::unique_ptr<Once<schedule::StepPlan>>> steps_;
 };
 
 }  // namespace tributary::plan

@@ -195,22 +195,12 @@ PlanVerdict PlanJudge::judge_by_events(config::Plan plan, std::size_t first_batc
                                        std::size_t end_batch) {
   PlanVerdict verdict;
   if (first_batch == end_batch) return verdict;
-  if (problem_.space.runnable) plan.batch.capacity_tokens = deals_.capacity(plan);
+  plan.batch.capacity_tokens = deals_.capacity(plan, end_batch);
   const Simulation simulation = simulate_on(problem_, plan, deals_, first_batch, end_batch);
   verdict.steps = simulation.steps;
   const auto [lane, bytes] = fullest_lane(simulation);
   verdict.peak = bytes;
   verdict.fullest = module_of(simulation, lane);
-  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  const std::size_t backbone = backbone_of(pipeline);
-  for (std::size_t batch = first_batch; batch < end_batch; ++batch) {
-    const StepShapes shapes =
-        deal_samples(pipeline, problem_.batches[batch], deals_.buckets(plan, batch));
-    for (const std::vector<MicrobatchShape>& replica : shapes[backbone])
-      for (const MicrobatchShape& shape : replica)
-        verdict.longest =
-            std::max(verdict.longest, Tokens{static_cast<std::int64_t>(shape.backbone.tokens)});
-  }
   evaluations_ += std::ssize(verdict.steps);
   return verdict;
 }
@@ -241,8 +231,7 @@ const StepShapes& PlanJudge::shapes_of(const JudgedPlan& plan, std::size_t batch
   return dealt_.shapes;
 }
 
-void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::size_t index,
-                            PlanVerdict& verdict) {
+void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::size_t index) {
   const bool is_backbone = plan.whole.modules[index].name == "backbone";
   // What has no ranks of its own works on patches inside the backbone.
   const bool has_patches = !is_backbone || plan.plan.modules.size() > plan.whole.modules.size();
@@ -253,19 +242,13 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
   load.stand_for = count_alike(shapes[index]);
   load.kind_of = stages.of_stage;
   load.passes.clear();
-  // A colocated module has passes of its own, the others one for each microbatch.
-  const int microbatches = is_colocated
-                               ? std::min(plan.whole.modules[index].passes, plan.whole.microbatches)
-                               : plan.whole.microbatches;
+  const int microbatches = plan.whole.modules[index].passes_of(plan.whole.microbatches);
   load.first_of.resize(static_cast<std::size_t>(microbatches) * load.replicas());
   StagePasses known(chain.costs, stages, load.passes);
   std::size_t of = 0;  // of those that the replica stands for
   for (std::size_t replica = 0; replica < load.replicas(); ++replica) {
     for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
       const MicrobatchShape& shape = shapes[index][of][microbatch];
-      if (is_backbone)
-        verdict.longest.count =
-            std::max(verdict.longest.count, static_cast<std::int64_t>(shape.backbone.tokens));
       const Price& priced = price(chain, is_backbone, has_patches, shape);
       load.first_of[microbatch * load.replicas() + replica] =
           known.first_of(priced.number, priced.units);
@@ -279,7 +262,7 @@ void PlanJudge::run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verd
   const std::size_t modules = plan.whole.modules.size();
   plan.load.modules.resize(modules);
   const StepShapes& shapes = shapes_of(plan, batch);
-  for (std::size_t index = 0; index < modules; ++index) load_module(plan, shapes, index, verdict);
+  for (std::size_t index = 0; index < modules; ++index) load_module(plan, shapes, index);
   verdict.steps.push_back(std::max(plan.timer.run(plan.load, times_), port_time(plan)));
   ++evaluations_;
   const LanePeak peak = peak_of(plan);

@@ -18,7 +18,6 @@ struct PlanVerdict {
   std::vector<Nanoseconds> steps = {};  // [batches judged]
   Bytes peak = {};                      // of the fullest device
   std::string fullest = {};             // its module
-  Tokens longest = {};                  // of the backbone's microbatches
 
   [[nodiscard]] Nanoseconds mean() const;
 };
@@ -78,8 +77,7 @@ class PlanJudge {
                                                  const config::Plan& plan);
   /// The last ones, where only the cuts have changed.
   [[nodiscard]] const StepShapes& shapes_of(const JudgedPlan& plan, std::size_t batch);
-  void load_module(JudgedPlan& plan, const StepShapes& shapes, std::size_t index,
-                   PlanVerdict& verdict);
+  void load_module(JudgedPlan& plan, const StepShapes& shapes, std::size_t index);
   void run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict);
 
   const PlanningProblem& problem_;

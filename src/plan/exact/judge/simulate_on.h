@@ -13,11 +13,11 @@ class BatchDeals;
 /// The costs of a plan of the problem.
 [[nodiscard]] LayerStageCosts costs_on(const PlanningProblem& problem, const config::Plan& plan);
 
-/// Simulates the plan on batches [first, end) of the problem with shared links; where the space is
-/// that of the trainer, with the microbatches that it makes at the plan's capacity.
+/// Simulates the plan on batches [first, end) of the problem with shared links, dealt as the
+/// trainer deals them.
 [[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                                      std::size_t first_batch, std::size_t end_batch);
-/// The same with the samples dealt once for all plans with as many buckets.
+/// The same for a plan with the capacity that `deals` has for these batches.
 [[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                                      BatchDeals& deals, std::size_t first_batch,
                                      std::size_t end_batch);

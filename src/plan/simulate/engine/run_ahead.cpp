@@ -201,31 +201,9 @@ void RunAhead::account(const StepLoad& load, const StepTimes& times,
   }
 }
 
-StepBound RunAhead::bound(const StepLoad& load, bool equal) const {
-  StepBound bound = {};
-  Nanoseconds step;
-  for (const int member : program_.step().members) step = std::max(step, load.duration[member]);
-  for (int lane = 0; lane < program_.lanes(); ++lane) {
-    if (is_ahead_[lane] && !equal) continue;
-    Nanoseconds work;
-    for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
-         ++action) {
-      if (program_.kind(action) == StepKind::kPass) work += load.duration[action];
-      if (program_.kind(action) == StepKind::kOptimize) work += step;
-    }
-    bound.work = std::max(bound.work, work);
-  }
-  std::vector<double> bytes(network_.bytes_per_ns.size(), 0);
-  for (int message = 0; message < std::ssize(program_.messages()); ++message) {
-    const int channel = program_.messages()[message].channel;
-    if (feeds_pool(channel)) continue;
-    for (const LinkUse& use : network_.routes[channel].links)
-      bytes[use.link] += use.weight * static_cast<double>(load.bytes_of(program_, message).count);
-  }
-  for (std::size_t link = 0; link < bytes.size(); ++link)
-    bound.link = std::max(bound.link, Nanoseconds{static_cast<std::int64_t>(
-                                          bytes[link] / network_.bytes_per_ns[link] * (1 - 1e-9))});
-  return bound;
+LanesAhead RunAhead::lanes_ahead(bool equal) const {
+  if (batches_ahead_ == 0) return {};
+  return {.lanes = is_ahead_, .in_pace = equal};
 }
 
 }  // namespace tributary::plan

@@ -65,10 +65,9 @@ class RunAhead {
   /// communication within it communication.
   void account(const StepLoad& load, const StepTimes& times,
                std::vector<LaneAccount>& accounts) const;
-  /// The busiest lane and link that are not ahead: the others may have done their part before. Of
-  /// steps that are all `equal` and leave things as they found them, the lanes ahead do the work of
-  /// one in each.
-  [[nodiscard]] StepBound bound(const StepLoad& load, bool equal) const;
+  /// None where no batch is ahead. Of steps that are all `equal` and leave things as they found
+  /// them, they do the work of one in each.
+  [[nodiscard]] LanesAhead lanes_ahead(bool equal) const;
 
  private:
   [[nodiscard]] bool feeds_pool(int channel) const;

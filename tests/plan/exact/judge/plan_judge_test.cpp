@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "plan/exact/cut_chains.h"
+#include "plan/exact/judge/simulate_on.h"
+#include "plan/shapes/deal_step.h"
 #include "schedule/order/all_orders.h"
 #include "schedule/pipeline/plan_pipeline.h"
 #include "schedule/step_plan.h"
@@ -133,62 +135,61 @@ TEST(PlanJudge, AgreesWithTheSimulatorWhereNoLinkIsShared) {
   }
 }
 
-/// The microbatches of each replica by plan_step, by its own code.
-std::vector<std::vector<std::vector<std::int32_t>>> plan_step_of(const PlanningProblem& problem,
-                                                                 std::int64_t replicas,
-                                                                 Tokens capacity) {
-  std::vector<schedule::SampleLoad> loads;
-  for (const SampleSize& sample : problem.batches[0])
-    loads.push_back({.tokens = {sample.tokens}, .vision = {}, .backbone = {}});
-  const schedule::StepPlan step = schedule::plan_step(
-      {.samples = loads, .replicas = replicas, .meeting = {}, .balance = {}, .capacity = capacity});
-  std::vector<std::vector<std::vector<std::int32_t>>> microbatches;
-  for (const schedule::PackedBins& bins : step.microbatches) {
-    auto& own = microbatches.emplace_back();
-    for (std::int64_t bin = 0; bin < bins.bins(); ++bin)
-      own.emplace_back(bins.bin(bin).begin(), bins.bin(bin).end());
-  }
-  return microbatches;
-}
-
-TEST(BatchDeals, DealsPlansOfTheTrainerAsItPacksThem) {
-  PlanningProblem problem = tiny_problem(8, 24, 1, 5);
-  problem.space.runnable = true;
-  problem.longest_sample = {3000};
-  BatchDeals deals(problem);
-  for (const std::int64_t rounds : {1, 2, 3, 5, 8}) {
-    PlanChoice choice{.microbatches = rounds};
-    choice.backbone.mesh.pp = 2;
-    choice.encoders.resize(1);
-    const config::Plan plan = to_plan(problem, choice, {{0, 3, 6}});
-    const Tokens capacity = deals.capacity(plan);
-    EXPECT_GE(capacity, problem.longest_sample);
-    const std::vector<std::int32_t>& buckets = deals.buckets(plan, 0);
-    // A replica alone is packed, whatever balances: buckets are those bins.
-    const auto microbatches = plan_step_of(problem, 1, capacity)[0];
-    EXPECT_LE(std::ssize(microbatches), rounds);
-    for (std::size_t bin = 0; bin < microbatches.size(); ++bin)
-      for (const std::int32_t sample : microbatches[bin])
-        EXPECT_EQ(buckets[sample], static_cast<std::int32_t>(bin)) << rounds << " rounds";
-  }
-}
-
-TEST(BatchDeals, KeepsEverySampleOfReplicasWithinTheCapacity) {
-  PlanningProblem problem = tiny_problem(8, 64, 1, 6);
-  problem.space.runnable = true;
-  BatchDeals deals(problem);
-  for (const bool shards : {false, true}) {
-    PlanChoice choice{.microbatches = 4};
-    (shards ? choice.backbone.mesh.dp_shard : choice.backbone.mesh.dp_replicate) = 4;
-    choice.encoders.resize(1);
-    const config::Plan plan = to_plan(problem, choice, {{0, 6}});
-    for (std::size_t batch = 0; batch < 2; ++batch) {
-      std::vector<std::int64_t> tokens(16);
-      const std::vector<std::int32_t>& buckets = deals.buckets(plan, batch);
-      for (std::size_t i = 0; i < buckets.size(); ++i)
-        tokens.at(buckets[i]) += problem.batches[batch][i].tokens;
-      EXPECT_LE(*std::max_element(tokens.begin(), tokens.end()), deals.capacity(plan).count);
+TEST(BatchDeals, DealsAsTheTrainerDoesWithTheLeastRoom) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    PlanningProblem problem = tiny_problem(8, 40, 1, seed);
+    BatchDeals deals(problem);
+    for (const std::int64_t rounds : {1, 2, 3, 5, 8}) {
+      PlanChoice choice{.microbatches = rounds};
+      choice.backbone.mesh.dp_replicate = 4;
+      choice.encoders.resize(1);
+      config::Plan plan = to_plan(problem, choice, {{0, 6}});
+      plan.batch.capacity_tokens = deals.capacity(plan, problem.batches.size());
+      const LayerStageCosts costs = costs_on(problem, plan);
+      const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+      std::int64_t fullest = 0;
+      for (std::size_t batch = 0; batch < problem.batches.size(); ++batch) {
+        const schedule::StepPlan& step = deals.step(plan, batch);
+        EXPECT_EQ(step, StepDealer(plan, pipeline, costs).plan(problem.batches[batch]));
+        for (const schedule::PackedBins& own : step.microbatches) {
+          EXPECT_EQ(own.bins(), rounds) << "seed " << seed;
+          for (std::int64_t bin = 0; bin < own.bins(); ++bin) {
+            std::int64_t tokens = 0;
+            for (const std::int32_t each : own.bin(bin))
+              tokens += problem.batches[batch][each].tokens;
+            fullest = std::max(fullest, tokens);
+          }
+        }
+        EXPECT_EQ(simulate_on(problem, plan, deals, batch, batch + 1).steps,
+                  simulate_on(problem, plan, batch, batch + 1).steps);
+      }
+      EXPECT_EQ(plan.batch.capacity_tokens.count, fullest);
+      problem.longest_sample = {2 * fullest};
+      EXPECT_EQ(deals.capacity(plan, problem.batches.size()), problem.longest_sample);
+      problem.longest_sample = {};
     }
+  }
+}
+
+/// Attention makes one long text as dear as many short ones, which have more tokens by far.
+TEST(BatchDeals, DealsLongTextsBesideShortOnesAsTheTrainerDoesWithTheLeastRoom) {
+  for (std::int64_t longest = 40'000; longest <= 76'000; longest += 4000) {
+    PlanningProblem problem = tiny_problem(8, 100, 0, 1);
+    for (std::vector<SampleSize>& batch : problem.batches) {
+      for (SampleSize& sample : batch) sample.tokens += 1000;
+      batch[0].tokens = longest;
+    }
+    BatchDeals deals(problem);
+    PlanChoice choice{.microbatches = 1};
+    choice.backbone.mesh.dp_replicate = 2;
+    config::Plan plan = to_plan(problem, choice, {{0, 6}});
+    plan.batch.capacity_tokens = deals.capacity(plan, problem.batches.size());
+    const LayerStageCosts costs = costs_on(problem, plan);
+    const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+    for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
+      EXPECT_EQ(deals.step(plan, batch),
+                StepDealer(plan, pipeline, costs).plan(problem.batches[batch]))
+          << longest << " tokens";
   }
 }
 
@@ -196,33 +197,10 @@ TEST(BatchDeals, GivesEqualSamplesNoMoreRoomThanTheyTake) {
   PlanningProblem problem = tiny_problem(8, 32, 0, 6);
   for (auto& batch : problem.batches)
     for (SampleSize& sample : batch) sample = {.tokens = 100};
-  problem.space.runnable = true;
   BatchDeals deals(problem);
   PlanChoice choice{.microbatches = 4};
   choice.backbone.mesh.dp_shard = 4;
-  EXPECT_EQ(deals.capacity(to_plan(problem, choice, {{0, 6}})), Tokens{200});
-}
-
-TEST(BatchDeals, NoBatchTakesMoreMicrobatchesThanTheSimulatorRuns) {
-  for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    PlanningProblem problem = tiny_problem(8, 40, 1, seed);
-    problem.space.runnable = true;
-    BatchDeals deals(problem);
-    for (const std::int64_t rounds : {1, 2, 3, 4, 5, 8}) {
-      PlanChoice choice{.microbatches = rounds};
-      choice.backbone.mesh.dp_replicate = 4;
-      choice.encoders.resize(1);
-      config::Plan plan = to_plan(problem, choice, {{0, 6}});
-      plan.batch.capacity_tokens = deals.capacity(plan);
-      for (std::size_t batch = 0; batch < 2; ++batch) {
-        EXPECT_LE(simulate_on(problem, plan, batch, batch + 1).program.pipeline().microbatches,
-                  rounds)
-            << "seed " << seed;
-        const std::vector<std::int32_t>& buckets = deals.buckets(plan, batch);
-        EXPECT_LT(*std::max_element(buckets.begin(), buckets.end()), rounds * 4);
-      }
-    }
-  }
+  EXPECT_EQ(deals.capacity(to_plan(problem, choice, {{0, 6}}), 2), Tokens{200});
 }
 
 }  // namespace

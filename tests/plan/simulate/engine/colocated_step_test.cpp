@@ -138,6 +138,8 @@ TEST(ColocatedStep, IsTheSumOfItsPartsOnOneStage) {
     expected += reductions[0] + reductions[1] + steps[0] + steps[1];
     EXPECT_EQ(time_step(of.program, of.load, of.network).makespan.count, expected)
         << "seed " << seed;
+    EXPECT_EQ(bound_step(of.program, of.load, of.network).value().count, expected)
+        << "seed " << seed;
   }
 }
 

@@ -39,6 +39,15 @@ inline StepCase make_case(const schedule::Pipeline& pipeline, const schedule::Bu
   return {std::move(lowered), buffers, std::move(program), std::move(load), std::move(network)};
 }
 
+/// Two frozen encoders send 100 bytes each to one backbone, once.
+inline StepCase make_two_encoders() {
+  return make_case({.modules = {{.name = "a", .trains = {false}, .boundary = {100}},
+                                {.name = "b", .trains = {false}, .boundary = {100}},
+                                {.name = "backbone"}},
+                    .edges = {{.from = 0, .to = 2}, {.from = 1, .to = 2}},
+                    .microbatches = 1});
+}
+
 inline schedule::Buffers draw_buffers(RandomStream& random) {
   return {.receive = static_cast<int>(random.between(1, 4)),
           .send = static_cast<int>(random.between(1, 4))};

@@ -206,13 +206,7 @@ TEST(StepEngine, CriticalPathFillsTheStepWithoutAGap) {
 }
 
 TEST(StepEngine, SharesALinkBetweenTheMessagesOnIt) {
-  // Two encoders send 100 bytes each to one backbone whose entry takes 1 byte a nanosecond.
-  schedule::Pipeline pipeline{.modules = {{.name = "a", .trains = {false}, .boundary = {100}},
-                                          {.name = "b", .trains = {false}, .boundary = {100}},
-                                          {.name = "backbone"}},
-                              .edges = {{.from = 0, .to = 2}, {.from = 1, .to = 2}},
-                              .microbatches = 1};
-  StepCase of = make_case(pipeline);
+  StepCase of = make_two_encoders();  // into an entry that takes 1 byte a nanosecond
   for (int action = 0; action < of.program.actions(); ++action)
     if (of.program.kind(action) == StepKind::kPass) of.load.duration[action] = {10};
   for (Route& route : of.network.routes) route.bytes_per_ns = 1;

@@ -48,8 +48,9 @@ TEST(WholeBatches, SerialIsTheSumOfBothBatches) {
     std::vector<Nanoseconds> sums;
     for (const Step& step : steps)
       sums.push_back({patches_of(step) + kLatency + 3 * tokens_of(step) + kOptimizer});
-    EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), steps, 1, 0).steps, sums)
-        << "seed " << seed;
+    const Simulation of = simulate_steps(plan_of(config::Placement::kFlow), steps, 1, 0);
+    EXPECT_EQ(of.steps, sums) << "seed " << seed;
+    EXPECT_EQ(bound_of(of).value(), of.times.makespan) << "seed " << seed;  // nothing is ahead
   }
 }
 
@@ -60,8 +61,10 @@ TEST(WholeBatches, WholeBatchesFollowTheRecursionOverSteps) {
     const auto ahead = static_cast<int>(random.below(5));
     // What the pool would keep does not count.
     const auto pool = static_cast<int>(random.between(1, 12));
-    EXPECT_EQ(simulate_steps(plan_of(config::Placement::kFlow), steps, pool, ahead).steps,
-              recur_batches(steps, static_cast<std::size_t>(ahead)))
+    const Simulation of = simulate_steps(plan_of(config::Placement::kFlow), steps, pool, ahead);
+    EXPECT_EQ(of.steps, recur_batches(steps, static_cast<std::size_t>(ahead)))
+        << "seed " << seed << ", " << ahead << " ahead";
+    EXPECT_LE(bound_of(of).value(), of.times.makespan)
         << "seed " << seed << ", " << ahead << " ahead";
   }
 }
@@ -93,7 +96,7 @@ TEST(WholeBatches, WholeBatchesAreAccountedForAndHeld) {
         EXPECT_EQ((waits[TimeUse::kWaitFeatures] + waits[TimeUse::kTransfer]).count,
                   8 * patches + kLatency);
       }
-      EXPECT_LE(of.bound.value(), of.times.makespan);
+      EXPECT_LE(bound_of(of).value(), of.times.makespan);
       expect_whole_path(of);
     }
   }

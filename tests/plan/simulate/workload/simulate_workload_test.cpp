@@ -119,8 +119,38 @@ TEST(SimulateWorkload, OneStageTakesTheSumOfAllRows) {
                                      {"grad_gather -1 5 NONE 0 1 NONE 0 1 ALLGATHER 70000 9"},
                                      {"optimizer1 -1 0 ALLREDUCE 4000 3 NONE 0 0 NONE 0 9"});
     const SimaiWorkload workload = parse_simai_workload(text, "w.txt");
-    EXPECT_EQ(step_of(text, flat_cluster(12)), sum_of(workload, flat_cluster(12))) << text;
+    const Simulation of = play(text, flat_cluster(12));
+    EXPECT_EQ(of.steps.front().count, sum_of(workload, flat_cluster(12))) << text;
+    EXPECT_EQ(bound_of(of).value(), of.steps.front()) << text;
   }
+}
+
+TEST(SimulateWorkload, TheBoundIsNeverAboveTheStepAndNearWhereReductionsTakeMostOfIt) {
+  std::mt19937_64 random(9);
+  const auto draw = [&random](std::int64_t most) {
+    return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+  };
+  for (int round = 0; round < 200; ++round) {
+    HeaderCase header{.tensor = draw(3), .expert = draw(2), .stages = draw(4), .message = 5000};
+    header.chunks = header.stages > 1 ? draw(2) : 1;
+    header.microbatches = header.stages * draw(3);
+    header.ranks = header.tensor * header.stages * header.expert * draw(64);
+    const std::string gathers =
+        str("grad_gather -1 5 NONE 0 1 NONE 0 1 ALLGATHER ", draw(1 << 20), " 9");
+    const std::string text = file_of(header, draw_rows(random, 5), {gathers},
+                                     {"optimizer1 -1 0 ALLREDUCE 4000 3 NONE 0 0 NONE 0 9"});
+    const Simulation of = play(
+        text, flat_cluster(header.ranks),
+        {.disturbance = {.straggler_share = round % 2 == 0 ? 0.0 : 0.1, .straggler_factor = 3}});
+    ASSERT_LE(bound_of(of).value(), of.times.makespan) << text;
+  }
+  // 2,048 replicas; the reductions take 30 times as long as the passes.
+  const std::string text =
+      file_of({.stages = 4, .microbatches = 8, .ranks = 4 * 2048, .message = 1},
+              {"layer -1 1000 NONE 0 2000 NONE 0 3000 ALLREDUCE 2000000 100"});
+  const Simulation of = play(text, flat_cluster(4 * 2048));
+  EXPECT_GT(of.accounts.front()[TimeUse::kReduction].count, 30 * 8 * 6000);
+  EXPECT_LT(double(of.times.makespan.count), 1.001 * double(bound_of(of).value().count));
 }
 
 TEST(SimulateWorkload, MicrobatchesMayDiffer) {

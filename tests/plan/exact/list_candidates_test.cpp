@@ -1,0 +1,70 @@
+#include "plan/exact/list_candidates.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+#include "plan/exact/estimate_step.h"
+#include "tests/plan/exact/exact_case.h"
+
+namespace tributary::plan {
+namespace {
+
+constexpr std::int64_t kAll = 1'000'000;
+
+PlanningProblem with_memory(std::int64_t mebibytes, std::uint64_t seed) {
+  PlanningProblem problem = tiny_problem(4, 12, 1, seed);
+  problem.cluster.device.memory = {mebibytes << 20};
+  problem.cluster.device.reserve = {};
+  return problem;
+}
+
+CandidateList list(const PlanningProblem& problem, const CandidateEffort& effort) {
+  ChainTables tables(problem);
+  return list_candidates(problem, tables, effort);
+}
+
+TEST(ListCandidates, WhatMayFitIsNotJudgedByTheFastestThatMay) {
+  // What surely fits with so much caution is what does at all.
+  constexpr double kOnlySure = StepEstimate::kMayFit / StepEstimate::kSurelyFits;
+  int wide = 0;
+  for (std::int64_t memory = 200; memory <= 700; memory += 5) {
+    const PlanningProblem problem = with_memory(memory, 3);
+    if (!list(problem, {.keep = kAll, .within = 1e9, .caution = kOnlySure}).candidates.empty())
+      break;
+    const std::vector<Candidate> all = list(problem, {.keep = kAll, .within = 1e9}).candidates;
+    EXPECT_EQ(list(problem, {.keep = kAll}).candidates.size(), all.size()) << memory << " MiB";
+    if (!all.empty() && all.back().estimate > 2 * all.front().estimate) ++wide;
+  }
+  EXPECT_GE(wide, 1);
+}
+
+TEST(ListCandidates, MoreCautionFindsWhatLessMemoryDoes) {
+  std::size_t colocated = 0;
+  for (std::int64_t memory = 400; memory <= 1000; memory += 20) {
+    std::set<std::string> cautious;
+    const PlanningProblem more = with_memory(memory / 4 * 5, 3);
+    for (const Candidate& each :
+         list(more, {.keep = kAll, .within = 1e9, .caution = 1.25}).candidates)
+      cautious.insert(describe(more, each.choice));
+    for (const Candidate& each :
+         list(with_memory(memory, 3), {.keep = kAll, .within = 1e9}).candidates) {
+      EXPECT_TRUE(cautious.contains(describe(more, each.choice)))
+          << memory << " MiB: " << describe(more, each.choice);
+      if (each.choice.has_colocated()) ++colocated;
+    }
+  }
+  EXPECT_GE(colocated, 100U);
+}
+
+TEST(ListCandidates, NothingIsLeftOutWhereAllHaveRoom) {
+  for (std::int64_t memory = 300; memory <= 900; memory += 50) {
+    PlanningProblem problem = with_memory(memory, 3);
+    problem.space.placements = {config::Placement::kInline, config::Placement::kSeparate};
+    const CandidateList all = list(problem, {.keep = kAll, .within = 1e9});
+    const CandidateList kept = list(problem, {.keep = all.estimates, .within = 1e9});
+    EXPECT_EQ(kept.candidates.size(), all.candidates.size()) << memory << " MiB";
+  }
+}
+
+}  // namespace
+}  // namespace tributary::plan
