@@ -51,6 +51,9 @@ class CalibrateAndPredict(VerbCase):
                      "calibrate", "--rows", one, "-o", out)
         self.refused(["fix: give the directory"], "calibrate", "--rows", one, "--folds", "0",
                      "--allreduce", self.path("nowhere"), "-o", out)
+        seconds = self.path("seconds.csv", HEADER + "8,16,1,1024,16,24,1024,2,2,2,0.1\n")
+        self.refused([f"where: {seconds}; found: median error", "check that times are in milliseconds"],
+                     "calibrate", "--rows", seconds, "--folds", "0", "-o", out)
         self.assertFalse(os.path.exists(out))
         self.assertEqual(
             self.run_verb("calibrate", "--rows", one, "--folds", "0", "-o", out)[0], 0)

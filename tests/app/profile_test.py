@@ -30,6 +30,7 @@ class Profile(unittest.TestCase):
         tiny_run.make_workplace(cls.root)
         cls.config = tiny_run.write_config(cls.root / "run.yaml", cls.root)
         cls.whole = cls.root / "whole.json"
+        cls.whole.symlink_to(cls.root / "linked.json")
         done = cls.run_verb("profile", cls.config, "-o", cls.whole, "--ranks", "2")
         assert done.returncode == 0, done.stderr
 
@@ -47,6 +48,10 @@ class Profile(unittest.TestCase):
 
     def tables(self, profile):
         return {(each["module"], each["layer"], each["tp"]): each for each in profile["layers"]}
+
+    def test_a_link_to_a_profile_stays_a_link(self):
+        self.assertTrue(self.whole.is_symlink())
+        self.assertTrue((self.root / "linked.json").is_file())
 
     def test_every_kind_of_layer_has_times_and_bytes(self):
         profile = self.read(self.whole)

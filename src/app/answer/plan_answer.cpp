@@ -35,7 +35,7 @@ void check_request(const PlanRequest& request) {
   require("tokens", request.tokens, 1, 1 << 24);
   require("batches", request.batches, 1, 1000);
   require("seed", request.seed, 0, std::int64_t{1} << 53);
-  require("candidates", request.candidates, 1, 100'000);
+  require("candidates", request.candidates, 0, 100'000);
   require("threads", request.threads, 0, 1 << 16);
   TRIB_REQUIRE(request.profile || request.threads == 0,
                .what = "app: threads count with measured costs alone",

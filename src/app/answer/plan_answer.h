@@ -37,8 +37,8 @@ struct PlanRequest {
   std::int64_t tokens = 4096;  // of each sample of a text model
   std::int64_t batches = 8;
   std::int64_t seed = 0;
-  std::int64_t candidates = 200;
-  bool runnable = false;  // by the trainer
+  std::int64_t candidates = 0;  // 0: plan::usual_candidates
+  bool runnable = false;        // by the trainer
   bool explain = false;
   Caller caller = Caller::kCommandLine;
   GivenOptions given = {};  // what would count for nothing is refused

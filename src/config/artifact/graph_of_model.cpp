@@ -11,7 +11,6 @@ namespace tributary::config {
 namespace {
 
 constexpr WholeRange kNone{0, 1 << 26};
-constexpr WholeRange kLayers{1, 10'000};
 
 /// Sizes that the keys of a text decoder give.
 LayerShape decoder_block(const JsonObject& text) {
@@ -49,7 +48,7 @@ LayerShape expert_block(const JsonObject& text, LayerShape block) {
 ModuleNode backbone_of(const JsonObject& root, const JsonObject& text) {
   const LayerShape block = decoder_block(text);
   const std::int64_t vocab = text.whole("vocab_size", std::nullopt);
-  const std::int64_t layers = text.whole("num_hidden_layers", std::nullopt, kLayers);
+  const std::int64_t layers = text.whole("num_hidden_layers", std::nullopt, kLayerRange);
   const bool tied = text.flag("tie_word_embeddings", root.flag("tie_word_embeddings", false));
   ModuleNode backbone{.name = "backbone"};
   backbone.layers.push_back(
@@ -97,7 +96,7 @@ void add_qwen_vision(ModuleGraph& graph, const JsonObject& vision, const std::st
   const std::int64_t side = patch_side(vision, third ? 16 : 14);
   const std::int64_t channels =
       vision.whole(vision.has("in_channels") ? "in_channels" : "in_chans", 3);
-  const std::int64_t depth = vision.whole("depth", 32, kLayers);
+  const std::int64_t depth = vision.whole("depth", 32, kLayerRange);
   const std::int64_t merge = vision.whole("spatial_merge_size", 2);
   const std::int64_t merged = merge * merge * width;
   LayerShape block = encoder_block(width, heads, mlp, first || third ? 2 : 3, vision);
@@ -149,7 +148,7 @@ void add_plain_vision(ModuleGraph& graph, const JsonObject& vision, std::int64_t
        .layers = {{.shape = {.kind = LayerKind::kPatchEmbedding,
                              .input_width = vision.whole("num_channels", 3) * side * side,
                              .width = width}},
-                  {.shape = block, .layers = vision.whole("num_hidden_layers", 24, kLayers)}}});
+                  {.shape = block, .layers = vision.whole("num_hidden_layers", 24, kLayerRange)}}});
   graph.modules.push_back({.name = "projector",
                            .layers = {{.shape = {.kind = LayerKind::kProjector,
                                                  .input_width = width,
@@ -173,7 +172,7 @@ void add_audio(ModuleGraph& graph, const JsonObject& audio, std::int64_t backbon
                   {.shape = {.kind = LayerKind::kConvolution,
                              .input_width = kernel * width,
                              .width = width}},
-                  {.shape = block, .layers = audio.whole("encoder_layers", 32, kLayers)}}});
+                  {.shape = block, .layers = audio.whole("encoder_layers", 32, kLayerRange)}}});
   // Pairs of positions are averaged before the one linear layer.
   graph.modules.push_back({.name = "projector",
                            .layers = {{.shape = {.kind = LayerKind::kProjector,

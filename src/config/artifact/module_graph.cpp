@@ -45,7 +45,7 @@ constexpr SizeKey kSizes[]{
 LayerRun read_layers(ArtifactObject json) {
   LayerRun run;
   run.shape.kind = json.choice<LayerKind>("kind", std::nullopt, kind_names());
-  run.layers = json.whole("layers", 1, {1, 1 << 16});
+  run.layers = json.whole("layers", 1, kLayerRange);
   for (const SizeKey& size : kSizes) {
     const bool required = size.field == &LayerShape::width;
     run.shape.*size.field =

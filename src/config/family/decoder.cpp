@@ -7,7 +7,6 @@
 namespace tributary::config {
 namespace {
 
-constexpr WholeRange kLayers{1, 10'000};
 constexpr WholeRange kWidth{1, std::int64_t{1} << 20};
 constexpr WholeRange kHeads{1, std::int64_t{1} << 14};
 constexpr WholeRange kVocab{1, std::int64_t{1} << 26};
@@ -64,7 +63,7 @@ void require_silu(const JsonObject& object) {
 
 BackboneConfig read_decoder(const JsonObject& text, const DecoderDefaults& defaults) {
   BackboneConfig backbone;
-  backbone.layers = text.whole("num_hidden_layers", defaults.layers, kLayers);
+  backbone.layers = text.whole("num_hidden_layers", defaults.layers, kLayerRange);
   backbone.width = text.whole("hidden_size", defaults.width, kWidth);
   backbone.heads = text.whole("num_attention_heads", defaults.heads, kHeads);
   const bool null_kv_heads = text.found("num_key_value_heads") == "null";

@@ -14,6 +14,8 @@ struct WholeRange {
   std::int64_t most = std::int64_t{1} << 26;
 };
 
+inline constexpr WholeRange kLayerRange{1, 10'000};  // of a stack of layers
+
 /// One JSON object of a config.json, read field by field with checks. A field that is missing takes
 /// `standard`, the default of the family's class; a field that is null is missing only where the
 /// function is named `..._or_null`.

@@ -80,7 +80,7 @@ void check_vision(const JsonObject& vision, const VisionConfig& tower,
 
 VisionConfig read_vision(const JsonObject& vision, std::int64_t backbone_width) {
   VisionConfig tower;
-  tower.layers = vision.whole("depth", 32, {1, 10'000});
+  tower.layers = vision.whole("depth", 32, kLayerRange);
   tower.width = vision.whole("hidden_size", 3584, {1, 1 << 20});
   tower.heads = vision.whole("num_heads", 16, {1, 1 << 14});
   tower.mlp_width = vision.whole("intermediate_size", 3420, {1, 1 << 22});

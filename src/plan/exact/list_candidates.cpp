@@ -338,10 +338,15 @@ std::vector<std::int64_t> microbatch_numbers(const PlanningProblem& problem, std
   return numbers;
 }
 
+std::int64_t usual_candidates(const PlanningProblem& problem) {
+  constexpr std::int64_t kDealt = 200 * 2048;
+  return std::clamp<std::int64_t>(kDealt / problem.global_samples(), 200, 1600);
+}
+
 CandidateList list_candidates(const PlanningProblem& problem, ChainTables& tables,
                               const CandidateEffort& effort) {
   const CellList cells = list_least_cells(problem, tables);
-  KeptByPlacement kept(effort.keep, effort.within);
+  KeptByPlacement kept(effort.keep > 0 ? effort.keep : usual_candidates(problem), effort.within);
   CellExpansion expansion(problem, tables, effort.caution, kept);
   for (const Cell& cell : cells.cells) {
     const bool is_colocated = cell.colocated >= 0;

@@ -15,7 +15,6 @@
 #include "config/mesh_shape.h"
 #include "core/cores.h"
 #include "core/error.h"
-#include "core/file/file_system.h"
 #include "core/file/given_file.h"
 #include "core/text.h"
 #include "mesh/device.h"
@@ -151,7 +150,9 @@ class ProfileJob {
   void write() {
     ++measured_;
     summarise_noise(profile_);
-    if (leads()) replace_file(real_file_system(), output_, config::write_profile(profile_));
+    if (leads())
+      write_given_file(output_, config::write_profile(profile_),
+                       {.what = "train: profile cannot be written"});
   }
 
   /// Together, so that no rank waits for one that has left.

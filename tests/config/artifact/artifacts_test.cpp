@@ -87,6 +87,8 @@ TEST(ModuleGraph, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(message("\"to\": \"backbone\"", "\"to\": \"vision\""), HasSubstr("vision -> vision"));
   EXPECT_THAT(message("\"kind\": \"head\"", "\"kind\": \"tail\""),
               HasSubstr("modules.backbone.layers.1.kind"));
+  EXPECT_THAT(message("\"layers\": 3", "\"layers\": 10001"),
+              AllOf(HasSubstr("modules.vision.layers.0.layers"), HasSubstr("1 to 10000")));
   EXPECT_THAT(message("module_graph/1", "module_graph/2"), HasSubstr("not a module graph"));
 }
 

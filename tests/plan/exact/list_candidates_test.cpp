@@ -38,6 +38,16 @@ TEST(ListCandidates, WhatMayFitIsNotJudgedByTheFastestThatMay) {
   EXPECT_GE(wide, 1);
 }
 
+TEST(ListCandidates, SmallBatchesHaveMorePlaces) {
+  const auto places = [](std::int64_t samples) {
+    return usual_candidates(tiny_problem(4, samples, 1, 0));
+  };
+  EXPECT_EQ(places(4096), 200);
+  EXPECT_EQ(places(2048), 200);
+  EXPECT_EQ(places(512), 800);
+  EXPECT_EQ(places(8), 1600);
+}
+
 TEST(ListCandidates, MoreCautionFindsWhatLessMemoryDoes) {
   std::size_t colocated = 0;
   for (std::int64_t memory = 400; memory <= 1000; memory += 20) {

@@ -64,6 +64,16 @@ void print_held_out_sweeps(const config::LinkLevel& start,
   }
 }
 
+/// Rows that the fitted constants are nowhere near are not what the cost model is about.
+void check_fit(const PredictionError& error, const std::vector<std::string>& files) {
+  constexpr double kMostMedian = 1;
+  TRIB_REQUIRE(error.median <= kMostMedian, .what = "app: no constants explain the rows",
+               .where = files.front(),
+               .found = str("median error ", in_percent(error.median, 0), " in the fit"),
+               .expected = str("at most ", in_percent(kMostMedian, 0)),
+               .fix = "check that times are in milliseconds, and --base");
+}
+
 ExitCode run_calibrate(const CalibrateArguments& arguments) {
   TRIB_REQUIRE(arguments.folds == 0 || (arguments.folds >= 2 && arguments.folds <= 100),
                .what = "app: value cannot be used", .where = "--folds",
@@ -91,7 +101,9 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
   cluster = plan::fit_rows(start, rows);
   std::vector<double> predicted;
   for (const TrainingRow& row : rows) predicted.push_back(plan::step_seconds(cluster, row));
-  print_error(str(rows.size(), " rows, in the fit"), plan::judge_predictions(rows, predicted));
+  const PredictionError fitted = plan::judge_predictions(rows, predicted);
+  check_fit(fitted, arguments.rows);
+  print_error(str(rows.size(), " rows, in the fit"), fitted);
   if (arguments.folds > 0) {
     const std::vector<double> unseen =
         plan::cross_validate(start, rows, static_cast<int>(arguments.folds), /*seed=*/0);

@@ -134,7 +134,9 @@ Run declare_plan(Verb& verb) {
   verb.option("--axes", arguments->axes,
               "that may have several ranks, of tp, pp, dp, cp, ulysses, ep; default: all, cp and "
               "ulysses for samples of 8192 tokens and more");
-  verb.option("--candidates", arguments->candidates, "plans that are simulated");
+  verb.option(
+      "--candidates", arguments->candidates,
+      "plans that are simulated; 0: 200 of 2,048 samples a step, more of fewer, at most 1,600");
   verb.flag("--runnable", arguments->runnable, "choose among plans that `train` runs alone");
   verb.option("--keep", arguments->keep, "best plans to print");
   verb.flag("--explain", arguments->explain,

@@ -27,7 +27,7 @@ struct ModelPlanning {
   std::int64_t tokens = 0;          // of each sample of a text model
   std::int64_t batches = 8;
   std::int64_t seed = 0;
-  std::int64_t candidates = 200;
+  std::int64_t candidates = 0;  // 0: as PlanRequest
   std::int64_t keep = 10;
   bool runnable = false;
   bool explain = false;

@@ -12,6 +12,7 @@
 #include "core/cores.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
+#include "core/file/given_file.h"
 
 namespace tributary::app {
 namespace {
@@ -49,9 +50,7 @@ std::vector<std::string> words_of(const Arguments& arguments, std::int64_t fewes
 /// errors: Fault::kInput as read_profile; Fault::kResource where no file can be made
 void check_output(const std::string& path) {
   if (exists(real_file_system(), path)) (void)config::read_profile(path);
-  const std::string part = path + ".part";  // as replace_file does
-  { const OutputFile probe(real_file_system(), part); }
-  real_file_system().unlink(part);
+  check_given_output(path, {.what = "app: file cannot be written"});
 }
 
 ExitCode run_profile_jobs(const Arguments& arguments) {

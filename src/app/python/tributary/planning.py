@@ -118,7 +118,7 @@ def plan(
     freeze: Sequence[str] | None = None,
     schedules: Sequence[str] | None = None,
     axes: Sequence[str] | None = None,
-    candidates: int = 200,
+    candidates: int = 0,
     keep: int = 10,
     runnable: bool = False,
     explain: bool = False,
@@ -147,7 +147,8 @@ def plan(
         schedules: orders of the passes to choose from; None: the usual ones.
         axes: that may have several ranks, of tp, pp, dp, cp, ulysses, ep; None: all, cp and
             ulysses for samples of 8,192 tokens and more.
-        candidates: plans that are simulated.
+        candidates: plans that are simulated; 0: 200 of 2,048 samples a step, more of fewer, at most
+            1,600.
         keep: best plans to give, 1 to 10.
         runnable: only plans that ``train`` runs.
         explain: say what limits the best plan and what would help most.
