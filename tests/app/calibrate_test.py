@@ -54,6 +54,8 @@ class CalibrateAndPredict(VerbCase):
         seconds = self.path("seconds.csv", HEADER + "8,16,1,1024,16,24,1024,2,2,2,0.1\n")
         self.refused([f"where: {seconds}; found: median error", "check that times are in milliseconds"],
                      "calibrate", "--rows", seconds, "--folds", "0", "-o", out)
+        self.refused(["app: output is a file that is read", f"found: {one}"], "calibrate", "--rows", one, "--folds", "0",
+                     "-o", one)
         self.assertFalse(os.path.exists(out))
         self.assertEqual(
             self.run_verb("calibrate", "--rows", one, "--folds", "0", "-o", out)[0], 0)

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "app/cli/commands.h"
+#include "app/cli/output_file.h"
 #include "app/report/write_report.h"
 #include "core/error.h"
 
@@ -49,6 +50,7 @@ Run declare_report(Verb& verb) {
                              : is_trace
                                  ? std::filesystem::path(run).replace_extension(".html").string()
                                  : (run / "report.html").string();
+    check_output(path, {arguments->run, arguments->predicted});
     if (is_trace) {
       write_report_file(write_trace_report(config::read_trace(run.string()), run.string()), path);
     } else {

@@ -26,7 +26,4 @@ struct FoundPlan {
 /// Faster; of equals simulated on more batches, or one that the trainer runs.
 [[nodiscard]] bool is_better(const FoundPlan& a, const FoundPlan& b);
 
-/// Makes steps of replicas by themselves as much longer as the first ones are that were simulated.
-void extend_steps(const std::vector<Nanoseconds>& simulated, std::vector<Nanoseconds>& steps);
-
 }  // namespace tributary::plan

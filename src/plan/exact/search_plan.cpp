@@ -11,23 +11,10 @@
 
 #include "core/error.h"
 #include "plan/exact/cut_chains.h"
+#include "plan/exact/runner.h"
 
 namespace tributary::plan {
 namespace {
-
-/// A candidate on its way through the race.
-struct Runner {
-  PlanChoice choice;
-  std::vector<ChainCut> cuts;
-  PlanVerdict verdict;
-
-  [[nodiscard]] Nanoseconds mean() const { return verdict.mean(); }
-};
-
-void stable_sort_by_mean(std::vector<Runner>& runners) {
-  std::stable_sort(runners.begin(), runners.end(),
-                   [](const Runner& a, const Runner& b) { return a.mean() < b.mean(); });
-}
 
 /// One thread's judge, with what it has priced and cut.
 struct Worker {
@@ -39,7 +26,6 @@ struct Worker {
 
 constexpr int kMostLists = 4;
 constexpr double kMoreCaution = 1.25;
-constexpr double kMostSpareRoom = 0.1;
 
 class Search {
  public:
@@ -49,8 +35,7 @@ class Search {
     if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     for (int i = 0; i < std::min(threads, 16); ++i)
       workers_.push_back(std::make_unique<Worker>(problem, deals_));
-    // Batches of equal samples are all alike.
-    batches_ = has_equal_samples(problem) ? 1 : problem.batches.size();
+    batches_ = different_batches(problem);
   }
 
   PlanSearch run() {
@@ -137,11 +122,54 @@ class Search {
   /// Those near the best go on over more batches, then the best of them over all.
   void race() {
     const auto finalists = static_cast<std::size_t>(effort_.finalists);
+    weigh_links(3 * finalists);
     keep_best(3 * finalists);
     add_batches(std::min<std::size_t>(2, batches_));
     keep_best(finalists + finalists / 2);
     add_batches(batches_);
     keep_best(finalists);
+  }
+
+  /// Finds what shared links are to the best on the first batch, one chunk of them after another,
+  /// until those that are left are slower even without; the others are out. Nothing is done where
+  /// the budgets do not allow as many as `enough`.
+  void weigh_links(std::size_t enough) {
+    constexpr std::size_t kChunk = 32;
+    stable_sort_by_mean(runners_);
+    const std::size_t most = affordable();
+    if (most < std::min(enough, runners_.size())) return;
+    Nanoseconds best{std::numeric_limits<std::int64_t>::max()};
+    std::size_t count = 0;
+    while (count < most && (count < enough || static_cast<double>(runners_[count].mean().count) <
+                                                  effort_.race * static_cast<double>(best.count))) {
+      const std::size_t first = count;
+      count = std::min(most, count + kChunk);
+      for_all(count - first, [&](Worker&, std::size_t i) { weigh(runners_[first + i]); });
+      for (std::size_t i = first; i < count; ++i) best = std::min(best, runners_[i].mean());
+    }
+    runners_.resize(count);
+    result_.certificate.evaluations += static_cast<std::int64_t>(count);
+    std::erase_if(runners_, [&](const Runner& runner) { return !fits(runner.verdict); });
+  }
+
+  /// How many of the first batch's steps the budgets allow.
+  [[nodiscard]] std::size_t affordable() const {
+    const auto dealt = static_cast<std::size_t>(effort_.dealt / problem_.global_samples());
+    auto left = static_cast<double>(effort_.messages);
+    std::size_t count = 0;
+    for (; count < std::min(dealt, runners_.size()); ++count) {
+      left -= messages_of(runners_[count].choice);
+      if (left < 0) break;
+    }
+    return count;
+  }
+
+  void weigh(Runner& runner) {
+    const FoundPlan shared = finish(runner, 1);
+    runner.links =
+        static_cast<double>(shared.step.count) / static_cast<double>(runner.mean().count);
+    runner.verdict.peak = shared.peak;
+    runner.verdict.fullest = shared.fullest;
   }
 
   /// Colocated encoders have places of their own: before links are shared they look better than
@@ -195,7 +223,7 @@ class Search {
     });
     for (std::size_t i = 0; i < runners_.size(); ++i) {
       if (polished[i].empty() || verdicts[i].peak > problem_.memory() ||
-          verdicts[i].mean() >= runners_[i].mean())
+          verdicts[i].mean() >= runners_[i].verdict.mean())
         continue;
       runners_[i].cuts = std::move(polished[i]);
       runners_[i].verdict = std::move(verdicts[i]);
@@ -322,51 +350,8 @@ class Search {
     }
   }
 
-  /// Of microbatches: those of other batches may be larger, as far as memory allows.
-  [[nodiscard]] double spare_room(Bytes peak) const {
-    const Bytes left = problem_.memory() - peak;
-    return std::clamp(double(left.count) / double(peak.count), 0.0, kMostSpareRoom);
-  }
-
-  /// With links shared on the first batches, and what that says of all.
   [[nodiscard]] FoundPlan finish(const Runner& runner, std::size_t simulated) {
-    FoundPlan found{.choice = runner.choice,
-                    .plan = to_plan(problem_, runner.choice, runner.cuts),
-                    .step = runner.mean(),
-                    .peak = runner.verdict.peak,
-                    .fullest = runner.verdict.fullest};
-    found.plan.batch.capacity_tokens =
-        deals_.capacity(found.plan, simulated, spare_room(runner.verdict.peak));
-    std::vector<Nanoseconds> steps = runner.verdict.steps;
-    if (simulated >= 1) {
-      const Simulation simulation = simulate_on(problem_, found.plan, deals_, 0, simulated);
-      found.links_shared = true;
-      found.outside_grid = simulation.outside_grid;
-      const auto [lane, bytes] = fullest_lane(simulation);
-      // One of equal samples is all of them.
-      found.simulated_batches = simulated == batches_ ? std::ssize(problem_.batches)
-                                                      : static_cast<std::int64_t>(simulated);
-      if (simulated == batches_) {
-        found.step = simulation.distribution.mean;
-        steps = simulation.steps;
-      } else {
-        extend_steps(simulation.steps, steps);
-        found.step = distribution_of(steps).mean;
-      }
-      if (simulated == batches_ || bytes > found.peak) {
-        found.peak = bytes;
-        found.fullest = module_of(simulation, lane);
-      }
-    }
-    found.plan.predicted.peak_bytes = {{found.fullest, found.peak}};
-    std::sort(steps.begin(), steps.end());
-    double squares = 0;
-    for (const Nanoseconds step : steps)
-      squares += std::pow(static_cast<double>((step - found.step).count), 2);
-    found.deviation = {std::llround(std::sqrt(squares / static_cast<double>(steps.size())))};
-    found.percentile_95 =
-        steps[static_cast<std::size_t>(0.95 * static_cast<double>(steps.size() - 1))];
-    return found;
+    return finish_plan(problem_, deals_, runner, simulated);
   }
 
   const PlanningProblem& problem_;

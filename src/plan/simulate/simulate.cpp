@@ -36,8 +36,7 @@ class StepSeries {
 
   Simulation run() {
     std::vector<Nanoseconds> steps;
-    std::optional<OutOfMemory> out_of_memory;
-    PlayedStep shown = run_steps(steps, out_of_memory);
+    PlayedStep shown = run_steps(steps);
     BuiltProgram built = player_.release_built();
     Simulation result{.steps = std::move(steps),
                       .distribution = {},
@@ -46,7 +45,8 @@ class StepSeries {
     result.distribution = distribution_of(result.steps);
     result.shown = shown.step;
     result.unsettled = unsettled_;
-    result.out_of_memory = std::move(out_of_memory);
+    result.fullest = fullest_;
+    result.out_of_memory = find_shortage(result.program.map());
     result.lane_ranks = std::move(built.lane_ranks);
     for (int lane = 0; lane < result.program.lanes(); ++lane)  // of a colocated module counted once
       if (!result.program.map().is_colocated(lane)) result.ranks += result.lane_ranks[lane];
@@ -73,9 +73,8 @@ class StepSeries {
     return left;
   }
 
-  /// Plays all steps, keeps the shortage of the step that lacks most, and gives the median one.
-  [[nodiscard]] PlayedStep run_steps(std::vector<Nanoseconds>& steps,
-                                     std::optional<OutOfMemory>& shortage) {
+  /// Plays all steps, and gives the median one.
+  [[nodiscard]] PlayedStep run_steps(std::vector<Nanoseconds>& steps) {
     constexpr std::int64_t kMostKept = 64;  // a step is found again from one, in so small a part
     const std::int64_t apart = (options_.steps + kMostKept - 1) / kMostKept;
     PlayedStep last;
@@ -91,7 +90,7 @@ class StepSeries {
       last = player_.play(step, left);
       outside_grid = outside_grid || last.loaded.outside_grid;
       steps.push_back(with_scheduler(last.times.makespan));
-      find_shortage(last, shortage);
+      find_fullest(last);
     }
     const std::int64_t median =
         std::find(steps.begin(), steps.end(), distribution_of(steps).median) - steps.begin();
@@ -138,24 +137,31 @@ class StepSeries {
                        result.ranks, " ranks * ", cluster_.device.matrix_flops_per_s, " FLOP/s)")};
   }
 
-  void find_shortage(const PlayedStep& played, std::optional<OutOfMemory>& shortage) const {
-    const Bytes available = cluster_.device.memory - cluster_.device.reserve;
+  void find_fullest(const PlayedStep& played) {
     const auto fullest = std::max_element(
         played.memory.begin(), played.memory.end(),
         [](const LaneMemory& a, const LaneMemory& b) { return a.total() < b.total(); });
-    const Bytes needed = fullest->total();
-    if (needed <= available || (shortage && needed <= shortage->needed)) return;
-    const auto lane = static_cast<int>(fullest - played.memory.begin());
-    shortage = OutOfMemory{.lane = player_.built().program.map().describe(lane),
-                           .step = played.step,
-                           .needed = needed,
-                           .available = available,
-                           .memory = *fullest};
+    if (played.step > 0 && fullest->total() <= fullest_.memory.total()) return;
+    fullest_ = {.lane = static_cast<int>(fullest - played.memory.begin()),
+                .step = played.step,
+                .memory = *fullest};
+  }
+
+  [[nodiscard]] std::optional<OutOfMemory> find_shortage(const schedule::PipelineMap& map) const {
+    const Bytes available = cluster_.device.memory - cluster_.device.reserve;
+    const Bytes needed = fullest_.memory.total();
+    if (needed <= available) return std::nullopt;
+    return OutOfMemory{.lane = map.describe(fullest_.lane),
+                       .step = fullest_.step,
+                       .needed = needed,
+                       .available = available,
+                       .memory = fullest_.memory};
   }
 
   const config::Cluster& cluster_;
   const SimulationOptions& options_;
   StepPlayer player_;
+  FullestLane fullest_;
   bool unsettled_ = false;
 };
 

@@ -46,6 +46,13 @@ struct SimulationOptions {
   Nanoseconds scheduler = {};  // of the step plan; what a step does not hide is added to it
 };
 
+/// What the fullest rank of any step holds.
+struct FullestLane {
+  int lane = 0;
+  std::int64_t step = 0;
+  LaneMemory memory = {};
+};
+
 /// A plan that does not fit, with what it holds on the fullest rank of any step.
 struct OutOfMemory {
   std::string lane;
@@ -80,6 +87,7 @@ struct Simulation {
   LanesAhead ahead = {};
   Utilisation utilisation = {};
   FailureCost failures = {};
+  FullestLane fullest = {};  // of all steps
   std::optional<OutOfMemory> out_of_memory = {};
   bool outside_grid = false;
   // Work ahead was still changing from step to step after the warm-up: the first steps are not yet

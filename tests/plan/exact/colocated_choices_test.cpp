@@ -91,7 +91,7 @@ TEST(StepEstimator, MorePassesOfAColocatedEncoderHoldLess) {
     for (const std::int64_t passes : {1, 2, 4, 8}) {
       const double share = colocated.estimate(passes, RecomputePlan::kFull).memory_share;
       const Simulation simulation = colocated.simulate(passes, RecomputePlan::kFull);
-      const double simulated = static_cast<double>(fullest_lane(simulation).second.count) / most;
+      const double simulated = static_cast<double>(simulation.fullest.memory.total().count) / most;
       if (passes > 1) {
         EXPECT_NEAR(share - before, simulated - simulated_before, 0.05 * simulated)
             << passes << " passes" << (is_frozen ? ", frozen" : "");

@@ -7,21 +7,28 @@
 namespace tributary::plan {
 namespace {
 
+const PlanEffort kLikeLargeBatches = {.candidates = {.keep = 200}};
+
 /// On slow links, where ranks of encoders that are laid out as the backbone's are often the best.
+PlanningProblem on_slow_links(std::uint64_t seed) {
+  RandomStream random(seed, "beside the trainer's");
+  const std::int64_t sizes[] = {6, 8, 12, 16};
+  PlanningProblem problem = tiny_problem(sizes[random.below(4)], 48, 1, seed);
+  problem.model = tiny_model(8, 1);
+  problem.cluster.device.memory = {random.between(800, 1500) << 20};
+  for (config::LinkLevel& level : problem.cluster.levels) level.bytes_per_s *= 0.1;
+  return problem;
+}
+
 TEST(SearchPlan, IsHardlySlowerThanAmongThePlansOfTheTrainer) {
   int faster = 0;
   int slower = 0;
   double worst = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    RandomStream random(seed, "beside the trainer's");
-    const std::int64_t sizes[] = {6, 8, 12, 16};
-    PlanningProblem problem = tiny_problem(sizes[random.below(4)], 48, 1, seed);
-    problem.model = tiny_model(8, 1);
-    problem.cluster.device.memory = {random.between(800, 1500) << 20};
-    for (config::LinkLevel& level : problem.cluster.levels) level.bytes_per_s *= 0.1;
-    const PlanSearch all = search_plan(problem);
+    PlanningProblem problem = on_slow_links(seed);
+    const PlanSearch all = search_plan(problem, kLikeLargeBatches);
     problem.space.runnable = true;
-    const PlanSearch some = search_plan(problem);
+    const PlanSearch some = search_plan(problem, kLikeLargeBatches);
     if (some.plans.empty()) continue;
     ASSERT_FALSE(all.plans.empty()) << "seed " << seed;
     const double ratio = static_cast<double>(all.certificate.value.count) /
@@ -35,6 +42,27 @@ TEST(SearchPlan, IsHardlySlowerThanAmongThePlansOfTheTrainer) {
   EXPECT_GE(faster, 4);
   EXPECT_LE(slower, 3);
   EXPECT_LE(worst, 1.08);
+}
+
+TEST(SearchPlan, MorePlacesForSmallBatchesFindBetterPlans) {
+  double gain = 0;
+  double worst = 0;
+  constexpr int kProblems = 12;
+  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
+    const PlanningProblem problem = on_slow_links(seed);
+    const PlanSearch more = search_plan(problem);
+    const PlanSearch fewer = search_plan(problem, kLikeLargeBatches);
+    if (fewer.plans.empty()) continue;
+    ASSERT_FALSE(more.plans.empty()) << "seed " << seed;
+    const double ratio = static_cast<double>(more.certificate.value.count) /
+                         static_cast<double>(fewer.certificate.value.count);
+    gain += (1 - ratio) / kProblems;
+    worst = std::max(worst, ratio);
+  }
+  std::cout << "faster by " << 100 * gain << " % on the mean, slower by " << 100 * (worst - 1)
+            << " % at most\n";
+  EXPECT_GE(gain, 0.02);
+  EXPECT_LE(worst, 1.02);
 }
 
 TEST(SearchPlan, LeavesOutColocatedPlansThatCannotShareLinksAsTheOthersDo) {

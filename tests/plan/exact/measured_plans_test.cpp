@@ -217,7 +217,7 @@ TEST(MeasuredPlans, AreJudgedAsTheSimulatorTimesThem) {
         const auto step = double(simulation.steps[0].count);
         EXPECT_NEAR(double(verdict.steps[0].count), step, 0.02 * step)
             << describe(problem, choice) << ", seed " << seed;
-        const auto peak = double(fullest_lane(simulation).second.count);
+        const auto peak = double(simulation.fullest.memory.total().count);
         EXPECT_NEAR(double(verdict.peak.count), peak, 0.03 * peak) << describe(problem, choice);
       }
     }

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "app/cli/commands.h"
+#include "app/cli/output_file.h"
 #include "app/cli/planning/show_quantities.h"
 #include "config/cluster.h"
 #include "core/error.h"
-#include "core/file/given_file.h"
 #include "plan/calibrate/calibrate.h"
 #include "plan/cost/collective_cost.h"
 
@@ -17,8 +17,6 @@ namespace {
 using plan::PredictionError;
 using plan::TrainingRow;
 using plan::TrainingTable;
-
-constexpr const char* kNotWritten = "app: file cannot be written";
 
 void print_error(const std::string& what, const PredictionError& error) {
   std::cout << what << ": mean error " << in_percent(error.mean, 2) << ", median "
@@ -78,7 +76,9 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
   TRIB_REQUIRE(arguments.folds == 0 || (arguments.folds >= 2 && arguments.folds <= 100),
                .what = "app: value cannot be used", .where = "--folds",
                .found = str(arguments.folds), .expected = "0 (no check) or 2 to 100");
-  check_given_output(arguments.output, {.what = kNotWritten});
+  std::vector<std::string> inputs = arguments.rows;
+  inputs.push_back(arguments.base.value_or(""));
+  check_output(arguments.output, inputs);
   config::Cluster cluster =
       arguments.base ? config::read_cluster(*arguments.base) : plan::data_sheet_cluster();
   std::string origin = str("calibrate from ", cluster.origin, ":");
@@ -127,7 +127,7 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
   origin.pop_back();
   cluster.origin = origin;
   config::check_cluster(cluster, arguments.output);
-  write_given_file(arguments.output, config::write_cluster(cluster), {.what = kNotWritten});
+  write_output(arguments.output, config::write_cluster(cluster));
   return ExitCode::kDone;
 }
 
@@ -140,6 +140,7 @@ struct PredictArguments {
 };
 
 ExitCode run_predict(const PredictArguments& arguments) {
+  check_output(arguments.output, {arguments.cluster});  // the rows come back with a column more
   const config::Cluster cluster = config::read_cluster(arguments.cluster);
   const TrainingTable table = plan::read_training_rows(arguments.rows);
   std::vector<double> all;
@@ -151,7 +152,7 @@ ExitCode run_predict(const PredictArguments& arguments) {
     measured.push_back(row);
     predicted.push_back(all.back());
   }
-  write_given_file(arguments.output, plan::write_predictions(table, all), {.what = kNotWritten});
+  write_output(arguments.output, plan::write_predictions(table, all));
   std::cout << table.rows.size() << " rows predicted\n";
   if (!measured.empty())
     print_error(str(measured.size(), " rows with a time"),

@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "app/cli/commands.h"
+#include "app/cli/output_file.h"
 #include "app/report/compare_page.h"
 #include "app/report/html.h"
 #include "app/report/write_report.h"
 #include "core/error.h"
-#include "core/file/given_file.h"
 #include "plan/compare/write_comparison.h"
 
 namespace tributary::app {
@@ -102,8 +102,7 @@ void print_as_text(const Comparison& comparison) {
 
 ExitCode run_compare(const CompareArguments& arguments) {
   const config::Study study = config::read_study(arguments.study, plan::study_methods);
-  if (!arguments.output.empty())
-    check_given_output(arguments.output, {.what = "report: file cannot be written"});
+  check_output(arguments.output, {arguments.study});
   plan::CompareOptions options{.quick = arguments.quick};
   options.on_search = [](const std::string& setting, std::string_view method) {
     std::cerr << "compare: " << setting << ": " << method << std::endl;

@@ -12,10 +12,10 @@
 #include "app/answer/plan_answer.h"
 #include "app/answer/profile_model.h"
 #include "app/answer/simulate_answer.h"
+#include "app/cli/output_file.h"
 #include "app/cli/planning/show_quantities.h"
 #include "config/read_run_config.h"
 #include "core/error.h"
-#include "core/file/given_file.h"
 #include "plan/baseline/problem_of_model.h"
 #include "plan/cost/watched_costs.h"
 
@@ -189,16 +189,15 @@ void write_best(const ModelPlanning& arguments, const Setting& setting,
   config::Plan best = search.plans.front().plan;
   best.model = seen_from(arguments.output, setting.model);
   config::check_plan(best, arguments.output);
-  write_given_file(arguments.output, config::write_plan(best),
-                   {.what = "app: file cannot be written"});
+  write_output(arguments.output, config::write_plan(best));
 }
 
 }  // namespace
 
 ExitCode plan_model(const ModelPlanning& arguments) {
   check_keep(arguments.keep, Caller::kCommandLine);
-  if (!arguments.output.empty())
-    check_given_output(arguments.output, {.what = "app: file cannot be written"});
+  check_output(arguments.output,
+               {arguments.path, arguments.cluster, arguments.profile, arguments.lengths});
   const Setting setting = read_setting(arguments);
   const PlanAnswer answer = answer_plan(read_request(arguments, setting));
   const plan::PlanSearch& search = answer.search;

@@ -1,18 +1,18 @@
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <ranges>
 #include <thread>
 
 #include "app/cli/commands.h"
+#include "app/cli/output_file.h"
 #include "app/engine/engine.h"
 #include "app/launch/run_ranks.h"
 #include "config/profile.h"
 #include "config/read_run_config.h"
 #include "core/cores.h"
 #include "core/error.h"
-#include "core/file/file_system.h"
-#include "core/file/given_file.h"
 
 namespace tributary::app {
 namespace {
@@ -48,9 +48,9 @@ std::vector<std::string> words_of(const Arguments& arguments, std::int64_t fewes
 /// Refuses, before anything is measured, what could not be written or is no profile.
 ///
 /// errors: Fault::kInput as read_profile; Fault::kResource where no file can be made
-void check_output(const std::string& path) {
-  if (exists(real_file_system(), path)) (void)config::read_profile(path);
-  check_given_output(path, {.what = "app: file cannot be written"});
+void check_profile(const std::string& path, const std::string& config) {
+  if (std::filesystem::exists(path)) (void)config::read_profile(path);
+  check_output(path, {config});
 }
 
 ExitCode run_profile_jobs(const Arguments& arguments) {
@@ -64,7 +64,7 @@ ExitCode run_profile_jobs(const Arguments& arguments) {
   const bool on_cuda = config.run.device.starts_with("cuda");
   if (arguments.here)
     return load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).profile(arguments.options);
-  check_output(arguments.options.output);
+  check_profile(arguments.options.output, arguments.options.config);
   config::check_surroundings(config);
   const auto threads = [&](std::int64_t ranks) {
     return compute_threads(config.run.threads, ranks);

@@ -8,9 +8,9 @@
 #include "app/answer/profile_model.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/commands.h"
+#include "app/cli/output_file.h"
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
-#include "core/file/given_file.h"
 #include "plan/cost/watched_costs.h"
 
 namespace tributary::app {
@@ -74,13 +74,11 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << '\n';
   }
   if (trace.lanes.size() > kMostLanes)
-    std::cout << "and " << trace.lanes.size() - kMostLanes << " lanes more: --json\n";
+    std::cout << "and " << trace.lanes.size() - kMostLanes << " lanes more: --output\n";
 }
 
 void show(const Arguments& arguments, const config::Trace& trace) {
-  if (!arguments.output.empty())
-    write_given_file(arguments.output, config::write_trace(trace),
-                     {.what = "app: file cannot be written"});
+  if (!arguments.output.empty()) write_output(arguments.output, config::write_trace(trace));
   if (arguments.json) {
     std::cout << config::write_summary(trace);
   } else {
@@ -101,8 +99,8 @@ ExitCode run_workload(const Arguments& arguments) {
 
 ExitCode run_simulate(const Arguments& arguments) {
   refuse_idle_options(arguments.given);
-  if (!arguments.output.empty())
-    check_given_output(arguments.output, {.what = "app: file cannot be written"});
+  check_output(arguments.output, {arguments.plan, arguments.workload, arguments.cluster,
+                                  arguments.profile, arguments.lengths});
   if (!arguments.workload.empty()) return run_workload(arguments);
   TRIB_REQUIRE(!arguments.plan.empty(), .what = "app: nothing to simulate",
                .where = "tributary simulate", .expected = "PLAN.json, or --workload FILE",
@@ -191,7 +189,7 @@ Run declare_simulate(Verb& verb) {
   verb.option("-o,--output", arguments->output,
               "write the median step as a trace, which Perfetto and `tributary report` draw");
   verb.flag("--json", arguments->json,
-            "print one JSON object: the summary of docs/formats/trace.md");
+            "print one JSON object: the summary of docs/formats/trace.md, but for its lanes");
   verb.example("tributary simulate plan.json --cluster cluster.yaml --steps 20 -o trace.json");
   arguments->given = verb.given();
   return [arguments] { return run_simulate(*arguments); };

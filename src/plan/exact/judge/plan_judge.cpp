@@ -198,9 +198,8 @@ PlanVerdict PlanJudge::judge_by_events(config::Plan plan, std::size_t first_batc
   plan.batch.capacity_tokens = deals_.capacity(plan, end_batch);
   const Simulation simulation = simulate_on(problem_, plan, deals_, first_batch, end_batch);
   verdict.steps = simulation.steps;
-  const auto [lane, bytes] = fullest_lane(simulation);
-  verdict.peak = bytes;
-  verdict.fullest = module_of(simulation, lane);
+  verdict.peak = simulation.fullest.memory.total();
+  verdict.fullest = module_of(simulation, simulation.fullest.lane);
   evaluations_ += std::ssize(verdict.steps);
   return verdict;
 }

@@ -1,7 +1,5 @@
 #include "plan/exact/judge/simulate_on.h"
 
-#include <algorithm>
-
 #include "plan/exact/judge/batch_deals.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -54,15 +52,6 @@ Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
 Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                        std::int64_t batches) {
   return simulate_batches(problem, plan, problem.batches, batches);
-}
-
-std::pair<int, Bytes> fullest_lane(const Simulation& simulation) {
-  int fullest = 0;
-  for (int lane = 1; lane < simulation.program.lanes(); ++lane)
-    if (simulation.memory[lane].total() > simulation.memory[fullest].total()) fullest = lane;
-  Bytes most = simulation.memory[fullest].total();
-  if (simulation.out_of_memory) most = std::max(most, simulation.out_of_memory->needed);
-  return {fullest, most};
 }
 
 std::string module_of(const Simulation& simulation, int lane) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 #include "plan/exact/planning_problem.h"
 #include "plan/simulate/simulate.h"
@@ -25,9 +24,6 @@ class BatchDeals;
 [[nodiscard]] Simulation simulate_on(const PlanningProblem& problem, const config::Plan& plan,
                                      std::int64_t batches);
 
-/// The lane that holds the most of any step where some do not fit, else of the shown one, and how
-/// much that is.
-[[nodiscard]] std::pair<int, Bytes> fullest_lane(const Simulation& simulation);
 [[nodiscard]] std::string module_of(const Simulation& simulation, int lane);
 
 }  // namespace tributary::plan

@@ -128,7 +128,7 @@ TEST(PlanJudge, AgreesWithTheSimulatorWhereNoLinkIsShared) {
       const bool is_colocated =
           !choice.encoders.empty() && choice.encoders.back() && choice.encoders.back()->passes > 0;
       if (!is_colocated) continue;
-      const auto held = static_cast<double>(fullest_lane(simulation).second.count);
+      const auto held = static_cast<double>(simulation.fullest.memory.total().count);
       EXPECT_NEAR(static_cast<double>(verdict.peak.count), held, 0.05 * held)
           << describe(problem, choice);
     }

@@ -1,0 +1,86 @@
+#include "plan/exact/runner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/exact/judge/simulate_on.h"
+
+namespace tributary::plan {
+namespace {
+
+constexpr double kMostSpareRoom = 0.1;
+
+/// Of microbatches: those of other batches may be larger, as far as memory allows.
+double spare_room(const PlanningProblem& problem, Bytes peak) {
+  const Bytes left = problem.memory() - peak;
+  return std::clamp(double(left.count) / double(peak.count), 0.0, kMostSpareRoom);
+}
+
+/// Makes steps of replicas by themselves as much longer as the first ones are that were simulated.
+void extend_steps(const std::vector<Nanoseconds>& simulated, std::vector<Nanoseconds>& steps) {
+  double with_links = 0;
+  double alone = 0;
+  for (std::size_t i = 0; i < simulated.size(); ++i) {
+    with_links += static_cast<double>(simulated[i].count);
+    alone += static_cast<double>(steps[i].count);
+  }
+  for (Nanoseconds& step : steps)
+    step = {std::llround(static_cast<double>(step.count) * with_links / alone)};
+}
+
+}  // namespace
+
+Nanoseconds Runner::mean() const {
+  return {std::llround(links * static_cast<double>(verdict.mean().count))};
+}
+
+void stable_sort_by_mean(std::vector<Runner>& runners) {
+  std::stable_sort(runners.begin(), runners.end(),
+                   [](const Runner& a, const Runner& b) { return a.mean() < b.mean(); });
+}
+
+std::size_t different_batches(const PlanningProblem& problem) {
+  return has_equal_samples(problem) ? 1 : problem.batches.size();
+}
+
+FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals, const Runner& runner,
+                      std::size_t simulated) {
+  FoundPlan found{.choice = runner.choice,
+                  .plan = to_plan(problem, runner.choice, runner.cuts),
+                  .step = runner.mean(),
+                  .peak = runner.verdict.peak,
+                  .fullest = runner.verdict.fullest};
+  found.plan.batch.capacity_tokens =
+      deals.capacity(found.plan, simulated, spare_room(problem, runner.verdict.peak));
+  std::vector<Nanoseconds> steps = runner.verdict.steps;
+  if (simulated >= 1) {
+    const bool are_all = simulated == different_batches(problem);
+    const Simulation simulation = simulate_on(problem, found.plan, deals, 0, simulated);
+    found.links_shared = true;
+    found.outside_grid = simulation.outside_grid;
+    // One of equal samples is all of them.
+    found.simulated_batches =
+        are_all ? std::ssize(problem.batches) : static_cast<std::int64_t>(simulated);
+    if (are_all)
+      steps = simulation.steps;
+    else
+      extend_steps(simulation.steps, steps);
+    found.step = distribution_of(steps).mean;
+    const Bytes bytes = simulation.fullest.memory.total();
+    if (are_all || bytes > found.peak) {
+      found.peak = bytes;
+      found.fullest = module_of(simulation, simulation.fullest.lane);
+    }
+  }
+  found.plan.predicted.peak_bytes = {{found.fullest, found.peak}};
+  std::sort(steps.begin(), steps.end());
+  double squares = 0;
+  for (const Nanoseconds step : steps)
+    squares += std::pow(static_cast<double>((step - found.step).count), 2);
+  found.deviation = {std::llround(std::sqrt(squares / static_cast<double>(steps.size())))};
+  found.percentile_95 =
+      steps[static_cast<std::size_t>(0.95 * static_cast<double>(steps.size() - 1))];
+  return found;
+}
+
+}  // namespace tributary::plan
