@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "core/error.h"
-#include "plan/exact/cells.h"
 #include "plan/exact/explain_plan.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "schedule/pipeline/plan_pipeline.h"
@@ -142,24 +141,6 @@ TEST(SearchPlan, NoPlanIsBelowTheBoundWhereLongTextsTakeTurnsWithImages) {
         << memory << " MiB: " << brute.plan();
   }
   EXPECT_GE(tight, 2);
-}
-
-TEST(SearchPlan, ABoundHoldsWhereCausalWindowsMakeLongSamplesCheaper) {
-  // A window leaves less of two samples apart than of two of their mean length.
-  PlanningProblem problem = tiny_problem(1, 2, 0, 3);
-  problem.batches = {{{.tokens = 4'096}, {.tokens = 32'768}}};
-  problem.cluster.device.memory = {std::int64_t{80} << 30};
-  for (config::LayerRun& run : problem.model.modules.front().layers)
-    if (run.shape.kind == config::LayerKind::kBlock) run.shape.window = 4'096;
-  problem.space.schedules = {PipelineOrder::k1f1b};
-  BruteForce brute(problem);
-  const Nanoseconds best = brute.run();
-  ChainTables tables(problem);
-  const Nanoseconds bound = list_candidates(problem, tables).lower_bound;
-  EXPECT_LE(bound, best) << brute.plan();
-  EXPECT_GE(bound.count, best.count / 2);
-  EXPECT_GT(list_cells(problem, tables).least_bound, double(best.count));  // by costs as they are
-  EXPECT_LE(search_plan(problem).certificate.lower_bound, best);
 }
 
 TEST(SearchPlan, FindsPlansWhereMemoryIsShort) {
