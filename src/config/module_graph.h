@@ -20,6 +20,10 @@ struct LayerShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_width = 0;
+  std::int64_t value_width = 0;   // of a head's values; 0: head_width
+  std::int64_t query_rank = 0;    // of the latent that queries are made from; 0: there is none
+  std::int64_t kv_rank = 0;       // of the latent of keys and values; 0: there is none
+  std::int64_t rope_width = 0;    // of head_width, beside a latent: what all heads' keys share
   std::int64_t mlp_width = 0;     // of one expert in a mixture
   std::int64_t mlp_matrices = 3;  // 3 gated, 2 plain
   std::int64_t experts = 0;       // 0: a dense block
@@ -27,11 +31,16 @@ struct LayerShape {
   std::int64_t shared_mlp_width = 0;
   std::int64_t hidden_width = 0;  // of a projector of two layers
   std::int64_t merge = 1;         // items that become one at a projector
+  std::int64_t uses = 1;          // of a convolution's weights, for each item that it gives
   std::int64_t vocab = 0;         // of embedding and head
-  std::int64_t window = 0;        // items that attend to each other; 0: the whole sequence
+  std::int64_t window = 0;        // items that attend to each other, of a causal block the last
+                                  // that an item attends to; 0: the whole sequence
   bool causal = true;
   bool tied = false;  // a head that has no weight of its own
 
+  [[nodiscard]] std::int64_t value_head_width() const {
+    return value_width > 0 ? value_width : head_width;
+  }
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
 
@@ -47,6 +56,8 @@ struct ModuleNode {
   std::string name = {};
   std::vector<LayerRun> layers = {};
 
+  /// Behind those that are there, in their run where they are equal.
+  void add(const LayerShape& shape, std::int64_t count = 1);
   friend bool operator==(const ModuleNode&, const ModuleNode&) = default;
 };
 
@@ -75,9 +86,8 @@ inline constexpr std::string_view kModuleGraphFormat = "tributary.module_graph/1
 [[nodiscard]] ModuleGraph read_module_graph(const std::string& path);
 [[nodiscard]] std::string write_module_graph(const ModuleGraph& graph);
 
-/// The layers of a model by its config.json, of more families than the trainer runs: Qwen2,
-/// Qwen2.5, Qwen3, Qwen3-MoE, Llama; Qwen2-VL, Qwen2.5-VL, Qwen3-VL, LLaVA-OneVision, InternVL;
-/// Qwen2-Audio.
+/// The layers of a model by its config.json, of more families than the trainer runs:
+/// docs/formats/module_graph.md lists them.
 ///
 /// errors: Fault::kInput naming file and key: a family that is not listed, a size that is missing
 [[nodiscard]] ModuleGraph read_graph_of_model(const std::string& directory);

@@ -91,6 +91,20 @@ class Simulate(SimulateCase):
             self.assertGreater(step, 0)
             self.assertLess(step, mixture)  # samples of the mixture are ten times as long
 
+    def test_sizes_that_no_module_encodes_are_refused(self):
+        os.mkdir(self.path("model"))
+        self.path("model/config.json", json.dumps({
+            "model_type": "qwen2", "hidden_size": 64, "num_attention_heads": 4,
+            "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 256}))
+        plan = self.path("text.json", json.dumps({
+            "format": "tributary.plan/1", "model": "model", "modules": {"backbone": {"ranks": "0"}},
+            "batch": {"global_samples": 2, "microbatches": 1, "capacity_tokens": 1000}}))
+        self.answer(plan, "--lengths", self.path("text.csv", "300,0,0\n"))
+        self.refused("model encodes no patches; where: sizes of samples; found: 400 patches",
+                     plan, "--lengths", self.path("images.csv", "300,400,1\n"))
+        self.refused("does not encode sound beside images",
+                     plan, "--lengths", self.path("sound.csv", "300,0,0,70,1\n"))
+
     def flow_plan(self):
         def encodes_ahead(plan):
             plan["modules"]["vision"].update(placement="flow", train="frozen")

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "config/artifact/check_widths.h"
 #include "config/cluster/yaml_json.h"
 #include "config/plan/artifact_object.h"
 
@@ -31,6 +32,10 @@ constexpr SizeKey kSizes[]{
     {"heads", &LayerShape::heads, 0},
     {"kv_heads", &LayerShape::kv_heads, 0},
     {"head_width", &LayerShape::head_width, 0},
+    {"value_width", &LayerShape::value_width, 0},
+    {"query_rank", &LayerShape::query_rank, 0},
+    {"kv_rank", &LayerShape::kv_rank, 0},
+    {"rope_width", &LayerShape::rope_width, 0},
     {"mlp_width", &LayerShape::mlp_width, 0},
     {"mlp_matrices", &LayerShape::mlp_matrices, 2},
     {"experts", &LayerShape::experts, 0},
@@ -38,6 +43,7 @@ constexpr SizeKey kSizes[]{
     {"shared_mlp_width", &LayerShape::shared_mlp_width, 0},
     {"hidden_width", &LayerShape::hidden_width, 0},
     {"merge", &LayerShape::merge, 1},
+    {"uses", &LayerShape::uses, 1},
     {"vocab", &LayerShape::vocab, 0},
     {"window", &LayerShape::window, 0},
 };
@@ -66,6 +72,12 @@ LayerRun read_layers(ArtifactObject json) {
         json.refuse("kv_heads", str("a number that divides the ", shape.heads, " heads"));
       need("head_width", shape.head_width, "the width of a block's heads");
       need("mlp_width", shape.mlp_width, "the width of a block's MLP");
+      if (shape.kv_rank == 0 && shape.query_rank + shape.rope_width > 0)
+        json.refuse("kv_rank", "that of keys and values, beside query_rank and rope_width");
+      if (shape.kv_rank > 0 && shape.kv_heads != shape.heads)
+        json.refuse("kv_heads", str("the ", shape.heads, " heads: latents give each its own keys"));
+      if (shape.rope_width > shape.head_width)
+        json.refuse("rope_width", str("at most the ", shape.head_width, " of a head"));
       if (shape.experts > 0 &&
           (shape.experts_per_token < 1 || shape.experts_per_token > shape.experts))
         json.refuse("experts_per_token", str("1 to ", shape.experts));
@@ -148,6 +160,14 @@ void check_edges(const ModuleGraph& graph, const std::string& where, Problems& p
 
 }  // namespace
 
+void ModuleNode::add(const LayerShape& shape, std::int64_t count) {
+  if (count == 0) return;
+  if (!layers.empty() && layers.back().shape == shape)
+    layers.back().layers += count;
+  else
+    layers.push_back({.shape = shape, .layers = count});
+}
+
 const ModuleNode* ModuleGraph::find(std::string_view module) const {
   const auto found = std::find_if(modules.begin(), modules.end(),
                                   [&](const ModuleNode& node) { return node.name == module; });
@@ -172,6 +192,8 @@ ModuleGraph parse_module_graph(std::string_view text, const std::string& where) 
   }
   root.refuse_unknown();
   check_edges(graph, where, problems);
+  problems.raise_if_any(where);
+  check_widths(graph, where, problems);
   problems.raise_if_any(where);
   return graph;
 }

@@ -17,10 +17,22 @@ struct BlockWeights {
   std::int64_t router = 0;
 };
 
-BlockWeights weights_of(const LayerShape& layer) {
+std::int64_t attention_weights(const LayerShape& layer) {
   const std::int64_t query = layer.heads * layer.head_width;
-  const std::int64_t kv = layer.kv_heads * layer.head_width;
-  return {.attention = layer.width * (2 * query + 2 * kv),
+  const std::int64_t output = layer.heads * layer.value_head_width();
+  if (layer.kv_rank == 0) {
+    const std::int64_t kv = layer.kv_heads * (layer.head_width + layer.value_head_width());
+    return layer.width * (query + output + kv);
+  }
+  const std::int64_t of_query =
+      layer.query_rank > 0 ? layer.query_rank * (layer.width + query) : layer.width * query;
+  const std::int64_t unshared = layer.heads * (layer.head_width - layer.rope_width) + output;
+  return of_query + layer.width * (layer.kv_rank + layer.rope_width) + layer.kv_rank * unshared +
+         output * layer.width;
+}
+
+BlockWeights weights_of(const LayerShape& layer) {
+  return {.attention = attention_weights(layer),
           .mlp = layer.mlp_matrices * layer.width * layer.mlp_width,
           .shared = layer.mlp_matrices * layer.width * layer.shared_mlp_width,
           .router = layer.width * layer.experts};
@@ -33,7 +45,7 @@ std::int64_t count_layer_parameters(const LayerShape& layer) {
     case LayerKind::kBlock: {
       const BlockWeights weights = weights_of(layer);
       return weights.attention + weights.mlp * std::max<std::int64_t>(layer.experts, 1) +
-             weights.shared + weights.router + 2 * layer.width;
+             weights.shared + weights.router + 2 * layer.width + layer.query_rank + layer.kv_rank;
     }
     case LayerKind::kEmbedding:
       return layer.vocab * layer.width;
@@ -55,6 +67,17 @@ std::int64_t count_expert_parameters(const LayerShape& layer) {
   return weights_of(layer).mlp * layer.experts;
 }
 
+double attended_pairs(const LayerShape& layer, const PassShape& pass) {
+  if (layer.window == 0 || pass.tokens <= 0) return pass.squared_tokens;
+  const auto window = static_cast<double>(layer.window);
+  if (!layer.causal) return std::min(pass.squared_tokens, pass.tokens * window);
+  // Of a sequence of length l the first w look back over fewer: l w - w w / 2, half of what
+  // follows.
+  const double length = pass.squared_tokens / pass.tokens;
+  if (length <= window) return pass.squared_tokens;
+  return pass.tokens * window * (2 - window / length);
+}
+
 LayerFlops count_layer_flops(const LayerShape& layer, const PassShape& pass) {
   const auto linear = [&](std::int64_t weights, double rows) {
     return 2 * rows * static_cast<double>(weights);
@@ -64,11 +87,9 @@ LayerFlops count_layer_flops(const LayerShape& layer, const PassShape& pass) {
       const BlockWeights weights = weights_of(layer);
       const std::int64_t met = weights.mlp * (layer.experts > 0 ? layer.experts_per_token : 1) +
                                weights.shared + weights.router + weights.attention;
-      double pairs = pass.squared_tokens;
-      if (layer.window > 0)
-        pairs = std::min(pairs, pass.tokens * static_cast<double>(layer.window));
+      const std::int64_t widths = layer.heads * (layer.head_width + layer.value_head_width());
       return {.linear = linear(met, pass.tokens),
-              .attention = 4 * pairs * static_cast<double>(layer.heads * layer.head_width)};
+              .attention = 2 * attended_pairs(layer, pass) * static_cast<double>(widths)};
     }
     case LayerKind::kEmbedding:
       return {};
@@ -76,7 +97,8 @@ LayerFlops count_layer_flops(const LayerShape& layer, const PassShape& pass) {
       return {.linear = linear(layer.vocab * layer.width, pass.tokens)};
     case LayerKind::kPatchEmbedding:
     case LayerKind::kConvolution:
-      return {.linear = linear(layer.input_width * layer.width, pass.tokens)};
+      return {.linear = linear(layer.input_width * layer.width,
+                               pass.tokens * static_cast<double>(layer.uses))};
     case LayerKind::kProjector:
       return {.linear = linear(count_layer_parameters(layer),
                                pass.tokens / static_cast<double>(layer.merge))};

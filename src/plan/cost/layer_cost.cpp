@@ -16,18 +16,21 @@ double element_bytes(config::Dtype dtype) { return dtype == config::Dtype::kFloa
 
 /// The sizes of a block as one rank sees them; fractions where tp does not divide.
 struct BlockSizes {
-  double width, query, kv, mlp, shared_mlp;
+  double width, query, keys, values, output, mlp, shared_mlp;
   double between;  // width of what lies between the products: cut by sequence parallelism
 };
 
 BlockSizes sizes_of(const LayerShape& layer, const LayerPlacement& placement) {
   const auto tp = static_cast<double>(placement.tp);
   const auto head_width = static_cast<double>(layer.head_width);
+  const auto value_width = static_cast<double>(layer.value_head_width());
   const auto width = static_cast<double>(layer.width);
   const double kv_heads = std::max(static_cast<double>(layer.kv_heads) / tp, 1.0);
   return {.width = width,
           .query = static_cast<double>(layer.heads) * head_width / tp,
-          .kv = kv_heads * head_width,
+          .keys = kv_heads * head_width,
+          .values = kv_heads * value_width,
+          .output = static_cast<double>(layer.heads) * value_width / tp,
           .mlp = static_cast<double>(layer.mlp_width) / tp,
           .shared_mlp = static_cast<double>(layer.shared_mlp_width) / tp,
           .between = placement.sequence_parallel ? width / tp : width};
@@ -115,26 +118,48 @@ void add_mlp(Passes& passes, const LayerShape& layer, const BlockSizes& sizes, d
   if (layer.shared_mlp_width > 0) add(tokens, sizes.shared_mlp, 1);
 }
 
+/// Queries, keys and values, and the output. Latents are made whole on every tp rank; the heads
+/// that come of them are cut.
+void add_projections(Passes& passes, const LayerShape& layer, const BlockSizes& sizes,
+                     double tokens, double bytes) {
+  const auto query_rank = static_cast<double>(layer.query_rank);
+  const auto kv_rank = static_cast<double>(layer.kv_rank);
+  const auto rope = static_cast<double>(layer.rope_width);
+  if (layer.kv_rank == 0) {
+    passes.add_linear(tokens, sizes.width, sizes.query + sizes.keys + sizes.values, bytes);
+  } else {
+    const double unshared = sizes.keys * (1 - rope / static_cast<double>(layer.head_width));
+    if (layer.query_rank > 0) passes.add_linear(tokens, sizes.width, query_rank, bytes);
+    passes.add_linear(tokens, layer.query_rank > 0 ? query_rank : sizes.width, sizes.query, bytes);
+    passes.add_linear(tokens, sizes.width, kv_rank + rope, bytes);
+    passes.add_linear(tokens, kv_rank, unshared + sizes.values, bytes);
+  }
+  passes.add_linear(tokens, sizes.output, sizes.width, bytes);
+}
+
+/// Scores in memory: those of a causal window are masked, not left out.
+double scores_of(const LayerShape& layer, const PassShape& pass) {
+  return layer.causal ? pass.squared_tokens : attended_pairs(layer, pass);
+}
+
 void add_block(Passes& passes, const config::DeviceModel& device, const LayerShape& layer,
                const PassShape& pass, const LayerPlacement& placement) {
   const BlockSizes sizes = sizes_of(layer, placement);
   const double bytes = element_bytes(placement.dtype);
   const double tokens = pass.tokens;
-  passes.add_linear(tokens, sizes.width, sizes.query + 2 * sizes.kv, bytes);
-  passes.add_linear(tokens, sizes.query, sizes.width, bytes);
+  add_projections(passes, layer, sizes, tokens, bytes);
   add_mlp(passes, layer, sizes, tokens, bytes, static_cast<double>(placement.ep));
 
-  double pairs = pass.squared_tokens;
-  if (layer.window > 0) pairs = std::min(pairs, tokens * static_cast<double>(layer.window));
-  const double flops = 4 * pairs * sizes.query;
+  const auto flops_of = [&](double pairs) { return 2 * pairs * (sizes.query + sizes.output); };
   if (placement.attention == AttentionCore::kScores) {
+    const double pairs = scores_of(layer, pass);
     const double heads = static_cast<double>(layer.heads) / static_cast<double>(placement.tp);
     // Megatron's fused softmax takes rows by four.
     const bool fused = std::fmod(heads * static_cast<double>(pass.sequences), 4.0) == 0;
-    add_scores(passes, device, flops, bytes * heads * pairs, fused);
+    add_scores(passes, device, flops_of(pairs), bytes * heads * pairs, fused);
   } else {
-    add_fused_attention(passes, device, flops, layer.causal,
-                        bytes * tokens * 2 * (sizes.query + sizes.kv));
+    add_fused_attention(passes, device, flops_of(attended_pairs(layer, pass)), layer.causal,
+                        bytes * tokens * (sizes.query + sizes.keys + sizes.values + sizes.output));
   }
   // Element-wise kernels: two norms, two residual sums with bias and dropout, copies of heads.
   passes.forward.add_bytes(bytes * tokens * (11 * sizes.between + 2 * sizes.query));
@@ -209,7 +234,7 @@ Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacemen
   }
   if (layer.kind == LayerKind::kEmbedding) return {8 * tokens, 8 * tokens, 8 * tokens};
   if (layer.kind != LayerKind::kBlock) {
-    const double kept = bytes * tokens *
+    const double kept = bytes * tokens * static_cast<double>(layer.uses) *
                         static_cast<double>(std::max(layer.input_width, std::int64_t{1}) +
                                             2 * layer.hidden_width / layer.merge);
     return {kept, kept, kept};
@@ -222,11 +247,13 @@ Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacemen
   // The MLP keeps its normalised input and what lies between its matrices.
   const double mlp =
       bytes * tokens * (sizes.between + static_cast<double>(layer.mlp_matrices) * routed);
-  const double others = bytes * tokens * (4 * sizes.between + 2 * sizes.query + 2 * sizes.kv);
+  const double others = bytes * tokens *
+                        (4 * sizes.between + sizes.query + sizes.keys + sizes.values +
+                         sizes.output + static_cast<double>(layer.query_rank + layer.kv_rank));
   const double input = bytes * tokens * sizes.between;
   if (placement.attention == AttentionCore::kFused) return {others + mlp, others, input};
   const double heads = static_cast<double>(layer.heads) / static_cast<double>(placement.tp);
-  const double scores = (2 * bytes + 1) * heads * pass.squared_tokens;
+  const double scores = (2 * bytes + 1) * heads * scores_of(layer, pass);
   return {others + mlp + scores, others + mlp, input};
 }
 
@@ -320,8 +347,9 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
       break;
     case LayerKind::kPatchEmbedding:
     case LayerKind::kConvolution:
-      passes.add_linear(pass.tokens, static_cast<double>(layer.input_width),
-                        static_cast<double>(layer.width), bytes);
+      passes.add_linear(pass.tokens * static_cast<double>(layer.uses),
+                        static_cast<double>(layer.input_width), static_cast<double>(layer.width),
+                        bytes);
       break;
     case LayerKind::kProjector:
       add_projector(passes, layer, pass, placement);

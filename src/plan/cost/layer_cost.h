@@ -85,6 +85,10 @@ struct LayerCost {
 /// Those of them that belong to single experts.
 [[nodiscard]] std::int64_t count_expert_parameters(const config::LayerShape& layer);
 
+/// Pairs of items that attend in a block, sequences as long as they are in the mean of their
+/// tokens. Causal ones are counted as the full square, twice as many as there are.
+[[nodiscard]] double attended_pairs(const config::LayerShape& layer, const PassShape& pass);
+
 /// Forward FLOPs of one pass, all ranks together.
 struct LayerFlops {
   double linear = 0;

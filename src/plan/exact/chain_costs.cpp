@@ -19,16 +19,18 @@ ChainCut one_by_one(std::int64_t units) {
   return cut;
 }
 
-/// The run of each block, and whether it is the first of it: only that one may differ, in whether
-/// its input wants a gradient, and only where something is frozen.
-std::vector<std::pair<int, bool>> runs_of_blocks(const ModuleNode& node) {
-  std::vector<std::pair<int, bool>> runs;
-  for (std::size_t run = 0; run < node.layers.size(); ++run) {
-    if (node.layers[run].shape.kind != LayerKind::kBlock) continue;
-    for (std::int64_t layer = 0; layer < node.layers[run].layers; ++layer)
-      runs.emplace_back(static_cast<int>(run), layer == 0);
+/// The shape of each block, by the first run of that shape: of runs in turns there are few.
+std::vector<int> shapes_of_blocks(const ModuleNode& node) {
+  std::vector<int> shapes;
+  for (const config::LayerRun& run : node.layers) {
+    if (run.shape.kind != LayerKind::kBlock) continue;
+    const auto first =
+        std::find_if(node.layers.begin(), node.layers.end(),
+                     [&](const config::LayerRun& other) { return other.shape == run.shape; });
+    shapes.insert(shapes.end(), static_cast<std::size_t>(run.layers),
+                  static_cast<int>(first - node.layers.begin()));
   }
-  return runs;
+  return shapes;
 }
 
 }  // namespace
@@ -68,15 +70,19 @@ ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
 
   const ModuleNode& node = *nodes[chain];
   const bool has_ends = node.name == "backbone";
-  const std::vector<std::pair<int, bool>> runs = runs_of_blocks(node);
+  const std::vector<int> shapes = shapes_of_blocks(node);
   const std::int64_t units = units_of(node);
-  std::map<std::pair<int, int>, int> known;  // [run or end, first] to class
+  constexpr int kFirst = -1, kLast = -2, kFirstBlock = -3;
+  std::map<int, int> known;  // shape, or place of its own, to class
   for (std::int64_t unit = 0; unit < units; ++unit) {
-    std::pair<int, int> key{-1, 0};
-    if (unit == units - 1) key = {-2, 0};
-    if (unit > 0 && unit < units - 1) {
-      const auto& [run, is_first] = runs[unit - (has_ends ? 1 : 0)];
-      key = {run, is_first && !problem.frozen.empty() ? 1 : 0};
+    const std::int64_t block = unit - (has_ends ? 1 : 0);
+    int key = kFirst;
+    if (unit == units - 1) {
+      key = kLast;
+    } else if (unit > 0) {
+      // The first of a module alone may differ, in whether its input wants a gradient, and only
+      // where something is frozen.
+      key = block == 0 && !problem.frozen.empty() ? kFirstBlock : shapes[block];
     }
     const auto [found, is_new] = known.try_emplace(key, static_cast<int>(first_of_.size()));
     if (is_new) first_of_.push_back(unit);

@@ -36,6 +36,12 @@ schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
     tokens.backbone = whole.backbone;
     MicrobatchShape sound = empty_shape();
     sound.audio = whole.audio;
+    MicrobatchShape pictures = media;
+    pictures.audio = empty_shape().audio;
+    TRIB_REQUIRE(size.patches == 0 || time_of(pictures).count > 0,
+                 .what = "plan: model encodes no patches", .where = "sizes of samples",
+                 .found = str(size.patches, " patches"),
+                 .expected = "none, or a model with an encoder");
     TRIB_REQUIRE(size.frames == 0 || time_of(sound).count > 0,
                  .what = "plan: model does not encode sound beside images",
                  .where = "sizes of samples", .found = str(size.frames, " positions of sound"),

@@ -29,7 +29,8 @@ InLine ring_time(const LayerShape& layer, const LayerCost& cost, double tokens,
   const auto heads = static_cast<double>(std::max<std::int64_t>(
       1, std::max<std::int64_t>(1, layer.kv_heads / mesh.tp) / mesh.ulysses));
   // A rank has the row of its ring rank with some heads.
-  const double values = 2 * heads * static_cast<double>(layer.head_width) * tokens / steps;
+  const double values =
+      heads * static_cast<double>(layer.head_width + layer.value_head_width()) * tokens / steps;
   const auto hop = [&](double bytes) {
     return collective_time(rules, CollectiveOp::kSend, stage.groups.cp, bytes * values);
   };
@@ -53,12 +54,14 @@ Nanoseconds head_exchange_time(const LayerShape& layer, double tokens_of_rank,
   const config::MeshShape& mesh = stage.mesh;
   const std::int64_t kv_heads =
       std::max(std::max<std::int64_t>(1, layer.kv_heads / mesh.tp), mesh.ulysses);
-  const auto exchange = [&](std::int64_t heads) {
+  const auto exchange = [&](std::int64_t heads, std::int64_t head_width) {
     return collective_time(
         rules, CollectiveOp::kAllToAll, stage.groups.ulysses,
-        rules.value_bytes() * tokens_of_rank * static_cast<double>(heads * layer.head_width));
+        rules.value_bytes() * tokens_of_rank * static_cast<double>(heads * head_width));
   };
-  return exchange(layer.heads / mesh.tp) * 2 + exchange(kv_heads) * 2;
+  const std::int64_t heads = layer.heads / mesh.tp;
+  return exchange(heads, layer.head_width) + exchange(heads, layer.value_head_width()) +
+         exchange(kv_heads, layer.head_width) + exchange(kv_heads, layer.value_head_width());
 }
 
 InLine in_line_time(const PlacedRun& run, const LayerCost& cost, const PassShape& whole,

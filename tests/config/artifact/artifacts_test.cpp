@@ -92,6 +92,51 @@ TEST(ModuleGraph, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(message("module_graph/1", "module_graph/2"), HasSubstr("not a module graph"));
 }
 
+const char* const kWideGraph = R"({"format": "tributary.module_graph/1",
+ "modules": {
+   "audio": {"layers": [{"kind": "convolution", "width": 8, "input_width": 9, "uses": 4},
+     {"kind": "convolution", "width": 6, "input_width": 24},
+     {"kind": "block", "width": 6, "heads": 1, "kv_heads": 1, "head_width": 6, "mlp_width": 6}]},
+   "pool": {"layers": [{"kind": "projector", "width": 16, "input_width": 3, "merge": 2},
+     {"kind": "projector", "width": 16, "input_width": 6}]},
+   "backbone": {"layers": [{"kind": "embedding", "width": 16, "vocab": 10},
+     {"kind": "block", "layers": 2, "width": 16, "heads": 2, "kv_heads": 2, "head_width": 8,
+      "mlp_width": 32},
+     {"kind": "head", "width": 16, "vocab": 10}]}},
+ "edges": [{"from": "audio", "to": "pool"}, {"from": "pool", "to": "backbone"}]})";
+
+TEST(ModuleGraph, RefusesWidthsThatDoNotFollowEachOther) {
+  EXPECT_EQ(parse_module_graph(kWideGraph, "a.json").modules.size(), 3u);
+  const auto message = [](const std::string& from, const std::string& to) {
+    return message_of(parse_module_graph, kWideGraph, from, to);
+  };
+  EXPECT_THAT(message("\"layers\": 2, \"width\": 16", "\"layers\": 2, \"width\": 8"),
+              AllOf(HasSubstr("modules.backbone.layers.1.width; found: 8"),
+                    HasSubstr("modules.backbone.layers.2.width; found: 16")));
+  EXPECT_THAT(message("\"head\", \"width\": 16", "\"head\", \"width\": 32"),
+              HasSubstr("modules.backbone.layers.2.width; found: 32"));
+  EXPECT_THAT(message("\"input_width\": 24", "\"input_width\": 25"),
+              HasSubstr("modules.audio.layers.1.input_width; found: 25"));
+  EXPECT_THAT(message("\"input_width\": 6}", "\"input_width\": 7}"),
+              HasSubstr("modules.pool.layers.1.input_width; found: 7"));
+  EXPECT_THAT(message("\"input_width\": 3", "\"input_width\": 4"),
+              AllOf(HasSubstr("edges.0; found: audio gives 6, pool takes 4"),
+                    HasSubstr("modules.pool.layers.0.input_width")));
+  EXPECT_THAT(message("\"width\": 16, \"input_width\": 6", "\"width\": 12, \"input_width\": 6"),
+              HasSubstr("edges.1; found: pool gives 12, backbone takes 16"));
+}
+
+TEST(ModuleGraph, RefusesHalfOfALatent) {
+  const auto message = [](const std::string& to) {
+    return message_of(parse_module_graph, kWideGraph, "\"head_width\": 8",
+                      "\"head_width\": 8, " + to);
+  };
+  EXPECT_EQ(message(R"("kv_rank": 4, "query_rank": 4, "rope_width": 2, "value_width": 4)"), "read");
+  EXPECT_THAT(message(R"("query_rank": 4)"), HasSubstr("modules.backbone.layers.1.kv_rank"));
+  EXPECT_THAT(message(R"("kv_rank": 4, "rope_width": 9)"),
+              HasSubstr("modules.backbone.layers.1.rope_width"));
+}
+
 const char* const kHistogram = R"({"format": "tributary.shape_histogram/1", "source": "demo",
  "bins": [{"samples": 3, "tokens": 70, "target_tokens": 9, "images": [[1, 4, 6], [1, 2, 2]]},
           {"samples": 1, "tokens": 5}]})";
@@ -113,40 +158,6 @@ TEST(ShapeHistogram, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(message("\"target_tokens\": 9", "\"target_tokens\": 71"),
               HasSubstr("bins.0.target_tokens"));
   EXPECT_THAT(message("\"bins\"", "\"bin\""), HasSubstr("did you mean bins?"));
-}
-
-TEST(GraphOfModel, ReadsTowerProjectorAndBackbone) {
-  const ModuleGraph graph = parse_graph_of_model(
-      R"({"model_type": "qwen2_5_vl", "hidden_size": 3584, "num_attention_heads": 28,
-          "num_key_value_heads": 4, "intermediate_size": 18944, "num_hidden_layers": 28,
-          "vocab_size": 152064, "vision_config": {"hidden_size": 1280, "depth": 32,
-          "num_heads": 16, "intermediate_size": 3420, "fullatt_block_indexes": [7, 15, 23, 31]}})",
-      "config.json");
-  ASSERT_EQ(graph.modules.size(), 3u);
-  EXPECT_EQ(graph.find("vision")->layers[1].layers, 28);
-  EXPECT_EQ(graph.find("vision")->layers[1].shape.window, 64);
-  EXPECT_EQ(graph.find("projector")->layers[0].shape.hidden_width, 5120);
-  EXPECT_EQ(graph.find("backbone")->layers[1].shape.kv_heads, 4);
-  EXPECT_EQ(graph.edges[1].to, "backbone");
-  EXPECT_EQ(parse_module_graph(write_module_graph(graph), "written"), graph);
-}
-
-TEST(GraphOfModel, RefusesMoreLayersThanTheTrainerTakes) {
-  EXPECT_THAT(
-      [] {
-        (void)parse_graph_of_model(
-            R"({"model_type": "qwen2", "hidden_size": 64, "num_attention_heads": 4,
-                "intermediate_size": 128, "num_hidden_layers": 10001, "vocab_size": 256})",
-            "config.json");
-      },
-      testing::ThrowsMessage<Error>(AllOf(HasSubstr("config.json num_hidden_layers"),
-                                          HasSubstr("10001"), HasSubstr("10000"))));
-}
-
-TEST(GraphOfModel, RefusesAFamilyThatIsNotListed) {
-  EXPECT_THAT([] { (void)parse_graph_of_model(R"({"model_type": "mamba"})", "config.json"); },
-              testing::ThrowsMessage<Error>(
-                  AllOf(HasSubstr("config.json model_type"), HasSubstr("qwen2_5_vl"))));
 }
 
 }  // namespace

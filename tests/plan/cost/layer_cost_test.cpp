@@ -27,30 +27,6 @@ PassShape one_sequence(double tokens) {
   return {.tokens = tokens, .squared_tokens = tokens * tokens};
 }
 
-std::int64_t parameters_of(const config::ModuleGraph& graph, const std::string& module) {
-  std::int64_t sum = 0;
-  for (const config::LayerRun& run : graph.find(module)->layers)
-    sum += run.layers * count_layer_parameters(run.shape);
-  return sum;
-}
-
-TEST(CountLayerParameters, AgreesWithPublishedModels) {
-  const auto llama = config::parse_graph_of_model(
-      R"({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,
-          "num_key_value_heads": 8, "intermediate_size": 14336, "num_hidden_layers": 32,
-          "vocab_size": 128256})",
-      "llama");
-  EXPECT_EQ(parameters_of(llama, "backbone"), 8'030'261'248);
-  const auto mixture = config::parse_graph_of_model(
-      R"({"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32,
-          "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144,
-          "num_hidden_layers": 48, "vocab_size": 151936, "num_experts": 128,
-          "num_experts_per_tok": 8, "moe_intermediate_size": 768})",
-      "qwen3_moe");
-  // Norms of queries and keys, two vectors of a head's width in each layer, are left out.
-  EXPECT_EQ(parameters_of(mixture, "backbone"), 30'532'122'624 - 48 * 2 * 128);
-}
-
 TEST(CountLayerFlops, GivesTheWorkedExampleOfQwen25Vl) {
   // One picture of 1080 x 1920: 10764 patches, 180 windows, models of 7B.
   LayerShape block{.width = 1280,
@@ -72,6 +48,55 @@ TEST(CountLayerFlops, GivesTheWorkedExampleOfQwen25Vl) {
   EXPECT_NEAR(count_layer_flops(merger, pass).linear, 0.240e12, 1e9);
   block.window = 64;
   EXPECT_LT(count_layer_flops(block, pass).attention, full.attention / 100);
+}
+
+TEST(AttendedPairs, AreTwiceThoseOfACausalWindow) {
+  LayerShape block = qwen_block();
+  for (const std::int64_t window : {0, 1, 7, 50, 99, 100, 4096}) {
+    block.window = window;
+    double pairs = 0;  // the diagonal, a half of a square of one, is whole in them
+    for (std::int64_t query = 0; query < 100; ++query)
+      pairs += double(window == 0 ? query + 1 : std::min(query + 1, window));
+    EXPECT_NEAR(attended_pairs(block, one_sequence(100)), 2 * pairs,
+                double(window == 0 ? 100 : std::min<std::int64_t>(window, 100)))
+        << window;
+  }
+}
+
+TEST(LayerCost, LeavesOutWhatACausalWindowDoesNotReach) {
+  const config::DeviceModel device = make_device();
+  LayerShape block = qwen_block();
+  const PassShape pass = one_sequence(32'768);
+  const Nanoseconds full = layer_cost(device, block, pass, {}).attention_forward;
+  block.window = 4096;
+  const double share =
+      double(layer_cost(device, block, pass, {}).attention_forward.count) / double(full.count);
+  EXPECT_NEAR(share, 1 - 0.875 * 0.875, 0.02);
+  block.window = 32'768;
+  EXPECT_EQ(layer_cost(device, block, pass, {}).attention_forward, full);
+}
+
+TEST(LayerCost, LatentsAreCheaperToMakeThanWholeHeads) {
+  // A dense layer of DeepSeek-V3.
+  const config::DeviceModel device = make_device();
+  LayerShape whole{.width = 7168,
+                   .heads = 128,
+                   .kv_heads = 128,
+                   .head_width = 192,
+                   .value_width = 128,
+                   .mlp_width = 18432};
+  LayerShape latent = whole;
+  latent.query_rank = 1536;
+  latent.kv_rank = 512;
+  latent.rope_width = 64;
+  const PassShape pass = one_sequence(4096);
+  EXPECT_EQ(count_layer_flops(latent, pass).attention, count_layer_flops(whole, pass).attention);
+  EXPECT_EQ(count_layer_flops(latent, pass).attention, 2.0 * 4096 * 4096 * 128 * (192 + 128));
+  const LayerCost of_latent = layer_cost(device, latent, pass, {});
+  const LayerCost of_whole = layer_cost(device, whole, pass, {});
+  EXPECT_EQ(of_latent.attention_forward, of_whole.attention_forward);
+  EXPECT_LT(of_latent.forward, of_whole.forward);
+  EXPECT_LT(of_latent.parameters, of_whole.parameters);
 }
 
 TEST(LayerCost, IsNeverFasterThanItsArithmetic) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <set>
 
+#include "plan/exact/cells.h"
 #include "plan/exact/estimate_step.h"
+#include "plan/exact/search_plan.h"
+#include "tests/plan/exact/brute_force.h"
 #include "tests/plan/exact/exact_case.h"
 
 namespace tributary::plan {
@@ -74,6 +77,24 @@ TEST(ListCandidates, NothingIsLeftOutWhereAllHaveRoom) {
     const CandidateList kept = list(problem, {.keep = all.estimates, .within = 1e9});
     EXPECT_EQ(kept.candidates.size(), all.candidates.size()) << memory << " MiB";
   }
+}
+
+TEST(ListCandidates, ABoundHoldsWhereCausalWindowsMakeLongSamplesCheaper) {
+  // A window leaves less of two samples apart than of two of their mean length.
+  PlanningProblem problem = tiny_problem(1, 2, 0, 3);
+  problem.batches = {{{.tokens = 4'096}, {.tokens = 32'768}}};
+  problem.cluster.device.memory = {std::int64_t{80} << 30};
+  for (config::LayerRun& run : problem.model.modules.front().layers)
+    if (run.shape.kind == config::LayerKind::kBlock) run.shape.window = 4'096;
+  problem.space.schedules = {config::PipelineOrder::k1f1b};
+  BruteForce brute(problem);
+  const Nanoseconds best = brute.run();
+  ChainTables tables(problem);
+  const Nanoseconds bound = list_candidates(problem, tables).lower_bound;
+  EXPECT_LE(bound, best) << brute.plan();
+  EXPECT_GE(bound.count, best.count / 2);
+  EXPECT_GT(list_cells(problem, tables).least_bound, double(best.count));  // by costs as they are
+  EXPECT_LE(search_plan(problem).certificate.lower_bound, best);
 }
 
 }  // namespace

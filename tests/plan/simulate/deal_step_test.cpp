@@ -161,6 +161,17 @@ TEST(StepDealer, NamesSoundThatNothingEncodes) {
   EXPECT_THROW((void)dealer.load_of({.tokens = 10, .frames = 7, .clips = 1}), Error);
 }
 
+TEST(StepDealer, RefusesPatchesThatNothingEncodes) {
+  const config::Plan plan = text_plan();
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const TableCosts costs(false);
+  StepDealer dealer(plan, pipeline, costs);
+  EXPECT_GT(dealer.load_of({.tokens = 10}).backbone.count, 0);
+  EXPECT_THAT([&] { (void)dealer.load_of({.tokens = 10, .patches = 64, .items = 1}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "model encodes no patches; where: sizes of samples; found: 64 patches")));
+}
+
 schedule::PipelineModule interleaved(int stages, int group) {
   return {.name = "module" + std::to_string(stages),
           .order = config::PipelineOrder::kInterleaved,

@@ -64,6 +64,45 @@ TEST(LayerStageCosts, StagesAddUpToTheWholeModel) {
   EXPECT_DOUBLE_EQ(a.flops + b.flops, sum.flops);
 }
 
+TEST(LayerStageCosts, StagesOfAVisionTowerHaveTheFullAttentionOfTheirIndexes) {
+  const auto stages_of = [](const char* indexes) {
+    const config::ModuleGraph model = config::parse_graph_of_model(
+        str(R"({"model_type": "qwen2_5_vl", "hidden_size": 3584, "num_attention_heads": 28,
+                "num_key_value_heads": 4, "intermediate_size": 18944, "num_hidden_layers": 4,
+                "vocab_size": 152064, "vision_config": {"hidden_size": 1280, "depth": 32,
+                "num_heads": 16, "intermediate_size": 3420, "fullatt_block_indexes": )",
+            indexes, "}}"),
+        "config.json");
+    const config::Plan plan = config::parse_plan(R"({
+      "format": "tributary.plan/1",
+      "modules": {"vision": {"ranks": "1-4", "mesh": {"pp": 4},
+                             "stages": [["0-7"], ["8-15"], ["16-23"], ["24-31"]]},
+                  "projector": {"placement": "inline"},
+                  "backbone": {"ranks": "0-0", "stages": [["embed", "0-3", "head"]]}},
+      "edges": [{"from": "vision", "to": "projector"}, {"from": "projector", "to": "backbone"}],
+      "batch": {"global_samples": 4, "microbatches": 4, "capacity_tokens": 8192}})",
+                                                 "plan.json");
+    const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+    const LayerStageCosts costs(plan, model, small_cluster(8), pipeline);
+    int vision = 0;
+    while (pipeline.modules[vision].name != "vision") ++vision;
+    const MicrobatchShape picture{
+        .backbone = {}, .encoder = {.tokens = 16'384, .squared_tokens = 16'384.0 * 16'384}};
+    std::vector<std::int64_t> forward;
+    for (int stage = 0; stage < 4; ++stage)
+      forward.push_back(costs.cost(vision, stage, picture).forward.count);
+    return forward;
+  };
+  const std::vector<std::int64_t> level = stages_of("[7, 15, 23, 31]");
+  EXPECT_GT(level[0], level[1]);  // the embedding of the patches
+  EXPECT_EQ(level[1], level[2]);
+  EXPECT_EQ(level[2], level[3]);
+  const std::vector<std::int64_t> uneven = stages_of("[8, 9, 23]");
+  EXPECT_EQ(uneven[2], level[2]);
+  EXPECT_EQ(uneven[1] - uneven[2], uneven[2] - uneven[3]);  // two, one and none of them
+  EXPECT_GT(uneven[2], uneven[3]);
+}
+
 TEST(LayerStageCosts, AFrozenEncoderHasNoBackwardAndNoState) {
   const LayerStageCosts costs = costs_of(vision_plan());
   const StageCost vision = costs.cost(1, 0, kShape);

@@ -51,12 +51,38 @@ std::vector<PlanChoice> some_choices(std::size_t encoders) {
   return choices;
 }
 
+/// Each second block of a module attends to a window.
+void take_turns(config::ModuleGraph& model, const std::string& name) {
+  for (config::ModuleNode& module : model.modules) {
+    if (module.name != name) continue;
+    config::LayerShape full = module.layers.back().shape;
+    config::LayerShape windowed = full;
+    windowed.window = 64;
+    for (int turn = 0; turn < 3; ++turn) {
+      module.add(windowed);
+      module.add(full);
+    }
+  }
+}
+
+TEST(ChainCosts, PricesEqualLayersOnceThoughOthersLieBetween) {
+  PlanningProblem problem = tiny_problem(8, 16, /*encoders=*/1, 3);
+  take_turns(problem.model, "vision");
+  const PlanChoice choice{.encoders = {ChainChoice{}}, .microbatches = 4};
+  const ChainCosts vision(problem, choice, /*chain=*/0, /*is_cut=*/true);
+  EXPECT_EQ(vision.units(), 9);
+  EXPECT_EQ(vision.classes(), 4u);  // both ends, and the two shapes between
+  EXPECT_EQ(vision.class_of(2), vision.class_of(4));
+  EXPECT_NE(vision.class_of(3), vision.class_of(4));
+}
+
 TEST(ChainCosts, StagesAddUpToThoseOfTheLayers) {
-  for (const int kind : {0, 1, 2, 3, 4}) {
+  for (const int kind : {0, 1, 2, 3, 4, 7}) {
     const int encoders = kind % 3;
     PlanningProblem problem = tiny_problem(8, 16, encoders, 3);
     if (kind == 3) problem.model.modules[0].layers[1].layers = 6;
     if (kind == 4) problem.frozen = {"vision", "projector"};
+    if (kind == 7) take_turns(problem.model, "vision");
     BatchDeals deals(problem);
     PlanJudge judge(problem, deals);
     ChainCutter cutter(problem);

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "config/family/json_object.h"
+#include "config/module_graph.h"
+
+namespace tributary::config {
+
+/// The backbone by the keys of a text decoder, each layer in its place: dense blocks among those
+/// with experts, windows among full attention. `root` is the whole model, whose head may be tied;
+/// `decoder` the model_type of the decoder's class.
+///
+/// errors: Fault::kInput naming file and key: a decoder that is not known, a size that is missing
+/// source: models.md sections 1.2, 1.3; the classes of transformers 5 for what a missing key means
+[[nodiscard]] ModuleNode backbone_of(const JsonObject& root, const JsonObject& text,
+                                     const std::string& decoder);
+
+}  // namespace tributary::config
