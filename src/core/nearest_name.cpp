@@ -25,8 +25,13 @@ std::size_t count_edits(std::string_view from, std::string_view to) {
 }  // namespace
 
 std::string nearest_name(std::string_view name, std::span<const std::string> known) {
+  return nearest_name(name, known, std::max<std::size_t>(2, name.size() / 3));
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string> known,
+                         std::size_t most_edits) {
   std::string nearest;
-  std::size_t fewest = std::max<std::size_t>(2, name.size() / 3) + 1;
+  std::size_t fewest = most_edits + 1;
   for (const std::string& candidate : known) {
     const std::size_t edits = count_edits(name, candidate);
     if (edits < fewest) {

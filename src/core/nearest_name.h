@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,5 +11,9 @@ namespace tributary {
 ///
 /// units: near is at most a third of the letters, and at least two edits; ties take the first name
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> known);
+
+/// The same, near being so many edits at most.
+[[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> known,
+                                       std::size_t most_edits);
 
 }  // namespace tributary

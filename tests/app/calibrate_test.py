@@ -56,9 +56,25 @@ class CalibrateAndPredict(VerbCase):
                      "calibrate", "--rows", seconds, "--folds", "0", "-o", out)
         self.refused(["app: output is a file that is read", f"found: {one}"], "calibrate", "--rows", one, "--folds", "0",
                      "-o", one)
+        self.path("b_gpu16.csv", "header\n1024,256,float,5000\n")
+        self.refused(["b_gpu16.csv; found: 16 ranks", "at most the 8"],
+                     "calibrate", "--rows", one, "--folds", "0", "--allreduce", self.folder, "-o", out)
         self.assertFalse(os.path.exists(out))
         self.assertEqual(
             self.run_verb("calibrate", "--rows", one, "--folds", "0", "-o", out)[0], 0)
+
+    def test_says_what_the_choice_by_predictions_costs(self):
+        rows = self.path("rows.csv", HEADER +
+                         "8,16,1,1024,16,24,1024,2,4,1,100\n8,16,2,1024,16,24,1024,2,4,1,150\n"
+                         "8,16,1,1024,16,24,1024,4,2,1,200\n")
+        code, out, err = self.run_verb("predict", "--cluster", CLUSTER, "--rows", rows, "-o",
+                                       self.path("out.csv"))
+        self.assertEqual(code, 0, err)
+        with open(self.path("out.csv")) as file:
+            table = list(csv.DictReader(file))
+        chosen = min(table, key=lambda row: float(row["predicted_ms"]))
+        regret = float(chosen["iteration time (ms)"]) - 100
+        self.assertIn(f"regret {regret:.2f} % (largest {regret:.2f} %) over 1 group\n", out)
 
 
 if __name__ == "__main__":

@@ -236,7 +236,8 @@ std::string figures(const Trace& trace) {
       text += figure(name == "largest" ? "Longest step" : "95th percentile", seconds(time),
                      str(summary.steps, " steps"));
   if (summary.failures > 0)
-    text += figure("Goodput", show_percent(summary.goodput), str(summary.failures, " failures"));
+    text += figure("Goodput", show_percent(summary.goodput),
+                   str(summary.failures, " failures", summary.goodput == 0 ? ", no progress" : ""));
   return text + "</dl>\n";
 }
 

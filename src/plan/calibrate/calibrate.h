@@ -18,12 +18,15 @@ struct AllReduceSweep {
 /// Reads `*_gpuN.csv` of a directory: a header, then bytes, count, type, time in ns, ... in each
 /// line.
 ///
-/// errors: Fault::kInput naming file and line; a directory without such a file
+/// errors: Fault::kInput naming file and line; a directory without such a file, or with two of one
+///         N
 [[nodiscard]] std::vector<AllReduceSweep> read_all_reduce_sweeps(const std::string& directory);
 [[nodiscard]] AllReduceSweep parse_all_reduce_sweep(std::string_view text,
                                                     const std::string& source, std::int64_t ranks);
 
 /// Fits the all-reduce constants of a level to sweeps; every octave of sizes counts alike.
+///
+/// errors: Fault::kInput naming the file of more ranks than the level joins
 [[nodiscard]] config::LinkLevel fit_all_reduce(const config::LinkLevel& start,
                                                std::span<const AllReduceSweep> sweeps);
 
@@ -50,9 +53,17 @@ struct PredictionError {
   double bias = 0;   // mean of predicted / measured - 1
   double order = 0;  // share of comparable pairs whose order is right
   std::int64_t pairs = 0;
+  double regret = 0;  // mean over groups of pairs: measured time of the row predicted fastest over
+                      // the least measured, minus 1
+  double highest_regret = 0;
+  std::int64_t groups = 0;
 };
 
-/// shape:  predicted [rows] seconds; pairs are rows of one model on as many devices and batch
+/// Pairs are rows of one model on as many devices, with one batch and sequence, whose measured
+/// times differ. Of rows that are predicted equally fast a group takes the one measured slowest.
+///
+/// shape:  predicted [rows] seconds
+/// source: planning.md section 17.1
 [[nodiscard]] PredictionError judge_predictions(std::span<const TrainingRow> rows,
                                                 std::span<const double> predicted);
 

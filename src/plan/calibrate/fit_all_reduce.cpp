@@ -39,6 +39,12 @@ constexpr double kLargestSmall = 16 << 20;  // bytes
 
 LinkLevel fit_all_reduce(const LinkLevel& start, std::span<const AllReduceSweep> sweeps) {
   TRIB_REQUIRE(!sweeps.empty(), .what = "plan: no sweep to fit");
+  for (const AllReduceSweep& sweep : sweeps)
+    TRIB_REQUIRE(sweep.points.front().ranks <= start.ranks,
+                 .what = "plan: sweep of more ranks than a node has", .where = sweep.source,
+                 .found = str(sweep.points.front().ranks, " ranks"),
+                 .expected = str("at most the ", start.ranks, " of level ", start.name),
+                 .fix = "take it out of the directory, or give a --base with larger nodes");
   const auto constants = constants_of(start);
   std::vector<FitParameter> parameters;
   for (const LevelConstant& constant : constants) parameters.push_back(constant.search);

@@ -57,8 +57,18 @@ std::int64_t count_comparable_pairs(std::span<const Times> sorted) {
   return pairs;
 }
 
-void count_order(std::span<const TrainingRow> rows, std::span<const double> predicted,
-                 PredictionError& error) {
+/// What taking the row predicted fastest costs against the best of a group.
+double regret_of(std::span<const Times> times) {
+  const auto best = std::min_element(times.begin(), times.end());
+  const auto chosen =
+      std::min_element(times.begin(), times.end(), [](const Times& a, const Times& b) {
+        return a.second != b.second ? a.second < b.second : a.first > b.first;
+      });
+  return chosen->first / best->first - 1;
+}
+
+void judge_groups(std::span<const TrainingRow> rows, std::span<const double> predicted,
+                  PredictionError& error) {
   using Group = std::tuple<Model, std::int64_t, std::int64_t>;
   std::map<Group, std::vector<Times>> groups;
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -70,10 +80,18 @@ void count_order(std::span<const TrainingRow> rows, std::span<const double> pred
     std::sort(times.begin(), times.end(), [](const Times& a, const Times& b) {
       return a.first != b.first ? a.first < b.first : a.second > b.second;
     });
-    error.pairs += count_comparable_pairs(times);
+    const std::int64_t pairs = count_comparable_pairs(times);
+    if (pairs == 0) continue;
+    const double regret = regret_of(times);
+    error.regret += regret;
+    error.highest_regret = std::max(error.highest_regret, regret);
+    ++error.groups;
+    error.pairs += pairs;
     right += count_right_pairs(times, merged);
   }
-  if (error.pairs > 0) error.order = static_cast<double>(right) / static_cast<double>(error.pairs);
+  if (error.pairs == 0) return;
+  error.order = static_cast<double>(right) / static_cast<double>(error.pairs);
+  error.regret /= static_cast<double>(error.groups);
 }
 
 }  // namespace
@@ -97,7 +115,7 @@ PredictionError judge_predictions(std::span<const TrainingRow> rows,
   std::sort(sizes.begin(), sizes.end());
   error.median = sizes[sizes.size() / 2];
   error.highest = sizes.back();
-  count_order(rows, predicted, error);
+  judge_groups(rows, predicted, error);
   return error;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <iomanip>
@@ -46,6 +47,11 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\"") - first + 1);
 }
 
+std::string lower(std::string text) {
+  for (char& each : text) each = static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
+  return text;
+}
+
 void split(std::string_view line, std::vector<std::string_view>& fields) {
   fields.clear();
   for (std::size_t begin = 0;;) {
@@ -73,11 +79,13 @@ class RowReader {
     table_.header = std::string(line);
     split(line, fields_);
     names_.assign(fields_.begin(), fields_.end());
-    for (const Column& column : kColumns) columns_.push_back(find(column.name, column.required));
-    time_ = find(kTime, false);
-    recompute_ = find(kRecompute, false);
-    sequence_parallel_ = find(kSequenceParallel, false);
-    table_.predicted = find(kPredicted, false);
+    for (const std::string& name : names_) lower_names_.push_back(lower(name));
+    for (const Column& column : kColumns)
+      columns_.push_back(column.required ? find_required(column.name) : find_optional(column.name));
+    time_ = find_optional(kTime);
+    recompute_ = find_optional(kRecompute);
+    sequence_parallel_ = find_optional(kSequenceParallel);
+    table_.predicted = find(kPredicted);
   }
 
   void take_row(std::string_view line, std::int64_t number) {
@@ -98,7 +106,8 @@ class RowReader {
   }
 
  private:
-  [[nodiscard]] int find(const std::string& name, bool required) const {
+  /// The one column of that name; -1: there is none.
+  [[nodiscard]] int find(const std::string& name) const {
     int found = -1;
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] != name) continue;
@@ -107,11 +116,26 @@ class RowReader {
                    .fix = "keep one of them");
       found = static_cast<int>(i);
     }
-    const std::string nearest = found < 0 && required ? nearest_name(name, names_) : "";
-    TRIB_REQUIRE(found >= 0 || !required, .what = "plan: column is missing",
-                 .where = str(table_.source, ":1"), .expected = name,
+    return found;
+  }
+  [[nodiscard]] int find_required(const std::string& name) const {
+    const int found = find(name);
+    const std::string nearest = found < 0 ? nearest_name(name, names_) : "";
+    TRIB_REQUIRE(found >= 0, .what = "plan: column is missing", .where = str(table_.source, ":1"),
+                 .expected = name,
                  .fix = nearest.empty() ? "add it: docs/formats/training_rows.md"
                                         : str("is it ", escaped(nearest), "?"));
+    return found;
+  }
+  /// Its default in the place of a column that is there under a slip's name would be quiet.
+  [[nodiscard]] int find_optional(const std::string& name) const {
+    constexpr std::size_t kSlip = 2;  // edits
+    const int found = find(name);
+    const std::string nearest = found < 0 ? nearest_name(name, lower_names_, kSlip) : "";
+    TRIB_REQUIRE(nearest.empty(), .what = "plan: column is nearly one that means something",
+                 .where = str(table_.source, ":1"), .found = escaped(nearest),
+                 .expected = str(name, ", or a name unlike it"),
+                 .fix = str("is it ", escaped(name), "? Rename the column"));
     return found;
   }
   [[nodiscard]] std::string place() const { return str(table_.source, ":", line_); }
@@ -175,6 +199,7 @@ class RowReader {
   std::shared_ptr<const std::string> source_;
   std::vector<std::string_view> fields_;
   std::vector<std::string> names_;
+  std::vector<std::string> lower_names_;
   std::vector<int> columns_;  // [kColumns]; -1: not there
   int time_ = -1;
   int recompute_ = -1;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <regex>
+#include <tuple>
 
 #include "core/error.h"
 #include "core/file/given_file.h"
@@ -28,6 +29,44 @@ std::vector<std::string_view> split(std::string_view line) {
     if (comma == std::string_view::npos) return fields;
     begin = comma + 1;
   }
+}
+
+struct SweepFile {
+  std::int64_t ranks = 0;
+  std::string path = {};
+};
+
+/// The N of a name *_gpuN.csv.
+std::int64_t ranks_of(const std::string& digits, const std::string& path) {
+  constexpr std::int64_t kMostRanks = 1 << 20;
+  std::int64_t ranks = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ranks);
+  TRIB_REQUIRE(error == std::errc() && ranks >= 2 && ranks <= kMostRanks,
+               .what = "plan: sweep of a number of ranks that cannot be", .where = path,
+               .found = digits, .expected = str("*_gpuN.csv with N of 2 to ", kMostRanks),
+               .fix = "rename the file, or take it out of the directory");
+  return ranks;
+}
+
+/// Ascending by ranks.
+std::vector<SweepFile> find_sweeps(const std::string& directory) {
+  std::error_code failed;
+  std::vector<SweepFile> files;
+  const std::regex name(".*_gpu([0-9]+)\\.csv");
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failed)) {
+    std::smatch match;
+    const std::string file = entry.path().filename().string();
+    if (std::regex_match(file, match, name))
+      files.push_back({ranks_of(match[1], entry.path().string()), entry.path().string()});
+  }
+  TRIB_REQUIRE(!files.empty(), .what = "plan: directory holds no sweep", .where = directory,
+               .found = failed ? failed.message() : "no file of the name *_gpuN.csv",
+               .expected = "all-reduce sweeps, one file for each number of GPUs",
+               .fix = "give the directory that holds them, docs/formats/training_rows.md");
+  std::sort(files.begin(), files.end(), [](const SweepFile& a, const SweepFile& b) {
+    return std::tie(a.ranks, a.path) < std::tie(b.ranks, b.path);
+  });
+  return files;
 }
 
 }  // namespace
@@ -62,25 +101,14 @@ AllReduceSweep parse_all_reduce_sweep(std::string_view text, const std::string& 
 }
 
 std::vector<AllReduceSweep> read_all_reduce_sweeps(const std::string& directory) {
-  std::error_code failed;
-  std::vector<std::pair<std::int64_t, std::string>> files;
-  const std::regex name(".*_gpu([0-9]{1,6})\\.csv");
-  for (const auto& entry : std::filesystem::directory_iterator(directory, failed)) {
-    std::smatch match;
-    const std::string file = entry.path().filename().string();
-    if (std::regex_match(file, match, name))
-      files.emplace_back(std::stoll(match[1]), entry.path().string());
-  }
-  TRIB_REQUIRE(!files.empty(), .what = "plan: directory holds no sweep", .where = directory,
-               .found = failed ? failed.message() : "no file of the name *_gpuN.csv",
-               .expected = "all-reduce sweeps, one file for each number of GPUs",
-               .fix = "give the directory that holds them, docs/formats/training_rows.md");
-  std::sort(files.begin(), files.end());
+  const std::vector<SweepFile> files = find_sweeps(directory);
   std::vector<AllReduceSweep> sweeps;
-  for (const auto& [ranks, path] : files) {
-    TRIB_REQUIRE(ranks >= 2, .what = "plan: sweep of fewer than two ranks", .where = path,
-                 .expected = "*_gpuN.csv with N of 2 and more",
-                 .fix = "take the file out of the directory");
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto& [ranks, path] = files[i];
+    TRIB_REQUIRE(i == 0 || files[i - 1].ranks != ranks,
+                 .what = "plan: two sweeps of one number of ranks", .where = directory,
+                 .found = str(files[i - 1].path, " and ", path), .expected = "one file for each N",
+                 .fix = "take one of them out of the directory");
     const std::string text =
         read_given_file(path, kAnySize,
                         {.what = "plan: file cannot be read",

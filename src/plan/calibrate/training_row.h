@@ -55,8 +55,9 @@ struct TrainingTable {
 /// Optional: `iteration time (ms)`, `virtual stages`, `vocabulary`, `recompute` (none, selective,
 /// full), `sequence parallelism` (0, 1).
 ///
-/// errors: Fault::kInput naming file, line and column: a missing column, a value that is no whole
-///         number, degrees that do not multiply to the devices, a batch that does not divide
+/// errors: Fault::kInput naming file, line and column: a missing column, one that is an optional
+///         one but for case or two letters, a value that is no whole number, degrees that do not
+///         multiply to the devices, a batch that does not divide
 /// cost:   a million rows in seconds
 [[nodiscard]] TrainingTable read_training_rows(const std::string& path);
 [[nodiscard]] TrainingTable parse_training_rows(std::string_view text, const std::string& source);

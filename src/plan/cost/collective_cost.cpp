@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/error.h"
 
@@ -14,58 +13,15 @@ using config::CollectiveOp;
 using config::CollectivePoint;
 using config::LinkLevel;
 
-constexpr double kLargestTabled = 16 << 20;  // bytes; above it the formula is the better one
-
-double bus_seconds_per_byte(const LinkLevel& level, std::int64_t ranks) {
+double bus_seconds_per_byte(const LinkLevel& level, double ranks) {
   if (level.seconds_per_byte == 0) return 1 / level.bytes_per_s;
-  return level.seconds_per_byte + level.seconds_per_byte_pair / static_cast<double>(ranks - 1);
-}
-
-/// Between two measured sizes of the same group linear in bytes; nothing outside of them.
-std::optional<double> look_up(const std::vector<CollectivePoint>& points, std::int64_t ranks,
-                              double bytes) {
-  const CollectivePoint* before = nullptr;
-  for (const CollectivePoint& point : points) {
-    if (point.ranks != ranks) continue;
-    const auto at = static_cast<double>(point.bytes.count);
-    if (at >= bytes) {
-      if (at == bytes) return 1e-9 * static_cast<double>(point.time.count);
-      if (before == nullptr) return std::nullopt;
-      const auto low = static_cast<double>(before->bytes.count);
-      const auto low_time = static_cast<double>(before->time.count);
-      return 1e-9 * (low_time + (static_cast<double>(point.time.count) - low_time) * (bytes - low) /
-                                    (at - low));
-    }
-    before = &point;
-  }
-  return std::nullopt;
+  return level.seconds_per_byte + level.seconds_per_byte_pair / (ranks - 1);
 }
 
 /// Reduce-scatter and all-gather are the two halves of a ring all-reduce.
 double half_ring(const LinkLevel& level, std::int64_t ranks, double bytes) {
   return all_reduce_seconds(level, ranks, bytes) / 2;
 }
-
-/// The level that joins nodes: links of each device, several devices of a node in one group.
-struct Outer {
-  const LinkLevel& level;
-  double ranks, per_node, nodes;
-
-  double ring(double share_of_all_reduce, double bytes) const {
-    const double volume = 2 * (ranks - 1) / ranks * bytes / (level.bytes_per_s * per_node);
-    return share_of_all_reduce * (level.start_s + 2 * (ranks - 1) * level.hop_s + volume);
-  }
-  double tree(double bytes) const {
-    return level.start_s +
-           2 * std::log2(std::max(nodes, 2.0)) * std::max(level.hop_s, level.message_start_s) +
-           2 * bytes / (level.bytes_per_s * per_node);
-  }
-  /// All-reduce of each device's shard with its peers of the other nodes.
-  double rails(double share_of_all_reduce, double bytes) const {
-    const double volume = 2 * (nodes - 1) / nodes * bytes / per_node / level.bytes_per_s;
-    return share_of_all_reduce * (level.start_s + 2 * (nodes - 1) * level.hop_s + volume);
-  }
-};
 
 struct Choice {
   double seconds = 0;
@@ -76,25 +32,31 @@ struct Choice {
   }
 };
 
-Choice reduce_or_gather(const LinkLevel& inner, const Outer& outer, CollectiveOp op,
-                        std::int64_t per_node, double bytes) {
-  const double share = op == CollectiveOp::kAllReduce ? 1 : 0.5;
-  Choice best{outer.ring(share, bytes), Algorithm::kRing};
-  if (op == CollectiveOp::kAllReduce) best.offer(outer.tree(bytes), Algorithm::kTree);
-  if (per_node > 1)
-    best.offer(share * all_reduce_seconds(inner, per_node, bytes) + outer.rails(share, bytes),
-               Algorithm::kHierarchical);
-  return best;
+/// Between the measured sizes of a group of as many ranks linear in bytes, by the formula outside
+/// of them. More bytes never take less time: a point below the one before it counts as that one,
+/// and the formula stays below the first point and above the last.
+Choice all_reduce_inside(const LinkLevel& level, std::int64_t ranks, double bytes) {
+  const double formula = all_reduce_seconds(level, ranks, bytes);
+  double before_bytes = 0;
+  double before = 0;
+  for (const CollectivePoint& point : level.small_all_reduce) {
+    if (point.ranks != ranks) continue;
+    const auto at = static_cast<double>(point.bytes.count);
+    const double time = std::max(before, 1e-9 * static_cast<double>(point.time.count));
+    if (bytes < at && before_bytes == 0) return {std::min(formula, time), Algorithm::kRing};
+    if (bytes <= at)
+      return {before + (time - before) * (bytes - before_bytes) / (at - before_bytes),
+              Algorithm::kTable};
+    before_bytes = at;
+    before = time;
+  }
+  return {std::max(formula, before), Algorithm::kRing};
 }
 
 Choice inside_node(const LinkLevel& level, CollectiveOp op, std::int64_t ranks, double bytes) {
   switch (op) {
-    case CollectiveOp::kAllReduce: {
-      if (bytes <= kLargestTabled)
-        if (const auto found = look_up(level.small_all_reduce, ranks, bytes))
-          return {*found, Algorithm::kTable};
-      return {all_reduce_seconds(level, ranks, bytes), Algorithm::kRing};
-    }
+    case CollectiveOp::kAllReduce:
+      return all_reduce_inside(level, ranks, bytes);
     case CollectiveOp::kAllGather:
     case CollectiveOp::kReduceScatter:
     case CollectiveOp::kAllToAll:
@@ -104,6 +66,52 @@ Choice inside_node(const LinkLevel& level, CollectiveOp op, std::int64_t ranks, 
       return {level.message_start_s + bytes / level.bytes_per_s, Algorithm::kRing};
   }
   TRIB_RAISE(Fault::kBug, .what = "plan: collective without a cost");
+}
+
+/// The level that joins nodes: links of each device, several devices of a node in one group.
+struct AcrossNodes {
+  const LinkLevel& inner;
+  const LinkLevel& level;
+  double ranks, per_node, nodes;
+
+  /// What enters or leaves a node over its devices' links also goes over the bus inside it.
+  [[nodiscard]] double seconds_per_byte(double links) const {
+    const double outside = 1 / (level.bytes_per_s * links);
+    return per_node > 1 ? std::max(outside, bus_seconds_per_byte(inner, per_node)) : outside;
+  }
+  [[nodiscard]] double ring(double share_of_all_reduce, double bytes) const {
+    const double volume = 2 * (ranks - 1) / ranks * bytes * seconds_per_byte(per_node);
+    return share_of_all_reduce * (level.start_s + 2 * (ranks - 1) * level.hop_s + volume);
+  }
+  [[nodiscard]] double tree(double bytes) const {
+    return level.start_s +
+           2 * std::log2(std::max(nodes, 2.0)) * std::max(level.hop_s, level.message_start_s) +
+           2 * bytes * seconds_per_byte(per_node);
+  }
+  /// All-reduce of each device's shard with its peers of the other nodes.
+  [[nodiscard]] double rails(double share_of_all_reduce, double bytes) const {
+    const double volume = 2 * (nodes - 1) / nodes * bytes / per_node / level.bytes_per_s;
+    return share_of_all_reduce * (level.start_s + 2 * (nodes - 1) * level.hop_s + volume);
+  }
+  /// A device sends to those of its node and to the others one after another.
+  [[nodiscard]] double all_to_all(double bytes) const {
+    const double part = bytes / ranks;
+    const double inside =
+        per_node > 1 ? (per_node - 1) * part * bus_seconds_per_byte(inner, per_node) : 0;
+    return level.start_s + (ranks - 1) * level.hop_s + inside +
+           (ranks - per_node) * part * seconds_per_byte(/*links=*/1);
+  }
+};
+
+/// The devices of a node exchange as much among themselves as without the other nodes, whose links
+/// may start sooner: no algorithm is faster than `inside`.
+Choice reduce_or_gather(const AcrossNodes& across, CollectiveOp op, double inside, double bytes) {
+  const double share = op == CollectiveOp::kAllReduce ? 1 : 0.5;
+  Choice best{across.ring(share, bytes), Algorithm::kRing};
+  if (op == CollectiveOp::kAllReduce) best.offer(across.tree(bytes), Algorithm::kTree);
+  if (across.per_node > 1)
+    best.offer(inside + across.rails(share, bytes), Algorithm::kHierarchical);
+  return {std::max(best.seconds, inside), best.algorithm};
 }
 
 const LinkLevel& level_of(const Cluster& cluster, const CommunicationGroup& group) {
@@ -118,20 +126,20 @@ Choice across_nodes(const Cluster& cluster, CollectiveOp op, const Communication
                     double bytes) {
   const auto ranks = static_cast<double>(group.ranks);
   const auto per_node = static_cast<double>(group.ranks_per_node);
-  const LinkLevel* level = &level_of(cluster, group);
-  const Outer outer{*level, ranks, per_node, std::ceil(ranks / per_node)};
+  const LinkLevel& level = level_of(cluster, group);
+  const AcrossNodes across{cluster.levels.front(), level, ranks, per_node,
+                           std::ceil(ranks / per_node)};
+  const double inside = inside_node(across.inner, op, group.ranks_per_node, bytes).seconds;
   switch (op) {
     case CollectiveOp::kAllReduce:
     case CollectiveOp::kAllGather:
     case CollectiveOp::kReduceScatter:
-      return reduce_or_gather(cluster.levels.front(), outer, op, group.ranks_per_node, bytes);
-    case CollectiveOp::kAllToAll:  // each device's own link bounds it
-      return {level->start_s + (ranks - 1) * level->hop_s +
-                  (ranks - per_node) / ranks * bytes / level->bytes_per_s,
-              Algorithm::kRing};
+      return reduce_or_gather(across, op, inside, bytes);
+    case CollectiveOp::kAllToAll:
+      return {std::max(across.all_to_all(bytes), inside), Algorithm::kRing};
     case CollectiveOp::kBroadcast:
     case CollectiveOp::kSend:
-      return {level->message_start_s + bytes / level->bytes_per_s, Algorithm::kRing};
+      return {level.message_start_s + bytes / level.bytes_per_s, Algorithm::kRing};
   }
   TRIB_RAISE(Fault::kBug, .what = "plan: collective without a cost");
 }
@@ -141,8 +149,8 @@ Choice across_nodes(const Cluster& cluster, CollectiveOp op, const Communication
 double all_reduce_seconds(const LinkLevel& level, std::int64_t ranks, double bytes) {
   if (ranks <= 1) return 0;
   const double hops = 2.0 * static_cast<double>(ranks - 1);
-  const double volume =
-      hops / static_cast<double>(ranks) * bytes * bus_seconds_per_byte(level, ranks);
+  const double volume = hops / static_cast<double>(ranks) * bytes *
+                        bus_seconds_per_byte(level, static_cast<double>(ranks));
   const double simple = level.start_s + hops * level.hop_s + volume;
   if (level.low_latency_start_s == 0) return simple;
   return std::min(simple, level.low_latency_start_s + hops * level.low_latency_hop_s +

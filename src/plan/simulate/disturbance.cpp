@@ -1,5 +1,6 @@
 #include "plan/simulate/disturbance.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr double kMostFactor = 1000;  // two of them still leave room for passes of weeks
 constexpr double kMostTime = 1e9;
+constexpr int kMostTries = 10'000;  // of the work between two checkpoints
 
 Nanoseconds longer(Nanoseconds time, double factor) {
   return {std::llround(static_cast<double>(time.count) * factor)};
@@ -55,24 +57,26 @@ FailureCost play_failures(const Disturbance& disturbance, std::int64_t ranks,
   if (disturbance.hours_between_failures == 0 || steps.empty()) return cost;
   const double per_second =
       static_cast<double>(ranks) / (3600 * disturbance.hours_between_failures);
-  double useful = 0;
-  double since_checkpoint = 0;
-  for (std::size_t step = 0; step < steps.size(); ++step) {
-    RandomStream random(seed, "failure", step);
-    const double seconds = 1e-9 * static_cast<double>(steps[step].count);
-    // A step that fails is lost up to the failure, with the work since the checkpoint; it and that
-    // work run again, and the draw of a step is made once, so a run always comes to its end.
-    const double until = -std::log(1 - random.uniform()) / per_second;
-    if (until < seconds) {
+  RandomStream random(seed, "failure");
+  double useful_s = 0;
+  const auto count = static_cast<std::int64_t>(steps.size());
+  for (std::int64_t first = 0; first < count; first += disturbance.checkpoint_steps) {
+    double work_s = 0;  // up to the next checkpoint, or the end
+    for (std::int64_t step = first; step < std::min(count, first + disturbance.checkpoint_steps);
+         ++step)
+      work_s += 1e-9 * static_cast<double>(steps[step].count);
+    for (int tries = 1;; ++tries) {
+      const double until_s = -std::log(1 - random.uniform()) / per_second;
+      if (until_s >= work_s) break;
       ++cost.failures;
-      cost.lost_s += until + since_checkpoint + disturbance.restart_s;
+      cost.lost_s += until_s + disturbance.restart_s;
+      if (tries < kMostTries) continue;
+      cost.goodput = 0;
+      return cost;
     }
-    useful += seconds;
-    since_checkpoint += seconds;
-    if ((static_cast<std::int64_t>(step) + 1) % disturbance.checkpoint_steps == 0)
-      since_checkpoint = 0;
+    useful_s += work_s;
   }
-  cost.goodput = useful / (useful + cost.lost_s);
+  cost.goodput = useful_s / (useful_s + cost.lost_s);
   return cost;
 }
 

@@ -48,10 +48,16 @@ void disturb_step(const StepProgram& program, const Disturbance& disturbance,
 struct FailureCost {
   std::int64_t failures = 0;
   double lost_s = 0;
-  double goodput = 1;  // time that counts / time that passes
+  double goodput = 1;  // time that counts / time that passes; 0: 10,000 tries do not reach the
+                       // next checkpoint, the job makes no progress
 };
 
-/// Plays the steps one after another; each step fails with the chance of its length.
+/// Plays the steps one after another. A failure loses what was done since the checkpoint; that work
+/// runs again, may fail again, and does so until it succeeds. No rank fails while the job restarts.
+///
+/// source: expected time of work of T seconds between checkpoints, with L failures a second and
+///         restarts of R: (1/L + R)(e^(LT) - 1) (Daly 2006, "A higher order estimate of the optimum
+///         checkpoint interval")
 [[nodiscard]] FailureCost play_failures(const Disturbance& disturbance, std::int64_t ranks,
                                         const std::vector<Nanoseconds>& steps, std::uint64_t seed);
 

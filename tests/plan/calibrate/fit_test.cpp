@@ -169,6 +169,28 @@ TEST(JudgePredictions, CountsPairsOfOneModelOnEqualDevices) {
   EXPECT_NEAR(error.highest, 0.5, 1e-12);
 }
 
+TEST(JudgePredictions, SaysWhatTheRowPredictedFastestCosts) {
+  // Groups by width: the choice is 30 % above the best, the best, one of two, a row alone, and
+  // rows of which none was measured to be faster.
+  struct Case {
+    std::int64_t width;
+    double measured;
+    double predicted;
+  };
+  const std::vector<Case> cases{{1, 13, 1}, {1, 10, 2}, {1, 20, 3}, {2, 5, 4}, {2, 6, 5},
+                                {3, 4, 7},  {3, 5, 7},  {4, 9, 1},  {5, 8, 3}, {5, 8, 2}};
+  std::vector<TrainingRow> rows;
+  std::vector<double> predicted;
+  for (const Case& each : cases) {
+    rows.push_back({.width = each.width, .seconds = each.measured});
+    predicted.push_back(each.predicted);
+  }
+  const PredictionError error = judge_predictions(rows, predicted);
+  EXPECT_EQ(error.groups, 3);
+  EXPECT_NEAR(error.regret, (0.3 + 0 + 0.25) / 3, 1e-12);
+  EXPECT_NEAR(error.highest_regret, 0.3, 1e-12);
+}
+
 TEST(JudgePredictions, CountsPairsAsLookingAtEachDoes) {
   RandomStream random(3, "pairs");
   for (int trial = 0; trial < 200; ++trial) {

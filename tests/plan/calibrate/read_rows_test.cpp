@@ -5,6 +5,7 @@
 #include "core/text.h"
 #include "plan/calibrate/calibrate.h"
 #include "plan/calibrate/training_row.h"
+#include "tests/config/temporary_folder.h"
 
 namespace tributary::plan {
 namespace {
@@ -60,6 +61,28 @@ TEST(ReadTrainingRows, NamesLineAndColumnOfEveryFault) {
   EXPECT_THAT(message_of(kHeader), HasSubstr("holds no rows"));
   EXPECT_THAT(message_of("# GPUs,global bach\n1,2\n"), HasSubstr("column is missing"));
   EXPECT_THAT(message_of(""), HasSubstr("holds no rows"));
+}
+
+TEST(ReadTrainingRows, RefusesAColumnThatIsNearlyAnOptionalOne) {
+  const auto with = [](const std::string& column, const std::string& value) {
+    return kHeader.substr(0, kHeader.size() - 1) + "," + column +
+           "\n8,16,1,1024,16,24,1024,2,2,2,100," + value + "\n";
+  };
+  for (const auto& [slip, name] : {std::pair{"Recompute", "recompute"},
+                                   {"recompte", "recompute"},
+                                   {"RECOMPUTED", "recompute"},
+                                   {"Vocabulary", "vocabulary"},
+                                   {"virtual stage", "virtual stages"},
+                                   {"sequence_parallelism", "sequence parallelism"}})
+    EXPECT_THAT(message_of(with(slip, "1")), AllOf(HasSubstr("where: rows.csv:1; found: \""),
+                                                   HasSubstr(str("is it \"", name, "\"?"))))
+        << slip;
+  std::string seconds = with("note", "1");
+  seconds.replace(seconds.find("(ms)"), 4, "(s)");
+  EXPECT_THAT(message_of(seconds), HasSubstr("is it \"iteration time (ms)\"?"));
+  for (const char* other : {"note", "loss", "predicted_s", "Predicted_ms", "vocal range"})
+    EXPECT_EQ(message_of(with(other, "1")), "read") << other;
+  EXPECT_EQ(message_of(with("recompute,Recompute", "full,x")), "read");  // the column is there
 }
 
 TEST(ReadTrainingRows, TakesWholeNumbersThatAreWrittenAsFloats) {
@@ -146,6 +169,39 @@ TEST(ReadAllReduceSweeps, NamesTheLine) {
   EXPECT_THAT(message("h\n"), HasSubstr("holds no rows"));
   EXPECT_THAT([] { (void)read_all_reduce_sweeps("/nowhere"); },
               testing::ThrowsMessage<Error>(HasSubstr("directory holds no sweep")));
+}
+
+TEST(ReadAllReduceSweeps, TakesOneFileForEachNumberOfRanks) {
+  const auto message = [](const std::vector<std::string>& names) -> std::string {
+    const TemporaryFolder folder;
+    for (const std::string& name : names) folder.write(name, "h\n1024,1,float,5,1\n");
+    try {
+      std::string ranks = "ranks";
+      for (const AllReduceSweep& sweep : read_all_reduce_sweeps(folder.path()))
+        ranks += str(' ', sweep.points.front().ranks);
+      return ranks;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(message({"a_gpu8.csv", "a_gpu2.csv", "b_gpu16.csv", "gpu4.csv", "notes.txt"}),
+            "ranks 2 8 16");
+  EXPECT_THAT(message({"b_gpu8.csv", "c_gpu8.csv", "b_gpu4.csv"}),
+              AllOf(HasSubstr("two sweeps of one number"), HasSubstr("/b_gpu8.csv and "),
+                    HasSubstr("/c_gpu8.csv; ")));
+  EXPECT_THAT(message({"b_gpu8.csv", "b_gpu08.csv"}), HasSubstr("two sweeps of one number"));
+  for (const char* bad :
+       {"a_gpu99999999999.csv", "a_gpu99999999999999999999.csv", "a_gpu1.csv", "a_gpu0.csv"})
+    EXPECT_THAT(message({"a_gpu2.csv", bad}), AllOf(HasSubstr(bad), HasSubstr("N of 2 to 1048576")))
+        << bad;
+}
+
+TEST(FitAllReduce, NamesTheSweepOfMoreRanksThanANodeHas) {
+  const AllReduceSweep large{.source = "a_gpu16.csv", .points = {{16, {1024}, {5}}}};
+  EXPECT_THAT([&] { (void)fit_all_reduce(data_sheet_cluster().levels[0], std::vector{large}); },
+              testing::ThrowsMessage<Error>(
+                  AllOf(HasSubstr("where: a_gpu16.csv; found: 16 ranks; expected: at most the 8"),
+                        HasSubstr("--base"))));
 }
 
 }  // namespace

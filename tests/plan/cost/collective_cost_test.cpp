@@ -1,10 +1,14 @@
 #include "plan/cost/collective_cost.h"
 
 #include <cmath>
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <span>
 
 #include "core/error.h"
+#include "core/random.h"
+#include "core/text.h"
 
 namespace tributary::plan {
 namespace {
@@ -88,23 +92,103 @@ TEST(CollectiveCost, ReducesInsideNodesFirstWhereThatIsFaster) {
   EXPECT_EQ(cost.algorithm, Algorithm::kHierarchical);
 }
 
-TEST(CollectiveCost, NeverFallsWithBytesNorRisesWithBandwidth) {
+TEST(CollectiveCost, NeverFallsFromTheTableToTheFormula) {
   Cluster cluster = make_cluster();
-  Cluster faster = cluster;
-  faster.levels[0].seconds_per_byte /= 2;
-  faster.levels[0].bytes_per_s *= 2;
-  faster.levels[1].bytes_per_s *= 2;
-  for (const CollectiveOp op :
-       {CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter,
-        CollectiveOp::kAllToAll, CollectiveOp::kBroadcast, CollectiveOp::kSend}) {
-    for (const auto& [ranks, per_node] :
-         {std::pair{2, 2}, {8, 8}, {2, 1}, {16, 8}, {64, 8}, {8, 2}}) {
-      std::int64_t before = 0;
-      for (std::int64_t bytes = 1; bytes < std::int64_t{1} << 36; bytes *= 3) {
-        const std::int64_t now = ns(cluster, op, ranks, per_node, bytes);
-        EXPECT_GE(now, before) << ranks << ' ' << per_node << ' ' << bytes;
-        EXPECT_LE(ns(faster, op, ranks, per_node, bytes), now);
-        before = now;
+  // Formula of 4 ranks: 16 us and 1.5 ns a byte.
+  cluster.levels[0].small_all_reduce = {
+      {4, {10'000}, {20'000}}, {4, {20'000}, {19'000}}, {4, {30'000}, {90'000}}};
+  const auto cost = [&](std::int64_t bytes) {
+    return ns(cluster, CollectiveOp::kAllReduce, 4, 4, bytes);
+  };
+  EXPECT_EQ(cost(1000), 17'500);
+  EXPECT_EQ(cost(9999), 20'000);  // the formula says 30,998
+  EXPECT_EQ(cost(20'000), 20'000);
+  EXPECT_EQ(cost(25'000), 55'000);
+  EXPECT_EQ(cost(40'000), 90'000);  // the formula says 76,000
+  EXPECT_EQ(cost(60'000), 106'000);
+}
+
+TEST(CollectiveCost, OfANodeIsAsFastAsItsLinksInsideAllow) {
+  Cluster cluster = make_cluster();
+  for (config::LinkLevel& level : cluster.levels) level.start_s = level.hop_s = 0;
+  cluster.levels[1].message_start_s = 0;
+  constexpr std::int64_t kBytes = 1'600'000;
+  const auto cost = [&](CollectiveOp op) { return ns(cluster, op, 16, 8, kBytes); };
+  // The 8 links of 100 MB/s are narrower than the bus of 1 GB/s.
+  EXPECT_EQ(cost(CollectiveOp::kAllReduce), std::llround(2 * 15 / 16.0 * kBytes * 1.25));
+  EXPECT_EQ(cost(CollectiveOp::kAllToAll), 7 * 100'000 + 8 * 100'000 * 10);
+  cluster.levels[1].bytes_per_s = 1e10;  // now the bus is
+  EXPECT_EQ(cost(CollectiveOp::kAllReduce),
+            std::llround((2 * 7 / 8.0 + 2 * 1 / 2.0 / 8 / 10) * kBytes));  // and rails spare it
+  EXPECT_EQ(cost(CollectiveOp::kAllToAll), 15 * 100'000);
+}
+
+constexpr CollectiveOp kOps[]{CollectiveOp::kAllReduce,     CollectiveOp::kAllGather,
+                              CollectiveOp::kReduceScatter, CollectiveOp::kAllToAll,
+                              CollectiveOp::kBroadcast,     CollectiveOp::kSend};
+
+/// Those of this file and of configs/clusters.
+std::vector<Cluster> all_clusters() {
+  std::vector<Cluster> clusters{make_cluster()};
+  for (const auto& entry :
+       std::filesystem::directory_iterator(str(TRIB_SOURCE_DIR, "/configs/clusters")))
+    if (entry.path().extension() == ".yaml")
+      clusters.push_back(config::read_cluster(entry.path().string()));
+  return clusters;
+}
+
+TEST(CollectiveCost, OfTwoNodesIsNeverBelowThatOfOne) {
+  std::vector<Cluster> clusters = all_clusters();
+  RandomStream random(5, "links");
+  const auto draw = [&](double least) { return least * std::pow(1e4, random.uniform()); };
+  for (int trial = 0; trial < 200; ++trial) {
+    Cluster cluster = make_cluster();
+    for (config::LinkLevel& level : cluster.levels) {
+      level.bytes_per_s = draw(1e8);
+      level.start_s = draw(1e-7);
+      level.hop_s = draw(1e-8);
+    }
+    cluster.levels[0].seconds_per_byte = draw(1e-12);
+    cluster.levels[0].low_latency_start_s = random.below(2) == 0 ? 0 : draw(1e-7);
+    cluster.levels[0].low_latency_slowdown = 1 + random.uniform();
+    clusters.push_back(cluster);
+  }
+  for (const Cluster& cluster : clusters)
+    for (const CollectiveOp op : std::span(kOps).first(4))
+      for (std::int64_t node = 2; node <= cluster.devices_per_node() && 2 * node <= cluster.devices;
+           node *= 2)
+        for (double bytes = 1; bytes < 1e11; bytes *= 1.3) {
+          const auto count = static_cast<std::int64_t>(bytes);
+          ASSERT_GE(ns(cluster, op, 2 * node, node, count), ns(cluster, op, node, node, count))
+              << cluster.name << ", nodes of " << node << ", " << count << " B, "
+              << static_cast<int>(op);
+        }
+}
+
+Cluster with_links_twice_as_fast(Cluster cluster) {
+  for (config::LinkLevel& level : cluster.levels) {
+    level.seconds_per_byte /= 2;
+    level.seconds_per_byte_pair /= 2;
+    level.bytes_per_s *= 2;
+  }
+  return cluster;
+}
+
+TEST(CollectiveCost, NeverFallsWithBytesNorRisesWithBandwidth) {
+  for (const Cluster& cluster : all_clusters()) {
+    const Cluster faster = with_links_twice_as_fast(cluster);
+    for (const CollectiveOp op : kOps) {
+      for (const auto& [ranks, per_node] :
+           {std::pair{2, 2}, {4, 4}, {8, 8}, {2, 1}, {16, 8}, {64, 8}, {8, 2}}) {
+        if (ranks > cluster.devices || per_node > cluster.devices_per_node()) continue;
+        std::int64_t before = 0;
+        for (double bytes = 1; bytes < 1e11; bytes = std::max(bytes + 1, 1.01 * bytes)) {
+          const auto count = static_cast<std::int64_t>(bytes);
+          const std::int64_t now = ns(cluster, op, ranks, per_node, count);
+          ASSERT_GE(now, before) << cluster.name << ' ' << ranks << ' ' << per_node << ' ' << count;
+          ASSERT_LE(ns(faster, op, ranks, per_node, count), now) << cluster.name << ' ' << count;
+          before = now;
+        }
       }
     }
   }

@@ -185,15 +185,55 @@ TEST(Simulate, AllRanksSlowIsAStepThatMuchLonger) {
 }
 
 TEST(PlayFailures, CountsTheWorkSinceTheCheckpoint) {
-  const std::vector<Nanoseconds> steps(1000, Nanoseconds{1'000'000'000});
+  const std::vector<Nanoseconds> steps(10'000, Nanoseconds{1'000'000'000});
   EXPECT_EQ(play_failures({}, 8, steps, 1).goodput, 1);
   const FailureCost cost = play_failures(
-      {.hours_between_failures = 10, .restart_s = 60, .checkpoint_steps = 50}, 3600, steps, 1);
-  // One failure in ten seconds of the job: about a hundred in a thousand steps.
-  EXPECT_GT(cost.failures, 60);
-  EXPECT_LT(cost.failures, 140);
-  EXPECT_NEAR(cost.goodput, 1000 / (1000 + cost.lost_s), 1e-12);
+      {.hours_between_failures = 100, .restart_s = 60, .checkpoint_steps = 50}, 3600, steps, 1);
+  // One failure in 100 seconds of the job; 200 times 50 seconds of work, of which e^0.5 - 1 fail.
+  EXPECT_GT(cost.failures, 90);
+  EXPECT_LT(cost.failures, 170);
+  EXPECT_NEAR(cost.goodput, 10'000 / (10'000 + cost.lost_s), 1e-12);
   EXPECT_GT(cost.lost_s, double(cost.failures) * 60);
+}
+
+TEST(PlayFailures, TakesTheTimeOfARenewalProcess) {
+  constexpr double kWork = 10;  // seconds between checkpoints
+  constexpr double kRestart = 1.7;
+  constexpr int kCheckpoints = 2000;
+  const std::vector<Nanoseconds> steps(5 * kCheckpoints, Nanoseconds{2'000'000'000});
+  for (const double between : {1000.0, 30.0, 10.0, 4.0, 2.0}) {  // seconds, of the job
+    const double expected = kWork / ((between + kRestart) * (std::exp(kWork / between) - 1));
+    double goodput = 0;
+    constexpr int kSeeds = 10;
+    for (int seed = 0; seed < kSeeds; ++seed)
+      goodput += play_failures({.hours_between_failures = 8 * between / 3600,
+                                .restart_s = kRestart,
+                                .checkpoint_steps = 5},
+                               8, steps, seed)
+                     .goodput;
+    EXPECT_NEAR(goodput / kSeeds, expected, 0.03 * expected) << between;
+  }
+}
+
+TEST(PlayFailures, CountsWorkBehindTheLastCheckpoint) {
+  const std::vector<Nanoseconds> steps(7, Nanoseconds{1'000'000'000});
+  // Once in a while both the five steps and the two behind them fail.
+  double lost = 0;
+  constexpr int kSeeds = 20'000;
+  for (int seed = 0; seed < kSeeds; ++seed)
+    lost += play_failures(
+                {.hours_between_failures = 10.0 / 3600, .restart_s = 3, .checkpoint_steps = 5}, 1,
+                steps, seed)
+                .lost_s;
+  const double expected = 13 * (std::exp(0.5) - 1 + std::exp(0.2) - 1) - 7;
+  EXPECT_NEAR(lost / kSeeds, expected, 0.03 * expected);
+}
+
+TEST(PlayFailures, SaysThatAJobMakesNoProgress) {
+  const std::vector<Nanoseconds> steps(3, Nanoseconds{1'000'000'000});
+  const FailureCost cost = play_failures({.hours_between_failures = 1e-9}, 8, steps, 1);
+  EXPECT_EQ(cost.failures, 10'000);
+  EXPECT_EQ(cost.goodput, 0);
 }
 
 TEST(DealSamples, EachSampleIsOnceOnEachModule) {

@@ -24,7 +24,9 @@ void print_error(const std::string& what, const PredictionError& error) {
             << ", bias " << in_percent(error.bias, 2);
   if (error.pairs > 0)
     std::cout << "; order right in " << in_percent(error.order, 2) << " of " << error.pairs
-              << " pairs";
+              << " pairs, regret " << in_percent(error.regret, 2) << " (largest "
+              << in_percent(error.highest_regret, 2) << ") over " << error.groups
+              << (error.groups == 1 ? " group" : " groups");
   std::cout << '\n';
 }
 

@@ -54,6 +54,8 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
   std::cout << '\n';
   if (summary.failures > 0)
     std::cout << summary.failures << " failures, goodput " << in_percent(summary.goodput, 1)
+              << (summary.goodput == 0 ? ": no progress, each try fails before the next checkpoint"
+                                       : "")
               << '\n';
   if (!summary.out_of_memory.empty())
     std::cout << "does not fit: " << summary.out_of_memory << '\n';
