@@ -68,6 +68,7 @@ bool CellExpansion::has_1f1b() const {
 
 /// True when more recompute is of no use: the choice surely fits as it is, or is not kept.
 bool CellExpansion::place_encoders(const ChainForm& form, const Cell& cell, PlanChoice& choice) {
+  ++backbones_;
   const StepEstimate alone = estimator_.backbone(form, choice);
   if (!alone.may_fit(caution_)) return false;
   if (form.apart == 0) return offer(choice, alone, ChoiceKind::kOther);

@@ -41,6 +41,8 @@ class CellExpansion {
         taker_(taker) {}
 
   void expand(const ChainForm& form, const Cell& cell);
+  /// Backbones so far that a schedule runs.
+  [[nodiscard]] std::int64_t backbones() const { return backbones_; }
 
  private:
   [[nodiscard]] std::vector<std::int64_t> chunks_of(config::PipelineOrder order,
@@ -56,6 +58,7 @@ class CellExpansion {
   EncoderChoices encoder_choices_;
   double caution_;
   ChoiceTaker& taker_;
+  std::int64_t backbones_ = 0;
 };
 
 /// The most microbatches of a V: its lists take long to make for many, which gain little by it.

@@ -11,7 +11,7 @@
 namespace tributary::plan {
 namespace {
 
-/// Why no choice is left, where that is not for memory.
+/// Why no choice is left, where that is not for memory, or for schedules that more of it would run.
 std::string explain_none(const PlanningProblem& problem, const CellList& cells) {
   if (cells.placements == 0)
     return str("placements: none of the space takes all ", encoders_of(problem).size(),
@@ -98,7 +98,12 @@ CandidateList list_candidates(const PlanningProblem& problem, ChainTables& table
   list.estimates = kept.offered();
   if (!cells.cells.empty()) list.lower_bound = {static_cast<std::int64_t>(cells.least_bound)};
   list.candidates = kept.take();
-  if (list.candidates.empty()) take_leanest(problem, tables, cells, list);
+  if (!list.candidates.empty()) return list;
+  const bool none_runs = !cells.cells.empty() && expansion.backbones() == 0;
+  if (none_runs)
+    list.limit = explain_none(problem, cells);
+  else
+    take_leanest(problem, tables, cells, list);
   return list;
 }
 
