@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "plan/exact/chain_forms.h"
+#include "plan/exact/held_state.h"
 #include "plan/exact/lane_times.h"
 #include "plan/exact/list_candidates.h"
 
@@ -18,38 +19,60 @@ using config::RecomputePlan;
 
 constexpr double kRounding = 1 - 1e-4;  // passes are rounded to whole nanoseconds
 
+bool allows(const PlanSpace& space, config::Placement placement) {
+  return std::find(space.placements.begin(), space.placements.end(), placement) !=
+         space.placements.end();
+}
+
+/// Whether modules can have a mesh of their own, bit i: encoder i, all others being in the
+/// backbone's first stage: what is inside it feeds none of them.
+bool is_in_front(const PlanningProblem& problem, std::uint64_t apart) {
+  const std::vector<const config::ModuleNode*> encoders = encoders_of(problem);
+  const auto has_mesh = [&](const std::string& module) {
+    for (std::size_t i = 0; i < encoders.size(); ++i)
+      if (encoders[i]->name == module) return (apart >> i & 1) != 0;
+    return false;
+  };
+  const std::vector<config::ModuleEdge>& edges = problem.model.edges;
+  return std::none_of(edges.begin(), edges.end(), [&](const config::ModuleEdge& edge) {
+    return has_mesh(edge.to) && !has_mesh(edge.from);
+  });
+}
+
+/// Features of a colocated module come once.
+bool feeds_one(const PlanningProblem& problem, const config::ModuleNode& encoder) {
+  const std::vector<config::ModuleEdge>& edges = problem.model.edges;
+  return std::count_if(edges.begin(), edges.end(), [&](const config::ModuleEdge& edge) {
+           return edge.from == encoder.name;
+         }) == 1;
+}
+
 /// Sets of encoders with ranks of their own that the space allows.
 std::vector<std::uint64_t> list_apart(const PlanningProblem& problem) {
-  const std::vector<config::Placement>& placements = problem.space.placements;
-  const auto has = [&](config::Placement each) {
-    return std::find(placements.begin(), placements.end(), each) != placements.end();
-  };
   const std::uint64_t all = (std::uint64_t{1} << encoders_of(problem).size()) - 1;
   std::vector<std::uint64_t> sets;
   for (std::uint64_t apart = 0; apart <= all; ++apart) {
-    if (apart != 0 && !has(config::Placement::kSeparate)) continue;
-    if (apart != all && !has(config::Placement::kInline)) continue;
-    sets.push_back(apart);
+    if (apart != 0 && !allows(problem.space, config::Placement::kSeparate)) continue;
+    if (apart != all && !allows(problem.space, config::Placement::kInline)) continue;
+    if (is_in_front(problem, apart)) sets.push_back(apart);
   }
   return sets;
 }
 
 /// Encoders that may be on the backbone's ranks, with the others inline.
 std::vector<int> list_colocated(const PlanningProblem& problem) {
-  const std::vector<config::Placement>& placements = problem.space.placements;
-  const auto has = [&](config::Placement each) {
-    return std::find(placements.begin(), placements.end(), each) != placements.end();
-  };
+  const PlanSpace& space = problem.space;
   std::vector<int> encoders;
   const int count = static_cast<int>(encoders_of(problem).size());
-  const bool is_free = has(config::Placement::kColocated) && !problem.space.runnable;
-  if (!is_free || (count > 1 && !has(config::Placement::kInline))) return encoders;
-  const std::vector<PipelineOrder>& orders = problem.space.schedules;
-  for (int encoder = 0; encoder < count; ++encoder)
-    if (std::any_of(orders.begin(), orders.end(), [&](PipelineOrder order) {
-          return can_colocate(problem, *encoders_of(problem)[encoder], order);
-        }))
+  if (!allows(space, config::Placement::kColocated) || space.runnable) return encoders;
+  if (count > 1 && !allows(space, config::Placement::kInline)) return encoders;
+  for (int encoder = 0; encoder < count; ++encoder) {
+    const config::ModuleNode& node = *encoders_of(problem)[encoder];
+    if (is_in_front(problem, std::uint64_t{1} << encoder) && feeds_one(problem, node) &&
+        std::any_of(space.schedules.begin(), space.schedules.end(),
+                    [&](PipelineOrder order) { return can_colocate(problem, node, order); }))
       encoders.push_back(encoder);
+  }
   return encoders;
 }
 
@@ -60,9 +83,9 @@ class CellListing {
         tables_(tables),
         encoders_(encoders_of(problem).size()),
         equal_samples_(has_equal_samples(problem)),
-        step_(static_cast<double>(problem.costs()->step().count)),
+        rules_{.source = problem.costs(), .execution = problem.execution},
+        step_(static_cast<double>(rules_.source->step().count)),
         levels_(problem.space.recompute) {
-    list_.least_bytes = std::numeric_limits<double>::max();
     std::sort(levels_.begin(), levels_.end());
     for (const PipelineOrder order : problem.space.schedules)
       fills_as_1f1b_ =
@@ -126,11 +149,16 @@ class CellListing {
   /// What all cells of a form with one level of recompute ask of the tables.
   struct FormCosts {
     FormCosts(ChainTables& tables, const ChainForm& form)
-        : state(tables.state(form)),
+        : one_stage(tables.least_state(form, 1)),
+          stages(tables.least_state(form, 2)),
           profile(tables.profile(form)),
           exposed(tables.least_exposed(form)),
           largest(tables.largest_samples(form)) {}
-    ChainState state;
+    [[nodiscard]] const ChainState& state(const Cell& cell) const {
+      return cell.pp == 1 ? one_stage : stages;
+    }
+    ChainState one_stage;  // at least
+    ChainState stages;     // likewise, on several
     ChainTables::Profile profile;
     double exposed;  // of the whole batch in one pass
     ChainTables::LargestSamples largest;
@@ -216,12 +244,14 @@ class CellListing {
   void add_cell(const ChainForm& form, const std::vector<FormCosts>& levels, Cell cell,
                 const BesideWork& beside) {
     cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
-    cell.bound = std::numeric_limits<double>::infinity();
+    cell.bound = cell.bytes = std::numeric_limits<double>::infinity();
     const CellPasses passes = passes_of(cell);
     const auto [point, scale, parts] = passes;
     for (const FormCosts& costs : levels) {
       const double kept = std::max(scale * costs.profile.kept[point], costs.largest.kept);
-      if (!fits(form, costs.state, cell, kept)) continue;
+      const double bytes = bytes_of(form, costs.state(cell), cell, kept);
+      cell.bytes = std::min(cell.bytes, bytes);
+      if (bytes > static_cast<double>(problem_.memory().count)) continue;
       const double each = each_round(costs, cell, passes);
       const double compute = scale * costs.profile.compute[point];
       const double all_compute = compute * parts * static_cast<double>(form.ranks());
@@ -237,7 +267,10 @@ class CellListing {
       cell.bound = bound;
       cell.rank = bound + 0.25 * each * (1 - 1 / static_cast<double>(cell.pp));
     }
-    if (std::isfinite(cell.bound)) list_.cells.push_back(cell);
+    if (std::isfinite(cell.bound))
+      list_.cells.push_back(cell);
+    else
+      ++list_.too_full;
   }
 
   /// Time of a mean microbatch on all stages. All of the batch, at the shape of the grid: fewer and
@@ -248,7 +281,7 @@ class CellListing {
     const double compute = passes.scale * costs.profile.compute[passes.point];
     const double exposed =
         problem_.measured ? costs.profile.exposed[passes.point] : costs.exposed / passes.parts;
-    return compute + exposed + costs.state.each_stage * cell.pp;
+    return compute + exposed + costs.state(cell).each_stage * cell.pp;
   }
 
   /// Time of a mean microbatch on the busiest rank: units are whole.
@@ -263,40 +296,24 @@ class CellListing {
     const UnitTimes units{.first = unit_time(&UnitTimes::first),
                           .last = unit_time(&UnitTimes::last),
                           .block = unit_time(&UnitTimes::block)};
-    return busiest_rank(units, tables_.units(encoders_) - 2, cell.pp) + costs.state.each_stage;
+    return busiest_rank(units, tables_.units(encoders_) - 2, cell.pp) +
+           costs.state(cell).each_stage;
   }
 
-  /// What is whole on a replica's ranks, and what may be cut into shards.
-  struct HeldState {
-    double whole = 0;
-    double shared = 0;
-  };
-  [[nodiscard]] HeldState held_of(const ChainForm& form, const ChainState& state,
-                                  const Cell& cell) const {
-    const double all = state.parameters + state.gradients + state.optimizer;
-    const bool is_cut = cell.pp > 1 || form.apart != 0;
-    if (!problem_.space.shards || cell.dp == 1) return {.whole = all};
-    // On one of several stages values stay gathered, and gradients whole; where shards are of
-    // another type these are counted twice.
-    if (is_cut && form.ep == 1 && problem_.execution.release != config::Release::kAfterForward)
-      return {.whole = state.parameters + state.gradients / 2, .shared = state.optimizer};
-    return {.shared = all};
+  /// What all stages of a replica hold on one rank each at least, passes aside.
+  [[nodiscard]] double held_of(const ChainForm& form, const ChainState& state,
+                               const Cell& cell) const {
+    StageRules rules = rules_;
+    rules.is_cut = cell.pp > 1 || form.apart != 0;
+    const std::int64_t most = problem_.space.shards ? cell.dp / form.shards() : 1;
+    return split_state(rules, form, state).of_rank(static_cast<double>(most));
   }
 
   /// What the mean rank of a replica holds at least.
-  [[nodiscard]] bool fits(const ChainForm& form, const ChainState& state, const Cell& cell,
-                          double kept) {
-    const HeldState held = held_of(form, state, cell);
-    const double bytes =
-        state.process + (held.whole + held.shared / static_cast<double>(cell.dp) + kept * 0.999) /
-                            static_cast<double>(cell.pp);
-    if (bytes <= static_cast<double>(problem_.memory().count)) return true;
-    if (bytes < list_.least_bytes) {
-      list_.least_bytes = bytes;
-      list_.fullest = str("backbone at tp ", form.tp, ", pp ", cell.pp, ", dp ", cell.dp, ", ",
-                          cell.microbatches, " microbatches");
-    }
-    return false;
+  [[nodiscard]] double bytes_of(const ChainForm& form, const ChainState& state, const Cell& cell,
+                                double kept) const {
+    return state.process +
+           (held_of(form, state, cell) + kept * 0.999) / static_cast<double>(cell.pp);
   }
 
   /// What a unit keeps is there until the later ones are done with the microbatch, and so for some
@@ -307,10 +324,9 @@ class CellListing {
   [[nodiscard]] double holding_bound(const ChainForm& form, const FormCosts& costs,
                                      const Cell& cell, std::size_t point, double scale) const {
     if (!equal_samples_) return 0;
-    const HeldState held = held_of(form, costs.state, cell);
-    const double room =
-        (static_cast<double>(problem_.memory().count) - costs.state.process) * cell.pp -
-        held.whole - held.shared / static_cast<double>(cell.dp);
+    const ChainState& state = costs.state(cell);
+    const double room = (static_cast<double>(problem_.memory().count) - state.process) * cell.pp -
+                        held_of(form, state, cell);
     return scale * scale * costs.profile.holding[point] * cell.microbatches / std::max(1.0, room);
   }
 
@@ -324,7 +340,7 @@ class CellListing {
     // Every rank updates at least its part, were all sharded. Of cut sequences the table also has
     // a gather that not all plans pay.
     const bool is_cut = form.cp * form.ulysses > 1;
-    const double update = is_cut ? 0 : costs.state.update / (double{1} * cell.dp * cell.pp);
+    const double update = is_cut ? 0 : costs.state(cell).update / (double{1} * cell.dp * cell.pp);
     return passes + update + step_;
   }
 
@@ -332,6 +348,7 @@ class CellListing {
   ChainTables& tables_;
   std::size_t encoders_;
   bool equal_samples_;
+  StageRules rules_;
   double step_;                        // [ns] of each rank beside all else
   bool fills_as_1f1b_ = true;          // whatever order the space allows
   std::vector<RecomputePlan> levels_;  // of the space, the least first

@@ -13,6 +13,7 @@ namespace tributary::plan {
 struct Cell {
   double bound = 0;        // [ns]
   double rank = 0;         // [ns] with some of the time to fill the pipeline: what to look at first
+  double bytes = 0;        // that the mean rank of a replica holds at least
   std::uint32_t form = 0;  // of CellList::forms
   std::int32_t pp = 1;
   std::int32_t dp = 1;
@@ -25,8 +26,7 @@ struct CellList {
   double least_bound = 0;             // [ns] of all cells
   std::int64_t placements = 0;        // of all encoders that the space allows
   std::vector<Cell> cells = {};       // whose memory may suffice; by rank, then as listed
-  double least_bytes = 0;             // that the best cell needs of a device, where none fits
-  std::string fullest = {};           // that cell
+  std::int64_t too_full = 0;          // those that need more memory
   LeftOut left_out = {};
 };
 

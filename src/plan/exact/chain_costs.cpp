@@ -33,42 +33,59 @@ std::vector<int> shapes_of_blocks(const ModuleNode& node) {
   return shapes;
 }
 
+/// A chain of a choice, priced as if its ranks were the first of the cluster: beside each other the
+/// chains need not fit there.
+struct LoneChain {
+  const ModuleNode* node = nullptr;
+  int module = 0;  // of the pipeline
+  std::unique_ptr<LayerStageCosts> costs = {};
+};
+
+/// cut_of: what makes a cut of the units of a module
+template <class CutOf>
+LoneChain price_alone(const PlanningProblem& problem, const PlanChoice& choice, std::size_t chain,
+                      const CutOf& cut_of, bool apart) {
+  PlanChoice alone = choice;
+  std::vector<const ModuleNode*> nodes;
+  const std::vector<const ModuleNode*> encoders = encoders_of(problem);
+  for (std::size_t i = 0; i < encoders.size(); ++i) {
+    if (!alone.encoders[i]) continue;
+    // The other chains do not matter, but for what flows from them.
+    if (nodes.size() != chain) alone.encoders[i] = ChainChoice{};
+    alone.encoders[i]->mesh.pp = 1;
+    alone.encoders[i]->passes = 0;  // nor does it matter whose ranks they are
+    nodes.push_back(encoders[i]);
+  }
+  if (nodes.size() != chain) alone.backbone = {.mesh = {}, .recompute = alone.backbone.recompute};
+  alone.backbone.mesh.pp = 1;
+  nodes.push_back(problem.model.find("backbone"));
+  alone.schedule = config::PipelineOrder::k1f1b;
+  alone.microbatches = 1;
+  std::vector<ChainCut> cuts;
+  for (const ModuleNode* node : nodes) cuts.push_back(cut_of(units_of(*node)));
+  config::Plan plan = to_plan(problem, alone, cuts);
+  for (config::ModulePlan& module : plan.modules)
+    std::iota(module.ranks.begin(), module.ranks.end(), 0);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  LoneChain lone{.node = nodes[chain]};
+  while (pipeline.modules[lone.module].name != lone.node->name) ++lone.module;
+  LayerExecution execution = problem.execution;
+  execution.apart = apart;
+  lone.costs = std::make_unique<LayerStageCosts>(plan, problem.model, problem.cluster,
+                                                 problem.costs(), pipeline, execution);
+  return lone;
+}
+
 }  // namespace
 
 ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice, std::size_t chain,
                        bool is_cut) {
-  PlanChoice apart = choice;
-  std::vector<const ModuleNode*> nodes;
-  const std::vector<const ModuleNode*> encoders = encoders_of(problem);
-  for (std::size_t i = 0; i < encoders.size(); ++i) {
-    if (!apart.encoders[i]) continue;
-    // The other chains do not matter, but for what flows from them.
-    if (nodes.size() != chain) apart.encoders[i] = ChainChoice{};
-    apart.encoders[i]->mesh.pp = 1;
-    apart.encoders[i]->passes = 0;  // nor does it matter whose ranks they are
-    nodes.push_back(encoders[i]);
-  }
-  if (nodes.size() != chain) apart.backbone = {.mesh = {}, .recompute = apart.backbone.recompute};
-  apart.backbone.mesh.pp = 1;
-  nodes.push_back(problem.model.find("backbone"));
-  apart.schedule = config::PipelineOrder::k1f1b;
-  apart.microbatches = 1;
-  std::vector<ChainCut> cuts;
-  for (const ModuleNode* node : nodes) cuts.push_back(one_by_one(units_of(*node)));
-  config::Plan plan = to_plan(problem, apart, cuts);
-  // Beside each other the chains need not fit the cluster: only one of them is priced.
-  for (config::ModulePlan& module : plan.modules)
-    std::iota(module.ranks.begin(), module.ranks.end(), 0);
-  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  while (pipeline.modules[module_].name != nodes[chain]->name) ++module_;
-  LayerExecution execution = problem.execution;
-  execution.apart = is_cut;
-  const std::shared_ptr<const CostSource> source = problem.costs();
-  each_stage_ = source->microbatch(/*has_loss=*/false);
-  costs_ = std::make_unique<LayerStageCosts>(plan, problem.model, problem.cluster, source, pipeline,
-                                             execution);
+  LoneChain lone = price_alone(problem, choice, chain, one_by_one, is_cut);
+  module_ = lone.module;
+  costs_ = std::move(lone.costs);
+  each_stage_ = problem.costs()->microbatch(/*has_loss=*/false);
 
-  const ModuleNode& node = *nodes[chain];
+  const ModuleNode& node = *lone.node;
   const bool has_ends = node.name == "backbone";
   const std::vector<int> shapes = shapes_of_blocks(node);
   const std::int64_t units = units_of(node);
@@ -102,6 +119,13 @@ std::vector<std::int64_t> ChainCosts::count(std::int64_t first, std::int64_t end
   std::vector<std::int64_t> counts(classes(), 0);
   for (std::int64_t unit = first; unit < end; ++unit) ++counts[class_of_[unit]];
   return counts;
+}
+
+StageState state_on_one_stage(const PlanningProblem& problem, const PlanChoice& choice,
+                              std::size_t chain) {
+  const auto whole = [](std::int64_t units) { return ChainCut{0, units}; };
+  const LoneChain lone = price_alone(problem, choice, chain, whole, /*apart=*/false);
+  return lone.costs->state(lone.module, 0);
 }
 
 StageCost cost_of_stage(const ChainCosts& chain, std::span<const StageCost> class_costs,

@@ -41,6 +41,10 @@ class ChainCosts {
   std::vector<StageState> states_;      // [classes]
 };
 
+/// What a rank of a chain holds, and does once a step, where all units are on one stage.
+[[nodiscard]] StageState state_on_one_stage(const PlanningProblem& problem,
+                                            const PlanChoice& choice, std::size_t chain);
+
 /// What a stage of a chain costs whose units are `counts` of the classes, the last of them
 /// `last_class`.
 [[nodiscard]] StageCost cost_of_stage(const ChainCosts& chain,

@@ -45,6 +45,53 @@ void add_unit(UnitTimes& times, std::int64_t unit, std::int64_t units, double ti
 
 }  // namespace
 
+namespace {
+
+/// Of the chains of choice_of().
+std::size_t chain_index(const PlanningProblem& problem, const ChainForm& form) {
+  std::size_t chain = 0;
+  for (std::size_t i = 0; i < form.encoder && i < encoders_of(problem).size(); ++i)
+    chain += form.apart >> i & 1;
+  return chain;
+}
+
+bool is_tied(const PlanningProblem& problem) {
+  const std::vector<config::LayerRun>& runs = problem.model.find("backbone")->layers;
+  return std::any_of(runs.begin(), runs.end(), [](const config::LayerRun& run) {
+    return run.shape.kind == config::LayerKind::kHead && run.shape.tied;
+  });
+}
+
+/// Of these orders the last virtual stage is on the first rank.
+bool has_v_order(const PlanSpace& space) {
+  return std::any_of(
+      space.schedules.begin(), space.schedules.end(),
+      [](config::PipelineOrder order) { return config::virtual_stages_of(order) == 2; });
+}
+
+ChainState sum_states(const ChainCosts& costs, std::int64_t units) {
+  ChainState sum;
+  sum.each_stage = static_cast<double>(costs.each_stage().count);
+  for (std::int64_t unit = 0; unit < units; ++unit) {
+    const StageState& state = costs.state(costs.class_of(unit));
+    const auto parameters = static_cast<double>(state.parameters.count);
+    const auto all =
+        static_cast<double>((state.parameters + state.gradients + state.optimizer).count);
+    sum.parameters += parameters;
+    sum.gradients += static_cast<double>(state.gradients.count);
+    sum.optimizer += static_cast<double>(state.optimizer.count);
+    sum.update += static_cast<double>(state.optimizer_step.count);
+    sum.process = static_cast<double>(state.process.count);
+    if (unit == 0) sum.first = all;
+    if (unit + 1 == costs.units()) sum.last = all;
+    if (unit > 0 && unit + 1 < costs.units())
+      sum.block_parameters = std::max(sum.block_parameters, parameters);
+  }
+  return sum;
+}
+
+}  // namespace
+
 PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form) {
   PlanChoice choice;
   const std::size_t encoders = encoders_of(problem).size();
@@ -52,9 +99,11 @@ PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form) {
   for (std::size_t i = 0; i < encoders; ++i)
     if ((form.apart >> i & 1) != 0) choice.encoders[i] = ChainChoice{};
   ChainChoice& own = form.encoder < encoders ? *choice.encoders[form.encoder] : choice.backbone;
-  // ep is a view of shards: as many as it needs, or none.
-  own.mesh = {
-      .dp_shard = form.ep, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
+  own.mesh = {.dp_shard = form.shards(),
+              .cp = form.cp,
+              .ulysses = form.ulysses,
+              .tp = form.tp,
+              .ep = form.ep};
   own.recompute = form.recompute;
   return choice;
 }
@@ -62,6 +111,7 @@ PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form) {
 ChainTables::ChainTables(const PlanningProblem& problem)
     : problem_(problem),
       batch_(mean_batch(problem)),
+      may_share_table_(is_tied(problem) && has_v_order(problem.space)),
       grid_(grid_up_to(problem.global_samples(), problem.measured != nullptr)) {
   point_below_.resize(static_cast<std::size_t>(problem.global_samples()) + 1);
   for (std::size_t microbatches = 1, point = 0; microbatches < point_below_.size();
@@ -92,30 +142,11 @@ ChainTables::Table& ChainTables::table_of(const ChainForm& form) {
   Table& table = found->second;
   recent = {&found->first, &table};
   if (!is_new) return table;
-  std::size_t chain = 0;
-  for (std::size_t i = 0; i < form.encoder && i + 1 < units_.size(); ++i)
-    chain += form.apart >> i & 1;
-  table.costs =
-      std::make_unique<ChainCosts>(problem_, choice_of(problem_, form), chain, /*is_cut=*/true);
+  table.costs = std::make_unique<ChainCosts>(problem_, choice_of(problem_, form),
+                                             chain_index(problem_, form), /*is_cut=*/true);
   table.points.resize(grid_.size());
   table.lacks_images = lacks_images_ && form.encoder + 1 == units_.size();
-  const ChainCosts& costs = *table.costs;
-  table.state.each_stage = static_cast<double>(costs.each_stage().count);
-  for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
-    const StageState& state = costs.state(costs.class_of(unit));
-    table.state.parameters += static_cast<double>(state.parameters.count);
-    table.state.gradients += static_cast<double>(state.gradients.count);
-    table.state.optimizer += static_cast<double>(state.optimizer.count);
-    const auto all =
-        static_cast<double>((state.parameters + state.gradients + state.optimizer).count);
-    table.state.update += static_cast<double>(state.optimizer_step.count);
-    table.state.process = static_cast<double>(state.process.count);
-    if (unit == 0) table.state.first = all;
-    if (unit + 1 == costs.units()) table.state.last = all;
-    if (unit > 0 && unit + 1 < costs.units())
-      table.state.block_parameters =
-          std::max(table.state.block_parameters, static_cast<double>(state.parameters.count));
-  }
+  table.state = sum_states(*table.costs, table.costs->units());
   return table;
 }
 
@@ -262,6 +293,35 @@ ChainTables::Profile ChainTables::profile(const ChainForm& form) {
 }
 
 const ChainState& ChainTables::state(const ChainForm& form) { return table_of(form).state; }
+
+const ChainState& ChainTables::least_state(ChainForm form, std::int64_t stages) {
+  form.recompute = config::RecomputePlan::kNone;  // holds the same
+  Table& table = table_of(form);
+  if (stages > 1) {
+    // A head on the embedding's rank has no table of its own.
+    if (!table.on_stages)
+      table.on_stages = sum_states(*table.costs, table.costs->units() - (may_share_table_ ? 1 : 0));
+    return *table.on_stages;
+  }
+  if (!table.on_one) {
+    const ChainCosts costs(problem_, choice_of(problem_, form), chain_index(problem_, form),
+                           /*is_cut=*/false);
+    table.on_one = sum_states(costs, costs.units());
+  }
+  return *table.on_one;
+}
+
+const StageState& ChainTables::state_on_one_stage(ChainForm form, std::int64_t shards) {
+  form.recompute = config::RecomputePlan::kNone;
+  const auto [found, is_new] = table_of(form).sharded.try_emplace(shards);
+  if (is_new) {
+    PlanChoice choice = choice_of(problem_, form);
+    (form.encoder < choice.encoders.size() ? *choice.encoders[form.encoder] : choice.backbone)
+        .mesh.dp_shard = shards;
+    found->second = plan::state_on_one_stage(problem_, choice, chain_index(problem_, form));
+  }
+  return found->second;
+}
 
 const ChainTables::LargestSamples& ChainTables::largest_samples(const ChainForm& form) {
   Table& table = table_of(form);

@@ -24,6 +24,10 @@ struct ChainForm {
   config::RecomputePlan recompute = config::RecomputePlan::kNone;
 
   [[nodiscard]] std::int64_t ranks() const { return tp * cp * ulysses; }
+  /// The fewest with which ep, a view of them and of the parts of a sequence, has its ranks.
+  [[nodiscard]] std::int64_t shards() const {
+    return std::max<std::int64_t>(1, ep / (cp * ulysses));
+  }
   friend auto operator<=>(const ChainForm&, const ChainForm&) = default;
 };
 
@@ -102,7 +106,12 @@ class ChainTables {
   /// Time of the slowest of so many stages at least, in the best cut; unscaled.
   [[nodiscard]] double slowest_stage(const ChainForm& form, const ChainWork& work,
                                      std::int64_t stages);
+  /// On several stages, units that are tied apart.
   [[nodiscard]] const ChainState& state(const ChainForm& form);
+  /// What no plan of the form holds less than, on one stage or on several.
+  [[nodiscard]] const ChainState& least_state(ChainForm form, std::int64_t stages);
+  /// What a rank holds where all units are on one stage, cut into so many shards.
+  [[nodiscard]] const StageState& state_on_one_stage(ChainForm form, std::int64_t shards);
   /// Communication of the whole batch in one pass: no microbatches have less in all.
   [[nodiscard]] double least_exposed(const ChainForm& form);
   /// What the largest samples ask: no cut and no schedule splits one sample over replicas.
@@ -135,6 +144,9 @@ class ChainTables {
     std::vector<LeastTimes> images;              // [grid so far] of all images of a mean batch
     bool lacks_images = false;                   // some microbatches may have none, others have
     ChainState state;
+    std::optional<ChainState> on_one;            // stage, of least_state()
+    std::optional<ChainState> on_stages;         // likewise
+    std::map<std::int64_t, StageState> sharded;  // on one stage, by shards
     double exposed = -1;
     std::optional<LargestSamples> largest;
   };
@@ -150,6 +162,7 @@ class ChainTables {
   MicrobatchShape batch_;
   double largest_sample_ = 1;
   bool lacks_images_ = false;             // some samples have none, others have
+  bool may_share_table_ = false;          // of a head and an embedding on different stages
   std::vector<std::int64_t> grid_;        // numbers of microbatches, ascending from 1
   std::vector<std::size_t> point_below_;  // [global samples + 1]
   std::vector<std::int64_t> units_;       // [encoders, backbone]

@@ -4,6 +4,7 @@
 
 #include "plan/cost/collective_cost.h"
 #include "plan/cost/layer_cost.h"
+#include "plan/exact/held_state.h"
 #include "schedule/order/all_orders.h"
 
 namespace tributary::plan {
@@ -173,8 +174,20 @@ double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& me
 
 void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& mesh,
                                const ChainWork& work, const Depth& depth, StepEstimate& estimate) {
+  // One microbatch may hold the largest sample.
+  const double extra = std::max(0.0, tables_.largest_sample() / std::max(1.0, depth.samples) - 1);
+  const auto most = static_cast<double>(problem_.memory().count);
+  const auto note = [&](double held, double kept, double in_flight) {
+    const double all_kept = (in_flight + extra) * work.scale * kept;
+    estimate.held_share = std::max(estimate.held_share, held / most);
+    estimate.memory_share = std::max(estimate.memory_share, (held + all_kept) / most);
+  };
+  if (mesh.pp == 1) {
+    const StageState& state = tables_.state_on_one_stage(form, mesh.dp_shard);
+    const Bytes held = state.process + state.parameters + state.gradients + state.optimizer;
+    return note(static_cast<double>((held + state.gathered).count), work.kept, depth.first);
+  }
   const ChainState& state = tables_.state(form);
-  const auto shard = static_cast<double>(mesh.dp_shard);
   const auto stages = static_cast<double>(mesh.pp);
   const auto middle = static_cast<double>(tables_.units(form.encoder) - 2);
   // Blocks beside an end: what its time leaves of the mean stage.
@@ -184,26 +197,17 @@ void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& m
       std::max(1.0, (work.total() - work.first_time - work.last_time) / std::max(1.0, middle));
   const double block_state = (all - state.first - state.last) / std::max(1.0, middle);
   const double block_kept = (work.kept - work.first_kept - work.last_kept) / std::max(1.0, middle);
-  // Shards hold a part of everything, and layers that are whole meanwhile: on one of several stages
-  // all values and gradients.
-  const bool stays_whole = mesh.dp_shard > 1 && depth.is_cut;
-  const double part =
-      1 / shard + (stays_whole ? (state.parameters + state.gradients) / std::max(1.0, all) : 0);
-  const double gathered = mesh.dp_shard > 1 && !stays_whole ? 3 * state.block_parameters : 0;
-  // One microbatch may hold the largest sample.
-  const double extra = std::max(0.0, tables_.largest_sample() / std::max(1.0, depth.samples) - 1);
-  const auto most = static_cast<double>(problem_.memory().count);
-  const auto note = [&](double own, double kept, double in_flight) {
-    const double held = state.process + part * own + gathered;
-    const double all_kept = (in_flight + extra) * work.scale * kept;
-    estimate.held_share = std::max(estimate.held_share, held / most);
-    estimate.memory_share = std::max(estimate.memory_share, (held + all_kept) / most);
-  };
+  // Of experts about, as if all ranks had all.
+  ChainForm dense = form;
+  dense.ep = 1;
+  const StageRules rules{.source = costs_, .execution = problem_.execution, .is_cut = true};
+  const double times = static_cast<double>(mesh.dp_shard) / static_cast<double>(form.shards());
+  const double part = split_state(rules, dense, state).of_rank(times) / std::max(1.0, all);
   const auto note_end = [&](double time, double own, double kept, double in_flight) {
     const double blocks = std::clamp((slowest - time) / block_time, 0.0, middle);
-    note(own + blocks * block_state, kept + blocks * block_kept, in_flight);
+    note(state.process + part * (own + blocks * block_state), kept + blocks * block_kept,
+         in_flight);
   };
-  if (mesh.pp == 1) return note(all, work.kept, depth.first);
   note_end(work.first_time, state.first, work.first_kept, depth.first);
   note_end(work.last_time, state.last, work.last_kept, static_cast<double>(depth.chunks));
 }
@@ -219,8 +223,7 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
              {.first = chunks_in_flight(choice) / static_cast<double>(choice.chunks),
               .samples = static_cast<double>(problem_.global_samples()) /
                          static_cast<double>(choice.backbone.replicas() * choice.microbatches),
-              .chunks = choice.chunks > 1 ? 2 : 1,
-              .is_cut = is_cut},
+              .chunks = choice.chunks > 1 ? 2 : 1},
              estimate);
   if (!estimate.may_fit()) return estimate;
   const std::int64_t virtual_stages = mesh.pp * choice.chunks;
@@ -269,8 +272,7 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
       static_cast<double>(problem_.global_samples()) / static_cast<double>(own.replicas());
   set_memory(form, own.mesh, work,
              {.first = passes * std::max(1.0, tables_.largest_sample() / samples),
-              .samples = tables_.largest_sample(),
-              .is_cut = true},
+              .samples = tables_.largest_sample()},
              estimate);
   estimate.peak_share = std::max(1.0, tables_.largest_sample() * passes / samples) * work.scale *
                         work.peak / static_cast<double>(problem_.memory().count);
@@ -309,8 +311,7 @@ StepEstimate StepEstimator::encoder_rounds(const ChainForm& form, const ChainCho
              {.first = depth,
               .samples = static_cast<double>(problem_.global_samples()) /
                          static_cast<double>(own.replicas() * microbatches),
-              .chunks = static_cast<std::int64_t>(depth),
-              .is_cut = true},
+              .chunks = static_cast<std::int64_t>(depth)},
              estimate);
   const double each_stage = tables_.state(form).each_stage;
   estimate.lane = work.scale * tables_.slowest_stage(form, work, mesh.pp) + each_stage;

@@ -64,7 +64,6 @@ class StepEstimator {
     double first = 1;    // microbatches that the first stage keeps
     double samples = 1;  // in a microbatch
     std::int64_t chunks = 1;
-    bool is_cut = false;  // the model lies on several stages
   };
   /// Sets the shares of memory: of the first and the last stage of a cut by time, the largest
   /// sample in one of the microbatches that are kept.

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <limits>
+#include <tuple>
 
 #include "plan/exact/judge/batch_deals.h"
+#include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/search_plan.h"
 
 namespace tributary::plan {
@@ -50,6 +53,13 @@ inline std::vector<config::MeshShape> all_meshes(const PlanningProblem& problem,
 /// The least mean step of all plans of the space, every cut of the layers included.
 class BruteForce {
  public:
+  /// A plan, whether or not it fits.
+  struct Worth {
+    Bytes peak;
+    Nanoseconds mean;
+    std::string plan;
+  };
+
   explicit BruteForce(const PlanningProblem& problem) : problem_(problem), deals_(problem) {}
 
   Nanoseconds run() {
@@ -67,6 +77,18 @@ class BruteForce {
           }
     }
     return best_;
+  }
+  /// The plans of which none that needs no more is faster, by what they need, whatever fits.
+  std::vector<Worth> run_front() {
+    keeps_all_ = true;
+    (void)run();
+    std::sort(worths_.begin(), worths_.end(), [](const Worth& a, const Worth& b) {
+      return std::tie(a.peak, a.mean) < std::tie(b.peak, b.mean);
+    });
+    std::vector<Worth> front;
+    for (const Worth& each : worths_)
+      if (front.empty() || each.mean < front.back().mean) front.push_back(each);
+    return front;
   }
   [[nodiscard]] const std::string& plan() const { return plan_; }
   [[nodiscard]] std::int64_t plans() const { return plans_; }
@@ -145,15 +167,27 @@ class BruteForce {
     config::Plan plan = to_plan(problem_, choice, cuts);
     plan.batch.capacity_tokens = deals_.capacity(plan, problem_.batches.size());
     const Simulation simulation = simulate_on(problem_, plan, std::ssize(problem_.batches));
+    if (keeps_all_)
+      worths_.push_back({peak_of(plan), simulation.distribution.mean, describe(problem_, choice)});
     if (simulation.out_of_memory || simulation.distribution.mean >= best_) return;
     best_ = simulation.distribution.mean;
     plan_ = describe(problem_, choice);
   }
 
+  /// A simulation of several batches shows the memory of one.
+  [[nodiscard]] Bytes peak_of(const config::Plan& plan) const {
+    Bytes peak;
+    for (std::size_t batch = 0; batch < problem_.batches.size(); ++batch)
+      peak = std::max(peak, fullest_lane(simulate_on(problem_, plan, batch, batch + 1)).second);
+    return peak;
+  }
+
   const PlanningProblem& problem_;
   BatchDeals deals_;
+  bool keeps_all_ = false;
   Nanoseconds best_{std::numeric_limits<std::int64_t>::max()};
   std::string plan_;
+  std::vector<Worth> worths_;
   std::int64_t plans_ = 0;
   std::int64_t colocated_ = 0;
 };

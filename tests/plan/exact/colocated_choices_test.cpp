@@ -157,5 +157,28 @@ TEST(CellList, HasNoColocatedEncodersWhereAllSchedulesPutWeightGradientsOff) {
   EXPECT_GT(colocated(), 0);
 }
 
+TEST(CellList, HasNoEncoderOfItsOwnWhereItsFeaturesComeTwiceOrItsInputFromTheBackbonesRanks) {
+  PlanningProblem problem = tiny_problem(4, 12, 1, 11);
+  const auto count = [&](const auto& has) {
+    ChainTables tables(problem);
+    const CellList list = list_cells(problem, tables);
+    return std::count_if(list.cells.begin(), list.cells.end(),
+                         [&](const Cell& cell) { return has(cell, list.forms[cell.form]); });
+  };
+  const auto is_colocated = [](const Cell& cell, const ChainForm&) { return cell.colocated >= 0; };
+  const auto has_ranks = [](const Cell& cell, const ChainForm& form) {
+    return cell.colocated < 0 && form.apart != 0;
+  };
+  ASSERT_GT(count(is_colocated), 0);
+  problem.model.edges.push_back({"vision", "backbone"});  // beside those by the projector
+  EXPECT_EQ(count(is_colocated), 0);
+  EXPECT_GT(count(has_ranks), 0);
+  EXPECT_FALSE(search_plan(problem).plans.empty());
+  // What is without blocks has no mesh, and runs in the backbone's first stage.
+  problem.model.edges = {{"projector", "vision"}, {"vision", "backbone"}};
+  EXPECT_EQ(count(is_colocated), 0);
+  EXPECT_EQ(count(has_ranks), 0);
+}
+
 }  // namespace
 }  // namespace tributary::plan

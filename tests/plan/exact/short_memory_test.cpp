@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <iostream>
+
+#include "core/error.h"
+#include "plan/exact/leanest_choices.h"
+#include "plan/exact/search_plan.h"
+#include "tests/plan/exact/brute_force.h"
+#include "tests/plan/exact/exact_case.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::PipelineOrder;
+using config::RecomputePlan;
+
+/// One device, two or four, with an encoder and without, equal and unequal samples, tables shared
+/// with the head and not.
+PlanningProblem problem_of(std::uint64_t seed) {
+  RandomStream random(seed, "short_memory_test");
+  const int encoders = static_cast<int>(random.below(2));
+  const std::int64_t devices = std::int64_t{1} << seed % 3;
+  PlanningProblem problem = tiny_problem(devices, random.between(2, 4), encoders, seed);
+  problem.model = tiny_model(random.between(1, 2), encoders);
+  const bool is_tied = random.below(2) == 0;
+  for (config::ModuleNode& node : problem.model.modules)
+    for (config::LayerRun& run : node.layers)
+      if (run.shape.kind == config::LayerKind::kHead) run.shape.tied = is_tied;
+  if (random.below(2) == 0)
+    for (auto& batch : problem.batches)
+      for (SampleSize& sample : batch) sample = problem.batches[0][0];
+  if (random.below(2) == 0) problem.execution.reduce_dtype = config::ReduceDtype::kSame;
+  problem.space.schedules = {PipelineOrder::k1f1b};
+  problem.space.recompute = {RecomputePlan::kNone, RecomputePlan::kFull};
+  problem.cluster.device.reserve = {};
+  return problem;
+}
+
+/// Memory goes through all edges at which another plan of the space becomes the best.
+TEST(ShortMemory, NoPlanThatFitsIsBelowTheBoundOrMissed) {
+  std::int64_t edges = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    PlanningProblem problem = problem_of(seed);
+    for (const BruteForce::Worth& best : BruteForce(problem).run_front()) {
+      ++edges;
+      problem.cluster.device.memory = best.peak;
+      ChainTables tables(problem);
+      const CandidateList list = list_candidates(problem, tables);
+      EXPECT_GT(list.cells, 0) << "seed " << seed << ": " << best.plan << "; " << list.limit;
+      EXPECT_LE(list.lower_bound, best.mean)
+          << "seed " << seed << ", " << best.peak << ": " << best.plan;
+    }
+  }
+  EXPECT_GE(edges, 60);
+}
+
+/// The shortage is that of a plan that was run: with so much more memory there is one.
+TEST(ShortMemory, IsNamedByWhatTheLeanestPlanHolds) {
+  constexpr int kProblems = 24;
+  int exact = 0;
+  int enough = 0;
+  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
+    PlanningProblem problem = problem_of(seed);
+    const BruteForce::Worth least = BruteForce(problem).run_front().front();
+    problem.cluster.device.memory = {least.peak.count * 3 / 10};
+    ChainTables tables(problem);
+    const CandidateList list = list_candidates(problem, tables);
+    ASSERT_TRUE(list.candidates.empty()) << "seed " << seed;
+    const std::string words = " holds the least, ";
+    const std::size_t at = list.limit.find(words);
+    ASSERT_NE(at, std::string::npos) << list.limit;
+    const Bytes named{std::stoll(list.limit.substr(at + words.size()))};
+    EXPECT_GE(named.count, least.peak.count / 100 * 99) << "seed " << seed << ": " << list.limit;
+    EXPECT_NE(list.limit.find(str(named - problem.memory(), " above the ")), std::string::npos)
+        << list.limit;
+    if (named.count <= least.peak.count / 100 * 102) ++exact;
+    problem.cluster.device.memory = {named.count / 100 * 101};
+    if (!search_plan(problem).plans.empty()) ++enough;
+  }
+  std::cout << "of " << kProblems << " named within 2 % of the least of all plans " << exact
+            << ", enough with 1 % more " << enough << '\n';
+  EXPECT_GE(exact, kProblems * 8 / 10);
+  EXPECT_EQ(enough, kProblems);
+}
+
+/// Whatever the closed form says of them.
+TEST(ShortMemory, LeanestChoicesFitWhereHardlyAnyPlanDoes) {
+  constexpr int kProblems = 24;
+  int fitting = 0;
+  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
+    PlanningProblem problem = problem_of(seed);
+    const BruteForce::Worth least = BruteForce(problem).run_front().front();
+    problem.cluster.device.memory = {least.peak.count / 100 * 103};
+    ChainTables tables(problem);
+    const std::vector<LeanChoice> leanest = judge_leanest(problem, tables);
+    const bool any = std::any_of(leanest.begin(), leanest.end(), [&](const LeanChoice& each) {
+      return each.peak <= problem.memory();
+    });
+    if (!any) continue;
+    ++fitting;
+    EXPECT_FALSE(search_plan(problem).plans.empty()) << "seed " << seed;
+  }
+  std::cout << "of " << kProblems << " have a leanest choice that fits " << fitting << '\n';
+  EXPECT_GE(fitting, kProblems * 8 / 10);
+}
+
+}  // namespace
+}  // namespace tributary::plan
