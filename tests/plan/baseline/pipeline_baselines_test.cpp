@@ -1,5 +1,6 @@
 #include "plan/baseline/pipeline_baselines.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,6 +68,41 @@ TEST(PipelineBaselines, StandInTheOrderThatTheirRulesImply) {
     EXPECT_GE(value.at("flowtrain_without_allocator"), value.at("flowtrain") * 0.999);
     // Level 1 with every rank encoding all samples contains the plans of level 2 with less work.
     EXPECT_GE(value.at("loongforge_1"), value.at("loongforge_2") * 0.999);
+  }
+}
+
+TEST(PipelineBaselines, TakeModulesWithDegreesOfTheirOwn) {
+  for (const std::vector<std::int64_t>& backbone :
+       std::vector<std::vector<std::int64_t>>{{1, 2, 4, 8}, {2}}) {
+    TrainingProblem problem = small_problem(1);
+    std::erase_if(problem.costs.encoder.degrees,
+                  [](const DegreeCosts& degree) { return degree.tp != 1; });
+    std::erase_if(problem.costs.backbone.degrees, [&](const DegreeCosts& degree) {
+      return std::find(backbone.begin(), backbone.end(), degree.tp) == backbone.end();
+    });
+    for (const PipelineBaseline& baseline : pipeline_baselines()) {
+      SCOPED_TRACE(baseline.name);
+      const PipelineAnswer found = baseline.solve(problem);
+      // Without a common degree some have no plan, and say which degrees they ask for.
+      if (found.certificate.status == Status::kInfeasible) {
+        EXPECT_EQ(backbone.size(), 1U);
+        EXPECT_THAT(found.certificate.limit, HasSubstr("tp"));
+      } else {
+        EXPECT_GE(found.certificate.value, found.certificate.lower_bound);
+      }
+    }
+  }
+}
+
+TEST(PipelineBaselines, TheBackboneAloneDependsOnNothingOfTheEncoder) {
+  const TrainingProblem problem = small_problem(1);
+  const PipelineAnswer plain = solve_backbone_alone(problem);
+  for (const double factor : {0.01, 10.0, 30.0}) {
+    TrainingProblem other = problem;
+    other.costs.encoder.sample_flops *= factor;
+    const PipelineAnswer found = solve_backbone_alone(other);
+    EXPECT_EQ(found.plan, plain.plan) << factor;
+    EXPECT_EQ(found.certificate.value, plain.certificate.value) << factor;
   }
 }
 
@@ -240,7 +276,7 @@ TEST(BatchRunner, TimesTheClosedFormOf1F1B) {
 TEST(BatchRunner, DealsEverySampleOnce) {
   const TrainingProblem problem = small_problem(2);
   const BatchRunner runner(problem);
-  for (const Deal how : {Deal::kInOrder, Deal::kBalanced}) {
+  for (const Deal how : {Deal::kInOrder, Deal::kBalanced, Deal::kByTokens}) {
     for (const std::int64_t replicas : {1, 2, 3, 4}) {
       for (const std::int64_t rounds : {1, 2, 5, 8}) {
         const Buckets buckets = runner.deal(0, replicas, rounds, how, {1, 1, 1}, {1, 1, replicas});
