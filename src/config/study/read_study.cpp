@@ -44,13 +44,15 @@ Cluster find_cluster(ArtifactObject& json, Named& named) {
   return named.clusters[whole] = read_cluster(whole);
 }
 
-/// Keys that only the methods of the other kind would look at.
+/// Keys that only the methods of the other kind would look at: a sharing sample has the tokens of
+/// its modules, so that there is nothing to draw.
 void refuse_of_other_kind(ArtifactObject& json, StudyKind kind) {
   if (kind == StudyKind::kPipeline) {
     if (json.has("share_units")) json.refuse("share_units", "no such key: `sharing` alone has it");
     return;
   }
-  for (const char* key : {"tp", "pp", "ulysses", "ep"})
+  for (const char* key :
+       {"tp", "pp", "ulysses", "ep", "capacity_tokens", "data", "batches", "seed"})
     if (json.has(key)) json.refuse(key, "no such key: `pipeline` alone has it");
 }
 
