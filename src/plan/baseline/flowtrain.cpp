@@ -180,7 +180,7 @@ class FlowLine {
 /// Seconds of a batch on the backbone alone.
 double backbone_step(BatchRunner& runner, std::size_t batch, const Choice& choice, Deal how) {
   const ModuleCosts& module = runner.problem().costs.backbone;
-  const Buckets buckets =
+  const Buckets& buckets =
       runner.deal(batch, choice.degrees.dp, choice.rounds, how, choice.degrees, choice.degrees);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
     const double share =

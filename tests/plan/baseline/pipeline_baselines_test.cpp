@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 
 #include "core/error.h"
@@ -103,6 +104,58 @@ TEST(PipelineBaselines, TheBackboneAloneDependsOnNothingOfTheEncoder) {
     const PipelineAnswer found = solve_backbone_alone(other);
     EXPECT_EQ(found.plan, plain.plan) << factor;
     EXPECT_EQ(found.certificate.value, plain.certificate.value) << factor;
+  }
+}
+
+TEST(PipelineBaselines, DistTrainFindsTheBestOfItsWholeSpace) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    const TrainingProblem problem = small_problem(seed);
+    const Problem3d& costs = problem.costs;
+    BatchRunner runner(problem);
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
+      for (const Degrees& backbone : list_degrees(costs.backbone, costs.devices - devices, 32)) {
+        const std::int64_t mine = costs.global_samples / backbone.dp;
+        for (std::int64_t samples = 1; samples <= mine; ++samples) {
+          for (const Degrees& encoder : list_degrees(costs.encoder, devices, 32)) {
+            const Plan3d plan = {encoder, backbone, (mine + samples - 1) / samples, 0};
+            if (!is_valid(costs, plan)) continue;
+            double sum = 0;
+            for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
+              sum += run_separate(runner, batch, plan, Deal::kInOrder, true);
+            least = std::min(least, sum / double(problem.batches.size()));
+          }
+        }
+      }
+    }
+    const Nanoseconds found = solve_disttrain_microbatch(problem).certificate.value;
+    EXPECT_NEAR(1e-9 * double(found.count), least, 1e-8);
+  }
+}
+
+TEST(PipelineBaselines, APartOfASpaceHasNothingBetter) {
+  const TrainingProblem whole = small_problem(2);
+  const auto value = [](const PipelineBaseline& baseline, const TrainingProblem& problem) {
+    const Certificate found = baseline.solve(problem).certificate;
+    return found.status == Status::kInfeasible ? std::numeric_limits<std::int64_t>::max()
+                                               : found.value.count;
+  };
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    // These choose by formulas of their own; `combined` holds their plans too.
+    if (baseline.name.starts_with("dflop") || baseline.name.starts_with("flowtrain") ||
+        baseline.name == "combined")
+      continue;
+    SCOPED_TRACE(baseline.name);
+    const std::int64_t best = value(baseline, whole);
+    for (std::size_t mine = 0; mine < 4; ++mine) {
+      for (std::size_t other = 0; other < 4; ++other) {
+        TrainingProblem part = whole;
+        part.costs.encoder.degrees = {whole.costs.encoder.degrees[mine]};
+        part.costs.backbone.degrees = {whole.costs.backbone.degrees[other]};
+        EXPECT_LE(best, value(baseline, part)) << "degrees " << mine << ", " << other;
+      }
+    }
   }
 }
 
