@@ -113,20 +113,26 @@ class DataParallelModule {
 };
 
 void check_setting(const config::ModuleGraph& model, const SharingSetting& setting) {
+  const auto where = [&](const char* key) {
+    return setting.name.empty() ? key : str("setting ", setting.name, " ", key);
+  };
+  TRIB_REQUIRE(!model.modules.empty() && std::ssize(model.modules) <= kMostSharedModules,
+               .what = "plan: value cannot be used", .where = where("modules of the model"),
+               .found = str(model.modules.size()), .expected = str("1 to ", kMostSharedModules));
   TRIB_REQUIRE(
       setting.devices >= 1 && std::has_single_bit(static_cast<std::uint64_t>(setting.devices)) &&
           setting.devices <= kMostSharingDevices,
-      .what = "plan: value cannot be used", .where = "devices", .found = str(setting.devices),
-      .expected = str("1, 2, 4, ... ", kMostSharingDevices));
+      .what = "plan: value cannot be used", .where = where("devices"),
+      .found = str(setting.devices), .expected = str("1, 2, 4, ... ", kMostSharingDevices));
   const std::int64_t most_units = most_share_units(setting.devices);
   TRIB_REQUIRE(setting.units >= 1 && setting.units <= most_units,
-               .what = "plan: value cannot be used", .where = "share units",
+               .what = "plan: value cannot be used", .where = where("share_units"),
                .found = str(setting.units), .expected = str("1 to ", most_units));
   TRIB_REQUIRE(setting.tokens.size() == model.modules.size(),
-               .what = "plan: tokens are not given for each module",
+               .what = "plan: tokens are not given for each module", .where = where("tokens"),
                .found = str(setting.tokens.size()), .expected = str(model.modules.size()));
   TRIB_REQUIRE(setting.global_samples >= 1, .what = "plan: value cannot be used",
-               .where = "global_samples", .found = str(setting.global_samples),
+               .where = where("global_samples"), .found = str(setting.global_samples),
                .expected = "1 or more");
 }
 

@@ -14,6 +14,7 @@ namespace tributary::plan {
 
 /// How a graph of modules is trained on devices that modules may share.
 struct SharingSetting {
+  std::string name = {};  // for messages
   std::int64_t devices = 1;
   std::int64_t global_samples = 1;
   std::vector<std::int64_t> tokens = {};  // [modules] of a sample

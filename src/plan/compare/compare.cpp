@@ -183,7 +183,8 @@ class Runner {
   };
 
   static std::vector<RecomputedSharing> sharing_of(const StudySetting& setting) {
-    SharingSetting sharing{.devices = setting.devices,
+    SharingSetting sharing{.name = setting.name,
+                           .devices = setting.devices,
                            .global_samples = setting.global_samples,
                            .tokens = setting.module_tokens,
                            .units = setting.share_units,

@@ -272,6 +272,19 @@ TEST(Study, NamesTheKeyOfEveryFault) {
   }
 }
 
+TEST(Study, TakesFiguresAboveZeroAndNamesOnce) {
+  const auto message = [](const std::string& from, const std::string& to) {
+    return message_of(kPipeline, from, to);
+  };
+  for (const char* value : {"value: 0", "value: -1.5", "value: [0, 2]", "value: [2, 1]"})
+    EXPECT_THAT(message("value: 1.5", value),
+                AllOf(HasSubstr("figures.0.value"), HasSubstr("above 0")));
+  EXPECT_THAT(message("methods: [dflop, flowtrain]}", "methods: [dflop, flowtrain, dflop]}"),
+              AllOf(HasSubstr("orders.0.methods"), HasSubstr("each name once")));
+  EXPECT_THAT(message("settings: [\"two\", \"one\"]", "settings: [\"two\", \"one\", \"two\"]"),
+              AllOf(HasSubstr("orders.1.settings"), HasSubstr("each name once")));
+}
+
 TEST(Study, ListsAllFaultsAtOnce) {
   std::string text = kPipeline;
   text.replace(text.find("devices: 16"), 11, "devices: -1");

@@ -227,7 +227,19 @@ TEST(SharingOfModel, NamesWhatCannotBeUsed) {
                 ThrowsMessage<Error>(HasSubstr(words)));
   };
   refuses([](auto&, SharingSetting& s) { s.devices = 6; }, "where: devices; found: 6");
-  refuses([](auto&, SharingSetting& s) { s.units = 101; }, "where: share units; found: 101");
+  refuses(
+      [](auto&, SharingSetting& s) {
+        s.name = "three nodes";
+        s.devices = 3;
+      },
+      "where: setting three nodes devices; found: 3");
+  refuses(
+      [](config::ModuleGraph& m, SharingSetting& s) {
+        m.modules.resize(21, m.modules[0]);
+        s.tokens.resize(21, 512);
+      },
+      "where: modules of the model; found: 21; expected: 1 to 20");
+  refuses([](auto&, SharingSetting& s) { s.units = 101; }, "where: share_units; found: 101");
   refuses([](auto&, SharingSetting& s) { s.tokens.pop_back(); }, "found: 2; expected: 3");
   refuses([](auto&, SharingSetting& s) { s.global_samples = 0; }, "where: global_samples");
   refuses([](config::ModuleGraph& m, auto&) { std::swap(m.modules[0], m.modules[2]); },
