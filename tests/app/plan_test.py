@@ -305,6 +305,15 @@ batch: {{global_samples: 6}}
             self.refused(2, f"where: {words[0]}; found: method dflop", MODEL, "--cluster", CPU, "--method", "dflop",
                          *words)
 
+    def test_a_table_without_batches_is_named_with_the_key(self):
+        with open(TABLE) as file:
+            table = json.load(file)
+        del table["batches"]
+        path = self.path("no_batches.json", json.dumps(table))
+        for method in ("fsdp", "all"):
+            self.refused(2, f"no batch to judge plans by; where: {path} batches", path, "--method", method)
+        self.assertEqual(self.run_verb("plan", path, "--method", "published_objective")[0], 0)
+
     def test_a_profile_of_another_model_is_refused(self):
         other = profile_of_demo() | {"model": "other 0123456789abcdef"}
         profile = self.path("other.json", json.dumps(other))

@@ -98,6 +98,11 @@ void check_request(const SearchRequest& request) {
 std::vector<SearchAnswer> answer_search(const SearchRequest& request,
                                         const plan::TrainingProblem& problem) {
   check_request(request);
+  TRIB_REQUIRE(
+      request.method == kPublishedObjective || !problem.batches.empty(),
+      .what = "app: no batch to judge plans by", .where = str(request.table, " batches"),
+      .found = "no such key", .expected = str("batches for method ", request.method),
+      .fix = R"(add "batches": {"mixture_seed": 1, "count": 2}, docs/formats/cost_table.md)");
   const bool all = request.method == kAllMethods;
   std::vector<SearchAnswer> answers;
   if (all || request.method == kPublishedObjective) {

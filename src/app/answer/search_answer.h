@@ -19,6 +19,7 @@ struct SearchRequest {
   std::string method = kPublishedObjective;
   std::int64_t keep = 10;  // best plans that the published objective gives
   Caller caller = Caller::kCommandLine;
+  std::string table = {};  // path or name of the cost table, for messages
 };
 
 struct FoundPlan {

@@ -52,11 +52,14 @@ std::string balance(nb::handle items, const BalanceRequest& request) {
 }
 
 std::string search_3d(const GivenDocument& table, const std::string& method, std::int64_t keep) {
-  const SearchRequest request = {.method = method, .keep = keep, .caller = Caller::kPython};
+  const Document document = to_document("cost_table", table);
+  const SearchRequest request = {.method = method,
+                                 .keep = keep,
+                                 .caller = Caller::kPython,
+                                 .table = document.is_path ? document.text : document.name};
   check_request(request);
   Json answers = Json::array();
-  for (const SearchAnswer& answer :
-       answer_search(request, read_cost_table(to_document("cost_table", table)))) {
+  for (const SearchAnswer& answer : answer_search(request, read_cost_table(document))) {
     answers.push_back(to_json(answer));
   }
   return answers.dump();

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "config/cluster/yaml_json.h"
 #include "config/plan/artifact_object.h"
@@ -44,13 +45,15 @@ Cluster find_cluster(ArtifactObject& json, Named& named) {
   return named.clusters[whole] = read_cluster(whole);
 }
 
-/// Keys that only the methods of the other kind would look at.
+/// Keys that only the methods of the other kind would look at: a sharing sample has the tokens of
+/// its modules, so that there is nothing to draw.
 void refuse_of_other_kind(ArtifactObject& json, StudyKind kind) {
   if (kind == StudyKind::kPipeline) {
     if (json.has("share_units")) json.refuse("share_units", "no such key: `sharing` alone has it");
     return;
   }
-  for (const char* key : {"tp", "pp", "ulysses", "ep"})
+  for (const char* key :
+       {"tp", "pp", "ulysses", "ep", "capacity_tokens", "data", "batches", "seed"})
     if (json.has(key)) json.refuse(key, "no such key: `pipeline` alone has it");
 }
 
@@ -93,20 +96,28 @@ StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
   return setting;
 }
 
-/// A number or the two ends of a range.
+/// A number or the two ends of a range. A deviation is a share of it, so that it is above 0.
 void read_value(ArtifactObject& json, PublishedFigure& figure) {
   const Json* value = json.find("value");
   if (value != nullptr && value->is_number()) {
     figure.least = figure.most = value->get<double>();
-    return;
-  }
-  if (value != nullptr && value->is_array() && value->size() == 2 && (*value)[0].is_number() &&
-      (*value)[1].is_number() && (*value)[0] <= (*value)[1]) {
+  } else if (value != nullptr && value->is_array() && value->size() == 2 &&
+             (*value)[0].is_number() && (*value)[1].is_number()) {
     figure.least = (*value)[0].get<double>();
     figure.most = (*value)[1].get<double>();
-    return;
   }
-  json.refuse("value", "a number, or [least, most]");
+  const bool is_good = figure.least > 0 && figure.least <= figure.most;
+  if (!is_good) json.refuse("value", "a number above 0, or [least, most] of such");
+}
+
+/// Two names or more, each once.
+std::vector<std::string> read_several(ArtifactObject& json, const std::string& key,
+                                      const std::string& expected) {
+  std::vector<std::string> names = read_names(json, key, "a list of names");
+  if (names.size() < 2) json.refuse(key, expected);
+  if (std::set<std::string>(names.begin(), names.end()).size() < names.size())
+    json.refuse(key, "each name once");
+  return names;
 }
 
 PublishedFigure read_figure(ArtifactObject json) {
@@ -115,8 +126,7 @@ PublishedFigure read_figure(ArtifactObject json) {
       json.choice<FigureQuantity>("quantity", FigureQuantity::kSpeedup,
                                   {"speedup", "hours", "mfu", "mfu_gap", "idle_reduction"});
   if (json.has("settings")) {
-    figure.settings = read_names(json, "settings", "a list of names");
-    if (figure.settings.size() < 2) json.refuse("settings", "two settings at least");
+    figure.settings = read_several(json, "settings", "two settings at least");
   } else {
     figure.setting = json.text("setting", std::nullopt);
   }
@@ -139,12 +149,10 @@ PublishedOrder read_order(ArtifactObject& json) {
   PublishedOrder order{.where = json.text("where", "")};
   if (json.has("settings")) {
     order.method = json.text("method", std::nullopt);
-    order.settings = read_names(json, "settings", "a list of names");
-    if (order.settings.size() < 2) json.refuse("settings", "two settings at least");
+    order.settings = read_several(json, "settings", "two settings at least");
   } else {
     order.setting = json.text("setting", std::nullopt);
-    order.methods = read_names(json, "methods", "a list of names");
-    if (order.methods.size() < 2) json.refuse("methods", "two methods at least");
+    order.methods = read_several(json, "methods", "two methods at least");
   }
   json.refuse_unknown();
   return order;

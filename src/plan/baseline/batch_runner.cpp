@@ -32,6 +32,15 @@ schedule::ScheduleCosts costs_of(const ChainTimer::Cost& forward,
   return {.action = action, .hop = {}};
 }
 
+/// Loads of the backbone, which grow with the tokens: as each has the same marginal time, they
+/// count.
+std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
+  constexpr double kParts = 1000;  // of a token, as means may be fractions
+  std::vector<std::int64_t> tokens;
+  for (const SampleWork& sample : samples) tokens.push_back(std::llround(kParts * sample.tokens));
+  return tokens;
+}
+
 }  // namespace
 
 ChainTimer::Chain& ChainTimer::chain(int stages, int microbatches) {
@@ -65,7 +74,7 @@ double BatchRunner::module_seconds(const ModuleCosts& module, std::int64_t tp, d
 
 const Buckets& BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                  Deal how, const Degrees& encoder, const Degrees& backbone) const {
-  // In order, degrees say nothing.
+  // In order and by tokens, degrees say nothing.
   std::array<std::int64_t, 6> degrees = {};
   if (how == Deal::kBalanced)
     degrees = {encoder.tp, encoder.pp, encoder.dp, backbone.tp, backbone.pp, backbone.dp};
@@ -96,20 +105,10 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
       bucket_of[sample] = static_cast<std::int32_t>(buckets.at(replica, round));
     }
   } else {
-    // Marginal times at the mean bucket, so that loads add up.
-    const double tiles =
-        problem_.costs.encoder.sample_shape * double(samples.size()) / double(count);
-    const double tokens =
-        problem_.costs.backbone.sample_shape * double(samples.size()) / double(count);
-    const double of_tile = encoder_seconds(encoder.tp, tiles) / tiles / double(encoder.pp) *
-                           double(backbone.dp) / double(encoder.dp);
-    const double of_token = backbone_seconds(backbone.tp, tokens) / tokens / double(backbone.pp);
-    std::vector<std::int64_t> loads;
-    for (const SampleWork& sample : samples) {
-      loads.push_back(std::llround(1e9 * of_tile * sample.tiles));
-      loads.push_back(std::llround(1e9 * of_token * sample.tokens));
-    }
-    bucket_of = schedule::balance({.buckets = count, .dimensions = 2, .loads = loads},
+    const std::vector<std::int64_t> loads =
+        how == Deal::kByTokens ? tokens_of(samples) : loads_of(samples, count, encoder, backbone);
+    const int dimensions = static_cast<int>(loads.size() / samples.size());
+    bucket_of = schedule::balance({.buckets = count, .dimensions = dimensions, .loads = loads},
                                   {.evaluations = 200'000})
                     .bucket_of;
   }
@@ -119,6 +118,24 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
     buckets.work[bucket_of[sample]].tokens += samples[sample].tokens;
   }
   return buckets;
+}
+
+std::vector<std::int64_t> BatchRunner::loads_of(const std::vector<SampleWork>& samples,
+                                                std::int64_t buckets, const Degrees& encoder,
+                                                const Degrees& backbone) const {
+  // Marginal times at the mean bucket, so that loads add up.
+  const double share = double(samples.size()) / double(buckets);
+  const double tiles = problem_.costs.encoder.sample_shape * share;
+  const double tokens = problem_.costs.backbone.sample_shape * share;
+  const double of_tile = encoder_seconds(encoder.tp, tiles) / tiles / double(encoder.pp) *
+                         double(backbone.dp) / double(encoder.dp);
+  const double of_token = backbone_seconds(backbone.tp, tokens) / tokens / double(backbone.pp);
+  std::vector<std::int64_t> loads;
+  for (const SampleWork& sample : samples) {
+    loads.push_back(std::llround(1e9 * of_tile * sample.tiles));
+    loads.push_back(std::llround(1e9 * of_token * sample.tokens));
+  }
+  return loads;
 }
 
 Buckets BatchRunner::pack_in_order(std::size_t batch, std::int64_t replicas) const {

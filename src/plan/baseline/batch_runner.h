@@ -17,6 +17,7 @@ namespace tributary::plan {
 enum class Deal {
   kInOrder,   // in turn over replicas, then as they come; packs padded to their capacity
   kBalanced,  // by both loads, longest first with exchanges
+  kByTokens,  // by the backbone's load alone, in the same way
 };
 
 /// Times of 1F1B chains by their action lists; lists are made once for each shape.
@@ -128,6 +129,10 @@ class BatchRunner {
   ChainTimer timer_;
   [[nodiscard]] Buckets deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                   Deal how, const Degrees& encoder, const Degrees& backbone) const;
+  /// Nanoseconds of each sample on a stage of the encoder and of the backbone, one after another.
+  [[nodiscard]] std::vector<std::int64_t> loads_of(const std::vector<SampleWork>& samples,
+                                                   std::int64_t buckets, const Degrees& encoder,
+                                                   const Degrees& backbone) const;
   /// Packs in the order of the samples, each to the next replica.
   [[nodiscard]] Buckets pack_in_order(std::size_t batch, std::int64_t replicas) const;
 

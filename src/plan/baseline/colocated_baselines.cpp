@@ -14,8 +14,10 @@ class ColocatedStep {
   ColocatedStep(BatchRunner& runner, const Degrees& backbone, std::int64_t rounds)
       : runner_(runner), backbone_(backbone), rounds_(rounds) {}
 
-  [[nodiscard]] const Buckets& deal(std::size_t batch, Deal how) const {
-    return runner_.deal(batch, backbone_.dp, rounds_, how, backbone_, backbone_);
+  /// `encoder`: how its copies lie, which deals by both loads ask for.
+  [[nodiscard]] const Buckets& deal(std::size_t batch, Deal how,
+                                    const Degrees& encoder = {}) const {
+    return runner_.deal(batch, backbone_.dp, rounds_, how, encoder, backbone_);
   }
 
   [[nodiscard]] BatchRunner::StageTimes stage(const Buckets& buckets, int stage,
@@ -28,11 +30,12 @@ class ColocatedStep {
         runner_.backbone_seconds(backbone_.tp, buckets.work[buckets.at(replica, round)].tokens));
   }
 
-  /// The encoder on the first stage beside the backbone's layers; `encoder` says what a round
-  /// takes.
+  /// The encoder by groups of `tp` ranks of the first stage, beside the backbone's layers;
+  /// `encoder` says what a round takes.
   template <class Encoder>
-  [[nodiscard]] double run_on_first_stage(std::size_t batch, Deal how, Encoder encoder) {
-    const Buckets& buckets = deal(batch, how);
+  [[nodiscard]] double run_on_first_stage(std::size_t batch, Deal how, std::int64_t tp,
+                                          Encoder encoder) {
+    const Buckets& buckets = deal(batch, how, {tp, 1, backbone_.dp * backbone_.tp / tp});
     const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
       const BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
       runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
@@ -79,7 +82,7 @@ class ColocatedStep {
 
   /// The same with all samples encoded over all ranks, and the backbone's samples balanced.
   [[nodiscard]] double run_in_balanced_phases(std::size_t batch) {
-    const Buckets& buckets = deal(batch, Deal::kBalanced);
+    const Buckets& buckets = deal(batch, Deal::kByTokens);
     const std::vector<SampleWork>& samples = runner_.problem().batches[batch];
     double tiles = 0;
     for (const SampleWork& sample : samples) tiles += sample.tiles;
@@ -110,7 +113,7 @@ class ColocatedStep {
   /// Encoder kernels in the idle time of the pipeline; what does not fit, and the features of the
   /// first round, come on top.
   [[nodiscard]] double run_in_bubbles(std::size_t batch, std::int64_t tp, Deal how) {
-    const Buckets& buckets = deal(batch, how);
+    const Buckets& buckets = deal(batch, how, {tp, 1, backbone_.devices() / tp});
     double slowest = 0;
     for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
       const double work = phase(batch, buckets, replica, tp);
@@ -209,7 +212,8 @@ void offer_first_stage(const TrainingProblem& problem, const GivenDegrees& given
           return;
         best.offer(text(), [&](std::size_t batch) {
           return step.run_on_first_stage(
-              batch, how, [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
+              batch, how, tp,
+              [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
                 return step.encode_in_groups(buckets, replica, round, tp);
               });
         });
@@ -273,7 +277,7 @@ PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
             return;
           best.offer(text(), [&](std::size_t batch) {
             return step.run_on_first_stage(
-                batch, Deal::kInOrder,
+                batch, Deal::kInOrder, tp,
                 [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
                   const double seconds =
                       runner.encoder_seconds(tp, buckets.work[buckets.at(replica, round)].tiles);

@@ -3,6 +3,7 @@
 
 #include "plan/baseline/module_levels.h"
 #include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing_memory.h"
 
 namespace tributary::plan {
 namespace {
@@ -13,7 +14,7 @@ std::int64_t devices_within(const SharingProblem& problem, std::span<const std::
   std::int64_t sum = 0;
   wave.devices.clear();
   for (const std::int32_t module : modules) {
-    std::int64_t devices = 1;
+    std::int64_t devices = least_devices(problem, module);
     while (devices <= problem.devices &&
            time_on_devices(problem, module, static_cast<double>(devices)) > time) {
       ++devices;
@@ -30,7 +31,8 @@ BaselineWave place_side_by_side(const SharingProblem& problem,
                                 std::span<const std::int32_t> modules, std::int64_t& evaluations) {
   std::vector<Nanoseconds> times;
   for (const std::int32_t module : modules) {
-    for (std::int64_t devices = 1; devices <= problem.devices; ++devices) {
+    for (std::int64_t devices = least_devices(problem, module); devices <= problem.devices;
+         ++devices) {
       times.push_back(time_on_devices(problem, module, static_cast<double>(devices)));
     }
   }
@@ -51,27 +53,28 @@ SharingAnswer solve_distmm(const SharingProblem& problem) {
   answer.certificate.limit = explain_memory(problem, false);
   if (!answer.certificate.limit.empty()) return answer;
   for (std::vector<std::int32_t>& level : levels_of(problem)) {
-    // More modules than devices: the largest first, as many as there are devices at a time.
+    // More modules than devices: the largest first, as many as fit the devices at a time.
     std::stable_sort(level.begin(), level.end(), [&](std::int32_t a, std::int32_t b) {
       return time_on_devices(problem, a, 1) > time_on_devices(problem, b, 1);
     });
-    for (std::size_t first = 0; first < level.size(); first += problem.devices) {
-      const std::size_t count =
-          std::min(level.size() - first, static_cast<std::size_t>(problem.devices));
-      answer.waves.push_back(place_side_by_side(problem, std::span(level).subspan(first, count),
-                                                answer.certificate.evaluations));
+    for (std::span<const std::int32_t> rest = level; !rest.empty();) {
+      const std::size_t count = count_side_by_side(problem, rest);
+      answer.waves.push_back(
+          place_side_by_side(problem, rest.first(count), answer.certificate.evaluations));
       answer.certificate.value += answer.waves.back().time;
+      rest = rest.subspan(count);
     }
   }
-  // With a module for each device at most, every level is at its optimum.
+  // Where all modules of a level run side by side, it is at its optimum.
   answer.certificate.status = Status::kOptimal;
   answer.certificate.lower_bound = answer.certificate.value;
   for (const std::vector<std::int32_t>& level : levels_of(problem)) {
-    if (std::ssize(level) <= problem.devices) continue;
+    if (count_side_by_side(problem, level) == level.size()) continue;
     answer.certificate.status = Status::kFeasible;
     answer.certificate.lower_bound = {0};
   }
-  if (answer.certificate.status == Status::kOptimal) return answer;
+  if (answer.certificate.status == Status::kOptimal)
+    return hold_to_memory(problem, std::move(answer));
   for (const std::vector<std::int32_t>& level : levels_of(problem)) {
     Nanoseconds longest = {};
     for (const std::int32_t module : level) {
@@ -80,7 +83,7 @@ SharingAnswer solve_distmm(const SharingProblem& problem) {
     }
     answer.certificate.lower_bound += longest;
   }
-  return answer;
+  return hold_to_memory(problem, std::move(answer));
 }
 
 }  // namespace tributary::plan

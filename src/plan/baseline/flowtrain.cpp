@@ -180,7 +180,7 @@ class FlowLine {
 /// Seconds of a batch on the backbone alone.
 double backbone_step(BatchRunner& runner, std::size_t batch, const Choice& choice, Deal how) {
   const ModuleCosts& module = runner.problem().costs.backbone;
-  const Buckets buckets =
+  const Buckets& buckets =
       runner.deal(batch, choice.degrees.dp, choice.rounds, how, choice.degrees, choice.degrees);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
     const double share =
@@ -259,7 +259,7 @@ std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
 double run_synchronized(BatchRunner& runner, std::size_t batch, const Pair& pair) {
   return std::max(runner.encoder_phase(runner.problem().batches[batch], pair.encoder.tp,
                                        pair.encoder.dp, Deal::kInOrder),
-                  backbone_step(runner, batch, pair.backbone, Deal::kBalanced));
+                  backbone_step(runner, batch, pair.backbone, Deal::kByTokens));
 }
 
 std::string describe(const Pair& pair) {
@@ -296,7 +296,7 @@ PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
                [&](std::size_t batch) { return run_synchronized(runner, batch, *pair); });
     return best.answer("");
   }
-  const Deal how = parts.scheduler ? Deal::kBalanced : Deal::kInOrder;
+  const Deal how = parts.scheduler ? Deal::kByTokens : Deal::kInOrder;
   // The pool is memory of all nodes, device and host: it holds a batch. What the first batch waits
   // for is no part of the steady state, so one runs before those that count.
   FlowLine line(runner, pair->encoder, pair->backbone.rounds);

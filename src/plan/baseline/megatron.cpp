@@ -158,8 +158,8 @@ PipelineAnswer solve_backbone_alone(const TrainingProblem& problem) {
       return;
     std::vector<StageShare> shares = cut_by_module(problem.costs, 0, degrees.pp);
     best.offer(text(), [&](std::size_t batch) {
-      const Buckets buckets =
-          runner.deal(batch, degrees.dp, rounds, Deal::kBalanced, degrees, degrees);
+      const Buckets& buckets =
+          runner.deal(batch, degrees.dp, rounds, Deal::kByTokens, degrees, degrees);
       const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
         return runner.split_backbone(
             shares[stage].backbone *

@@ -11,12 +11,8 @@ namespace tributary::plan {
 /// The modules by depth in the graph: those of a level do not depend on each other.
 [[nodiscard]] std::vector<std::vector<std::int32_t>> levels_of(const SharingProblem& problem);
 
-/// The first module that does not fit a device, and by how much; empty where all fit. Methods that
-/// choose devices by time alone need it at every width, others on all devices.
-[[nodiscard]] std::string explain_memory(const SharingProblem& problem, bool on_all_devices);
-
-/// The least time of modules that run side by side, each whole, on devices of their own; at most as
-/// many modules as devices.
+/// The least time of modules that run side by side, each whole, on devices of their own; no more
+/// than `count_side_by_side`.
 [[nodiscard]] BaselineWave place_side_by_side(const SharingProblem& problem,
                                               std::span<const std::int32_t> modules,
                                               std::int64_t& evaluations);

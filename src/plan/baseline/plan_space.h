@@ -83,6 +83,9 @@ void for_each_backbone(
 [[nodiscard]] double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan,
                                   Deal how, bool moves_small_out);
 
+/// Tells the leanest plan of the published search's space, none of which fits.
+void refuse_leanest(const TrainingProblem& problem, BestPlan& best);
+
 // Families of plans that `combined` goes through, each offered to the best so far.
 void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_shards(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);

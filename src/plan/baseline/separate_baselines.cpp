@@ -39,12 +39,6 @@ bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
   return problem.capacity_tokens > 0 && tokens > problem.capacity_tokens;
 }
 
-/// Of the space of the published search.
-void refuse_leanest(BestPlan& best, const TrainingProblem& problem) {
-  if (const std::optional<Plan3d> leanest = find_leanest(problem.costs))
-    best.refuse(need_of(problem.costs, *leanest));
-}
-
 /// How the two groups meet when they work batch by batch.
 enum class Overlap { kNone, kOneBatchAhead };
 
@@ -73,7 +67,7 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
       BackboneChoice choice = {{}, {}, degrees, rounds};
       double sum = 0;
       for (std::size_t batch = 0; batch < problem.batches.size() && sum < least; ++batch) {
-        const Buckets buckets =
+        const Buckets& buckets =
             runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
         const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
           const double share =
@@ -142,10 +136,15 @@ PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap over
 
 }  // namespace
 
+void refuse_leanest(const TrainingProblem& problem, BestPlan& best) {
+  if (const std::optional<Plan3d> leanest = find_leanest(problem.costs))
+    best.refuse(need_of(problem.costs, *leanest));
+}
+
 double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, Deal how,
                     bool moves_small_out) {
   const Problem3d& costs = runner.problem().costs;
-  const Buckets buckets =
+  const Buckets& buckets =
       runner.deal(batch, plan.backbone.dp, plan.microbatches, how, plan.encoder, plan.backbone);
   std::vector<double> encoder;  // of a round: its slowest replica
   for (std::int64_t round = 0; round < buckets.rounds; ++round) {
@@ -181,19 +180,6 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
                   runner.sync_seconds(costs.backbone, plan.backbone, plan.microbatches));
 }
 
-PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
-  BatchRunner runner(problem);
-  BestPlan best(runner);
-  const Search3dResult found = search_3d(problem.costs, {.keep = 20});
-  for (const Plan3d& plan : found.plans) {
-    best.offer(describe(plan), [&](std::size_t batch) {
-      return run_separate(runner, batch, plan, Deal::kInOrder, true);
-    });
-  }
-  if (found.plans.empty()) refuse_leanest(best, problem);
-  return best.answer(form_of_two(problem));
-}
-
 PipelineAnswer solve_dflop(const TrainingProblem& problem) {
   BatchRunner runner(problem);
   BestPlan best(runner);
@@ -203,14 +189,14 @@ PipelineAnswer solve_dflop(const TrainingProblem& problem) {
       return run_separate(runner, batch, plan, Deal::kBalanced, false);
     });
   }
-  if (found.plans.empty()) refuse_leanest(best, problem);
+  if (found.plans.empty()) refuse_leanest(problem, best);
   return best.answer(form_of_two(problem));
 }
 
 void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best) {
   constexpr std::int64_t kPairs = 40;  // of degrees, the best by the published objective
   const Search3dResult found = search_3d(problem.costs, {.keep = kPairs});
-  if (found.plans.empty()) refuse_leanest(best, problem);
+  if (found.plans.empty()) refuse_leanest(problem, best);
   for (Plan3d plan : found.plans) {
     // Fewer microbatches than the objective's choice leave more to balance in each.
     for (std::int64_t most = plan.microbatches; most >= 1; most = most * 2 / 3) {
@@ -251,7 +237,7 @@ PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem) {
     best.offer(describe(*fewest), [&](std::size_t batch) {
       return run_separate(runner, batch, *fewest, Deal::kBalanced, false);
     });
-  if (found.plans.empty()) refuse_leanest(best, problem);
+  if (found.plans.empty()) refuse_leanest(problem, best);
   return best.answer(form_of_two(problem));
 }
 

@@ -7,14 +7,17 @@
 
 #include "core/error.h"
 #include "plan/baseline/module_levels.h"
+#include "plan/baseline/sharing_memory.h"
 #include "plan/staging/interference.h"
 #include "plan/staging/staging.h"
 
 namespace tributary::plan {
 namespace {
 
-SharingAnswer to_answer(const Staging& staging) {
-  SharingAnswer answer = {.certificate = staging.certificate};
+SharingAnswer to_answer(const SharingProblem& problem, const Staging& staging) {
+  SharingAnswer answer = {.certificate = hold_to_memory(problem, staging.certificate,
+                                                        fullest_device(problem, staging.stages))};
+  if (answer.certificate.status == Status::kInfeasible) return answer;
   for (const SharedStage& stage : staging.stages) {
     BaselineWave wave = {.time = stage.time};
     for (const PlacedModule& place : stage.placed) {
@@ -46,14 +49,13 @@ Nanoseconds time_together(const SharingProblem& problem, const SharedStage& stag
 }
 
 /// The better of two answers, `other` with a plan, over both of their spaces: proven only where its
-/// value is the lower of their bounds.
+/// value is the lower of their bounds. A space whose fastest plan is above the memory has a bound.
 Certificate join(const Certificate& best, const Certificate& other) {
   Certificate joined = other;
   joined.evaluations += best.evaluations;
-  if (best.status != Status::kInfeasible) {
-    joined.value = std::min(best.value, other.value);
+  if (best.status != Status::kInfeasible) joined.value = std::min(best.value, other.value);
+  if (best.status != Status::kInfeasible || best.lower_bound.count > 0)
     joined.lower_bound = std::min(best.lower_bound, other.lower_bound);
-  }
   const bool is_cut = best.status == Status::kTruncated || other.status == Status::kTruncated;
   joined.status = is_cut ? Status::kTruncated : Status::kFeasible;
   if (joined.value == joined.lower_bound) joined.status = Status::kOptimal;
@@ -62,10 +64,11 @@ Certificate join(const Certificate& best, const Certificate& other) {
 
 /// The best stages, or waves of whole devices where those are better: numbers of devices between
 /// the powers of two, and modules cut between layers, are no part of the stages' space. The bound
-/// is the least of the three spaces' bounds.
+/// is the least of the spaces' bounds. Where the fastest stages leave too much on a device, each
+/// module on all devices may still fit.
 SharingAnswer solve_exact(const SharingProblem& problem) {
-  SharingAnswer best = to_answer(group_stages(problem));
-  for (const auto solve : {solve_distmm, solve_spindle}) {
+  SharingAnswer best = to_answer(problem, group_stages(problem));
+  for (const auto solve : {solve_distmm, solve_spindle, solve_temporal}) {
     SharingAnswer other = solve(problem);
     if (other.certificate.status == Status::kInfeasible) continue;
     Certificate joined = join(best.certificate, other.certificate);
@@ -105,28 +108,15 @@ std::vector<std::vector<std::int32_t>> levels_of(const SharingProblem& problem) 
   return levels;
 }
 
-std::string explain_memory(const SharingProblem& problem, bool on_all_devices) {
-  if (!problem.memory) return {};
-  for (const SharedModule& module : problem.modules) {
-    for (std::size_t width = 0; width < module.memory.size(); ++width) {
-      const Bytes memory = module.memory[width];
-      if (on_all_devices && width + 1 < module.memory.size()) continue;
-      if (memory <= *problem.memory) continue;
-      return str("memory: ", module.name, " needs ", memory, " of a device, ",
-                 memory - *problem.memory, " above the limit of ", *problem.memory);
-    }
-  }
-  return {};
-}
-
 Nanoseconds time_on_devices(const SharingProblem& problem, std::int64_t module, double devices) {
   const std::vector<Nanoseconds>& known = problem.modules[module].whole;
   if (!known.empty()) {
     // More devices than help stay idle; between two numbers in proportion.
+    const std::int64_t fits = least_devices(problem, module);
     const auto least = [&](double count) {
-      const auto end =
-          known.begin() + std::clamp<std::ptrdiff_t>(std::llround(count), 1, std::ssize(known));
-      return static_cast<double>(std::min_element(known.begin(), end)->count);
+      const auto most = std::clamp<std::ptrdiff_t>(std::llround(count), 1, std::ssize(known));
+      const auto first = known.begin() + (most >= fits ? fits - 1 : 0);
+      return static_cast<double>(std::min_element(first, known.begin() + most)->count);
     };
     const double below = std::floor(devices);
     if (below < 1) return {std::llround(least(1) / devices)};
@@ -163,25 +153,25 @@ SharingAnswer solve_temporal(const SharingProblem& problem) {
   }
   answer.certificate.status = Status::kOptimal;
   answer.certificate.lower_bound = answer.certificate.value;
-  return answer;
+  return hold_to_memory(problem, std::move(answer));
 }
 
 SharingAnswer solve_mosaic(const SharingProblem& problem) {
-  return to_answer(merge_stages(problem));
+  return to_answer(problem, merge_stages(problem));
 }
 
 SharingAnswer solve_mosaic_unaware(const SharingProblem& problem) {
   SharingProblem alone = problem;
   alone.interference = {};
   Staging staging = merge_stages(alone);
-  if (staging.certificate.status == Status::kInfeasible) return to_answer(staging);
+  if (staging.certificate.status == Status::kInfeasible) return to_answer(problem, staging);
   staging.certificate.value = {};
   for (SharedStage& stage : staging.stages) {
     stage.time = time_together(problem, stage);
     staging.certificate.value += stage.time;
   }
   staging.certificate.status = Status::kFeasible;
-  return to_answer(staging);
+  return to_answer(problem, staging);
 }
 
 }  // namespace tributary::plan

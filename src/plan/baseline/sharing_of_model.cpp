@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "core/error.h"
 #include "plan/cost/collective_cost.h"
@@ -36,68 +38,101 @@ config::Cluster cut_device(config::Cluster cluster, double share) {
   return cluster;
 }
 
-ModuleExecution execution_of(const config::ModuleGraph& model, std::size_t module,
-                             std::int64_t devices) {
-  const std::string& name = model.modules[module].name;
-  const bool is_fed = std::any_of(model.edges.begin(), model.edges.end(),
-                                  [&](const config::ModuleEdge& edge) { return edge.to == name; });
-  return {.placement = {.optimizer_shards = devices},
-          .recompute = config::RecomputePlan::kNone,
-          .trains = true,
-          .upstream_trains = is_fed};
-}
-
-Nanoseconds module_time(const config::ModuleGraph& model, std::size_t module,
-                        const config::Cluster& cluster, const config::Cluster& part,
-                        const SharingSetting& setting, std::int64_t devices) {
-  const std::int64_t samples = (setting.global_samples + devices - 1) / devices;
-  const ModuleCost cost =
-      module_cost(part, model.modules[module], pass_of(setting.tokens[module], samples),
-                  execution_of(model, module, devices));
-  Nanoseconds exposed;
-  if (devices > 1) {
-    const Nanoseconds reduction =
-        collective_cost(cluster, config::CollectiveOp::kAllReduce,
-                        group_of(devices, 1, cluster.devices_per_node()), cost.gradients)
-            .time;
-    exposed = std::max(Nanoseconds{}, reduction - cost.backward);
+/// How the modules train, each after those that feed it.
+std::vector<ModuleExecution> executions_of(const config::ModuleGraph& model,
+                                           const SharingSetting& setting) {
+  std::vector<ModuleExecution> executions;
+  std::set<std::string> trained;  // modules that train or stand behind one that does
+  for (const config::ModuleNode& node : model.modules) {
+    const bool upstream_trains =
+        std::any_of(model.edges.begin(), model.edges.end(), [&](const config::ModuleEdge& edge) {
+          return edge.to == node.name && trained.contains(edge.from);
+        });
+    const bool trains =
+        std::find(setting.frozen.begin(), setting.frozen.end(), node.name) == setting.frozen.end();
+    if (trains || upstream_trains) trained.insert(node.name);
+    executions.push_back(
+        {.recompute = setting.recompute, .trains = trains, .upstream_trains = upstream_trains});
   }
-  // Two bytes a parameter; the optimizer's work is shared as its state is.
-  const double parameters =
-      static_cast<double>(cost.parameters.count) / 2 / static_cast<double>(devices);
-  return cost.time() + exposed + optimizer_time(part.device, parameters);
+  return executions;
 }
 
-/// Share of the memory's bandwidth that a module takes on a part of its devices, over its time.
-double bandwidth_of(const config::ModuleGraph& model, std::size_t module,
-                    const config::Cluster& cluster, const config::Cluster& part,
-                    const SharingSetting& setting, std::int64_t devices) {
-  constexpr double kSlower = 0.01;
-  config::Cluster slow = part;
-  slow.device.memory_bytes_per_s /= 1 + kSlower;
-  const auto time_on = [&](const config::Cluster& on) {
-    return static_cast<double>(module_time(model, module, cluster, on, setting, devices).count);
-  };
-  // What of its time the memory bounds, at the rate that the part draws meanwhile.
-  const double bound = (time_on(slow) / time_on(part) - 1) / kSlower;
-  return std::clamp(bound * memory_rate(part.device) / cluster.device.memory_bytes_per_s, 0.0, 1.0);
-}
+/// A module of a model, its samples over devices.
+class DataParallelModule {
+ public:
+  DataParallelModule(const config::ModuleNode& node, const ModuleExecution& execution,
+                     std::int64_t tokens, std::int64_t global_samples)
+      : node_(node), execution_(execution), tokens_(tokens), global_samples_(global_samples) {}
+
+  /// On each of so many devices, or on a part of each.
+  [[nodiscard]] ModuleCost cost(const config::Cluster& part, std::int64_t devices) const {
+    ModuleExecution execution = execution_;
+    execution.placement.optimizer_shards = devices;
+    const std::int64_t samples = (global_samples_ + devices - 1) / devices;
+    return module_cost(part, node_, pass_of(tokens_, samples), execution);
+  }
+
+  [[nodiscard]] Nanoseconds time(const config::Cluster& cluster, const config::Cluster& part,
+                                 std::int64_t devices) const {
+    const ModuleCost cost = this->cost(part, devices);
+    if (!execution_.trains) return cost.time();
+    Nanoseconds exposed;
+    if (devices > 1) {
+      const Nanoseconds reduction =
+          collective_cost(cluster, config::CollectiveOp::kAllReduce,
+                          group_of(devices, 1, cluster.devices_per_node()), cost.gradients)
+              .time;
+      exposed = std::max(Nanoseconds{}, reduction - cost.backward);
+    }
+    // Two bytes a parameter; the optimizer's work is shared as its state is.
+    const double parameters =
+        static_cast<double>(cost.parameters.count) / 2 / static_cast<double>(devices);
+    return cost.time() + exposed + optimizer_time(part.device, parameters);
+  }
+
+  /// Share of the memory's bandwidth that it takes on a part of its devices, over its time.
+  [[nodiscard]] double bandwidth(const config::Cluster& cluster, const config::Cluster& part,
+                                 std::int64_t devices) const {
+    constexpr double kSlower = 0.01;
+    config::Cluster slow = part;
+    slow.device.memory_bytes_per_s /= 1 + kSlower;
+    const auto time_on = [&](const config::Cluster& on) {
+      return static_cast<double>(time(cluster, on, devices).count);
+    };
+    // What of its time the memory bounds, at the rate that the part draws meanwhile.
+    const double bound = (time_on(slow) / time_on(part) - 1) / kSlower;
+    return std::clamp(bound * memory_rate(part.device) / cluster.device.memory_bytes_per_s, 0.0,
+                      1.0);
+  }
+
+ private:
+  const config::ModuleNode& node_;
+  ModuleExecution execution_;
+  std::int64_t tokens_;
+  std::int64_t global_samples_;
+};
 
 void check_setting(const config::ModuleGraph& model, const SharingSetting& setting) {
+  const auto where = [&](const char* key) {
+    return setting.name.empty() ? key : str("setting ", setting.name, " ", key);
+  };
+  TRIB_REQUIRE(!model.modules.empty() && std::ssize(model.modules) <= kMostSharedModules,
+               .what = "plan: value cannot be used", .where = where("modules of the model"),
+               .found = str(model.modules.size()), .expected = str("1 to ", kMostSharedModules));
   TRIB_REQUIRE(
       setting.devices >= 1 && std::has_single_bit(static_cast<std::uint64_t>(setting.devices)) &&
           setting.devices <= kMostSharingDevices,
-      .what = "plan: value cannot be used", .where = "devices", .found = str(setting.devices),
-      .expected = str("1, 2, 4, ... ", kMostSharingDevices));
+      .what = "plan: value cannot be used", .where = where("devices"),
+      .found = str(setting.devices), .expected = str("1, 2, 4, ... ", kMostSharingDevices));
   const std::int64_t most_units = most_share_units(setting.devices);
   TRIB_REQUIRE(setting.units >= 1 && setting.units <= most_units,
-               .what = "plan: value cannot be used", .where = "share units",
+               .what = "plan: value cannot be used", .where = where("share_units"),
                .found = str(setting.units), .expected = str("1 to ", most_units));
   TRIB_REQUIRE(setting.tokens.size() == model.modules.size(),
-               .what = "plan: tokens are not given for each module",
+               .what = "plan: tokens are not given for each module", .where = where("tokens"),
                .found = str(setting.tokens.size()), .expected = str(model.modules.size()));
   TRIB_REQUIRE(setting.global_samples >= 1, .what = "plan: value cannot be used",
-               .where = "global_samples", .found = str(setting.global_samples),
+               .where = where("global_samples"), .found = str(setting.global_samples),
                .expected = "1 or more");
 }
 
@@ -109,6 +144,7 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
   SharingProblem problem;
   problem.devices = setting.devices;
   problem.units = setting.units;
+  problem.memory = setting.memory.value_or(cluster.device.memory - cluster.device.reserve);
   const bool shares_memory = cluster.device.cache_bytes_per_s > 0;
   // While two modules want the whole memory at once, each gets half of it: in a share of its time
   // that is the product of both shares a module loses as much again; so with each of several.
@@ -116,7 +152,10 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
   std::vector<config::Cluster> parts;
   for (std::int64_t unit = 1; unit <= setting.units; ++unit)
     parts.push_back(cut_device(cluster, double(unit) / double(setting.units)));
+  const std::vector<ModuleExecution> executions = executions_of(model, setting);
   for (std::size_t module = 0; module < model.modules.size(); ++module) {
+    const DataParallelModule mine(model.modules[module], executions[module], setting.tokens[module],
+                                  setting.global_samples);
     SharedModule shared{.name = model.modules[module].name};
     for (const config::ModuleEdge& edge : model.edges) {
       if (edge.to != shared.name) continue;
@@ -131,14 +170,17 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
     }
     for (std::int64_t devices = 1; devices <= setting.devices; devices *= 2) {
       for (const config::Cluster& part : parts) {
-        shared.times.push_back(module_time(model, module, cluster, part, setting, devices));
-        shared.bandwidth.push_back(
-            shares_memory ? bandwidth_of(model, module, cluster, part, setting, devices) : 0.0);
+        shared.times.push_back(mine.time(cluster, part, devices));
+        shared.bandwidth.push_back(shares_memory ? mine.bandwidth(cluster, part, devices) : 0.0);
       }
+      // Forward of all stages comes before backward of any, so that what is kept stays.
+      const ModuleCost cost = mine.cost(cluster, devices);
+      shared.resident.push_back(cost.state() + cost.kept);
+      shared.memory.push_back(shared.resident.back() + cost.transient);
     }
     for (const auto& group : model.modules[module].layers) shared.layers += group.layers;
     for (std::int64_t devices = 1; devices <= setting.devices; ++devices)
-      shared.whole.push_back(module_time(model, module, cluster, cluster, setting, devices));
+      shared.whole.push_back(mine.time(cluster, cluster, devices));
     problem.modules.push_back(std::move(shared));
   }
   check_problem(problem);
@@ -149,11 +191,12 @@ double sharing_flops(const config::ModuleGraph& model, const config::Cluster& cl
                      const SharingSetting& setting) {
   check_setting(model, setting);
   double flops = 0;
+  const std::vector<ModuleExecution> executions = executions_of(model, setting);
   for (std::size_t module = 0; module < model.modules.size(); ++module) {
-    flops += module_cost(cluster, model.modules[module],
-                         pass_of(setting.tokens[module], setting.global_samples),
-                         execution_of(model, module, 1))
-                 .flops;
+    flops +=
+        module_cost(cluster, model.modules[module],
+                    pass_of(setting.tokens[module], setting.global_samples), executions[module])
+            .flops;
   }
   return flops;
 }

@@ -4,6 +4,7 @@
 
 #include "plan/baseline/module_levels.h"
 #include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing_memory.h"
 
 namespace tributary::plan {
 namespace {
@@ -92,30 +93,33 @@ class Level {
     return high;
   }
 
-  /// The continuous division, rounded: at least one device each, what is over to the slowest.
+  /// The continuous division, rounded: at least the devices that each fits on, what is over to the
+  /// slowest.
   [[nodiscard]] std::vector<std::pair<std::int32_t, std::int64_t>> allocate() const {
     std::vector<Remainder> order = left_;
     std::stable_sort(order.begin(), order.end(), [this](const Remainder& a, const Remainder& b) {
       return a.share * time(a.module, 1) > b.share * time(b.module, 1);
     });
-    if (std::ssize(order) > problem_.devices) order.resize(problem_.devices);
+    std::vector<std::int32_t> modules;
+    for (const Remainder& rest : order) modules.push_back(rest.module);
+    order.resize(count_side_by_side(problem_, modules));
     const double limit = continuous_time();
     std::vector<std::pair<std::int32_t, std::int64_t>> devices;
     std::int64_t used = 0;
     for (const Remainder& rest : order) {
       const double exact =
           std::min(devices_within(rest, limit), static_cast<double>(problem_.devices));
-      devices.emplace_back(rest.module,
-                           std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(exact))));
+      devices.emplace_back(rest.module, std::max(least_devices(problem_, rest.module),
+                                                 static_cast<std::int64_t>(std::floor(exact))));
       used += devices.back().second;
     }
     const auto slowest = [&](bool may_shrink) {
       std::size_t best = devices.size();
       double most = -1;
       for (std::size_t i = 0; i < devices.size(); ++i) {
-        if (may_shrink && devices[i].second == 1) continue;
-        const double end =
-            order[i].share * time(order[i].module, static_cast<double>(devices[i].second));
+        const auto [module, mine] = devices[i];
+        if (may_shrink && mine == least_devices(problem_, module)) continue;
+        const double end = order[i].share * time(module, static_cast<double>(mine));
         const double key = may_shrink ? 1 / end : end;
         if (key > most) {
           most = key;
@@ -166,7 +170,7 @@ SharingAnswer solve_spindle(const SharingProblem& problem) {
     bound += Level(problem, modules, Cut::kBefore).continuous_time();
     Waves best = cut_level(problem, modules, Cut::kBefore);
     best.keep_shorter(cut_level(problem, modules, Cut::kNearest));
-    if (std::ssize(modules) <= problem.devices) {  // nothing cut
+    if (count_side_by_side(problem, modules) == modules.size()) {  // nothing cut
       BaselineWave whole = place_side_by_side(problem, modules, answer.certificate.evaluations);
       best.keep_shorter({whole.time, {whole}});
     }
@@ -177,7 +181,7 @@ SharingAnswer solve_spindle(const SharingProblem& problem) {
   answer.certificate.lower_bound =
       std::min(answer.certificate.value, Nanoseconds{static_cast<std::int64_t>(std::floor(bound))});
   answer.certificate.status = Status::kFeasible;
-  return answer;
+  return hold_to_memory(problem, std::move(answer));
 }
 
 }  // namespace tributary::plan

@@ -90,7 +90,8 @@ void check_problem(const TrainingProblem& problem) {
         "node_bytes_per_second", problem.node_bytes_per_second, "0 or above");
   check(std::isfinite(problem.capacity_tokens) && problem.capacity_tokens >= 0, "capacity_tokens",
         problem.capacity_tokens, "0 or above");
-  TRIB_REQUIRE(!problem.batches.empty(), .what = "plan: no batch to judge plans by");
+  TRIB_REQUIRE(!problem.batches.empty(), .what = "plan: no batch to judge plans by",
+               .where = "batches", .found = "none", .expected = "one batch at least");
   for (std::size_t batch = 0; batch < problem.batches.size(); ++batch) {
     TRIB_REQUIRE(std::ssize(problem.batches[batch]) == problem.costs.global_samples,
                  .what = "plan: batch of another size", .where = str("batch ", batch),

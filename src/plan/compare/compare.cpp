@@ -163,32 +163,71 @@ class Runner {
 
   [[nodiscard]] SettingResult run_sharing(const StudySetting& setting) const {
     SettingResult result = result_of(setting);
-    const SharingSetting sharing{.devices = setting.devices,
-                                 .global_samples = setting.global_samples,
-                                 .tokens = setting.module_tokens,
-                                 .units = setting.share_units};
-    const SharingProblem problem = sharing_of_model(setting.model, setting.cluster, sharing);
-    const double flops = sharing_flops(setting.model, setting.cluster, sharing);
     for (const std::int64_t tokens : setting.module_tokens)
       result.tokens_per_sample += static_cast<double>(tokens);
-    result.items_per_sample = static_cast<double>(problem.modules.size());
+    result.items_per_sample = static_cast<double>(setting.model.modules.size());
+    const std::vector<RecomputedSharing> levels = sharing_of(setting);
     for (const SharingBaseline& baseline : sharing_baselines()) {
       if (!is_listed(study_, baseline.name)) continue;
       if (options_.on_search) options_.on_search(setting.name, baseline.name);
-      const Stopwatch watch;
-      const SharingAnswer answer = baseline.solve(problem);
-      MethodResult method{.method = std::string(baseline.name),
-                          .source = std::string(baseline.source),
-                          .certificate = answer.certificate};
-      method.milliseconds = 1e3 * watch.seconds();
-      if (answer.certificate.status != Status::kInfeasible) {
-        method.step_s = seconds_of(answer.certificate.value);
-        method.mfu = mfu_of(flops, method.step_s, setting);
-        method.plan = describe_waves(problem, answer);
-      }
-      result.methods.push_back(std::move(method));
+      result.methods.push_back(solve(setting, baseline, levels));
     }
     return result;
+  }
+
+  /// A graph of modules with a level of recompute.
+  struct RecomputedSharing {
+    std::string name;  // as plans say it
+    SharingProblem problem;
+    double flops = 0;  // of a step
+  };
+
+  static std::vector<RecomputedSharing> sharing_of(const StudySetting& setting) {
+    SharingSetting sharing{.name = setting.name,
+                           .devices = setting.devices,
+                           .global_samples = setting.global_samples,
+                           .tokens = setting.module_tokens,
+                           .units = setting.share_units,
+                           .frozen = setting.frozen,
+                           .memory = setting.memory};
+    std::vector<RecomputedSharing> levels;
+    const auto add = [&](const std::string& name, config::RecomputePlan level) {
+      sharing.recompute = level;
+      levels.push_back({name, sharing_of_model(setting.model, setting.cluster, sharing),
+                        sharing_flops(setting.model, setting.cluster, sharing)});
+    };
+    if (setting.recompute) {
+      add("", *setting.recompute);
+    } else {
+      add("", config::RecomputePlan::kNone);
+      add(", layers recomputed", config::RecomputePlan::kFull);
+    }
+    return levels;
+  }
+
+  /// The first level of recompute with which the method has a plan: more recompute is for memory.
+  static MethodResult solve(const StudySetting& setting, const SharingBaseline& baseline,
+                            const std::vector<RecomputedSharing>& levels) {
+    MethodResult method{.method = std::string(baseline.name),
+                        .source = std::string(baseline.source)};
+    const Stopwatch watch;
+    std::int64_t evaluations = 0;
+    for (const auto& [name, problem, flops] : levels) {
+      const SharingAnswer answer = baseline.solve(problem);
+      evaluations += answer.certificate.evaluations;
+      method.certificate = answer.certificate;
+      if (answer.certificate.status == Status::kInfeasible) {
+        method.certificate.limit += name;
+        continue;
+      }
+      method.step_s = seconds_of(answer.certificate.value);
+      method.mfu = mfu_of(flops, method.step_s, setting);
+      method.plan = describe_waves(problem, answer) + name;
+      break;
+    }
+    method.certificate.evaluations = evaluations;
+    method.milliseconds = 1e3 * watch.seconds();
+    return method;
   }
 
   static std::string describe_waves(const SharingProblem& problem, const SharingAnswer& answer) {

@@ -36,6 +36,9 @@ void check_module(const SharingProblem& problem, std::size_t index) {
   TRIB_REQUIRE(module.memory.empty() || std::ssize(module.memory) == problem.widths(),
                .what = "plan: memory of another size", .where = module.name,
                .found = str(module.memory.size()), .expected = str(problem.widths()));
+  TRIB_REQUIRE(module.resident.empty() || module.resident.size() == module.memory.size(),
+               .what = "plan: resident memory of another size", .where = module.name,
+               .found = str(module.resident.size()), .expected = str(module.memory.size()));
   for (const std::int32_t before : module.after) {
     TRIB_REQUIRE(before >= 0 && before < static_cast<std::int32_t>(index),
                  .what = "plan: module does not follow what it depends on", .where = module.name,

@@ -20,7 +20,8 @@ struct SharedModule {
   // Share of a device's memory bandwidth, 0 to 1: [units] on any number of devices, or
   // [widths, units].
   std::vector<double> bandwidth = {};
-  std::vector<Bytes> memory = {};  // [widths] on each device; empty: none
+  std::vector<Bytes> memory = {};    // [widths] on each device while it runs; empty: none
+  std::vector<Bytes> resident = {};  // [widths] of this, what stays there in other stages too
 };
 
 /// Modules on devices whose compute units are cut into equal share units.

@@ -264,8 +264,25 @@ TEST(Study, NamesTheKeyOfEveryFault) {
               HasSubstr("models.llama num_key_value_heads; found: 4 heads, 3 kv heads"));
   EXPECT_THAT(sharing("name: text", "name: vision"), HasSubstr("models.tri.modules.1.name"));
   EXPECT_THAT(sharing("share_units: 5", "share_units: 101"), HasSubstr("settings.0.share_units"));
-  EXPECT_THAT(sharing("share_units: 5", "tp: 2"), HasSubstr("settings.0.tp"));
-  EXPECT_THAT(sharing("share_units: 5", "pp: 2"), HasSubstr("settings.0.pp"));
+  for (const char* other : {"tp: 2", "pp: 2", "ulysses: 2", "ep: 2", "capacity_tokens: 10",
+                            "data: reference", "batches: 5", "seed: 9"}) {
+    const std::string key = std::string(other).substr(0, std::string_view(other).find(':'));
+    EXPECT_THAT(sharing("share_units: 5", other),
+                AllOf(HasSubstr("settings.0." + key), HasSubstr("`pipeline` alone has it")));
+  }
+}
+
+TEST(Study, TakesFiguresAboveZeroAndNamesOnce) {
+  const auto message = [](const std::string& from, const std::string& to) {
+    return message_of(kPipeline, from, to);
+  };
+  for (const char* value : {"value: 0", "value: -1.5", "value: [0, 2]", "value: [2, 1]"})
+    EXPECT_THAT(message("value: 1.5", value),
+                AllOf(HasSubstr("figures.0.value"), HasSubstr("above 0")));
+  EXPECT_THAT(message("methods: [dflop, flowtrain]}", "methods: [dflop, flowtrain, dflop]}"),
+              AllOf(HasSubstr("orders.0.methods"), HasSubstr("each name once")));
+  EXPECT_THAT(message("settings: [\"two\", \"one\"]", "settings: [\"two\", \"one\", \"two\"]"),
+              AllOf(HasSubstr("orders.1.settings"), HasSubstr("each name once")));
 }
 
 TEST(Study, ListsAllFaultsAtOnce) {

@@ -1,8 +1,10 @@
 #include "plan/baseline/pipeline_baselines.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 
 #include "core/error.h"
@@ -67,6 +69,93 @@ TEST(PipelineBaselines, StandInTheOrderThatTheirRulesImply) {
     EXPECT_GE(value.at("flowtrain_without_allocator"), value.at("flowtrain") * 0.999);
     // Level 1 with every rank encoding all samples contains the plans of level 2 with less work.
     EXPECT_GE(value.at("loongforge_1"), value.at("loongforge_2") * 0.999);
+  }
+}
+
+TEST(PipelineBaselines, TakeModulesWithDegreesOfTheirOwn) {
+  for (const std::vector<std::int64_t>& backbone :
+       std::vector<std::vector<std::int64_t>>{{1, 2, 4, 8}, {2}}) {
+    TrainingProblem problem = small_problem(1);
+    std::erase_if(problem.costs.encoder.degrees,
+                  [](const DegreeCosts& degree) { return degree.tp != 1; });
+    std::erase_if(problem.costs.backbone.degrees, [&](const DegreeCosts& degree) {
+      return std::find(backbone.begin(), backbone.end(), degree.tp) == backbone.end();
+    });
+    for (const PipelineBaseline& baseline : pipeline_baselines()) {
+      SCOPED_TRACE(baseline.name);
+      const PipelineAnswer found = baseline.solve(problem);
+      // Without a common degree some have no plan, and say which degrees they ask for.
+      if (found.certificate.status == Status::kInfeasible) {
+        EXPECT_EQ(backbone.size(), 1U);
+        EXPECT_THAT(found.certificate.limit, HasSubstr("tp"));
+      } else {
+        EXPECT_GE(found.certificate.value, found.certificate.lower_bound);
+      }
+    }
+  }
+}
+
+TEST(PipelineBaselines, TheBackboneAloneDependsOnNothingOfTheEncoder) {
+  const TrainingProblem problem = small_problem(1);
+  const PipelineAnswer plain = solve_backbone_alone(problem);
+  for (const double factor : {0.01, 10.0, 30.0}) {
+    TrainingProblem other = problem;
+    other.costs.encoder.sample_flops *= factor;
+    const PipelineAnswer found = solve_backbone_alone(other);
+    EXPECT_EQ(found.plan, plain.plan) << factor;
+    EXPECT_EQ(found.certificate.value, plain.certificate.value) << factor;
+  }
+}
+
+TEST(PipelineBaselines, DistTrainFindsTheBestOfItsWholeSpace) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    const TrainingProblem problem = small_problem(seed);
+    const Problem3d& costs = problem.costs;
+    BatchRunner runner(problem);
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
+      for (const Degrees& backbone : list_degrees(costs.backbone, costs.devices - devices, 32)) {
+        const std::int64_t mine = costs.global_samples / backbone.dp;
+        for (std::int64_t samples = 1; samples <= mine; ++samples) {
+          for (const Degrees& encoder : list_degrees(costs.encoder, devices, 32)) {
+            const Plan3d plan = {encoder, backbone, (mine + samples - 1) / samples, 0};
+            if (!is_valid(costs, plan)) continue;
+            double sum = 0;
+            for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
+              sum += run_separate(runner, batch, plan, Deal::kInOrder, true);
+            least = std::min(least, sum / double(problem.batches.size()));
+          }
+        }
+      }
+    }
+    const Nanoseconds found = solve_disttrain_microbatch(problem).certificate.value;
+    EXPECT_NEAR(1e-9 * double(found.count), least, 1e-8);
+  }
+}
+
+TEST(PipelineBaselines, APartOfASpaceHasNothingBetter) {
+  const TrainingProblem whole = small_problem(2);
+  const auto value = [](const PipelineBaseline& baseline, const TrainingProblem& problem) {
+    const Certificate found = baseline.solve(problem).certificate;
+    return found.status == Status::kInfeasible ? std::numeric_limits<std::int64_t>::max()
+                                               : found.value.count;
+  };
+  for (const PipelineBaseline& baseline : pipeline_baselines()) {
+    // These choose by formulas of their own; `combined` holds their plans too.
+    if (baseline.name.starts_with("dflop") || baseline.name.starts_with("flowtrain") ||
+        baseline.name == "combined")
+      continue;
+    SCOPED_TRACE(baseline.name);
+    const std::int64_t best = value(baseline, whole);
+    for (std::size_t mine = 0; mine < 4; ++mine) {
+      for (std::size_t other = 0; other < 4; ++other) {
+        TrainingProblem part = whole;
+        part.costs.encoder.degrees = {whole.costs.encoder.degrees[mine]};
+        part.costs.backbone.degrees = {whole.costs.backbone.degrees[other]};
+        EXPECT_LE(best, value(baseline, part)) << "degrees " << mine << ", " << other;
+      }
+    }
   }
 }
 
@@ -240,7 +329,7 @@ TEST(BatchRunner, TimesTheClosedFormOf1F1B) {
 TEST(BatchRunner, DealsEverySampleOnce) {
   const TrainingProblem problem = small_problem(2);
   const BatchRunner runner(problem);
-  for (const Deal how : {Deal::kInOrder, Deal::kBalanced}) {
+  for (const Deal how : {Deal::kInOrder, Deal::kBalanced, Deal::kByTokens}) {
     for (const std::int64_t replicas : {1, 2, 3, 4}) {
       for (const std::int64_t rounds : {1, 2, 5, 8}) {
         const Buckets buckets = runner.deal(0, replicas, rounds, how, {1, 1, 1}, {1, 1, replicas});

@@ -200,5 +200,53 @@ TEST(SharingBaselines, SayWhatDoesNotFit) {
   }
 }
 
+TEST(SharingBaselines, GiveAModuleTheDevicesThatItFits) {
+  RandomStream random(3, "devices that fit");
+  SharingProblem problem = random_sharing_problem(random, 4, 4, 4);
+  problem.memory = Bytes{10};
+  for (SharedModule& module : problem.modules) module.memory = {{5}, {4}, {3}};
+  problem.modules[1].memory = {{30}, {10}, {9}};
+  for (const SharingBaseline& baseline : sharing_baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const SharingAnswer found = baseline.solve(problem);
+    ASSERT_NE(found.certificate.status, Status::kInfeasible);
+    bool is_there = false;
+    for (const BaselineWave& wave : found.waves) {
+      for (const auto& [module, devices] : wave.devices) {
+        if (module != 1) continue;
+        is_there = true;
+        EXPECT_GE(devices, 2);
+      }
+    }
+    EXPECT_TRUE(is_there);
+  }
+  // Two such modules beside each other take all four devices, so that a third waits.
+  problem.modules[2].memory = problem.modules[1].memory;
+  for (const BaselineWave& wave : solve_distmm(problem).waves) {
+    std::int64_t devices = 0;
+    for (const auto& [module, count] : wave.devices) devices += count;
+    EXPECT_LE(devices, 4);
+  }
+}
+
+TEST(SharingBaselines, CountWhatStaysOnADeviceOverAllStages) {
+  RandomStream random(4, "what stays");
+  SharingProblem problem = random_sharing_problem(random, 3, 1, 4);
+  problem.memory = Bytes{10};
+  for (SharedModule& module : problem.modules) {
+    module.memory = {{4}};
+    module.resident = {{3}};
+  }
+  // One after the other 3 + 3 + 3 stay and one more is in use.
+  EXPECT_NE(solve_temporal(problem).certificate.status, Status::kInfeasible);
+  problem.memory = Bytes{9};
+  for (const SharingBaseline& baseline : sharing_baselines()) {
+    const SharingAnswer found = baseline.solve(problem);
+    EXPECT_EQ(found.certificate.status, Status::kInfeasible) << baseline.name;
+    EXPECT_TRUE(found.waves.empty()) << baseline.name;
+    EXPECT_THAT(found.certificate.limit, testing::HasSubstr("above the limit of 9 B"));
+  }
+}
+
 }  // namespace
 }  // namespace tributary::plan

@@ -1,5 +1,6 @@
 #include "plan/baseline/sharing_of_model.h"
 
+#include <algorithm>
 #include <bit>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,6 +56,84 @@ TEST(SharingOfModel, WholeDevicesTakeTheTimeOfTheirParts) {
   const Nanoseconds expected = cost.time() + std::max(Nanoseconds{}, reduction - cost.backward) +
                                optimizer_time(cluster.device, double(cost.parameters.count) / 16);
   EXPECT_EQ(problem.time(2, 3, problem.units), expected);
+}
+
+TEST(SharingOfModel, KeepsStateAndActivationsOnEachDevice) {
+  const config::Cluster cluster = small_cluster(8);
+  const config::ModuleGraph model = three_modules();
+  const SharingProblem problem = sharing_of_model(model, cluster, setting_of(8));
+  EXPECT_EQ(problem.memory, cluster.device.memory - cluster.device.reserve);
+  const ModuleCost cost =
+      module_cost(cluster, model.modules[2],
+                  {.tokens = 2 * 768, .squared_tokens = 2.0 * 768 * 768, .sequences = 2},
+                  {.placement = {.optimizer_shards = 8},
+                   .recompute = config::RecomputePlan::kNone,
+                   .upstream_trains = true});
+  EXPECT_EQ(problem.modules[2].resident[3], cost.state() + cost.kept);
+  EXPECT_EQ(problem.modules[2].memory[3], cost.state() + cost.kept + cost.transient);
+  for (const SharedModule& module : problem.modules)
+    for (std::size_t width = 1; width < module.memory.size(); ++width)
+      EXPECT_LT(module.memory[width], module.memory[width - 1]) << module.name;
+  SharingSetting recomputed = setting_of(8);
+  recomputed.recompute = config::RecomputePlan::kFull;
+  recomputed.memory = Bytes{1000};
+  const SharingProblem less = sharing_of_model(model, cluster, recomputed);
+  EXPECT_EQ(less.memory, Bytes{1000});
+  EXPECT_LT(less.modules[2].resident[0], problem.modules[2].resident[0]);
+  EXPECT_GT(less.time(2, 0, 10), problem.time(2, 0, 10));
+}
+
+TEST(SharingOfModel, FrozenModulesHaveNoGradientsAndNoState) {
+  const config::ModuleGraph model = three_modules();
+  const config::Cluster cluster = small_cluster(8);
+  const auto frozen = [&](std::vector<std::string> names) {
+    SharingSetting setting = setting_of(8);
+    setting.frozen = std::move(names);
+    return std::pair(sharing_of_model(model, cluster, setting),
+                     sharing_flops(model, cluster, setting));
+  };
+  const auto [all, all_flops] = frozen({});
+  const auto [encoders, encoder_flops] = frozen({"vision", "text"});
+  const auto [backbone, backbone_flops] = frozen({"all"});
+  const auto [none, none_flops] = frozen({"vision", "text", "all"});
+  // With nothing in front of it that trains, a module runs forward alone and keeps its weights.
+  const ModuleCost forward =
+      module_cost(cluster, model.modules[0],
+                  {.tokens = 2 * 512, .squared_tokens = 2.0 * 512 * 512, .sequences = 2},
+                  {.placement = {.optimizer_shards = 8}, .trains = false});
+  EXPECT_EQ(encoders.time(0, 3, 10), forward.forward);
+  EXPECT_EQ(encoders.modules[0].resident[3], forward.parameters);
+  // A frozen backbone still passes gradients on to encoders that train.
+  EXPECT_LT(backbone.time(2, 3, 10), all.time(2, 3, 10));
+  EXPECT_GT(backbone.time(2, 3, 10), none.time(2, 3, 10));
+  EXPECT_LT(backbone.modules[2].resident[3], all.modules[2].resident[3]);
+  EXPECT_GT(all_flops, encoder_flops);
+  EXPECT_GT(all_flops, backbone_flops);
+  EXPECT_GT(backbone_flops, none_flops);
+}
+
+TEST(SharingOfModel, ModulesOfAllStagesFitADeviceTogether) {
+  const config::ModuleGraph model = three_modules();
+  SharingSetting setting = setting_of(1);
+  const SharingProblem free = sharing_of_model(model, small_cluster(8), setting);
+  Bytes together;
+  Bytes largest;
+  for (const SharedModule& module : free.modules) {
+    together += module.memory[0];
+    largest = std::max(largest, module.memory[0]);
+  }
+  // Enough for any module alone, but not for what all leave on the only device.
+  setting.memory = largest;
+  const SharingProblem tight = sharing_of_model(model, small_cluster(8), setting);
+  setting.memory = together;
+  const SharingProblem wide = sharing_of_model(model, small_cluster(8), setting);
+  for (const SharingBaseline& baseline : sharing_baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const Certificate refused = baseline.solve(tight).certificate;
+    EXPECT_EQ(refused.status, Status::kInfeasible);
+    EXPECT_THAT(refused.limit, HasSubstr("memory: the modules of all stages take"));
+    EXPECT_NE(baseline.solve(wide).certificate.status, Status::kInfeasible);
+  }
 }
 
 TEST(SharingOfModel, PartsOfADeviceAreSlowerButNeverMoreThanTheirShare) {
@@ -148,7 +227,19 @@ TEST(SharingOfModel, NamesWhatCannotBeUsed) {
                 ThrowsMessage<Error>(HasSubstr(words)));
   };
   refuses([](auto&, SharingSetting& s) { s.devices = 6; }, "where: devices; found: 6");
-  refuses([](auto&, SharingSetting& s) { s.units = 101; }, "where: share units; found: 101");
+  refuses(
+      [](auto&, SharingSetting& s) {
+        s.name = "three nodes";
+        s.devices = 3;
+      },
+      "where: setting three nodes devices; found: 3");
+  refuses(
+      [](config::ModuleGraph& m, SharingSetting& s) {
+        m.modules.resize(21, m.modules[0]);
+        s.tokens.resize(21, 512);
+      },
+      "where: modules of the model; found: 21; expected: 1 to 20");
+  refuses([](auto&, SharingSetting& s) { s.units = 101; }, "where: share_units; found: 101");
   refuses([](auto&, SharingSetting& s) { s.tokens.pop_back(); }, "found: 2; expected: 3");
   refuses([](auto&, SharingSetting& s) { s.global_samples = 0; }, "where: global_samples");
   refuses([](config::ModuleGraph& m, auto&) { std::swap(m.modules[0], m.modules[2]); },

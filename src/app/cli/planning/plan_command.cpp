@@ -59,7 +59,7 @@ ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
                .found = str("method ", arguments.method.empty() ? kPublishedObjective
                                                                 : arguments.method.c_str()),
                .expected = "neither of both", .fix = str("plan a model by --method ", kExact));
-  SearchRequest request{.keep = arguments.keep};
+  SearchRequest request{.keep = arguments.keep, .table = arguments.path};
   if (!arguments.method.empty()) request.method = arguments.method;
   check_request(request);
   const auto& [problem, note] = is_table
