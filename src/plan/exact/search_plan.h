@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "plan/certificate.h"
+#include "plan/exact/candidates/list_candidates.h"
 #include "plan/exact/found_plan.h"
 #include "plan/exact/judge/simulate_on.h"
-#include "plan/exact/list_candidates.h"
 
 namespace tributary::plan {
 

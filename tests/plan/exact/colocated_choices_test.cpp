@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 #include <set>
 
-#include "plan/exact/cells.h"
+#include "plan/exact/candidates/cells.h"
+#include "plan/exact/candidates/list_candidates.h"
 #include "plan/exact/estimate_step.h"
 #include "plan/exact/judge/simulate_on.h"
-#include "plan/exact/list_candidates.h"
 #include "tests/plan/exact/exact_case.h"
 
 namespace tributary::plan {

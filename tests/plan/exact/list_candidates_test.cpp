@@ -1,9 +1,9 @@
-#include "plan/exact/list_candidates.h"
+#include "plan/exact/candidates/list_candidates.h"
 
 #include <gtest/gtest.h>
 #include <set>
 
-#include "plan/exact/cells.h"
+#include "plan/exact/candidates/cells.h"
 #include "plan/exact/estimate_step.h"
 #include "plan/exact/search_plan.h"
 #include "tests/plan/exact/brute_force.h"

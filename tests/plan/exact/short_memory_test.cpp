@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "core/error.h"
-#include "plan/exact/leanest_choices.h"
+#include "plan/exact/candidates/leanest_choices.h"
 #include "plan/exact/search_plan.h"
 #include "tests/plan/exact/brute_force.h"
 #include "tests/plan/exact/exact_case.h"

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "plan/exact/cells.h"
-#include "plan/exact/encoder_choices.h"
+#include "plan/exact/candidates/cells.h"
+#include "plan/exact/candidates/encoder_choices.h"
 #include "plan/exact/estimate_step.h"
 
 namespace tributary::plan {

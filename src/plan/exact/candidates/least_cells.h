@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan/exact/cells.h"
+#include "plan/exact/candidates/cells.h"
 
 namespace tributary::plan {
 

@@ -1,4 +1,4 @@
-#include "plan/exact/least_cells.h"
+#include "plan/exact/candidates/least_cells.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "plan/exact/cell_expansion.h"
+#include "plan/exact/candidates/cell_expansion.h"
 
 #include <algorithm>
 

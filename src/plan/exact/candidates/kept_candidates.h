@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "plan/exact/cell_expansion.h"
-#include "plan/exact/list_candidates.h"
+#include "plan/exact/candidates/cell_expansion.h"
+#include "plan/exact/candidates/list_candidates.h"
 
 namespace tributary::plan {
 

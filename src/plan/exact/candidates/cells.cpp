@@ -1,4 +1,4 @@
-#include "plan/exact/cells.h"
+#include "plan/exact/candidates/cells.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "core/error.h"
+#include "plan/exact/candidates/list_candidates.h"
 #include "plan/exact/chain_forms.h"
 #include "plan/exact/held_state.h"
 #include "plan/exact/lane_times.h"
-#include "plan/exact/list_candidates.h"
 
 namespace tributary::plan {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/exact/encoder_choices.h"
+#include "plan/exact/candidates/encoder_choices.h"
 
 #include <algorithm>
 #include <functional>

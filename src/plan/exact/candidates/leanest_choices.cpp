@@ -1,4 +1,4 @@
-#include "plan/exact/leanest_choices.h"
+#include "plan/exact/candidates/leanest_choices.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "plan/exact/cell_expansion.h"
+#include "plan/exact/candidates/cell_expansion.h"
+#include "plan/exact/candidates/least_cells.h"
 #include "plan/exact/cut_chains.h"
 
 namespace tributary::plan {

@@ -1,11 +1,11 @@
-#include "plan/exact/list_candidates.h"
+#include "plan/exact/candidates/list_candidates.h"
 
 #include <algorithm>
 
 #include "core/error.h"
-#include "plan/exact/kept_candidates.h"
-#include "plan/exact/leanest_choices.h"
-#include "plan/exact/least_cells.h"
+#include "plan/exact/candidates/kept_candidates.h"
+#include "plan/exact/candidates/leanest_choices.h"
+#include "plan/exact/candidates/least_cells.h"
 #include "schedule/order/all_orders.h"
 
 namespace tributary::plan {

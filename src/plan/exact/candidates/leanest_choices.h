@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/exact/list_candidates.h"
+#include "plan/exact/candidates/list_candidates.h"
 
 namespace tributary::plan {
 
