@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "plan/exact/candidates/leanest_choices.h"
 #include "plan/exact/cut_chains.h"
 #include "plan/exact/runner.h"
 
@@ -55,13 +56,17 @@ class Search {
       judge_first(list.candidates);
       effort.caution *= kMoreCaution;
     }
-    if (runners_.empty()) {
-      if (!shortage_.empty()) result_.certificate.limit = shortage_;
-      return std::move(result_);
+    finish_runners();
+    if (result_.plans.empty() && result_.judged > 0) {
+      // What the closed form takes for the fastest that fit are none, or not on all batches.
+      runners_.clear();
+      judge_first(list_leanest(problem_, tables, usual_candidates(problem_)));
+      add_batches(batches_);
+      finish_runners();
     }
-    race();
-    polish();
-    name_winners();
+    if (result_.plans.empty() && !shortage_.empty()) result_.certificate.limit = shortage_;
+    for (const auto& worker : workers_)
+      result_.certificate.evaluations += worker->judge.evaluations();
     return std::move(result_);
   }
 
@@ -117,6 +122,12 @@ class Search {
     result_.judged += std::ssize(candidates);
     for (Runner& runner : judged)
       if (fits(runner.verdict)) runners_.push_back(std::move(runner));
+  }
+
+  void finish_runners() {
+    race();
+    polish();
+    if (!runners_.empty()) name_winners();
   }
 
   /// Those near the best go on over more batches, then the best of them over all.
@@ -197,8 +208,9 @@ class Search {
     for_all(runners_.size(), [&](Worker& worker, std::size_t i) {
       Runner& runner = runners_[i];
       PlanVerdict& verdict = runner.verdict;
-      const PlanVerdict more =
-          worker.judge.judge(runner.choice, runner.cuts, verdict.steps.size(), until);
+      const std::size_t first = verdict.steps.size();
+      if (first >= until) return;
+      const PlanVerdict more = worker.judge.judge(runner.choice, runner.cuts, first, until);
       verdict.steps.insert(verdict.steps.end(), more.steps.begin(), more.steps.end());
       if (more.peak > verdict.peak) {
         verdict.peak = more.peak;
@@ -327,12 +339,8 @@ class Search {
     std::stable_sort(result_.plans.begin(), result_.plans.end(), is_better);
     if (std::ssize(result_.plans) > effort_.finalists)
       result_.plans.resize(static_cast<std::size_t>(effort_.finalists));
+    if (result_.plans.empty()) return;
     Certificate& certificate = result_.certificate;
-    for (const auto& worker : workers_) certificate.evaluations += worker->judge.evaluations();
-    if (result_.plans.empty()) {
-      certificate.limit = shortage_;
-      return;
-    }
     certificate.value = result_.plans.front().step;
     // Judging rounds sizes of microbatches to thousandths; more than that is no rounding.
     TRIB_CHECK(certificate.lower_bound.count <= certificate.value.count / 100 * 101 + 100,

@@ -174,12 +174,8 @@ class BruteForce {
     plan_ = describe(problem_, choice);
   }
 
-  /// A simulation of several batches shows the memory of one.
   [[nodiscard]] Bytes peak_of(const config::Plan& plan) const {
-    Bytes peak;
-    for (std::size_t batch = 0; batch < problem_.batches.size(); ++batch)
-      peak = std::max(peak, fullest_lane(simulate_on(problem_, plan, batch, batch + 1)).second);
-    return peak;
+    return simulate_on(problem_, plan, 0, problem_.batches.size()).fullest.memory.total();
   }
 
   const PlanningProblem& problem_;
