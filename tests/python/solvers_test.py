@@ -165,6 +165,25 @@ class Stages(Beside):
                                         interference={"form": "pairwise", "base": 1.0})
         self.assertEqual(optimum(slowed), 200)  # one after another
 
+    def test_interference_is_fitted_to_what_was_measured(self):
+        draw = random.Random(5)
+        points = []
+        for _ in range(30):
+            bandwidth = [draw.random() for _ in range(draw.randint(2, 4))]
+            slowed = 1 + 0.1 + 0.3 * sum(bandwidth) + 0.2 * bandwidth[0] * sum(bandwidth[1:])
+            points.append({"alone_ns": 10**9, "together_ns": round(10**9 * slowed), "bandwidth": bandwidth})
+        fit = tributary.fit_interference(points)
+        self.assertEqual((fit["interference"]["form"], fit["held_out"]), ("pairwise", 10))
+        for factor, planted in (("base", 0.1), ("sum", 0.3), ("pair", 0.2)):
+            self.assertAlmostEqual(fit["interference"][factor], planted, places=6)
+        self.assertLess(fit["error"], 1e-6)
+        self.assertGreater(tributary.fit_interference(points, form="published")["error"], fit["error"])
+        for where, wrong, named in (("fit_interference points.1.alone_ns", [points[0], {**points[1], "alone_ns": "x"}], {}),
+                                    ("fit_interference form", points, {"form": "best"})):
+            with self.assertRaises(tributary.Error) as raised:
+                tributary.fit_interference(wrong, **named)
+            self.assertEqual(raised.exception.where, where)
+
     def test_infeasible_and_wrong(self):
         heavy = [{**self.MODULES[0], "memory_bytes": [200, 100]}]
         found = tributary.group_stages(heavy, 2, units=2, memory_bytes=50)

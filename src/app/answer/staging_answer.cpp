@@ -7,6 +7,7 @@
 #include "app/answer/given_options.h"
 #include "config/plan/artifact_object.h"
 #include "plan/baseline/sharing_baselines.h"
+#include "plan/staging/fit_interference.h"
 #include "plan/staging/staging.h"
 
 namespace tributary::app {
@@ -88,10 +89,16 @@ SharedModule read_module(ArtifactObject& json, const std::vector<SharedModule>& 
   return module;
 }
 
+using Form = plan::Interference::Form;
+
+const std::vector<std::string>& form_names() {
+  static const std::vector<std::string> names = {"none", "pairwise", "published"};
+  return names;
+}
+
 plan::Interference read_interference(ArtifactObject json) {
-  using Form = plan::Interference::Form;
   plan::Interference interference;
-  interference.form = json.choice<Form>("form", Form::kNone, {"none", "pairwise", "published"});
+  interference.form = json.choice<Form>("form", Form::kNone, form_names());
   interference.base = json.number("base", 0, 0, 1e15);
   interference.sum = json.number("sum", 0, 0, 1e15);
   interference.pair = json.number("pair", 0, 0, 1e15);
@@ -178,6 +185,32 @@ Json answer_staging(const Json& json, std::string_view where) {
   problems.raise_if_any(std::string(where));
   refuse_idle_evaluations(json, methods[method]);
   return solve(problem, methods[method], effort);
+}
+
+Json answer_interference(const Json& json, std::string_view where) {
+  config::Problems problems;
+  ArtifactObject root(json, std::string(where), "", problems);
+  std::vector<plan::CoLocation> points;
+  for (ArtifactObject& point : root.items("points")) {
+    points.push_back({.alone = {point.whole("alone_ns", std::nullopt, kAmount)},
+                      .together = {point.whole("together_ns", std::nullopt, kAmount)},
+                      .bandwidth = read_list<double>(point, "bandwidth")});
+    point.refuse_unknown();
+  }
+  const Form form = root.choice<Form>("form", Form::kNone, form_names());
+  root.refuse_unknown();
+  problems.raise_if_any(std::string(where));
+  const plan::InterferenceFit fit =
+      form == Form::kNone ? plan::fit_interference(points) : plan::fit_interference(points, form);
+  const plan::Interference& found = fit.interference;
+  return {{"interference",
+           {{"form", form_names()[static_cast<std::size_t>(found.form)]},
+            {"base", found.base},
+            {"sum", found.sum},
+            {"pair", found.pair}}},
+          {"error", fit.error},
+          {"error_in_fit", fit.error_in_fit},
+          {"held_out", fit.held_out}};
 }
 
 }  // namespace tributary::app

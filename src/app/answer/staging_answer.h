@@ -20,4 +20,13 @@ namespace tributary::app {
 /// errors: Fault::kInput that lists everything wrong by key path
 [[nodiscard]] Json answer_staging(const Json& problem, std::string_view where);
 
+/// Fits what modules on one device cost each other.
+///
+/// units:  problem: `points`, a list of {alone_ns, together_ns, bandwidth: [of all on the device,
+///         itself first]}, and `form`; without one the form that predicts points held out better.
+///         Answer: `interference` {form, base, sum, pair}, `error` on the points held out,
+///         `error_in_fit`, `held_out`
+/// errors: Fault::kInput that lists everything wrong by key path, or names the point
+[[nodiscard]] Json answer_interference(const Json& problem, std::string_view where);
+
 }  // namespace tributary::app

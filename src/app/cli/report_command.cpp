@@ -50,7 +50,7 @@ Run declare_report(Verb& verb) {
                              : is_trace
                                  ? std::filesystem::path(run).replace_extension(".html").string()
                                  : (run / "report.html").string();
-    check_output(path, {arguments->run, arguments->predicted});
+    check_output(arguments->output, {arguments->run, arguments->predicted});
     if (is_trace) {
       write_report_file(write_trace_report(config::read_trace(run.string()), run.string()), path);
     } else {

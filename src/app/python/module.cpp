@@ -77,6 +77,10 @@ std::string split_layers(const std::string& problem) {
 std::string group_stages(const std::string& problem) {
   return answer_staging(parse_json(problem, "group_stages", kProblem), "group_stages").dump();
 }
+std::string fit_interference(const std::string& problem) {
+  return answer_interference(parse_json(problem, "fit_interference", kProblem), "fit_interference")
+      .dump();
+}
 
 std::string action_lists(const GivenDocument& plan) {
   return answer_action_lists(read_plan(to_document("plan", plan))).dump();
@@ -156,6 +160,7 @@ NB_MODULE(_engine, module) {
   module.def("allocate_flow", allocate_flow, Unlocked());
   module.def("split_layers", split_layers, Unlocked());
   module.def("group_stages", group_stages, Unlocked());
+  module.def("fit_interference", fit_interference, Unlocked());
   module.def("staging_methods", staging_methods);
   module.def("plan", plan_model, nb::arg("model"), nb::arg("cluster").none(),
              nb::arg("profile").none(), nb::arg("sizes").none(), nb::arg("lengths").none(),

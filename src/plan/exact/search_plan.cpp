@@ -142,21 +142,22 @@ class Search {
   }
 
   /// Finds what shared links are to the best on the first batch, one chunk of them after another,
-  /// until those that are left are slower even without; the others are out. Nothing is done where
-  /// the budgets do not allow as many as `enough`.
+  /// until those that are left are out of the race even without; they are dropped. Nothing is done
+  /// where the budgets do not allow as many as `enough`.
   void weigh_links(std::size_t enough) {
     constexpr std::size_t kChunk = 32;
     stable_sort_by_mean(runners_);
     const std::size_t most = affordable();
     if (most < std::min(enough, runners_.size())) return;
-    Nanoseconds best{std::numeric_limits<std::int64_t>::max()};
+    double limit = std::numeric_limits<double>::infinity();
     std::size_t count = 0;
-    while (count < most && (count < enough || static_cast<double>(runners_[count].mean().count) <
-                                                  effort_.race * static_cast<double>(best.count))) {
+    while (count < most &&
+           (count < enough || static_cast<double>(runners_[count].mean().count) <= limit)) {
       const std::size_t first = count;
       count = std::min(most, count + kChunk);
       for_all(count - first, [&](Worker&, std::size_t i) { weigh(runners_[first + i]); });
-      for (std::size_t i = first; i < count; ++i) best = std::min(best, runners_[i].mean());
+      for (std::size_t i = first; i < count; ++i)
+        limit = std::min(limit, effort_.race * static_cast<double>(runners_[i].mean().count));
     }
     runners_.resize(count);
     result_.certificate.evaluations += static_cast<std::int64_t>(count);

@@ -24,11 +24,12 @@ TEST(SearchPlan, IsHardlySlowerThanAmongThePlansOfTheTrainer) {
   int faster = 0;
   int slower = 0;
   double worst = 0;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  constexpr int kProblems = 20;
+  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
     PlanningProblem problem = on_slow_links(seed);
-    const PlanSearch all = search_plan(problem, kLikeLargeBatches);
+    const PlanSearch all = search_plan(problem);
     problem.space.runnable = true;
-    const PlanSearch some = search_plan(problem, kLikeLargeBatches);
+    const PlanSearch some = search_plan(problem);
     if (some.plans.empty()) continue;
     ASSERT_FALSE(all.plans.empty()) << "seed " << seed;
     const double ratio = static_cast<double>(all.certificate.value.count) /
@@ -37,11 +38,10 @@ TEST(SearchPlan, IsHardlySlowerThanAmongThePlansOfTheTrainer) {
     faster += ratio < 0.99 ? 1 : 0;
     slower += ratio > 1.01 ? 1 : 0;
   }
-  std::cout << "of 40 faster by 1 % on " << faster << ", slower by 1 % on " << slower
+  std::cout << "of " << kProblems << " faster by 1 % on " << faster << ", slower by 1 % on " << slower
             << ", at most by " << 100 * (worst - 1) << " %\n";
-  EXPECT_GE(faster, 4);
-  EXPECT_LE(slower, 3);
-  EXPECT_LE(worst, 1.08);
+  EXPECT_LE(slower, 1);
+  EXPECT_LE(worst, 1.03);
 }
 
 TEST(SearchPlan, MorePlacesForSmallBatchesFindBetterPlans) {

@@ -12,6 +12,7 @@ function is pure, may be called from several threads, which then work at the sam
 `allocate_flow`               devices to encoders and backbone that keep one pace
 `split_layers`                layers to pipeline stages, with the recompute that fits
 `group_stages`                modules to stages that share devices
+`fit_interference`            what modules that share a device cost each other
 `action_lists`                what every rank of a plan does
 `simulate`                    how long a plan takes, and why
 ============================  ======================================================================
@@ -24,10 +25,12 @@ from .search import Degrees, FoundPlan, Search, compare_3d, search_3d, search_me
 from .simulation import Action, Lane, Simulation, action_lists, simulate
 from .solvers import (
     Certificate,
+    CoLocation,
     FlowAllocation,
     FlowCandidate,
     FlowChoice,
     Interference,
+    InterferenceFit,
     LayerSplit,
     PlacedModule,
     SharedModule,
@@ -35,6 +38,7 @@ from .solvers import (
     Staging,
     UnitCosts,
     allocate_flow,
+    fit_interference,
     group_stages,
     split_layers,
     staging_methods,
@@ -45,6 +49,7 @@ __all__ = [
     "Balanced",
     "BeyondGrid",
     "Certificate",
+    "CoLocation",
     "Degrees",
     "Error",
     "FlowAllocation",
@@ -52,6 +57,7 @@ __all__ = [
     "FlowChoice",
     "FoundPlan",
     "Interference",
+    "InterferenceFit",
     "Lane",
     "LayerSplit",
     "LeftOut",
@@ -69,6 +75,7 @@ __all__ = [
     "allocate_flow",
     "balance",
     "compare_3d",
+    "fit_interference",
     "group_stages",
     "pack",
     "plan",

@@ -274,3 +274,42 @@ def group_stages(
         evaluations=evaluations,
     )
     return cast(Staging, json.loads(_engine.group_stages(to_json(problem, "group_stages"))))
+
+
+class CoLocation(TypedDict):
+    """A module measured beside others on a device."""
+
+    alone_ns: int
+    """Without the others, with the same share."""
+    together_ns: int
+    bandwidth: Sequence[float]
+    """Of all modules on the device, itself first: shares of its memory bandwidth, 0 to 1."""
+
+
+class InterferenceFit(TypedDict):
+    """The answer of `fit_interference`."""
+
+    interference: Interference
+    """As `group_stages` takes it."""
+    error: float
+    """Mean of |predicted / measured - 1| over the points held out, every third one."""
+    error_in_fit: float
+    """The same over the points that were fitted."""
+    held_out: int
+
+
+def fit_interference(
+    points: Sequence[CoLocation], *, form: Literal["pairwise", "published"] | None = None
+) -> InterferenceFit:
+    """Fits what modules on one device cost each other, by least squares with factors of 0 or above.
+
+    Args:
+        points: 6 or more, each of 2 modules or more.
+        form: None: the one that predicts the points held out better.
+
+    Raises:
+        Error: a point cannot be used.
+    """
+    problem = given(points=listed(points, "points"), form=form)
+    answer = _engine.fit_interference(to_json(problem, "fit_interference"))
+    return cast(InterferenceFit, json.loads(answer))
