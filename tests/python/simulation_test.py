@@ -114,8 +114,11 @@ class Simulate(SimulateCase):
         alone = read_json(PLAN)
         alone["modules"] = {"backbone": {"ranks": "0-1", "mesh": {"dp_shard": 2}}}
         alone["edges"] = []
-        full, mixed = (tributary.simulate(alone, self.text_model(), mixture=mixture, trace=False)
-                       ["summary"]["step_ns"] for mixture in (False, True))
+        with self.assertRaises(tributary.Error) as raised:  # of images
+            tributary.simulate(alone, self.text_model(), mixture=True)
+        self.assertEqual(raised.exception.what, "plan: model encodes no patches")
+        full, mixed = (tributary.simulate(PLAN, mixture=mixture, trace=False)["summary"]["step_ns"]
+                       for mixture in (False, True))
         self.assertNotEqual(full, mixed)
 
     @staticmethod

@@ -9,7 +9,7 @@
 #include "core/nearest_name.h"
 #include "core/stopwatch.h"
 #include "plan/baseline/pipeline_baselines.h"
-#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/compare/planned_methods.h"
 #include "plan/search/search_3d.h"
 

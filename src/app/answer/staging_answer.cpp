@@ -6,7 +6,7 @@
 #include "app/answer/certificate_json.h"
 #include "app/answer/given_options.h"
 #include "config/plan/artifact_object.h"
-#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/staging/fit_interference.h"
 #include "plan/staging/staging.h"
 

@@ -53,10 +53,8 @@ std::string balance(nb::handle items, const BalanceRequest& request) {
 
 std::string search_3d(const GivenDocument& table, const std::string& method, std::int64_t keep) {
   const Document document = to_document("cost_table", table);
-  const SearchRequest request = {.method = method,
-                                 .keep = keep,
-                                 .caller = Caller::kPython,
-                                 .table = document.is_path ? document.text : document.name};
+  const SearchRequest request = {
+      .method = method, .keep = keep, .caller = Caller::kPython, .table = document.where()};
   check_request(request);
   Json answers = Json::array();
   for (const SearchAnswer& answer : answer_search(request, read_cost_table(document))) {

@@ -7,8 +7,8 @@
 #include "core/stopwatch.h"
 #include "plan/baseline/pipeline_baselines.h"
 #include "plan/baseline/problem_of_model.h"
-#include "plan/baseline/sharing_baselines.h"
-#include "plan/baseline/sharing_of_model.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_of_model.h"
 #include "plan/compare/judge_figures.h"
 #include "plan/compare/planned_methods.h"
 

@@ -38,8 +38,8 @@ TEST(SearchPlan, IsHardlySlowerThanAmongThePlansOfTheTrainer) {
     faster += ratio < 0.99 ? 1 : 0;
     slower += ratio > 1.01 ? 1 : 0;
   }
-  std::cout << "of " << kProblems << " faster by 1 % on " << faster << ", slower by 1 % on " << slower
-            << ", at most by " << 100 * (worst - 1) << " %\n";
+  std::cout << "of " << kProblems << " faster by 1 % on " << faster << ", slower by 1 % on "
+            << slower << ", at most by " << 100 * (worst - 1) << " %\n";
   EXPECT_LE(slower, 1);
   EXPECT_LE(worst, 1.03);
 }

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "plan/baseline/module_levels.h"
-#include "plan/baseline/sharing_baselines.h"
-#include "plan/baseline/sharing_memory.h"
+#include "plan/baseline/sharing/module_levels.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_memory.h"
 
 namespace tributary::plan {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/baseline/sharing_of_model.h"
+#include "plan/baseline/sharing/sharing_of_model.h"
 
 #include <algorithm>
 #include <bit>

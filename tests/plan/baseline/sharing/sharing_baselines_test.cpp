@@ -1,4 +1,4 @@
-#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
 
 #include <functional>
 #include <gmock/gmock.h>

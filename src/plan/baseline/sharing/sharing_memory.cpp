@@ -1,4 +1,4 @@
-#include "plan/baseline/sharing_memory.h"
+#include "plan/baseline/sharing/sharing_memory.h"
 
 #include <algorithm>
 #include <bit>

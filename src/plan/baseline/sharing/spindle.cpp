@@ -2,9 +2,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "plan/baseline/module_levels.h"
-#include "plan/baseline/sharing_baselines.h"
-#include "plan/baseline/sharing_memory.h"
+#include "plan/baseline/sharing/module_levels.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_memory.h"
 
 namespace tributary::plan {
 namespace {

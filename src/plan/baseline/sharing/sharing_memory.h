@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/staging/sharing_problem.h"
 #include "plan/staging/staging.h"
 

@@ -1,4 +1,4 @@
-#include "plan/baseline/sharing_of_model.h"
+#include "plan/baseline/sharing/sharing_of_model.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/cost/collective_cost.h"
 #include "plan/cost/module_cost.h"
 #include "tests/plan/simulate/plan_case.h"

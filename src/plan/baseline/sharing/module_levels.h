@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/staging/sharing_problem.h"
 
 namespace tributary::plan {

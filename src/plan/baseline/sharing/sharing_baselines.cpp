@@ -1,4 +1,4 @@
-#include "plan/baseline/sharing_baselines.h"
+#include "plan/baseline/sharing/sharing_baselines.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "plan/baseline/module_levels.h"
-#include "plan/baseline/sharing_memory.h"
+#include "plan/baseline/sharing/module_levels.h"
+#include "plan/baseline/sharing/sharing_memory.h"
 #include "plan/staging/interference.h"
 #include "plan/staging/staging.h"
 

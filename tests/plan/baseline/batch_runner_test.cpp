@@ -1,0 +1,104 @@
+#include "plan/baseline/batch_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/plan/baseline/small_problem.h"
+
+namespace tributary::plan {
+namespace {
+
+TEST(BatchRunner, TimesTheClosedFormOf1F1B) {
+  ChainTimer timer;
+  const auto one = [](int, int) { return 1.0; };
+  const auto two = [](int, int) { return 2.0; };
+  EXPECT_NEAR(timer.time(4, 8, one, two), (8 + 3) * 3.0, 1e-9);
+  for (const double idle : timer.idle(4, 8, one, two)) EXPECT_NEAR(idle, 9.0, 1e-9);
+}
+
+TEST(BatchRunner, DealsEverySampleOnce) {
+  const TrainingProblem problem = small_problem(2);
+  const BatchRunner runner(problem);
+  for (const Deal how : {Deal::kInOrder, Deal::kBalanced, Deal::kByTokens}) {
+    for (const std::int64_t replicas : {1, 2, 3, 4}) {
+      for (const std::int64_t rounds : {1, 2, 5, 8}) {
+        const Buckets buckets = runner.deal(0, replicas, rounds, how, {1, 1, 1}, {1, 1, replicas});
+        std::vector<int> seen(32);
+        double tokens = 0;
+        for (std::size_t bucket = 0; bucket < buckets.samples.size(); ++bucket) {
+          EXPECT_FALSE(buckets.samples[bucket].empty());
+          for (const std::int32_t sample : buckets.samples[bucket]) {
+            ++seen.at(sample);
+            tokens += problem.batches[0][sample].tokens;
+          }
+          tokens -= buckets.work[bucket].tokens;
+        }
+        EXPECT_THAT(seen, testing::Each(1));
+        EXPECT_NEAR(tokens, 0, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(BatchRunner, SharesEncodersOutLongestFirst) {
+  const TrainingProblem problem = small_problem(2);
+  BatchRunner runner(problem);
+  const std::vector<SampleWork> samples = {{4, 1}, {3, 1}, {2, 1}, {1, 1}};
+  EXPECT_DOUBLE_EQ(runner.encoder_phase(samples, 1, 2, Deal::kInOrder),
+                   runner.encoder_seconds(1, 6));
+  EXPECT_DOUBLE_EQ(runner.encoder_phase(samples, 1, 2, Deal::kBalanced),
+                   runner.encoder_seconds(1, 5));
+}
+
+TEST(BatchRunner, PacksInOrderAndPadsToTheCapacity) {
+  TrainingProblem problem = small_problem(2);
+  problem.capacity_tokens = 10;
+  problem.batches = {{{1, 6}, {2, 4}, {3, 5}, {4, 6}, {5, 1}}};
+  problem.costs.global_samples = 5;
+  const BatchRunner runner(problem);
+  const Buckets buckets = runner.deal(0, 2, 1, Deal::kInOrder, {1, 1, 1}, {1, 1, 2});
+  // {6, 4}, {5}, {6, 1}: to replicas 0, 1, 0; the second round of replica 1 is empty.
+  EXPECT_EQ(buckets.rounds, 2);
+  EXPECT_THAT(buckets.samples[buckets.at(0, 0)], testing::ElementsAre(0, 1));
+  EXPECT_THAT(buckets.samples[buckets.at(1, 0)], testing::ElementsAre(2));
+  EXPECT_THAT(buckets.samples[buckets.at(0, 1)], testing::ElementsAre(3, 4));
+  EXPECT_THAT(buckets.samples[buckets.at(1, 1)], testing::IsEmpty());
+  for (const std::size_t bucket : {0, 1, 2}) EXPECT_EQ(buckets.work[bucket].tokens, 10);
+  EXPECT_EQ(buckets.work[buckets.at(1, 1)].tokens, 0);
+  EXPECT_EQ(buckets.work[buckets.at(0, 1)].tiles, 9);
+}
+
+TEST(BatchRunner, HidesReductionsBesideTheLastBackward) {
+  TrainingProblem problem = small_problem(2);
+  const ModuleCosts& module = problem.costs.backbone;
+  const Degrees degrees = {1, 2, 4};
+  const BatchRunner runner(problem);
+  const double whole = runner.whole_sync_seconds(module, degrees);
+  // Two bytes of 18 a parameter on half of the layers, 2 (n - 1) / n times.
+  EXPECT_NEAR(whole, 2 * 3.0 / 4 * module.degrees[0].state_bytes / 9 / 2 / 25e9, 1e-9 * whole);
+  const double backward = 0.75 * runner.backbone_seconds(1, module.sample_shape * 4) / 2;
+  EXPECT_NEAR(runner.sync_seconds(module, degrees, 2), std::max(0.0, whole - backward), 1e-9);
+  problem.bytes_per_second = 1e6;
+  const BatchRunner slow(problem);
+  EXPECT_NEAR(slow.sync_seconds(module, degrees, 2),
+              slow.whole_sync_seconds(module, degrees) - backward, 1e-6);
+  EXPECT_EQ(runner.whole_sync_seconds(module, {1, 2, 1}), 0);
+}
+
+TEST(BatchRunner, SendsToOtherNodesOverTheLinksOfAllMembersInANode) {
+  TrainingProblem problem = small_problem(2);
+  problem.bytes_per_second = 10e9;
+  problem.devices_per_node = 8;
+  problem.node_bytes_per_second = 60e9;
+  const BatchRunner runner(problem);
+  EXPECT_EQ(runner.ring_rate(8, 4), 10e9);   // one member a node
+  EXPECT_EQ(runner.ring_rate(4, 4), 20e9);   // two
+  EXPECT_EQ(runner.ring_rate(1, 16), 60e9);  // eight, more than they pass on inside
+  EXPECT_EQ(runner.ring_rate(2, 4), 60e9);   // all in one node
+  EXPECT_EQ(runner.ring_rate(16, 2), 10e9);
+  problem.node_bytes_per_second = 0;
+  EXPECT_EQ(BatchRunner(problem).ring_rate(4, 2), 20e9);
+}
+
+}  // namespace
+}  // namespace tributary::plan
