@@ -59,6 +59,8 @@ class CalibrateAndPredict(VerbCase):
         self.path("b_gpu16.csv", "header\n1024,256,float,5000\n")
         self.refused(["b_gpu16.csv; found: 16 ranks", "at most the 8"],
                      "calibrate", "--rows", one, "--folds", "0", "--allreduce", self.folder, "-o", out)
+        self.refused(["app: output is a file that is read"], "calibrate", "--rows", seconds, "--allreduce", self.folder,
+                     "-o", one)
         self.assertFalse(os.path.exists(out))
         self.assertEqual(
             self.run_verb("calibrate", "--rows", one, "--folds", "0", "-o", out)[0], 0)

@@ -10,8 +10,7 @@ namespace tributary::app {
 ///
 /// inputs: files that the command reads; empty names are none
 /// errors: Fault::kInput where the output is one of the inputs, which would be lost;
-/// Fault::kResource
-///         where it could not be written
+///         Fault::kResource where it could not be written
 void check_output(const std::string& output, const std::vector<std::string>& inputs);
 
 /// errors: Fault::kResource where it cannot be written

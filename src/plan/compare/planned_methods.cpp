@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/stopwatch.h"
+#include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/search_plan.h"
 #include "plan/shapes/draw_classes.h"
 

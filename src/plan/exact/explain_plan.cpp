@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "plan/exact/cut_chains.h"
+#include "plan/exact/judge/simulate_on.h"
 #include "plan/simulate/trace_of.h"
 
 namespace tributary::plan {

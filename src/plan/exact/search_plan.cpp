@@ -1,29 +1,16 @@
 #include "plan/exact/search_plan.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <exception>
+#include <iterator>
 #include <limits>
-#include <memory>
-#include <optional>
-#include <thread>
 
 #include "core/error.h"
 #include "plan/exact/candidates/leanest_choices.h"
-#include "plan/exact/cut_chains.h"
+#include "plan/exact/judge_workers.h"
 #include "plan/exact/runner.h"
 
 namespace tributary::plan {
 namespace {
-
-/// One thread's judge, with what it has priced and cut.
-struct Worker {
-  Worker(const PlanningProblem& problem, BatchDeals& deals)
-      : judge(problem, deals), cutter(problem) {}
-  PlanJudge judge;
-  ChainCutter cutter;
-};
 
 constexpr int kMostLists = 4;
 constexpr double kMoreCaution = 1.25;
@@ -31,13 +18,11 @@ constexpr double kMoreCaution = 1.25;
 class Search {
  public:
   Search(const PlanningProblem& problem, const PlanEffort& effort)
-      : problem_(problem), effort_(effort), deals_(problem) {
-    int threads = effort.threads;
-    if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    for (int i = 0; i < std::min(threads, 16); ++i)
-      workers_.push_back(std::make_unique<Worker>(problem, deals_));
-    batches_ = different_batches(problem);
-  }
+      : problem_(problem),
+        effort_(effort),
+        deals_(problem),
+        workers_(problem, deals_, effort.threads),
+        batches_(different_batches(problem)) {}
 
   PlanSearch run() {
     ChainTables tables(problem_);
@@ -56,17 +41,23 @@ class Search {
       judge_first(list.candidates);
       effort.caution *= kMoreCaution;
     }
-    finish_runners();
+    // More of other batches, or dealt with more care, may not fit: then those that hold less have
+    // their turn.
+    const std::vector<Runner> judged = runners_;
+    for (const double share : {1.0, 0.97, 0.9}) {
+      runners_ = those_within(judged, share);
+      finish_runners();
+      if (!result_.plans.empty()) break;
+    }
     if (result_.plans.empty() && result_.judged > 0) {
-      // What the closed form takes for the fastest that fit are none, or not on all batches.
+      // What the closed form takes for the fastest that fit are none.
       runners_.clear();
       judge_first(list_leanest(problem_, tables, usual_candidates(problem_)));
       add_batches(batches_);
       finish_runners();
     }
     if (result_.plans.empty() && !shortage_.empty()) result_.certificate.limit = shortage_;
-    for (const auto& worker : workers_)
-      result_.certificate.evaluations += worker->judge.evaluations();
+    result_.certificate.evaluations += workers_.evaluations();
     return std::move(result_);
   }
 
@@ -89,31 +80,9 @@ class Search {
     return fits({.steps = {}, .peak = found.peak + margin, .fullest = found.fullest});
   }
 
-  /// Calls visit(worker, i) for all i < count, on all threads.
-  template <class Visit>
-  void for_all(std::size_t count, const Visit& visit) {
-    std::atomic<std::size_t> next = 0;
-    std::vector<std::exception_ptr> failures(workers_.size());
-    const auto work = [&](std::size_t index) {
-      try {
-        for (std::size_t i = next++; i < count; i = next++) visit(*workers_[index], i);
-      } catch (...) {
-        failures[index] = std::current_exception();
-      }
-    };
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t index = 1; index < std::min(workers_.size(), count); ++index)
-        threads.emplace_back(work, index);
-      work(0);
-    }
-    for (const std::exception_ptr& failure : failures)
-      if (failure) std::rethrow_exception(failure);
-  }
-
   void judge_first(const std::vector<Candidate>& candidates) {
     std::vector<Runner> judged(candidates.size());
-    for_all(candidates.size(), [&](Worker& worker, std::size_t i) {
+    workers_.for_all(candidates.size(), [&](JudgeWorker& worker, std::size_t i) {
       const PlanChoice& choice = candidates[i].choice;
       std::vector<ChainCut> cuts = worker.cutter.cut(choice, worker.judge);
       PlanVerdict verdict = worker.judge.judge(choice, cuts, 0, 1);
@@ -122,6 +91,16 @@ class Search {
     result_.judged += std::ssize(candidates);
     for (Runner& runner : judged)
       if (fits(runner.verdict)) runners_.push_back(std::move(runner));
+  }
+
+  [[nodiscard]] std::vector<Runner> those_within(const std::vector<Runner>& runners,
+                                                 double share_of_memory) const {
+    const double most = share_of_memory * static_cast<double>(problem_.memory().count);
+    std::vector<Runner> within;
+    std::ranges::copy_if(runners, std::back_inserter(within), [&](const Runner& runner) {
+      return static_cast<double>(runner.verdict.peak.count) <= most;
+    });
+    return within;
   }
 
   void finish_runners() {
@@ -142,24 +121,33 @@ class Search {
   }
 
   /// Finds what shared links are to the best on the first batch, one chunk of them after another,
-  /// until those that are left are out of the race even without; they are dropped. Nothing is done
-  /// where the budgets do not allow as many as `enough`.
+  /// until those that are left are out of the race even without. Where the budgets end before, what
+  /// is left gets the mean; where they do not allow `enough`, nothing is done.
   void weigh_links(std::size_t enough) {
     constexpr std::size_t kChunk = 32;
     stable_sort_by_mean(runners_);
     const std::size_t most = affordable();
     if (most < std::min(enough, runners_.size())) return;
     double limit = std::numeric_limits<double>::infinity();
+    const auto is_near = [&](std::size_t i) {
+      return i < enough || static_cast<double>(runners_[i].mean().count) <= limit;
+    };
+    double links = 0;
     std::size_t count = 0;
-    while (count < most &&
-           (count < enough || static_cast<double>(runners_[count].mean().count) <= limit)) {
+    while (count < most && is_near(count)) {
       const std::size_t first = count;
       count = std::min(most, count + kChunk);
-      for_all(count - first, [&](Worker&, std::size_t i) { weigh(runners_[first + i]); });
-      for (std::size_t i = first; i < count; ++i)
+      workers_.for_all(count - first,
+                       [&](JudgeWorker&, std::size_t i) { weigh(runners_[first + i]); });
+      for (std::size_t i = first; i < count; ++i) {
         limit = std::min(limit, effort_.race * static_cast<double>(runners_[i].mean().count));
+        links += runners_[i].links;
+      }
     }
-    runners_.resize(count);
+    std::size_t near = count;
+    for (; near < runners_.size() && is_near(near); ++near)
+      runners_[near].links = links / static_cast<double>(count);
+    runners_.resize(near);
     result_.certificate.evaluations += static_cast<std::int64_t>(count);
     std::erase_if(runners_, [&](const Runner& runner) { return !fits(runner.verdict); });
   }
@@ -206,7 +194,7 @@ class Search {
   }
 
   void add_batches(std::size_t until) {
-    for_all(runners_.size(), [&](Worker& worker, std::size_t i) {
+    workers_.for_all(runners_.size(), [&](JudgeWorker& worker, std::size_t i) {
       Runner& runner = runners_[i];
       PlanVerdict& verdict = runner.verdict;
       const std::size_t first = verdict.steps.size();
@@ -225,7 +213,7 @@ class Search {
   void polish() {
     std::vector<std::vector<ChainCut>> polished(runners_.size());
     std::vector<PlanVerdict> verdicts(runners_.size());
-    for_all(runners_.size(), [&](Worker& worker, std::size_t i) {
+    workers_.for_all(runners_.size(), [&](JudgeWorker& worker, std::size_t i) {
       Runner moved = runners_[i];
       std::int64_t moves = effort_.moves;
       Nanoseconds best = moved.verdict.steps.front();
@@ -244,7 +232,7 @@ class Search {
     stable_sort_by_mean(runners_);
   }
 
-  bool move_one(Worker& worker, Runner& runner, Nanoseconds& best, std::int64_t& moves) const {
+  bool move_one(JudgeWorker& worker, Runner& runner, Nanoseconds& best, std::int64_t& moves) const {
     for (ChainCut& cut : runner.cuts) {
       for (std::size_t boundary = 1; boundary + 1 < cut.size(); ++boundary) {
         for (const std::int64_t by : {-1, 1}) {
@@ -310,8 +298,9 @@ class Search {
     const auto first = [&](std::size_t i) {
       return std::min<std::size_t>(shared.of(runners_[i]), are_few ? batches_ : 1);
     };
-    for_all(runners_.size(),
-            [&](Worker&, std::size_t i) { found[i] = finish(runners_[i], first(i)); });
+    workers_.for_all(runners_.size(), [&](JudgeWorker&, std::size_t i) {
+      found[i] = finish(runners_[i], first(i));
+    });
     std::vector<bool> is_finished(runners_.size());
     Nanoseconds best{std::numeric_limits<std::int64_t>::max()};
     const auto note = [&](std::size_t i, std::size_t batches) {
@@ -366,8 +355,8 @@ class Search {
   const PlanningProblem& problem_;
   const PlanEffort& effort_;
   BatchDeals deals_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::size_t batches_ = 1;
+  JudgeWorkers workers_;
+  std::size_t batches_;
   std::vector<Runner> runners_;
   Bytes least_peak_;
   std::string shortage_;

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "plan/certificate.h"
 #include "plan/exact/candidates/list_candidates.h"
 #include "plan/exact/found_plan.h"
-#include "plan/exact/judge/simulate_on.h"
 
 namespace tributary::plan {
 
@@ -18,9 +16,10 @@ struct PlanEffort {
   std::int64_t finalists = 10;      // whose cuts are polished and whose links are shared; and a
                                     // quarter as many more of colocated encoders
   std::int64_t moves = 20;          // of a unit over a boundary, tried for each finalist
-  std::int64_t messages = 250'000;  // of steps with shared links, were all finalists to run them;
-                                    // as many more for colocated encoders
-  std::int64_t dealt = 30'000;      // samples of all finalists' steps: with more the best go on
+  std::int64_t messages = 250'000;  // of steps with shared links: before the race, and of all
+                                    // finalists; as many more for colocated encoders
+  std::int64_t dealt = 30'000;      // samples of these steps: before the race, and of all
+                                    // finalists, of whom with more the best go on
   int threads = 0;                  // 0: one a core; the result does not depend on it
 };
 
@@ -38,10 +37,11 @@ struct PlanSearch {
 /// Finds a plan of the space whose simulated mean step over the batches is small, and says how far
 /// from the least it can be.
 ///
-/// Step 1 ranks choices by a closed form (list_candidates). Step 2 runs the best `keep`
-/// replica by replica: all on one batch, those near the best on more and more. Step 3 moves layers
-/// of the best few over stage boundaries and simulates them with shared links, where the budget
-/// allows.
+/// Step 1 ranks choices by a closed form (list_candidates). Step 2 runs the best `keep` replica by
+/// replica on one batch, finds what sharing links is to those near the best, where the budgets
+/// allow, and runs these on more and more batches. Step 3 moves layers of the best few over stage
+/// boundaries and simulates them with shared links, where the budgets allow. Where none of them
+/// fits after all, those that hold less have their turn, at last the leanest of the space.
 ///
 /// errors: Fault::kInput as check_problem; an infeasible problem is a result that says what binds
 /// cost:   1,024 devices: bench/plan/exact_bench

@@ -7,6 +7,7 @@
 #include "plan/baseline/pipeline_baselines.h"
 #include "plan/baseline/problem_of_model.h"
 #include "plan/exact/judge/batch_deals.h"
+#include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/search_plan.h"
 #include "plan/search/search_3d.h"
 #include "tests/plan/exact/exact_case.h"

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "plan/cost/profile_costs.h"
 #include "plan/exact/cut_chains.h"
+#include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/search_plan.h"
 #include "schedule/pipeline/plan_pipeline.h"
 #include "tests/plan/exact/brute_force.h"

@@ -80,6 +80,9 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
                .found = str(arguments.folds), .expected = "0 (no check) or 2 to 100");
   std::vector<std::string> inputs = arguments.rows;
   inputs.push_back(arguments.base.value_or(""));
+  if (arguments.all_reduce && std::filesystem::is_directory(*arguments.all_reduce))
+    for (const auto& sweep : std::filesystem::directory_iterator(*arguments.all_reduce))
+      inputs.push_back(sweep.path().string());
   check_output(arguments.output, inputs);
   config::Cluster cluster =
       arguments.base ? config::read_cluster(*arguments.base) : plan::data_sheet_cluster();

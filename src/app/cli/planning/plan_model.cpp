@@ -196,8 +196,8 @@ void write_best(const ModelPlanning& arguments, const Setting& setting,
 
 ExitCode plan_model(const ModelPlanning& arguments) {
   check_keep(arguments.keep, Caller::kCommandLine);
-  check_output(arguments.output,
-               {arguments.path, arguments.cluster, arguments.profile, arguments.lengths});
+  check_output(arguments.output, {arguments.path, arguments.path + "/config.json",
+                                  arguments.cluster, arguments.profile, arguments.lengths});
   const Setting setting = read_setting(arguments);
   const PlanAnswer answer = answer_plan(read_request(arguments, setting));
   const plan::PlanSearch& search = answer.search;

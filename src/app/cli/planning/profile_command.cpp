@@ -49,8 +49,8 @@ std::vector<std::string> words_of(const Arguments& arguments, std::int64_t fewes
 ///
 /// errors: Fault::kInput as read_profile; Fault::kResource where no file can be made
 void check_profile(const std::string& path, const std::string& config) {
-  if (std::filesystem::exists(path)) (void)config::read_profile(path);
   check_output(path, {config});
+  if (std::filesystem::exists(path)) (void)config::read_profile(path);
 }
 
 ExitCode run_profile_jobs(const Arguments& arguments) {

@@ -101,8 +101,9 @@ ExitCode run_workload(const Arguments& arguments) {
 
 ExitCode run_simulate(const Arguments& arguments) {
   refuse_idle_options(arguments.given);
-  check_output(arguments.output, {arguments.plan, arguments.workload, arguments.cluster,
-                                  arguments.profile, arguments.lengths});
+  check_output(arguments.output,
+               {arguments.plan, arguments.workload, arguments.cluster,
+                arguments.model + "/config.json", arguments.profile, arguments.lengths});
   if (!arguments.workload.empty()) return run_workload(arguments);
   TRIB_REQUIRE(!arguments.plan.empty(), .what = "app: nothing to simulate",
                .where = "tributary simulate", .expected = "PLAN.json, or --workload FILE",
