@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "plan/exact/candidates/leanest_choices.h"
+#include "plan/exact/cut_chains.h"
 #include "plan/exact/search_plan.h"
 #include "tests/plan/exact/brute_force.h"
 #include "tests/plan/exact/exact_case.h"
@@ -81,6 +82,43 @@ TEST(ShortMemory, IsNamedByWhatTheLeanestPlanHolds) {
             << ", enough with 1 % more " << enough << '\n';
   EXPECT_GE(exact, kProblems * 8 / 10);
   EXPECT_EQ(enough, kProblems);
+}
+
+/// It keeps less than it needs while a layer is computed again.
+PlanningProblem problem_of_tall_encoder() {
+  PlanningProblem problem = tiny_problem(8, 32, 1, 5);
+  problem.model = tiny_model(1, 1);
+  for (config::ModuleNode& node : problem.model.modules) {
+    for (config::LayerRun& run : node.layers) {
+      run.shape.vocab = std::min<std::int64_t>(run.shape.vocab, 1000);
+      if (node.name == "vision" && run.shape.kind == config::LayerKind::kBlock) run.layers = 44;
+    }
+  }
+  for (auto& batch : problem.batches)
+    for (SampleSize& sample : batch) sample = {.tokens = 100, .patches = 4096, .items = 4};
+  problem.cluster.device.reserve = {};
+  return problem;
+}
+
+/// A chain that is cut for less memory holds no more, down to the least that it can hold.
+TEST(ShortMemory, ChainsAreCutToHoldWhatTheLimitAllows) {
+  PlanningProblem problem = problem_of_tall_encoder();
+  PlanChoice choice{.microbatches = 16};
+  choice.encoders = {ChainChoice{.mesh = {.pp = 7}, .recompute = RecomputePlan::kFull}};
+  const auto peak_at = [&](Bytes limit) {
+    problem.cluster.device.memory = limit;
+    BatchDeals deals(problem);
+    PlanJudge judge(problem, deals);
+    return judge.judge(choice, ChainCutter(problem).cut(choice, judge), 0, 1).peak;
+  };
+  const Bytes fastest = peak_at({std::int64_t{1} << 40});
+  const Bytes least = peak_at({1});
+  EXPECT_LT(least.count, fastest.count / 100 * 90);
+  for (int percent = 50; percent <= 110; percent += 2) {
+    const std::int64_t limit = fastest.count / 100 * percent;
+    EXPECT_LE(peak_at({limit}), std::max(Bytes{limit / 100 * 104}, least))
+        << "at " << percent << " % of " << fastest;
+  }
 }
 
 /// Whatever the closed form says of them.
