@@ -142,5 +142,30 @@ TEST(ShortMemory, LeanestChoicesFitWhereHardlyAnyPlanDoes) {
   EXPECT_GE(fitting, kProblems * 8 / 10);
 }
 
+/// More passes of an encoder on the ranks of the backbone take longer, and hold less.
+TEST(ShortMemory, LeanestChoicesHaveThePassesThatHoldTheLeast) {
+  PlanningProblem problem = problem_of_tall_encoder();
+  problem.space.placements = {config::Placement::kColocated};
+  ChainTables tables(problem);
+  BatchDeals deals(problem);
+  PlanJudge judge(problem, deals);
+  ChainCutter cutter(problem);
+  const auto peak_of = [&](const PlanChoice& choice) {
+    return judge.judge(choice, cutter.cut(choice, judge), 0, 1).peak;
+  };
+  const std::vector<Candidate> leanest = list_leanest(problem, tables, 8);
+  ASSERT_EQ(leanest.size(), 8U);
+  for (const Candidate& each : leanest) {
+    PlanChoice choice = each.choice;
+    const Bytes peak = peak_of(choice);
+    std::int64_t& passes = choice.encoders[0].value().passes;
+    const std::int64_t most =
+        std::min(choice.microbatches, problem.global_samples() / choice.encoders[0]->replicas());
+    for (passes = 1; passes <= most; passes *= 2)
+      EXPECT_LE(peak.count, peak_of(choice).count / 100 * 101)
+          << describe(problem, each.choice) << ", but " << passes << " passes";
+  }
+}
+
 }  // namespace
 }  // namespace tributary::plan
