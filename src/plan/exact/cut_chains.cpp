@@ -32,12 +32,17 @@ const ChainCut& ChainCutter::cut_chain(const ChainCosts& costs, const ChainChoic
     priced.push_back(costs.cost(each, shape));
   SplitProblem problem{
       .stages = stages, .microbatches = choice.microbatches, .stages_behind = behind};
+  // Beside what it keeps, of any stage: the most of all units.
   Bytes gathered;
+  Bytes process;
+  Bytes working;
   Bytes boundary;
   for (std::int64_t unit = 0; unit < costs.units(); ++unit) {
     const StageCost& cost = priced[costs.class_of(unit)];
     const StageState& state = costs.state(costs.class_of(unit));
     gathered = std::max(gathered, state.gathered);
+    process = std::max(process, state.process);
+    working = std::max({working, cost.forward_peak, cost.backward_peak});
     boundary = std::max(boundary, cost.boundary);
     problem.units.push_back({.forward = cost.forward + cost.forward_exposed,
                              .input_gradient = cost.input_gradient + cost.gradient_exposed,
@@ -47,14 +52,12 @@ const ChainCut& ChainCutter::cut_chain(const ChainCosts& costs, const ChainChoic
                              .activation_selective = cost.kept,
                              .activation_full = cost.kept});
   }
-  if (counts_memory) problem.memory = problem_.memory() - gathered - boundary * 4;
-  LayerSplit split = split_layers(problem);
-  if (split.certificate.status == Status::kInfeasible) {
-    // It counts in-flight microbatches with some margin: the plan may fit all the same.
-    problem.memory.reset();
-    split = split_layers(problem);
-  }
-  return place->second = split.first_unit;
+  // It counts in-flight microbatches with some margin: what does not fit by it may all the same,
+  // and most likely where it is cut to hold the least.
+  if (counts_memory)
+    problem.memory = std::max(problem_.memory() - gathered - process - working - boundary * 4,
+                              least_memory(problem));
+  return place->second = split_layers(problem).first_unit;
 }
 
 }  // namespace tributary::plan

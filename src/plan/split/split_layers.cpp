@@ -88,17 +88,24 @@ class Splitter {
     return limits;
   }
 
-  /// Each stage as far as it goes: time and memory grow with the range, so nothing is lost.
+  /// All ends that a stage can have: the farthest is not enough, as a unit that needs too much on
+  /// one stage may fit on a later one, with fewer microbatches in flight.
   [[nodiscard]] bool fits(std::int64_t limit) {
     ++evaluations_;
-    std::int64_t first = 0;
+    std::vector<bool> ends(static_cast<std::size_t>(units_) + 1);
+    ends[0] = true;
     for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
-      std::int64_t end = first;
-      while (end < last_end(stage) && time_of(stage, first, end + 1) <= limit) ++end;
-      if (end == first) return false;
-      first = end;
+      std::vector<bool> next(ends.size());
+      for (std::int64_t first = stage; first < last_end(stage); ++first) {
+        if (!ends[first]) continue;
+        for (std::int64_t end = first + 1; end <= last_end(stage); ++end) {
+          if (time_of(stage, first, end) > limit) break;
+          next[end] = true;
+        }
+      }
+      ends = std::move(next);
     }
-    return first == units_;
+    return ends[units_];
   }
 
   [[nodiscard]] std::int64_t sum_without_recompute() const {
@@ -190,6 +197,24 @@ class Splitter {
 LayerSplit split_layers(const SplitProblem& problem) {
   check_problem(problem);
   return Splitter(problem).run();
+}
+
+Bytes least_memory(const SplitProblem& problem) {
+  check_problem(problem);
+  const StageTimes times(problem);
+  const std::int64_t units = times.units();
+  constexpr Bytes kNone{kNever};
+  std::vector<Bytes> least(static_cast<std::size_t>(units) + 1, kNone);  // [end] of stages so far
+  least[0] = {};
+  for (std::int64_t stage = 0; stage < problem.stages; ++stage) {
+    std::vector<Bytes> next(least.size(), kNone);
+    for (std::int64_t end = stage + 1; end <= units; ++end)
+      for (std::int64_t first = stage; first < end; ++first)
+        next[end] =
+            std::min(next[end], std::max(least[first], times.least_bytes(stage, first, end)));
+    least = std::move(next);
+  }
+  return least.back();
 }
 
 }  // namespace tributary::plan

@@ -59,6 +59,12 @@ struct LayerSplit {
 ///         depends on its place, so the sum is not the same for every cut
 [[nodiscard]] LayerSplit split_layers(const SplitProblem& problem);
 
+/// The least memory of a device for which the chain can be cut, with full recompute.
+///
+/// errors: as split_layers
+/// cost:   O(units^2 * stages)
+[[nodiscard]] Bytes least_memory(const SplitProblem& problem);
+
 /// Makespan of the stages in 1F1B by the schedule itself; recompute and boundary count to backward.
 [[nodiscard]] Nanoseconds simulate_split(const SplitProblem& problem, const LayerSplit& split);
 

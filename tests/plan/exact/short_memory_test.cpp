@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "plan/exact/candidates/leanest_choices.h"
+#include "plan/exact/cut_chains.h"
 #include "plan/exact/search_plan.h"
 #include "tests/plan/exact/brute_force.h"
 #include "tests/plan/exact/exact_case.h"
@@ -83,6 +84,43 @@ TEST(ShortMemory, IsNamedByWhatTheLeanestPlanHolds) {
   EXPECT_EQ(enough, kProblems);
 }
 
+/// It keeps less than it needs while a layer is computed again.
+PlanningProblem problem_of_tall_encoder() {
+  PlanningProblem problem = tiny_problem(8, 32, 1, 5);
+  problem.model = tiny_model(1, 1);
+  for (config::ModuleNode& node : problem.model.modules) {
+    for (config::LayerRun& run : node.layers) {
+      run.shape.vocab = std::min<std::int64_t>(run.shape.vocab, 1000);
+      if (node.name == "vision" && run.shape.kind == config::LayerKind::kBlock) run.layers = 44;
+    }
+  }
+  for (auto& batch : problem.batches)
+    for (SampleSize& sample : batch) sample = {.tokens = 100, .patches = 4096, .items = 4};
+  problem.cluster.device.reserve = {};
+  return problem;
+}
+
+/// A chain that is cut for less memory holds no more, down to the least that it can hold.
+TEST(ShortMemory, ChainsAreCutToHoldWhatTheLimitAllows) {
+  PlanningProblem problem = problem_of_tall_encoder();
+  PlanChoice choice{.microbatches = 16};
+  choice.encoders = {ChainChoice{.mesh = {.pp = 7}, .recompute = RecomputePlan::kFull}};
+  const auto peak_at = [&](Bytes limit) {
+    problem.cluster.device.memory = limit;
+    BatchDeals deals(problem);
+    PlanJudge judge(problem, deals);
+    return judge.judge(choice, ChainCutter(problem).cut(choice, judge), 0, 1).peak;
+  };
+  const Bytes fastest = peak_at({std::int64_t{1} << 40});
+  const Bytes least = peak_at({1});
+  EXPECT_LT(least.count, fastest.count / 100 * 90);
+  for (int percent = 50; percent <= 110; percent += 2) {
+    const std::int64_t limit = fastest.count / 100 * percent;
+    EXPECT_LE(peak_at({limit}), std::max(Bytes{limit / 100 * 104}, least))
+        << "at " << percent << " % of " << fastest;
+  }
+}
+
 /// Whatever the closed form says of them.
 TEST(ShortMemory, LeanestChoicesFitWhereHardlyAnyPlanDoes) {
   constexpr int kProblems = 24;
@@ -102,6 +140,31 @@ TEST(ShortMemory, LeanestChoicesFitWhereHardlyAnyPlanDoes) {
   }
   std::cout << "of " << kProblems << " have a leanest choice that fits " << fitting << '\n';
   EXPECT_GE(fitting, kProblems * 8 / 10);
+}
+
+/// More passes of an encoder on the ranks of the backbone take longer, and hold less.
+TEST(ShortMemory, LeanestChoicesHaveThePassesThatHoldTheLeast) {
+  PlanningProblem problem = problem_of_tall_encoder();
+  problem.space.placements = {config::Placement::kColocated};
+  ChainTables tables(problem);
+  BatchDeals deals(problem);
+  PlanJudge judge(problem, deals);
+  ChainCutter cutter(problem);
+  const auto peak_of = [&](const PlanChoice& choice) {
+    return judge.judge(choice, cutter.cut(choice, judge), 0, 1).peak;
+  };
+  const std::vector<Candidate> leanest = list_leanest(problem, tables, 8);
+  ASSERT_EQ(leanest.size(), 8U);
+  for (const Candidate& each : leanest) {
+    PlanChoice choice = each.choice;
+    const Bytes peak = peak_of(choice);
+    std::int64_t& passes = choice.encoders[0].value().passes;
+    const std::int64_t most =
+        std::min(choice.microbatches, problem.global_samples() / choice.encoders[0]->replicas());
+    for (passes = 1; passes <= most; passes *= 2)
+      EXPECT_LE(peak.count, peak_of(choice).count / 100 * 101)
+          << describe(problem, each.choice) << ", but " << passes << " passes";
+  }
 }
 
 }  // namespace

@@ -32,11 +32,11 @@ class CellExpansion {
  public:
   /// caution: that estimates of memory are taken times
   CellExpansion(const PlanningProblem& problem, ChainTables& tables, double caution,
-                ChoiceTaker& taker)
+                ChoiceTaker& taker, EncoderAim aim = EncoderAim::kTime)
       : problem_(problem),
         encoders_(encoders_of(problem).size()),
         estimator_(problem, tables),
-        encoder_choices_(problem, tables, caution),
+        encoder_choices_(problem, tables, caution, aim),
         caution_(caution),
         taker_(taker) {}
 

@@ -60,19 +60,21 @@ void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
   for (std::int64_t pp = 1; pp <= stages; ++pp) {
     for (std::int64_t dp = 1; dp <= most_replicas && form.ranks() * pp * dp < problem_.devices;
          ++dp) {
-      ChainChoice own{.mesh = {.pp = pp, .tp = form.tp}, .recompute = form.recompute};
-      (problem_.space.replicates ? own.mesh.dp_replicate : own.mesh.dp_shard) = dp;
-      bool fits = has_costs(own.mesh);
-      StepEstimate estimate;
-      if (fits) estimate = estimator_.encoder_rounds(form, own, microbatches, 1);
-      if ((!fits || !estimate.fits(caution_)) && problem_.space.shards) {
-        std::swap(own.mesh.dp_replicate, own.mesh.dp_shard);
-        fits = has_costs(own.mesh);
-        if (fits) estimate = estimator_.encoder_rounds(form, own, microbatches, 1);
+      for (const bool shards : {false, true}) {
+        if (shards ? !problem_.space.shards || dp == 1 : !problem_.space.replicates && dp > 1)
+          continue;
+        ChainChoice own{.mesh = {.pp = pp, .tp = form.tp}, .recompute = form.recompute};
+        (shards ? own.mesh.dp_shard : own.mesh.dp_replicate) = dp;
+        if (!has_costs(own.mesh)) continue;
+        const StepEstimate estimate = estimator_.encoder_rounds(form, own, microbatches, 1);
+        if (estimate.may_fit(caution_))
+          front.push_back({.form = form,
+                           .choice = own,
+                           .pace = pace_of(estimate),
+                           .share = estimate.memory_share,
+                           .devices = own.devices()});
+        if (aim_ == EncoderAim::kTime && estimate.fits(caution_)) break;
       }
-      if (!fits || !estimate.may_fit(caution_)) continue;
-      front.push_back(
-          {.form = form, .choice = own, .lane = estimate.lane, .devices = own.devices()});
     }
   }
 }
@@ -91,15 +93,15 @@ const EncoderChoices::Front& EncoderChoices::front_of(std::size_t encoder, std::
     }
   }
   std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
-    return std::tie(a.devices, a.lane) < std::tie(b.devices, b.lane);
+    return std::tie(a.devices, a.pace, a.share) < std::tie(b.devices, b.pace, b.share);
   });
   double least = std::numeric_limits<double>::infinity();
   for (const Entry& entry : all) {
     // Where all devices have to be used, more of them may have to be slower.
     if (problem_.measured && !front.empty() && front.back().devices < entry.devices)
       least = std::numeric_limits<double>::infinity();
-    if (entry.lane >= least) continue;
-    least = entry.lane;
+    if (entry.pace >= least) continue;
+    least = entry.pace;
     front.push_back(entry);
   }
   return front;
@@ -121,19 +123,20 @@ std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanC
       if (fronts[i] == nullptr) continue;
       const auto found =
           std::partition_point(fronts[i]->begin(), fronts[i]->end(),
-                               [pace](const Entry& entry) { return entry.lane > pace; });
+                               [pace](const Entry& entry) { return entry.pace > pace; });
       if (found == fronts[i]->end()) return false;
       chosen[i] = &*found;
       devices += found->devices;
     }
     return devices <= left;
   };
-  if (!affords(backbone.lane)) {  // it has to wait: the fastest pace that the rest can keep
-    double low = backbone.lane;
-    double high = backbone.lane;
+  const double least = pace_of(backbone);
+  if (!affords(least)) {  // it has to wait: the fastest pace that the rest can keep
+    double low = least;
+    double high = least;
     do {
       high *= 2;
-      if (high > 1e6 * backbone.lane + 1e15) return std::nullopt;
+      if (high > 1e6 * least + 1e15) return std::nullopt;
     } while (!affords(high));
     while (high - low > 1e-3 * high) {
       const double middle = 0.5 * (low + high);
@@ -162,7 +165,7 @@ std::optional<EncoderSet> EncoderChoices::match_all(std::uint64_t apart, const P
         if (!is_apart(apart, i)) return fill(i + 1, left, pace);
         for (const Entry& entry : front_of(i, apart, choice.microbatches, most_stages)) {
           chosen[i] = &entry;
-          fill(i + 1, left - entry.devices, std::max(pace, entry.lane));
+          fill(i + 1, left - entry.devices, std::max(pace, entry.pace));
         }
       };
   fill(0, problem_.devices - choice.backbone.devices(), 0);
@@ -238,12 +241,12 @@ void EncoderChoices::fit_colocated(ChainForm form, ChainChoice own, const PlanCh
       if (!set.estimate.may_fit(caution_)) continue;
       const bool fits = set.estimate.fits(caution_);
       std::optional<EncoderSet>& best = fits ? sure : unsure;
-      const bool is_faster = !best || set.estimate.value() < best->estimate.value();
-      if (fits && !is_faster) break;  // more of them hold less, but only take longer
+      const bool improves = !best || is_better(set.estimate, best->estimate);
+      if (fits && !improves) break;  // nor would more of them
       // Which of those that may fit does is not known: the fewest passes, and some more.
       if (!fits && (passes == 1 || passes == kMorePasses))
         sets.push_back(std::move(set));
-      else if (is_faster)
+      else if (improves)
         best = std::move(set);
     }
     if (unsure) sets.push_back(std::move(*unsure));

@@ -17,18 +17,27 @@ struct EncoderSet {
   bool is_alike = false;                             // of the degrees of the backbone
 };
 
+/// What encoders are chosen for: steps that take the least time, or plans that hold the least.
+enum class EncoderAim { kTime, kMemory };
+
 /// Finds degrees of encoders for the devices that a backbone leaves.
 ///
 /// For each encoder and number of microbatches the choices that are on no more devices slower than
 /// another are kept. One encoder takes the fastest that fits; several take the least devices with
-/// which all keep the same pace, found by bisection.
+/// which all keep the same pace, found by bisection. Where memory is the aim, the share of it
+/// stands for the time.
 ///
 /// source: planning.md section 4.5
 class EncoderChoices {
  public:
   /// caution: that estimates of memory are taken times
-  EncoderChoices(const PlanningProblem& problem, ChainTables& tables, double caution)
-      : problem_(problem), tables_(tables), estimator_(problem, tables), caution_(caution) {}
+  EncoderChoices(const PlanningProblem& problem, ChainTables& tables, double caution,
+                 EncoderAim aim)
+      : problem_(problem),
+        tables_(tables),
+        estimator_(problem, tables),
+        caution_(caution),
+        aim_(aim) {}
 
   [[nodiscard]] std::vector<EncoderSet> list(std::uint64_t apart, const PlanChoice& choice,
                                              const StepEstimate& backbone);
@@ -46,10 +55,19 @@ class EncoderChoices {
   struct Entry {
     ChainForm form;
     ChainChoice choice;
-    double lane = 0;
+    double pace = 0;
+    double share = 0;  // of memory
     std::int64_t devices = 1;
   };
-  using Front = std::vector<Entry>;  // ascending by devices, descending by time of a round
+  using Front = std::vector<Entry>;  // ascending by devices, descending by pace
+
+  /// Time of a round [ns], or what stands for it.
+  [[nodiscard]] double pace_of(const StepEstimate& estimate) const {
+    return aim_ == EncoderAim::kTime ? estimate.lane : estimate.memory_share;
+  }
+  [[nodiscard]] bool is_better(const StepEstimate& a, const StepEstimate& b) const {
+    return aim_ == EncoderAim::kTime ? a.value() < b.value() : a.memory_share < b.memory_share;
+  }
 
   [[nodiscard]] const Front& front_of(std::size_t encoder, std::uint64_t apart,
                                       std::int64_t microbatches, std::int64_t most_stages);
@@ -74,6 +92,7 @@ class EncoderChoices {
   ChainTables& tables_;
   StepEstimator estimator_;
   double caution_;
+  EncoderAim aim_;
   std::map<std::pair<std::size_t, std::uint64_t>, std::vector<ChainForm>> forms_;
   std::map<std::tuple<std::size_t, std::uint64_t, std::int64_t, std::int64_t>, Front> fronts_;
 };

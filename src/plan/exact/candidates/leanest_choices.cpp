@@ -108,17 +108,10 @@ std::vector<Cell> leanest_cells(const CellList& list) {
 std::vector<Candidate> list_leanest(const PlanningProblem& problem, ChainTables& tables,
                                     std::int64_t most) {
   const PlanningProblem lean = lean_problem(problem);
-  // Encoders are sharded where whole copies do not fit, and here all do.
-  PlanningProblem sharded = lean;
-  sharded.space.replicates = !problem.space.shards;
   LeanestTaker taker;
-  CellExpansion as_it_is(lean, tables, /*caution=*/1, taker);
-  CellExpansion in_shards(sharded, tables, /*caution=*/1, taker);
+  CellExpansion expansion(lean, tables, /*caution=*/1, taker, EncoderAim::kMemory);
   const CellList list = list_least_cells(lean, tables);
-  for (const Cell& cell : leanest_cells(list)) {
-    as_it_is.expand(list.forms[cell.form], cell);
-    in_shards.expand(list.forms[cell.form], cell);
-  }
+  for (const Cell& cell : leanest_cells(list)) expansion.expand(list.forms[cell.form], cell);
   return taker.take(most);
 }
 
