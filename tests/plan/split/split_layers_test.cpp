@@ -115,6 +115,35 @@ TEST(SplitLayers, EqualsBruteForceOnRandomChains) {
   EXPECT_GT(recomputed, 100);
 }
 
+TEST(SplitLayers, AStageLeavesUnitsToTheNextWhereThatOneCannotHaveLaterOnes) {
+  SplitProblem problem;
+  problem.units.assign(4, unit_of(100));
+  problem.units[0].activation = problem.units[1].activation = {1};
+  problem.units[2].activation = {10};  // one of it fits, so the last stage has it
+  for (UnitCosts& unit : problem.units)
+    unit.activation_selective = unit.activation_full = unit.activation;
+  problem.stages = 3;
+  problem.microbatches = 3;
+  problem.memory = Bytes{10};
+  EXPECT_THAT(split_layers(problem).first_unit, testing::ElementsAre(0, 1, 2, 4));
+}
+
+TEST(SplitLayers, CutsTheLongestChainsAtOnce) {
+  SplitProblem problem;
+  problem.units.assign(10'000, unit_of(100));
+  problem.stages = 64;
+  problem.microbatches = 8;
+  const auto value_at_most = [&](std::int64_t units) { return 300 * (10'000 + 7 * units); };
+  LayerSplit found = split_layers(problem);
+  EXPECT_EQ(found.certificate.value.count, value_at_most(157));  // 64 * 156 units are too few
+  // Of equal cuts the earliest: the last stages have all they can.
+  EXPECT_EQ(found.first_unit[63], 10'000 - 157);
+  EXPECT_EQ(found.first_unit[1], 10'000 - 63 * 157);
+  problem.units[0] = unit_of(20'000);
+  found = split_layers(problem);
+  EXPECT_EQ(found.certificate.value.count, 300 * (200 + 9'999 + 7 * 200));
+}
+
 struct Model {
   const char* name;
   std::int64_t layers, width, kv_width, ffn, vocab;
