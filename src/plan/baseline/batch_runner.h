@@ -69,6 +69,12 @@ class BatchRunner {
                                     Deal how, const Degrees& encoder,
                                     const Degrees& backbone) const;
 
+  /// The buckets of Deal::kInOrder, not kept.
+  [[nodiscard]] Buckets deal_in_order(std::size_t batch, std::int64_t replicas,
+                                      std::int64_t rounds) const {
+    return deal_anew(batch, replicas, rounds, Deal::kInOrder, {}, {});
+  }
+
   /// Longest of the encoder replicas when samples go to them in turn, or longest first. The work of
   /// all counts as busy.
   [[nodiscard]] double encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,

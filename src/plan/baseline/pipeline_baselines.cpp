@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/text.h"
 #include "plan/baseline/plan_space.h"
@@ -109,15 +110,20 @@ BestPlan::BestPlan(BatchRunner& runner)
   check_problem(runner.problem());
 }
 
-void BestPlan::offer(const std::string& plan, const BatchCost& cost) {
+void BestPlan::offer(const std::string& plan, const BatchCost& cost,
+                     std::span<const double> least) {
+  constexpr double kRounding = 1e-6;
   ++evaluations_;
   double sum = 0;
+  double rest = std::accumulate(least.begin(), least.end(), 0.0);  // of the batches to come
   (void)runner_.take_busy();
   const std::size_t count = runner_.problem().batches.size();
   const auto batches = static_cast<double>(count);
   for (std::size_t batch = 0; batch < count; ++batch) {
     sum += cost(batch);
-    if (sum / batches >= seconds_) return;
+    if (!least.empty()) rest -= least[batch];
+    const bool is_last = batch + 1 == count;
+    if ((sum + (is_last ? 0 : rest * (1 - kRounding))) / batches >= seconds_) return;
   }
   seconds_ = sum / batches;
   busy_ = runner_.take_busy() / batches;

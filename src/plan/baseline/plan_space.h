@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -30,8 +31,9 @@ class BestPlan {
   /// A plan that does not fit.
   void refuse(MemoryNeed need) { keep_least(least_, std::move(need)); }
 
-  /// Judges a plan by the mean of the batches; later ones must be better to replace it.
-  void offer(const std::string& plan, const BatchCost& cost);
+  /// Judges a plan by the mean of the batches; later ones must be better to replace it. `least`:
+  /// seconds [batches] that none is below, beyond rounding; without them 0.
+  void offer(const std::string& plan, const BatchCost& cost, std::span<const double> least = {});
   [[nodiscard]] double seconds() const { return seconds_; }
   /// The best plan; without one what binds, and by how much: the memory of the leanest plan, or
   /// that no plan has the method's `form`.

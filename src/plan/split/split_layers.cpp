@@ -155,6 +155,7 @@ class Splitter {
     std::int64_t earliest = stage;
     for (std::int64_t end = stage + 1; end <= last_end(stage); ++end) {
       while (earliest < end && time_of(stage, earliest, end) > limit) ++earliest;
+      if (earliest > last) break;
       for (std::int64_t first = earliest; first <= std::min(last, end - 1); ++first) {
         if (before[first] == kNever) continue;
         const std::int64_t found = before[first] + time_of(stage, first, end);
