@@ -234,9 +234,9 @@ class CandidateList {
   std::vector<Candidate> found_;
 };
 
-BatchCost cost_of(BatchRunner& runner, const Plan3d& plan) {
-  return [&runner, &plan](std::size_t batch) {
-    return run_separate(runner, batch, plan, Deal::kInOrder, true);
+RacedCost cost_of(BatchRunner& runner, const Plan3d& plan) {
+  return [&runner, &plan](std::size_t batch, double limit) {
+    return run_separate(runner, batch, plan, Deal::kInOrder, true, limit);
   };
 }
 
@@ -244,12 +244,14 @@ BatchCost cost_of(BatchRunner& runner, const Plan3d& plan) {
 double seconds_of_any(BatchRunner& runner) {
   constexpr std::int64_t kPairs = 16;  // of degrees
   BestPlan best(runner);
+  const std::vector<double> nothing(runner.problem().batches.size());
   for (const Plan3d& plan : search_3d(runner.problem().costs, {.keep = kPairs}).plans) {
     // Its microbatches may be more than samples cut anew need: those count that the space has.
     const std::vector<std::int64_t> mine = microbatches_of(runner.problem(), plan.backbone.dp);
     for (const std::int64_t microbatches : mine) {
       const Plan3d own = {plan.encoder, plan.backbone, microbatches, 0};
-      if (is_valid(runner.problem().costs, own)) best.offer(describe(own), cost_of(runner, own));
+      if (is_valid(runner.problem().costs, own))
+        best.race(describe(own), cost_of(runner, own), nothing);
     }
   }
   return best.seconds();
@@ -261,9 +263,12 @@ PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
   BatchRunner runner(problem);
   BestPlan best(runner);
   const std::vector<Candidate> candidates = CandidateList(runner, seconds_of_any(runner)).list();
+  constexpr std::int64_t kKept = 256;  // plans whose buckets are kept
+  std::int64_t raced = 0;
   for (const auto& [bound, plan, least] : candidates) {
     if (bound * (1 - kRounding) >= best.seconds()) break;
-    best.offer(describe(plan), cost_of(runner, plan), least);
+    best.race(describe(plan), cost_of(runner, plan), least);
+    if (++raced % kKept == 0) runner.forget_deals();
   }
   if (candidates.empty()) refuse_leanest(problem, best);
   return best.answer(form_of_two(problem));

@@ -110,20 +110,24 @@ BestPlan::BestPlan(BatchRunner& runner)
   check_problem(runner.problem());
 }
 
-void BestPlan::offer(const std::string& plan, const BatchCost& cost,
-                     std::span<const double> least) {
-  constexpr double kRounding = 1e-6;
+void BestPlan::offer(const std::string& plan, const BatchCost& cost) {
+  const std::vector<double> least(runner_.problem().batches.size());
+  race(
+      plan, [&](std::size_t batch, double) { return cost(batch); }, least);
+}
+
+void BestPlan::race(const std::string& plan, const RacedCost& cost, std::span<const double> least) {
+  constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
   ++evaluations_;
-  double sum = 0;
-  double rest = std::accumulate(least.begin(), least.end(), 0.0);  // of the batches to come
   (void)runner_.take_busy();
-  const std::size_t count = runner_.problem().batches.size();
-  const auto batches = static_cast<double>(count);
-  for (std::size_t batch = 0; batch < count; ++batch) {
-    sum += cost(batch);
-    if (!least.empty()) rest -= least[batch];
-    const bool is_last = batch + 1 == count;
-    if ((sum + (is_last ? 0 : rest * (1 - kRounding))) / batches >= seconds_) return;
+  const auto batches = static_cast<double>(least.size());
+  double sum = 0;
+  for (std::size_t batch = 0; batch < least.size(); ++batch) {
+    const double others =
+        (1 - kRounding) *
+        std::accumulate(least.begin() + std::ptrdiff_t(batch) + 1, least.end(), 0.0);
+    sum += cost(batch, (seconds_ * batches - sum - others) * (1 + kRounding));
+    if ((sum + others) / batches >= seconds_) return;
   }
   seconds_ = sum / batches;
   busy_ = runner_.take_busy() / batches;
