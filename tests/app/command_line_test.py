@@ -96,9 +96,9 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(done.stderr.count("\n"), 1)
         self.assertIn("/nonexistent/p.json", done.stderr)
         plan = str(ROOT / "configs/plans/demo_pipeline.json")
-        for output, words in ((plan, "not a profile"), (str(ROOT), "a directory")):
+        for output, code, words in ((plan, 2, "not a profile"), (str(ROOT), 5, "a directory")):
             done = run("profile", demo, "-o", output)
-            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
             self.assertIn(words, done.stderr)
 

@@ -188,10 +188,10 @@ double BatchRunner::encoder_phase(std::size_t batch, const std::vector<std::int3
 }
 
 double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const StageDevices& devices,
-                                  const StageCost& cost) {
+                                  const StageCost& cost, double limit) {
   double slowest = 0;
   const auto rounds = static_cast<std::size_t>(buckets.rounds);
-  for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
+  for (std::int64_t replica = 0; replica < buckets.replicas && slowest < limit; ++replica) {
     std::vector<StageTimes> times(static_cast<std::size_t>(stages) * rounds);
     for (int stage = 0; stage < stages; ++stage) {
       for (std::int64_t round = 0; round < buckets.rounds; ++round) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -69,6 +70,14 @@ class BatchRunner {
                                     Deal how, const Degrees& encoder,
                                     const Degrees& backbone) const;
 
+  /// Lets go of the buckets kept; none of those given out may be used any more.
+  void forget_deals() { dealt_.clear(); }
+  /// The buckets of Deal::kInOrder, not kept.
+  [[nodiscard]] Buckets deal_in_order(std::size_t batch, std::int64_t replicas,
+                                      std::int64_t rounds) const {
+    return deal_anew(batch, replicas, rounds, Deal::kInOrder, {}, {});
+  }
+
   /// Longest of the encoder replicas when samples go to them in turn, or longest first. The work of
   /// all counts as busy.
   [[nodiscard]] double encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
@@ -88,9 +97,11 @@ class BatchRunner {
   using StageCost = std::function<StageTimes(int stage, std::int64_t replica, std::int64_t round)>;
   /// Devices of a replica that work on a stage; none where the stage's work is counted elsewhere.
   using StageDevices = std::function<std::int64_t(int stage)>;
-  /// The slowest of the replicas' pipelines.
+  /// The slowest of the replicas' pipelines; of those up to the first that takes `limit` seconds,
+  /// where one does.
   [[nodiscard]] double run_pipelines(int stages, const Buckets& buckets,
-                                     const StageDevices& devices, const StageCost& cost);
+                                     const StageDevices& devices, const StageCost& cost,
+                                     double limit = std::numeric_limits<double>::infinity());
 
   /// Seconds in which gradients of a stage of a module are reduced over its replicas, beyond the
   /// backward of the last of `rounds` microbatches, which they run beside.

@@ -1,113 +1,131 @@
 // DistTrain by microbatches: its whole space, raced by what no schedule can be below.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "core/text.h"
 #include "plan/baseline/plan_space.h"
+#include "plan/search/search_3d.h"
 
 namespace tributary::plan {
 namespace {
 
+constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
+
 /// Seconds of a module's microbatches in a step, all layers.
 struct ModuleWork {
-  double total = 0;  // of the replica with the most
-  double least = 0;  // of any microbatch
+  double total = 0;                                        // of the replica with the most
+  double least = std::numeric_limits<double>::infinity();  // of any microbatch
+
+  void add(double seconds) {
+    total += seconds;
+    least = std::min(least, seconds);
+  }
 };
 
-/// What no order of passes makes shorter. A stage works on all microbatches, one after another;
-/// before the first and after the last of them some microbatch passes all stages in front of it.
+/// What no order of passes makes shorter, of all plans with the same buckets. A stage works on all
+/// microbatches, one after another; before the first and after the last of them some microbatch
+/// passes all stages in front of it.
 class StepBound {
  public:
-  explicit StepBound(const BatchRunner& runner) : runner_(runner) {}
-
-  /// Seconds of the mean batch, with samples in their order.
-  [[nodiscard]] double seconds(const Plan3d& plan) {
-    const Problem3d& costs = runner_.problem().costs;
-    const std::size_t batches = runner_.problem().batches.size();
-    double sum = 0;
+  StepBound(const BatchRunner& runner, std::int64_t replicas, std::int64_t microbatches)
+      : runner_(runner) {
+    const std::size_t batches = runner.problem().batches.size();
     for (std::size_t batch = 0; batch < batches; ++batch) {
-      const ModuleWork encoder = encoder_work(batch, plan);
-      const ModuleWork backbone = backbone_work(batch, plan);
-      sum += std::max(on_stages(encoder, costs.encoder.layers, plan.encoder.pp),
-                      encoder.least + on_stages(backbone, costs.backbone.layers, plan.backbone.pp));
+      const Buckets buckets = runner.deal_in_order(batch, replicas, microbatches);
+      rounds_.push_back(rounds_of_batch(batch, buckets));
+      for (const DegreeCosts& degree : runner.problem().costs.backbone.degrees)
+        backbones_[degree.tp].push_back(backbone_work(degree.tp, buckets));
     }
-    return sum / static_cast<double>(batches) +
-           std::max(runner_.sync_seconds(costs.encoder, plan.encoder, plan.microbatches),
-                    runner_.sync_seconds(costs.backbone, plan.backbone, plan.microbatches));
+  }
+
+  /// Seconds of each batch.
+  [[nodiscard]] std::vector<double> seconds(const Plan3d& plan) {
+    const Problem3d& costs = runner_.problem().costs;
+    const double sync =
+        std::max(runner_.sync_seconds(costs.encoder, plan.encoder, plan.microbatches),
+                 runner_.sync_seconds(costs.backbone, plan.backbone, plan.microbatches));
+    const std::vector<ModuleWork>& encoders = encoder_work(plan.encoder);
+    const std::vector<ModuleWork>& backbones = backbones_.at(plan.backbone.tp);
+    std::vector<double> seconds;
+    for (std::size_t batch = 0; batch < rounds_.size(); ++batch) {
+      const ModuleWork& encoder = encoders[batch];
+      seconds.push_back(sync +
+                        std::max(on_stages(encoder, costs.encoder.layers, plan.encoder.pp),
+                                 encoder.least + on_stages(backbones[batch], costs.backbone.layers,
+                                                           plan.backbone.pp)));
+    }
+    return seconds;
   }
 
  private:
+  /// What the encoder has of a round, for all replicas of the backbone.
+  struct Round {
+    double tiles = 0;
+    double largest = 0;  // of a sample
+  };
+
   /// Of the last stage and of the last of those with a layer more.
   [[nodiscard]] static double on_stages(const ModuleWork& work, std::int64_t layers,
                                         std::int64_t stages) {
+    const std::int64_t larger = layers % stages;
     const auto bound = [&](std::int64_t stage) {
-      std::int64_t before = 0;
-      for (std::int64_t other = 0; other < stage; ++other)
-        before += layers_of_stage(layers, stages, other);
+      const std::int64_t before = stage * (layers / stages) + std::min(stage, larger);
       return (work.total * double(layers_of_stage(layers, stages, stage)) +
               work.least * double(before)) /
              double(layers);
     };
-    const std::int64_t larger = layers % stages;
     return std::max(bound(stages - 1), larger > 0 ? bound(larger - 1) : 0);
   }
 
-  [[nodiscard]] const Buckets& deal(std::size_t batch, const Plan3d& plan) const {
-    return runner_.deal(batch, plan.backbone.dp, plan.microbatches, Deal::kInOrder, {}, {});
+  [[nodiscard]] std::vector<Round> rounds_of_batch(std::size_t batch,
+                                                   const Buckets& buckets) const {
+    std::vector<Round> rounds(static_cast<std::size_t>(buckets.rounds));
+    for (std::size_t bucket = 0; bucket < buckets.work.size(); ++bucket) {
+      Round& round = rounds[bucket / static_cast<std::size_t>(buckets.replicas)];
+      round.tiles += buckets.work[bucket].tiles;
+      for (const std::int32_t sample : buckets.samples[bucket])
+        round.largest = std::max(round.largest, runner_.problem().batches[batch][sample].tiles);
+    }
+    return rounds;
   }
 
-  [[nodiscard]] ModuleWork backbone_work(std::size_t batch, const Plan3d& plan) {
-    const auto [found, is_new] = backbones_.try_emplace(
-        {batch, plan.backbone.tp, plan.backbone.dp, plan.microbatches, 0, 0});
-    if (!is_new) return found->second;
-    const Buckets& buckets = deal(batch, plan);
-    ModuleWork work = {0, std::numeric_limits<double>::infinity()};
+  [[nodiscard]] ModuleWork backbone_work(std::int64_t tp, const Buckets& buckets) const {
+    ModuleWork most;
     for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
-      double total = 0;
-      for (std::int64_t round = 0; round < buckets.rounds; ++round) {
-        const double seconds = runner_.backbone_seconds(
-            plan.backbone.tp, buckets.work[buckets.at(replica, round)].tokens);
-        total += seconds;
-        work.least = std::min(work.least, seconds);
-      }
-      work.total = std::max(work.total, total);
+      ModuleWork work;
+      for (std::int64_t round = 0; round < buckets.rounds; ++round)
+        work.add(runner_.backbone_seconds(tp, buckets.work[buckets.at(replica, round)].tokens));
+      most = {std::max(most.total, work.total), std::min(most.least, work.least)};
     }
-    return found->second = work;
+    return most;
   }
 
   /// A round's samples on the encoder's replicas: the fullest has the mean at least, and the
   /// largest sample.
-  [[nodiscard]] ModuleWork encoder_work(std::size_t batch, const Plan3d& plan) {
-    const auto [found, is_new] = encoders_.try_emplace(
-        {batch, plan.encoder.tp, plan.encoder.dp, plan.microbatches, plan.backbone.dp, 0});
+  [[nodiscard]] const std::vector<ModuleWork>& encoder_work(const Degrees& encoder) {
+    const auto [found, is_new] = encoders_.try_emplace({encoder.tp, encoder.dp});
     if (!is_new) return found->second;
-    const Buckets& buckets = deal(batch, plan);
-    ModuleWork work = {0, std::numeric_limits<double>::infinity()};
-    for (std::int64_t round = 0; round < buckets.rounds; ++round) {
-      double tiles = 0;
-      double largest = 0;
-      for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
-        const std::size_t bucket = buckets.at(replica, round);
-        tiles += buckets.work[bucket].tiles;
-        for (const std::int32_t sample : buckets.samples[bucket])
-          largest = std::max(largest, runner_.problem().batches[batch][sample].tiles);
-      }
-      const double seconds = runner_.encoder_seconds(
-          plan.encoder.tp, std::max(tiles / double(plan.encoder.dp), largest));
-      work.total += seconds;
-      work.least = std::min(work.least, seconds);
+    for (const std::vector<Round>& rounds : rounds_) {
+      ModuleWork work;
+      for (const Round& round : rounds)
+        work.add(runner_.encoder_seconds(
+            encoder.tp, std::max(round.tiles / double(encoder.dp), round.largest)));
+      found->second.push_back(work);
     }
-    return found->second = work;
+    return found->second;
   }
 
-  using Key =
-      std::tuple<std::size_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   const BatchRunner& runner_;
-  std::map<Key, ModuleWork> backbones_;
-  std::map<Key, ModuleWork> encoders_;
+  std::vector<std::vector<Round>> rounds_;                     // [batches][rounds]
+  std::map<std::int64_t, std::vector<ModuleWork>> backbones_;  // by tp: [batches]
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<ModuleWork>> encoders_;  // tp, dp
 };
 
 /// Numbers of microbatches of a replica: the least for every number of samples in one. Packed
@@ -124,45 +142,133 @@ std::vector<std::int64_t> microbatches_of(const TrainingProblem& problem, std::i
 }
 
 struct Candidate {
-  double bound = 0;  // seconds
+  double bound = 0;  // seconds of the mean batch
   Plan3d plan = {};
+  std::vector<double> least = {};  // [batches] seconds, none below
+
+  /// By bound, then in the order of the space.
+  [[nodiscard]] auto key() const {
+    const auto order = [](const Degrees& degrees) {
+      return std::tuple(degrees.pp, degrees.tp, degrees.dp);
+    };
+    return std::tuple(bound, plan.encoder.devices(), order(plan.backbone), plan.microbatches,
+                      order(plan.encoder));
+  }
 };
 
-/// Every plan that fits, by its bound.
-std::vector<Candidate> list_candidates(const BatchRunner& runner) {
-  const TrainingProblem& problem = runner.problem();
-  const Problem3d& costs = problem.costs;
-  StepBound bound(runner);
-  std::vector<Candidate> found;
-  for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
-    const auto encoders = list_degrees(costs.encoder, devices, costs.global_samples);
-    for (const Degrees& backbone :
-         list_degrees(costs.backbone, costs.devices - devices, costs.global_samples)) {
-      for (const std::int64_t microbatches : microbatches_of(problem, backbone.dp)) {
-        for (const Degrees& encoder : encoders) {
-          const Plan3d plan = {encoder, backbone, microbatches, 0};
-          if (is_valid(costs, plan)) found.push_back({bound.seconds(plan), plan});
-        }
+/// The plans that fit and may be below a limit, as few as their bounds leave.
+class CandidateList {
+ public:
+  CandidateList(const BatchRunner& runner, double limit)
+      : problem_(runner.problem()), runner_(runner), limit_(limit * (1 + 2 * kRounding)) {
+    for (std::int64_t devices = 0; devices < problem_.costs.devices; ++devices)
+      encoders_.push_back(
+          list_degrees(problem_.costs.encoder, devices, problem_.costs.global_samples));
+    const auto samples = static_cast<double>(problem_.batches.size());
+    for (const std::vector<SampleWork>& batch : problem_.batches) {
+      for (const SampleWork& sample : batch) {
+        tiles_ += sample.tiles / samples;
+        tokens_ += sample.tokens / samples;
       }
     }
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-  return found;
+
+  [[nodiscard]] std::vector<Candidate> list() {
+    const std::int64_t most = std::min(problem_.costs.devices - 1, problem_.costs.global_samples);
+    for (std::int64_t replicas = 1; replicas <= most; ++replicas) {
+      const std::vector<Degrees> backbones = list_backbones(replicas);
+      if (backbones.empty()) continue;
+      for (const std::int64_t microbatches : microbatches_of(problem_, replicas))
+        list_plans(backbones, microbatches);
+    }
+    std::sort(found_.begin(), found_.end(),
+              [](const Candidate& a, const Candidate& b) { return a.key() < b.key(); });
+    return std::move(found_);
+  }
+
+ private:
+  /// With so many replicas, where the mean batch alone leaves a plan below the limit.
+  [[nodiscard]] std::vector<Degrees> list_backbones(std::int64_t replicas) const {
+    const ModuleCosts& module = problem_.costs.backbone;
+    std::vector<Degrees> found;
+    for (const DegreeCosts& degree : module.degrees) {
+      for (std::int64_t stages = 1; stages <= module.layers; ++stages) {
+        const Degrees backbone = {degree.tp, stages, replicas};
+        if (backbone.devices() < problem_.costs.devices &&
+            least_seconds(module, backbone, tokens_) < limit_)
+          found.push_back(backbone);
+      }
+    }
+    return found;
+  }
+
+  void list_plans(const std::vector<Degrees>& backbones, std::int64_t microbatches) {
+    std::optional<StepBound> bound;
+    for (const Degrees& backbone : backbones) {
+      for (const Degrees& encoder : encoders_[problem_.costs.devices - backbone.devices()]) {
+        if (least_seconds(problem_.costs.encoder, encoder, tiles_) >= limit_) continue;
+        const Plan3d plan = {encoder, backbone, microbatches, 0};
+        if (!is_valid(problem_.costs, plan)) continue;
+        if (!bound) bound.emplace(runner_, backbone.dp, microbatches);
+        std::vector<double> least = bound->seconds(plan);
+        const double mean = std::accumulate(least.begin(), least.end(), 0.0) / double(least.size());
+        if (mean < limit_) found_.push_back({mean, plan, std::move(least)});
+      }
+    }
+  }
+
+  /// Seconds of the slowest stage with the mean batch, at the best throughput of any shape.
+  [[nodiscard]] static double least_seconds(const ModuleCosts& module, const Degrees& degrees,
+                                            double shape) {
+    const double layers = std::ceil(double(module.layers) / double(degrees.pp));
+    return module.sample_flops / module.sample_shape * shape * layers / double(module.layers) /
+           (costs_at(module, degrees.tp).throughput.peak() * double(degrees.tp * degrees.dp));
+  }
+
+  const TrainingProblem& problem_;
+  const BatchRunner& runner_;
+  double limit_;
+  double tiles_ = 0;                            // of the mean batch
+  double tokens_ = 0;                           // of the mean batch
+  std::vector<std::vector<Degrees>> encoders_;  // [devices]
+  std::vector<Candidate> found_;
+};
+
+RacedCost cost_of(BatchRunner& runner, const Plan3d& plan) {
+  return [&runner, &plan](std::size_t batch, double limit) {
+    return run_separate(runner, batch, plan, Deal::kInOrder, true, limit);
+  };
+}
+
+/// Seconds of a plan of the space, the best of the published objective's best ones.
+double seconds_of_any(BatchRunner& runner) {
+  constexpr std::int64_t kPairs = 16;  // of degrees
+  BestPlan best(runner);
+  const std::vector<double> nothing(runner.problem().batches.size());
+  for (const Plan3d& plan : search_3d(runner.problem().costs, {.keep = kPairs}).plans) {
+    // Its microbatches may be more than samples cut anew need: those count that the space has.
+    const std::vector<std::int64_t> mine = microbatches_of(runner.problem(), plan.backbone.dp);
+    for (const std::int64_t microbatches : mine) {
+      const Plan3d own = {plan.encoder, plan.backbone, microbatches, 0};
+      if (is_valid(runner.problem().costs, own))
+        best.race(describe(own), cost_of(runner, own), nothing);
+    }
+  }
+  return best.seconds();
 }
 
 }  // namespace
 
 PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
-  constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
   BatchRunner runner(problem);
   BestPlan best(runner);
-  const std::vector<Candidate> candidates = list_candidates(runner);
-  for (const auto& [bound, plan] : candidates) {
+  const std::vector<Candidate> candidates = CandidateList(runner, seconds_of_any(runner)).list();
+  constexpr std::int64_t kKept = 256;  // plans whose buckets are kept
+  std::int64_t raced = 0;
+  for (const auto& [bound, plan, least] : candidates) {
     if (bound * (1 - kRounding) >= best.seconds()) break;
-    best.offer(describe(plan), [&](std::size_t batch) {
-      return run_separate(runner, batch, plan, Deal::kInOrder, true);
-    });
+    best.race(describe(plan), cost_of(runner, plan), least);
+    if (++raced % kKept == 0) runner.forget_deals();
   }
   if (candidates.empty()) refuse_leanest(problem, best);
   return best.answer(form_of_two(problem));

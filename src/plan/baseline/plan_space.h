@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -13,6 +15,8 @@ namespace tributary::plan {
 
 /// Seconds of one batch under the plan at hand.
 using BatchCost = std::function<double(std::size_t batch)>;
+/// The same, or any seconds from `limit` on where the batch takes that long.
+using RacedCost = std::function<double(std::size_t batch, double limit)>;
 
 /// Keeps the best plan of a method while it goes through its space, and while none fits the one
 /// that is least short of memory.
@@ -32,6 +36,9 @@ class BestPlan {
 
   /// Judges a plan by the mean of the batches; later ones must be better to replace it.
   void offer(const std::string& plan, const BatchCost& cost);
+  /// The same, given up where the batches so far, with the least seconds [batches] of the others,
+  /// leave nothing better.
+  void race(const std::string& plan, const RacedCost& cost, std::span<const double> least);
   [[nodiscard]] double seconds() const { return seconds_; }
   /// The best plan; without one what binds, and by how much: the memory of the leanest plan, or
   /// that no plan has the method's `form`.
@@ -80,8 +87,10 @@ void for_each_backbone(
 /// to the encoder replicas longest first, its features to the replicas of the backbone.
 ///
 /// `moves_small_out`: the round with the least encoder work comes first, the next least ones last.
+/// A batch that takes `limit` seconds may be given up: what it says is then no less.
 [[nodiscard]] double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan,
-                                  Deal how, bool moves_small_out);
+                                  Deal how, bool moves_small_out,
+                                  double limit = std::numeric_limits<double>::infinity());
 
 /// Tells the leanest plan of the published search's space, none of which fits.
 void refuse_leanest(const TrainingProblem& problem, BestPlan& best);

@@ -142,7 +142,7 @@ void refuse_leanest(const TrainingProblem& problem, BestPlan& best) {
 }
 
 double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, Deal how,
-                    bool moves_small_out) {
+                    bool moves_small_out, double limit) {
   const Problem3d& costs = runner.problem().costs;
   const Buckets& buckets =
       runner.deal(batch, plan.backbone.dp, plan.microbatches, how, plan.encoder, plan.backbone);
@@ -174,10 +174,12 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   const auto devices = [&](int stage) {
     return stage < plan.encoder.pp ? std::int64_t{0} : plan.backbone.tp;
   };
+  const double sync =
+      std::max(runner.sync_seconds(costs.encoder, plan.encoder, plan.microbatches),
+               runner.sync_seconds(costs.backbone, plan.backbone, plan.microbatches));
   return runner.run_pipelines(static_cast<int>(plan.encoder.pp + plan.backbone.pp), buckets,
-                              devices, cost) +
-         std::max(runner.sync_seconds(costs.encoder, plan.encoder, plan.microbatches),
-                  runner.sync_seconds(costs.backbone, plan.backbone, plan.microbatches));
+                              devices, cost, limit - sync) +
+         sync;
 }
 
 PipelineAnswer solve_dflop(const TrainingProblem& problem) {

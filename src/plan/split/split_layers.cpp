@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -21,10 +22,11 @@ void check_problem(const SplitProblem& problem) {
   TRIB_REQUIRE(std::ssize(problem.units) >= problem.stages, .what = "plan: fewer units than stages",
                .found = str(problem.units.size(), " units, ", problem.stages, " stages"),
                .expected = "at least one unit a stage");
-  TRIB_REQUIRE(problem.boundary.count >= 0, .what = "plan: value cannot be used",
-               .where = "boundary", .found = str(problem.boundary));
   const std::int64_t most =
       kMostTotal / std::ssize(problem.units) / (problem.microbatches + problem.stages);
+  TRIB_REQUIRE(problem.boundary.count >= 0 && problem.boundary.count <= most,
+               .what = "plan: value cannot be used", .where = "boundary",
+               .found = str(problem.boundary), .expected = str("0 to ", most));
   for (std::size_t index = 0; index < problem.units.size(); ++index) {
     const UnitCosts& unit = problem.units[index];
     for (const std::int64_t value :
@@ -49,14 +51,12 @@ class Splitter {
       : problem_(problem), times_(problem), units_(std::ssize(problem.units)) {}
 
   LayerSplit run() {
-    std::vector<std::int64_t> limits = candidate_limits();
-    const auto least = std::partition_point(limits.begin(), limits.end(),
-                                            [this](std::int64_t limit) { return !fits(limit); });
-    if (least == limits.end()) return explain();
-    const std::int64_t least_sum = sum_without_recompute();
-    for (auto limit = least; limit != limits.end(); ++limit) {
-      if (best_ != kNever && (problem_.microbatches - 1) * *limit + least_sum >= best_) break;
-      try_limit(*limit);
+    std::int64_t limit = least_limit();
+    if (limit == kNever) return explain();
+    const std::int64_t least_sum = times_.without_recompute(problem_.stages, units_);
+    for (; limit != kNever; limit = next_limit(limit)) {
+      if (best_ != kNever && (problem_.microbatches - 1) * limit + least_sum >= best_) break;
+      try_limit(limit);
     }
     return finish();
   }
@@ -72,80 +72,100 @@ class Splitter {
     return units_ - (problem_.stages - stage - 1);
   }
 
-  [[nodiscard]] std::vector<std::int64_t> candidate_limits() const {
-    std::vector<std::int64_t> limits;
-    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
-      for (std::int64_t first = stage; first < last_end(stage); ++first) {
-        for (std::int64_t end = first + 1; end <= last_end(stage); ++end) {
-          const std::int64_t time = time_of(stage, first, end);
-          if (time == kNever) break;
-          limits.push_back(time);
-        }
+  /// The least time of the slowest stage; kNever when no split fits the memory.
+  [[nodiscard]] std::int64_t least_limit() {
+    std::int64_t low = 0;
+    std::int64_t high = kNever - 1;
+    if (!fits(high)) return kNever;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (fits(middle)) {
+        high = middle;
+      } else {
+        low = middle + 1;
       }
     }
-    std::sort(limits.begin(), limits.end());
-    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
-    return limits;
+    return low;
   }
 
-  /// All ends that a stage can have: the farthest is not enough, as a unit that needs too much on
-  /// one stage may fit on a later one, with fewer microbatches in flight.
+  /// The least time of a range on a stage above this limit; kNever when there is none.
+  [[nodiscard]] std::int64_t next_limit(std::int64_t limit) const {
+    std::int64_t next = kNever;
+    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
+      std::int64_t end = stage + 1;  // the last one is that of a later unit too, or before it
+      for (std::int64_t first = stage; first < last_end(stage); ++first) {
+        end = std::max(end, first + 1);
+        while (end <= last_end(stage) && time_of(stage, first, end) <= limit) ++end;
+        if (end > last_end(stage)) break;
+        next = std::min(next, time_of(stage, first, end));
+      }
+    }
+    return next;
+  }
+
+  /// Where a stage ends at most that follows stages up to `first`; nowhere when it cannot have a
+  /// unit. If its own first unit is too much it has the last one of the stages before: they kept
+  /// more of it in flight.
+  [[nodiscard]] std::optional<std::int64_t> furthest_end(std::int64_t stage, std::int64_t first,
+                                                         std::int64_t limit) const {
+    std::int64_t end = first;
+    while (end < last_end(stage) && time_of(stage, first, end + 1) <= limit) ++end;
+    if (end == first && first == stage) return std::nullopt;
+    return end;
+  }
+
+  /// Each stage as far as it goes.
   [[nodiscard]] bool fits(std::int64_t limit) {
     ++evaluations_;
-    std::vector<bool> ends(static_cast<std::size_t>(units_) + 1);
-    ends[0] = true;
-    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
-      std::vector<bool> next(ends.size());
-      for (std::int64_t first = stage; first < last_end(stage); ++first) {
-        if (!ends[first]) continue;
-        for (std::int64_t end = first + 1; end <= last_end(stage); ++end) {
-          if (time_of(stage, first, end) > limit) break;
-          next[end] = true;
-        }
-      }
-      ends = std::move(next);
-    }
-    return ends[units_];
-  }
-
-  [[nodiscard]] std::int64_t sum_without_recompute() const {
-    std::int64_t sum = problem_.stages > 1 ? problem_.stages * problem_.boundary.count : 0;
-    for (const UnitCosts& unit : problem_.units) sum += unit.passes().count;
-    return sum;
+    std::optional<std::int64_t> first = 0;
+    for (std::int64_t stage = 0; first && stage < problem_.stages; ++stage)
+      first = furthest_end(stage, *first, limit);
+    return first == units_;
   }
 
   /// The least sum with no stage above the limit.
   void try_limit(std::int64_t limit) {
     ++evaluations_;
     const std::size_t row = static_cast<std::size_t>(units_) + 1;
-    std::vector<std::int64_t> sum((problem_.stages + 1) * row, kNever);
-    std::vector<std::int64_t> cut(sum.size(), 0);
+    std::vector<std::int32_t> cut(static_cast<std::size_t>(problem_.stages) * row);
+    std::vector<std::int64_t> sum(row, kNever);  // of the stages so far, by their end
     sum[0] = 0;
-    for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
-      for (std::int64_t first = stage; first < last_end(stage); ++first) {
-        const std::int64_t before = sum[stage * row + first];
-        if (before == kNever) continue;
-        for (std::int64_t end = first + 1; end <= last_end(stage); ++end) {
-          const std::int64_t time = time_of(stage, first, end);
-          if (time > limit) break;
-          const std::size_t place = (stage + 1) * row + end;
-          if (before + time >= sum[place]) continue;
-          sum[place] = before + time;
-          cut[place] = first;
-        }
-      }
-    }
+    for (std::int64_t stage = 0; stage < problem_.stages; ++stage)
+      sum = add_stage(stage, limit, sum, &cut[static_cast<std::size_t>(stage) * row]);
     if (sum.back() == kNever) return;
     std::vector<std::int64_t> cuts(static_cast<std::size_t>(problem_.stages) + 1, units_);
     std::int64_t slowest = 0;
     for (std::int64_t stage = problem_.stages - 1; stage >= 0; --stage) {
-      cuts[stage] = cut[(stage + 1) * row + cuts[stage + 1]];
+      cuts[stage] = cut[stage * row + cuts[stage + 1]];
       slowest = std::max(slowest, time_of(stage, cuts[stage], cuts[stage + 1]));
     }
     const std::int64_t value = sum.back() + (problem_.microbatches - 1) * slowest;
     if (value >= best_) return;
     best_ = value;
     cuts_ = std::move(cuts);
+  }
+
+  /// The least sums with one stage more, and where it begins, the earliest of equal ones.
+  [[nodiscard]] std::vector<std::int64_t> add_stage(std::int64_t stage, std::int64_t limit,
+                                                    const std::vector<std::int64_t>& before,
+                                                    std::int32_t* cut) const {
+    std::vector<std::int64_t> sum(before.size(), kNever);
+    std::int64_t last = last_end(stage) - 1;  // where the stage can begin
+    while (last >= stage && before[last] == kNever) --last;
+    std::int64_t earliest = stage;
+    for (std::int64_t end = stage + 1; end <= last_end(stage); ++end) {
+      while (earliest < end && time_of(stage, earliest, end) > limit) ++earliest;
+      if (earliest > last) break;
+      for (std::int64_t first = earliest; first <= std::min(last, end - 1); ++first) {
+        if (before[first] == kNever) continue;
+        const std::int64_t found = before[first] + time_of(stage, first, end);
+        if (found >= sum[end]) continue;
+        sum[end] = found;
+        cut[end] = static_cast<std::int32_t>(first);
+        if (found == times_.without_recompute(stage + 1, end)) break;  // none is below
+      }
+    }
+    return sum;
   }
 
   [[nodiscard]] LayerSplit finish() {
@@ -168,9 +188,8 @@ class Splitter {
     std::int64_t first = 0;
     for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
       const bool is_last = stage + 1 == problem_.stages;
-      std::int64_t end = first;
-      while (end < last_end(stage) && time_of(stage, first, end + 1) != kNever) ++end;
-      if (end == first || (is_last && end < units_)) {
+      const std::optional<std::int64_t> end = furthest_end(stage, first, kNever - 1);
+      if (!end || (is_last && *end < units_)) {
         const std::int64_t needed = is_last ? units_ : first + 1;
         const Bytes bytes = times_.least_bytes(stage, first, needed);
         split.certificate.limit =
@@ -179,7 +198,7 @@ class Splitter {
                 *problem_.memory, ", although the stages before it take all they can");
         break;
       }
-      first = end;
+      first = *end;
     }
     return split;
   }

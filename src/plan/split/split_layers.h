@@ -54,7 +54,8 @@ struct LayerSplit {
 /// errors: Fault::kInput when there are fewer units than stages, or a value is below 0; a chain
 /// that
 ///         does not fit is a result that names stage and bytes
-/// cost:   O(units^2 * stages) for each limit; 82 units, 16 stages: bench/plan/split_bench
+/// cost:   O(units * stages) for each limit where nothing recomputes, O(units^2 * stages) where all
+///         does; 82 units, 16 stages: bench/plan/search_bench
 /// source: Zheng 2022, "Alpa" (arXiv:2201.12023), section 5; here the recompute level of a stage
 ///         depends on its place, so the sum is not the same for every cut
 [[nodiscard]] LayerSplit split_layers(const SplitProblem& problem);

@@ -31,12 +31,15 @@ std::optional<StageTimes::Cost> StageTimes::at(std::int64_t stage, std::int64_t 
         state_[end] - state_[first] +
         in_flight(stage) * (activation_[level][end] - activation_[level][first]);
     if (problem_.memory && bytes > problem_.memory->count) continue;
-    const std::int64_t boundary = problem_.stages > 1 ? problem_.boundary.count : 0;
     return Cost{.time = {passes_[end] - passes_[first] + recompute_[level][end] -
-                         recompute_[level][first] + boundary},
+                         recompute_[level][first] + boundary()},
                 .recompute = static_cast<config::RecomputePlan>(level)};
   }
   return std::nullopt;
+}
+
+std::int64_t StageTimes::without_recompute(std::int64_t stages, std::int64_t units) const {
+  return passes_[units] + stages * boundary();
 }
 
 Bytes StageTimes::least_bytes(std::int64_t stage, std::int64_t first, std::int64_t end) const {

@@ -21,12 +21,17 @@ class StageTimes {
   /// of memory grow with the range.
   [[nodiscard]] std::optional<Cost> at(std::int64_t stage, std::int64_t first,
                                        std::int64_t end) const;
+  /// Nanoseconds of the first units on so many stages where none recomputes.
+  [[nodiscard]] std::int64_t without_recompute(std::int64_t stages, std::int64_t units) const;
   /// Bytes of the range with full recompute.
   [[nodiscard]] Bytes least_bytes(std::int64_t stage, std::int64_t first, std::int64_t end) const;
 
   [[nodiscard]] std::int64_t units() const { return std::ssize(passes_) - 1; }
 
  private:
+  [[nodiscard]] std::int64_t boundary() const {
+    return problem_.stages > 1 ? problem_.boundary.count : 0;
+  }
   [[nodiscard]] std::int64_t in_flight(std::int64_t stage) const;
 
   const SplitProblem& problem_;

@@ -25,6 +25,8 @@ namespace tributary::plan {
 
 /// Bytes of the fullest device: what all modules that run on it keep between stages, and what those
 /// of one stage take beside. Waves go to the emptiest devices, a module first where it is already.
+/// A wave counts its modules whole, also where it runs a part of their layers: no less than they
+/// take.
 [[nodiscard]] Bytes fullest_device(const SharingProblem& problem,
                                    std::span<const SharedStage> stages);
 [[nodiscard]] Bytes fullest_device(const SharingProblem& problem,
