@@ -125,162 +125,156 @@ TEST(LeastMemory, IsTheEdgeOfWhatCanBeCut) {
     *problem.memory -= Bytes{1};
     EXPECT_EQ(split_layers(problem).certificate.status, Status::kInfeasible);
   }
+}
 
-  TEST(SplitLayers, AStageLeavesUnitsToTheNextWhereThatOneCannotHaveLaterOnes) {
-    SplitProblem problem;
-    problem.units.assign(4, unit_of(100));
-    problem.units[0].activation = problem.units[1].activation = {1};
-    problem.units[2].activation = {10};  // one of it fits, so the last stage has it
-    for (UnitCosts& unit : problem.units)
-      unit.activation_selective = unit.activation_full = unit.activation;
-    problem.stages = 3;
-    problem.microbatches = 3;
-    problem.memory = Bytes{10};
-    EXPECT_THAT(split_layers(problem).first_unit, testing::ElementsAre(0, 1, 2, 4));
+TEST(SplitLayers, AStageLeavesUnitsToTheNextWhereThatOneCannotHaveLaterOnes) {
+  SplitProblem problem;
+  problem.units.assign(4, unit_of(100));
+  problem.units[0].activation = problem.units[1].activation = {1};
+  problem.units[2].activation = {10};  // one of it fits, so the last stage has it
+  for (UnitCosts& unit : problem.units)
+    unit.activation_selective = unit.activation_full = unit.activation;
+  problem.stages = 3;
+  problem.microbatches = 3;
+  problem.memory = Bytes{10};
+  EXPECT_THAT(split_layers(problem).first_unit, testing::ElementsAre(0, 1, 2, 4));
+}
+
+TEST(SplitLayers, CutsTheLongestChainsAtOnce) {
+  SplitProblem problem;
+  problem.units.assign(10'000, unit_of(100));
+  problem.stages = 64;
+  problem.microbatches = 8;
+  const auto value_at_most = [&](std::int64_t units) { return 300 * (10'000 + 7 * units); };
+  LayerSplit found = split_layers(problem);
+  EXPECT_EQ(found.certificate.value.count, value_at_most(157));  // 64 * 156 units are too few
+  // Of equal cuts the earliest: the last stages have all they can.
+  EXPECT_EQ(found.first_unit[63], 10'000 - 157);
+  EXPECT_EQ(found.first_unit[1], 10'000 - 63 * 157);
+  problem.units[0] = unit_of(20'000);
+  found = split_layers(problem);
+  EXPECT_EQ(found.certificate.value.count, 300 * (200 + 9'999 + 7 * 200));
+}
+
+struct Model {
+  const char* name;
+  std::int64_t layers, width, kv_width, ffn, vocab;
+  double with_recompute[4], without[4];  // uniform over best - 1, in %, at 2, 4, 8, 16 stages
+};
+
+const Model kModels[] = {
+    {"Qwen2.5-7B", 28, 3584, 512, 18944, 152064, {5.0, 9.4, 18.8, 37.7}, {6.5, 16.7, 33.5, 42.8}},
+    {"Llama-3-8B", 32, 4096, 1024, 14336, 128256, {4.7, 9.0, 16.1, 26.9}, {5.7, 15.7, 28.2, 47.0}},
+    {"Qwen2.5-32B", 64, 5120, 1024, 27648, 152064, {0.6, 1.2, 2.2, 4.0}, {1.8, 3.5, 6.6, 11.9}},
+    {"Llama-3-70B", 80, 8192, 1024, 28672, 128256, {0, 0, 0, 0}, {0.6, 1.1, 2.1, 3.8}},
+    {"Qwen2.5-72B", 80, 8192, 1024, 29568, 152064, {0.2, 0.3, 0.6, 1.1}, {1.0, 2.0, 3.8, 7.0}},
+};
+
+double percent_above_best(const Model& model, std::int64_t stages, double head_share) {
+  const double layer = double(model.width) * (2.0 * double(model.width + model.kv_width)) +
+                       3.0 * double(model.width * model.ffn);
+  const double head = double(model.width * model.vocab) * head_share;
+  SplitProblem problem;
+  problem.units.assign(model.layers, unit_of(1'000'000));
+  problem.units.push_back(unit_of(std::llround(1e6 * head / layer)));
+  problem.stages = stages;
+  problem.microbatches = 1 << 20;  // the slowest stage decides
+  const LayerSplit best = split_layers(problem);
+  const Nanoseconds slowest = *std::max_element(best.stage_time.begin(), best.stage_time.end());
+  std::int64_t uniform = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const std::int64_t layers = model.layers / stages + (stage < model.layers % stages);
+    uniform =
+        std::max(uniform, 3'000'000 * layers +
+                              (stage + 1 == stages ? problem.units.back().passes().count : 0));
   }
+  return 100 * (double(uniform) / double(slowest.count) - 1);
+}
 
-  TEST(SplitLayers, CutsTheLongestChainsAtOnce) {
-    SplitProblem problem;
-    problem.units.assign(10'000, unit_of(100));
-    problem.stages = 64;
-    problem.microbatches = 8;
-    const auto value_at_most = [&](std::int64_t units) { return 300 * (10'000 + 7 * units); };
-    LayerSplit found = split_layers(problem);
-    EXPECT_EQ(found.certificate.value.count, value_at_most(157));  // 64 * 156 units are too few
-    // Of equal cuts the earliest: the last stages have all they can.
-    EXPECT_EQ(found.first_unit[63], 10'000 - 157);
-    EXPECT_EQ(found.first_unit[1], 10'000 - 63 * 157);
-    problem.units[0] = unit_of(20'000);
-    found = split_layers(problem);
-    EXPECT_EQ(found.certificate.value.count, 300 * (200 + 9'999 + 7 * 200));
-  }
-
-  struct Model {
-    const char* name;
-    std::int64_t layers, width, kv_width, ffn, vocab;
-    double with_recompute[4], without[4];  // uniform over best - 1, in %, at 2, 4, 8, 16 stages
-  };
-
-  const Model kModels[] = {
-      {"Qwen2.5-7B", 28, 3584, 512, 18944, 152064, {5.0, 9.4, 18.8, 37.7}, {6.5, 16.7, 33.5, 42.8}},
-      {"Llama-3-8B",
-       32,
-       4096,
-       1024,
-       14336,
-       128256,
-       {4.7, 9.0, 16.1, 26.9},
-       {5.7, 15.7, 28.2, 47.0}},
-      {"Qwen2.5-32B", 64, 5120, 1024, 27648, 152064, {0.6, 1.2, 2.2, 4.0}, {1.8, 3.5, 6.6, 11.9}},
-      {"Llama-3-70B", 80, 8192, 1024, 28672, 128256, {0, 0, 0, 0}, {0.6, 1.1, 2.1, 3.8}},
-      {"Qwen2.5-72B", 80, 8192, 1024, 29568, 152064, {0.2, 0.3, 0.6, 1.1}, {1.0, 2.0, 3.8, 7.0}},
-  };
-
-  double percent_above_best(const Model& model, std::int64_t stages, double head_share) {
-    const double layer = double(model.width) * (2.0 * double(model.width + model.kv_width)) +
-                         3.0 * double(model.width * model.ffn);
-    const double head = double(model.width * model.vocab) * head_share;
-    SplitProblem problem;
-    problem.units.assign(model.layers, unit_of(1'000'000));
-    problem.units.push_back(unit_of(std::llround(1e6 * head / layer)));
-    problem.stages = stages;
-    problem.microbatches = 1 << 20;  // the slowest stage decides
-    const LayerSplit best = split_layers(problem);
-    const Nanoseconds slowest = *std::max_element(best.stage_time.begin(), best.stage_time.end());
-    std::int64_t uniform = 0;
-    for (std::int64_t stage = 0; stage < stages; ++stage) {
-      const std::int64_t layers = model.layers / stages + (stage < model.layers % stages);
-      uniform =
-          std::max(uniform, 3'000'000 * layers +
-                                (stage + 1 == stages ? problem.units.back().passes().count : 0));
-    }
-    return 100 * (double(uniform) / double(slowest.count) - 1);
-  }
-
-  TEST(SplitLayers, GainsWhatTheReferenceTableSays) {
-    for (const Model& model : kModels) {
-      for (int step = 0; step < 4; ++step) {
-        SCOPED_TRACE(str(model.name, " on ", 2 << step, " stages"));
-        EXPECT_NEAR(percent_above_best(model, 2 << step, 0.75), model.with_recompute[step], 0.051);
-        EXPECT_NEAR(percent_above_best(model, 2 << step, 1.0), model.without[step], 0.051);
-      }
+TEST(SplitLayers, GainsWhatTheReferenceTableSays) {
+  for (const Model& model : kModels) {
+    for (int step = 0; step < 4; ++step) {
+      SCOPED_TRACE(str(model.name, " on ", 2 << step, " stages"));
+      EXPECT_NEAR(percent_above_best(model, 2 << step, 0.75), model.with_recompute[step], 0.051);
+      EXPECT_NEAR(percent_above_best(model, 2 << step, 1.0), model.without[step], 0.051);
     }
   }
+}
 
-  TEST(SplitLayers, GivesFrozenLayersMoreRoom) {
-    SplitProblem problem;
-    problem.units.assign(12, {.forward = {10}});
-    problem.units.insert(problem.units.end(), 4, unit_of(10));
-    problem.stages = 2;
-    problem.microbatches = 64;
-    EXPECT_EQ(split_layers(problem).first_unit[1], 12);
-  }
+TEST(SplitLayers, GivesFrozenLayersMoreRoom) {
+  SplitProblem problem;
+  problem.units.assign(12, {.forward = {10}});
+  problem.units.insert(problem.units.end(), 4, unit_of(10));
+  problem.stages = 2;
+  problem.microbatches = 64;
+  EXPECT_EQ(split_layers(problem).first_unit[1], 12);
+}
 
-  TEST(PolishSplit, IsNeverSlowerAndStaysAboveItsBound) {
-    int better = 0;
-    for (std::uint64_t seed = 0; seed < 200; ++seed) {
-      SCOPED_TRACE(seed);
-      RandomStream random(seed, "polish");
-      const SplitProblem problem = random_split_problem(random);
-      const LayerSplit split = split_layers(problem);
-      if (split.certificate.status == Status::kInfeasible) continue;
-      const LayerSplit polished = polish_split(problem, split);
-      const Nanoseconds before = simulate_split(problem, split);
-      EXPECT_LE(polished.certificate.value, before);
-      EXPECT_EQ(polished.certificate.value, simulate_split(problem, polished));
-      EXPECT_LE(polished.certificate.lower_bound, polished.certificate.value);
-      better += polished.certificate.value < before;
-    }
-    EXPECT_GT(better, 10);
+TEST(PolishSplit, IsNeverSlowerAndStaysAboveItsBound) {
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "polish");
+    const SplitProblem problem = random_split_problem(random);
+    const LayerSplit split = split_layers(problem);
+    if (split.certificate.status == Status::kInfeasible) continue;
+    const LayerSplit polished = polish_split(problem, split);
+    const Nanoseconds before = simulate_split(problem, split);
+    EXPECT_LE(polished.certificate.value, before);
+    EXPECT_EQ(polished.certificate.value, simulate_split(problem, polished));
+    EXPECT_LE(polished.certificate.lower_bound, polished.certificate.value);
+    better += polished.certificate.value < before;
   }
+  EXPECT_GT(better, 10);
+}
 
-  TEST(PolishSplit, SimulatesTheClosedForm) {
-    SplitProblem problem;
-    problem.units.assign(8, unit_of(5));
-    problem.stages = 4;
-    problem.microbatches = 16;
-    EXPECT_EQ(simulate_split(problem, split_layers(problem)).count, (16 + 3) * 30);
-  }
+TEST(PolishSplit, SimulatesTheClosedForm) {
+  SplitProblem problem;
+  problem.units.assign(8, unit_of(5));
+  problem.stages = 4;
+  problem.microbatches = 16;
+  EXPECT_EQ(simulate_split(problem, split_layers(problem)).count, (16 + 3) * 30);
+}
 
-  TEST(SplitLayers, SaysWhichStageDoesNotFitAndByHowMuch) {
-    SplitProblem problem;
-    problem.units.assign(4, {.forward = {1}, .state = {10}});
-    problem.stages = 2;
-    problem.memory = Bytes{15};
-    const LayerSplit found = split_layers(problem);
-    EXPECT_EQ(found.certificate.status, Status::kInfeasible);
-    EXPECT_THAT(found.certificate.limit,
-                HasSubstr("memory: stage 1 with units 1 to 3 needs 30 B with full recompute, 15 B "
-                          "above the limit of 15 B"));
-  }
+TEST(SplitLayers, SaysWhichStageDoesNotFitAndByHowMuch) {
+  SplitProblem problem;
+  problem.units.assign(4, {.forward = {1}, .state = {10}});
+  problem.stages = 2;
+  problem.memory = Bytes{15};
+  const LayerSplit found = split_layers(problem);
+  EXPECT_EQ(found.certificate.status, Status::kInfeasible);
+  EXPECT_THAT(found.certificate.limit,
+              HasSubstr("memory: stage 1 with units 1 to 3 needs 30 B with full recompute, 15 B "
+                        "above the limit of 15 B"));
+}
 
-  TEST(SplitLayers, NamesWhatCannotBeUsed) {
-    SplitProblem problem;
-    problem.units.assign(2, unit_of(1));
-    problem.stages = 3;
-    EXPECT_THAT([&] { (void)split_layers(problem); },
-                ThrowsMessage<Error>(HasSubstr("found: 2 units, 3 stages")));
-    problem.stages = 0;
-    EXPECT_THAT([&] { (void)split_layers(problem); },
-                ThrowsMessage<Error>(HasSubstr("found: 0 stages, 1 microbatches")));
-    problem.stages = 2;
-    problem.units[1].forward = {-1};
-    EXPECT_THAT([&] { (void)split_layers(problem); },
-                ThrowsMessage<Error>(HasSubstr("where: unit 1; found: -1")));
-    problem.units[1] = unit_of(1);
-    problem.units[0].activation_full = {1};
-    EXPECT_THAT([&] { (void)split_layers(problem); },
-                ThrowsMessage<Error>(HasSubstr("recompute that does not pay; where: unit 0")));
-    problem.units[0] = unit_of(1);
-    problem.boundary = {-1};
-    EXPECT_THAT([&] { (void)split_layers(problem); },
-                ThrowsMessage<Error>(HasSubstr("where: boundary; found: -1 ns")));
-    problem.boundary = {};
-    LayerSplit split = split_layers(problem);
-    problem.stages = 1;
-    EXPECT_THAT([&] { (void)simulate_split(problem, split); },
-                ThrowsMessage<Error>(HasSubstr("found: 2 stages; expected: 1")));
-  }
+TEST(SplitLayers, NamesWhatCannotBeUsed) {
+  SplitProblem problem;
+  problem.units.assign(2, unit_of(1));
+  problem.stages = 3;
+  EXPECT_THAT([&] { (void)split_layers(problem); },
+              ThrowsMessage<Error>(HasSubstr("found: 2 units, 3 stages")));
+  problem.stages = 0;
+  EXPECT_THAT([&] { (void)split_layers(problem); },
+              ThrowsMessage<Error>(HasSubstr("found: 0 stages, 1 microbatches")));
+  problem.stages = 2;
+  problem.units[1].forward = {-1};
+  EXPECT_THAT([&] { (void)split_layers(problem); },
+              ThrowsMessage<Error>(HasSubstr("where: unit 1; found: -1")));
+  problem.units[1] = unit_of(1);
+  problem.units[0].activation_full = {1};
+  EXPECT_THAT([&] { (void)split_layers(problem); },
+              ThrowsMessage<Error>(HasSubstr("recompute that does not pay; where: unit 0")));
+  problem.units[0] = unit_of(1);
+  problem.boundary = {-1};
+  EXPECT_THAT([&] { (void)split_layers(problem); },
+              ThrowsMessage<Error>(HasSubstr("where: boundary; found: -1 ns")));
+  problem.boundary = {};
+  LayerSplit split = split_layers(problem);
+  problem.stages = 1;
+  EXPECT_THAT([&] { (void)simulate_split(problem, split); },
+              ThrowsMessage<Error>(HasSubstr("found: 2 stages; expected: 1")));
+}
 
 }  // namespace
 }  // namespace tributary::plan
