@@ -171,7 +171,15 @@ class LayerPlacing {
           .needs_input_grad_after_first = upstream || is_trained,
           .recompute = shape.kind == LayerKind::kBlock ? of.recompute : RecomputePlan::kNone};
       upstream = run.needs_input_grad_after_first;
-      stages[stage].runs.push_back(run);
+      std::vector<PlacedRun>& runs = stages[stage].runs;
+      const auto alike = std::ranges::find_if(runs, [&](const PlacedRun& other) {
+        return other.module == run.module && other.shape == run.shape &&
+               other.needs_input_grad_after_first == run.needs_input_grad;
+      });
+      if (alike == runs.end())
+        runs.push_back(std::move(run));
+      else
+        alike->layers += layers;
     };
     const std::int64_t blocks = blocks_of(node);
     std::int64_t planned = 0;

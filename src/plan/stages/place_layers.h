@@ -34,7 +34,7 @@ struct PlacedRun {
 
 /// What one virtual stage holds, and where.
 struct PlacedStage {
-  std::vector<PlacedRun> runs;  // in the order of the forward pass
+  std::vector<PlacedRun> runs;  // in the order of the first layer of each in the forward pass
   config::MeshShape mesh;
   RankGroups groups;
 };
