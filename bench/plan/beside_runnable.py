@@ -1,7 +1,8 @@
-"""Plans drawn models with the default search and with --runnable, and simulates the default's plan: is the
-wider space worth as much, and is the plan worth what the search says?
+"""Plans drawn models with the default search, with --runnable and with other numbers of --candidates, and
+simulates the default's plan: is the wider space worth as much, is the list long enough, and is the plan worth
+what the search says?
 
-usage: beside_runnable.py TRIBUTARY [--problems N]
+usage: beside_runnable.py TRIBUTARY [--problems N] [--candidates N ...]
 """
 
 import argparse
@@ -39,7 +40,7 @@ def answer(program, *words):
     return json.loads(done.stdout)
 
 
-def run_problem(program, seed, folder):
+def run_problem(program, seed, folder, candidates):
     draw = random.Random(seed)
     model, plan = folder / f"model-{seed}", folder / f"plan-{seed}.json"
     write_model(model, draw.choice(VISION), draw.choice(BACKBONE))
@@ -53,7 +54,9 @@ def run_problem(program, seed, folder):
         return None
     simulated = answer(program, "simulate", plan, "--cluster", cluster, "--steps", BATCHES)
     best = wide["plans"][0]
-    return {"beside": best["step_s"] / narrow["plans"][0]["step_s"],
+    others = [answer(program, *words, "--candidates", each)["plans"][0]["step_s"] for each in candidates]
+    return {"listed": [best["step_s"] / each for each in others],
+            "beside": best["step_s"] / narrow["plans"][0]["step_s"],
             "simulated": 1e-9 * simulated["distribution_ns"]["mean"] / best["step_s"],
             "in_full": best["simulated_batches"] == BATCHES,
             "fits": simulated["out_of_memory"] == ""}
@@ -63,11 +66,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--problems", type=int, default=40)
+    parser.add_argument("--candidates", type=int, nargs="*", default=[])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = [run_problem(options.program, seed, pathlib.Path(folder)) for seed in range(options.problems)]
+        found = [run_problem(options.program, seed, pathlib.Path(folder), options.candidates)
+                 for seed in range(options.problems)]
     found = [each for each in found if each]
     beside = sorted(each["beside"] for each in found)
+    for place, candidates in enumerate(options.candidates):
+        ratios = sorted(each["listed"][place] for each in found)
+        print(f"default / {candidates} candidates: least {ratios[0]:.3f}, mean {sum(ratios) / len(ratios):.4f}, "
+              f"most {ratios[-1]:.3f}; faster by 1 % on {sum(each < 0.99 for each in ratios)}, "
+              f"slower by 1 % on {sum(each > 1.01 for each in ratios)}")
     full = [each["simulated"] for each in found if each["in_full"]]
     rest = [each["simulated"] for each in found if not each["in_full"]]
     print(f"{len(found)} of {options.problems} problems have plans")
