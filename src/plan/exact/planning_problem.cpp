@@ -162,4 +162,8 @@ bool has_equal_samples(const PlanningProblem& problem) {
   });
 }
 
+std::size_t different_batches(const PlanningProblem& problem) {
+  return has_equal_samples(problem) ? 1 : problem.batches.size();
+}
+
 }  // namespace tributary::plan

@@ -79,4 +79,7 @@ void check_problem(const PlanningProblem& problem);
 /// Every sample of every batch is of one size, so that replicas can have equal inputs.
 [[nodiscard]] bool has_equal_samples(const PlanningProblem& problem);
 
+/// Batches of equal samples are all alike: one.
+[[nodiscard]] std::size_t different_batches(const PlanningProblem& problem);
+
 }  // namespace tributary::plan

@@ -39,10 +39,6 @@ void stable_sort_by_mean(std::vector<Runner>& runners) {
                    [](const Runner& a, const Runner& b) { return a.mean() < b.mean(); });
 }
 
-std::size_t different_batches(const PlanningProblem& problem) {
-  return has_equal_samples(problem) ? 1 : problem.batches.size();
-}
-
 FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals, const Runner& runner,
                       std::size_t simulated) {
   FoundPlan found{.choice = runner.choice,

@@ -20,9 +20,6 @@ struct Runner {
 
 void stable_sort_by_mean(std::vector<Runner>& runners);
 
-/// Batches of equal samples are all alike: one.
-[[nodiscard]] std::size_t different_batches(const PlanningProblem& problem);
-
 /// The runner's plan with links shared on the first `simulated` of the different batches, and what
 /// that says of all.
 [[nodiscard]] FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals,

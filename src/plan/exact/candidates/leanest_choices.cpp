@@ -119,7 +119,7 @@ std::vector<LeanChoice> judge_leanest(const PlanningProblem& problem, ChainTable
   BatchDeals deals(problem);
   PlanJudge judge(problem, deals);
   ChainCutter cutter(problem);
-  const std::size_t batches = has_equal_samples(problem) ? 1 : problem.batches.size();
+  const std::size_t batches = different_batches(problem);
   std::vector<LeanChoice> judged;
   for (Candidate& candidate : list_leanest(problem, tables, kMostJudged)) {
     const std::vector<ChainCut> cuts = cutter.cut(candidate.choice, judge);
