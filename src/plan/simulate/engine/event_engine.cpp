@@ -63,7 +63,6 @@ class EventEngine {
     int reductions = 0;  // of the lane, under way
     bool meets = false;
     double computes = 1;           // part of the running pass
-    double demand = 0;             // cores that it would keep busy
     double core_share = 1;         // of them that it gets
     std::vector<int> beside = {};  // lanes of the same ranks
   };
@@ -188,7 +187,8 @@ class EventEngine {
 
   // ---- cores ----
 
-  /// Threads that a pass keeps busy on average: it computes but for its collectives.
+  /// A pass computes but for its collectives. These leave no core to ranks that compute: whoever
+  /// shares them waits in them as well.
   void demand_cores(int lane, int action) {
     if (network_.cores <= 0) return;
     const auto whole = static_cast<double>(load_.duration[action].count);
@@ -196,7 +196,6 @@ class EventEngine {
         load_.exposed.empty() ? 0 : static_cast<double>(load_.exposed[action].count);
     LaneState& state = lanes_[lane];
     state.computes = whole > 0 ? 1 - exposed / whole : 0;
-    state.demand = network_.threads[lane] * state.computes;
     share_cores(lane);
   }
   /// Every pass on the machine of a lane slows down alike when they ask for more cores than there
@@ -205,7 +204,7 @@ class EventEngine {
     const std::vector<int>& lanes = lanes_on_.at(network_.machine[changed]);
     double demand = 0;
     for (const int lane : lanes)
-      if (lanes_[lane].running >= 0) demand += lanes_[lane].demand;
+      if (lanes_[lane].running >= 0) demand += network_.threads[lane];
     const double share = demand > network_.cores ? network_.cores / demand : 1;
     for (const int lane : lanes) {
       LaneState& state = lanes_[lane];

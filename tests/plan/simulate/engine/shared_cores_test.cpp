@@ -42,14 +42,14 @@ TEST(SharedCores, MoreLanesThanCoresTakeTheirWorkOverTheCores) {
   }
 }
 
-TEST(SharedCores, CollectivesWithinAPassNeedNoCore) {
+TEST(SharedCores, CollectivesWithinAPassAreNotSlowedAndLeaveNoCoreToOthers) {
   StepCase of = replicas_at_work(4, 1000, 1000);
   of.load.exposed = of.load.duration;  // nothing but collectives
   share_cores(of, 1);
   EXPECT_EQ(makespan(of), Nanoseconds{2000});
   for (Nanoseconds& exposed : of.load.exposed) exposed.count /= 2;
-  // Four lanes ask for half a core each: on one core their computing takes twice as long.
-  EXPECT_NEAR(static_cast<double>(makespan(of).count), 2 * (500 + 1000), 2);
+  // Four lanes on one core: their computing takes four times as long.
+  EXPECT_NEAR(static_cast<double>(makespan(of).count), 2 * (500 + 4 * 500), 2);
 }
 
 /// How long jobs take that begin together and get the same part of the cores each, of which each
@@ -60,7 +60,7 @@ double time_of_crowd(const std::vector<std::int64_t>& work, double cores, double
                      double computes) {
   double time = 0;
   for (std::size_t i = 0; i < work.size(); ++i) {
-    const double wanted = demand * computes * static_cast<double>(work.size() - i);
+    const double wanted = demand * static_cast<double>(work.size() - i);
     const double slower = computes * std::max(1.0, wanted / cores) + 1 - computes;
     time += slower * static_cast<double>(work[i] - (i > 0 ? work[i - 1] : 0));
   }
@@ -90,7 +90,7 @@ TEST(SharedCores, ACrowdOfUnequalLanesEndsAsItsCoresGetFree) {
     const auto threads = static_cast<double>(random.between(1, 3));
     share_cores(of, cores);
     of.network.threads.assign(static_cast<std::size_t>(replicas), threads);
-    // Half of the time a part of each pass and step is communication, which needs no core.
+    // Half of the time a part of each pass and step is communication, which is not slowed.
     const double computes = random.below(2) == 0 ? 1 : 0.75;
     for (Nanoseconds& each : of.load.duration) each.count *= 4;
     for (const Nanoseconds each : of.load.duration)
