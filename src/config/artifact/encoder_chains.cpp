@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/artifact/entry_of.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -75,14 +76,10 @@ constexpr TowerClass kTowers[]{
 
 const TowerClass& tower_class_of(const JsonObject& vision, const std::string& standard) {
   const std::string type = vision.text("model_type", standard);
-  const auto* found = std::find_if(std::begin(kTowers), std::end(kTowers),
-                                   [&](const TowerClass& each) { return each.name == type; });
-  std::string known;
-  for (const TowerClass& each : kTowers)
-    known += (known.empty() ? "" : ", ") + std::string(each.name);
-  TRIB_REQUIRE(found != std::end(kTowers), .what = "config: no costs for this vision tower",
-               .where = vision.where("model_type"), .found = escaped(type), .expected = known);
-  return *found;
+  return entry_of(kTowers, type,
+                  {.what = "config: no costs for this vision tower",
+                   .where = vision.where("model_type"),
+                   .found = escaped(type)});
 }
 
 std::int64_t plain_mlp_width(const JsonObject& vision, const TowerClass& tower,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/artifact/entry_of.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -38,14 +39,10 @@ constexpr DecoderClass kDecoders[]{
 const DecoderClass& class_of(const JsonObject& text, const std::string& decoder) {
   std::string type = decoder;
   if (type.ends_with("_text")) type.resize(type.size() - std::string_view("_text").size());
-  const auto* found = std::find_if(std::begin(kDecoders), std::end(kDecoders),
-                                   [&](const DecoderClass& each) { return each.name == type; });
-  std::string known;
-  for (const DecoderClass& each : kDecoders)
-    known += (known.empty() ? "" : ", ") + std::string(each.name);
-  TRIB_REQUIRE(found != std::end(kDecoders), .what = "config: no costs for this text decoder",
-               .where = text.where("model_type"), .found = escaped(decoder), .expected = known);
-  return *found;
+  return entry_of(kDecoders, type,
+                  {.what = "config: no costs for this text decoder",
+                   .where = text.where("model_type"),
+                   .found = escaped(decoder)});
 }
 
 /// The tokens that each layer looks back over, 0 for all.

@@ -164,11 +164,11 @@ class CandidateList {
     for (std::int64_t devices = 0; devices < problem_.costs.devices; ++devices)
       encoders_.push_back(
           list_degrees(problem_.costs.encoder, devices, problem_.costs.global_samples));
-    const auto samples = static_cast<double>(problem_.batches.size());
+    const auto batches = static_cast<double>(problem_.batches.size());
     for (const std::vector<SampleWork>& batch : problem_.batches) {
       for (const SampleWork& sample : batch) {
-        tiles_ += sample.tiles / samples;
-        tokens_ += sample.tokens / samples;
+        tiles_ += sample.tiles / batches;
+        tokens_ += sample.tokens / batches;
       }
     }
   }

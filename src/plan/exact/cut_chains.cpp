@@ -52,12 +52,16 @@ const ChainCut& ChainCutter::cut_chain(const ChainCosts& costs, const ChainChoic
                              .activation_selective = cost.kept,
                              .activation_full = cost.kept});
   }
+  if (counts_memory)
+    problem.memory = problem_.memory() - gathered - process - working - boundary * 4;
+  LayerSplit split = split_layers(problem);
   // It counts in-flight microbatches with some margin: what does not fit by it may all the same,
   // and most likely where it is cut to hold the least.
-  if (counts_memory)
-    problem.memory = std::max(problem_.memory() - gathered - process - working - boundary * 4,
-                              least_memory(problem));
-  return place->second = split_layers(problem).first_unit;
+  if (split.certificate.status == Status::kInfeasible) {
+    problem.memory = least_memory(problem);
+    split = split_layers(problem);
+  }
+  return place->second = std::move(split.first_unit);
 }
 
 }  // namespace tributary::plan

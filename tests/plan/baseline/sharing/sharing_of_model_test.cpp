@@ -36,6 +36,15 @@ SharingSetting setting_of(std::int64_t devices) {
   return {.devices = devices, .global_samples = 16, .tokens = {512, 256, 768}};
 }
 
+/// The backbone of the three modules with two samples on each of eight devices.
+ModuleCost backbone_on_eight(const config::Cluster& cluster) {
+  return module_cost(cluster, three_modules().modules[2],
+                     {.tokens = 2 * 768, .squared_tokens = 2.0 * 768 * 768, .sequences = 2},
+                     {.placement = {.optimizer_shards = 8},
+                      .recompute = config::RecomputePlan::kNone,
+                      .upstream_trains = true});
+}
+
 TEST(SharingOfModel, WholeDevicesTakeTheTimeOfTheirParts) {
   const config::Cluster cluster = small_cluster(8);
   const config::ModuleGraph model = three_modules();
@@ -44,12 +53,7 @@ TEST(SharingOfModel, WholeDevicesTakeTheTimeOfTheirParts) {
   EXPECT_EQ(problem.widths(), 4);
   EXPECT_THAT(problem.modules[2].after, testing::ElementsAre(0, 1));
   // Two samples on each of eight devices: compute, what backward does not hide, the optimizer.
-  const ModuleCost cost =
-      module_cost(cluster, model.modules[2],
-                  {.tokens = 2 * 768, .squared_tokens = 2.0 * 768 * 768, .sequences = 2},
-                  {.placement = {.optimizer_shards = 8},
-                   .recompute = config::RecomputePlan::kNone,
-                   .upstream_trains = true});
+  const ModuleCost cost = backbone_on_eight(cluster);
   const Nanoseconds reduction =
       collective_cost(cluster, config::CollectiveOp::kAllReduce, group_of(8, 1, 4), cost.gradients)
           .time;
@@ -63,12 +67,7 @@ TEST(SharingOfModel, KeepsStateAndActivationsOnEachDevice) {
   const config::ModuleGraph model = three_modules();
   const SharingProblem problem = sharing_of_model(model, cluster, setting_of(8));
   EXPECT_EQ(problem.memory, cluster.device.memory - cluster.device.reserve);
-  const ModuleCost cost =
-      module_cost(cluster, model.modules[2],
-                  {.tokens = 2 * 768, .squared_tokens = 2.0 * 768 * 768, .sequences = 2},
-                  {.placement = {.optimizer_shards = 8},
-                   .recompute = config::RecomputePlan::kNone,
-                   .upstream_trains = true});
+  const ModuleCost cost = backbone_on_eight(cluster);
   EXPECT_EQ(problem.modules[2].resident[3], cost.state() + cost.kept);
   EXPECT_EQ(problem.modules[2].memory[3], cost.state() + cost.kept + cost.transient);
   for (const SharedModule& module : problem.modules)
