@@ -10,26 +10,13 @@ import subprocess
 import unittest
 
 from demo_profile import profile_of_demo
-from verb_case import ROOT, TRIBUTARY, VerbCase
+from plan_case import A100, CPU, MODEL, PlanCase
+from verb_case import ROOT, TRIBUTARY
 
-MODEL = os.path.join(ROOT, "configs/demo_model")
-CPU = os.path.join(ROOT, "configs/clusters/cpu_2.yaml")
-TABLE = os.path.join(ROOT, "configs/studies/synthetic_8b.json")
-A100 = os.path.join(ROOT, "configs/clusters/a100_8.yaml")
 SMALL = ["--global-samples", "8", "--batches", "3", "--devices", "4"]
 
 
-class Plan(VerbCase):
-    def answer(self, *words):
-        code, out, err = self.run_verb("plan", *words, "--json")
-        self.assertEqual((code, err), (0, ""))
-        return json.loads(out)
-
-    def refused(self, code, words, *arguments):
-        found, out, err = self.run_verb("plan", *arguments)
-        self.assertEqual(found, code, err)
-        self.assertIn(words, err)
-
+class Plan(PlanCase):
     def test_the_step_is_close_to_what_simulating_the_plan_gives(self):
         output = self.path("plan.json")
         found = self.answer(MODEL, "--cluster", CPU, *SMALL, "-o", output)
@@ -205,45 +192,6 @@ batch: {{global_samples: 6}}
         self.refused(5, " above the 23129088 B that a plan may hold", MODEL, "--cluster", self.path("small.yaml", text),
                      *SMALL)
 
-    def test_every_method_says_by_how_much_memory_is_short(self):
-        with open(A100) as file:
-            text = file.read().replace("memory_bytes: 85899345920", "memory_bytes: 4302000000")
-        words = [MODEL, "--cluster", self.path("small.yaml", text), "--devices", "16", "--method"]
-        answers = self.answer(*words, "all")
-        for answer in answers:
-            with self.subTest(answer["method"]):
-                self.assertEqual(answer["status"], "infeasible")
-                self.assertRegex(answer["limit"], r"^memory: .*\d+ .*above the .*7032704")
-                code, out, err = self.run_verb("plan", *words, answer["method"])
-                self.assertEqual((code, out), (5, ""))
-                self.assertIn(f"where: method {answer['method']}, 16 devices; found: {answer['limit']}", err)
-        code, out, err = self.run_verb("plan", *words, "dflop", "--json")
-        self.assertEqual(code, 5)
-        self.assertEqual(json.loads(out)[0]["status"], "infeasible")
-
-    def test_says_which_form_a_number_of_devices_lacks(self):
-        words = [MODEL, "--cluster", A100, "--method"]
-        self.refused(5, "no plan of 1 devices for 512 samples", *words, "dflop", "--devices", "1")
-        self.refused(5, "at least a sample for each device", *words, "fsdp", "--devices", "16", "--global-samples", "8")
-
-    def test_the_guide_shows_the_words_of_the_program(self):
-        with open(os.path.join(ROOT, "docs/guides/plan.md")) as file:
-            guide = file.read()
-        (before, after, method, shown), = re.findall(
-            r"```sh\nsed 's/(.*)/(.*)/' configs/studies/synthetic_8b.json > small.json\n"
-            r"build/release/tributary plan small.json --method (.*)\n```\n\n```text\n(.*)\n```", guide)
-        with open(TABLE) as file:
-            table = file.read()
-        self.assertIn(before, table)
-        code, _, err = self.run_verb("plan", self.path("small.json", table.replace(before, after)), "--method", method)
-        self.assertEqual(code, 5)
-        self.assertEqual(err.split(" [")[0], shown)
-
-    def measured(self, *words):
-        profile = self.path("profile.json", json.dumps(profile_of_demo()))
-        sizes = self.path("sizes.csv", "64,32,2\n120,0,0\n300,120,1\n")
-        return ["--profile", profile, "--lengths", sizes, "--global-samples", "8", "--batches", "3", *words]
-
     def test_orders_that_do_not_run_are_said(self):
         for words in (("--devices", "1", "--schedules", "zb_v"),
                       ("--devices", "2", "--schedules", "interleaved", "--axes", "dp")):
@@ -299,21 +247,6 @@ batch: {{global_samples: 6}}
         self.refused(2, "where: --tokens; found: --lengths", self.text_model(), "--cluster", CPU, "--tokens", "5",
                      "--lengths", sizes)
 
-    def test_published_methods_refuse_the_options_of_the_search(self):
-        for words in (("--axes", "tp"), ("--schedules", "1f1b"), ("--runnable",), ("--candidates", "9"),
-                      ("--profile", "/nowhere"), ("--threads", "1")):
-            self.refused(2, f"where: {words[0]}; found: method dflop", MODEL, "--cluster", CPU, "--method", "dflop",
-                         *words)
-
-    def test_a_table_without_batches_is_named_with_the_key(self):
-        with open(TABLE) as file:
-            table = json.load(file)
-        del table["batches"]
-        path = self.path("no_batches.json", json.dumps(table))
-        for method in ("fsdp", "all"):
-            self.refused(2, f"no batch to judge plans by; where: {path} batches", path, "--method", method)
-        self.assertEqual(self.run_verb("plan", path, "--method", "published_objective")[0], 0)
-
     def test_a_profile_of_another_model_is_refused(self):
         other = profile_of_demo() | {"model": "other 0123456789abcdef"}
         profile = self.path("other.json", json.dumps(other))
@@ -358,7 +291,6 @@ batch: {{global_samples: 6}}
         self.refused(2, "measured are tp 1 on 1 thread; all_reduce of 2;", MODEL, *self.measured("--devices", "4"))
         self.refused(2, "where: --devices", MODEL, *self.measured())
         self.refused(2, "--threads", MODEL, "--cluster", CPU, "--threads", "1")
-        self.refused(2, "--profile", MODEL, *self.measured("--devices", "2", "--method", "dflop"))
 
     def test_names_the_threads_that_were_measured(self):
         self.refused(2, "where: --threads; found: 2 of each rank: an equal part of 2 cores for 1 rank; expected: 1,",
@@ -385,26 +317,11 @@ batch: {{global_samples: 6}}
             self.assertRegex(plan["plan"], r"^backbone tp 1, pp \d, dp 1")
         self.refused(2, "--axes", MODEL, "--cluster", CPU, "--axes", "dp,sp")
 
-    def test_published_methods_run_on_a_model(self):
-        words = [MODEL, "--cluster", A100, "--devices", "16", "--global-samples", "64"]
-        answers = {each["method"]: each for each in self.answer(*words, "--method", "all")}
-        for method in ("published_objective", "megatron_uniform", "dflop", "flowtrain", "fsdp"):
-            self.assertGreater(answers[method]["value"], 0)
-        alone = self.answer(*words, "--method", "megatron_uniform")
-        self.assertEqual([each["value"] for each in alone], [answers["megatron_uniform"]["value"]])
-
     def test_names_what_is_wrong(self):
         self.refused(2, "no such file", self.path("nothing.yaml"))
         self.refused(2, "cluster has not so many devices", MODEL, "--cluster", CPU, "--devices", "5")
         self.refused(2, "--schedules", MODEL, "--cluster", CPU, "--schedules", "2f2b")
         self.refused(2, "freeze", MODEL, "--cluster", CPU, "--freeze", "audio")
-        for method, words in (("dflopp", "did you mean dflop?"), ("nosuch", "one of exact (of models), all, published"),
-                              ("mosaic", "with a study of kind sharing"), ("spindle", "for modules that share devices"),
-                              ("veomni", "tributary compare, docs/formats/study.md")):
-            self.refused(2, f"where: --method; found: {method}; ", MODEL, "--cluster", CPU, "--method", method)
-            self.refused(2, words, MODEL, "--cluster", CPU, "--method", method)
-        self.refused(2, "exact plans a model, not a cost table; where: --method", TABLE, "--method", "exact")
-        self.refused(2, "--output", MODEL, "--cluster", CPU, "--method", "dflop", "-o", self.path("p"))
         broken = self.path("cluster.yaml", "format: tributary.cluster/1\ndevicess: 3\n")
         self.refused(2, "devicess", MODEL, "--cluster", broken)
 

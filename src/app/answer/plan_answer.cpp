@@ -103,19 +103,6 @@ void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
     problem.longest_sample = std::max(problem.longest_sample, Tokens{size.tokens});
 }
 
-/// So that whoever simulates the plan can take the same samples.
-void note_samples(const PlanRequest& request, const PlanningProblem& problem, config::Plan& plan) {
-  using config::PlannedSamples;
-  if (request.recorded) {
-    plan.predicted.samples = PlannedSamples::kRecorded;
-  } else if (!plan::encoders_of(problem).empty()) {
-    plan.predicted.samples = PlannedSamples::kMixture;
-  } else {
-    plan.predicted.samples = PlannedSamples::kEqual;
-    plan.predicted.sample_tokens = {request.tokens};
-  }
-}
-
 /// What a plan asks of a profile beyond its points, on the batches that it was simulated on.
 std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const FoundPlan& found) {
   if (found.simulated_batches == 0) return {};
@@ -191,38 +178,12 @@ std::string explain_schedules(const PlanRequest& request, const PlanningProblem&
              " ms: ", describe(usual, best.choice));
 }
 
-Json to_json(const plan::PlanExplanation& explanation) {
-  Json json{{"step_s", seconds_of(explanation.step)},
-            {"busy", explanation.busy},
-            {"communication", explanation.communication},
-            {"fullest", explanation.fullest},
-            {"available_bytes", explanation.available.count}};
-  for (const auto& [kind, time] : explanation.critical_path)
-    json["critical_path_s"][kind] = seconds_of(time);
-  for (const auto& [cause, share] : explanation.idle) json["idle"][cause] = share;
-  for (const auto& [holder, bytes] : explanation.memory) json["memory"][holder] = bytes.count;
-  json["remedies"] = Json::array();
-  for (const plan::Remedy& remedy : explanation.remedies)
-    json["remedies"].push_back(
-        {{"change", remedy.change}, {"step_s", seconds_of(remedy.step)}, {"gain", remedy.gain}});
-  return json;
-}
-
 Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
   Json plans = Json::array();
   for (const FoundPlan& found : answer.search.plans) {
     if (std::ssize(plans) == keep) break;
-    plans.push_back({{"plan", describe(answer.problem, found.choice)},
-                     {"step_s", seconds_of(found.step)},
-                     {"deviation_s", seconds_of(found.deviation)},
-                     {"percentile_95_s", seconds_of(found.percentile_95)},
-                     {"gap", gap_above(found.step, answer.search.certificate.lower_bound)},
-                     {"devices", found.choice.devices()},
-                     {"peak_bytes", found.peak.count},
-                     {"fullest", found.fullest},
-                     {"links_shared", found.links_shared},
-                     {"simulated_batches", found.simulated_batches},
-                     {"outside_grid", found.outside_grid}});
+    plans.push_back(to_json(found, describe(answer.problem, found.choice)));
+    plans.back()["gap"] = gap_above(found.step, answer.search.certificate.lower_bound);
   }
   return plans;
 }
@@ -253,6 +214,18 @@ void check_keep(std::int64_t keep, Caller caller) {
                .where = argument_name(caller, "keep"), .found = str(keep), .expected = "1 to 10");
 }
 
+void note_samples(const PlanRequest& request, const PlanningProblem& problem, config::Plan& plan) {
+  using config::PlannedSamples;
+  if (request.recorded) {
+    plan.predicted.samples = PlannedSamples::kRecorded;
+  } else if (!plan::encoders_of(problem).empty()) {
+    plan.predicted.samples = PlannedSamples::kMixture;
+  } else {
+    plan.predicted.samples = PlannedSamples::kEqual;
+    plan.predicted.sample_tokens = {request.tokens};
+  }
+}
+
 PlanAnswer answer_plan(const PlanRequest& request) {
   PlanAnswer answer{.problem = problem_of(request)};
   answer.note = note_on_devices(request, answer.problem);
@@ -269,6 +242,36 @@ PlanAnswer answer_plan(const PlanRequest& request) {
     answer.explanation =
         explain_plan(answer.problem, answer.search.plans.front(), kExplainedBatches);
   return answer;
+}
+
+Json to_json(const plan::PlanExplanation& explanation) {
+  Json json{{"step_s", seconds_of(explanation.step)},
+            {"busy", explanation.busy},
+            {"communication", explanation.communication},
+            {"fullest", explanation.fullest},
+            {"available_bytes", explanation.available.count}};
+  for (const auto& [kind, time] : explanation.critical_path)
+    json["critical_path_s"][kind] = seconds_of(time);
+  for (const auto& [cause, share] : explanation.idle) json["idle"][cause] = share;
+  for (const auto& [holder, bytes] : explanation.memory) json["memory"][holder] = bytes.count;
+  json["remedies"] = Json::array();
+  for (const plan::Remedy& remedy : explanation.remedies)
+    json["remedies"].push_back(
+        {{"change", remedy.change}, {"step_s", seconds_of(remedy.step)}, {"gain", remedy.gain}});
+  return json;
+}
+
+Json to_json(const FoundPlan& found, const std::string& told) {
+  return {{"plan", told},
+          {"step_s", seconds_of(found.step)},
+          {"deviation_s", seconds_of(found.deviation)},
+          {"percentile_95_s", seconds_of(found.percentile_95)},
+          {"devices", found.choice.devices()},
+          {"peak_bytes", found.peak.count},
+          {"fullest", found.fullest},
+          {"links_shared", found.links_shared},
+          {"simulated_batches", found.simulated_batches},
+          {"outside_grid", found.outside_grid}};
 }
 
 Json to_json(const PlanAnswer& answer, std::int64_t keep) {

@@ -68,6 +68,10 @@ struct PlanAnswer {
 /// errors: Fault::kInput naming the argument
 void check_keep(std::int64_t keep, Caller caller);
 
+/// So that whoever simulates the plan can take the same samples.
+void note_samples(const PlanRequest& request, const plan::PlanningProblem& problem,
+                  config::Plan& plan);
+
 /// Searches for plans; that none fits is an answer.
 ///
 /// errors: Fault::kInput as problem_of and search_plan
@@ -75,5 +79,9 @@ void check_keep(std::int64_t keep, Caller caller);
 
 /// The object that docs/guides/plan.md explains, with so many plans at most.
 [[nodiscard]] Json to_json(const PlanAnswer& answer, std::int64_t keep);
+
+/// One of its `plans`, but for the gap; and its `explanation`.
+[[nodiscard]] Json to_json(const plan::FoundPlan& found, const std::string& told);
+[[nodiscard]] Json to_json(const plan::PlanExplanation& explanation);
 
 }  // namespace tributary::app

@@ -18,24 +18,38 @@ namespace {
 
 using plan::PipelineBaseline;
 
-SearchAnswer solve_published(const plan::TrainingProblem& problem, std::int64_t keep) {
+using Levels = std::span<const plan::RecomputedTables>;
+
+SearchAnswer solve_published(Levels levels, std::int64_t keep) {
   const Stopwatch watch;
-  const plan::Search3dResult found = search_3d(problem.costs, {.keep = keep});
-  SearchAnswer answer = {kPublishedObjective, found.certificate, {}, 1e3 * watch.seconds()};
-  for (const plan::Plan3d& one : found.plans) {
-    answer.plans.push_back({describe(one), one.seconds, one});
+  SearchAnswer answer;
+  answer.method = kPublishedObjective;
+  for (const plan::RecomputedTables& tables : levels) {
+    const plan::Search3dResult found = search_3d(tables.problem.costs, {.keep = keep});
+    if (!answer.plans.empty() &&
+        (found.plans.empty() || found.certificate.value >= answer.certificate.value))
+      continue;
+    answer.certificate = found.certificate;
+    answer.recompute = tables.recompute;
+    answer.plans.clear();
+    for (const plan::Plan3d& one : found.plans)
+      answer.plans.push_back({describe(one) + tables.name, one.seconds, one, form_of(one)});
   }
+  answer.milliseconds = 1e3 * watch.seconds();
   return answer;
 }
 
-SearchAnswer solve_baseline(const PipelineBaseline& baseline,
-                            const plan::TrainingProblem& problem) {
+SearchAnswer solve_baseline(const PipelineBaseline& baseline, Levels levels) {
   const Stopwatch watch;
-  const plan::PipelineAnswer found = baseline.solve(problem);
-  SearchAnswer answer = {std::string(baseline.name), found.certificate, {}, 1e3 * watch.seconds()};
-  if (!found.plan.empty()) {
-    answer.plans.push_back({found.plan, seconds_of(found.certificate.value), std::nullopt});
-  }
+  const auto [found, tables] = solve_levels(baseline, levels);
+  SearchAnswer answer = {.method = std::string(baseline.name),
+                         .certificate = found.certificate,
+                         .plans = {},
+                         .milliseconds = 1e3 * watch.seconds(),
+                         .recompute = tables->recompute};
+  if (!found.plan.empty())
+    answer.plans.push_back(
+        {found.plan, seconds_of(found.certificate.value), std::nullopt, found.form});
   return answer;
 }
 
@@ -95,22 +109,28 @@ void check_request(const SearchRequest& request) {
              .fix = nearest.empty() ? "" : str("did you mean ", nearest, "?"));
 }
 
-std::vector<SearchAnswer> answer_search(const SearchRequest& request,
-                                        const plan::TrainingProblem& problem) {
+std::string beyond_trainer(const std::string& method) {
+  for (const PipelineBaseline& baseline : plan::pipeline_baselines())
+    if (baseline.name == method && !baseline.beyond_exact.empty())
+      return str("it has ", baseline.beyond_exact);
+  return "it has none of their forms";
+}
+
+std::vector<SearchAnswer> answer_search(const SearchRequest& request, Levels levels) {
   check_request(request);
   TRIB_REQUIRE(
-      request.method == kPublishedObjective || !problem.batches.empty(),
+      request.method == kPublishedObjective || !levels.front().problem.batches.empty(),
       .what = "app: no batch to judge plans by", .where = str(request.table, " batches"),
       .found = "no such key", .expected = str("batches for method ", request.method),
       .fix = R"(add "batches": {"mixture_seed": 1, "count": 2}, docs/formats/cost_table.md)");
   const bool all = request.method == kAllMethods;
   std::vector<SearchAnswer> answers;
   if (all || request.method == kPublishedObjective) {
-    answers.push_back(solve_published(problem, all ? 1 : request.keep));
+    answers.push_back(solve_published(levels, all ? 1 : request.keep));
   }
   for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
     if (all || request.method == baseline.name) {
-      answers.push_back(solve_baseline(baseline, problem));
+      answers.push_back(solve_baseline(baseline, levels));
     }
   }
   return answers;

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "app/answer/argument_name.h"
 #include "core/json.h"
-#include "plan/baseline/training_problem.h"
-#include "plan/certificate.h"
+#include "plan/baseline/recompute_levels.h"
 
 namespace tributary::app {
 
@@ -26,6 +26,7 @@ struct FoundPlan {
   std::string text;
   double seconds = 0;                 // of a step
   std::optional<plan::Plan3d> exact;  // none where a method has more than degrees
+  std::optional<plan::TrainerForm> form = {};
 };
 
 /// One method's answer for a cost table.
@@ -34,6 +35,7 @@ struct SearchAnswer {
   plan::Certificate certificate;
   std::vector<FoundPlan> plans;  // the best first
   double milliseconds = 0;
+  config::RecomputePlan recompute = config::RecomputePlan::kNone;  // of the plans
 };
 
 /// published_objective, then the published systems.
@@ -42,11 +44,15 @@ struct SearchAnswer {
 /// errors: Fault::kInput naming the argument that cannot be used
 void check_request(const SearchRequest& request);
 
-/// Solves a cost table by one method, or by all of them with one plan each.
+/// Solves cost tables by one method, or by all of them with one plan each; of several levels of
+/// recompute each method takes the one that it is fastest with.
 ///
 /// errors: Fault::kInput as check_request and the methods
-[[nodiscard]] std::vector<SearchAnswer> answer_search(const SearchRequest& request,
-                                                      const plan::TrainingProblem& problem);
+[[nodiscard]] std::vector<SearchAnswer> answer_search(
+    const SearchRequest& request, std::span<const plan::RecomputedTables> levels);
+
+/// Why the trainer has no such plans as a method's.
+[[nodiscard]] std::string beyond_trainer(const std::string& method);
 
 /// The object that docs/guides/plan.md explains.
 [[nodiscard]] Json to_json(const SearchAnswer& answer);

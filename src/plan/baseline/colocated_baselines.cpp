@@ -190,6 +190,13 @@ std::string describe(const Degrees& backbone, std::int64_t rounds, std::int64_t 
   return str(to_text(backbone), ", ", rounds, " microbatches, encoder tp ", tp);
 }
 
+/// An encoder of its own degree on the first stage has none.
+std::optional<TrainerForm> first_stage_form(const Degrees& backbone, std::int64_t rounds,
+                                            std::int64_t tp) {
+  if (tp != backbone.tp) return std::nullopt;
+  return inline_form(backbone, rounds);
+}
+
 /// Where the plan lies, for `combined`, which has others beside it.
 std::string label_of(const char* where, Deal how) { return how == Deal::kBalanced ? where : ""; }
 
@@ -210,7 +217,7 @@ void offer_first_stage(const TrainingProblem& problem, const GivenDegrees& given
         if (!best.admits(colocated_bytes(problem, backbone, rounds, tp, depth, samples),
                          fullest_of_both(problem, backbone.pp), text))
           return;
-        best.offer(text(), [&](std::size_t batch) {
+        best.offer({text(), first_stage_form(backbone, rounds, tp)}, [&](std::size_t batch) {
           return step.run_on_first_stage(
               batch, how, tp,
               [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
@@ -275,7 +282,7 @@ PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
           if (!best.admits(colocated_bytes(problem, backbone, rounds, tp, backbone.pp, samples),
                            fullest_of_both(problem, backbone.pp), text))
             return;
-          best.offer(text(), [&](std::size_t batch) {
+          best.offer({text(), first_stage_form(backbone, rounds, tp)}, [&](std::size_t batch) {
             return step.run_on_first_stage(
                 batch, Deal::kInOrder, tp,
                 [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
@@ -305,7 +312,11 @@ PipelineAnswer solve_loongforge_3(const TrainingProblem& problem) {
                        fullest_of_both(problem, backbone.pp), text))
         return;
       ColocatedStep step(runner, backbone, rounds);
-      best.offer(text(), [&](std::size_t batch) { return step.run_in_phases(batch); });
+      const TrainerForm form = {.backbone = backbone,
+                                .microbatches = rounds,
+                                .placement = config::Placement::kColocated,
+                                .encoder = {1, 1, backbone.devices()}};
+      best.offer({text(), form}, [&](std::size_t batch) { return step.run_in_phases(batch); });
     });
   });
 }

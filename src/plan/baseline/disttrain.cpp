@@ -251,7 +251,7 @@ double seconds_of_any(BatchRunner& runner) {
     for (const std::int64_t microbatches : mine) {
       const Plan3d own = {plan.encoder, plan.backbone, microbatches, 0};
       if (is_valid(runner.problem().costs, own))
-        best.race(describe(own), cost_of(runner, own), nothing);
+        best.race({describe(own), form_of(own)}, cost_of(runner, own), nothing);
     }
   }
   return best.seconds();
@@ -267,7 +267,7 @@ PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
   std::int64_t raced = 0;
   for (const auto& [bound, plan, least] : candidates) {
     if (bound * (1 - kRounding) >= best.seconds()) break;
-    best.race(describe(plan), cost_of(runner, plan), least);
+    best.race({describe(plan), form_of(plan)}, cost_of(runner, plan), least);
     if (++raced % kKept == 0) runner.forget_deals();
   }
   if (candidates.empty()) refuse_leanest(problem, best);

@@ -106,7 +106,7 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
             continue;
           }
           const std::vector<StageShare> shares = cut_by_module(costs, mine, stages - mine);
-          best.offer(text, [&](std::size_t batch) {
+          best.offer({text, form_of(plan)}, [&](std::size_t batch) {
             return run_chain(runner, batch, {degree.tp, stages, dp}, rounds, shares, kernels);
           });
         }
@@ -132,7 +132,9 @@ PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem) {
     const auto text = [&] { return describe(degrees, rounds); };
     if (!best.admits(bytes, fullest_of_both(problem, degrees.pp), text)) return;
     const std::vector<StageShare> shares = cut_uniformly(problem.costs, degrees.pp);
-    best.offer(text(), [&](std::size_t batch) {
+    std::optional<TrainerForm> form;  // on one stage there is no cut
+    if (degrees.pp == 1) form = inline_form(degrees, rounds);
+    best.offer({text(), form}, [&](std::size_t batch) {
       return run_chain(runner, batch, degrees, rounds, shares, {});
     });
   });

@@ -69,6 +69,14 @@ constexpr std::array kBaselines = {
 
 std::span<const PipelineBaseline> pipeline_baselines() { return kBaselines; }
 
+TrainerForm form_of(const Plan3d& plan) {
+  return {.backbone = plan.backbone, .microbatches = plan.microbatches, .encoder = plan.encoder};
+}
+
+TrainerForm inline_form(const Degrees& backbone, std::int64_t rounds) {
+  return {.backbone = backbone, .microbatches = rounds, .placement = config::Placement::kInline};
+}
+
 PipelineAnswer solve_combined(const TrainingProblem& given) {
   TrainingProblem problem = given;
   problem.given = {};  // the published degrees are those of others
@@ -110,13 +118,13 @@ BestPlan::BestPlan(BatchRunner& runner)
   check_problem(runner.problem());
 }
 
-void BestPlan::offer(const std::string& plan, const BatchCost& cost) {
+void BestPlan::offer(const OfferedPlan& plan, const BatchCost& cost) {
   const std::vector<double> least(runner_.problem().batches.size());
   race(
       plan, [&](std::size_t batch, double) { return cost(batch); }, least);
 }
 
-void BestPlan::race(const std::string& plan, const RacedCost& cost, std::span<const double> least) {
+void BestPlan::race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> least) {
   constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
   ++evaluations_;
   (void)runner_.take_busy();
@@ -143,13 +151,15 @@ std::string BestPlan::explain(const std::string& form) const {
 }
 
 PipelineAnswer BestPlan::answer(const std::string& form) const {
-  PipelineAnswer answer = {.certificate = {.evaluations = evaluations_}, .plan = plan_};
+  PipelineAnswer answer = {.certificate = {.evaluations = evaluations_}};
   const TrainingProblem& problem = runner_.problem();
   if (evaluations_ == 0) {
     answer.certificate.limit = explain(form);
     if (std::isfinite(least_.bytes)) answer.least_bytes = least_.bytes;
     return answer;
   }
+  answer.plan = plan_->text;
+  answer.form = plan_->form;
   // The backbone's work at peak on all devices, so that the bound holds for `backbone_alone` too.
   const ModuleCosts& backbone = problem.costs.backbone;
   double peak = 0;

@@ -1,19 +1,34 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "config/plan.h"
 #include "plan/baseline/training_problem.h"
 #include "plan/certificate.h"
 
 namespace tributary::plan {
 
+/// A method's plan in the form of the trainer's plans. Layers are cut as evenly as can be.
+struct TrainerForm {
+  Degrees backbone = {};
+  std::int64_t microbatches = 1;                               // of each replica of the backbone
+  config::Placement placement = config::Placement::kSeparate;  // of the encoder
+  Degrees encoder = {};                                        // of its own, where it is not inline
+  bool shards = false;  // parameters over all ranks, else whole copies
+
+  friend bool operator==(const TrainerForm&, const TrainerForm&) = default;
+};
+[[nodiscard]] TrainerForm form_of(const Plan3d& plan);
+
 /// The best plan of a method in its own space, judged on the batches of the problem.
 struct PipelineAnswer {
   Certificate certificate = {};  // of the mean step; the bound is the work on all devices at peak
   std::string plan = {};         // degrees and numbers, as a person reads them
-  double busy_share = 0;         // of the devices' time in a step that is work at the plan's shapes
+  std::optional<TrainerForm> form = {};  // none: the trainer has no such plans
+  double busy_share = 0;   // of the devices' time in a step that is work at the plan's shapes
   double least_bytes = 0;  // of a device, that the leanest plan needs; 0: not for want of them
 };
 

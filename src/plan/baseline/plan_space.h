@@ -18,6 +18,19 @@ using BatchCost = std::function<double(std::size_t batch)>;
 /// The same, or any seconds from `limit` on where the batch takes that long.
 using RacedCost = std::function<double(std::size_t batch, double limit)>;
 
+/// A plan as it is told, and the trainer's form of it where there is one.
+struct OfferedPlan {
+  // NOLINTNEXTLINE(google-explicit-constructor): most plans have a text alone
+  OfferedPlan(std::string told, std::optional<TrainerForm> held = {})
+      : text(std::move(told)), form(std::move(held)) {}
+
+  std::string text;
+  std::optional<TrainerForm> form;
+};
+
+/// The encoder at the backbone's degrees on its first stage.
+[[nodiscard]] TrainerForm inline_form(const Degrees& backbone, std::int64_t rounds);
+
 /// Keeps the best plan of a method while it goes through its space, and while none fits the one
 /// that is least short of memory.
 class BestPlan {
@@ -35,10 +48,10 @@ class BestPlan {
   void refuse(MemoryNeed need) { keep_least(least_, std::move(need)); }
 
   /// Judges a plan by the mean of the batches; later ones must be better to replace it.
-  void offer(const std::string& plan, const BatchCost& cost);
+  void offer(const OfferedPlan& plan, const BatchCost& cost);
   /// The same, given up where the batches so far, with the least seconds [batches] of the others,
   /// leave nothing better.
-  void race(const std::string& plan, const RacedCost& cost, std::span<const double> least);
+  void race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> least);
   [[nodiscard]] double seconds() const { return seconds_; }
   /// The best plan; without one what binds, and by how much: the memory of the leanest plan, or
   /// that no plan has the method's `form`.
@@ -50,7 +63,7 @@ class BestPlan {
   BatchRunner& runner_;
   double seconds_;
   double busy_ = 0;  // device seconds of work, of the best plan
-  std::string plan_;
+  std::optional<OfferedPlan> plan_;
   MemoryNeed least_;
   std::int64_t evaluations_ = 0;
 };

@@ -15,7 +15,6 @@ namespace {
 using config::LayerKind;
 using config::ModuleNode;
 
-constexpr double kFeatureBytes = 2;       // of a value that travels
 constexpr double kGridStep = 1.41421356;  // between the shapes of a table
 
 /// A tower with its projectors, and what of a tile or token it works on.
@@ -99,7 +98,10 @@ bool can_cut(const ModuleNode& node, std::int64_t tp) {
 class TableMaker {
  public:
   TableMaker(const config::Cluster& cluster, const ModelSetting& setting)
-      : cluster_(cluster), setting_(setting) {}
+      : cluster_(cluster),
+        setting_(setting),
+        costs_(setting.measured ? setting.measured
+                                : std::make_shared<const ClusterCosts>(cluster)) {}
 
   /// shape: tiles or tokens
   ModuleCosts make(const std::vector<Part>& parts, bool upstream_trains, double mean, double least,
@@ -115,6 +117,7 @@ class TableMaker {
     const bool is_backbone = costs.name == "backbone";
     for (std::int64_t tp = 1; tp <= cluster_.devices_per_node(); tp *= 2) {
       if (is_backbone && !can_cut(*parts.front().nodes.front(), tp)) continue;
+      if (!has_costs(parts, tp)) continue;
       const auto cost_at = [&](double shape) {
         ModuleCost all;
         for (const Part& part : parts) all += cost_of(part, shape, tp, upstream_trains);
@@ -136,6 +139,10 @@ class TableMaker {
       degree.transient_bytes = static_cast<double>(at_mean.transient.count) / mean;
       costs.degrees.push_back(std::move(degree));
     }
+    TRIB_REQUIRE(!costs.degrees.empty(), .what = "plan: costs of a module are not known",
+                 .where = str("module ", costs.name), .found = costs_->degrees(),
+                 .expected = "layers of each of its kinds, measured at one degree at least",
+                 .fix = "measure them: tributary profile");
     return costs;
   }
 
@@ -155,7 +162,25 @@ class TableMaker {
            setting_.frozen.end();
   }
 
+  /// What a process holds beside tensors.
+  [[nodiscard]] Bytes process() const { return costs_->process(); }
+  /// Bytes of a value that travels.
+  [[nodiscard]] double value_bytes() const { return costs_->value_bytes(); }
+
  private:
+  [[nodiscard]] bool has_costs(const std::vector<Part>& parts, std::int64_t tp) const {
+    if (tp > 1 && !costs_->has_collective(config::CollectiveOp::kAllReduce, tp)) return false;
+    return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+      return std::all_of(part.nodes.begin(), part.nodes.end(), [&](const ModuleNode* node) {
+        const ModuleNode padded = pad_heads(*node, tp);
+        return std::all_of(
+            padded.layers.begin(), padded.layers.end(), [&](const config::LayerRun& run) {
+              return run.layers == 0 || costs_->has_layer(padded.name, run.shape, tp);
+            });
+      });
+    });
+  }
+
   static double share(std::int64_t part, std::int64_t whole) {
     return static_cast<double>(part) / static_cast<double>(whole);
   }
@@ -166,7 +191,7 @@ class TableMaker {
     for (const ModuleNode* node : nodes) {
       const bool trains = this->trains(*node);
       sum += module_cost(
-          cluster_, pad_heads(*node, tp), pass,
+          *costs_, cluster_.devices_per_node(), pad_heads(*node, tp), pass,
           {.placement = {.tp = tp, .sequence_parallel = setting_.sequence_parallel && tp > 1},
            .recompute = setting_.recompute,
            .trains = trains,
@@ -189,12 +214,12 @@ class TableMaker {
   }
 
   /// Bytes of a layer and a tile or token; of a module without backward, its features.
-  static double kept_of(const std::vector<Part>& parts, const ModuleCost& cost, double mean,
-                        std::int64_t layers) {
+  double kept_of(const std::vector<Part>& parts, const ModuleCost& cost, double mean,
+                 std::int64_t layers) const {
     double features = 0;
     for (const Part& part : parts) {
       const config::LayerShape& last = part.nodes.back()->layers.back().shape;
-      features += kFeatureBytes * part.unit / static_cast<double>(last.merge) *
+      features += costs_->value_bytes() * part.unit / static_cast<double>(last.merge) *
                   static_cast<double>(last.width) / static_cast<double>(layers);
     }
     return std::max(static_cast<double>(cost.kept.count) / (mean * static_cast<double>(layers)),
@@ -203,6 +228,7 @@ class TableMaker {
 
   const config::Cluster& cluster_;
   const ModelSetting& setting_;
+  std::shared_ptr<const CostSource> costs_;
 };
 
 void check_setting(const config::ModuleGraph& model, const config::Cluster& cluster,
@@ -256,11 +282,11 @@ double set_units(TwoModules& modules, const BatchSizes& sizes) {
   return tiles;
 }
 
-/// Bytes that a tile gives the backbone.
+/// Values that a tile gives the backbone.
 double features_of_tile(const Part& part) {
   const config::LayerShape& last = part.nodes.back()->layers.back().shape;
   const bool is_merged = is_projector(*part.nodes.back());
-  return kFeatureBytes * part.unit / static_cast<double>(is_merged ? last.merge : 1) *
+  return part.unit / static_cast<double>(is_merged ? last.merge : 1) *
          static_cast<double>(last.width);
 }
 
@@ -270,6 +296,11 @@ class TileCounter {
  public:
   TileCounter(const std::vector<Part>& parts, const BatchSizes& sizes, const TableMaker& tables,
               double tiles) {
+    patches_ = sizes.patches;
+    frames_ = sizes.frames;
+    tiles_ = tiles;
+    if (std::none_of(parts.begin(), parts.end(), [](const Part& part) { return part.of_sound; }))
+      return;
     double all = 0;
     double of_sound = 0;
     for (const Part& part : parts) {
@@ -278,9 +309,6 @@ class TileCounter {
       if (part.of_sound) of_sound += flops;
     }
     share_of_sound_ = of_sound / all;
-    patches_ = sizes.patches;
-    frames_ = sizes.frames;
-    tiles_ = tiles;
   }
 
   [[nodiscard]] double operator()(double patches, double frames) const {
@@ -322,7 +350,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   problem.costs.devices = setting.devices == 0 ? cluster.devices : setting.devices;
   problem.costs.global_samples = std::ssize(setting.batches.front());
   const Bytes memory = setting.memory.value_or(cluster.device.memory - cluster.device.reserve);
-  problem.costs.memory_bytes = static_cast<double>(memory.count);
+  problem.costs.memory_bytes = static_cast<double>((memory - tables.process()).count);
   const TileCounter tiles_of(modules.encoder, sizes, tables, tiles);
   double most = 0;
   for (const std::vector<SampleSize>& batch : setting.batches) {
@@ -343,7 +371,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   for (const Part& part : modules.encoder) {
     for (const ModuleNode* node : part.nodes)
       problem.encoder_trains = problem.encoder_trains || tables.trains(*node);
-    problem.feature_bytes += features_of_tile(part);
+    problem.feature_bytes += tables.value_bytes() * features_of_tile(part);
   }
   problem.costs.backbone =
       tables.make({modules.backbone}, problem.encoder_trains, sizes.tokens.mean,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "config/module_graph.h"
 #include "config/plan.h"
 #include "plan/baseline/training_problem.h"
+#include "plan/cost/cost_source.h"
 #include "plan/shapes/deal_samples.h"
 
 namespace tributary::plan {
@@ -23,6 +25,7 @@ struct ModelSetting {
   GivenDegrees given = {};           // of the backbone, LoongForge's methods
   double capacity_tokens = 0;        // of a packed sequence; 0: any microbatch
   std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
+  std::shared_ptr<const CostSource> measured = {};  // of layers and reductions; none: the cluster's
 };
 
 /// Cost tables of a model for the published searches: throughput by shape of a microbatch for each
@@ -33,10 +36,11 @@ struct ModelSetting {
 /// module end to end; a sample that has more of one kind and less of the other counts by their
 /// FLOPs. A tile is a mean item of the batches; sequences have the length that gives the batches'
 /// attention. Encoder heads are padded to a multiple of tp. Logits, and the activations of one
-/// layer, take room once.
+/// layer, take room once. Degrees that were not measured are left out.
 ///
 /// errors: Fault::kInput naming module or number: no backbone, no encoder, a module to freeze that
-///         the model does not have, no batch, batches of different sizes
+///         the model does not have, no batch, batches of different sizes, a module of which no
+///         degree was measured
 [[nodiscard]] TrainingProblem problem_of_model(const config::ModuleGraph& model,
                                                const config::Cluster& cluster,
                                                const ModelSetting& setting);

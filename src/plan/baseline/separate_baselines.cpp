@@ -187,7 +187,7 @@ PipelineAnswer solve_dflop(const TrainingProblem& problem) {
   BestPlan best(runner);
   const Search3dResult found = search_3d(problem.costs);
   for (const Plan3d& plan : found.plans) {
-    best.offer(describe(plan), [&](std::size_t batch) {
+    best.offer({describe(plan), form_of(plan)}, [&](std::size_t batch) {
       return run_separate(runner, batch, plan, Deal::kBalanced, false);
     });
   }
@@ -205,7 +205,7 @@ void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner
       plan.microbatches = most;
       if (!is_valid(problem.costs, plan) || is_above_capacity(problem, plan)) break;
       for (const bool moves_small_out : {false, true}) {
-        best.offer(describe(plan), [&](std::size_t batch) {
+        best.offer({describe(plan), form_of(plan)}, [&](std::size_t batch) {
           return run_separate(runner, batch, plan, Deal::kBalanced, moves_small_out);
         });
       }
@@ -236,7 +236,7 @@ PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem) {
     }
   }
   if (fewest)
-    best.offer(describe(*fewest), [&](std::size_t batch) {
+    best.offer({describe(*fewest), form_of(*fewest)}, [&](std::size_t batch) {
       return run_separate(runner, batch, *fewest, Deal::kBalanced, false);
     });
   if (found.plans.empty()) refuse_leanest(problem, best);

@@ -95,7 +95,12 @@ void offer_sharded(const TrainingProblem& problem, BatchRunner& runner, BestPlan
     if (!best.admits(bytes(costs.encoder) + bytes(costs.backbone), fullest_of_both(problem, 1),
                      [&] { return text; }))
       continue;
-    best.offer(text, [&](std::size_t batch) { return step.run(batch, rounds); });
+    std::optional<TrainerForm> form;  // none deals samples anew between encoder and backbone
+    if (how == Deal::kInOrder) {
+      form = inline_form({1, 1, costs.devices}, rounds);
+      form->shards = true;
+    }
+    best.offer({text, form}, [&](std::size_t batch) { return step.run(batch, rounds); });
   }
 }
 

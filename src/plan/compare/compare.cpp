@@ -5,8 +5,7 @@
 
 #include "core/error.h"
 #include "core/stopwatch.h"
-#include "plan/baseline/pipeline_baselines.h"
-#include "plan/baseline/problem_of_model.h"
+#include "plan/baseline/recompute_levels.h"
 #include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/baseline/sharing/sharing_of_model.h"
 #include "plan/compare/judge_figures.h"
@@ -67,16 +66,15 @@ class Runner {
     };
     double flops = 0;
     if (wants_tables(study_)) {
-      const std::vector<Recomputed> problems = problems_of(setting);
-      const Problem3d& costs = problems.front().problem.costs;
-      result.tokens_per_sample = costs.backbone.sample_shape;
-      result.items_per_sample = costs.encoder.sample_shape;
-      flops = static_cast<double>(setting.global_samples) *
-              (costs.encoder.sample_flops + costs.backbone.sample_flops);
+      const std::vector<RecomputedTables> levels = levels_of(setting);
+      const TrainingProblem& problem = levels.front().problem;
+      result.tokens_per_sample = problem.costs.backbone.sample_shape;
+      result.items_per_sample = problem.costs.encoder.sample_shape;
+      flops = step_flops(problem);
       for (const PipelineBaseline& baseline : pipeline_baselines()) {
         if (!is_listed(study_, baseline.name)) continue;
         note(baseline.name);
-        result.methods.push_back(solve(setting, baseline, problems));
+        result.methods.push_back(solve(setting, baseline, levels));
       }
     } else {
       result.tokens_per_sample = mean_tokens(setting);
@@ -103,62 +101,36 @@ class Runner {
     return tokens / static_cast<double>(setting.batches * setting.global_samples);
   }
 
-  /// Tables of a setting with a level of recompute.
-  struct Recomputed {
-    std::string name;  // as plans say it; empty: the study sets it
-    TrainingProblem problem;
-  };
-
-  static std::vector<Recomputed> problems_of(const StudySetting& setting) {
+  static std::vector<RecomputedTables> levels_of(const StudySetting& setting) {
     ModelSetting model{.devices = setting.devices,
                        .batches = batches_of(setting),
                        .frozen = setting.frozen,
                        .memory = setting.memory};
     model.given = {setting.tp, setting.pp};
     model.capacity_tokens = static_cast<double>(setting.capacity_tokens);
-    std::vector<Recomputed> problems;
-    const auto add = [&](const std::string& name, config::RecomputePlan level) {
-      model.recompute = level;
-      problems.push_back({name, problem_of_model(setting.model, setting.cluster, model)});
-    };
-    if (setting.recompute) {
-      add("", *setting.recompute);
-    } else {
-      add(", nothing recomputed", config::RecomputePlan::kNone);
-      add(", layers recomputed", config::RecomputePlan::kFull);
-    }
-    return problems;
+    return recompute_levels(setting.model, setting.cluster, std::move(model), setting.recompute);
   }
 
-  /// The level of recompute under which the method's best plan is the fastest; the first of equals.
   static MethodResult solve(const StudySetting& setting, const PipelineBaseline& baseline,
-                            const std::vector<Recomputed>& problems) {
+                            const std::vector<RecomputedTables>& levels) {
     MethodResult method{.method = std::string(baseline.name),
                         .source = std::string(baseline.source)};
     const Stopwatch watch;
-    std::int64_t evaluations = 0;
-    for (const auto& [name, problem] : problems) {
-      const PipelineAnswer answer = baseline.solve(problem);
-      evaluations += answer.certificate.evaluations;
-      const bool has_plan = answer.certificate.status != Status::kInfeasible;
-      const double step_s = seconds_of(answer.certificate.value);
-      if (method.step_s > 0 && (!has_plan || step_s >= method.step_s)) continue;
-      method.certificate = answer.certificate;
-      if (!has_plan) {
-        if (answer.least_bytes > 0) method.certificate.limit += name;
-        continue;
-      }
-      method.plan = answer.plan + name;
-      method.step_s = step_s;
-      const Problem3d& costs = problem.costs;
-      method.mfu = mfu_of(static_cast<double>(setting.global_samples) *
-                              (costs.encoder.sample_flops + costs.backbone.sample_flops),
-                          step_s, setting);
-      method.idle_share = std::max(0.0, 1 - answer.busy_share);
-    }
-    method.certificate.evaluations = evaluations;
+    const auto [answer, tables] = solve_levels(baseline, levels);
     method.milliseconds = 1e3 * watch.seconds();
+    method.certificate = answer.certificate;
+    if (answer.certificate.status == Status::kInfeasible) return method;
+    method.plan = answer.plan;
+    method.step_s = seconds_of(answer.certificate.value);
+    method.mfu = mfu_of(step_flops(tables->problem), method.step_s, setting);
+    method.idle_share = std::max(0.0, 1 - answer.busy_share);
     return method;
+  }
+
+  static double step_flops(const TrainingProblem& problem) {
+    const Problem3d& costs = problem.costs;
+    return static_cast<double>(costs.global_samples) *
+           (costs.encoder.sample_flops + costs.backbone.sample_flops);
   }
 
   [[nodiscard]] SettingResult run_sharing(const StudySetting& setting) const {

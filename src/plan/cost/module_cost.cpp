@@ -2,19 +2,17 @@
 
 #include <algorithm>
 
-#include "plan/cost/collective_cost.h"
-
 namespace tributary::plan {
 namespace {
 
 using config::LayerKind;
 using config::RecomputePlan;
 
-Nanoseconds reduction_time(const config::Cluster& cluster, const LayerCost& cost, std::int64_t tp) {
+Nanoseconds reduction_time(const CostSource& costs, std::int64_t devices_per_node,
+                           const LayerCost& cost, std::int64_t tp) {
   if (tp <= 1 || cost.tp_all_reduce.count == 0) return {};
-  return collective_cost(cluster, config::CollectiveOp::kAllReduce,
-                         group_of(tp, 1, cluster.devices_per_node()), cost.tp_all_reduce)
-             .time *
+  return costs.collective(config::CollectiveOp::kAllReduce, group_of(tp, 1, devices_per_node),
+                          cost.tp_all_reduce) *
          cost.tp_all_reduces;
 }
 
@@ -28,15 +26,17 @@ double flops_of(const config::LayerShape& shape, const PassShape& pass, const La
 }
 
 /// One layer, with the reductions over its tp ranks.
-ModuleCost cost_of_layer(const config::Cluster& cluster, const config::LayerShape& shape,
+ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
+                         const std::string& module, const config::LayerShape& shape,
                          const PassShape& pass, const ModuleExecution& execution,
                          bool needs_input_grad) {
   const LayerCost layer =
-      layer_cost(cluster.device, shape, pass, execution.placement,
-                 {.trains = execution.trains, .needs_input_grad = needs_input_grad});
+      costs.layer(module, shape, pass, execution.placement,
+                  {.trains = execution.trains, .needs_input_grad = needs_input_grad});
   const bool is_block = shape.kind == LayerKind::kBlock;
   const RecomputePlan recompute = is_block ? execution.recompute : RecomputePlan::kNone;
-  const Nanoseconds reduction = reduction_time(cluster, layer, execution.placement.tp);
+  const Nanoseconds reduction =
+      reduction_time(costs, devices_per_node, layer, execution.placement.tp);
   ModuleCost cost = {.forward = layer.forward + reduction,
                      .parameters = layer.parameters,
                      .gradients = layer.gradients,
@@ -81,20 +81,28 @@ ModuleCost operator*(const ModuleCost& cost, std::int64_t times) {
           .flops = cost.flops * static_cast<double>(times)};
 }
 
-ModuleCost module_cost(const config::Cluster& cluster, const config::ModuleNode& node,
-                       const PassShape& pass, const ModuleExecution& execution) {
+ModuleCost module_cost(const CostSource& costs, std::int64_t devices_per_node,
+                       const config::ModuleNode& node, const PassShape& pass,
+                       const ModuleExecution& execution) {
+  const auto cost_of = [&](const config::LayerShape& shape, bool needs_input_grad) {
+    return cost_of_layer(costs, devices_per_node, node.name, shape, pass, execution,
+                         needs_input_grad);
+  };
   ModuleCost sum;
   bool needs_input_grad = execution.upstream_trains;
   for (const config::LayerRun& run : node.layers) {
     if (run.layers == 0) continue;
-    sum += cost_of_layer(cluster, run.shape, pass, execution, needs_input_grad);
+    sum += cost_of(run.shape, needs_input_grad);
     // All layers but the first of a run are alike.
     needs_input_grad = needs_input_grad || execution.trains;
-    if (run.layers > 1)
-      sum +=
-          cost_of_layer(cluster, run.shape, pass, execution, needs_input_grad) * (run.layers - 1);
+    if (run.layers > 1) sum += cost_of(run.shape, needs_input_grad) * (run.layers - 1);
   }
   return sum;
+}
+
+ModuleCost module_cost(const config::Cluster& cluster, const config::ModuleNode& node,
+                       const PassShape& pass, const ModuleExecution& execution) {
+  return module_cost(ClusterCosts(cluster), cluster.devices_per_node(), node, pass, execution);
 }
 
 std::int64_t count_blocks(const config::ModuleNode& node) {

@@ -3,7 +3,7 @@
 #include "config/cluster.h"
 #include "config/module_graph.h"
 #include "config/plan.h"
-#include "plan/cost/layer_cost.h"
+#include "plan/cost/cost_source.h"
 
 namespace tributary::plan {
 
@@ -33,8 +33,13 @@ struct ModuleCost {
   friend ModuleCost operator*(const ModuleCost& cost, std::int64_t times);
 };
 
-/// errors: Fault::kInput as `layer_cost`; tp that does not fit an innermost level of the cluster
+/// devices_per_node: tp ranks are next to each other in a node
+/// errors: Fault::kInput as the source
 /// cost:   microseconds
+[[nodiscard]] ModuleCost module_cost(const CostSource& costs, std::int64_t devices_per_node,
+                                     const config::ModuleNode& node, const PassShape& pass,
+                                     const ModuleExecution& execution);
+/// The same by the cluster's device and links.
 [[nodiscard]] ModuleCost module_cost(const config::Cluster& cluster, const config::ModuleNode& node,
                                      const PassShape& pass, const ModuleExecution& execution);
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "core/error.h"
-#include "plan/exact/cut_chains.h"
+#include "plan/exact/judge/batch_deals.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "plan/simulate/trace_of.h"
 
@@ -91,7 +91,7 @@ class Explaining {
         found_(found),
         batches_(std::min<std::int64_t>(batches, std::ssize(problem.batches))) {}
 
-  PlanExplanation run() {
+  PlanExplanation run(bool is_searched) {
     const Simulation simulation = simulate_on(problem_, found_.plan, batches_);
     explanation_.step = simulation.distribution.mean;
     for (const auto& [kind, time] : trace_of(simulation, "", "").summary.critical_path)
@@ -106,7 +106,10 @@ class Explaining {
     }
     try_samples();
     try_microbatch();
-    try_memory();
+    if (is_searched)
+      try_memory();
+    else
+      try_search("the default search: ", problem_);
     std::stable_sort(explanation_.remedies.begin(), explanation_.remedies.end(),
                      [](const Remedy& a, const Remedy& b) { return a.gain > b.gain; });
     return std::move(explanation_);
@@ -155,15 +158,14 @@ class Explaining {
 
   /// One more, or as many as the order takes at once.
   void try_microbatch() {
-    PlanChoice choice = found_.choice;
+    const PlanChoice& choice = found_.choice;
     const std::int64_t more =
         choice.schedule == config::PipelineOrder::kInterleaved ? choice.backbone.mesh.pp : 1;
-    choice.microbatches += more;
-    if (choice.microbatches * choice.backbone.replicas() > problem_.global_samples()) return;
-    BatchDeals deals(problem_);
-    PlanJudge judge(problem_, deals);
-    config::Plan plan = to_plan(problem_, choice, ChainCutter(problem_).cut(choice, judge));
-    plan.batch.capacity_tokens = deals.capacity(plan, static_cast<std::size_t>(batches_));
+    config::Plan plan = found_.plan;
+    plan.batch.microbatches += more;
+    if (plan.batch.microbatches * choice.backbone.replicas() > problem_.global_samples()) return;
+    plan.batch.capacity_tokens =
+        BatchDeals(problem_).capacity(plan, static_cast<std::size_t>(batches_));
     const Simulation simulation = simulate_on(problem_, plan, batches_);
     if (simulation.out_of_memory) return;
     note(str(more, more == 1 ? " more microbatch" : " more microbatches"),
@@ -173,12 +175,15 @@ class Explaining {
   void try_memory() {
     PlanningProblem larger = problem_;
     larger.cluster.device.memory.count += larger.memory().count / 4;
+    try_search("a quarter more memory, with ", larger);
+  }
+  void try_search(const std::string& change, const PlanningProblem& problem) {
     const PlanSearch search =
-        search_plan(larger, {.candidates = {.keep = 50}, .finalists = 3, .moves = 0});
+        search_plan(problem, {.candidates = {.keep = 50}, .finalists = 3, .moves = 0});
     if (search.plans.empty()) return;
     const FoundPlan& best = search.plans.front();
-    note(str("a quarter more memory, with ", describe(larger, best.choice)),
-         simulate_on(larger, best.plan, batches_).distribution.mean);
+    note(change + describe(problem, best.choice),
+         simulate_on(problem, best.plan, batches_).distribution.mean);
   }
 
   const PlanningProblem& problem_;
@@ -190,8 +195,8 @@ class Explaining {
 }  // namespace
 
 PlanExplanation explain_plan(const PlanningProblem& problem, const FoundPlan& found,
-                             std::int64_t batches) {
-  return Explaining(problem, found, batches).run();
+                             std::int64_t batches, bool is_searched) {
+  return Explaining(problem, found, batches).run(is_searched);
 }
 
 }  // namespace tributary::plan

@@ -31,12 +31,13 @@ struct PlanExplanation {
 
 /// Explains a plan that a search found.
 ///
-/// Each remedy changes one thing: links, device, memory or the samples; the plan is kept but for
-/// memory, for which is searched again, and one more microbatch. Changes that cannot be made are
+/// Each remedy changes one thing: links, device, memory, the samples or the number of microbatches;
+/// the plan is kept but for memory, for which is searched again. A plan that is none of the default
+/// search, `is_searched` false, is set beside that search instead. Changes that cannot be made are
 /// left out.
 ///
 /// cost: some ten simulations of `batches` batches, and one short search
 [[nodiscard]] PlanExplanation explain_plan(const PlanningProblem& problem, const FoundPlan& found,
-                                           std::int64_t batches);
+                                           std::int64_t batches, bool is_searched = true);
 
 }  // namespace tributary::plan

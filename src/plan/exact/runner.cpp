@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "plan/exact/judge/simulate_on.h"
 
@@ -16,16 +17,16 @@ double spare_room(const PlanningProblem& problem, Bytes peak) {
   return std::clamp(double(left.count) / double(peak.count), 0.0, kMostSpareRoom);
 }
 
-/// Makes steps of replicas by themselves as much longer as the first ones are that were simulated.
-void extend_steps(const std::vector<Nanoseconds>& simulated, std::vector<Nanoseconds>& steps) {
+/// How much longer the steps simulated are than the first ones of replicas by themselves.
+double sharing_of(const std::vector<Nanoseconds>& simulated,
+                  const std::vector<Nanoseconds>& steps) {
   double with_links = 0;
   double alone = 0;
   for (std::size_t i = 0; i < simulated.size(); ++i) {
     with_links += static_cast<double>(simulated[i].count);
     alone += static_cast<double>(steps[i].count);
   }
-  for (Nanoseconds& step : steps)
-    step = {std::llround(static_cast<double>(step.count) * with_links / alone)};
+  return with_links / alone;
 }
 
 }  // namespace
@@ -43,13 +44,17 @@ FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals, const R
                       std::size_t simulated) {
   FoundPlan found{.choice = runner.choice,
                   .plan = to_plan(problem, runner.choice, runner.cuts),
-                  .step = runner.mean(),
                   .peak = runner.verdict.peak,
                   .fullest = runner.verdict.fullest};
   found.plan.batch.capacity_tokens =
       deals.capacity(found.plan, simulated, spare_room(problem, runner.verdict.peak));
   std::vector<Nanoseconds> steps = runner.verdict.steps;
-  if (simulated >= 1) {
+  const auto lengthen = [&](double factor) {
+    for (Nanoseconds& step : steps) step = {std::llround(factor * static_cast<double>(step.count))};
+  };
+  if (simulated == 0) {
+    lengthen(runner.links);
+  } else {
     const bool are_all = simulated == different_batches(problem);
     const Simulation simulation = simulate_on(problem, found.plan, deals, 0, simulated);
     found.links_shared = true;
@@ -60,8 +65,7 @@ FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals, const R
     if (are_all)
       steps = simulation.steps;
     else
-      extend_steps(simulation.steps, steps);
-    found.step = distribution_of(steps).mean;
+      lengthen(sharing_of(simulation.steps, steps));
     const Bytes bytes = simulation.fullest.memory.total();
     if (are_all || bytes > found.peak) {
       found.peak = bytes;
@@ -69,13 +73,10 @@ FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals, const R
     }
   }
   found.plan.predicted.peak_bytes = {{found.fullest, found.peak}};
-  std::sort(steps.begin(), steps.end());
-  double squares = 0;
-  for (const Nanoseconds step : steps)
-    squares += std::pow(static_cast<double>((step - found.step).count), 2);
-  found.deviation = {std::llround(std::sqrt(squares / static_cast<double>(steps.size())))};
-  found.percentile_95 =
-      steps[static_cast<std::size_t>(0.95 * static_cast<double>(steps.size() - 1))];
+  const StepDistribution distribution = distribution_of(std::move(steps));
+  found.step = distribution.mean;
+  found.deviation = distribution.deviation;
+  found.percentile_95 = distribution.percentile_95;
   return found;
 }
 

@@ -1,40 +1,18 @@
 #include <filesystem>
 #include <fstream>
-#include <iomanip>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/answer/certificate_json.h"
-#include "app/answer/plan_answer.h"
-#include "app/answer/search_answer.h"
 #include "app/cli/commands.h"
 #include "app/cli/planning/plan_model.h"
+#include "app/cli/planning/plan_published.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "plan/baseline/read_cost_table.h"
 
 namespace tributary::app {
 namespace {
-
-std::string seconds_text(double seconds) { return str(std::setprecision(6), seconds, " s"); }
-
-void print_as_text(const SearchAnswer& answer) {
-  if (answer.plans.empty()) {
-    std::cout << answer.method << ": " << name_of(answer.certificate.status) << ": "
-              << answer.certificate.limit << '\n';
-    return;
-  }
-  std::cout << answer.method << ": step " << seconds_text(seconds_of(answer.certificate.value))
-            << ", at least " << seconds_text(seconds_of(answer.certificate.lower_bound)) << ", gap "
-            << str(std::fixed, std::setprecision(3), 100 * answer.certificate.gap(), " %") << " ("
-            << name_of(answer.certificate.status) << "), " << answer.certificate.evaluations
-            << " evaluations, " << str(std::setprecision(3), answer.milliseconds) << " ms\n";
-  for (const FoundPlan& found : answer.plans) {
-    std::cout << "  " << seconds_text(found.seconds) << ": " << found.text << '\n';
-  }
-}
 
 /// A cost table says so in its `format`; what cannot be read is told by the reader of its kind.
 bool is_cost_table(const std::string& path) {
@@ -46,41 +24,6 @@ bool is_cost_table(const std::string& path) {
                .expected = "a cost table, or a module graph");
   const Json json = parse_json(text, path);
   return json.is_object() && json.value("format", "") == plan::kCostTableFormat;
-}
-
-/// What published methods do with a cost table, or with a model as one.
-ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
-  if (is_table)
-    arguments.given.refuse_all_but({"CONFIG", "--method", "--keep", "--json"},
-                                   "a cost table, which says all the rest");
-  TRIB_REQUIRE(arguments.output.empty() && !arguments.explain,
-               .what = "app: published methods answer with degrees alone",
-               .where = arguments.explain ? "--explain" : "--output",
-               .found = str("method ", arguments.method.empty() ? kPublishedObjective
-                                                                : arguments.method.c_str()),
-               .expected = "neither of both", .fix = str("plan a model by --method ", kExact));
-  SearchRequest request{.keep = arguments.keep, .table = arguments.path};
-  if (!arguments.method.empty()) request.method = arguments.method;
-  check_request(request);
-  const auto& [problem, note] = is_table
-                                    ? ModelTable{.problem = plan::read_cost_table(arguments.path)}
-                                    : cost_table_of(arguments);
-  const std::vector<SearchAnswer> answers = answer_search(request, problem);
-  // One method without a plan is no answer; among all it is one beside others.
-  const bool has_plan = request.method == kAllMethods || !answers.front().plans.empty();
-  if (arguments.json) {
-    Json list = Json::array();
-    for (const SearchAnswer& answer : answers) list.push_back(to_json(answer));
-    std::cout << list.dump() << '\n';
-  } else if (has_plan) {
-    if (!note.empty()) std::cout << note << '\n';
-    for (const SearchAnswer& answer : answers) print_as_text(answer);
-  }
-  if (!has_plan)
-    TRIB_RAISE(Fault::kResource, .what = "plan: no plan fits",
-               .where = str("method ", request.method, ", ", problem.costs.devices, " devices"),
-               .found = answers.front().certificate.limit);
-  return ExitCode::kDone;
 }
 
 ExitCode run_plan(const ModelPlanning& arguments) {

@@ -1,0 +1,44 @@
+#include "plan/baseline/recompute_levels.h"
+
+#include <utility>
+
+namespace tributary::plan {
+
+std::vector<RecomputedTables> recompute_levels(const config::ModuleGraph& model,
+                                               const config::Cluster& cluster, ModelSetting setting,
+                                               std::optional<config::RecomputePlan> given) {
+  std::vector<RecomputedTables> levels;
+  const auto add = [&](const std::string& name, config::RecomputePlan level) {
+    setting.recompute = level;
+    levels.push_back({name, level, problem_of_model(model, cluster, setting)});
+  };
+  if (given) {
+    add("", *given);
+  } else {
+    add(", nothing recomputed", config::RecomputePlan::kNone);
+    add(", layers recomputed", config::RecomputePlan::kFull);
+  }
+  return levels;
+}
+
+RecomputedAnswer solve_levels(const PipelineBaseline& baseline,
+                              std::span<const RecomputedTables> levels) {
+  RecomputedAnswer best;
+  std::int64_t evaluations = 0;
+  for (const RecomputedTables& tables : levels) {
+    PipelineAnswer answer = baseline.solve(tables.problem);
+    evaluations += answer.certificate.evaluations;
+    const bool has_plan = answer.certificate.status != Status::kInfeasible;
+    const bool has_best =
+        best.tables != nullptr && best.answer.certificate.status != Status::kInfeasible;
+    if (has_best && (!has_plan || answer.certificate.value >= best.answer.certificate.value))
+      continue;
+    if (has_plan) answer.plan += tables.name;
+    if (!has_plan && answer.least_bytes > 0) answer.certificate.limit += tables.name;
+    best = {std::move(answer), &tables};
+  }
+  best.answer.certificate.evaluations = evaluations;
+  return best;
+}
+
+}  // namespace tributary::plan

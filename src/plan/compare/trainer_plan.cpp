@@ -1,0 +1,160 @@
+#include "plan/compare/trainer_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "plan/baseline/batch_runner.h"
+#include "plan/exact/judge/simulate_on.h"
+#include "plan/exact/runner.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::ModuleNode;
+using config::Placement;
+
+constexpr double kMessages = 250'000;
+
+ChainChoice chain_of(const Degrees& degrees, bool shards, config::RecomputePlan recompute) {
+  ChainChoice chain{.mesh = {.pp = degrees.pp, .tp = degrees.tp}, .recompute = recompute};
+  (shards ? chain.mesh.dp_shard : chain.mesh.dp_replicate) = degrees.dp;
+  return chain;
+}
+
+/// Blocks as evenly as can be; the embedding before the first, the head behind the last.
+ChainCut cut_evenly(const ModuleNode& node, std::int64_t stages) {
+  const bool has_ends = node.name == "backbone";
+  const std::int64_t units = units_of(node);
+  const std::int64_t blocks = has_ends ? units - 2 : units;
+  ChainCut cut = {0};
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    cut.push_back(cut.back() + layers_of_stage(blocks, stages, stage) +
+                  (has_ends && stage == 0 ? 1 : 0));
+  cut.back() = units;
+  return cut;
+}
+
+class FormPlacing {
+ public:
+  FormPlacing(const PlanningProblem& problem, const TrainerForm& form,
+              config::RecomputePlan recompute)
+      : problem_(problem), form_(form), deals_(problem), judge_(problem, deals_) {
+    encoders_ = encoders_of(problem);
+    runner_.choice = {.backbone = chain_of(form.backbone, form.shards, recompute),
+                      .encoders = {encoders_.size(), std::nullopt},
+                      .microbatches = form.microbatches};
+    const ModuleNode& backbone = *problem.model.find("backbone");
+    if (has_own_encoder() && encoders_.size() == 1) {
+      runner_.choice.encoders[0] = chain_of(form.encoder, false, recompute);
+      if (form.placement == Placement::kColocated) runner_.choice.encoders[0]->passes = 1;
+      runner_.cuts.push_back(cut_evenly(*encoders_[0], form.encoder.pp));
+    }
+    runner_.cuts.push_back(cut_evenly(backbone, form.backbone.pp));
+  }
+
+  TrainerPlan place() {
+    if (std::string reason = find_obstacle(); !reason.empty()) return {.reason = std::move(reason)};
+    const bool is_colocated = form_.placement == Placement::kColocated;
+    const std::int64_t most_passes = is_colocated ? form_.microbatches : 1;
+    for (std::int64_t passes = 1; passes <= most_passes; passes *= 2) {
+      if (is_colocated) runner_.choice.encoders[0]->passes = passes;
+      if (std::optional<FoundPlan> found = run())
+        return {.found = std::move(found), .text = describe_choice()};
+    }
+    return {.reason = str("memory: as a plan of the trainer it holds ", least_peak_,
+                          " on a device of ", least_of_, ", ", least_peak_ - problem_.memory(),
+                          " above the ", problem_.memory(), " that it may hold")};
+  }
+
+ private:
+  [[nodiscard]] bool has_own_encoder() const { return form_.placement != Placement::kInline; }
+  [[nodiscard]] bool fits(Bytes peak, const std::string& of) {
+    if (peak <= problem_.memory()) return true;
+    if (least_of_.empty() || peak < least_peak_) {
+      least_peak_ = peak;
+      least_of_ = of;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::string find_obstacle() const {
+    if (has_own_encoder() && encoders_.size() != 1)
+      return str(encoders_.size(),
+                 " encoders, which the method's tables take as one, end to end on its devices");
+    const auto obstacle = [&](const ModuleNode& node, const ChainChoice& chain) -> std::string {
+      if (can_cut(problem_, node, chain.mesh)) return {};
+      return str(node.name, " cannot be cut so: tp ", chain.mesh.tp, ", pp ", chain.mesh.pp,
+                 ", where the method's tables pad heads and take all layers as alike");
+    };
+    if (has_own_encoder()) {
+      if (std::string of = obstacle(*encoders_[0], *runner_.choice.encoders[0]); !of.empty())
+        return of;
+    }
+    if (std::string of = obstacle(*problem_.model.find("backbone"), runner_.choice.backbone);
+        !of.empty())
+      return of;
+    if (!is_aligned(problem_, runner_.choice))
+      return str("behind ", form_.encoder.devices(), " ranks of the encoder a tp group of ",
+                 form_.backbone.tp, " would lie on two nodes");
+    return {};
+  }
+
+  /// None where it does not fit.
+  std::optional<FoundPlan> run() {
+    runner_.verdict = judge_.judge(runner_.choice, runner_.cuts, 0, different_batches(problem_));
+    if (!fits(runner_.verdict.peak, runner_.verdict.fullest)) return std::nullopt;
+    FoundPlan found = finish_plan(problem_, deals_, runner_, batches());
+    if (form_.placement == Placement::kFlow) run_ahead(found);
+    if (!fits(found.peak, found.fullest)) return std::nullopt;
+    return found;
+  }
+
+  [[nodiscard]] std::string describe_choice() const {
+    return describe(problem_, runner_.choice) +
+           (form_.placement == Placement::kFlow ? ", encoder ahead of its step" : "");
+  }
+
+  [[nodiscard]] std::size_t batches() const {
+    const auto most = static_cast<std::size_t>(kMessages / messages_of(runner_.choice));
+    return std::clamp<std::size_t>(most, 1, different_batches(problem_));
+  }
+
+  /// The same with the encoder as far ahead as its pool has room.
+  void run_ahead(FoundPlan& found) {
+    const std::string& encoder = encoders_[0]->name;
+    for (config::ModulePlan& module : found.plan.modules)
+      if (module.name == encoder) module.placement = Placement::kFlow;
+    for (config::EdgePlan& edge : found.plan.edges)
+      if (edge.from == encoder || edge.to == encoder) edge.via = config::EdgeVia::kPool;
+    const Simulation simulation =
+        simulate_on(problem_, found.plan, deals_, 0, different_batches(problem_));
+    found.simulated_batches = std::ssize(problem_.batches);
+    found.step = simulation.distribution.mean;
+    found.deviation = simulation.distribution.deviation;
+    found.percentile_95 = simulation.distribution.percentile_95;
+    found.peak = simulation.fullest.memory.total();
+    found.fullest = module_of(simulation, simulation.fullest.lane);
+    found.plan.predicted.peak_bytes = {{found.fullest, found.peak}};
+  }
+
+  const PlanningProblem& problem_;
+  const TrainerForm& form_;
+  BatchDeals deals_;
+  PlanJudge judge_;
+  std::vector<const ModuleNode*> encoders_;
+  Runner runner_;
+  Bytes least_peak_;      // of those that do not fit
+  std::string least_of_;  // module
+};
+
+}  // namespace
+
+TrainerPlan trainer_plan(const PlanningProblem& problem, const TrainerForm& form,
+                         config::RecomputePlan recompute) {
+  TrainerPlan placed = FormPlacing(problem, form, recompute).place();
+  if (placed.found) placed.found->plan.predicted.step = placed.found->step;
+  return placed;
+}
+
+}  // namespace tributary::plan

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "plan/baseline/pipeline_baselines.h"
+#include "plan/exact/found_plan.h"
+
+namespace tributary::plan {
+
+/// A published method's plan as one of the trainer's, or why there is none.
+struct TrainerPlan {
+  std::optional<FoundPlan> found = {};
+  std::string text = {};    // of it
+  std::string reason = {};  // what the trainer's plans lack, or what does not fit
+};
+
+/// Makes the plan of a form, with samples dealt as for plans of `exact`, and simulates it with
+/// shared links on as many batches as take 250,000 messages, at least one. A colocated encoder
+/// takes as few passes as memory allows.
+///
+/// cost: as a finalist of search_plan
+[[nodiscard]] TrainerPlan trainer_plan(const PlanningProblem& problem, const TrainerForm& form,
+                                       config::RecomputePlan recompute);
+
+}  // namespace tributary::plan
