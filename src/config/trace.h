@@ -28,6 +28,7 @@ struct TraceSpan {
 };
 
 using NamedTimes = std::map<std::string, Nanoseconds>;
+using NamedShares = std::map<std::string, double>;
 using NamedBytes = std::map<std::string, Bytes>;
 
 /// The ranks that do the same: where their time goes, and what they hold at most.
@@ -70,6 +71,7 @@ struct TraceSummary {
   double idle_share = 0;
   double mfu = 0;
   std::string mfu_formula = {};
+  NamedShares utilisation = {};              // mfu_full, hfu, and without frozen modules
   NamedTimes critical_path = {};             // by kind; adds up to the step
   std::string out_of_memory = {};            // empty when the plan fits
   std::vector<BeyondGrid> beyond_grid = {};  // of a measured profile

@@ -269,6 +269,7 @@ config::Trace answer_simulate(const SimulateRequest& request) {
   config::Trace trace = plan::trace_of(simulation, request.plan_name, cluster.name);
   if (request.profile && request.profile->flops_per_s == 0) {  // there is nothing to divide by
     trace.summary.mfu = 0;
+    trace.summary.utilisation.clear();
     trace.summary.unknown = {"mfu"};
   }
   trace.summary.planned_step = plan.predicted.step;

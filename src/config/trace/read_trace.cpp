@@ -25,6 +25,17 @@ std::map<std::string, Quantity<Unit>> read_named(ArtifactObject& parent, const s
   return named;
 }
 
+NamedShares read_shares(ArtifactObject& parent, const std::string& key) {
+  NamedShares named;
+  const Json* pairs = parent.find(key);
+  if (pairs == nullptr) return named;
+  ArtifactObject object = parent.object(key, false);
+  if (!pairs->is_object()) return named;
+  for (const auto& [name, value] : pairs->items())
+    named.emplace(name, object.number(name, std::nullopt, 0, 1e6));
+  return named;
+}
+
 void read_memory(ArtifactObject& json, TraceLane& lane) {
   const Json* list = json.find("memory");
   if (list == nullptr) return;
@@ -93,6 +104,7 @@ TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   summary.idle_share = json.number("idle_share", 0, 0, 1);
   summary.mfu = json.number("mfu", 0, 0, 1e6);
   summary.mfu_formula = json.text("mfu_formula", "");
+  summary.utilisation = read_shares(json, "utilisation");
   summary.critical_path = read_named<NanosecondUnit>(json, "critical_path_ns");
   summary.out_of_memory = json.text("out_of_memory", "");
   if (json.has("beyond_grid"))

@@ -80,6 +80,7 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
                    {"idle_share", summary.idle_share},
                    {"mfu", summary.mfu},
                    {"mfu_formula", summary.mfu_formula},
+                   {"utilisation", summary.utilisation},
                    {"critical_path_ns", named(summary.critical_path)},
                    {"out_of_memory", summary.out_of_memory},
                    {"outside_grid", !summary.beyond_grid.empty()},
@@ -90,7 +91,7 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
                    {"unknown", summary.unknown},
                    {"modules", module_json(trace.lanes, summary.knows("memory"))}};
   if (!summary.knows("mfu"))
-    for (const char* key : {"mfu", "mfu_formula"}) json.erase(key);
+    for (const char* key : {"mfu", "mfu_formula", "utilisation"}) json.erase(key);
   if (!summary.knows("memory")) json.erase("out_of_memory");
   if (!with_lanes) return json;
   json["lanes"] = OrderedJson::array();

@@ -55,7 +55,7 @@ PlanChoice choice_of(const PlanningProblem& problem, const StudySetting& setting
 double mean_mfu(const PlanningProblem& problem, const config::Plan& plan, double step_s) {
   double flops = 0;
   for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
-    flops += simulate_on(problem, plan, batch, batch + 1).utilisation.flops;
+    flops += simulate_on(problem, plan, batch, batch + 1).utilisation.flops.all.causal;
   return flops / static_cast<double>(problem.batches.size()) /
          (step_s * static_cast<double>(problem.devices) *
           problem.cluster.device.matrix_flops_per_s);

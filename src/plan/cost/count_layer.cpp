@@ -85,11 +85,12 @@ LayerFlops count_layer_flops(const LayerShape& layer, const PassShape& pass) {
   switch (layer.kind) {
     case LayerKind::kBlock: {
       const BlockWeights weights = weights_of(layer);
-      const std::int64_t met = weights.mlp * (layer.experts > 0 ? layer.experts_per_token : 1) +
-                               weights.shared + weights.router + weights.attention;
+      const std::int64_t mlp = weights.mlp * (layer.experts > 0 ? layer.experts_per_token : 1) +
+                               weights.shared + weights.router;
       const std::int64_t widths = layer.heads * (layer.head_width + layer.value_head_width());
-      return {.linear = linear(met, pass.tokens),
-              .attention = 2 * attended_pairs(layer, pass) * static_cast<double>(widths)};
+      return {.linear = linear(mlp + weights.attention, pass.tokens),
+              .attention = 2 * attended_pairs(layer, pass) * static_cast<double>(widths),
+              .mlp = linear(mlp, pass.tokens)};
     }
     case LayerKind::kEmbedding:
       return {};
@@ -104,6 +105,43 @@ LayerFlops count_layer_flops(const LayerShape& layer, const PassShape& pass) {
                                pass.tokens / static_cast<double>(layer.merge))};
   }
   return {};
+}
+
+TrainingFlops& TrainingFlops::operator+=(const TrainingFlops& other) {
+  causal += other.causal;
+  full += other.full;
+  hardware += other.hardware;
+  return *this;
+}
+
+TrainingFlops operator*(const TrainingFlops& flops, double times) {
+  return {.causal = times * flops.causal,
+          .full = times * flops.full,
+          .hardware = times * flops.hardware};
+}
+
+TrainingFlops count_training_flops(const LayerShape& layer, const PassShape& pass,
+                                   Training training, config::RecomputePlan recompute,
+                                   AttentionCore attention) {
+  const LayerFlops forward = count_layer_flops(layer, pass);
+  const double real_attention = layer.causal ? forward.attention / 2 : forward.attention;
+  const bool has_backward = training.trains || training.needs_input_grad;
+  const bool goes_on = has_backward && has_input_gradient(layer.kind);
+  const double linear = (1 + (goes_on ? 1 : 0) + (training.trains ? 1 : 0)) * forward.linear;
+  const double times = goes_on ? 3 : 1;
+  double again = 0;
+  if (has_backward && layer.kind == LayerKind::kBlock) {
+    if (recompute == config::RecomputePlan::kFull) again = forward.linear + real_attention;
+    if (recompute == config::RecomputePlan::kSelective)
+      again = attention == AttentionCore::kScores ? real_attention : forward.mlp;
+  }
+  const double causal = linear + times * real_attention;
+  return {.causal = causal, .full = linear + times * forward.attention, .hardware = causal + again};
+}
+
+bool has_input_gradient(LayerKind kind) {
+  return kind != LayerKind::kEmbedding && kind != LayerKind::kPatchEmbedding &&
+         kind != LayerKind::kConvolution;
 }
 
 }  // namespace tributary::plan

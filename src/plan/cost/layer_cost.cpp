@@ -362,9 +362,7 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   cost.attention_forward = passes.core.time();
   // Norms lie in front of the products: to train them, their gradients must come so far.
   const bool has_backward = training.needs_input_grad || training.trains;
-  const bool has_input_grad = has_backward && layer.kind != LayerKind::kEmbedding &&
-                              layer.kind != LayerKind::kPatchEmbedding &&
-                              layer.kind != LayerKind::kConvolution;
+  const bool has_input_grad = has_backward && has_input_gradient(layer.kind);
   if (has_input_grad) {
     cost.input_gradient = passes.input_gradient.time();
     cost.attention_gradient = passes.core_gradient.time();

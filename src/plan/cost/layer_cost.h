@@ -4,6 +4,7 @@
 
 #include "config/cluster.h"
 #include "config/module_graph.h"
+#include "config/plan.h"
 #include "config/profile.h"
 #include "core/units.h"
 
@@ -80,6 +81,9 @@ struct LayerCost {
                                    const PassShape& pass, std::int64_t optimizer_shards = 1,
                                    Training training = {});
 
+/// Whether gradients can go on in front of such a layer: raw inputs have none.
+[[nodiscard]] bool has_input_gradient(config::LayerKind kind);
+
 /// Weights of a layer, all ranks together: matrices and norms, biases left out.
 [[nodiscard]] std::int64_t count_layer_parameters(const config::LayerShape& layer);
 /// Those of them that belong to single experts.
@@ -93,8 +97,23 @@ struct LayerCost {
 struct LayerFlops {
   double linear = 0;
   double attention = 0;  // the full square; causal work is half of it
+  double mlp = 0;        // the share of `linear` in MLPs
 };
 [[nodiscard]] LayerFlops count_layer_flops(const config::LayerShape& layer, const PassShape& pass);
+
+/// FLOPs of training, all ranks together: forward, and in backward what the layer does there.
+struct TrainingFlops {
+  double causal = 0;    // of causal attention the half that is there
+  double full = 0;      // the whole square of it
+  double hardware = 0;  // `causal`, and what runs again
+
+  TrainingFlops& operator+=(const TrainingFlops& other);
+  friend TrainingFlops operator*(const TrainingFlops& flops, double times);
+};
+[[nodiscard]] TrainingFlops count_training_flops(const config::LayerShape& layer,
+                                                 const PassShape& pass, Training training,
+                                                 config::RecomputePlan recompute,
+                                                 AttentionCore attention);
 
 /// Bytes that Adam moves per parameter in a step: fp32 weight and two moments read and written, the
 /// gradient read, the low-precision weight written.

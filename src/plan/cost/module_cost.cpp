@@ -16,32 +16,24 @@ Nanoseconds reduction_time(const CostSource& costs, std::int64_t devices_per_nod
          cost.tp_all_reduces;
 }
 
-double flops_of(const config::LayerShape& shape, const PassShape& pass, const LayerCost& cost,
-                bool trains) {
-  const LayerFlops flops = count_layer_flops(shape, pass);
-  const double attention = shape.causal ? flops.attention / 2 : flops.attention;
-  const bool passes_on = cost.input_gradient.count > 0;
-  return (1.0 + (passes_on ? 1 : 0) + (trains ? 1 : 0)) * flops.linear +
-         (passes_on ? 3 : 1) * attention;
-}
-
 /// One layer, with the reductions over its tp ranks.
 ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
                          const std::string& module, const config::LayerShape& shape,
                          const PassShape& pass, const ModuleExecution& execution,
                          bool needs_input_grad) {
-  const LayerCost layer =
-      costs.layer(module, shape, pass, execution.placement,
-                  {.trains = execution.trains, .needs_input_grad = needs_input_grad});
+  const Training training{.trains = execution.trains, .needs_input_grad = needs_input_grad};
+  const LayerCost layer = costs.layer(module, shape, pass, execution.placement, training);
   const bool is_block = shape.kind == LayerKind::kBlock;
   const RecomputePlan recompute = is_block ? execution.recompute : RecomputePlan::kNone;
   const Nanoseconds reduction =
       reduction_time(costs, devices_per_node, layer, execution.placement.tp);
-  ModuleCost cost = {.forward = layer.forward + reduction,
-                     .parameters = layer.parameters,
-                     .gradients = layer.gradients,
-                     .optimizer = layer.optimizer,
-                     .flops = flops_of(shape, pass, layer, execution.trains)};
+  ModuleCost cost = {
+      .forward = layer.forward + reduction,
+      .parameters = layer.parameters,
+      .gradients = layer.gradients,
+      .optimizer = layer.optimizer,
+      .flops = count_training_flops(shape, pass, training, recompute, execution.placement.attention)
+                   .causal};
   cost.backward = layer.input_gradient + layer.weight_gradient;
   if (cost.backward.count == 0) return cost;
   if (layer.input_gradient.count > 0) cost.backward += reduction;

@@ -144,7 +144,6 @@ StageCost cost_of_stage(const ChainCosts& chain, std::span<const StageCost> clas
     sum.kept_after_input_gradient += each.kept_after_input_gradient * counts[i];
     sum.forward_peak = std::max(sum.forward_peak, each.forward_peak);
     sum.backward_peak = std::max(sum.backward_peak, each.backward_peak);
-    sum.flops += static_cast<double>(counts[i]) * each.flops;
     sum.outside_grid = sum.outside_grid || each.outside_grid;
   }
   sum.boundary = class_costs[last_class].boundary;

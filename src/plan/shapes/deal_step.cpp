@@ -21,7 +21,7 @@ Nanoseconds StepDealer::time_of(const MicrobatchShape& shape) const {
   double flops = 0;
   for (int module = 0; module < std::ssize(pipeline_.modules); ++module)
     for (int stage = 0; stage < pipeline_.modules[module].virtual_stages(); ++stage)
-      flops += costs_.cost(module, stage, shape).flops;
+      flops += costs_.flops(module, stage, shape).all.causal;
   if (flops <= 0) return {};
   return {std::max<std::int64_t>(1, std::llround(flops * kNanosecondsPerFlop))};
 }

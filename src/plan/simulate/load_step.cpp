@@ -33,13 +33,17 @@ class StepLoading {
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const int at = program_.map().virtual_stage(of.module, of.stage, chunk);
       StageCost cost;
+      StageFlops flops;
       for (std::size_t i = 0; i < microbatches.size(); ++i) {
-        if (is_left_out(of.module, i))
+        if (is_left_out(of.module, i)) {
           cost = {};
-        else if (i == 0 || microbatches[i] != microbatches[i - 1])
+          flops = {};
+        } else if (i == 0 || microbatches[i] != microbatches[i - 1]) {
           cost = costs_.cost(of.module, at, microbatches[i]);
+          flops = costs_.flops(of.module, at, microbatches[i]);
+        }
         load_passes(lane, chunk, static_cast<int>(i), cost, loaded);
-        loaded.flops += cost.flops * folding_.stands_for[of.module];
+        loaded.flops += flops * folding_.stands_for[of.module];
         loaded.outside_grid = loaded.outside_grid || cost.outside_grid;
       }
     }

@@ -12,7 +12,7 @@ namespace tributary::plan {
 struct LoadedStep {
   StepLoad load = {};
   std::vector<StageCost> pass_costs = {};  // [actions]
-  double flops = 0;                        // of all ranks that the lanes stand for
+  StageFlops flops = {};                   // of all ranks that the lanes stand for
   bool outside_grid = false;
 };
 

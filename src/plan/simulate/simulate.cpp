@@ -128,9 +128,11 @@ class StepSeries {
     result.memory = std::move(shown.memory);
     result.memory_points = std::move(shown.memory_points);
     const double seconds = 1e-9 * static_cast<double>(step.count);
-    const double peak = cluster_.device.matrix_flops_per_s * static_cast<double>(result.ranks);
+    const double peak =
+        seconds * cluster_.device.matrix_flops_per_s * static_cast<double>(result.ranks);
     result.utilisation = {
-        .mfu = seconds > 0 ? shown.loaded.flops / (seconds * peak) : 0,
+        .mfu = peak > 0 ? shown.loaded.flops.all.causal / peak : 0,
+        .peak = peak,
         .flops = shown.loaded.flops,
         .formula = str("FLOPs of forward, backward and weight gradients as trained, causal "
                        "attention counted half, without recompute / (step * ",

@@ -62,10 +62,11 @@ struct OutOfMemory {
   LaneMemory memory;
 };
 
-/// Model FLOPs utilisation of the shown step.
+/// FLOPs utilisation of the shown step.
 struct Utilisation {
-  double mfu = 0;
-  double flops = 0;  // of the step: forward, backward, weight gradients; no recompute, causal half
+  double mfu = 0;    // by `flops.all.causal`
+  double peak = 0;   // FLOPs that all ranks could do in the step
+  StageFlops flops;  // of the step
   std::string formula;
 };
 

@@ -49,6 +49,12 @@ StageCost LayerStageCosts::cost(int module, int virtual_stage, const MicrobatchS
   return cost_of_passes(placed_->stages[module][virtual_stage], shape, placed_->rules);
 }
 
+StageFlops LayerStageCosts::flops(int module, int virtual_stage,
+                                  const MicrobatchShape& shape) const {
+  return flops_of_passes(placed_->stages[module][virtual_stage], shape,
+                         placed_->rules.execution.attention);
+}
+
 StageState LayerStageCosts::state(int module, int virtual_stage) const {
   return placed_->states[module][virtual_stage];
 }

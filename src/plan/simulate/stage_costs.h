@@ -40,7 +40,6 @@ struct StageCost {
   Bytes forward_peak = {};               // more, while F runs
   Bytes backward_peak = {};              // more, while BW or B runs
   Bytes boundary = {};                   // sent on by each rank
-  double flops = 0;  // forward, backward and weight gradients; all ranks, causal
   bool outside_grid = false;
 };
 
@@ -54,6 +53,21 @@ struct StageState {
   Nanoseconds optimizer_step = {};  // with gathering what then stays whole
   Nanoseconds host_step = {};       // of each rank, whatever it holds
   Bytes process = {};               // likewise
+};
+
+/// FLOPs of a virtual stage on one microbatch, all ranks of a replica.
+struct StageFlops {
+  TrainingFlops all = {};
+  TrainingFlops frozen = {};  // the share of modules that do not train
+
+  StageFlops& operator+=(const StageFlops& other) {
+    all += other.all;
+    frozen += other.frozen;
+    return *this;
+  }
+  friend StageFlops operator*(const StageFlops& flops, double times) {
+    return {flops.all * times, flops.frozen * times};
+  }
 };
 
 /// How many ranks work on a module.
@@ -70,6 +84,11 @@ class StageCosts {
   [[nodiscard]] virtual StageCost cost(int module, int virtual_stage,
                                        const MicrobatchShape& shape) const = 0;
   [[nodiscard]] virtual StageState state(int module, int virtual_stage) const = 0;
+  /// 0 where they are not known.
+  [[nodiscard]] virtual StageFlops flops(int /*module*/, int /*virtual_stage*/,
+                                         const MicrobatchShape& /*shape*/) const {
+    return {};
+  }
   [[nodiscard]] virtual ModuleRanks ranks(int /*module*/) const { return {}; }
   /// Of an encoder with ranks of its own.
   [[nodiscard]] virtual Media media(int /*module*/) const { return Media::kPatches; }
@@ -106,6 +125,8 @@ class LayerStageCosts final : public StageCosts {
   [[nodiscard]] StageCost cost(int module, int virtual_stage,
                                const MicrobatchShape& shape) const override;
   [[nodiscard]] StageState state(int module, int virtual_stage) const override;
+  [[nodiscard]] StageFlops flops(int module, int virtual_stage,
+                                 const MicrobatchShape& shape) const override;
   [[nodiscard]] ModuleRanks ranks(int module) const override;
   [[nodiscard]] Media media(int module) const override;
 

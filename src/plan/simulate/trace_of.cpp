@@ -107,6 +107,21 @@ config::NamedTimes path_of(const Simulation& simulation) {
   return kinds;
 }
 
+config::NamedShares shares_of(const Utilisation& utilisation) {
+  config::NamedShares shares;
+  if (utilisation.peak <= 0) return shares;
+  const auto add = [&](const std::string& suffix, const TrainingFlops& flops,
+                       const TrainingFlops& without) {
+    shares["mfu_causal" + suffix] = (flops.causal - without.causal) / utilisation.peak;
+    shares["mfu_full" + suffix] = (flops.full - without.full) / utilisation.peak;
+    shares["hfu" + suffix] = (flops.hardware - without.hardware) / utilisation.peak;
+  };
+  const auto& [all, frozen] = utilisation.flops;
+  add("", all, {});
+  if (frozen.causal > 0) add("_without_frozen", all, frozen);
+  return shares;
+}
+
 }  // namespace
 
 config::Trace trace_of(const Simulation& simulation, const std::string& plan,
@@ -134,6 +149,7 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                                      .share(TimeClass::kIdle),
                    .mfu = simulation.utilisation.mfu,
                    .mfu_formula = simulation.utilisation.formula,
+                   .utilisation = shares_of(simulation.utilisation),
                    .critical_path = path_of(simulation),
                    .out_of_memory = simulation.out_of_memory ? describe(*simulation.out_of_memory)
                                                              : std::string(),

@@ -70,6 +70,10 @@ struct LayerValues {
 [[nodiscard]] StageCost cost_of_passes(const PlacedStage& stage, const MicrobatchShape& shape,
                                        const StageRules& rules);
 
+/// FLOPs of the passes of one microbatch, all ranks of a replica.
+[[nodiscard]] StageFlops flops_of_passes(const PlacedStage& stage, const MicrobatchShape& shape,
+                                         AttentionCore attention);
+
 /// What each rank of a stage holds, and what it does once a step.
 [[nodiscard]] StageState state_of(const PlacedStage& stage, const StageRules& rules);
 

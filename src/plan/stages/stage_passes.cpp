@@ -204,18 +204,7 @@ class PassCosts {
       cost_.kept_after_input_gradient += (run.trains ? each.activation : Bytes{}) * times;
       cost_.backward_peak = std::max(cost_.backward_peak, each.activation - kept);
     }
-    add_flops(run, each, whole, times);
     cost_.outside_grid = cost_.outside_grid || each.outside_grid;
-  }
-
-  void add_flops(const PlacedRun& run, const LayerCost& each, const PassShape& whole,
-                 std::int64_t times) {
-    const LayerFlops flops = count_layer_flops(run.shape, whole);
-    const double attention = run.shape.causal ? flops.attention / 2 : flops.attention;
-    const bool goes_on = each.input_gradient.count > 0;
-    const double passes = 1 + (goes_on ? 1 : 0) + (run.trains ? 1 : 0);
-    cost_.flops +=
-        static_cast<double>(times) * (passes * flops.linear + (goes_on ? 3 : 1) * attention);
   }
 
   const PlacedStage& stage_;
@@ -236,6 +225,27 @@ StageCost cost_of_passes(const PlacedStage& stage, const MicrobatchShape& shape,
   const auto has_loss = [](const PlacedRun& run) { return run.shape.kind == LayerKind::kHead; };
   cost.forward += rules.source->microbatch(std::ranges::any_of(stage.runs, has_loss));
   return cost;
+}
+
+StageFlops flops_of_passes(const PlacedStage& stage, const MicrobatchShape& shape,
+                           AttentionCore attention) {
+  StageFlops flops;
+  for (const PlacedRun& run : stage.runs) {
+    const PassShape& whole = run.is_backbone ? shape.backbone : shape.of(run.media);
+    if (whole.tokens <= 0) continue;
+    const auto add = [&](bool needs_input_grad, std::int64_t layers) {
+      const TrainingFlops each =
+          count_training_flops(run.shape, whole,
+                               {.trains = run.trains, .needs_input_grad = needs_input_grad},
+                               run.recompute, attention) *
+          static_cast<double>(layers);
+      flops.all += each;
+      if (!run.trains) flops.frozen += each;
+    };
+    add(run.needs_input_grad, 1);
+    add(run.needs_input_grad_after_first, run.layers - 1);
+  }
+  return flops;
 }
 
 }  // namespace tributary::plan

@@ -44,8 +44,10 @@ class LaunchedCosts final : public StageCosts {
             .weight_gradient = {10 * size},
             .kept = {100 * size},
             .forward_peak = {1000 * size},
-            .boundary = {module == 1 ? 8 * size : 0},
-            .flops = static_cast<double>(size)};
+            .boundary = {module == 1 ? 8 * size : 0}};
+  }
+  [[nodiscard]] StageFlops flops(int module, int, const MicrobatchShape& shape) const override {
+    return {.all = {.causal = module == 1 ? shape.encoder.tokens : shape.backbone.tokens}};
   }
   [[nodiscard]] StageState state(int module, int) const override {
     return {.parameters = {module == 1 ? 1000 : 5000},
@@ -91,7 +93,8 @@ TEST(ColocatedPlan, AStepIsEncodingThePipelineAndGoingBack) {
       EXPECT_NEAR(double(step.times.makespan.count), double(encode + train + 300 + 40 + 60 + 9), 20)
           << "pp " << pp << ", " << passes << " passes";
       EXPECT_EQ(step.ranks, 2 * pp);
-      EXPECT_DOUBLE_EQ(step.utilisation.flops, 64.0 * (100 * static_cast<double>(pp) + 50));
+      EXPECT_DOUBLE_EQ(step.utilisation.flops.all.causal,
+                       64.0 * (100 * static_cast<double>(pp) + 50));
       EXPECT_EQ(step.program.lanes(), pp + 1);  // of equal replicas one
       EXPECT_LE(bound_of(step).value(), step.times.makespan);
     }

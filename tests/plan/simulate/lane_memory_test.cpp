@@ -20,6 +20,10 @@ class RankedCosts final : public StageCosts {
   [[nodiscard]] StageState state(int module, int stage) const override {
     return table_.state(module, stage);
   }
+  [[nodiscard]] StageFlops flops(int module, int stage,
+                                 const MicrobatchShape& shape) const override {
+    return table_.flops(module, stage, shape);
+  }
   [[nodiscard]] ModuleRanks ranks(int module) const override {
     return {.replicas = 1, .of_lane = of_lane_[module]};
   }

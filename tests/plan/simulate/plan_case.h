@@ -10,7 +10,7 @@ class TableCosts final : public StageCosts {
   explicit TableCosts(bool has_encoder) : has_encoder_(has_encoder) {}
   [[nodiscard]] StageCost cost(int module, int, const MicrobatchShape& shape) const override {
     const bool is_encoder = has_encoder_ && module == 1;
-    const double size = is_encoder ? shape.encoder.tokens : shape.backbone.tokens;
+    const double size = size_of(module, shape);
     const auto times = [size](double each) {
       return Nanoseconds{static_cast<std::int64_t>(each * size)};
     };
@@ -21,8 +21,10 @@ class TableCosts final : public StageCosts {
                    .gradient_exposed = times(is_encoder ? 0 : 2)};
     cost.kept = {static_cast<std::int64_t>(100 * size)};
     cost.boundary = {static_cast<std::int64_t>(64 * size)};
-    cost.flops = 1e6 * size;
     return cost;
+  }
+  [[nodiscard]] StageFlops flops(int module, int, const MicrobatchShape& shape) const override {
+    return {.all = {.causal = 1e6 * size_of(module, shape)}};
   }
   [[nodiscard]] StageState state(int, int) const override {
     return {.parameters = {1 << 20},
@@ -34,6 +36,9 @@ class TableCosts final : public StageCosts {
   }
 
  private:
+  [[nodiscard]] double size_of(int module, const MicrobatchShape& shape) const {
+    return has_encoder_ && module == 1 ? shape.encoder.tokens : shape.backbone.tokens;
+  }
   bool has_encoder_;
 };
 

@@ -111,7 +111,7 @@ TEST(Simulate, CountsMfuByTheFlopsOfAllReplicas) {
   const TableCosts costs(false);
   const Simulation of = simulate(text_plan(), costs, small_cluster(4), {});
   // Two stages, two replicas, eight microbatches of 1,000 tokens, a million FLOPs a token.
-  EXPECT_DOUBLE_EQ(of.utilisation.flops, 2 * 2 * 8 * 1e9);
+  EXPECT_DOUBLE_EQ(of.utilisation.flops.all.causal, 2 * 2 * 8 * 1e9);
   EXPECT_NEAR(of.utilisation.mfu, 32e9 / (1e-9 * double(of.times.makespan.count) * 4 * 1e14),
               1e-12);
 }

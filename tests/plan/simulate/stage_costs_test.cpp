@@ -61,7 +61,8 @@ TEST(LayerStageCosts, StagesAddUpToTheWholeModel) {
   EXPECT_EQ((a.weight_gradient + b.weight_gradient), sum.weight_gradient);
   EXPECT_EQ((a.kept + b.kept), sum.kept);
   EXPECT_EQ((parts.state(0, 0).optimizer + parts.state(0, 1).optimizer), all.state(0, 0).optimizer);
-  EXPECT_DOUBLE_EQ(a.flops + b.flops, sum.flops);
+  EXPECT_DOUBLE_EQ(parts.flops(0, 0, kShape).all.causal + parts.flops(0, 1, kShape).all.causal,
+                   all.flops(0, 0, kShape).all.causal);
 }
 
 TEST(LayerStageCosts, StagesOfAVisionTowerHaveTheFullAttentionOfTheirIndexes) {
@@ -127,7 +128,6 @@ TEST(LayerStageCosts, RecomputeTradesTimeForMemory) {
   EXPECT_GT(none.kept, selective.kept);
   EXPECT_GT(selective.kept, full.kept);
   EXPECT_EQ(none.forward, full.forward);
-  EXPECT_EQ(none.flops, full.flops);  // model FLOPs do not count what runs again
 }
 
 TEST(LayerStageCosts, TensorParallelExposesItsAllReduces) {
@@ -235,12 +235,38 @@ TEST(LayerStageCosts, EachEncoderWorksOnItsOwnMedia) {
   }
 }
 
+TEST(LayerStageCosts, FlopsAreCountedInThreeWaysAndWithoutFrozenModules) {
+  config::Plan plan = text_plan();
+  const auto flops_with = [&](config::RecomputePlan level) {
+    plan.modules[0].recompute = level;
+    return costs_of(plan).flops(0, 0, kShape);
+  };
+  const StageFlops none = flops_with(config::RecomputePlan::kNone);
+  const StageFlops selective = flops_with(config::RecomputePlan::kSelective);
+  const StageFlops full = flops_with(config::RecomputePlan::kFull);
+  // Model FLOPs do not count what runs again; the hardware's do: one more forward of the blocks.
+  EXPECT_EQ(none.all.causal, full.all.causal);
+  EXPECT_EQ(none.all.hardware, none.all.causal);
+  EXPECT_LT(none.all.hardware, selective.all.hardware);
+  EXPECT_LT(selective.all.hardware, full.all.hardware);
+  const config::LayerShape block = small_model(4, false).modules[0].layers[1].shape;
+  const LayerFlops layer = count_layer_flops(block, kShape.backbone);
+  EXPECT_DOUBLE_EQ(full.all.hardware - full.all.causal, 2 * (layer.linear + layer.attention / 2));
+  EXPECT_DOUBLE_EQ(selective.all.hardware - selective.all.causal, 2 * layer.mlp);
+  EXPECT_DOUBLE_EQ(full.all.full - full.all.causal, 2 * 3 * layer.attention / 2);
+  EXPECT_EQ(full.frozen.causal, 0);
+  plan.modules[0].train = config::TrainMode::kFrozen;
+  const StageFlops frozen = flops_with(config::RecomputePlan::kFull);
+  EXPECT_DOUBLE_EQ(frozen.frozen.causal, 2 * (layer.linear + layer.attention / 2));
+  EXPECT_EQ(frozen.all.hardware, frozen.all.causal);  // nothing has a backward
+}
+
 TEST(LayerStageCosts, InlineEncodersOfTwoModalitiesAddUp) {
   const config::Plan plan = omni_plan(true);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   const LayerStageCosts costs(plan, omni_model(), small_cluster(64), pipeline);
   const auto flops = [&](double tokens, double patches, double frames) {
-    return costs.cost(0, 0, only(tokens, patches, frames)).flops;
+    return costs.flops(0, 0, only(tokens, patches, frames)).all.causal;
   };
   EXPECT_NEAR(flops(512, 1000, 300), flops(512, 0, 0) + flops(0, 1000, 0) + flops(0, 0, 300), 1);
   EXPECT_GT(flops(0, 0, 300), 0);

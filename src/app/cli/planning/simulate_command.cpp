@@ -32,6 +32,19 @@ struct Arguments {
   GivenOptions given;
 };
 
+/// ` (attention in full 4.6 %, with recompute 5.5 %)`; what is frozen where something is.
+std::string in_other_words(const config::NamedShares& shares) {
+  std::string text;
+  for (const auto& [name, words] :
+       {std::pair{"mfu_full", "attention in full"}, std::pair{"hfu", "with recompute"},
+        std::pair{"mfu_causal_without_frozen", "without frozen modules"}}) {
+    const auto found = shares.find(name);
+    if (found != shares.end())
+      text += str(text.empty() ? " (" : ", ", words, ' ', in_percent(found->second, 1));
+  }
+  return text.empty() ? text : text + ')';
+}
+
 void print_as_text(const config::Trace& trace, bool in_batches) {
   const config::TraceSummary& summary = trace.summary;
   const double gap = gap_above(summary.step, summary.lower_bound);
@@ -48,7 +61,8 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << '\n';
   }
   std::cout << "mfu " << (summary.knows("mfu") ? in_percent(summary.mfu, 1) : "unknown")
-            << ", idle " << in_percent(summary.idle_share, 1) << "; critical path:";
+            << in_other_words(summary.utilisation) << ", idle " << in_percent(summary.idle_share, 1)
+            << "; critical path:";
   for (const auto& [kind, time] : summary.critical_path)
     std::cout << ' ' << kind << ' ' << in_milliseconds(time);
   std::cout << '\n';

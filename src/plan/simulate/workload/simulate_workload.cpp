@@ -18,6 +18,7 @@ config::Trace trace_of_workload(const Simulation& simulation, const SimaiWorkloa
   config::Trace trace = trace_of(simulation, workload.path, cluster);
   trace.summary.unknown.assign(config::kTraceUnknowns.begin(), config::kTraceUnknowns.end());
   trace.summary.mfu_formula.clear();
+  trace.summary.utilisation.clear();
   for (config::TraceLane& lane : trace.lanes) {
     lane.peak_parts.clear();
     lane.memory.clear();
