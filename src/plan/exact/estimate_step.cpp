@@ -175,7 +175,8 @@ double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& me
 void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& mesh,
                                const ChainWork& work, const Depth& depth, StepEstimate& estimate) {
   // One microbatch may hold the largest sample.
-  const double extra = std::max(0.0, tables_.largest_sample() / std::max(1.0, depth.samples) - 1);
+  const double extra =
+      std::max(0.0, tables_.largest_sample(form) / std::max(1.0, depth.samples) - 1);
   const auto most = static_cast<double>(problem_.memory().count);
   const auto note = [&](double held, double kept, double in_flight) {
     const double all_kept = (in_flight + extra) * work.scale * kept;
@@ -267,15 +268,15 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   const ChainWork work = tables_.work(form, own.replicas() * own.passes);
   StepEstimate estimate;
   const bool is_frozen = problem_.is_frozen(encoders_of(problem_)[form.encoder]->name);
+  const double largest_sample = tables_.largest_sample(form);
   // All that a replica keeps is there until the backbone is done, in however many passes it came.
   const double samples =
       static_cast<double>(problem_.global_samples()) / static_cast<double>(own.replicas());
   set_memory(form, own.mesh, work,
-             {.first = passes * std::max(1.0, tables_.largest_sample() / samples),
-              .samples = tables_.largest_sample()},
+             {.first = passes * std::max(1.0, largest_sample / samples), .samples = largest_sample},
              estimate);
-  estimate.peak_share = std::max(1.0, tables_.largest_sample() * passes / samples) * work.scale *
-                        work.peak / static_cast<double>(problem_.memory().count);
+  estimate.peak_share = std::max(1.0, largest_sample * passes / samples) * work.scale * work.peak /
+                        static_cast<double>(problem_.memory().count);
   // Features of the whole batch come into the first stage together.
   const double features =
       passes * work.scale * work.boundary * static_cast<double>(choice.backbone.mesh.pp);

@@ -1,5 +1,7 @@
 #include "plan/simulate/stage_costs.h"
 
+#include <algorithm>
+
 #include "plan/stages/stage_parts.h"
 
 namespace tributary::plan {
@@ -53,9 +55,12 @@ StageState LayerStageCosts::state(int module, int virtual_stage) const {
   return placed_->states[module][virtual_stage];
 }
 
-Media LayerStageCosts::media(int module) const {
-  const std::vector<PlacedRun>& runs = placed_->stages[module].front().runs;
-  return runs.empty() ? Media::kPatches : runs.front().media;
+bool LayerStageCosts::works_on(int module, Media media) const {
+  return std::ranges::any_of(placed_->stages[module], [media](const PlacedStage& stage) {
+    return std::ranges::any_of(stage.runs, [media](const PlacedRun& run) {
+      return !run.is_backbone && run.media == media;
+    });
+  });
 }
 
 ModuleRanks LayerStageCosts::ranks(int module) const { return placed_->ranks[module]; }
