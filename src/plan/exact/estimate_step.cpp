@@ -159,7 +159,7 @@ double StepEstimator::trained_parameters(const ChainForm& form) {
 
 double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& mesh, bool is_cut) {
   const ChainState& state = tables_.state(form);
-  if (state.gradients == 0) return static_cast<double>(costs_->step().count);
+  if (state.gradients == 0) return static_cast<double>(costs_->least_step().count);
   const std::int64_t shards = mesh.dp_shard * mesh.cp * mesh.ulysses;
   const double bytes = trained_parameters(form) * gradient_bytes(problem_, *costs_) /
                        costs_->value_bytes() / static_cast<double>(mesh.pp);
@@ -169,7 +169,7 @@ double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& me
          collective(CollectiveOp::kAllReduce, mesh.dp_replicate, form.ranks() * mesh.dp_shard,
                     bytes / static_cast<double>(shards)) +
          state.update / static_cast<double>(mesh.pp * shards) +
-         static_cast<double>(costs_->step().count);
+         static_cast<double>(costs_->least_step().count);
 }
 
 void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& mesh,
@@ -298,7 +298,7 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   estimate.fill = std::max(forward + travel / passes, forward / passes + travel) + backward;
   if (!is_frozen) estimate.fill += travel / static_cast<double>(choice.microbatches);
   estimate.tail =
-      tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->step().count);
+      tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->least_step().count);
   return estimate;
 }
 

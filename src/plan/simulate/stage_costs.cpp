@@ -13,6 +13,23 @@ struct LayerStageCosts::Placed {
   std::vector<ModuleRanks> ranks;                // [modules of the pipeline]
 };
 
+namespace {
+
+/// All of a plan where something trains.
+CommunicationGroup ranks_of(const config::Plan& plan, const config::Cluster& cluster) {
+  std::vector<std::int64_t> ranks;
+  bool trains = false;
+  for (const config::ModulePlan& module : plan.modules) {
+    ranks.insert(ranks.end(), module.ranks.begin(), module.ranks.end());
+    trains = trains || module.train != config::TrainMode::kFrozen;
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return trains ? group_of(cluster, ranks) : CommunicationGroup{};
+}
+
+}  // namespace
+
 LayerStageCosts::LayerStageCosts(const config::Plan& plan, const config::ModuleGraph& model,
                                  const config::Cluster& cluster, const schedule::Pipeline& pipeline,
                                  const LayerExecution& execution)
@@ -38,6 +55,7 @@ LayerStageCosts::LayerStageCosts(const config::Plan& plan, const config::ModuleG
     coordinates += module.stages;
   }
   rules.is_cut = execution.apart || coordinates > 1;
+  rules.plan_ranks = ranks_of(plan, cluster);
   const auto tokens = static_cast<double>(plan.batch.capacity_tokens.count);
   rules.full_microbatch = {.tokens = tokens, .squared_tokens = tokens * tokens};
   for (const std::vector<PlacedStage>& module : placed->stages) {

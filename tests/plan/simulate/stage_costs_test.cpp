@@ -115,6 +115,32 @@ TEST(LayerStageCosts, AFrozenEncoderHasNoBackwardAndNoState) {
   EXPECT_GT(costs.state(1, 0).parameters.count, 0);
 }
 
+TEST(LayerStageCosts, AllRanksOfThePlanAddUpTheNormOfTheGradients) {
+  const config::Cluster cluster = small_cluster(64);
+  const auto host_step = [&](config::Plan plan) {
+    const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+    const LayerStageCosts costs(plan, small_model(4, true), cluster, pipeline);
+    const Nanoseconds step = costs.state(0, 0).host_step;
+    for (int module = 0; module < std::ssize(pipeline.modules); ++module)
+      EXPECT_EQ(costs.state(module, 0).host_step, step);
+    return step;
+  };
+  config::Plan plan = vision_plan();
+  std::vector<std::int64_t> ranks;
+  for (const config::ModulePlan& module : plan.modules)
+    ranks.insert(ranks.end(), module.ranks.begin(), module.ranks.end());
+  std::sort(ranks.begin(), ranks.end());
+  const Nanoseconds once =
+      collective_cost(cluster, config::CollectiveOp::kAllReduce, group_of(cluster, ranks), {4})
+          .time;
+  EXPECT_GT(once.count, 0);
+  EXPECT_EQ(host_step(plan), once);
+  plan.modules.back().train = config::TrainMode::kFrozen;
+  EXPECT_EQ(host_step(plan), once);  // what trains has gradients
+  for (config::ModulePlan& module : plan.modules) module.train = config::TrainMode::kFrozen;
+  EXPECT_EQ(host_step(plan), Nanoseconds{});
+}
+
 TEST(LayerStageCosts, RecomputeTradesTimeForMemory) {
   config::Plan plan = text_plan();
   const StageCost none = costs_of(plan).cost(0, 0, kShape);

@@ -84,7 +84,7 @@ class CellListing {
         encoders_(encoders_of(problem).size()),
         equal_samples_(has_equal_samples(problem)),
         rules_{.source = problem.costs(), .execution = problem.execution},
-        step_(static_cast<double>(rules_.source->step().count)),
+        step_(static_cast<double>(rules_.source->least_step().count)),
         levels_(problem.space.recompute) {
     std::sort(levels_.begin(), levels_.end());
     for (const PipelineOrder order : problem.space.schedules)
