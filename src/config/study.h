@@ -25,12 +25,16 @@ struct Draw {
   friend bool operator==(const Draw&, const Draw&) = default;
 };
 
-/// Samples of one kind: some items (images, frames, clips) and text.
+/// Samples of one kind: some items (images, frames; clips of a model that encodes sound alone),
+/// clips of sound beside them, and text.
 struct SampleClass {
   double weight = 1;
   Draw items = {};               // whole ones
   Draw patches = {};             // of an item
   double patches_per_token = 1;  // an item gives the backbone patches / this
+  Draw clips = {};               // whole ones
+  Draw frames = {};              // of a clip: positions of sound
+  double frames_per_token = 1;   // a clip gives the backbone frames / this
   Draw text = {};                // tokens
 
   friend bool operator==(const SampleClass&, const SampleClass&) = default;

@@ -173,6 +173,31 @@ class Compare(unittest.TestCase):
         self.assertEqual(setting["model"], "m")
         self.assertGreater(setting["methods"][0]["step_s"], 0)
 
+    def test_images_and_sound(self):
+        path = self.folder / "study.yaml"
+        study = "\n".join([
+            "format: tributary.study/1", 'name: "two media"', "methods: [fsdp, exact]",
+            f"models: {{m: {ROOT / 'configs/qwen2_5_omni_7b'}}}", "settings:",
+            f"  - {{name: one, model: m, cluster: {ROOT / 'configs/clusters/a100_8.yaml'}, "
+            "devices: 8, global_samples: 16, data: DATA}"])
+        steps = {}
+        for name, data in (("reference", "reference"),
+                           ("classes", "{classes: [{items: 2, patches: 800, patches_per_token: 4, clips: 1, "
+                                       "frames: 500, frames_per_token: 2, text: 100}]}"),
+                           ("louder", "{classes: [{items: 2, patches: 800, patches_per_token: 4, clips: 6, "
+                                      "frames: 500, frames_per_token: 2, text: 100}]}")):
+            path.write_text(study.replace("DATA", data))
+            (setting,) = self.answer(path)["settings"]
+            steps[name] = {method["method"]: method["step_s"] for method in setting["methods"]}
+        for method in ("fsdp", "exact"):
+            self.assertGreater(steps["reference"][method], 0)
+            self.assertGreater(steps["louder"][method], steps["classes"][method])
+        path.write_text(study.replace("qwen2_5_omni_7b", "demo_model").replace(
+            "DATA", "{classes: [{items: 1, patches: 16, clips: 1, frames: 50}]}"))
+        code, _, err = self.run_verb(path)
+        self.assertEqual(code, 2)
+        self.assertIn("model does not encode sound beside images", err)
+
     def test_every_study_runs(self):
         self.assertGreater(len(STUDIES), 8)
         for path in STUDIES:

@@ -13,6 +13,7 @@ from demo_profile import profile_of_demo
 from plan_case import A100, CPU, MODEL, PlanCase
 from verb_case import ROOT, TRIBUTARY
 
+OMNI = os.path.join(ROOT, "configs/qwen2_5_omni_7b")
 SMALL = ["--global-samples", "8", "--batches", "3", "--devices", "4"]
 
 
@@ -31,6 +32,40 @@ class Plan(PlanCase):
         code, out, err = self.run_verb("simulate", output, "--cluster", CPU, "--steps", "3", "--json")
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(json.loads(out)["distribution_ns"]["mean"], predicted["step_ns"])
+
+    def simulated(self, output, *words):
+        code, out, err = self.run_verb("simulate", output, "--cluster", A100, *words)
+        self.assertEqual((code, err), (0, ""))
+        return out
+
+    def test_a_model_of_images_and_sound(self):
+        output = self.path("omni.json")
+        small = ["--cluster", A100, "--devices", "8", "--global-samples", "16", "--batches", "2"]
+        found = self.answer(OMNI, *small, "--explain", "-o", output)
+        self.assertLessEqual(found["lower_bound"], found["value"])
+        self.assertEqual(found["explanation"]["step_s"], found["value"])
+        for module in ("audio", "vision"):
+            self.assertIn(module, found["plans"][0]["plan"])
+        self.assertIn("documents and videos, with sound", self.simulated(output, "--steps", "2"))
+        summary = json.loads(self.simulated(output, "--steps", "2", "--json"))
+        self.assertAlmostEqual(1e-9 * summary["distribution_ns"]["mean"], found["value"], places=8)
+        # Sizes with sound, as a table and as a histogram.
+        table = self.path("sizes.csv", "900,400,1,500,1\n2000,800,4,0,0\n700,0,0,1500,2\n300,0,0,0,0\n")
+        bins = [{"samples": 1, "tokens": 900, "images": [[1, 20, 20]], "clips": [500]},
+                {"samples": 1, "tokens": 2000, "videos": [[4, 10, 20]]},
+                {"samples": 1, "tokens": 700, "clips": [1000, 500]}, {"samples": 1, "tokens": 300}]
+        histogram = self.path("sizes.json", json.dumps({"format": "tributary.shape_histogram/1", "bins": bins}))
+        by_table = self.answer(OMNI, *small, "--lengths", table, "-o", output)
+        by_bins = self.answer(OMNI, *small, "--lengths", histogram)
+        self.assertEqual(by_table["plans"], by_bins["plans"])
+        self.assertLess(by_table["value"], found["value"])
+        summary = json.loads(self.simulated(output, "--steps", "2", "--lengths", table, "--json"))
+        self.assertAlmostEqual(1e-9 * summary["distribution_ns"]["mean"], by_table["value"], places=8)
+        # The published systems have them as one encoder.
+        (fsdp,) = json.loads(self.run_verb("plan", OMNI, *small, "--method", "fsdp", "--json")[1])
+        self.assertGreater(fsdp["value"], 0)
+        for words in ([], ["--method", "fsdp"]):
+            self.refused(2, "model does not encode sound beside images", MODEL, *small, "--lengths", table, *words)
 
     def test_a_plan_is_worth_in_a_simulation_what_the_search_says(self):
         large = self.path("large")

@@ -35,6 +35,16 @@ class Planning(Beside):
         self.assertAlmostEqual(1e-9 * simulated["summary"]["distribution_ns"]["mean"], found["value"],
                                delta=0.25 * found["value"])
 
+    def test_sizes_with_sound(self):
+        omni = os.path.join(ROOT, "configs/qwen2_5_omni_7b")
+        small = {"devices": 8, "global_samples": 8, "batches": 2}
+        sizes = [[900, 400, 1, 500, 1], [700, 0, 0, 1500, 2]]
+        found = tributary.plan(omni, lengths=sizes, seed=3, **small)
+        simulated = tributary.simulate(found["plan"], lengths=sizes, seed=3, steps=2, trace=False)
+        self.assertAlmostEqual(1e-9 * simulated["summary"]["distribution_ns"]["mean"], found["value"], places=8)
+        with self.assertRaisesRegex(tributary.Error, "model does not encode sound beside images"):
+            tributary.plan(MODEL, CPU, lengths=sizes, **SMALL)
+
     def test_measured_costs(self):
         path = self.path("profile.json", json.dumps(profile_of_demo()))
         sizes = self.path("sizes.csv", "64,32,2\n120,0,0\n300,120,1\n")

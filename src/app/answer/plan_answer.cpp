@@ -86,13 +86,14 @@ void set_machine(const PlanRequest& request, PlanningProblem& problem) {
 void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
   const auto seed = static_cast<std::uint64_t>(request.seed);
   const bool has_encoder = !plan::encoders_of(problem).empty();
+  const plan::MixtureSound sound = plan::mixture_sound(problem.model);
   for (std::int64_t i = 0; i < request.batches; ++i) {
     const auto batch = static_cast<std::uint64_t>(i);
     if (request.recorded) {
       problem.batches.push_back(
           plan::draw_recorded(*request.recorded, seed, batch, request.global_samples));
     } else if (has_encoder) {
-      problem.batches.push_back(plan::draw_mixture(seed, batch, request.global_samples));
+      problem.batches.push_back(plan::draw_mixture(seed, batch, request.global_samples, sound));
     } else {
       problem.batches.emplace_back(static_cast<std::size_t>(request.global_samples),
                                    plan::SampleSize{.tokens = request.tokens});

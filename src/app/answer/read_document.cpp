@@ -35,9 +35,9 @@ config::ModuleGraph read_model(const Document& document) {
                   : config::parse_graph_of_model(document.text, document.name);
 }
 
-plan::RecordedSizes read_sizes(const Document& document, std::int64_t most_columns) {
+plan::RecordedSizes read_sizes(const Document& document) {
   return document.is_path
-             ? read_sizes(document.text, most_columns)
+             ? read_sizes(document.text)
              : plan::sizes_of(config::parse_shape_histogram(document.text, document.name));
 }
 

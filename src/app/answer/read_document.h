@@ -29,7 +29,6 @@ struct Document {
 /// A directory with a config.json or a module graph; or the content of either.
 [[nodiscard]] config::ModuleGraph read_model(const Document& document);
 /// A shape histogram or, as a file, a table of sizes.
-[[nodiscard]] plan::RecordedSizes read_sizes(const Document& document,
-                                             std::int64_t most_columns = 3);
+[[nodiscard]] plan::RecordedSizes read_sizes(const Document& document);
 
 }  // namespace tributary::app

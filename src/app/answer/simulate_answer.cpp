@@ -51,7 +51,9 @@ FoundSamples find_samples(const SimulateRequest& request) {
   if (!request.run.empty()) return {{}, "microbatches of the run"};
   if (request.recorded)
     return {{.kind = Kind::kRecorded, .recorded = *request.recorded}, "recorded sizes"};
-  const std::string mixture = "drawn from the mixture of photos, documents and videos";
+  const bool has_sound = plan::mixture_sound(request.model) == plan::MixtureSound::kBesidePictures;
+  const std::string mixture = str("drawn from the mixture of photos, documents and videos",
+                                  has_sound ? ", with sound" : "");
   if (request.mixture) return {{.kind = Kind::kMixture}, mixture};
   if (predicted.samples == PlannedSamples::kEqual)
     return {{.kind = Kind::kRecorded,
@@ -194,20 +196,20 @@ std::string find_model(const std::string& given, const config::Plan& plan,
   return path.string();
 }
 
-plan::RecordedSizes read_sizes(const std::string& path, std::int64_t most_columns) {
+plan::RecordedSizes read_sizes(const std::string& path) {
   if (std::filesystem::path(path).extension() == ".json")
     return plan::sizes_of(config::read_shape_histogram(path));
-  return sizes_of(read_table(path), most_columns);
+  return sizes_of(read_table(path));
 }
 
-plan::RecordedSizes sizes_of(const NumberTable& table, std::int64_t most_columns) {
-  TRIB_REQUIRE(table.width <= most_columns, .what = "app: too many numbers in a line",
+plan::RecordedSizes sizes_of(const NumberTable& table) {
+  constexpr std::int64_t kColumns = 5;
+  TRIB_REQUIRE(table.width <= kColumns, .what = "app: too many numbers in a line",
                .where = table.place_of(0), .found = str(table.width),
-               .expected = str("tokens, patches, items",
-                               most_columns > 3 ? ", audio positions, clips" : ""));
+               .expected = "tokens, patches, items, audio positions, clips");
   plan::RecordedSizes recorded;
   for (std::int64_t row = 0; row < table.rows(); ++row) {
-    std::int64_t numbers[5] = {1, 0, 0, 0, 0};
+    std::int64_t numbers[kColumns] = {1, 0, 0, 0, 0};
     for (std::int64_t column = 0; column < table.width; ++column) {
       const double number = table.values[row * table.width + column];
       const double least = column == 0 ? 1 : 0;

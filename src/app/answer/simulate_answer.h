@@ -77,16 +77,12 @@ void take_run(SimulateRequest& request, const std::string& run, std::int64_t ski
 [[nodiscard]] std::string find_model(const std::string& given, const config::Plan& plan,
                                      const std::string& plan_path, Caller caller);
 
-/// Columns of a table of sizes, where sound is encoded beside images.
-inline constexpr std::int64_t kColumnsWithSound = 5;
-
 /// Sizes of samples from a shape histogram (.json) or a table; or from a table of
-/// [samples, 1 to 3]: tokens, patches, and the number of images or frames; with sound beside images
-/// up to 5: positions of sound, and the number of clips.
+/// [samples, 1 to 5]: tokens, patches, the number of images or frames, and of sound beside images
+/// its positions and the number of clips.
 ///
 /// errors: Fault::kInput naming the row
-[[nodiscard]] plan::RecordedSizes read_sizes(const std::string& path,
-                                             std::int64_t most_columns = 3);
-[[nodiscard]] plan::RecordedSizes sizes_of(const NumberTable& table, std::int64_t most_columns = 3);
+[[nodiscard]] plan::RecordedSizes read_sizes(const std::string& path);
+[[nodiscard]] plan::RecordedSizes sizes_of(const NumberTable& table);
 
 }  // namespace tributary::app

@@ -95,8 +95,8 @@ config::Trace simulate_given(const SimulateArguments& arguments) {
   request.plan_name = arguments.plan->where();
   read_model_and_profile(arguments, request);
   if (request.given.has("--run")) take_run(request, files.run, files.skip);
-  if (arguments.sizes) request.recorded = read_sizes(*arguments.sizes, kColumnsWithSound);
-  if (arguments.size_table) request.recorded = sizes_of(*arguments.size_table, kColumnsWithSound);
+  if (arguments.sizes) request.recorded = read_sizes(*arguments.sizes);
+  if (arguments.size_table) request.recorded = sizes_of(*arguments.size_table);
   return answer_simulate(request);
 }
 

@@ -1,5 +1,6 @@
 #include "config/shape_histogram.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "config/cluster/yaml_json.h"
@@ -47,6 +48,21 @@ std::vector<Grid> read_grids(ArtifactObject& bin, const std::string& key) {
   return grids;
 }
 
+std::vector<std::int64_t> read_clips(ArtifactObject& bin) {
+  std::vector<std::int64_t> clips;
+  const Json* list = bin.find("clips");
+  if (list == nullptr) return clips;
+  const auto fits = [](const Json& item) {
+    return item.is_number_integer() && item.get<std::int64_t>() >= 1 &&
+           item.get<std::int64_t>() <= kMostPatches;
+  };
+  if (list->is_array() && std::ranges::all_of(*list, fits))
+    for (const Json& item : *list) clips.push_back(item.get<std::int64_t>());
+  else
+    bin.refuse("clips", "a list of positions of sound, each from 1 to 2^26");
+  return clips;
+}
+
 ShapeBin read_bin(ArtifactObject json) {
   ShapeBin bin;
   bin.samples = json.whole("samples", std::nullopt, {1, std::int64_t{1} << 40});
@@ -54,6 +70,7 @@ ShapeBin read_bin(ArtifactObject json) {
   bin.shape.target_tokens = {json.whole("target_tokens", 0, {0, bin.shape.tokens.count})};
   bin.shape.images = read_grids(json, "images");
   bin.shape.videos = read_grids(json, "videos");
+  bin.shape.clips = read_clips(json);
   json.refuse_unknown();
   return bin;
 }
@@ -100,11 +117,13 @@ std::string write_shape_histogram(const ShapeHistogram& histogram) {
                    {"source", histogram.source},
                    {"bins", OrderedJson::array()}};
   for (const ShapeBin& bin : histogram.bins) {
-    json["bins"].push_back({{"samples", bin.samples},
-                            {"tokens", bin.shape.tokens.count},
-                            {"target_tokens", bin.shape.target_tokens.count},
-                            {"images", write_grids(bin.shape.images)},
-                            {"videos", write_grids(bin.shape.videos)}});
+    OrderedJson& written =
+        json["bins"].emplace_back(OrderedJson{{"samples", bin.samples},
+                                              {"tokens", bin.shape.tokens.count},
+                                              {"target_tokens", bin.shape.target_tokens.count},
+                                              {"images", write_grids(bin.shape.images)},
+                                              {"videos", write_grids(bin.shape.videos)}});
+    if (!bin.shape.clips.empty()) written["clips"] = bin.shape.clips;
   }
   return json.dump(1) + "\n";
 }

@@ -153,6 +153,9 @@ StudyData read_study_data(ArtifactObject& setting) {
     sample.items = read_draw(item, "items", std::nullopt);
     sample.patches = read_draw(item, "patches", std::nullopt);
     sample.patches_per_token = item.number("patches_per_token", 1.0, 1e-3, 1e6);
+    sample.clips = read_draw(item, "clips", Draw{});
+    sample.frames = read_draw(item, "frames", Draw{});
+    sample.frames_per_token = item.number("frames_per_token", 1.0, 1e-3, 1e6);
     sample.text = read_draw(item, "text", Draw{});
     item.refuse_unknown();
   }

@@ -263,6 +263,11 @@ double set_units(TwoModules& modules, const BatchSizes& sizes) {
                .found = str(sizes.patches.mean, " patches, ", sizes.frames.mean,
                             " positions of sound, ", sizes.tokens.mean, " tokens"),
                .expected = "samples with tokens, some of them with items");
+  const bool has_ear = std::ranges::any_of(modules.encoder, &Part::of_sound);
+  TRIB_REQUIRE(sizes.frames.mean == 0 || has_ear,
+               .what = "plan: model does not encode sound beside images", .where = "batches",
+               .found = str(sizes.frames.mean, " positions of sound of a mean sample"),
+               .expected = "none; sound alone is given as patches");
   for (const Part& part : modules.encoder) {
     TRIB_REQUIRE(sizes_of(part, sizes).mean > 0,
                  .what = "plan: batches give an encoder nothing to do",

@@ -66,7 +66,8 @@ double mean_mfu(const PlanningProblem& problem, const config::Plan& plan, double
 std::vector<std::vector<SampleSize>> batches_of(const StudySetting& setting) {
   std::vector<std::vector<SampleSize>> batches;
   for (std::int64_t batch = 0; batch < setting.batches; ++batch)
-    batches.push_back(draw_samples(setting.data, static_cast<std::uint64_t>(setting.seed),
+    batches.push_back(draw_samples(setting.data, mixture_sound(setting.model),
+                                   static_cast<std::uint64_t>(setting.seed),
                                    static_cast<std::uint64_t>(batch), setting.global_samples));
   return batches;
 }

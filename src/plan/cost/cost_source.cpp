@@ -25,4 +25,9 @@ Nanoseconds ClusterCosts::microbatch(bool has_loss) const {
   return {has_loss ? std::llround(1e9 * cluster_.device.microbatch_s) : 0};
 }
 
+/// One float32 value.
+Nanoseconds ClusterCosts::step(const CommunicationGroup& ranks) const {
+  return collective(config::CollectiveOp::kAllReduce, ranks, {4});
+}
+
 }  // namespace tributary::plan

@@ -28,8 +28,11 @@ class CostSource {
   [[nodiscard]] virtual Nanoseconds optimizer(double parameters) const = 0;
   /// Host time of one microbatch that nothing hides, on a stage with or without the loss.
   [[nodiscard]] virtual Nanoseconds microbatch(bool has_loss) const = 0;
-  /// What else every rank does once in a step.
-  [[nodiscard]] virtual Nanoseconds step() const = 0;
+  /// What else every rank does once in a step, where these are all ranks of the plan: they add up
+  /// the squares of their gradients' norm, and more where that was measured.
+  [[nodiscard]] virtual Nanoseconds step(const CommunicationGroup& ranks) const = 0;
+  /// The least of it, whatever the plan.
+  [[nodiscard]] Nanoseconds least_step() const { return step({}); }
   /// What a process holds beside tensors.
   [[nodiscard]] virtual Bytes process() const = 0;
   /// Of one parameter, gradient or activation value.
@@ -78,7 +81,7 @@ class ClusterCosts final : public CostSource {
                                        Bytes bytes) const override;
   [[nodiscard]] Nanoseconds optimizer(double parameters) const override;
   [[nodiscard]] Nanoseconds microbatch(bool has_loss) const override;
-  [[nodiscard]] Nanoseconds step() const override { return {}; }
+  [[nodiscard]] Nanoseconds step(const CommunicationGroup& ranks) const override;
   [[nodiscard]] Bytes process() const override { return {}; }
   [[nodiscard]] double value_bytes() const override { return 2; }
   [[nodiscard]] double overlap_slowdown() const override {

@@ -156,7 +156,7 @@ Nanoseconds ProfileCosts::optimizer(double parameters) const {
 
 Nanoseconds ProfileCosts::microbatch(bool /*has_loss*/) const { return measured_step().microbatch; }
 
-Nanoseconds ProfileCosts::step() const {
+Nanoseconds ProfileCosts::step(const CommunicationGroup& /*ranks*/) const {
   const Nanoseconds small = collective(CollectiveOp::kAllReduce, {.ranks = ranks_}, kSmallBytes);
   return measured_step().step + small * kSmallReductions;
 }

@@ -25,7 +25,7 @@ class ProfileCosts final : public CostSource {
                                        Bytes bytes) const override;
   [[nodiscard]] Nanoseconds optimizer(double parameters) const override;
   [[nodiscard]] Nanoseconds microbatch(bool has_loss) const override;
-  [[nodiscard]] Nanoseconds step() const override;
+  [[nodiscard]] Nanoseconds step(const CommunicationGroup& ranks) const override;
   [[nodiscard]] Bytes process() const override;
   [[nodiscard]] double value_bytes() const override;
   [[nodiscard]] double overlap_slowdown() const override {

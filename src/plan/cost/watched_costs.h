@@ -33,7 +33,9 @@ class WatchedCosts final : public CostSource {
   [[nodiscard]] Nanoseconds microbatch(bool has_loss) const override {
     return source_->microbatch(has_loss);
   }
-  [[nodiscard]] Nanoseconds step() const override { return source_->step(); }
+  [[nodiscard]] Nanoseconds step(const CommunicationGroup& ranks) const override {
+    return source_->step(ranks);
+  }
   [[nodiscard]] Bytes process() const override { return source_->process(); }
   [[nodiscard]] double value_bytes() const override { return source_->value_bytes(); }
   [[nodiscard]] double overlap_slowdown() const override { return source_->overlap_slowdown(); }

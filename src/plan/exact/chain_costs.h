@@ -23,6 +23,8 @@ class ChainCosts {
   [[nodiscard]] std::int64_t units() const { return std::ssize(class_of_); }
   [[nodiscard]] std::size_t classes() const { return first_of_.size(); }
   [[nodiscard]] int class_of(std::int64_t unit) const { return class_of_[unit]; }
+  /// Whether units work on a medium: of the backbone those with what is inline.
+  [[nodiscard]] bool works_on(Media media) const { return costs_->works_on(module_, media); }
   [[nodiscard]] StageCost cost(std::size_t unit_class, const MicrobatchShape& shape) const;
   [[nodiscard]] const StageState& state(std::size_t unit_class) const {
     return states_[unit_class];

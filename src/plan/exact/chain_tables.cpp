@@ -111,6 +111,7 @@ PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form) {
 ChainTables::ChainTables(const PlanningProblem& problem)
     : problem_(problem),
       batch_(mean_batch(problem)),
+      spread_(problem),
       may_share_table_(is_tied(problem) && has_v_order(problem.space)),
       grid_(grid_up_to(problem.global_samples(), problem.measured != nullptr)) {
   point_below_.resize(static_cast<std::size_t>(problem.global_samples()) + 1);
@@ -120,16 +121,6 @@ ChainTables::ChainTables(const PlanningProblem& problem)
       ++point;
     point_below_[microbatches] = point;
   }
-  const auto samples = static_cast<double>(problem.global_samples());
-  for (const std::vector<SampleSize>& batch : problem.batches)
-    for (const SampleSize& sample : batch)
-      largest_sample_ = std::max(
-          {largest_sample_, static_cast<double>(sample.tokens) * samples / batch_.backbone.tokens,
-           static_cast<double>(sample.patches) * samples / std::max(1.0, batch_.encoder.tokens)});
-  const bool has_images = problem.batches.front().front().patches > 0;
-  for (const std::vector<SampleSize>& batch : problem.batches)
-    for (const SampleSize& sample : batch)
-      lacks_images_ = lacks_images_ || (sample.patches > 0) != has_images;
   for (const config::ModuleNode* node : encoders_of(problem)) units_.push_back(units_of(*node));
   units_.push_back(units_of(*problem.model.find("backbone")));
 }
@@ -145,7 +136,12 @@ ChainTables::Table& ChainTables::table_of(const ChainForm& form) {
   table.costs = std::make_unique<ChainCosts>(problem_, choice_of(problem_, form),
                                              chain_index(problem_, form), /*is_cut=*/true);
   table.points.resize(grid_.size());
-  table.lacks_images = lacks_images_ && form.encoder + 1 == units_.size();
+  table.is_backbone = form.encoder + 1 == units_.size();
+  const Media own = table.costs->works_on(Media::kFrames) ? Media::kFrames : Media::kPatches;
+  table.largest_sample =
+      table.is_backbone ? spread_.largest : spread_.largest_of[static_cast<std::size_t>(own)];
+  for (const Media media : spread_.idle)
+    if (table.costs->works_on(media)) table.idle.push_back(media);
   table.state = sum_states(*table.costs, table.costs->units());
   return table;
 }
@@ -171,7 +167,7 @@ ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
     work.backward += backward;
     work.weight += weight;
     const LeastTimes least =
-        unit == 0 && table.lacks_images ? least_first(table, index) : least_times(cost);
+        unit == 0 && table.has_inline_idle() ? least_first(table, index) : least_times(cost);
     work.path += least.path;
     add_unit(work.unit_compute, unit, costs.units(), least.compute);
     add_unit(work.unit_exposed, unit, costs.units(), least.exposed);
@@ -212,45 +208,50 @@ ChainTables::LeastTimes ChainTables::least_times(const StageCost& cost) {
 ChainTables::LeastTimes ChainTables::least_first(Table& table, std::size_t index) const {
   const ChainCosts& costs = *table.costs;
   const auto parts = static_cast<double>(grid_[index]);
-  MicrobatchShape text = part_of(batch_, parts);
-  text.encoder = kNothing;
-  LeastTimes times = least_times(costs.cost(costs.class_of(0), text));
-  const LeastTimes& images = least_of_images(table, index);
-  times.compute += images.compute / parts;
-  times.exposed += images.exposed / parts;
-  times.path += images.path / parts;
+  MicrobatchShape rest = part_of(batch_, parts);
+  for (const Media media : table.idle) rest.of(media) = kNothing;
+  LeastTimes times = least_times(costs.cost(costs.class_of(0), rest));
+  for (const Media media : table.idle) {
+    const LeastTimes& least = least_of(media, table, index);
+    times.compute += least.compute / parts;
+    times.exposed += least.exposed / parts;
+    times.path += least.path / parts;
+  }
   return times;
 }
 
 /// A pass without images costs nothing for them, one with a few at once what every pass costs: that
 /// is convex but for its start. So it is not known how many passes share the images; one may have
-/// those of several batches, where the others have none.
-const ChainTables::LeastTimes& ChainTables::least_of_images(Table& table, std::size_t index) const {
+/// those of several batches, where the others have none. Sound likewise, by itself: times of a unit
+/// are the sum of those of each medium.
+const ChainTables::LeastTimes& ChainTables::least_of(Media media, Table& table,
+                                                     std::size_t index) const {
   const ChainCosts& costs = *table.costs;
   const std::size_t first = costs.class_of(0);
   const std::int64_t batches = std::ssize(problem_.batches);
-  MicrobatchShape shape{.backbone = kNothing, .encoder = kNothing};
+  MicrobatchShape shape{.backbone = kNothing, .encoder = kNothing, .audio = kNothing};
+  std::vector<LeastTimes>& known = table.of_media[static_cast<std::size_t>(media)];
   const LeastTimes idle = least_times(costs.cost(first, shape));
   // Without measurements more passes never cost less.
   const auto most_passes = [&](std::size_t point) {
     return problem_.measured ? grid_[point] * batches : 1;
   };
-  while (table.images.size() <= index) {
-    const std::size_t point = table.images.size();
+  while (known.size() <= index) {
+    const std::size_t point = known.size();
     constexpr double kAny = std::numeric_limits<double>::infinity();
-    LeastTimes least = point == 0 ? LeastTimes{kAny, kAny, kAny} : table.images.back();
+    LeastTimes least = point == 0 ? LeastTimes{kAny, kAny, kAny} : known.back();
     for (std::int64_t passes = point == 0 ? 1 : most_passes(point - 1) + 1;
          passes <= most_passes(point); ++passes) {
       const double parts = static_cast<double>(passes) / static_cast<double>(batches);
-      shape.encoder = part_of(batch_, parts).encoder;
+      shape.of(media) = part_of(batch_, parts).of(media);
       const LeastTimes each = least_times(costs.cost(first, shape));
       least.compute = std::min(least.compute, parts * (each.compute - idle.compute));
       least.exposed = std::min(least.exposed, parts * (each.exposed - idle.exposed));
       least.path = std::min(least.path, parts * (each.path - idle.path));
     }
-    table.images.push_back(least);
+    known.push_back(least);
   }
-  return table.images[index];
+  return known[index];
 }
 
 ChainWork ChainTables::work(const ChainForm& form, std::int64_t microbatches) {
@@ -329,14 +330,8 @@ const ChainTables::LargestSamples& ChainTables::largest_samples(const ChainForm&
   const ChainCosts& costs = *table.costs;
   LargestSamples& largest = table.largest.emplace();
   for (const std::vector<SampleSize>& batch : problem_.batches) {
-    const auto longest =
-        std::max_element(batch.begin(), batch.end(),
-                         [](const auto& a, const auto& b) { return a.tokens < b.tokens; });
-    const auto widest =
-        std::max_element(batch.begin(), batch.end(),
-                         [](const auto& a, const auto& b) { return a.patches < b.patches; });
     double path = 0;
-    for (const SampleSize& sample : {*longest, *widest}) {
+    for (const SampleSize& sample : plan::largest_samples(batch)) {
       const MicrobatchShape shape = shape_of(sample);
       double time = 0;
       double kept = 0;
@@ -356,13 +351,18 @@ const ChainTables::LargestSamples& ChainTables::largest_samples(const ChainForm&
   return largest;
 }
 
+double ChainTables::largest_sample(const ChainForm& form) { return table_of(form).largest_sample; }
+
+bool ChainTables::has_idle_samples(const ChainForm& form) { return !table_of(form).idle.empty(); }
+
 double ChainTables::smallest_pass(const ChainForm& form) {
   const ChainCosts& costs = *table_of(form).costs;
   constexpr PassShape kOne{.tokens = 1, .squared_tokens = 1, .sequences = 1};
   double compute = 0;
   for (std::int64_t unit = 0; unit < costs.units(); ++unit)
-    compute +=
-        least_times(costs.cost(costs.class_of(unit), {.backbone = kOne, .encoder = kOne})).compute;
+    compute += least_times(costs.cost(costs.class_of(unit),
+                                      {.backbone = kOne, .encoder = kOne, .audio = kOne}))
+                   .compute;
   return compute;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plan/exact/chain_costs.h"
+#include "plan/exact/sample_spread.h"
 
 namespace tributary::plan {
 
@@ -84,8 +85,8 @@ class ChainTables {
  public:
   explicit ChainTables(const PlanningProblem& problem);
 
-  /// Some samples have images or sound, others have none.
-  [[nodiscard]] bool lacks_images() const { return lacks_images_; }
+  /// Some samples have something for an encoder, others have nothing.
+  [[nodiscard]] bool has_idle_samples(const ChainForm& form);
   /// The mean batch over so many microbatches.
   [[nodiscard]] ChainWork work(const ChainForm& form, std::int64_t microbatches);
   /// The same at every point of the grid, for many questions.
@@ -123,8 +124,9 @@ class ChainTables {
   /// Compute of a pass with next to nothing in it [ns].
   [[nodiscard]] double smallest_pass(const ChainForm& form);
   [[nodiscard]] std::int64_t units(std::size_t encoder) const { return units_[encoder]; }
-  /// The largest sample against the mean one.
-  [[nodiscard]] double largest_sample() const { return largest_sample_; }
+  /// The largest sample against the mean one, by its tokens or by what the chain may encode of it:
+  /// of the backbone images and sound together.
+  [[nodiscard]] double largest_sample(const ChainForm& form);
 
  private:
   struct Point {
@@ -140,9 +142,13 @@ class ChainTables {
   };
   struct Table {
     std::unique_ptr<ChainCosts> costs;
-    std::vector<std::unique_ptr<Point>> points;  // [grid]
-    std::vector<LeastTimes> images;              // [grid so far] of all images of a mean batch
-    bool lacks_images = false;                   // some microbatches may have none, others have
+    std::vector<std::unique_ptr<Point>> points;                      // [grid]
+    std::array<std::vector<LeastTimes>, kAllMedia.size()> of_media;  // [grid so far] of all of it
+                                                                     // in a mean batch
+    bool is_backbone = false;
+    double largest_sample = 1;
+    std::vector<Media> idle = {};  // of which some microbatches may have nothing
+    [[nodiscard]] bool has_inline_idle() const { return is_backbone && !idle.empty(); }
     ChainState state;
     std::optional<ChainState> on_one;            // stage, of least_state()
     std::optional<ChainState> on_stages;         // likewise
@@ -153,15 +159,14 @@ class ChainTables {
   [[nodiscard]] Table& table_of(const ChainForm& form);
   [[nodiscard]] Point& point_of(Table& table, std::size_t index);
   [[nodiscard]] static LeastTimes least_times(const StageCost& cost);
-  /// The first unit of a backbone, where some microbatches may have no images.
+  /// The first unit of a backbone, where some microbatches may have no images, or no sound.
   [[nodiscard]] LeastTimes least_first(Table& table, std::size_t index) const;
-  /// All images of a mean batch in that unit, in so many passes or any fewer.
-  [[nodiscard]] const LeastTimes& least_of_images(Table& table, std::size_t index) const;
+  /// All images, or all sound, of a mean batch in that unit, in so many passes or any fewer.
+  [[nodiscard]] const LeastTimes& least_of(Media media, Table& table, std::size_t index) const;
 
   const PlanningProblem& problem_;
   MicrobatchShape batch_;
-  double largest_sample_ = 1;
-  bool lacks_images_ = false;             // some samples have none, others have
+  SampleSpread spread_;
   bool may_share_table_ = false;          // of a head and an embedding on different stages
   std::vector<std::int64_t> grid_;        // numbers of microbatches, ascending from 1
   std::vector<std::size_t> point_below_;  // [global samples + 1]

@@ -159,7 +159,7 @@ double StepEstimator::trained_parameters(const ChainForm& form) {
 
 double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& mesh, bool is_cut) {
   const ChainState& state = tables_.state(form);
-  if (state.gradients == 0) return static_cast<double>(costs_->step().count);
+  if (state.gradients == 0) return static_cast<double>(costs_->least_step().count);
   const std::int64_t shards = mesh.dp_shard * mesh.cp * mesh.ulysses;
   const double bytes = trained_parameters(form) * gradient_bytes(problem_, *costs_) /
                        costs_->value_bytes() / static_cast<double>(mesh.pp);
@@ -169,13 +169,14 @@ double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& me
          collective(CollectiveOp::kAllReduce, mesh.dp_replicate, form.ranks() * mesh.dp_shard,
                     bytes / static_cast<double>(shards)) +
          state.update / static_cast<double>(mesh.pp * shards) +
-         static_cast<double>(costs_->step().count);
+         static_cast<double>(costs_->least_step().count);
 }
 
 void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& mesh,
                                const ChainWork& work, const Depth& depth, StepEstimate& estimate) {
   // One microbatch may hold the largest sample.
-  const double extra = std::max(0.0, tables_.largest_sample() / std::max(1.0, depth.samples) - 1);
+  const double extra =
+      std::max(0.0, tables_.largest_sample(form) / std::max(1.0, depth.samples) - 1);
   const auto most = static_cast<double>(problem_.memory().count);
   const auto note = [&](double held, double kept, double in_flight) {
     const double all_kept = (in_flight + extra) * work.scale * kept;
@@ -267,15 +268,15 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   const ChainWork work = tables_.work(form, own.replicas() * own.passes);
   StepEstimate estimate;
   const bool is_frozen = problem_.is_frozen(encoders_of(problem_)[form.encoder]->name);
+  const double largest_sample = tables_.largest_sample(form);
   // All that a replica keeps is there until the backbone is done, in however many passes it came.
   const double samples =
       static_cast<double>(problem_.global_samples()) / static_cast<double>(own.replicas());
   set_memory(form, own.mesh, work,
-             {.first = passes * std::max(1.0, tables_.largest_sample() / samples),
-              .samples = tables_.largest_sample()},
+             {.first = passes * std::max(1.0, largest_sample / samples), .samples = largest_sample},
              estimate);
-  estimate.peak_share = std::max(1.0, tables_.largest_sample() * passes / samples) * work.scale *
-                        work.peak / static_cast<double>(problem_.memory().count);
+  estimate.peak_share = std::max(1.0, largest_sample * passes / samples) * work.scale * work.peak /
+                        static_cast<double>(problem_.memory().count);
   // Features of the whole batch come into the first stage together.
   const double features =
       passes * work.scale * work.boundary * static_cast<double>(choice.backbone.mesh.pp);
@@ -297,7 +298,7 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   estimate.fill = std::max(forward + travel / passes, forward / passes + travel) + backward;
   if (!is_frozen) estimate.fill += travel / static_cast<double>(choice.microbatches);
   estimate.tail =
-      tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->step().count);
+      tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->least_step().count);
   return estimate;
 }
 

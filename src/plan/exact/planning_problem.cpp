@@ -5,6 +5,7 @@
 
 #include "config/plan/plan_names.h"
 #include "core/error.h"
+#include "plan/stages/place_layers.h"
 
 namespace tributary::plan {
 namespace {
@@ -31,20 +32,30 @@ bool reaches_backbone(const config::ModuleGraph& model, const std::string& from)
   return false;
 }
 
+void check_sample(const SampleSize& sample, bool has_both) {
+  const bool is_possible = sample.tokens >= 1 && sample.patches >= 0 && sample.items >= 0 &&
+                           sample.frames >= 0 && sample.clips >= 0;
+  TRIB_REQUIRE(
+      is_possible, .what = "plan: sample of an impossible size", .where = "batches",
+      .found = str(sample.tokens, " tokens, ", sample.patches, " patches, ", sample.items,
+                   " items, ", sample.frames, " positions of sound, ", sample.clips, " clips"),
+      .expected = "tokens from 1, all others from 0");
+  TRIB_REQUIRE(sample.frames == 0 || has_both,
+               .what = "plan: model does not encode sound beside images", .where = "batches",
+               .found = str(sample.frames, " positions of sound"),
+               .expected = "none; sound alone is given as patches");
+}
+
 void check_batches(const PlanningProblem& problem) {
   TRIB_REQUIRE(!problem.batches.empty() && !problem.batches.front().empty(),
                .what = "plan: no batch to judge plans by", .where = "batches",
                .expected = "at least one sample");
+  const bool has_both = has_both_media(problem.model);
   for (const std::vector<SampleSize>& batch : problem.batches) {
     TRIB_REQUIRE(std::ssize(batch) == problem.global_samples(),
                  .what = "plan: batches differ in their number of samples", .where = "batches",
                  .found = str(batch.size()), .expected = str(problem.global_samples()));
-    for (const SampleSize& sample : batch)
-      TRIB_REQUIRE(sample.tokens >= 1 && sample.patches >= 0 && sample.items >= 0,
-                   .what = "plan: sample of an impossible size", .where = "batches",
-                   .found = str(sample.tokens, " tokens, ", sample.patches, " patches, ",
-                                sample.items, " items"),
-                   .expected = "tokens from 1, patches and items from 0");
+    for (const SampleSize& sample : batch) check_sample(sample, has_both);
   }
 }
 
@@ -119,29 +130,15 @@ std::vector<const ModuleNode*> encoders_of(const PlanningProblem& problem) {
 }
 
 MicrobatchShape mean_batch(const PlanningProblem& problem) {
-  double tokens = 0, squared = 0, patches = 0, squared_patches = 0;
-  std::int64_t items = 0;
-  for (const std::vector<SampleSize>& batch : problem.batches) {
-    for (const SampleSize& sample : batch) {
-      const auto size = static_cast<double>(sample.tokens);
-      tokens += size;
-      squared += size * size;
-      if (sample.items == 0) continue;
-      const auto patch = static_cast<double>(sample.patches);
-      patches += patch;
-      squared_patches += patch * patch / static_cast<double>(sample.items);
-      items += sample.items;
-    }
-  }
-  const auto batches = static_cast<double>(problem.batches.size());
-  MicrobatchShape shape;
-  shape.backbone = {.tokens = tokens / batches,
-                    .squared_tokens = squared / batches,
-                    .sequences = problem.global_samples()};
-  shape.encoder = {.tokens = patches / batches,
-                   .squared_tokens = squared_patches / batches,
-                   .sequences = items / std::ssize(problem.batches)};
-  return shape;
+  MicrobatchShape all = empty_shape();
+  for (const std::vector<SampleSize>& batch : problem.batches)
+    for (const SampleSize& sample : batch) add_sample(all, sample);
+  const auto mean = [batches = std::ssize(problem.batches)](const PassShape& sum) {
+    return PassShape{.tokens = sum.tokens / static_cast<double>(batches),
+                     .squared_tokens = sum.squared_tokens / static_cast<double>(batches),
+                     .sequences = sum.sequences / batches};
+  };
+  return {.backbone = mean(all.backbone), .encoder = mean(all.encoder), .audio = mean(all.audio)};
 }
 
 MicrobatchShape part_of(const MicrobatchShape& batch, double microbatches) {
@@ -151,7 +148,8 @@ MicrobatchShape part_of(const MicrobatchShape& batch, double microbatches) {
                      .squared_tokens = whole.squared_tokens / microbatches,
                      .sequences = std::max<std::int64_t>(1, static_cast<std::int64_t>(sequences))};
   };
-  return {.backbone = part(batch.backbone), .encoder = part(batch.encoder)};
+  return {
+      .backbone = part(batch.backbone), .encoder = part(batch.encoder), .audio = part(batch.audio)};
 }
 
 bool has_equal_samples(const PlanningProblem& problem) {

@@ -9,23 +9,32 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "plan/stages/place_layers.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kTilePatches = 729;
+constexpr std::int64_t kPositionsPerSecond = 50;  // of sound, behind the convolutions
+constexpr std::int64_t kPositionsPerToken = 2;
 
 double between(RandomStream& random, double low, double high) {
   return low + (high - low) * random.uniform();
 }
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::floor(value)); }
 
-SampleSize draw_sample(RandomStream& random) {
+struct DrawnSample {
+  SampleSize size;
+  bool is_video = false;
+};
+
+DrawnSample draw_sample(RandomStream& random) {
   const std::int64_t text = whole(std::exp(between(random, std::log(40.0), std::log(500.0))));
   const std::uint64_t kind = random.below(46 + 19 + 60 + 60);
   std::int64_t tiles = 0;
   double tokens = 0;
+  bool is_video = false;
   if (kind < 46) {
     tiles = 5;
     tokens = 729 + 2187 * between(random, 0.7, 1.33);
@@ -40,8 +49,23 @@ SampleSize draw_sample(RandomStream& random) {
   } else {
     tiles = random.between(4, 31);
     tokens = 210 * static_cast<double>(tiles);
+    is_video = true;
   }
-  return {.tokens = whole(tokens) + text, .patches = tiles * kTilePatches, .items = tiles};
+  return {{.tokens = whole(tokens) + text, .patches = tiles * kTilePatches, .items = tiles},
+          is_video};
+}
+
+/// The same sample with sound.
+SampleSize add_sound(const DrawnSample& drawn, RandomStream& random) {
+  SampleSize size = drawn.size;
+  const double seconds = drawn.is_video ? static_cast<double>(size.items)
+                         : random.below(4) == 0
+                             ? std::exp(between(random, std::log(2.0), std::log(30.0)))
+                             : 0;
+  size.frames = whole(seconds * kPositionsPerSecond);
+  size.clips = size.frames > 0 ? 1 : 0;
+  size.tokens += size.frames / kPositionsPerToken;
+  return size;
 }
 
 void add_media(PassShape& to, std::int64_t size, std::int64_t items) {
@@ -52,26 +76,31 @@ void add_media(PassShape& to, std::int64_t size, std::int64_t items) {
   to.sequences += items;
 }
 
-std::int64_t size_of(const SampleSize& sample, Media media) {
-  return media == Media::kPatches ? sample.patches : sample.frames;
-}
-
 }  // namespace
 
+MixtureSound mixture_sound(const config::ModuleGraph& model) {
+  return has_both_media(model) ? MixtureSound::kBesidePictures : MixtureSound::kNone;
+}
+
 std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std::int64_t count,
-                                     Tokens most) {
+                                     MixtureSound sound, Tokens most) {
   constexpr int kMostDraws = 1000;
   std::vector<SampleSize> samples;
   for (std::int64_t i = 0; i < count; ++i) {
     RandomStream random(seed, "mixture", step, static_cast<std::uint64_t>(i));
-    SampleSize sample = draw_sample(random);
+    RandomStream sounds(seed, "mixture sound", step, static_cast<std::uint64_t>(i));
+    const auto draw_next = [&] {
+      const DrawnSample drawn = draw_sample(random);
+      return sound == MixtureSound::kNone ? drawn.size : add_sound(drawn, sounds);
+    };
+    SampleSize sample = draw_next();
     for (int draw = 1; most.count > 0 && sample.tokens > most.count; ++draw) {
       TRIB_REQUIRE(
           draw < kMostDraws, .what = "plan: samples of the mixture do not fit",
           .where = "batch.capacity_tokens", .found = str(most),
           .expected = "room for a photo, a document, pictures or a video: some 1000 tokens",
           .fix = "raise batch.capacity_tokens, or give sizes of your own");
-      sample = draw_sample(random);
+      sample = draw_next();
     }
     samples.push_back(sample);
   }
@@ -89,6 +118,10 @@ RecordedSizes sizes_of(const config::ShapeHistogram& histogram) {
     for (const Grid& video : bin.shape.videos) {
       size.patches += video.patches();
       size.items += video.time;
+    }
+    for (const std::int64_t positions : bin.shape.clips) {
+      size.frames += positions;
+      ++size.clips;
     }
     recorded.sizes.push_back(size);
     recorded.times.push_back(bin.samples);
@@ -128,10 +161,10 @@ std::vector<std::int32_t> assign_buckets(const config::BatchPlan& batch, std::in
   }
   const std::int64_t dimensions = batch.balance == config::Balance::kLpt2d ? 2 : 1;
   double tokens = 0;
-  double patches = 0;
+  double all_encoded = 0;
   for (const SampleSize& sample : samples) {
     tokens += static_cast<double>(sample.tokens);
-    patches += static_cast<double>(sample.patches);
+    all_encoded += static_cast<double>(sample.encoded());
   }
   // Both dimensions count in millionths of their mean bucket, so that they can be compared.
   const auto scaled = [&](std::int64_t load, double total) {
@@ -142,7 +175,7 @@ std::vector<std::int32_t> assign_buckets(const config::BatchPlan& batch, std::in
   std::vector<std::int64_t> loads;
   for (const SampleSize& sample : samples) {
     loads.push_back(scaled(sample.tokens, tokens));
-    if (dimensions == 2) loads.push_back(scaled(sample.patches, patches));
+    if (dimensions == 2) loads.push_back(scaled(sample.encoded(), all_encoded));
   }
   return schedule::balance({.buckets = buckets, .dimensions = dimensions, .loads = loads}, budget)
       .bucket_of;
@@ -159,15 +192,14 @@ void add_sample(MicrobatchShape& to, const SampleSize& sample) {
   to.backbone.tokens += tokens;
   to.backbone.squared_tokens += tokens * tokens;
   to.backbone.sequences += 1;
-  add_media(to.encoder, sample.patches, sample.items);
-  add_media(to.audio, sample.frames, sample.clips);
+  for (const Media media : kAllMedia)
+    add_media(to.of(media), sample.units(media), sample.items_of(media));
 }
 
 void deal_round(std::span<const SampleSize> samples, std::vector<int> members, Media media,
                 int round, std::vector<std::vector<MicrobatchShape>>& replicas) {
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
-    return size_of(samples[a], media) > size_of(samples[b], media);
-  });
+  std::stable_sort(members.begin(), members.end(),
+                   [&](int a, int b) { return samples[a].units(media) > samples[b].units(media); });
   for (const int member : members) {
     std::size_t least = 0;
     for (std::size_t replica = 1; replica < replicas.size(); ++replica)
@@ -181,9 +213,8 @@ void deal_passes(std::span<const SampleSize> samples, Media media, int passes,
                  std::vector<std::vector<MicrobatchShape>>& replicas) {
   std::vector<int> order(samples.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return size_of(samples[a], media) > size_of(samples[b], media);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return samples[a].units(media) > samples[b].units(media); });
   using Load = std::tuple<std::int64_t, int, std::size_t>;  // of media, samples, on which replica
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
   for (std::size_t replica = 0; replica < replicas.size(); ++replica) least.push({0, 0, replica});
@@ -197,7 +228,7 @@ void deal_passes(std::span<const SampleSize> samples, Media media, int passes,
              std::pair(b.of(media).tokens, b.backbone.sequences);
     });
     add_sample(*pass, samples[sample]);
-    least.push({load + size_of(samples[sample], media), count + 1, replica});
+    least.push({load + samples[sample].units(media), count + 1, replica});
   }
 }
 
@@ -228,8 +259,8 @@ void gather_passes(const schedule::Pipeline& pipeline, StepShapes& shapes) {
   }
 }
 
-StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const SampleSize> samples,
-                        std::span<const std::int32_t> bucket) {
+StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const Media> media,
+                        std::span<const SampleSize> samples, std::span<const std::int32_t> bucket) {
   const std::size_t backbone = schedule::backbone_of(pipeline);
   const int microbatches = pipeline.microbatches;
   const int replicas = pipeline.modules[backbone].replicas;
@@ -248,11 +279,11 @@ StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const Samp
   for (std::size_t module = 0; module < shapes.size(); ++module) {
     if (module == backbone) continue;
     if (pipeline.modules[module].is_colocated()) {
-      deal_passes(samples, Media::kPatches, pipeline.modules[module].passes, shapes[module]);
+      deal_passes(samples, media[module], pipeline.modules[module].passes, shapes[module]);
       continue;
     }
     for (int round = 0; round < microbatches; ++round)
-      deal_round(samples, rounds[round], Media::kPatches, round, shapes[module]);
+      deal_round(samples, rounds[round], media[module], round, shapes[module]);
   }
   return shapes;
 }
@@ -271,16 +302,17 @@ bool deals_evenly(const schedule::Pipeline& pipeline, std::int64_t samples) {
   });
 }
 
-StepShapes equal_microbatches(const schedule::Pipeline& pipeline, const SampleSize& sample,
-                              std::int64_t samples) {
+StepShapes equal_microbatches(const schedule::Pipeline& pipeline, std::span<const Media> media,
+                              const SampleSize& sample, std::int64_t samples) {
   StepShapes shapes;
-  for (const schedule::PipelineModule& module : pipeline.modules) {
+  for (std::size_t index = 0; index < pipeline.modules.size(); ++index) {
+    const schedule::PipelineModule& module = pipeline.modules[index];
     if (module.is_colocated()) {
       const std::vector<SampleSize> own(static_cast<std::size_t>(samples / module.replicas),
                                         sample);
       shapes.push_back({std::vector<MicrobatchShape>(
           static_cast<std::size_t>(pipeline.microbatches), empty_shape())});
-      deal_passes(own, Media::kPatches, module.passes, shapes.back());
+      deal_passes(own, media[index], module.passes, shapes.back());
       continue;
     }
     MicrobatchShape shape = empty_shape();

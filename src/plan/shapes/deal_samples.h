@@ -20,20 +20,38 @@ struct SampleSize {
   std::int64_t frames = 0;   // of sound, beside images
   std::int64_t clips = 0;    // of sound: frames attend within one
 
+  /// What encoders of a medium work on, what that is in, and what all encoders work on.
+  [[nodiscard]] std::int64_t units(Media media) const {
+    return media == Media::kPatches ? patches : frames;
+  }
+  [[nodiscard]] std::int64_t items_of(Media media) const {
+    return media == Media::kPatches ? items : clips;
+  }
+  [[nodiscard]] std::int64_t encoded() const { return patches + frames; }
   /// What comes first counts most.
   friend auto operator<=>(const SampleSize&, const SampleSize&) = default;
   friend bool operator==(const SampleSize&, const SampleSize&) = default;
 };
 
-/// Draws samples of single photos, documents, groups of pictures and videos.
+/// Whether the samples of the mixture have sound.
+enum class MixtureSound { kNone, kBesidePictures };
+
+/// What a model is given of the mixture: sound where it encodes that beside images.
+[[nodiscard]] MixtureSound mixture_sound(const config::ModuleGraph& model);
+
+/// Draws samples of single photos, documents, groups of pictures and videos; with sound the same
+/// ones, where each video has a clip as long as itself (a frame a second), and of the others one in
+/// four a spoken one of 2 to 30 s.
 ///
 /// shape:  `count` samples; the same for the same seed and step. What is longer than `most` is
-/// drawn
-///         again, as the trainer leaves it out; without tokens every length will do.
+///         drawn again, as the trainer leaves it out; without tokens every length will do.
 /// errors: Fault::kInput when hardly any sample is short enough
-/// source: planning.md section 15.2 (46 : 19 : 60 : 60); a tile is 729 patches
+/// source: planning.md section 15.2 (46 : 19 : 60 : 60); a tile is 729 patches; a second of sound
+///         50 positions, 25 tokens, as of Whisper's encoder before and behind a pooling by two
 [[nodiscard]] std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step,
-                                                   std::int64_t count, Tokens most = {});
+                                                   std::int64_t count,
+                                                   MixtureSound sound = MixtureSound::kNone,
+                                                   Tokens most = {});
 
 /// Sizes seen in a data set, and how often each.
 struct RecordedSizes {
@@ -41,7 +59,7 @@ struct RecordedSizes {
   std::vector<std::int64_t> times = {};  // [sizes]; empty: once each
 };
 
-/// The sizes of a histogram: images and the frames of videos are items.
+/// The sizes of a histogram: images and the frames of videos are items, and clips those of sound.
 [[nodiscard]] RecordedSizes sizes_of(const config::ShapeHistogram& histogram);
 
 /// Draws from recorded sizes, as often as they were seen.
@@ -56,6 +74,7 @@ struct RecordedSizes {
 using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 
 /// The bucket of each sample, of one bucket for each microbatch of each replica of the backbone.
+/// Two dimensions are tokens, and what encoders of any medium work on.
 ///
 /// shape: [samples]; bucket b is microbatch b / replicas of replica b mod replicas
 [[nodiscard]] std::vector<std::int32_t> assign_buckets(const config::BatchPlan& batch,
@@ -67,8 +86,10 @@ using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 /// the samples of a round to the replicas of each encoder, the largest first to the one with the
 /// least; to those of a colocated one the samples of the whole step.
 ///
+/// shape:  media [modules of the pipeline], of the backbone any
 /// source: planning.md sections 3.7 and 6
 [[nodiscard]] StepShapes deal_samples(const schedule::Pipeline& pipeline,
+                                      std::span<const Media> media,
                                       std::span<const SampleSize> samples,
                                       std::span<const std::int32_t> bucket_of);
 
@@ -103,7 +124,8 @@ void gather_passes(const schedule::Pipeline& pipeline, StepShapes& shapes);
 /// The microbatches of one replica of each module, where all samples are of one size and deal
 /// evenly: what deal_samples gives every replica.
 [[nodiscard]] StepShapes equal_microbatches(const schedule::Pipeline& pipeline,
-                                            const SampleSize& sample, std::int64_t samples);
+                                            std::span<const Media> media, const SampleSize& sample,
+                                            std::int64_t samples);
 
 /// Every microbatch is one full sequence of the capacity; encoders have nothing to do.
 [[nodiscard]] StepShapes full_microbatches(const config::Plan& plan,

@@ -10,23 +10,51 @@ namespace {
 
 std::int64_t whole(double value) { return std::max<std::int64_t>(0, std::llround(value)); }
 
+/// An image, or a clip.
+struct ItemDraw {
+  const config::Draw& units;
+  double units_per_token;
+};
+
+/// What was drawn of them.
+struct DrawnItems {
+  std::int64_t items = 0;
+  std::int64_t units = 0;
+};
+
+/// An item that does not fit whole is left out, with all after it.
+DrawnItems draw_items(const ItemDraw& of, std::int64_t items, std::int64_t most_tokens,
+                      std::int64_t& tokens, RandomStream& random) {
+  DrawnItems drawn;
+  while (drawn.items < items) {
+    const std::int64_t units = whole(draw_number(of.units, random));
+    const std::int64_t own = whole(static_cast<double>(units) / of.units_per_token);
+    if (most_tokens > 0 && tokens + own > most_tokens) break;
+    drawn.units += units;
+    tokens += own;
+    ++drawn.items;
+  }
+  if (drawn.units == 0) drawn.items = 0;
+  return drawn;
+}
+
 SampleSize draw_sample(const config::SampleClass& of, std::int64_t most_tokens,
                        RandomStream& random) {
-  const auto items = static_cast<std::int64_t>(std::floor(draw_number(of.items, random)));
-  SampleSize size{.tokens = whole(draw_number(of.text, random))};
-  for (std::int64_t item = 0; item < items; ++item) {
-    const std::int64_t patches = whole(draw_number(of.patches, random));
-    const std::int64_t tokens = whole(static_cast<double>(patches) / of.patches_per_token);
-    // An item that does not fit whole is left out, with all after it.
-    if (most_tokens > 0 && size.tokens + tokens > most_tokens) break;
-    size.patches += patches;
-    size.tokens += tokens;
-    ++size.items;
-  }
-  if (most_tokens > 0) size.tokens = std::min(size.tokens, most_tokens);
-  size.tokens = std::max<std::int64_t>(size.tokens, 1);
-  if (size.patches == 0) size.items = 0;
-  return size;
+  const auto count = [&](const config::Draw& draw) {
+    return static_cast<std::int64_t>(std::floor(draw_number(draw, random)));
+  };
+  const std::int64_t items = count(of.items);
+  std::int64_t tokens = whole(draw_number(of.text, random));
+  const DrawnItems images =
+      draw_items({of.patches, of.patches_per_token}, items, most_tokens, tokens, random);
+  const DrawnItems clips =
+      draw_items({of.frames, of.frames_per_token}, count(of.clips), most_tokens, tokens, random);
+  if (most_tokens > 0) tokens = std::min(tokens, most_tokens);
+  return {.tokens = std::max<std::int64_t>(tokens, 1),
+          .patches = images.units,
+          .items = images.items,
+          .frames = clips.units,
+          .clips = clips.items};
 }
 
 }  // namespace
@@ -47,9 +75,9 @@ double draw_number(const config::Draw& draw, RandomStream& random) {
   return 0;
 }
 
-std::vector<SampleSize> draw_samples(const config::StudyData& data, std::uint64_t seed,
-                                     std::uint64_t step, std::int64_t count) {
-  if (data.classes.empty()) return draw_mixture(seed, step, count);
+std::vector<SampleSize> draw_samples(const config::StudyData& data, MixtureSound sound,
+                                     std::uint64_t seed, std::uint64_t step, std::int64_t count) {
+  if (data.classes.empty()) return draw_mixture(seed, step, count, sound);
   double weights = 0;
   for (const config::SampleClass& each : data.classes) weights += each.weight;
   std::vector<SampleSize> samples;

@@ -14,11 +14,12 @@ namespace tributary::plan {
 /// source: inverse transforms; the normal one is RandomStream's
 [[nodiscard]] double draw_number(const config::Draw& draw, RandomStream& random);
 
-/// Draws samples of the classes by their weights, or of the reference mixture where there are none.
+/// Draws samples of the classes by their weights, or of the reference mixture, with sound as said,
+/// where there are none.
 ///
 /// shape:  `count` samples; the same for the same seed and step, each with a token at least
 [[nodiscard]] std::vector<SampleSize> draw_samples(const config::StudyData& data,
-                                                   std::uint64_t seed, std::uint64_t step,
-                                                   std::int64_t count);
+                                                   MixtureSound sound, std::uint64_t seed,
+                                                   std::uint64_t step, std::int64_t count);
 
 }  // namespace tributary::plan

@@ -1,5 +1,7 @@
 #include "plan/simulate/stage_costs.h"
 
+#include <algorithm>
+
 #include "plan/stages/stage_parts.h"
 
 namespace tributary::plan {
@@ -10,6 +12,23 @@ struct LayerStageCosts::Placed {
   std::vector<std::vector<StageState>> states;   // likewise
   std::vector<ModuleRanks> ranks;                // [modules of the pipeline]
 };
+
+namespace {
+
+/// All of a plan where something trains.
+CommunicationGroup ranks_of(const config::Plan& plan, const config::Cluster& cluster) {
+  std::vector<std::int64_t> ranks;
+  bool trains = false;
+  for (const config::ModulePlan& module : plan.modules) {
+    ranks.insert(ranks.end(), module.ranks.begin(), module.ranks.end());
+    trains = trains || module.train != config::TrainMode::kFrozen;
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return trains ? group_of(cluster, ranks) : CommunicationGroup{};
+}
+
+}  // namespace
 
 LayerStageCosts::LayerStageCosts(const config::Plan& plan, const config::ModuleGraph& model,
                                  const config::Cluster& cluster, const schedule::Pipeline& pipeline,
@@ -36,6 +55,7 @@ LayerStageCosts::LayerStageCosts(const config::Plan& plan, const config::ModuleG
     coordinates += module.stages;
   }
   rules.is_cut = execution.apart || coordinates > 1;
+  rules.plan_ranks = ranks_of(plan, cluster);
   const auto tokens = static_cast<double>(plan.batch.capacity_tokens.count);
   rules.full_microbatch = {.tokens = tokens, .squared_tokens = tokens * tokens};
   for (const std::vector<PlacedStage>& module : placed->stages) {
@@ -59,9 +79,12 @@ StageState LayerStageCosts::state(int module, int virtual_stage) const {
   return placed_->states[module][virtual_stage];
 }
 
-Media LayerStageCosts::media(int module) const {
-  const std::vector<PlacedRun>& runs = placed_->stages[module].front().runs;
-  return runs.empty() ? Media::kPatches : runs.front().media;
+bool LayerStageCosts::works_on(int module, Media media) const {
+  return std::ranges::any_of(placed_->stages[module], [media](const PlacedStage& stage) {
+    return std::ranges::any_of(stage.runs, [media](const PlacedRun& run) {
+      return !run.is_backbone && run.media == media;
+    });
+  });
 }
 
 ModuleRanks LayerStageCosts::ranks(int module) const { return placed_->ranks[module]; }

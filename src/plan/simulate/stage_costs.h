@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -13,6 +14,7 @@ namespace tributary::plan {
 
 /// What an encoder, and what follows it in front of the backbone, works on.
 enum class Media { kPatches, kFrames };  // frames of sound: positions behind its convolutions
+inline constexpr std::array kAllMedia = {Media::kPatches, Media::kFrames};
 
 /// What one microbatch of a replica is made of.
 struct MicrobatchShape {
@@ -90,8 +92,14 @@ class StageCosts {
     return {};
   }
   [[nodiscard]] virtual ModuleRanks ranks(int /*module*/) const { return {}; }
-  /// Of an encoder with ranks of its own.
-  [[nodiscard]] virtual Media media(int /*module*/) const { return Media::kPatches; }
+  /// Whether layers of a module work on a medium: of the backbone those of inline encoders.
+  [[nodiscard]] virtual bool works_on(int /*module*/, Media media) const {
+    return media == Media::kPatches;
+  }
+  /// Of an encoder that is not inline.
+  [[nodiscard]] Media media(int module) const {
+    return works_on(module, Media::kFrames) ? Media::kFrames : Media::kPatches;
+  }
 };
 
 /// How layers run, where the plan does not say: the defaults are the trainer's.
@@ -128,7 +136,7 @@ class LayerStageCosts final : public StageCosts {
   [[nodiscard]] StageFlops flops(int module, int virtual_stage,
                                  const MicrobatchShape& shape) const override;
   [[nodiscard]] ModuleRanks ranks(int module) const override;
-  [[nodiscard]] Media media(int module) const override;
+  [[nodiscard]] bool works_on(int module, Media media) const override;
 
  private:
   struct Placed;

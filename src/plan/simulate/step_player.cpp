@@ -130,14 +130,21 @@ StepShapes StepPlayer::shapes_of(std::int64_t step) {
     case SampleSource::Kind::kGiven:
       return given_shapes(number);
     case SampleSource::Kind::kMixture:
-      return dealer_.deal(
-          draw_mixture(options_.seed, number, samples, plan_.batch.capacity_tokens));
+      return dealer_.deal(draw_mixture(options_.seed, number, samples, mixture_sound(),
+                                       plan_.batch.capacity_tokens));
     case SampleSource::Kind::kRecorded:
       return dealer_.deal(draw_recorded(source.recorded, options_.seed, number, samples));
     case SampleSource::Kind::kBatches:
       return deal_batch(number % source.batches->size());
   }
   TRIB_RAISE(Fault::kBug, .what = "plan: no such source of samples");
+}
+
+MixtureSound StepPlayer::mixture_sound() const {
+  const auto modules = static_cast<int>(whole_.modules.size());
+  for (int module = 0; module < modules; ++module)
+    if (costs_.works_on(module, Media::kFrames)) return MixtureSound::kBesidePictures;
+  return MixtureSound::kNone;
 }
 
 StepShapes StepPlayer::deal_batch(std::size_t batch) {

@@ -55,6 +55,8 @@ class StepPlayer {
   bool find_equal_shapes();
   const BuiltProgram& build(const StepShapes& shapes);
   [[nodiscard]] StepShapes shapes_of(std::int64_t step);
+  /// What the model can encode of the mixture.
+  [[nodiscard]] MixtureSound mixture_sound() const;
   [[nodiscard]] StepShapes deal_batch(std::size_t batch);
   [[nodiscard]] StepShapes given_shapes(std::uint64_t step) const;
 

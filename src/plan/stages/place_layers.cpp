@@ -94,7 +94,6 @@ class LayerPlacing {
   }
   /// Encoders take raw media; what they feed takes theirs.
   void find_media() {
-    const ModuleNode* heard = nullptr;
     const ModuleNode* seen = nullptr;
     std::vector<const ModuleNode*> behind;
     for (const ModuleNode* node : flow_) {
@@ -104,9 +103,7 @@ class LayerPlacing {
       });
       if (is_fed) {
         behind.push_back(node);
-      } else if (hears(*node)) {
-        heard = node;
-      } else {
+      } else if (!hears(*node)) {
         TRIB_REQUIRE(
             seen == nullptr || seen->layers.front().shape.kind == node->layers.front().shape.kind,
             .what = "plan: encoders of these two kinds cannot be simulated together",
@@ -115,11 +112,7 @@ class LayerPlacing {
         seen = node;
       }
     }
-    if (heard == nullptr || seen == nullptr) return;  // one size is that of the one modality
-    TRIB_REQUIRE(!apart_, .what = "plan: encoders of two modalities cannot be planned for yet",
-                 .where = str("modules.", heard->name),
-                 .found = str(seen->name, " and ", heard->name),
-                 .expected = "encoders of one modality");
+    if (!has_both_media(model_)) return;  // one size is that of the one modality
     for (const ModuleNode* node : flow_)
       if (hears(*node)) media_[node->name] = Media::kFrames;
     for (const ModuleNode* node : behind) inherit_media(*node);
@@ -240,6 +233,17 @@ class LayerPlacing {
 
 bool hears(const ModuleNode& node) {
   return !node.layers.empty() && node.layers.front().shape.kind == LayerKind::kConvolution;
+}
+
+bool has_both_media(const config::ModuleGraph& model) {
+  const auto is_fed = [&](const ModuleNode& node) {
+    return std::ranges::any_of(
+        model.edges, [&](const config::ModuleEdge& edge) { return edge.to == node.name; });
+  };
+  const auto sees = [&](const ModuleNode& node) {
+    return node.name != "backbone" && !node.layers.empty() && !hears(node) && !is_fed(node);
+  };
+  return std::ranges::any_of(model.modules, hears) && std::ranges::any_of(model.modules, sees);
 }
 
 std::vector<std::vector<PlacedStage>> place_layers(const config::Plan& plan,

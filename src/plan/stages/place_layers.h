@@ -42,14 +42,17 @@ struct PlacedStage {
 /// Whether a module encodes sound: it begins with convolutions.
 [[nodiscard]] bool hears(const config::ModuleNode& node);
 
+/// Whether a model encodes sound beside images: samples then have a size for each. What encodes
+/// sound alone is given its positions in the place of patches.
+[[nodiscard]] bool has_both_media(const config::ModuleGraph& model);
+
 /// Blocks go where the plan says; what comes before them to the first virtual stage of their
 /// module, what comes after them to the last. Inline modules run on the first stage of the
 /// backbone, each after those that feed it. `apart`: the stages are priced one by one, each as if
 /// on a pp coordinate of its own.
 ///
 /// shape: returns [modules of the pipeline][virtual stages]
-/// errors: Fault::kInput naming module and key when plan and model do not fit each other, or with
-///         `apart` when encoders are of two modalities
+/// errors: Fault::kInput naming module and key when plan and model do not fit each other
 [[nodiscard]] std::vector<std::vector<PlacedStage>> place_layers(const config::Plan& plan,
                                                                  const config::ModuleGraph& model,
                                                                  const config::Cluster& cluster,

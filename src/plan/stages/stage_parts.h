@@ -11,8 +11,9 @@ namespace tributary::plan {
 struct StageRules {
   std::shared_ptr<const CostSource> source = {};
   LayerExecution execution = {};
-  bool is_cut = false;             // into pipeline stages
-  PassShape full_microbatch = {};  // of the backbone
+  bool is_cut = false;                 // into pipeline stages
+  PassShape full_microbatch = {};      // of the backbone
+  CommunicationGroup plan_ranks = {};  // that add up the norm of gradients; one: nobody
 
   /// A stage meets its layers again with every microbatch: it gathers and reduces them once a step.
   [[nodiscard]] bool reduces_once() const {

@@ -162,7 +162,7 @@ StageState state_of(const PlacedStage& stage, const StageRules& rules) {
   for (const Unit& unit : units)
     if (unit.trains) trained += unit.values.of_rank(stage.mesh);
   state.optimizer_step = rules.source->optimizer(trained) + gather_after_step(stage, rules);
-  state.host_step = rules.source->step();
+  state.host_step = rules.source->step(rules.plan_ranks);
   state.process = rules.source->process();
   return state;
 }

@@ -146,6 +146,9 @@ TEST(ShapeHistogram, ReadsAndReadsBackWhatItWrites) {
   EXPECT_EQ(histogram.samples(), 4);
   EXPECT_EQ(histogram.bins[0].shape.images[0], (Grid{1, 4, 6}));
   EXPECT_EQ(parse_shape_histogram(write_shape_histogram(histogram), "written"), histogram);
+  ShapeHistogram heard = histogram;
+  heard.bins[1].shape.clips = {750, 1500};
+  EXPECT_EQ(parse_shape_histogram(write_shape_histogram(heard), "written"), heard);
 }
 
 TEST(ShapeHistogram, NamesTheKeyOfEveryFault) {

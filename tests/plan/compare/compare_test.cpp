@@ -332,9 +332,9 @@ TEST(DrawSamples, FollowsWeightsAndDistributions) {
                    .patches_per_token = 4,
                    .text = {config::DrawKind::kLogNormal, 100, 0.5}},
                   {.weight = 1, .text = {config::DrawKind::kConstant, 7, 0}}};
-  const std::vector<SampleSize> samples = draw_samples(data, 1, 0, 4000);
-  EXPECT_EQ(samples, draw_samples(data, 1, 0, 4000));
-  EXPECT_NE(samples, draw_samples(data, 1, 1, 4000));
+  const std::vector<SampleSize> samples = draw_samples(data, MixtureSound::kNone, 1, 0, 4000);
+  EXPECT_EQ(samples, draw_samples(data, MixtureSound::kNone, 1, 0, 4000));
+  EXPECT_NE(samples, draw_samples(data, MixtureSound::kNone, 1, 1, 4000));
   double with_items = 0;
   std::vector<double> text;
   for (const SampleSize& sample : samples) {
@@ -359,7 +359,26 @@ TEST(DrawSamples, CutsWhatIsTooLong) {
   data.classes = {{.items = {config::DrawKind::kConstant, 10, 0},
                    .patches = {config::DrawKind::kConstant, 20, 0},
                    .text = {config::DrawKind::kConstant, 15, 0}}};
-  EXPECT_EQ(draw_samples(data, 1, 0, 1).front(), (SampleSize{35, 20, 1}));
+  EXPECT_EQ(draw_samples(data, MixtureSound::kNone, 1, 0, 1).front(), (SampleSize{35, 20, 1}));
+}
+
+TEST(DrawSamples, HasClipsBesideImages) {
+  config::StudyData data;
+  data.classes = {{.items = {config::DrawKind::kConstant, 2, 0},
+                   .patches = {config::DrawKind::kConstant, 20, 0},
+                   .patches_per_token = 4,
+                   .clips = {config::DrawKind::kConstant, 3, 0},
+                   .frames = {config::DrawKind::kConstant, 100, 0},
+                   .frames_per_token = 2,
+                   .text = {config::DrawKind::kConstant, 15, 0}}};
+  EXPECT_EQ(draw_samples(data, MixtureSound::kNone, 1, 0, 1).front(),
+            (SampleSize{.tokens = 175, .patches = 40, .items = 2, .frames = 300, .clips = 3}));
+  data.most_tokens = 130;
+  EXPECT_EQ(draw_samples(data, MixtureSound::kNone, 1, 0, 1).front(),
+            (SampleSize{.tokens = 125, .patches = 40, .items = 2, .frames = 200, .clips = 2}));
+  data.classes.clear();
+  EXPECT_EQ(draw_samples(data, MixtureSound::kBesidePictures, 1, 0, 8),
+            draw_mixture(1, 0, 8, MixtureSound::kBesidePictures));
 }
 
 TEST(DrawNumber, HasTheMeansOfItsDistributions) {

@@ -73,7 +73,7 @@ class BruteForce {
             choice.backbone = {.mesh = mesh, .recompute = level};
             choice.chunks = order == config::PipelineOrder::kInterleaved ? 2 : 1;
             if (choice.chunks == 2 && (mesh.pp == 1 || rounds % mesh.pp != 0)) continue;
-            place_encoder(choice);
+            place_encoders(choice);
           }
     }
     return best_;
@@ -95,36 +95,59 @@ class BruteForce {
   [[nodiscard]] std::int64_t colocated() const { return colocated_; }  // of them
 
  private:
-  void place_encoder(PlanChoice choice) {
-    const std::vector<const config::ModuleNode*> encoders = encoders_of(problem_);
-    choice.encoders.resize(encoders.size());
+  void place_encoders(PlanChoice choice) {
+    choice.encoders.resize(encoders_of(problem_).size());
     const config::ModuleNode& backbone = *problem_.model.find("backbone");
     const std::int64_t units = units_of(backbone);
     const std::int64_t stages = choice.backbone.mesh.pp * choice.chunks;
     if (stages > units) return;
     const std::vector<ChainCut> cuts = all_cuts(units, stages);
-    for (const ChainCut& cut : cuts)
-      if (can_cut_inside(choice)) run_plan(choice, {cut});
-    if (encoders.empty()) return;
-    place_colocated(choice, cuts);
-    const std::int64_t left = problem_.devices - choice.backbone.devices();
-    for (const config::MeshShape& mesh : all_meshes(problem_, *encoders[0], left))
+    place_apart(choice, 0, {}, cuts);
+    for (std::size_t encoder = 0; encoder < choice.encoders.size(); ++encoder)
+      place_colocated(choice, encoder, cuts);
+  }
+
+  /// Encoders from `next` on inline or on ranks of their own; those before it are placed, and cut.
+  void place_apart(PlanChoice choice, std::size_t next, const std::vector<ChainCut>& own,
+                   const std::vector<ChainCut>& cuts) {
+    if (next == choice.encoders.size()) {
+      if (can_cut_inside(choice)) run_plans(choice, own, cuts);
+      return;
+    }
+    place_apart(choice, next + 1, own, cuts);
+    std::int64_t left = problem_.devices - choice.backbone.devices();
+    for (const std::optional<ChainChoice>& encoder : choice.encoders)
+      if (encoder) left -= encoder->devices();
+    const config::ModuleNode& node = *encoders_of(problem_)[next];
+    for (const config::MeshShape& mesh : all_meshes(problem_, node, left))
       for (const config::RecomputePlan level : problem_.space.recompute) {
         if (choice.microbatches * mesh.dp_replicate * mesh.dp_shard > problem_.global_samples())
           continue;
         if (problem_.space.runnable &&
             !has_degrees_of_the_trainer(choice, {.mesh = mesh, .recompute = level}))
           continue;
-        choice.encoders[0] = ChainChoice{.mesh = mesh, .recompute = level};
+        choice.encoders[next] = ChainChoice{.mesh = mesh, .recompute = level};
         if (!is_aligned(problem_, choice)) continue;
-        for (const ChainCut& own : all_cuts(units_of(*encoders[0]), mesh.pp))
-          for (const ChainCut& cut : cuts) run_plan(choice, {own, cut});
+        for (const ChainCut& cut : all_cuts(units_of(node), mesh.pp)) {
+          std::vector<ChainCut> with = own;
+          with.push_back(cut);
+          place_apart(choice, next + 1, with, cuts);
+        }
       }
   }
 
-  /// The encoder on the ranks of the backbone, in any number of passes.
-  void place_colocated(PlanChoice choice, const std::vector<ChainCut>& cuts) {
-    const config::ModuleNode& node = *encoders_of(problem_)[0];
+  void run_plans(const PlanChoice& choice, const std::vector<ChainCut>& encoders,
+                 const std::vector<ChainCut>& cuts) {
+    for (const ChainCut& cut : cuts) {
+      std::vector<ChainCut> all = encoders;
+      all.push_back(cut);
+      run_plan(choice, all);
+    }
+  }
+
+  /// The encoder on the ranks of the backbone, in any number of passes, the others inline.
+  void place_colocated(PlanChoice choice, std::size_t encoder, const std::vector<ChainCut>& cuts) {
+    const config::ModuleNode& node = *encoders_of(problem_)[encoder];
     const std::vector<config::Placement>& placements = problem_.space.placements;
     const bool is_searched = std::find(placements.begin(), placements.end(),
                                        config::Placement::kColocated) != placements.end();
@@ -135,20 +158,21 @@ class BruteForce {
       if (mesh.pp != 1 || mesh.world() != choice.backbone.devices()) continue;
       for (const config::RecomputePlan level : problem_.space.recompute)
         for (std::int64_t passes = 1; passes <= choice.microbatches; ++passes) {
-          choice.encoders[0] = ChainChoice{mesh, level, passes};
-          for (const ChainCut& cut : cuts) {
-            run_plan(choice, {{0, units_of(node)}, cut});
-            ++colocated_;
-          }
+          choice.encoders[encoder] = ChainChoice{mesh, level, passes};
+          if (!can_cut_inside(choice)) continue;
+          run_plans(choice, {{0, units_of(node)}}, cuts);
+          colocated_ += std::ssize(cuts);
         }
     }
   }
 
+  /// What is inline is cut as the backbone.
   [[nodiscard]] bool can_cut_inside(const PlanChoice& choice) const {
-    for (const config::ModuleNode* encoder : encoders_of(problem_)) {
+    const std::vector<const config::ModuleNode*> encoders = encoders_of(problem_);
+    for (std::size_t i = 0; i < encoders.size(); ++i) {
       config::MeshShape mesh = choice.backbone.mesh;
       mesh.pp = 1;
-      if (!can_cut(problem_, *encoder, mesh)) return false;
+      if (!choice.encoders[i] && !can_cut(problem_, *encoders[i], mesh)) return false;
     }
     return true;
   }

@@ -55,6 +55,23 @@ inline config::ModuleGraph tiny_model(std::int64_t layers, int encoders, std::in
   return model;
 }
 
+/// The same with an encoder of sound beside that of images, each with a projector of its own.
+inline config::ModuleGraph tiny_omni_model(std::int64_t layers) {
+  config::ModuleGraph model = tiny_model(layers, 1);
+  config::ModuleNode audio = *model.find("vision");
+  config::ModuleNode projector = *model.find("projector");
+  audio.name = "audio";
+  audio.layers.front().shape.kind = config::LayerKind::kConvolution;
+  audio.layers.front().shape.input_width = 240;
+  audio.layers.back().layers = 2;
+  projector.name = "audio_projector";
+  projector.layers.front().shape.merge = 2;
+  model.modules.insert(model.modules.begin(), {audio, projector});
+  model.edges.insert(model.edges.begin(),
+                     {{"audio", "audio_projector"}, {"audio_projector", "backbone"}});
+  return model;
+}
+
 inline PlanningProblem tiny_problem(std::int64_t devices, std::int64_t samples, int encoders,
                                     std::uint64_t seed) {
   PlanningProblem problem{.model = tiny_model(4, encoders),
@@ -72,6 +89,18 @@ inline PlanningProblem tiny_problem(std::int64_t devices, std::int64_t samples, 
       sizes.push_back(size);
     }
   }
+  return problem;
+}
+
+/// Images, sound, both or neither in each sample.
+inline PlanningProblem tiny_omni_problem(std::int64_t devices, std::int64_t samples,
+                                         std::uint64_t seed) {
+  PlanningProblem problem = tiny_problem(devices, samples, 1, seed);
+  problem.model = tiny_omni_model(4);
+  RandomStream random(seed, "clips");
+  for (std::vector<SampleSize>& batch : problem.batches)
+    for (SampleSize& sample : batch)
+      sample.frames = random.between(50, 1500) * (sample.clips = random.between(0, 2));
   return problem;
 }
 

@@ -213,8 +213,9 @@ TEST(MeasuredPlans, AreJudgedAsTheSimulatorTimesThem) {
         const Simulation simulation = simulate(
             plan, costs_on(problem, plan), problem.cluster,
             {.samples = {.kind = SampleSource::Kind::kGiven,
-                         .given = {deal_samples(schedule::pipeline_of(plan), problem.batches[batch],
-                                                deals.buckets(plan, batch))}}});
+                         .given = {deal_samples(
+                             schedule::pipeline_of(plan), std::vector<Media>(1, Media::kPatches),
+                             problem.batches[batch], deals.buckets(plan, batch))}}});
         const auto step = double(simulation.steps[0].count);
         EXPECT_NEAR(double(verdict.steps[0].count), step, 0.02 * step)
             << describe(problem, choice) << ", seed " << seed;

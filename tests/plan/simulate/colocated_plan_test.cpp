@@ -204,7 +204,8 @@ TEST(ColocatedPlan, DealsTheWholeBatchOverItsReplicas) {
   for (int i = 0; i < 40; ++i)
     sizes.push_back({.tokens = 100, .patches = 10 * (i % 7), .items = 1});
   const StepShapes shapes =
-      deal_samples(schedule::pipeline_of(plan), sizes, assign_buckets(plan.batch, 8, sizes));
+      deal_samples(schedule::pipeline_of(plan), std::vector<Media>(2, Media::kPatches), sizes,
+                   assign_buckets(plan.batch, 8, sizes));
   double all = 0;
   double most = 0;
   for (const std::vector<MicrobatchShape>& replica : shapes[1]) {

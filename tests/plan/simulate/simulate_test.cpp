@@ -1,5 +1,6 @@
 #include "plan/simulate/simulate.h"
 
+#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
@@ -243,8 +244,8 @@ TEST(DealSamples, EachSampleIsOnceOnEachModule) {
       .edges = {{.from = 1, .to = 0}},
       .microbatches = 8};
   const std::vector<SampleSize> samples = draw_mixture(5, 0, 64);
-  const StepShapes shapes =
-      deal_samples(pipeline, samples, assign_buckets(plan.batch, 16, samples));
+  const StepShapes shapes = deal_samples(pipeline, std::vector<Media>(2, Media::kPatches), samples,
+                                         assign_buckets(plan.batch, 16, samples));
   double tokens = 0;
   double patches = 0;
   for (const SampleSize& sample : samples) {
@@ -267,6 +268,30 @@ TEST(DealSamples, EachSampleIsOnceOnEachModule) {
   EXPECT_EQ(patches, 0);
 }
 
+TEST(DealSamples, SoundGoesToItsEncoderInLevelParts) {
+  const schedule::Pipeline pipeline{
+      .modules = {{.name = "audio", .replicas = 3}, {.name = "backbone", .replicas = 2}},
+      .edges = {{.from = 0, .to = 1}},
+      .microbatches = 4};
+  const std::vector<Media> media = {Media::kFrames, Media::kPatches};
+  const std::vector<SampleSize> samples = draw_mixture(5, 0, 64, MixtureSound::kBesidePictures);
+  std::vector<std::int32_t> buckets;
+  for (std::int32_t i = 0; i < 64; ++i) buckets.push_back(i % 8);
+  const StepShapes shapes = deal_samples(pipeline, media, samples, buckets);
+  double largest = 0;
+  for (const SampleSize& sample : samples) largest = std::max(largest, double(sample.frames));
+  for (int round = 0; round < 4; ++round) {
+    double all = 0;
+    double most = 0;
+    for (const std::vector<MicrobatchShape>& replica : shapes[0]) {
+      all += replica[round].audio.tokens;
+      most = std::max(most, replica[round].audio.tokens);
+    }
+    EXPECT_EQ(all, shapes[1][0][round].audio.tokens + shapes[1][1][round].audio.tokens);
+    EXPECT_LE(most, std::max(largest, all / 3 * 1.2)) << "round " << round;
+  }
+}
+
 TEST(DrawRecorded, DrawsAsOftenAsSeen) {
   const RecordedSizes recorded = sizes_of(
       {.source = "test",
@@ -276,8 +301,9 @@ TEST(DrawRecorded, DrawsAsOftenAsSeen) {
                  .shape = {.tokens = {20},
                            .target_tokens = {1},
                            .images = {{.time = 1, .rows = 2, .columns = 4}},
-                           .videos = {{.time = 3, .rows = 2, .columns = 2}}}}}});
-  EXPECT_EQ(recorded.sizes[1], (SampleSize{.tokens = 20, .patches = 20, .items = 4}));
+                           .videos = {{.time = 3, .rows = 2, .columns = 2}},
+                           .clips = {40, 60}}}}});
+  EXPECT_EQ(recorded.sizes[1], (SampleSize{20, 20, 4, 100, 2}));
   int rare = 0;
   for (const SampleSize& sample : draw_recorded(recorded, 1, 0, 10'000))
     rare += sample.tokens == 20 ? 1 : 0;
@@ -298,6 +324,30 @@ TEST(DrawMixture, FollowsTheReferenceStatistics) {
   EXPECT_GT(tokens / 20'000, 2500);
   EXPECT_LT(tokens / 20'000, 4500);
   EXPECT_EQ(samples, draw_mixture(1, 0, 20'000));
+}
+
+TEST(DrawMixture, HasSoundBesideTheSamePictures) {
+  const std::vector<SampleSize> silent = draw_mixture(1, 0, 20'000);
+  const std::vector<SampleSize> samples = draw_mixture(1, 0, 20'000, MixtureSound::kBesidePictures);
+  EXPECT_EQ(samples, draw_mixture(1, 0, 20'000, MixtureSound::kBesidePictures));
+  double heard = 0;
+  double frames = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const SampleSize& sample = samples[i];
+    SampleSize own = silent[i];
+    own.tokens += sample.frames / 2;
+    own.frames = sample.frames;
+    own.clips = sample.frames > 0 ? 1 : 0;
+    EXPECT_EQ(sample, own);
+    if (sample.frames == 0) continue;
+    heard += 1;
+    frames += double(sample.frames);
+    EXPECT_GE(sample.frames, 2 * 50);
+    EXPECT_LE(sample.frames, 31 * 50);
+  }
+  // Videos, 60 of 185, of 17.5 s; a quarter of the others, of (30 - 2) / log(15) s.
+  EXPECT_NEAR(heard / 20'000, (60 + 0.25 * 125) / 185, 0.02);
+  EXPECT_NEAR(frames / 20'000, 50 * (60 * 17.5 + 0.25 * 125 * 28 / std::log(15.0)) / 185, 10);
 }
 
 template <class Call>

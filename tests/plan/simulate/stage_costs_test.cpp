@@ -116,6 +116,32 @@ TEST(LayerStageCosts, AFrozenEncoderHasNoBackwardAndNoState) {
   EXPECT_GT(costs.state(1, 0).parameters.count, 0);
 }
 
+TEST(LayerStageCosts, AllRanksOfThePlanAddUpTheNormOfTheGradients) {
+  const config::Cluster cluster = small_cluster(64);
+  const auto host_step = [&](config::Plan plan) {
+    const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+    const LayerStageCosts costs(plan, small_model(4, true), cluster, pipeline);
+    const Nanoseconds step = costs.state(0, 0).host_step;
+    for (int module = 0; module < std::ssize(pipeline.modules); ++module)
+      EXPECT_EQ(costs.state(module, 0).host_step, step);
+    return step;
+  };
+  config::Plan plan = vision_plan();
+  std::vector<std::int64_t> ranks;
+  for (const config::ModulePlan& module : plan.modules)
+    ranks.insert(ranks.end(), module.ranks.begin(), module.ranks.end());
+  std::sort(ranks.begin(), ranks.end());
+  const Nanoseconds once =
+      collective_cost(cluster, config::CollectiveOp::kAllReduce, group_of(cluster, ranks), {4})
+          .time;
+  EXPECT_GT(once.count, 0);
+  EXPECT_EQ(host_step(plan), once);
+  plan.modules.back().train = config::TrainMode::kFrozen;
+  EXPECT_EQ(host_step(plan), once);  // what trains has gradients
+  for (config::ModulePlan& module : plan.modules) module.train = config::TrainMode::kFrozen;
+  EXPECT_EQ(host_step(plan), Nanoseconds{});
+}
+
 TEST(LayerStageCosts, RecomputeTradesTimeForMemory) {
   config::Plan plan = text_plan();
   const StageCost none = costs_of(plan).cost(0, 0, kShape);
@@ -227,6 +253,8 @@ TEST(LayerStageCosts, EachEncoderWorksOnItsOwnMedia) {
     const auto forward = [&](double patches, double frames) {
       return costs.cost(module, 0, only(512, patches, frames)).forward;
     };
+    EXPECT_EQ(costs.works_on(module, Media::kPatches), name != "audio") << name;
+    EXPECT_EQ(costs.works_on(module, Media::kFrames), name != "vision") << name;
     // The projectors of both lie in the backbone's first stage.
     EXPECT_EQ(forward(1000, 500) > forward(1000, 100), name != "vision") << name;
     EXPECT_EQ(forward(1000, 500) > forward(200, 500), name != "audio") << name;
@@ -294,10 +322,6 @@ TEST(LayerStageCosts, RefusesWhatTwoModalitiesCannotBe) {
   const config::Plan plan = omni_plan(false);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   config::ModuleGraph model = omni_model();
-  EXPECT_THAT([&] { LayerStageCosts(plan, model, small_cluster(64), pipeline, {.apart = true}); },
-              testing::ThrowsMessage<Error>(
-                  testing::HasSubstr("two modalities cannot be planned for yet; where: "
-                                     "modules.audio; found: vision and audio")));
   model.edges.push_back({.from = "vision", .to = "projector_a"});
   EXPECT_THAT(
       [&] { LayerStageCosts(plan, model, small_cluster(64), pipeline); },

@@ -67,8 +67,9 @@ Run declare_plan(Verb& verb) {
               "of each sample of a text model; default: the run configuration's capacity, or 4096");
   verb.option("--lengths", arguments->lengths,
               "recorded sizes: a shape histogram (.json), or a sample a line: tokens, patches, "
-              "images or frames; default: the mixture of photos, documents and videos where the "
-              "model has an encoder");
+              "images or frames, audio positions, clips; default: the mixture of photos, "
+              "documents and videos where the model has an encoder, with sound where it encodes "
+              "both");
   verb.option("--batches", arguments->batches, "drawn to judge plans by");
   verb.option("--seed", arguments->seed, "of the batches");
   verb.option("--freeze", arguments->freeze, "modules that do not train, a comma between them");

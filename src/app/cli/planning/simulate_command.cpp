@@ -136,8 +136,7 @@ ExitCode run_simulate(const Arguments& arguments) {
   }
   request.profile_name = arguments.profile;
   if (!arguments.run.empty()) take_run(request, arguments.run, arguments.skip);
-  if (!arguments.lengths.empty())
-    request.recorded = read_sizes(arguments.lengths, kColumnsWithSound);
+  if (!arguments.lengths.empty()) request.recorded = read_sizes(arguments.lengths);
   request.sequence_parallel = !arguments.no_sequence_parallel;
   show(arguments, answer_simulate(request));
   return ExitCode::kDone;
@@ -173,7 +172,8 @@ Run declare_simulate(Verb& verb) {
               "images or frames, audio positions, clips");
   verb.flag(
       "--mixture", arguments->request.mixture,
-      "draw photos, documents, groups of pictures and videos; the default: the samples that the "
+      "draw photos, documents, groups of pictures and videos, with sound where the model encodes "
+      "it beside images; the default: the samples that the "
       "plan was judged with, else these where it has an encoder, else full microbatches");
   verb.flag("--unfused-attention", arguments->request.unfused_attention,
             "attention by products with the scores in memory, not by one kernel");

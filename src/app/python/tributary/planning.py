@@ -138,9 +138,10 @@ def plan(
             ``devices`` of the plans says.
         global_samples: of a step.
         tokens: of each sample of a text model; None: 4,096. Not together with ``lengths``.
-        lengths: [samples][1 to 3] tokens, patches, images or frames, to draw from; or a shape
-            histogram (dictionary or path), or a table (path). None: the mixture of photos,
-            documents and videos where the model has an encoder.
+        lengths: [samples][1 to 5] tokens, patches, images or frames, audio positions, clips, to
+            draw from; or a shape histogram (dictionary or path), or a table (path). None: the
+            mixture of photos, documents and videos where the model has an encoder, with sound
+            where it encodes both.
         batches: drawn to judge plans by.
         seed: of the batches.
         freeze: modules that do not train.

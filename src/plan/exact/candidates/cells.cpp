@@ -84,7 +84,7 @@ class CellListing {
         encoders_(encoders_of(problem).size()),
         equal_samples_(has_equal_samples(problem)),
         rules_{.source = problem.costs(), .execution = problem.execution},
-        step_(static_cast<double>(rules_.source->step().count)),
+        step_(static_cast<double>(rules_.source->least_step().count)),
         levels_(problem.space.recompute) {
     std::sort(levels_.begin(), levels_.end());
     for (const PipelineOrder order : problem.space.schedules)
@@ -139,7 +139,7 @@ class CellListing {
   /// passes need not be whole, and may be below one.
   [[nodiscard]] double least_work(const ChainForm& form) const {
     const double idle = tables_.smallest_pass(form);
-    double least = tables_.work(form, 1).compute - (tables_.lacks_images() ? idle : 0);
+    double least = tables_.work(form, 1).compute - (tables_.has_idle_samples(form) ? idle : 0);
     for (std::int64_t parts = 2; problem_.measured && parts <= problem_.global_samples(); ++parts)
       least =
           std::min(least, static_cast<double>(parts) * tables_.work(form, parts).compute - idle);

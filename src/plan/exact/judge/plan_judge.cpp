@@ -132,7 +132,9 @@ PlanJudge::PricedChain& PlanJudge::chain_of(const PlanChoice& choice, std::size_
     std::shared_ptr<Prices>& prices = prices_[key];
     if (!prices) prices = std::make_shared<Prices>();
     found = std::make_unique<PricedChain>(
-        PricedChain{ChainCosts(problem_, choice, chain, choice.is_cut()), prices});
+        PricedChain{ChainCosts(problem_, choice, chain, choice.is_cut()), {}, prices});
+    for (const Media media : kAllMedia)
+      if (found->costs.works_on(media)) found->media.push_back(media);
   }
   return *found;
 }
@@ -141,27 +143,28 @@ const ChainCosts& PlanJudge::costs_of(const PlanChoice& choice, std::size_t chai
   return chain_of(choice, chain).costs;
 }
 
-const PlanJudge::Price& PlanJudge::price(PricedChain& chain, bool has_tokens, bool has_patches,
+const PlanJudge::Price& PlanJudge::price(PricedChain& chain, bool is_backbone,
                                          const MicrobatchShape& shape) {
   constexpr int kBits = 8;
   constexpr int kSquareBits = 5;
   SizeKey key{};
-  if (has_tokens) {
-    key.tokens = rounded(shape.backbone.tokens, kBits);
-    key.squared = rounded(shape.backbone.squared_tokens, kSquareBits);
-  }
-  if (has_patches) {
-    key.patches = rounded(shape.encoder.tokens, kBits);
-    key.squared_patches = rounded(shape.encoder.squared_tokens, kSquareBits);
-  }
+  const auto note = [&](std::size_t place, const PassShape& pass) {
+    key[place] = rounded(pass.tokens, kBits);
+    key[place + 1] = rounded(pass.squared_tokens, kSquareBits);
+  };
+  const auto place_of = [](Media media) { return 2 + 2 * static_cast<std::size_t>(media); };
+  if (is_backbone) note(0, shape.backbone);
+  for (const Media media : chain.media) note(place_of(media), shape.of(media));
   const auto [found, is_new] = chain.priced->try_emplace(key);
   if (is_new) {
     found->second.number = chain.priced->size() - 1;
     MicrobatchShape at = shape;
-    at.backbone.tokens = static_cast<double>(key.tokens);
-    at.backbone.squared_tokens = static_cast<double>(key.squared);
-    at.encoder.tokens = static_cast<double>(key.patches);
-    at.encoder.squared_tokens = static_cast<double>(key.squared_patches);
+    const auto take = [&](std::size_t place, PassShape& pass) {
+      pass.tokens = static_cast<double>(key[place]);
+      pass.squared_tokens = static_cast<double>(key[place + 1]);
+    };
+    take(0, at.backbone);
+    for (const Media media : kAllMedia) take(place_of(media), at.of(media));
     for (std::size_t unit = 0; unit < chain.costs.classes(); ++unit)
       found->second.units.push_back(chain.costs.cost(unit, at));
   }
@@ -221,19 +224,20 @@ const ReplicaProgram& PlanJudge::program_of(const PlanChoice& choice, const conf
 const StepShapes& PlanJudge::shapes_of(const JudgedPlan& plan, std::size_t batch) {
   if (!dealt_.shapes.empty() && dealt_.choice == plan.choice && dealt_.batch == batch)
     return dealt_.shapes;
-  StepShapes shapes =
-      equal_samples_ && deals_evenly(plan.whole, problem_.global_samples())
-          ? equal_microbatches(plan.whole, problem_.batches.front().front(),
-                               problem_.global_samples())
-          : deal_samples(plan.whole, problem_.batches[batch], deals_.buckets(plan.plan, batch));
+  std::vector<Media> media;
+  for (std::size_t module = 0; module < plan.whole.modules.size(); ++module)
+    media.push_back(plan.costs.media(static_cast<int>(module)));
+  StepShapes shapes = equal_samples_ && deals_evenly(plan.whole, problem_.global_samples())
+                          ? equal_microbatches(plan.whole, media, problem_.batches.front().front(),
+                                               problem_.global_samples())
+                          : deal_samples(plan.whole, media, problem_.batches[batch],
+                                         deals_.buckets(plan.plan, batch));
   dealt_ = {plan.choice, batch, std::move(shapes)};
   return dealt_.shapes;
 }
 
 void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::size_t index) {
   const bool is_backbone = plan.whole.modules[index].name == "backbone";
-  // What has no ranks of its own works on patches inside the backbone.
-  const bool has_patches = !is_backbone || plan.plan.modules.size() > plan.whole.modules.size();
   const bool is_colocated = plan.whole.modules[index].is_colocated();
   PricedChain& chain = chain_of(plan.choice, plan.chain[index]);
   const StageKinds stages = kinds_of(chain.costs, plan.cuts[index]);
@@ -248,7 +252,7 @@ void PlanJudge::load_module(JudgedPlan& plan, const StepShapes& shapes, std::siz
   for (std::size_t replica = 0; replica < load.replicas(); ++replica) {
     for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
       const MicrobatchShape& shape = shapes[index][of][microbatch];
-      const Price& priced = price(chain, is_backbone, has_patches, shape);
+      const Price& priced = price(chain, is_backbone, shape);
       load.first_of[microbatch * load.replicas() + replica] =
           known.first_of(priced.number, priced.units);
     }

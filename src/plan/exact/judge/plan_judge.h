@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -44,14 +45,12 @@ class PlanJudge {
   [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
 
  private:
-  struct SizeKey {
-    std::int64_t tokens, squared, patches, squared_patches;
-    friend bool operator==(const SizeKey&, const SizeKey&) = default;
-  };
+  /// Tokens and squared tokens of the backbone, and of each medium; 0 of what does not count.
+  using SizeKey = std::array<std::int64_t, 2 + 2 * kAllMedia.size()>;
   struct SizeHash {
     std::size_t operator()(const SizeKey& key) const {
       std::uint64_t hash = 0;
-      for (const std::int64_t each : {key.tokens, key.squared, key.patches, key.squared_patches})
+      for (const std::int64_t each : key)
         hash = (hash ^ static_cast<std::uint64_t>(each)) * 0x9E3779B97F4A7C15U;
       return hash ^ hash >> 32;
     }
@@ -63,12 +62,13 @@ class PlanJudge {
   using Prices = std::unordered_map<SizeKey, Price, SizeHash>;
   struct PricedChain {
     ChainCosts costs;
+    std::vector<Media> media;        // that it works on
     std::shared_ptr<Prices> priced;  // by chains that only keep their state elsewhere
   };
   using ChainKey = std::tuple<std::size_t, std::uint64_t, bool, std::vector<std::int64_t>>;
 
   [[nodiscard]] PricedChain& chain_of(const PlanChoice& choice, std::size_t chain);
-  [[nodiscard]] const Price& price(PricedChain& chain, bool has_tokens, bool has_patches,
+  [[nodiscard]] const Price& price(PricedChain& chain, bool is_backbone,
                                    const MicrobatchShape& shape);
   [[nodiscard]] PlanVerdict judge_by_events(config::Plan plan, std::size_t first_batch,
                                             std::size_t end_batch);

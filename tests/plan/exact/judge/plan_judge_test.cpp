@@ -17,8 +17,8 @@ namespace {
 using config::PipelineOrder;
 using config::RecomputePlan;
 
-/// Choices of every kind on up to 8 devices.
-std::vector<PlanChoice> some_choices(std::size_t encoders) {
+/// Choices of every kind on up to 8 devices; of several encoders this one may have a mesh.
+std::vector<PlanChoice> some_choices(std::size_t encoders, std::size_t meshed) {
   std::vector<PlanChoice> choices;
   for (const PipelineOrder order : {PipelineOrder::k1f1b, PipelineOrder::kInterleaved,
                                     PipelineOrder::kZbH1, PipelineOrder::kZbV}) {
@@ -32,12 +32,12 @@ std::vector<PlanChoice> some_choices(std::size_t encoders) {
         choice.backbone.recompute = shard == 1 ? RecomputePlan::kFull : RecomputePlan::kNone;
         choice.encoders.resize(encoders);
         if (apart)
-          choice.encoders.back() = ChainChoice{.mesh = {.pp = shard, .dp_replicate = 1, .tp = 2},
-                                               .recompute = RecomputePlan::kSelective};
+          choice.encoders[meshed] = ChainChoice{.mesh = {.pp = shard, .dp_replicate = 1, .tp = 2},
+                                                .recompute = RecomputePlan::kSelective};
         choices.push_back(choice);
         if (apart && !schedule::traits_of(order).splits_backward) {
           for (const std::int64_t passes : {1, 3}) {
-            choice.encoders.back() =
+            choice.encoders[meshed] =
                 ChainChoice{.mesh = {.dp_replicate = 2 / shard, .tp = 2 * shard}, .passes = passes};
             choices.push_back(choice);
           }
@@ -76,17 +76,39 @@ TEST(ChainCosts, PricesEqualLayersOnceThoughOthersLieBetween) {
   EXPECT_NE(vision.class_of(3), vision.class_of(4));
 }
 
+/// How many encoders, of which the last or the first has a mesh; of sound and of images or alike.
+struct Encoders {
+  int count = 0;
+  bool first_has_mesh = false;
+  bool two_media = false;
+
+  [[nodiscard]] std::size_t meshed() const {
+    return first_has_mesh ? 0 : static_cast<std::size_t>(std::max(0, count - 1));
+  }
+  [[nodiscard]] PlanningProblem problem(std::int64_t samples, std::uint64_t seed) const {
+    return two_media ? tiny_omni_problem(8, samples, seed) : tiny_problem(8, samples, count, seed);
+  }
+  [[nodiscard]] std::vector<PlanChoice> choices() const {
+    return some_choices(static_cast<std::size_t>(count), meshed());
+  }
+};
+
+constexpr Encoders kImagesMeshed{.count = 2, .two_media = true};
+constexpr Encoders kSoundMeshed{.count = 2, .first_has_mesh = true, .two_media = true};
+
 TEST(ChainCosts, StagesAddUpToThoseOfTheLayers) {
-  for (const int kind : {0, 1, 2, 3, 4, 7}) {
-    const int encoders = kind % 3;
-    PlanningProblem problem = tiny_problem(8, 16, encoders, 3);
+  for (const int kind : {0, 1, 2, 3, 4, 7, 8, 9}) {
+    const Encoders encoders = kind == 8   ? kImagesMeshed
+                              : kind == 9 ? kSoundMeshed
+                                          : Encoders{.count = kind % 3};
+    PlanningProblem problem = encoders.problem(16, 3);
     if (kind == 3) problem.model.modules[0].layers[1].layers = 6;
     if (kind == 4) problem.frozen = {"vision", "projector"};
     if (kind == 7) take_turns(problem.model, "vision");
     BatchDeals deals(problem);
     PlanJudge judge(problem, deals);
     ChainCutter cutter(problem);
-    for (const PlanChoice& choice : some_choices(encoders_of(problem).size())) {
+    for (const PlanChoice& choice : encoders.choices()) {
       const std::vector<ChainCut> cuts = cutter.cut(choice, judge);
       const config::Plan plan = to_plan(problem, choice, cuts);
       config::check_plan(plan, "plan");
@@ -99,7 +121,7 @@ TEST(ChainCosts, StagesAddUpToThoseOfTheLayers) {
         for (std::size_t each = 0; each < costs.classes(); ++each)
           priced.push_back(costs.cost(each, shape));
         const std::string name =
-            chain + 1 == cuts.size() ? "backbone" : encoders_of(problem).back()->name;
+            chain + 1 == cuts.size() ? "backbone" : encoders_of(problem)[encoders.meshed()]->name;
         std::size_t module = 0;
         while (pipeline.modules[module].name != name) ++module;
         for (std::size_t stage = 0; stage + 1 < cuts[chain].size(); ++stage) {
@@ -128,12 +150,13 @@ TEST(ChainCosts, StagesAddUpToThoseOfTheLayers) {
 }
 
 TEST(PlanJudge, AgreesWithTheSimulatorWhereNoLinkIsShared) {
-  for (const int encoders : {0, 1, 2}) {
-    const PlanningProblem problem = tiny_problem(8, 24, encoders, 5);
+  for (const int count : {0, 1, 2}) {
+    const Encoders encoders{.count = count};
+    const PlanningProblem problem = encoders.problem(24, 5);
     BatchDeals deals(problem);
     PlanJudge judge(problem, deals);
     ChainCutter cutter(problem);
-    for (const PlanChoice& choice : some_choices(encoders_of(problem).size())) {
+    for (const PlanChoice& choice : encoders.choices()) {
       const std::vector<ChainCut> cuts = cutter.cut(choice, judge);
       const PlanVerdict verdict = judge.judge(choice, cuts, 0, 2);
       const config::Plan plan = to_plan(problem, choice, cuts);
@@ -151,12 +174,43 @@ TEST(PlanJudge, AgreesWithTheSimulatorWhereNoLinkIsShared) {
         EXPECT_NEAR(static_cast<double>(verdict.steps[step].count), expected, 0.03 * expected)
             << describe(problem, choice);
       }
-      const bool is_colocated =
-          !choice.encoders.empty() && choice.encoders.back() && choice.encoders.back()->passes > 0;
-      if (!is_colocated) continue;
+      if (!choice.has_colocated()) continue;
       const auto held = static_cast<double>(simulation.fullest.memory.total().count);
       EXPECT_NEAR(static_cast<double>(verdict.peak.count), held, 0.05 * held)
           << describe(problem, choice);
+    }
+  }
+}
+
+TEST(PlanJudge, AgreesWithTheSimulatorOnMicrobatchesOfTwoMedia) {
+  for (const Encoders& encoders : {kImagesMeshed, kSoundMeshed}) {
+    const PlanningProblem problem = encoders.problem(24, 5);
+    BatchDeals deals(problem);
+    PlanJudge judge(problem, deals);
+    ChainCutter cutter(problem);
+    for (const PlanChoice& choice : encoders.choices()) {
+      const std::vector<ChainCut> cuts = cutter.cut(choice, judge);
+      const config::Plan plan = to_plan(problem, choice, cuts);
+      const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+      const LayerStageCosts costs = costs_on(problem, plan);
+      std::vector<Media> media;
+      for (int module = 0; module < std::ssize(pipeline.modules); ++module)
+        media.push_back(costs.media(module));
+      for (std::size_t batch = 0; batch < 2; ++batch) {
+        const PlanVerdict verdict = judge.judge(choice, cuts, batch, batch + 1);
+        const Simulation simulation =
+            simulate(plan, costs, problem.cluster,
+                     {.samples = {.kind = SampleSource::Kind::kGiven,
+                                  .given = {deal_samples(pipeline, media, problem.batches[batch],
+                                                         deals.buckets(plan, batch))}},
+                      .network = {.share_links = false}});
+        const auto expected = static_cast<double>(simulation.steps[0].count);
+        EXPECT_NEAR(static_cast<double>(verdict.steps[0].count), expected, 0.02 * expected)
+            << describe(problem, choice);
+        const auto held = static_cast<double>(simulation.fullest.memory.total().count);
+        EXPECT_NEAR(static_cast<double>(verdict.peak.count), held, 0.05 * held)
+            << describe(problem, choice);
+      }
     }
   }
 }

@@ -1,0 +1,218 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <iostream>
+#include <limits>
+#include <map>
+
+#include "core/error.h"
+#include "plan/exact/explain_plan.h"
+#include "plan/exact/judge/simulate_on.h"
+#include "plan/exact/search_plan.h"
+#include "tests/plan/exact/brute_force.h"
+#include "tests/plan/exact/exact_case.h"
+
+namespace tributary::plan {
+namespace {
+
+using config::PipelineOrder;
+using config::Placement;
+using config::RecomputePlan;
+
+/// How samples have images and sound.
+enum class Mixed { kFreely, kInTurns, kEqually, kSilent };
+
+void mix(PlanningProblem& problem, Mixed how) {
+  const SampleSize first = problem.batches[0][0];
+  for (std::vector<SampleSize>& batch : problem.batches)
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      SampleSize& sample = batch[i];
+      if (how == Mixed::kEqually) sample = first;
+      if (how == Mixed::kSilent) sample.frames = sample.clips = 0;
+      if (how != Mixed::kInTurns) continue;
+      if (i % 3 == 0) sample = {.tokens = 9'000};
+      if (i % 3 == 1) sample = {.tokens = 1'200, .patches = 4'096, .items = 4};
+      if (i % 3 == 2) sample = {.tokens = 900, .frames = 6'000, .clips = 1};
+    }
+}
+
+/// Small problems with images and sound: frozen encoders, slow links, little memory among them.
+PlanningProblem random_problem(std::uint64_t seed) {
+  RandomStream random(seed, "two_media_test");
+  PlanningProblem problem = tiny_omni_problem(random.between(1, 3), random.between(3, 6), seed);
+  problem.model = tiny_omni_model(random.between(1, 2));
+  mix(problem, static_cast<Mixed>(random.below(4)));
+  const std::vector<std::string> frozen[] = {{}, {}, {"audio"}, {"audio", "vision"}};
+  problem.frozen = frozen[random.below(4)];
+  const std::int64_t memories[] = {900, 1300, 2500, 8000};
+  problem.cluster.device.memory = {memories[random.below(4)] << 20};
+  problem.cluster.device.reserve = {};
+  for (config::LinkLevel& level : problem.cluster.levels)
+    level.bytes_per_s *= random.below(2) == 0 ? 1 : 0.05;
+  problem.space.schedules = {PipelineOrder::k1f1b};
+  if (random.below(3) == 0) problem.space.schedules.push_back(PipelineOrder::kZbH1);
+  problem.space.recompute = {RecomputePlan::kNone, RecomputePlan::kFull};
+  return problem;
+}
+
+TEST(TwoMedia, NoPlanIsBelowTheBoundAndHardlyAnyBelowTheAnswer) {
+  int feasible = 0;
+  int optimal = 0;
+  std::int64_t plans = 0;
+  double worst = 1;
+  std::map<std::string, int> best_placed;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const PlanningProblem problem = random_problem(seed);
+    const PlanSearch search = search_plan(problem);
+    BruteForce brute(problem);
+    const Nanoseconds best = brute.run();
+    plans += brute.plans();
+    if (search.plans.empty()) {
+      EXPECT_EQ(best.count, std::numeric_limits<std::int64_t>::max())
+          << "seed " << seed << ": " << brute.plan() << "; " << search.certificate.limit;
+      continue;
+    }
+    ++feasible;
+    for (const char* name : {"audio inline", "audio tp", "audio colocated", "vision inline",
+                             "vision tp", "vision colocated"})
+      if (brute.plan().find(name) != std::string::npos) ++best_placed[name];
+    EXPECT_LE(search.certificate.lower_bound, best) << "seed " << seed << ": " << brute.plan();
+    ChainTables tables(problem);  // the bound that no plan's step has been compared with
+    EXPECT_LE(list_candidates(problem, tables).lower_bound, best)
+        << "seed " << seed << ": " << brute.plan();
+    config::Plan found = search.plans.front().plan;
+    const auto batches = std::ssize(problem.batches);
+    found.batch.capacity_tokens =
+        BatchDeals(problem).capacity(found, static_cast<std::size_t>(batches));
+    const Nanoseconds value = simulate_on(problem, found, batches).distribution.mean;
+    EXPECT_GE(value, best) << "seed " << seed << ": a plan outside of the space";
+    const double ratio = static_cast<double>(value.count) / static_cast<double>(best.count);
+    worst = std::max(worst, ratio);
+    if (ratio == 1) ++optimal;
+    EXPECT_LE(ratio, 1.10) << "seed " << seed << ": " << brute.plan()
+                           << "\n     search: " << describe(problem, search.plans.front().choice)
+                           << ", " << problem.devices << " devices";
+  }
+  std::cout << feasible << " problems with one of " << plans << " plans, " << optimal
+            << " answers equal to brute force, worst ratio " << worst << "; the best have";
+  for (const auto& [place, times] : best_placed) std::cout << ' ' << place << ' ' << times << ',';
+  std::cout << '\n';
+  EXPECT_GE(feasible, 30);
+  EXPECT_GE(optimal, feasible * 85 / 100);
+  EXPECT_GE(best_placed.size(), 5U);
+}
+
+TEST(TwoMedia, NoPlanIsBelowTheBoundWhereTextsImagesAndSoundTakeTurns) {
+  // A mean sample has all three, no sample has: texts pay nothing for a pass of either encoder.
+  int tight = 0;
+  for (std::int64_t memory = 900; memory <= 1200; memory += 20) {
+    PlanningProblem problem = tiny_omni_problem(2, 6, 0);
+    problem.model = tiny_omni_model(1);
+    problem.space.placements = {Placement::kInline};
+    problem.space.schedules = {PipelineOrder::k1f1b};
+    problem.space.recompute = {RecomputePlan::kNone};
+    mix(problem, Mixed::kInTurns);
+    problem.cluster.device.memory = {memory << 20};
+    problem.cluster.device.reserve = {};
+    BruteForce brute(problem);
+    const Nanoseconds best = brute.run();
+    if (best.count == std::numeric_limits<std::int64_t>::max()) continue;
+    ++tight;
+    ChainTables tables(problem);
+    EXPECT_LE(list_candidates(problem, tables).lower_bound, best)
+        << memory << " MiB: " << brute.plan();
+  }
+  EXPECT_GE(tight, 2);
+}
+
+TEST(TwoMedia, PlansAreWorthInASimulationWhatTheSearchSays) {
+  int placed[3] = {0, 0, 0};  // inline, colocated, separate
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    RandomStream random(seed, "worth of two media");
+    PlanningProblem problem = tiny_omni_problem(random.between(1, 12), random.between(1, 40), seed);
+    mix(problem, static_cast<Mixed>(random.below(4)));
+    if (random.below(3) == 0) problem.frozen = {"audio"};
+    problem.space.runnable = random.below(3) == 0;
+    const PlanSearch search =
+        search_plan(problem, {.candidates = {.keep = 60}, .finalists = 6, .threads = 2});
+    for (const FoundPlan& found : search.plans) {
+      config::check_plan(found.plan, "plan");
+      EXPECT_EQ(simulate_on(problem, found.plan, 2).distribution.mean, found.step)
+          << describe(problem, found.choice) << ", seed " << seed;
+      for (const std::optional<ChainChoice>& encoder : found.choice.encoders)
+        ++placed[!encoder ? 0 : encoder->is_colocated() ? 1 : 2];
+    }
+  }
+  for (const int times : placed) EXPECT_GE(times, 5);
+}
+
+/// All modules together in one pipeline of equal replicas, layers dealt evenly.
+std::vector<std::pair<PlanChoice, ChainCut>> homogeneous_plans(const PlanningProblem& problem) {
+  std::vector<std::pair<PlanChoice, ChainCut>> plans;
+  const std::int64_t units = units_of(*problem.model.find("backbone"));
+  for (const config::MeshShape& mesh :
+       all_meshes(problem, *problem.model.find("backbone"), problem.devices)) {
+    const std::int64_t replicas = mesh.dp_replicate * mesh.dp_shard;
+    if (mesh.pp > units || replicas > problem.global_samples()) continue;
+    ChainCut cut;
+    for (std::int64_t stage = 0; stage <= mesh.pp; ++stage) cut.push_back(units * stage / mesh.pp);
+    for (const std::int64_t rounds : microbatch_numbers(problem, mesh.pp, replicas))
+      for (const RecomputePlan level : problem.space.recompute) {
+        PlanChoice choice{.encoders = {{}, {}}, .microbatches = rounds};
+        choice.backbone = {.mesh = mesh, .recompute = level};
+        if (is_aligned(problem, choice)) plans.emplace_back(choice, cut);
+      }
+  }
+  return plans;
+}
+
+TEST(TwoMedia, IsNeverWorseThanAHomogeneousPlan) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    RandomStream random(seed, "homogeneous");
+    const std::int64_t sizes[] = {2, 4, 8};
+    const std::int64_t devices = sizes[random.below(3)];
+    PlanningProblem problem = tiny_omni_problem(devices, devices * random.between(1, 3), seed);
+    problem.cluster.device.memory = {random.between(1500, 6000) << 20};
+    for (config::LinkLevel& level : problem.cluster.levels)
+      level.bytes_per_s *= random.below(2) == 0 ? 1 : 0.1;
+    const PlanSearch search = search_plan(problem);
+    ASSERT_FALSE(search.plans.empty()) << "seed " << seed << ": " << search.certificate.limit;
+    BatchDeals deals(problem);
+    for (const auto& [choice, cut] : homogeneous_plans(problem)) {
+      config::Plan plan = to_plan(problem, choice, {cut});
+      plan.batch.capacity_tokens = deals.capacity(plan, problem.batches.size());
+      const Simulation simulation = simulate_on(problem, plan, std::ssize(problem.batches));
+      if (simulation.out_of_memory) continue;
+      ++compared;
+      EXPECT_LE(search.certificate.value, simulation.distribution.mean)
+          << "seed " << seed << ": " << describe(problem, choice)
+          << "\n  search: " << describe(problem, search.plans.front().choice);
+    }
+  }
+  EXPECT_GE(compared, 200);
+}
+
+TEST(TwoMedia, AnExplanationKeepsTheStep) {
+  const PlanningProblem problem = tiny_omni_problem(4, 12, 9);
+  const PlanSearch search = search_plan(problem);
+  const PlanExplanation explanation = explain_plan(problem, search.plans.front(), 2);
+  EXPECT_EQ(explanation.step, search.certificate.value);
+  EXPECT_TRUE(std::ranges::any_of(explanation.remedies, [](const Remedy& remedy) {
+    return remedy.change == "samples that are all of the mean size";
+  }));
+}
+
+TEST(TwoMedia, MoreSoundTakesLongerAndAskedForSoundIsHeard) {
+  PlanningProblem problem = tiny_omni_problem(4, 12, 3);
+  const Nanoseconds some = search_plan(problem).certificate.value;
+  for (std::vector<SampleSize>& batch : problem.batches)
+    for (SampleSize& sample : batch) sample.frames *= 4;
+  EXPECT_GT(search_plan(problem).certificate.value, some);
+  problem.model = tiny_model(4, 1);
+  EXPECT_THAT([&] { (void)search_plan(problem); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("model does not encode sound beside images")));
+}
+
+}  // namespace
+}  // namespace tributary::plan
