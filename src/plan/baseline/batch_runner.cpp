@@ -2,35 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <queue>
 
 #include "schedule/balance/balance.h"
 
 namespace tributary::plan {
-
-struct ChainTimer::Chain {
-  Chain(int stages, int microbatches)
-      : schedule(schedule::schedule_passes({.modules = {{.name = "chain", .stages = stages}},
-                                            .edges = {},
-                                            .microbatches = microbatches})),
-        map(schedule.pipeline),
-        graph(schedule, map, {}) {}
-
-  schedule::Schedule schedule;
-  schedule::PipelineMap map;
-  schedule::DependencyGraph graph;
-};
-
 namespace {
-
-schedule::ScheduleCosts costs_of(const ChainTimer::Cost& forward,
-                                 const ChainTimer::Cost& backward) {
-  const auto action = [&](int lane, const schedule::Action& pass) {
-    const ChainTimer::Cost& cost = pass.op == schedule::Op::kForward ? forward : backward;
-    return Nanoseconds{std::llround(1e9 * cost(lane, pass.microbatch))};
-  };
-  return {.action = action, .hop = {}};
-}
 
 /// Loads of the backbone, which grow with the tokens: as each has the same marginal time, they
 /// count.
@@ -43,33 +22,22 @@ std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
 
 }  // namespace
 
-ChainTimer::Chain& ChainTimer::chain(int stages, int microbatches) {
-  std::shared_ptr<Chain>& found = chains_[{stages, microbatches}];
-  if (!found) found = std::make_shared<Chain>(stages, microbatches);
-  return *found;
-}
-
-double ChainTimer::time(int stages, int microbatches, const Cost& forward, const Cost& backward) {
-  return 1e-9 *
-         static_cast<double>(
-             makespan_of(chain(stages, microbatches).graph, costs_of(forward, backward)).count);
-}
-
-std::vector<double> ChainTimer::idle(int stages, int microbatches, const Cost& forward,
-                                     const Cost& backward) {
-  Chain& chain = this->chain(stages, microbatches);
-  std::vector<double> idle;
-  for (const schedule::LaneTime& lane :
-       time_schedule(chain.graph, chain.map, costs_of(forward, backward)).lanes) {
-    idle.push_back(1e-9 * static_cast<double>(lane.idle().count));
-  }
-  return idle;
-}
-
 double BatchRunner::module_seconds(const ModuleCosts& module, std::int64_t tp, double shape) const {
   if (shape <= 0) return 0;
   return module.sample_flops / module.sample_shape * shape /
          (costs_at(module, tp).throughput.at(shape) * static_cast<double>(tp));
+}
+
+std::vector<double> BatchRunner::encoder_seconds(std::int64_t tp, const Buckets& buckets) const {
+  std::vector<double> seconds;
+  for (const SampleWork& work : buckets.work) seconds.push_back(encoder_seconds(tp, work.tiles));
+  return seconds;
+}
+
+std::vector<double> BatchRunner::backbone_seconds(std::int64_t tp, const Buckets& buckets) const {
+  std::vector<double> seconds;
+  for (const SampleWork& work : buckets.work) seconds.push_back(backbone_seconds(tp, work.tokens));
+  return seconds;
 }
 
 const Buckets& BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
@@ -161,18 +129,10 @@ Buckets BatchRunner::pack_in_order(std::size_t batch, std::int64_t replicas) con
 
 double BatchRunner::encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
                                   std::int64_t replicas, Deal how) {
-  std::vector<double> tiles(static_cast<std::size_t>(replicas));
   std::vector<double> order;
   for (const SampleWork& sample : samples) order.push_back(sample.tiles);
-  if (how == Deal::kBalanced) std::sort(order.begin(), order.end(), std::greater<>());
-  for (std::size_t sample = 0; sample < order.size(); ++sample) {
-    const auto place = how == Deal::kBalanced
-                           ? std::min_element(tiles.begin(), tiles.end()) - tiles.begin()
-                           : static_cast<std::ptrdiff_t>(sample % tiles.size());
-    tiles[place] += order[sample];
-  }
   double longest = 0;
-  for (const double mine : tiles) {
+  for (const double mine : deal_out(std::move(order), replicas, how)) {
     const double seconds = encoder_seconds(tp, mine);
     add_busy(seconds * static_cast<double>(tp));
     longest = std::max(longest, seconds);
@@ -194,17 +154,13 @@ double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const Stag
   for (std::int64_t replica = 0; replica < buckets.replicas && slowest < limit; ++replica) {
     std::vector<StageTimes> times(static_cast<std::size_t>(stages) * rounds);
     for (int stage = 0; stage < stages; ++stage) {
-      for (std::int64_t round = 0; round < buckets.rounds; ++round) {
-        const StageTimes& time = times[stage * rounds + round] = cost(stage, replica, round);
-        add_busy((time.forward + time.backward) * static_cast<double>(devices(stage)));
-      }
+      StageTimes sum;
+      for (std::int64_t round = 0; round < buckets.rounds; ++round)
+        sum = sum + (times[stage * rounds + round] = cost(stage, replica, round));
+      add_busy((sum.forward + sum.backward) * static_cast<double>(devices(stage)));
     }
     ++evaluations_;
-    slowest = std::max(
-        slowest, timer_.time(
-                     stages, static_cast<int>(buckets.rounds),
-                     [&](int stage, int round) { return times[stage * rounds + round].forward; },
-                     [&](int stage, int round) { return times[stage * rounds + round].backward; }));
+    slowest = std::max(slowest, time_1f1b(stages, times));
   }
   return slowest;
 }
@@ -233,6 +189,24 @@ double BatchRunner::ring_rate(std::int64_t tp, std::int64_t replicas) const {
   if (in_node == replicas && inside > 0) return inside;
   const double outside = problem_.bytes_per_second * static_cast<double>(in_node);
   return in_node > 1 && inside > 0 ? std::min(inside, outside) : outside;
+}
+
+std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places, Deal how) {
+  std::vector<double> sums(static_cast<std::size_t>(places));
+  if (how == Deal::kInOrder) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) sums[i % sums.size()] += numbers[i];
+    return sums;
+  }
+  std::sort(numbers.begin(), numbers.end(), std::greater<>());
+  using Place = std::pair<double, std::size_t>;  // the emptiest on top, of equals the first
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> emptiest;
+  for (std::size_t place = 0; place < sums.size(); ++place) emptiest.emplace(0, place);
+  for (const double number : numbers) {
+    const std::size_t place = emptiest.top().second;
+    emptiest.pop();
+    emptiest.emplace(sums[place] += number, place);
+  }
+  return sums;
 }
 
 std::int64_t layers_of_stage(std::int64_t layers, std::int64_t stages, std::int64_t stage) {

@@ -4,13 +4,12 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <memory>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "plan/baseline/chain_timer.h"
 #include "plan/baseline/training_problem.h"
-#include "schedule/pipeline/time_schedule.h"
 
 namespace tributary::plan {
 
@@ -19,23 +18,6 @@ enum class Deal {
   kInOrder,   // in turn over replicas, then as they come; packs padded to their capacity
   kBalanced,  // by both loads, longest first with exchanges
   kByTokens,  // by the backbone's load alone, in the same way
-};
-
-/// Times of 1F1B chains by their action lists; lists are made once for each shape.
-class ChainTimer {
- public:
-  using Cost = std::function<double(int stage, int microbatch)>;  // seconds
-  /// Seconds of a step; backward includes recompute.
-  [[nodiscard]] double time(int stages, int microbatches, const Cost& forward,
-                            const Cost& backward);
-  /// Least idle time of a stage in the last step timed, in seconds.
-  [[nodiscard]] std::vector<double> idle(int stages, int microbatches, const Cost& forward,
-                                         const Cost& backward);
-
- private:
-  struct Chain;
-  [[nodiscard]] Chain& chain(int stages, int microbatches);
-  std::map<std::pair<int, int>, std::shared_ptr<Chain>> chains_;
 };
 
 /// The buckets of a batch: what every replica of the backbone works on in every round.
@@ -65,6 +47,10 @@ class BatchRunner {
     return module_seconds(problem_.costs.backbone, tp, tokens);
   }
 
+  /// Seconds of all layers of a module on each bucket: [rounds * replicas].
+  [[nodiscard]] std::vector<double> encoder_seconds(std::int64_t tp, const Buckets& buckets) const;
+  [[nodiscard]] std::vector<double> backbone_seconds(std::int64_t tp, const Buckets& buckets) const;
+
   /// The buckets of a batch; kept, as families of plans ask for the same ones again and again.
   [[nodiscard]] const Buckets& deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                     Deal how, const Degrees& encoder,
@@ -85,15 +71,8 @@ class BatchRunner {
   [[nodiscard]] double encoder_phase(std::size_t batch, const std::vector<std::int32_t>& samples,
                                      std::int64_t tp, std::int64_t replicas, Deal how);
 
-  /// Time of a stage in a round: of the module `shares` of the layers that it holds.
-  struct StageTimes {
-    double forward = 0;
-    double backward = 0;
-
-    friend StageTimes operator+(const StageTimes& a, const StageTimes& b) {
-      return {a.forward + b.forward, a.backward + b.backward};
-    }
-  };
+  /// What a stage takes in a round: of the module `shares` of the layers that it holds.
+  using StageTimes = plan::StageTimes;
   using StageCost = std::function<StageTimes(int stage, std::int64_t replica, std::int64_t round)>;
   /// Devices of a replica that work on a stage; none where the stage's work is counted elsewhere.
   using StageDevices = std::function<std::int64_t(int stage)>;
@@ -128,7 +107,6 @@ class BatchRunner {
   }
 
   [[nodiscard]] const TrainingProblem& problem() const { return problem_; }
-  [[nodiscard]] ChainTimer& timer() { return timer_; }
   /// Device seconds of work since the last call.
   [[nodiscard]] double take_busy() { return std::exchange(busy_, 0.0); }
   void add_busy(double device_seconds) { busy_ += device_seconds; }
@@ -137,7 +115,6 @@ class BatchRunner {
 
  private:
   const TrainingProblem& problem_;
-  ChainTimer timer_;
   [[nodiscard]] Buckets deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                   Deal how, const Degrees& encoder, const Degrees& backbone) const;
   /// Nanoseconds of each sample on a stage of the encoder and of the backbone, one after another.
@@ -153,6 +130,10 @@ class BatchRunner {
   std::int64_t evaluations_ = 0;
   double busy_ = 0;
 };
+
+/// The sums when numbers go to places: in turn, or the largest first to the emptiest.
+[[nodiscard]] std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places,
+                                           Deal how);
 
 /// Layers of a chain on a stage when they are dealt out as evenly as can be, first stages first.
 [[nodiscard]] std::int64_t layers_of_stage(std::int64_t layers, std::int64_t stages,

@@ -88,7 +88,7 @@ class ColocatedStep {
     for (const SampleWork& sample : samples) tiles += sample.tiles;
     double slowest = 0;
     for (std::int64_t replica = 0; replica < backbone_.dp; ++replica)
-      slowest = std::max(slowest, pipeline(buckets, replica));
+      slowest = std::max(slowest, pipeline(times_of(buckets, replica)));
     return runner_.encoder_phase(samples, 1, backbone_.devices(), Deal::kBalanced) +
            2 * runner_.feature_seconds(tiles, backbone_.devices()) + slowest + sync();
   }
@@ -105,7 +105,7 @@ class ColocatedStep {
       slowest =
           std::max(slowest, phase(batch, buckets, replica, 1) +
                                 2 * runner_.feature_seconds(tiles, backbone_.tp * backbone_.pp) +
-                                pipeline(buckets, replica));
+                                pipeline(times_of(buckets, replica)));
     }
     return slowest + sync();
   }
@@ -117,38 +117,37 @@ class ColocatedStep {
     double slowest = 0;
     for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
       const double work = phase(batch, buckets, replica, tp);
+      const std::vector<BatchRunner::StageTimes> times = times_of(buckets, replica);
       double over = 0;
-      for (const double idle : idle_of(buckets, replica)) over = std::max(over, work - idle);
+      for (const double idle : idle_in_1f1b(static_cast<int>(backbone_.pp), times))
+        over = std::max(over, work - idle);
       // Its work is counted with the phase.
       const double busy = runner_.take_busy();
       const double first = runner_.encoder_phase(batch, buckets.samples[buckets.at(replica, 0)], tp,
                                                  backbone_.tp * backbone_.pp / tp, Deal::kBalanced);
       (void)runner_.take_busy();
       runner_.add_busy(busy);
-      slowest = std::max(slowest, pipeline(buckets, replica) +
-                                      std::max(over, runner_.split_encoder(first).forward));
+      slowest =
+          std::max(slowest, pipeline(times) + std::max(over, runner_.split_encoder(first).forward));
     }
     return slowest + sync();
   }
 
  private:
-  [[nodiscard]] double pipeline(const Buckets& buckets, std::int64_t replica) {
+  /// Of all stages and rounds of a replica: [pp, rounds].
+  [[nodiscard]] std::vector<BatchRunner::StageTimes> times_of(const Buckets& buckets,
+                                                              std::int64_t replica) const {
+    std::vector<BatchRunner::StageTimes> times;
     for (int stage = 0; stage < backbone_.pp; ++stage) {
-      for (std::int64_t round = 0; round < buckets.rounds; ++round) {
-        const BatchRunner::StageTimes times = this->stage(buckets, stage, replica, round);
-        runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
-      }
+      for (std::int64_t round = 0; round < buckets.rounds; ++round)
+        times.push_back(this->stage(buckets, stage, replica, round));
     }
-    return runner_.timer().time(
-        static_cast<int>(backbone_.pp), static_cast<int>(buckets.rounds),
-        [&](int stage, int round) { return this->stage(buckets, stage, replica, round).forward; },
-        [&](int stage, int round) { return this->stage(buckets, stage, replica, round).backward; });
+    return times;
   }
-  [[nodiscard]] std::vector<double> idle_of(const Buckets& buckets, std::int64_t replica) {
-    return runner_.timer().idle(
-        static_cast<int>(backbone_.pp), static_cast<int>(buckets.rounds),
-        [&](int stage, int round) { return this->stage(buckets, stage, replica, round).forward; },
-        [&](int stage, int round) { return this->stage(buckets, stage, replica, round).backward; });
+  [[nodiscard]] double pipeline(std::span<const BatchRunner::StageTimes> times) {
+    for (const auto& [forward, backward] : times)
+      runner_.add_busy((forward + backward) * static_cast<double>(backbone_.tp));
+    return time_1f1b(static_cast<int>(backbone_.pp), times);
   }
   [[nodiscard]] double sync() const {
     const Problem3d& costs = runner_.problem().costs;

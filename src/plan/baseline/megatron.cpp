@@ -58,18 +58,18 @@ struct Kernels {
 double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
                  std::int64_t rounds, const std::vector<StageShare>& shares, Kernels kernels) {
   const Buckets& buckets = runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
+  const std::vector<double> encoder = runner.encoder_seconds(degrees.tp, buckets);
+  const std::vector<double> backbone = runner.backbone_seconds(degrees.tp, buckets);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
-    const SampleWork& work = buckets.work[buckets.at(replica, round)];
+    const std::size_t bucket = buckets.at(replica, round);
     const StageShare& share = shares[stage];
     BatchRunner::StageTimes times =
-        runner.split_encoder(share.encoder * runner.encoder_seconds(degrees.tp, work.tiles) /
-                             kernels.efficiency) +
-        runner.split_backbone(share.backbone * runner.backbone_seconds(degrees.tp, work.tokens) /
-                              kernels.efficiency);
+        runner.split_encoder(share.encoder * encoder[bucket] / kernels.efficiency) +
+        runner.split_backbone(share.backbone * backbone[bucket] / kernels.efficiency);
     const bool sends =
         share.encoder > 0 && (stage + 1 == std::ssize(shares) || shares[stage + 1].encoder == 0);
     if (sends && !kernels.hides_transfers) {
-      const double seconds = runner.feature_seconds(work.tiles, degrees.tp);
+      const double seconds = runner.feature_seconds(buckets.work[bucket].tiles, degrees.tp);
       times.forward += seconds;
       times.backward += seconds;
     }

@@ -69,18 +69,17 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
       for (std::size_t batch = 0; batch < problem.batches.size() && sum < least; ++batch) {
         const Buckets& buckets =
             runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
+        const std::vector<double> seconds = runner.backbone_seconds(degrees.tp, buckets);
         const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
           const double share =
               double(layers_of_stage(module.layers, degrees.pp, stage)) / double(module.layers);
-          return runner.split_backbone(
-              share *
-              runner.backbone_seconds(degrees.tp, buckets.work[buckets.at(replica, round)].tokens));
+          return runner.split_backbone(share * seconds[buckets.at(replica, round)]);
         };
         (void)runner.take_busy();
-        choice.seconds.push_back(
-            runner.run_pipelines(
-                static_cast<int>(degrees.pp), buckets, [&](int) { return degrees.tp; }, cost) +
-            runner.sync_seconds(module, degrees, rounds));
+        choice.seconds.push_back(runner.run_pipelines(
+                                     static_cast<int>(degrees.pp), buckets,
+                                     [&](int) { return degrees.tp; }, cost, least - sum) +
+                                 runner.sync_seconds(module, degrees, rounds));
         choice.busy.push_back(runner.take_busy());
         sum += choice.seconds.back();
       }
@@ -158,6 +157,7 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   }
   const std::vector<std::int64_t> order =
       order_rounds(encoder, plan.encoder.pp + plan.backbone.pp, moves_small_out);
+  const std::vector<double> backbone = runner.backbone_seconds(plan.backbone.tp, buckets);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t position) {
     const std::int64_t round = order[position];
     if (stage < plan.encoder.pp) {
@@ -166,7 +166,7 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
           double(costs.encoder.layers));
     }
     return runner.split_backbone(
-        runner.backbone_seconds(plan.backbone.tp, buckets.work[buckets.at(replica, round)].tokens) *
+        backbone[buckets.at(replica, round)] *
         double(layers_of_stage(costs.backbone.layers, plan.backbone.pp, stage - plan.encoder.pp)) /
         double(costs.backbone.layers));
   };
