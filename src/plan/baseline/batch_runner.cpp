@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <queue>
 
 #include "schedule/balance/balance.h"
 
@@ -20,7 +19,35 @@ std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
   return tokens;
 }
 
+/// A place that numbers go to; of equally empty ones the first is the emptier.
+struct Place {
+  double sum = 0;
+  std::size_t index = 0;
+
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+/// Brings a heap with the emptiest place on top in order again when that place has become fuller.
+void sift_down(std::vector<Place>& heap) {
+  const Place moved = heap.front();
+  std::size_t at = 0;
+  for (std::size_t child = 1; child < heap.size(); child = 2 * at + 1) {
+    if (child + 1 < heap.size() && heap[child + 1] < heap[child]) ++child;
+    if (moved < heap[child]) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = moved;
+}
+
 }  // namespace
+
+double Buckets::largest_sum(std::span<const double> of_buckets) const {
+  std::vector<double> sums(static_cast<std::size_t>(replicas));
+  for (std::size_t bucket = 0; bucket < of_buckets.size(); ++bucket)
+    sums[bucket % sums.size()] += of_buckets[bucket];
+  return *std::max_element(sums.begin(), sums.end());
+}
 
 double BatchRunner::module_seconds(const ModuleCosts& module, std::int64_t tp, double shape) const {
   if (shape <= 0) return 0;
@@ -49,7 +76,37 @@ const Buckets& BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::
   const DealKey key{batch, replicas, rounds, how, degrees};
   const auto found = dealt_.find(key);
   if (found != dealt_.end()) return found->second;
+  constexpr std::size_t kMostSamples = 1 << 20;  // in all that is kept
+  if (dealt_.size() * problem_.batches[batch].size() > kMostSamples) {
+    dealt_.clear();
+    sorted_tiles_.clear();
+    tiles_.clear();
+  }
   return dealt_[key] = deal_anew(batch, replicas, rounds, how, encoder, backbone);
+}
+
+const std::vector<std::vector<double>>& BatchRunner::deal_tiles(std::size_t batch,
+                                                                const Buckets& buckets,
+                                                                std::int64_t replicas) const {
+  const auto [found, is_new] = tiles_.try_emplace({&buckets, replicas});
+  if (!is_new) return found->second;
+  const auto [sorted, is_first] = sorted_tiles_.try_emplace(&buckets);
+  if (is_first) sorted->second = sort_tiles(batch, buckets);
+  for (const std::vector<double>& tiles : sorted->second)
+    found->second.push_back(deal_longest_first(tiles, replicas));
+  return found->second;
+}
+
+std::vector<std::vector<double>> BatchRunner::sort_tiles(std::size_t batch,
+                                                         const Buckets& buckets) const {
+  std::vector<std::vector<double>> rounds(static_cast<std::size_t>(buckets.rounds));
+  for (std::size_t bucket = 0; bucket < buckets.samples.size(); ++bucket) {
+    std::vector<double>& tiles = rounds[bucket / static_cast<std::size_t>(buckets.replicas)];
+    for (const std::int32_t sample : buckets.samples[bucket])
+      tiles.push_back(problem_.batches[batch][sample].tiles);
+  }
+  for (std::vector<double>& tiles : rounds) std::sort(tiles.begin(), tiles.end(), std::greater<>());
+  return rounds;
 }
 
 Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
@@ -80,6 +137,8 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
                                   {.evaluations = 200'000})
                     .bucket_of;
   }
+  const std::size_t even = samples.size() / static_cast<std::size_t>(count) + 1;
+  for (std::vector<std::int32_t>& bucket : buckets.samples) bucket.reserve(even);
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
     buckets.samples[bucket_of[sample]].push_back(static_cast<std::int32_t>(sample));
     buckets.work[bucket_of[sample]].tiles += samples[sample].tiles;
@@ -129,10 +188,14 @@ Buckets BatchRunner::pack_in_order(std::size_t batch, std::int64_t replicas) con
 
 double BatchRunner::encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
                                   std::int64_t replicas, Deal how) {
-  std::vector<double> order;
-  for (const SampleWork& sample : samples) order.push_back(sample.tiles);
+  std::vector<double> tiles;
+  for (const SampleWork& sample : samples) tiles.push_back(sample.tiles);
+  return encoder_phase(deal_out(std::move(tiles), replicas, how), tp);
+}
+
+double BatchRunner::encoder_phase(std::span<const double> tiles, std::int64_t tp) {
   double longest = 0;
-  for (const double mine : deal_out(std::move(order), replicas, how)) {
+  for (const double mine : tiles) {
     const double seconds = encoder_seconds(tp, mine);
     add_busy(seconds * static_cast<double>(tp));
     longest = std::max(longest, seconds);
@@ -159,7 +222,7 @@ double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const Stag
         sum = sum + (times[stage * rounds + round] = cost(stage, replica, round));
       add_busy((sum.forward + sum.backward) * static_cast<double>(devices(stage)));
     }
-    ++evaluations_;
+    passes_ += std::ssize(times);
     slowest = std::max(slowest, time_1f1b(stages, times));
   }
   return slowest;
@@ -192,20 +255,28 @@ double BatchRunner::ring_rate(std::int64_t tp, std::int64_t replicas) const {
 }
 
 std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places, Deal how) {
+  if (how == Deal::kBalanced) {
+    std::sort(numbers.begin(), numbers.end(), std::greater<>());
+    return deal_longest_first(numbers, places);
+  }
   std::vector<double> sums(static_cast<std::size_t>(places));
-  if (how == Deal::kInOrder) {
-    for (std::size_t i = 0; i < numbers.size(); ++i) sums[i % sums.size()] += numbers[i];
-    return sums;
+  for (std::size_t i = 0; i < numbers.size(); ++i) sums[i % sums.size()] += numbers[i];
+  return sums;
+}
+
+std::vector<double> deal_longest_first(std::span<const double> numbers, std::int64_t places) {
+  // The first ones have a place each, so that the last place is the emptiest.
+  const std::size_t first = std::min(numbers.size(), static_cast<std::size_t>(places));
+  std::vector<double> sums(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(first));
+  if (first == numbers.size()) return sums;
+  std::vector<Place> heap;
+  for (std::size_t place = first; place-- > 0;) heap.push_back({sums[place], place});
+  std::sort(heap.begin(), heap.end());
+  for (std::size_t i = first; i < numbers.size(); ++i) {
+    heap.front().sum += numbers[i];
+    sift_down(heap);
   }
-  std::sort(numbers.begin(), numbers.end(), std::greater<>());
-  using Place = std::pair<double, std::size_t>;  // the emptiest on top, of equals the first
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> emptiest;
-  for (std::size_t place = 0; place < sums.size(); ++place) emptiest.emplace(0, place);
-  for (const double number : numbers) {
-    const std::size_t place = emptiest.top().second;
-    emptiest.pop();
-    emptiest.emplace(sums[place] += number, place);
-  }
+  for (const Place& place : heap) sums[place.index] = place.sum;
   return sums;
 }
 

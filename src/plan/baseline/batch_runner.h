@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -30,6 +31,8 @@ struct Buckets {
   [[nodiscard]] std::size_t at(std::int64_t replica, std::int64_t round) const {
     return static_cast<std::size_t>(round * replicas + replica);
   }
+  /// Of numbers of the buckets the largest sum that a replica has.
+  [[nodiscard]] double largest_sum(std::span<const double> of_buckets) const;
 };
 
 /// Runs batches under plans: what all methods have in common.
@@ -51,13 +54,18 @@ class BatchRunner {
   [[nodiscard]] std::vector<double> encoder_seconds(std::int64_t tp, const Buckets& buckets) const;
   [[nodiscard]] std::vector<double> backbone_seconds(std::int64_t tp, const Buckets& buckets) const;
 
-  /// The buckets of a batch; kept, as families of plans ask for the same ones again and again.
+  /// The buckets of a batch, to be used until the next call; kept for a while, as families of plans
+  /// ask for the same ones again and again.
   [[nodiscard]] const Buckets& deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                     Deal how, const Degrees& encoder,
                                     const Degrees& backbone) const;
 
-  /// Lets go of the buckets kept; none of those given out may be used any more.
-  void forget_deals() { dealt_.clear(); }
+  /// Tiles of each of the encoder's replicas in each round, longest first, of buckets that `deal`
+  /// gave last: [rounds][replicas]; kept as those are.
+  [[nodiscard]] const std::vector<std::vector<double>>& deal_tiles(std::size_t batch,
+                                                                   const Buckets& buckets,
+                                                                   std::int64_t replicas) const;
+
   /// The buckets of Deal::kInOrder, not kept.
   [[nodiscard]] Buckets deal_in_order(std::size_t batch, std::int64_t replicas,
                                       std::int64_t rounds) const {
@@ -70,6 +78,8 @@ class BatchRunner {
                                      std::int64_t replicas, Deal how);
   [[nodiscard]] double encoder_phase(std::size_t batch, const std::vector<std::int32_t>& samples,
                                      std::int64_t tp, std::int64_t replicas, Deal how);
+  /// The same of tiles that are dealt: [replicas].
+  [[nodiscard]] double encoder_phase(std::span<const double> tiles, std::int64_t tp);
 
   /// What a stage takes in a round: of the module `shares` of the layers that it holds.
   using StageTimes = plan::StageTimes;
@@ -110,11 +120,14 @@ class BatchRunner {
   /// Device seconds of work since the last call.
   [[nodiscard]] double take_busy() { return std::exchange(busy_, 0.0); }
   void add_busy(double device_seconds) { busy_ += device_seconds; }
-  /// Pipelines timed.
-  [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
+  /// Passes of stages timed, for the budgets of searches.
+  [[nodiscard]] std::int64_t passes() const { return passes_; }
 
  private:
   const TrainingProblem& problem_;
+  /// Tiles of all samples of each round, the largest first.
+  [[nodiscard]] std::vector<std::vector<double>> sort_tiles(std::size_t batch,
+                                                            const Buckets& buckets) const;
   [[nodiscard]] Buckets deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                   Deal how, const Degrees& encoder, const Degrees& backbone) const;
   /// Nanoseconds of each sample on a stage of the encoder and of the backbone, one after another.
@@ -127,11 +140,17 @@ class BatchRunner {
   using DealKey =
       std::tuple<std::size_t, std::int64_t, std::int64_t, Deal, std::array<std::int64_t, 6>>;
   mutable std::map<DealKey, Buckets> dealt_;
-  std::int64_t evaluations_ = 0;
+  using RoundTiles = std::vector<std::vector<double>>;                           // [rounds]
+  mutable std::map<const Buckets*, RoundTiles> sorted_tiles_;                    // of the samples
+  mutable std::map<std::pair<const Buckets*, std::int64_t>, RoundTiles> tiles_;  // of the replicas
+  std::int64_t passes_ = 0;
   double busy_ = 0;
 };
 
-/// The sums when numbers go to places: in turn, or the largest first to the emptiest.
+/// The sums when descending numbers go to places, each to the emptiest; of places that have any.
+[[nodiscard]] std::vector<double> deal_longest_first(std::span<const double> numbers,
+                                                     std::int64_t places);
+/// The same of any numbers, or in turn: then of all places.
 [[nodiscard]] std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places,
                                            Deal how);
 

@@ -82,12 +82,14 @@ PipelineAnswer solve_combined(const TrainingProblem& given) {
   PipelineAnswer best = own.answer(form_of_backbone(problem));
   // The published plans too, so that ours is never worse than any of them.
   std::int64_t evaluations = best.certificate.evaluations;
+  bool is_truncated = best.certificate.status == Status::kTruncated;
   for (const PipelineBaseline& baseline : kBaselines) {
     const bool may_serve = baseline.role == BaselineRole::kMethod ||
                            (baseline.role == BaselineRole::kBatchAhead && !problem.encoder_trains);
     if (!may_serve) continue;
     PipelineAnswer answer = baseline.solve(problem);
     evaluations += answer.certificate.evaluations;
+    is_truncated |= answer.certificate.status == Status::kTruncated;
     if (answer.certificate.status == Status::kInfeasible) {
       // Of all plans that do not fit the leanest one says what is missing.
       const bool is_leaner = answer.least_bytes > 0 &&
@@ -102,6 +104,7 @@ PipelineAnswer solve_combined(const TrainingProblem& given) {
     best.plan = str(baseline.name, ": ", best.plan);
   }
   best.certificate.evaluations = evaluations;
+  if (is_truncated) best.certificate.status = Status::kTruncated;
   return best;
 }
 
@@ -126,6 +129,7 @@ void BestPlan::race(const std::string& plan, const RacedCost& cost, std::span<co
     const double others =
         (1 - kRounding) *
         std::accumulate(least.begin() + std::ptrdiff_t(batch) + 1, least.end(), 0.0);
+    if ((sum + (1 - kRounding) * least[batch] + others) / batches >= seconds_) return;
     sum += cost(batch, (seconds_ * batches - sum - others) * (1 + kRounding));
     if ((sum + others) / batches >= seconds_) return;
   }
@@ -163,7 +167,7 @@ PipelineAnswer BestPlan::answer(const std::string& form) const {
   answer.certificate.value = {std::llround(1e9 * seconds_)};
   answer.certificate.lower_bound = {
       static_cast<std::int64_t>(1e9 * work / (peak * static_cast<double>(problem.costs.devices)))};
-  answer.certificate.status = Status::kFeasible;
+  answer.certificate.status = is_truncated_ ? Status::kTruncated : Status::kFeasible;
   answer.busy_share = busy_ / (seconds_ * static_cast<double>(problem.costs.devices));
   return answer;
 }

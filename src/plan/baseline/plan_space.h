@@ -40,6 +40,8 @@ class BestPlan {
   /// leave nothing better.
   void race(const std::string& plan, const RacedCost& cost, std::span<const double> least);
   [[nodiscard]] double seconds() const { return seconds_; }
+  /// Notes that a budget ended the search before the space did.
+  void truncate() { is_truncated_ = true; }
   /// The best plan; without one what binds, and by how much: the memory of the leanest plan, or
   /// that no plan has the method's `form`.
   [[nodiscard]] PipelineAnswer answer(const std::string& form) const;
@@ -53,6 +55,7 @@ class BestPlan {
   std::string plan_;
   MemoryNeed least_;
   std::int64_t evaluations_ = 0;
+  bool is_truncated_ = false;
 };
 
 /// The numbers that divide the samples of a replica; with packed sequences the one that fills them.

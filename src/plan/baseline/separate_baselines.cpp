@@ -39,6 +39,8 @@ bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
   return problem.capacity_tokens > 0 && tokens > problem.capacity_tokens;
 }
 
+constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
+
 /// How the two groups meet when they work batch by batch.
 enum class Overlap { kNone, kOneBatchAhead };
 
@@ -75,6 +77,13 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
               double(layers_of_stage(module.layers, degrees.pp, stage)) / double(module.layers);
           return runner.split_backbone(share * seconds[buckets.at(replica, round)]);
         };
+        // The first stage has as many layers as any.
+        const double share =
+            double(layers_of_stage(module.layers, degrees.pp, 0)) / double(module.layers);
+        if (sum + share * buckets.largest_sum(seconds) * (1 - kRounding) >= least) {
+          sum = least;
+          break;
+        }
         (void)runner.take_busy();
         choice.seconds.push_back(runner.run_pipelines(
                                      static_cast<int>(degrees.pp), buckets,
@@ -103,11 +112,46 @@ MemoryNeed leanest_encoder(const TrainingProblem& problem, std::int64_t devices)
   return least;
 }
 
+/// Devices of the encoder, those first that leave the least seconds to both modules at their peaks.
+std::vector<std::pair<double, std::int64_t>> splits_by_bound(const TrainingProblem& problem,
+                                                             Overlap overlap) {
+  const Problem3d& costs = problem.costs;
+  const auto on_a_device = [&](const ModuleCosts& module, double SampleWork::*shape) {
+    double sum = 0;
+    for (const std::vector<SampleWork>& batch : problem.batches) {
+      for (const SampleWork& sample : batch) sum += sample.*shape;
+    }
+    double peak = 0;
+    for (const DegreeCosts& degree : module.degrees)
+      peak = std::max(peak, degree.throughput.peak());
+    return module.sample_flops / module.sample_shape * sum /
+           (peak * double(problem.batches.size()));
+  };
+  const double encoder = on_a_device(costs.encoder, &SampleWork::tiles);
+  const double backbone = on_a_device(costs.backbone, &SampleWork::tokens);
+  std::vector<std::pair<double, std::int64_t>> splits;
+  for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
+    const double first = encoder / double(devices);
+    const double second = backbone / double(costs.devices - devices);
+    splits.emplace_back(overlap == Overlap::kNone ? first + second : std::max(first, second),
+                        devices);
+  }
+  std::sort(splits.begin(), splits.end());
+  return splits;
+}
+
 PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap overlap, Deal how) {
   BatchRunner runner(problem);
   BestPlan best(runner);
   const Problem3d& costs = problem.costs;
-  for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
+  // Far more than 1,024 devices with 2,048 samples ask for.
+  constexpr std::int64_t kMostPasses = std::int64_t{1} << 28;
+  for (const auto& [bound, devices] : splits_by_bound(problem, overlap)) {
+    if (bound * (1 - kRounding) >= best.seconds()) break;
+    if (runner.passes() >= kMostPasses) {
+      best.truncate();
+      break;
+    }
     MemoryNeed leanest_backbone;
     const std::optional<BackboneChoice> backbone =
         best_backbone(runner, costs.devices - devices, leanest_backbone);
@@ -146,15 +190,8 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   const Buckets& buckets =
       runner.deal(batch, plan.backbone.dp, plan.microbatches, how, plan.encoder, plan.backbone);
   std::vector<double> encoder;  // of a round: its slowest replica
-  for (std::int64_t round = 0; round < buckets.rounds; ++round) {
-    std::vector<std::int32_t> samples;
-    for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
-      const std::vector<std::int32_t>& mine = buckets.samples[buckets.at(replica, round)];
-      samples.insert(samples.end(), mine.begin(), mine.end());
-    }
-    encoder.push_back(
-        runner.encoder_phase(batch, samples, plan.encoder.tp, plan.encoder.dp, Deal::kBalanced));
-  }
+  for (const std::vector<double>& tiles : runner.deal_tiles(batch, buckets, plan.encoder.dp))
+    encoder.push_back(runner.encoder_phase(tiles, plan.encoder.tp));
   const std::vector<std::int64_t> order =
       order_rounds(encoder, plan.encoder.pp + plan.backbone.pp, moves_small_out);
   const std::vector<double> backbone = runner.backbone_seconds(plan.backbone.tp, buckets);
