@@ -254,6 +254,13 @@ double BatchRunner::ring_rate(std::int64_t tp, std::int64_t replicas) const {
   return in_node > 1 && inside > 0 ? std::min(inside, outside) : outside;
 }
 
+double BatchRunner::exchange_seconds(std::span<const double> tiles, std::int64_t devices) const {
+  const double inside = problem_.node_bytes_per_second;
+  const bool is_in_node = devices <= problem_.devices_per_node && inside > 0;
+  return std::accumulate(tiles.begin(), tiles.end(), 0.0) * problem_.feature_bytes /
+         ((is_in_node ? inside : problem_.bytes_per_second) * static_cast<double>(devices));
+}
+
 std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places, Deal how) {
   if (how == Deal::kBalanced) {
     std::sort(numbers.begin(), numbers.end(), std::greater<>());

@@ -106,6 +106,8 @@ class BatchRunner {
     return tiles * problem_.feature_bytes /
            (problem_.bytes_per_second * static_cast<double>(devices));
   }
+  /// Seconds in which the same go around between so many devices, within a node over its links.
+  [[nodiscard]] double exchange_seconds(std::span<const double> tiles, std::int64_t devices) const;
   [[nodiscard]] static StageTimes split(const ModuleCosts& module, double seconds) {
     return {seconds * module.forward_share, seconds * (1 - module.forward_share)};
   }

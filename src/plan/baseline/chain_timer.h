@@ -26,7 +26,15 @@ struct StageTimes {
 /// cost:  one pass over the times, without a list of actions
 [[nodiscard]] double time_1f1b(int stages, std::span<const StageTimes> times);
 
-/// Seconds in which each stage of the same step does nothing.
+/// Seconds of the same step with an encoder nested into it: each stage takes its part of the
+/// forward of a microbatch as many rounds ahead as the backbone's forwards are, and of its backward
+/// as many rounds behind as the gradient comes later than its own backward.
+///
+/// shape: times and encoder [stages, microbatches]
+[[nodiscard]] double time_nested_1f1b(int stages, std::span<const StageTimes> times,
+                                      std::span<const StageTimes> encoder);
+
+/// Seconds in which each stage of a 1F1B chain does nothing.
 [[nodiscard]] std::vector<double> idle_in_1f1b(int stages, std::span<const StageTimes> times);
 
 }  // namespace tributary::plan

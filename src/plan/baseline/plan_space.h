@@ -67,12 +67,15 @@ void for_each_backbone(
     const TrainingProblem& problem,
     const std::function<void(const Degrees& backbone, std::int64_t rounds)>& visit);
 
-/// Bytes that a backbone stage keeps at the mean sample.
+/// Bytes that a stage of the backbone keeps at the mean sample, with `depth` microbatches in
+/// flight; without it as many as 1F1B has.
+[[nodiscard]] double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
+                                    std::int64_t rounds, double depth);
 [[nodiscard]] double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
                                     std::int64_t rounds);
 /// The same of a module that keeps its activations `depth` times, `samples` at a time.
 [[nodiscard]] double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees,
-                                   std::int64_t depth, double samples);
+                                   double depth, double samples);
 
 [[nodiscard]] bool has_degree(const ModuleCosts& module, std::int64_t tp);
 
@@ -104,12 +107,19 @@ void offer_balanced_shards(const TrainingProblem& problem, BatchRunner& runner, 
 void offer_balanced_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_first_stage(const TrainingProblem& problem, BatchRunner& runner,
                                 BestPlan& best);
+void offer_balanced_nested(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
+void offer_balanced_segments(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 
 // The methods, by file.
 [[nodiscard]] PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_megatron_vpp(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_megatron_first_stage(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_megatron_encoder_stage(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_pytorch_3d(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_pipeweaver(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_megascale_omni(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_bigmac(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_fsdp(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_orchmllm(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem);

@@ -7,30 +7,11 @@
 
 #include "core/text.h"
 #include "plan/baseline/plan_space.h"
+#include "plan/baseline/round_orders.h"
 #include "plan/search/search_3d.h"
 
 namespace tributary::plan {
 namespace {
-
-/// Rounds in the order in which they run.
-std::vector<std::int64_t> order_rounds(const std::vector<double>& encoder, std::int64_t stages,
-                                       bool moves_small_out) {
-  std::vector<std::int64_t> order(encoder.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (!moves_small_out || order.size() < 2) return order;
-  std::vector<std::int64_t> by_size = order;
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](std::int64_t a, std::int64_t b) { return encoder[a] < encoder[b]; });
-  const auto last = std::min<std::size_t>(static_cast<std::size_t>(stages) - 1, order.size() - 1);
-  std::vector<std::int64_t> rest(by_size.begin() + 1 + static_cast<std::ptrdiff_t>(last),
-                                 by_size.end());
-  std::sort(rest.begin(), rest.end());
-  std::vector<std::int64_t> result = {by_size[0]};
-  result.insert(result.end(), rest.begin(), rest.end());
-  result.insert(result.end(), by_size.begin() + 1,
-                by_size.begin() + 1 + static_cast<std::ptrdiff_t>(last));
-  return result;
-}
 
 /// Whether the mean microbatch holds more tokens than a packed sequence may.
 bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
@@ -193,7 +174,8 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   for (const std::vector<double>& tiles : runner.deal_tiles(batch, buckets, plan.encoder.dp))
     encoder.push_back(runner.encoder_phase(tiles, plan.encoder.tp));
   const std::vector<std::int64_t> order =
-      order_rounds(encoder, plan.encoder.pp + plan.backbone.pp, moves_small_out);
+      moves_small_out ? small_rounds_out(encoder, plan.encoder.pp + plan.backbone.pp)
+                      : natural_order(std::ssize(encoder));
   const std::vector<double> backbone = runner.backbone_seconds(plan.backbone.tp, buckets);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t position) {
     const std::int64_t round = order[position];
