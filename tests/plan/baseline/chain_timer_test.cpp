@@ -42,5 +42,46 @@ TEST(Time1F1B, EqualsTheActionListsOnAnyTimes) {
   }
 }
 
+TEST(TimeNested1F1B, Is1F1BBetweenTheEncodersPasses) {
+  const std::vector<StageTimes> times(3 * 4, {1, 2});
+  EXPECT_NEAR(time_nested_1f1b(3, times, std::vector<StageTimes>(3 * 4)), time_1f1b(3, times),
+              1e-9);
+  // One microbatch: before all of it and after all of it.
+  EXPECT_NEAR(time_nested_1f1b(3, std::vector<StageTimes>(3, {1, 2}), {{{4, 6}, {3, 9}, {5, 7}}}),
+              5 + 3 * 3 + 9, 1e-9);
+  // One stage has everything one after another.
+  EXPECT_NEAR(
+      time_nested_1f1b(1, std::vector<StageTimes>(4, {1, 2}), std::vector<StageTimes>(4, {3, 5})),
+      4 * 11.0, 1e-9);
+}
+
+TEST(TimeNested1F1B, IsNoLessThanAnyStageAndThanWithoutAnEncoder) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "nested");
+    const auto stages = static_cast<int>(random.between(1, 6));
+    const auto microbatches = static_cast<int>(random.between(1, 9));
+    const auto draw = [&] {
+      std::vector<StageTimes> times;
+      for (int i = 0; i < stages * microbatches; ++i)
+        times.push_back({double(random.between(0, 50)), double(random.between(0, 90))});
+      return times;
+    };
+    const std::vector<StageTimes> times = draw();
+    const std::vector<StageTimes> encoder = draw();
+    const double found = time_nested_1f1b(stages, times, encoder);
+    EXPECT_GE(found, time_1f1b(stages, times) - 1e-6);
+    double all = 0;
+    for (int stage = 0; stage < stages; ++stage) {
+      double work = 0;
+      for (int i = stage * microbatches; i < (stage + 1) * microbatches; ++i)
+        work += times[i].forward + times[i].backward + encoder[i].forward + encoder[i].backward;
+      EXPECT_GE(found, work - 1e-6);
+      all += work;
+    }
+    EXPECT_LE(found, all + 1e-6);  // some stage works at any time
+  }
+}
+
 }  // namespace
 }  // namespace tributary::plan
