@@ -126,7 +126,7 @@ PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap over
   BestPlan best(runner);
   const Problem3d& costs = problem.costs;
   // Far more than 1,024 devices with 2,048 samples ask for.
-  constexpr std::int64_t kMostPasses = std::int64_t{1} << 28;
+  constexpr std::int64_t kMostPasses = std::int64_t{1} << 27;
   for (const auto& [bound, devices] : splits_by_bound(problem, overlap)) {
     if (bound * (1 - kRounding) >= best.seconds()) break;
     if (runner.passes() >= kMostPasses) {

@@ -58,6 +58,8 @@ TEST(PipelineBaselines, StandInTheOrderThatTheirRulesImply) {
     EXPECT_GE(value.at("disttrain_batch_serial"), value.at("disttrain_batch_double"));
     EXPECT_GE(value.at("disttrain_batch_double"), value.at("disttrain_batch_double_lpt"));
     EXPECT_GE(value.at("fsdp"), value.at("orchmllm"));
+    // One chunk a stage is plain 1F1B.
+    EXPECT_LE(value.at("megatron_vpp"), value.at("megatron_uniform"));
     // Ours knows the plans of all methods whose steps take fresh features.
     for (const PipelineBaseline& baseline : pipeline_baselines()) {
       if (baseline.role != BaselineRole::kMethod) continue;
@@ -131,6 +133,19 @@ TEST(PipelineBaselines, DistTrainFindsTheBestOfItsWholeSpace) {
     }
     const Nanoseconds found = solve_disttrain_microbatch(problem).certificate.value;
     EXPECT_NEAR(1e-9 * double(found.count), least, 1e-8);
+  }
+}
+
+TEST(PipelineBaselines, SayThatABudgetEndedTheSearch) {
+  TrainingProblem problem = small_problem(1);
+  problem.costs.devices = 1 << 16;
+  problem.costs.global_samples = 2048;
+  problem.batches = draw_batches(1, 2048, 1);
+  for (const auto solve : {solve_disttrain_microbatch, solve_disttrain_batch_serial}) {
+    const PipelineAnswer found = solve(problem);
+    EXPECT_EQ(found.certificate.status, Status::kTruncated);
+    EXPECT_GT(found.certificate.value, found.certificate.lower_bound);
+    EXPECT_THAT(found.plan, testing::StartsWith("encoder tp "));
   }
 }
 
