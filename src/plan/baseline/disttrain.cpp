@@ -156,11 +156,6 @@ struct Candidate {
   }
 };
 
-// What a search may take, in samples looked at and in passes timed: above what 1,024 devices with
-// 2,048 samples ask for.
-constexpr std::int64_t kMostListed = std::int64_t{1} << 25;
-constexpr std::int64_t kMostRaced = std::int64_t{1} << 28;
-constexpr std::int64_t kMostPasses = std::int64_t{1} << 27;
 constexpr std::size_t kMostCandidates = 120'000;
 
 /// The plans that fit and may be below a limit, as few as their bounds leave.
@@ -198,7 +193,7 @@ class CandidateList {
   }
   /// Whether a budget ended the list before the space did.
   [[nodiscard]] bool is_cut() const {
-    return looked_at_ >= kMostListed || found_.size() >= kMostCandidates;
+    return looked_at_ >= problem_.budget / 4 || found_.size() >= kMostCandidates;
   }
 
  private:
@@ -287,7 +282,7 @@ PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
   std::int64_t looked_at = 0;
   for (const auto& [bound, plan, least] : candidates) {
     if (bound * (1 - kRounding) >= best.seconds()) break;
-    if (is_cut |= looked_at >= kMostRaced || runner.passes() >= kMostPasses) break;
+    if (is_cut |= looked_at >= 2 * problem.budget || runner.passes() >= problem.budget) break;
     best.race(describe(plan), cost_of(runner, plan), least);
     looked_at += problem.costs.global_samples * std::ssize(problem.batches);
   }

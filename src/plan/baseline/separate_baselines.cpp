@@ -1,6 +1,7 @@
 // Encoder and backbone on devices of their own, step by step in one pipeline or batch by batch.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -125,11 +126,9 @@ PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap over
   BatchRunner runner(problem);
   BestPlan best(runner);
   const Problem3d& costs = problem.costs;
-  // Far more than 1,024 devices with 2,048 samples ask for.
-  constexpr std::int64_t kMostPasses = std::int64_t{1} << 27;
   for (const auto& [bound, devices] : splits_by_bound(problem, overlap)) {
     if (bound * (1 - kRounding) >= best.seconds()) break;
-    if (runner.passes() >= kMostPasses) {
+    if (std::isfinite(best.seconds()) && runner.passes() >= problem.budget) {
       best.truncate();
       break;
     }
