@@ -132,6 +132,21 @@ TEST(ExactSharing, IsProvenOverAllThreeOfItsSpaces) {
   EXPECT_GT(open, 0);
 }
 
+TEST(Spindle, ChangesDevicesWithinAModule) {
+  // Two equal modules of six layers on three devices, of which a third helps none: a device and a
+  // half for each, which is two of them for half of the time. A wave to the end of the first module
+  // leaves half of the other on two devices: 600 + 300.
+  SharingProblem problem{.modules = {}, .devices = 3, .units = 1};
+  for (const char* name : {"vision", "text"})
+    problem.modules.push_back(
+        {.name = name, .times = {{1200}, {600}}, .whole = {{1200}, {600}, {600}}, .layers = 6});
+  EXPECT_EQ(value_of(problem, "spindle"), 800);
+  const SharingAnswer found = solve_spindle(problem);
+  EXPECT_EQ(found.certificate.lower_bound.count, 800);
+  ASSERT_EQ(found.waves.size(), 2U);
+  EXPECT_EQ(found.waves[0].time.count, 400);
+}
+
 /// A chain of two modules that two devices make hardly faster than one.
 SharingProblem chain_of_two() {
   SharingProblem problem{.modules = {}, .devices = 2, .units = 1};
