@@ -47,8 +47,9 @@ inline constexpr std::int64_t kPipedMicrobatches = 16;
 /// time of the slowest module, so that it is no proof.
 [[nodiscard]] SharingAnswer solve_distmm_pipe(const SharingProblem& problem);
 /// Modules of a level in waves: the continuous division in which all end together, rounded to whole
-/// devices, cut where the first of them ends, or where the layers end that it has on as many devices
-/// (bi-point rounding: some on the number below, the others on the one above), if that is shorter.
+/// devices, cut where the first of them ends, or where the layers end that it has on as many
+/// devices (bi-point rounding: some on the number below, the others on the one above), if that is
+/// shorter.
 [[nodiscard]] SharingAnswer solve_spindle(const SharingProblem& problem);
 /// The greedy merging of stages with shares of devices.
 [[nodiscard]] SharingAnswer solve_mosaic(const SharingProblem& problem);
