@@ -74,6 +74,7 @@ class PublishedPlan(PlanCase):
 
     def test_plans_of_published_methods_are_written_and_simulate_as_told(self):
         for method, words in (("dflop", ()), ("fsdp", ()), ("disttrain_microbatch", ()), ("loongforge_3", ()),
+                              ("megatron_first_stage", ()), ("megascale_omni", ()),
                               ("published_objective", ()), ("flowtrain", ("--freeze", "vision,projector"))):
             with self.subTest(method):
                 output = self.path(f"{method}.json")

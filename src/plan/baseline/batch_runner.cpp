@@ -2,35 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "schedule/balance/balance.h"
 
 namespace tributary::plan {
-
-struct ChainTimer::Chain {
-  Chain(int stages, int microbatches)
-      : schedule(schedule::schedule_passes({.modules = {{.name = "chain", .stages = stages}},
-                                            .edges = {},
-                                            .microbatches = microbatches})),
-        map(schedule.pipeline),
-        graph(schedule, map, {}) {}
-
-  schedule::Schedule schedule;
-  schedule::PipelineMap map;
-  schedule::DependencyGraph graph;
-};
-
 namespace {
-
-schedule::ScheduleCosts costs_of(const ChainTimer::Cost& forward,
-                                 const ChainTimer::Cost& backward) {
-  const auto action = [&](int lane, const schedule::Action& pass) {
-    const ChainTimer::Cost& cost = pass.op == schedule::Op::kForward ? forward : backward;
-    return Nanoseconds{std::llround(1e9 * cost(lane, pass.microbatch))};
-  };
-  return {.action = action, .hop = {}};
-}
 
 /// Loads of the backbone, which grow with the tokens: as each has the same marginal time, they
 /// count.
@@ -41,35 +19,52 @@ std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
   return tokens;
 }
 
+/// A place that numbers go to; of equally empty ones the first is the emptier.
+struct Place {
+  double sum = 0;
+  std::size_t index = 0;
+
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+/// Brings a heap with the emptiest place on top in order again when that place has become fuller.
+void sift_down(std::vector<Place>& heap) {
+  const Place moved = heap.front();
+  std::size_t at = 0;
+  for (std::size_t child = 1; child < heap.size(); child = 2 * at + 1) {
+    if (child + 1 < heap.size() && heap[child + 1] < heap[child]) ++child;
+    if (moved < heap[child]) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = moved;
+}
+
 }  // namespace
 
-ChainTimer::Chain& ChainTimer::chain(int stages, int microbatches) {
-  std::shared_ptr<Chain>& found = chains_[{stages, microbatches}];
-  if (!found) found = std::make_shared<Chain>(stages, microbatches);
-  return *found;
-}
-
-double ChainTimer::time(int stages, int microbatches, const Cost& forward, const Cost& backward) {
-  return 1e-9 *
-         static_cast<double>(
-             makespan_of(chain(stages, microbatches).graph, costs_of(forward, backward)).count);
-}
-
-std::vector<double> ChainTimer::idle(int stages, int microbatches, const Cost& forward,
-                                     const Cost& backward) {
-  Chain& chain = this->chain(stages, microbatches);
-  std::vector<double> idle;
-  for (const schedule::LaneTime& lane :
-       time_schedule(chain.graph, chain.map, costs_of(forward, backward)).lanes) {
-    idle.push_back(1e-9 * static_cast<double>(lane.idle().count));
-  }
-  return idle;
+double Buckets::largest_sum(std::span<const double> of_buckets) const {
+  std::vector<double> sums(static_cast<std::size_t>(replicas));
+  for (std::size_t bucket = 0; bucket < of_buckets.size(); ++bucket)
+    sums[bucket % sums.size()] += of_buckets[bucket];
+  return *std::max_element(sums.begin(), sums.end());
 }
 
 double BatchRunner::module_seconds(const ModuleCosts& module, std::int64_t tp, double shape) const {
   if (shape <= 0) return 0;
   return module.sample_flops / module.sample_shape * shape /
          (costs_at(module, tp).throughput.at(shape) * static_cast<double>(tp));
+}
+
+std::vector<double> BatchRunner::encoder_seconds(std::int64_t tp, const Buckets& buckets) const {
+  std::vector<double> seconds;
+  for (const SampleWork& work : buckets.work) seconds.push_back(encoder_seconds(tp, work.tiles));
+  return seconds;
+}
+
+std::vector<double> BatchRunner::backbone_seconds(std::int64_t tp, const Buckets& buckets) const {
+  std::vector<double> seconds;
+  for (const SampleWork& work : buckets.work) seconds.push_back(backbone_seconds(tp, work.tokens));
+  return seconds;
 }
 
 const Buckets& BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
@@ -81,7 +76,37 @@ const Buckets& BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::
   const DealKey key{batch, replicas, rounds, how, degrees};
   const auto found = dealt_.find(key);
   if (found != dealt_.end()) return found->second;
+  constexpr std::size_t kMostSamples = 1 << 20;  // in all that is kept
+  if (dealt_.size() * problem_.batches[batch].size() > kMostSamples) {
+    dealt_.clear();
+    sorted_tiles_.clear();
+    tiles_.clear();
+  }
   return dealt_[key] = deal_anew(batch, replicas, rounds, how, encoder, backbone);
+}
+
+const std::vector<std::vector<double>>& BatchRunner::deal_tiles(std::size_t batch,
+                                                                const Buckets& buckets,
+                                                                std::int64_t replicas) const {
+  const auto [found, is_new] = tiles_.try_emplace({&buckets, replicas});
+  if (!is_new) return found->second;
+  const auto [sorted, is_first] = sorted_tiles_.try_emplace(&buckets);
+  if (is_first) sorted->second = sort_tiles(batch, buckets);
+  for (const std::vector<double>& tiles : sorted->second)
+    found->second.push_back(deal_longest_first(tiles, replicas));
+  return found->second;
+}
+
+std::vector<std::vector<double>> BatchRunner::sort_tiles(std::size_t batch,
+                                                         const Buckets& buckets) const {
+  std::vector<std::vector<double>> rounds(static_cast<std::size_t>(buckets.rounds));
+  for (std::size_t bucket = 0; bucket < buckets.samples.size(); ++bucket) {
+    std::vector<double>& tiles = rounds[bucket / static_cast<std::size_t>(buckets.replicas)];
+    for (const std::int32_t sample : buckets.samples[bucket])
+      tiles.push_back(problem_.batches[batch][sample].tiles);
+  }
+  for (std::vector<double>& tiles : rounds) std::sort(tiles.begin(), tiles.end(), std::greater<>());
+  return rounds;
 }
 
 Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
@@ -112,6 +137,8 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
                                   {.evaluations = 200'000})
                     .bucket_of;
   }
+  const std::size_t even = samples.size() / static_cast<std::size_t>(count) + 1;
+  for (std::vector<std::int32_t>& bucket : buckets.samples) bucket.reserve(even);
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
     buckets.samples[bucket_of[sample]].push_back(static_cast<std::int32_t>(sample));
     buckets.work[bucket_of[sample]].tiles += samples[sample].tiles;
@@ -161,16 +188,12 @@ Buckets BatchRunner::pack_in_order(std::size_t batch, std::int64_t replicas) con
 
 double BatchRunner::encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
                                   std::int64_t replicas, Deal how) {
-  std::vector<double> tiles(static_cast<std::size_t>(replicas));
-  std::vector<double> order;
-  for (const SampleWork& sample : samples) order.push_back(sample.tiles);
-  if (how == Deal::kBalanced) std::sort(order.begin(), order.end(), std::greater<>());
-  for (std::size_t sample = 0; sample < order.size(); ++sample) {
-    const auto place = how == Deal::kBalanced
-                           ? std::min_element(tiles.begin(), tiles.end()) - tiles.begin()
-                           : static_cast<std::ptrdiff_t>(sample % tiles.size());
-    tiles[place] += order[sample];
-  }
+  std::vector<double> tiles;
+  for (const SampleWork& sample : samples) tiles.push_back(sample.tiles);
+  return encoder_phase(deal_out(std::move(tiles), replicas, how), tp);
+}
+
+double BatchRunner::encoder_phase(std::span<const double> tiles, std::int64_t tp) {
   double longest = 0;
   for (const double mine : tiles) {
     const double seconds = encoder_seconds(tp, mine);
@@ -194,17 +217,13 @@ double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const Stag
   for (std::int64_t replica = 0; replica < buckets.replicas && slowest < limit; ++replica) {
     std::vector<StageTimes> times(static_cast<std::size_t>(stages) * rounds);
     for (int stage = 0; stage < stages; ++stage) {
-      for (std::int64_t round = 0; round < buckets.rounds; ++round) {
-        const StageTimes& time = times[stage * rounds + round] = cost(stage, replica, round);
-        add_busy((time.forward + time.backward) * static_cast<double>(devices(stage)));
-      }
+      StageTimes sum;
+      for (std::int64_t round = 0; round < buckets.rounds; ++round)
+        sum = sum + (times[stage * rounds + round] = cost(stage, replica, round));
+      add_busy((sum.forward + sum.backward) * static_cast<double>(devices(stage)));
     }
-    ++evaluations_;
-    slowest = std::max(
-        slowest, timer_.time(
-                     stages, static_cast<int>(buckets.rounds),
-                     [&](int stage, int round) { return times[stage * rounds + round].forward; },
-                     [&](int stage, int round) { return times[stage * rounds + round].backward; }));
+    passes_ += std::ssize(times);
+    slowest = std::max(slowest, time_1f1b(stages, times));
   }
   return slowest;
 }
@@ -233,6 +252,39 @@ double BatchRunner::ring_rate(std::int64_t tp, std::int64_t replicas) const {
   if (in_node == replicas && inside > 0) return inside;
   const double outside = problem_.bytes_per_second * static_cast<double>(in_node);
   return in_node > 1 && inside > 0 ? std::min(inside, outside) : outside;
+}
+
+double BatchRunner::exchange_seconds(std::span<const double> tiles, std::int64_t devices) const {
+  const double inside = problem_.node_bytes_per_second;
+  const bool is_in_node = devices <= problem_.devices_per_node && inside > 0;
+  return std::accumulate(tiles.begin(), tiles.end(), 0.0) * problem_.feature_bytes /
+         ((is_in_node ? inside : problem_.bytes_per_second) * static_cast<double>(devices));
+}
+
+std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places, Deal how) {
+  if (how == Deal::kBalanced) {
+    std::sort(numbers.begin(), numbers.end(), std::greater<>());
+    return deal_longest_first(numbers, places);
+  }
+  std::vector<double> sums(static_cast<std::size_t>(places));
+  for (std::size_t i = 0; i < numbers.size(); ++i) sums[i % sums.size()] += numbers[i];
+  return sums;
+}
+
+std::vector<double> deal_longest_first(std::span<const double> numbers, std::int64_t places) {
+  // The first ones have a place each, so that the last place is the emptiest.
+  const std::size_t first = std::min(numbers.size(), static_cast<std::size_t>(places));
+  std::vector<double> sums(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(first));
+  if (first == numbers.size()) return sums;
+  std::vector<Place> heap;
+  for (std::size_t place = first; place-- > 0;) heap.push_back({sums[place], place});
+  std::sort(heap.begin(), heap.end());
+  for (std::size_t i = first; i < numbers.size(); ++i) {
+    heap.front().sum += numbers[i];
+    sift_down(heap);
+  }
+  for (const Place& place : heap) sums[place.index] = place.sum;
+  return sums;
 }
 
 std::int64_t layers_of_stage(std::int64_t layers, std::int64_t stages, std::int64_t stage) {

@@ -4,13 +4,13 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "plan/baseline/chain_timer.h"
 #include "plan/baseline/training_problem.h"
-#include "schedule/pipeline/time_schedule.h"
 
 namespace tributary::plan {
 
@@ -19,23 +19,6 @@ enum class Deal {
   kInOrder,   // in turn over replicas, then as they come; packs padded to their capacity
   kBalanced,  // by both loads, longest first with exchanges
   kByTokens,  // by the backbone's load alone, in the same way
-};
-
-/// Times of 1F1B chains by their action lists; lists are made once for each shape.
-class ChainTimer {
- public:
-  using Cost = std::function<double(int stage, int microbatch)>;  // seconds
-  /// Seconds of a step; backward includes recompute.
-  [[nodiscard]] double time(int stages, int microbatches, const Cost& forward,
-                            const Cost& backward);
-  /// Least idle time of a stage in the last step timed, in seconds.
-  [[nodiscard]] std::vector<double> idle(int stages, int microbatches, const Cost& forward,
-                                         const Cost& backward);
-
- private:
-  struct Chain;
-  [[nodiscard]] Chain& chain(int stages, int microbatches);
-  std::map<std::pair<int, int>, std::shared_ptr<Chain>> chains_;
 };
 
 /// The buckets of a batch: what every replica of the backbone works on in every round.
@@ -48,6 +31,8 @@ struct Buckets {
   [[nodiscard]] std::size_t at(std::int64_t replica, std::int64_t round) const {
     return static_cast<std::size_t>(round * replicas + replica);
   }
+  /// Of numbers of the buckets the largest sum that a replica has.
+  [[nodiscard]] double largest_sum(std::span<const double> of_buckets) const;
 };
 
 /// Runs batches under plans: what all methods have in common.
@@ -65,13 +50,22 @@ class BatchRunner {
     return module_seconds(problem_.costs.backbone, tp, tokens);
   }
 
-  /// The buckets of a batch; kept, as families of plans ask for the same ones again and again.
+  /// Seconds of all layers of a module on each bucket: [rounds * replicas].
+  [[nodiscard]] std::vector<double> encoder_seconds(std::int64_t tp, const Buckets& buckets) const;
+  [[nodiscard]] std::vector<double> backbone_seconds(std::int64_t tp, const Buckets& buckets) const;
+
+  /// The buckets of a batch, to be used until the next call; kept for a while, as families of plans
+  /// ask for the same ones again and again.
   [[nodiscard]] const Buckets& deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                     Deal how, const Degrees& encoder,
                                     const Degrees& backbone) const;
 
-  /// Lets go of the buckets kept; none of those given out may be used any more.
-  void forget_deals() { dealt_.clear(); }
+  /// Tiles of each of the encoder's replicas in each round, longest first, of buckets that `deal`
+  /// gave last: [rounds][replicas]; kept as those are.
+  [[nodiscard]] const std::vector<std::vector<double>>& deal_tiles(std::size_t batch,
+                                                                   const Buckets& buckets,
+                                                                   std::int64_t replicas) const;
+
   /// The buckets of Deal::kInOrder, not kept.
   [[nodiscard]] Buckets deal_in_order(std::size_t batch, std::int64_t replicas,
                                       std::int64_t rounds) const {
@@ -84,16 +78,11 @@ class BatchRunner {
                                      std::int64_t replicas, Deal how);
   [[nodiscard]] double encoder_phase(std::size_t batch, const std::vector<std::int32_t>& samples,
                                      std::int64_t tp, std::int64_t replicas, Deal how);
+  /// The same of tiles that are dealt: [replicas].
+  [[nodiscard]] double encoder_phase(std::span<const double> tiles, std::int64_t tp);
 
-  /// Time of a stage in a round: of the module `shares` of the layers that it holds.
-  struct StageTimes {
-    double forward = 0;
-    double backward = 0;
-
-    friend StageTimes operator+(const StageTimes& a, const StageTimes& b) {
-      return {a.forward + b.forward, a.backward + b.backward};
-    }
-  };
+  /// What a stage takes in a round: of the module `shares` of the layers that it holds.
+  using StageTimes = plan::StageTimes;
   using StageCost = std::function<StageTimes(int stage, std::int64_t replica, std::int64_t round)>;
   /// Devices of a replica that work on a stage; none where the stage's work is counted elsewhere.
   using StageDevices = std::function<std::int64_t(int stage)>;
@@ -117,6 +106,8 @@ class BatchRunner {
     return tiles * problem_.feature_bytes /
            (problem_.bytes_per_second * static_cast<double>(devices));
   }
+  /// Seconds in which the same go around between so many devices, within a node over its links.
+  [[nodiscard]] double exchange_seconds(std::span<const double> tiles, std::int64_t devices) const;
   [[nodiscard]] static StageTimes split(const ModuleCosts& module, double seconds) {
     return {seconds * module.forward_share, seconds * (1 - module.forward_share)};
   }
@@ -128,16 +119,17 @@ class BatchRunner {
   }
 
   [[nodiscard]] const TrainingProblem& problem() const { return problem_; }
-  [[nodiscard]] ChainTimer& timer() { return timer_; }
   /// Device seconds of work since the last call.
   [[nodiscard]] double take_busy() { return std::exchange(busy_, 0.0); }
   void add_busy(double device_seconds) { busy_ += device_seconds; }
-  /// Pipelines timed.
-  [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
+  /// Passes of stages timed, for the budgets of searches.
+  [[nodiscard]] std::int64_t passes() const { return passes_; }
 
  private:
   const TrainingProblem& problem_;
-  ChainTimer timer_;
+  /// Tiles of all samples of each round, the largest first.
+  [[nodiscard]] std::vector<std::vector<double>> sort_tiles(std::size_t batch,
+                                                            const Buckets& buckets) const;
   [[nodiscard]] Buckets deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                   Deal how, const Degrees& encoder, const Degrees& backbone) const;
   /// Nanoseconds of each sample on a stage of the encoder and of the backbone, one after another.
@@ -150,9 +142,19 @@ class BatchRunner {
   using DealKey =
       std::tuple<std::size_t, std::int64_t, std::int64_t, Deal, std::array<std::int64_t, 6>>;
   mutable std::map<DealKey, Buckets> dealt_;
-  std::int64_t evaluations_ = 0;
+  using RoundTiles = std::vector<std::vector<double>>;                           // [rounds]
+  mutable std::map<const Buckets*, RoundTiles> sorted_tiles_;                    // of the samples
+  mutable std::map<std::pair<const Buckets*, std::int64_t>, RoundTiles> tiles_;  // of the replicas
+  std::int64_t passes_ = 0;
   double busy_ = 0;
 };
+
+/// The sums when descending numbers go to places, each to the emptiest; of places that have any.
+[[nodiscard]] std::vector<double> deal_longest_first(std::span<const double> numbers,
+                                                     std::int64_t places);
+/// The same of any numbers, or in turn: then of all places.
+[[nodiscard]] std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places,
+                                           Deal how);
 
 /// Layers of a chain on a stage when they are dealt out as evenly as can be, first stages first.
 [[nodiscard]] std::int64_t layers_of_stage(std::int64_t layers, std::int64_t stages,

@@ -156,14 +156,13 @@ struct Candidate {
   }
 };
 
+constexpr std::size_t kMostCandidates = 120'000;
+
 /// The plans that fit and may be below a limit, as few as their bounds leave.
 class CandidateList {
  public:
   CandidateList(const BatchRunner& runner, double limit)
       : problem_(runner.problem()), runner_(runner), limit_(limit * (1 + 2 * kRounding)) {
-    for (std::int64_t devices = 0; devices < problem_.costs.devices; ++devices)
-      encoders_.push_back(
-          list_degrees(problem_.costs.encoder, devices, problem_.costs.global_samples));
     const auto batches = static_cast<double>(problem_.batches.size());
     for (const std::vector<SampleWork>& batch : problem_.batches) {
       for (const SampleWork& sample : batch) {
@@ -171,19 +170,30 @@ class CandidateList {
         tokens_ += sample.tokens / batches;
       }
     }
+    const ModuleCosts& encoder = problem_.costs.encoder;
+    for (std::int64_t devices = 0; devices < problem_.costs.devices; ++devices) {
+      encoders_.push_back(list_degrees(encoder, devices, problem_.costs.global_samples));
+      std::erase_if(encoders_.back(), [&](const Degrees& degrees) {
+        return least_seconds(encoder, degrees, tiles_) >= limit_;
+      });
+    }
   }
 
   [[nodiscard]] std::vector<Candidate> list() {
     const std::int64_t most = std::min(problem_.costs.devices - 1, problem_.costs.global_samples);
-    for (std::int64_t replicas = 1; replicas <= most; ++replicas) {
+    for (std::int64_t replicas = 1; replicas <= most && !is_cut(); ++replicas) {
       const std::vector<Degrees> backbones = list_backbones(replicas);
       if (backbones.empty()) continue;
       for (const std::int64_t microbatches : microbatches_of(problem_, replicas))
-        list_plans(backbones, microbatches);
+        if (!is_cut()) list_plans(backbones, microbatches);
     }
     std::sort(found_.begin(), found_.end(),
               [](const Candidate& a, const Candidate& b) { return a.key() < b.key(); });
     return std::move(found_);
+  }
+  /// Whether a budget ended the list before the space did.
+  [[nodiscard]] bool is_cut() const {
+    return looked_at_ >= problem_.budget / 4 || found_.size() >= kMostCandidates;
   }
 
  private:
@@ -206,10 +216,13 @@ class CandidateList {
     std::optional<StepBound> bound;
     for (const Degrees& backbone : backbones) {
       for (const Degrees& encoder : encoders_[problem_.costs.devices - backbone.devices()]) {
-        if (least_seconds(problem_.costs.encoder, encoder, tiles_) >= limit_) continue;
+        ++looked_at_;
         const Plan3d plan = {encoder, backbone, microbatches, 0};
         if (!is_valid(problem_.costs, plan)) continue;
-        if (!bound) bound.emplace(runner_, backbone.dp, microbatches);
+        if (!bound) {
+          bound.emplace(runner_, backbone.dp, microbatches);
+          looked_at_ += problem_.costs.global_samples * std::ssize(problem_.batches);
+        }
         std::vector<double> least = bound->seconds(plan);
         const double mean = std::accumulate(least.begin(), least.end(), 0.0) / double(least.size());
         if (mean < limit_) found_.push_back({mean, plan, std::move(least)});
@@ -228,9 +241,10 @@ class CandidateList {
   const TrainingProblem& problem_;
   const BatchRunner& runner_;
   double limit_;
-  double tiles_ = 0;                            // of the mean batch
-  double tokens_ = 0;                           // of the mean batch
-  std::vector<std::vector<Degrees>> encoders_;  // [devices]
+  double tiles_ = 0;   // of the mean batch
+  double tokens_ = 0;  // of the mean batch
+  std::int64_t looked_at_ = 0;
+  std::vector<std::vector<Degrees>> encoders_;  // [devices] that leave a plan below the limit
   std::vector<Candidate> found_;
 };
 
@@ -240,13 +254,21 @@ RacedCost cost_of(BatchRunner& runner, const Plan3d& plan) {
   };
 }
 
-/// Seconds of a plan of the space, the best of the published objective's best ones.
-double seconds_of_any(BatchRunner& runner) {
+void sort_by_buckets(std::vector<Candidate>::iterator begin, std::vector<Candidate>::iterator end) {
+  const auto buckets = [](const Candidate& candidate) {
+    const Plan3d& plan = candidate.plan;
+    return std::tuple(plan.backbone.dp, plan.microbatches, plan.encoder.dp, candidate.key());
+  };
+  std::sort(begin, end,
+            [&](const Candidate& a, const Candidate& b) { return buckets(a) < buckets(b); });
+}
+
+/// The best plans of the published objective, each with the numbers of microbatches that the space
+/// has: samples cut anew may need fewer.
+void offer_published(BatchRunner& runner, BestPlan& best) {
   constexpr std::int64_t kPairs = 16;  // of degrees
-  BestPlan best(runner);
   const std::vector<double> nothing(runner.problem().batches.size());
   for (const Plan3d& plan : search_3d(runner.problem().costs, {.keep = kPairs}).plans) {
-    // Its microbatches may be more than samples cut anew need: those count that the space has.
     const std::vector<std::int64_t> mine = microbatches_of(runner.problem(), plan.backbone.dp);
     for (const std::int64_t microbatches : mine) {
       const Plan3d own = {plan.encoder, plan.backbone, microbatches, 0};
@@ -254,24 +276,38 @@ double seconds_of_any(BatchRunner& runner) {
         best.race({describe(own), form_of(own)}, cost_of(runner, own), nothing);
     }
   }
-  return best.seconds();
 }
 
 }  // namespace
 
 PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
   BatchRunner runner(problem);
+  BestPlan published(runner);
+  offer_published(runner, published);
+  CandidateList list(runner, published.seconds());
+  std::vector<Candidate> candidates = list.list();
   BestPlan best(runner);
-  const std::vector<Candidate> candidates = CandidateList(runner, seconds_of_any(runner)).list();
-  constexpr std::int64_t kKept = 256;  // plans whose buckets are kept
-  std::int64_t raced = 0;
-  for (const auto& [bound, plan, least] : candidates) {
-    if (bound * (1 - kRounding) >= best.seconds()) break;
-    best.race({describe(plan), form_of(plan)}, cost_of(runner, plan), least);
-    if (++raced % kKept == 0) runner.forget_deals();
+  bool is_cut = list.is_cut();
+  std::int64_t looked_at = 0;
+  // By bound, but in large parts by what buckets they have, which then are dealt once for all.
+  constexpr std::ptrdiff_t kPart = 8192;
+  for (auto part = candidates.begin(); part != candidates.end() && !is_cut;) {
+    if (part->bound * (1 - kRounding) >= best.seconds()) break;
+    const auto end = part + std::min(kPart, candidates.end() - part);
+    if (std::ssize(candidates) > kPart) sort_by_buckets(part, end);
+    for (; part != end && !is_cut; ++part) {
+      if (part->bound * (1 - kRounding) >= best.seconds()) continue;
+      is_cut |= looked_at >= 2 * problem.budget || runner.passes() >= problem.budget;
+      if (is_cut) break;
+      best.race({describe(part->plan), form_of(part->plan)}, cost_of(runner, part->plan),
+                part->least);
+      looked_at += problem.costs.global_samples * std::ssize(problem.batches);
+    }
   }
   if (candidates.empty()) refuse_leanest(problem, best);
-  return best.answer(form_of_two(problem));
+  BestPlan& found = is_cut && published.seconds() < best.seconds() ? published : best;
+  if (is_cut) found.truncate();
+  return found.answer(form_of_two(problem));
 }
 
 }  // namespace tributary::plan

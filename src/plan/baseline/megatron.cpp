@@ -3,48 +3,11 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "plan/baseline/layer_shares.h"
 #include "plan/baseline/plan_space.h"
 
 namespace tributary::plan {
 namespace {
-
-/// Encoder and backbone layers of a stage as shares of their modules.
-struct StageShare {
-  double encoder = 0;
-  double backbone = 0;
-};
-
-/// A chain of both modules' layers, cut by their number.
-std::vector<StageShare> cut_uniformly(const Problem3d& costs, std::int64_t stages) {
-  const std::int64_t all = costs.encoder.layers + costs.backbone.layers;
-  std::vector<StageShare> shares;
-  std::int64_t first = 0;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const std::int64_t end = first + layers_of_stage(all, stages, stage);
-    const std::int64_t encoder =
-        std::min(end, costs.encoder.layers) - std::min(first, costs.encoder.layers);
-    shares.push_back({double(encoder) / double(costs.encoder.layers),
-                      double(end - first - encoder) / double(costs.backbone.layers)});
-    first = end;
-  }
-  return shares;
-}
-
-/// The encoder on the first stages alone.
-std::vector<StageShare> cut_by_module(const Problem3d& costs, std::int64_t encoder_stages,
-                                      std::int64_t backbone_stages) {
-  std::vector<StageShare> shares;
-  for (std::int64_t stage = 0; stage < encoder_stages; ++stage) {
-    shares.push_back({double(layers_of_stage(costs.encoder.layers, encoder_stages, stage)) /
-                          double(costs.encoder.layers),
-                      0});
-  }
-  for (std::int64_t stage = 0; stage < backbone_stages; ++stage) {
-    shares.push_back({0, double(layers_of_stage(costs.backbone.layers, backbone_stages, stage)) /
-                             double(costs.backbone.layers)});
-  }
-  return shares;
-}
 
 std::string describe(const Degrees& degrees, std::int64_t rounds) {
   return str(to_text(degrees), ", ", rounds, " microbatches");
@@ -58,18 +21,18 @@ struct Kernels {
 double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
                  std::int64_t rounds, const std::vector<StageShare>& shares, Kernels kernels) {
   const Buckets& buckets = runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
+  const std::vector<double> encoder = runner.encoder_seconds(degrees.tp, buckets);
+  const std::vector<double> backbone = runner.backbone_seconds(degrees.tp, buckets);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
-    const SampleWork& work = buckets.work[buckets.at(replica, round)];
+    const std::size_t bucket = buckets.at(replica, round);
     const StageShare& share = shares[stage];
     BatchRunner::StageTimes times =
-        runner.split_encoder(share.encoder * runner.encoder_seconds(degrees.tp, work.tiles) /
-                             kernels.efficiency) +
-        runner.split_backbone(share.backbone * runner.backbone_seconds(degrees.tp, work.tokens) /
-                              kernels.efficiency);
+        runner.split_encoder(share.encoder * encoder[bucket] / kernels.efficiency) +
+        runner.split_backbone(share.backbone * backbone[bucket] / kernels.efficiency);
     const bool sends =
         share.encoder > 0 && (stage + 1 == std::ssize(shares) || shares[stage + 1].encoder == 0);
     if (sends && !kernels.hides_transfers) {
-      const double seconds = runner.feature_seconds(work.tiles, degrees.tp);
+      const double seconds = runner.feature_seconds(buckets.work[bucket].tiles, degrees.tp);
       times.forward += seconds;
       times.backward += seconds;
     }
@@ -119,6 +82,25 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
           costs.backbone.layers, " of ", costs.backbone.name));
 }
 
+/// The fuller of the first stage, with the whole encoder, and the second, which has one microbatch
+/// less in flight.
+double first_stage_bytes(const TrainingProblem& problem, const Degrees& degrees,
+                         std::int64_t beside, double samples) {
+  const auto backbone = [&](std::int64_t layers, std::int64_t depth) {
+    const ModuleCosts& module = problem.costs.backbone;
+    const double share = double(layers) / double(module.layers);
+    const Degrees whole = {degrees.tp, 1, degrees.dp};
+    return share * device_bytes(module, whole, double(depth), samples * module.sample_shape);
+  };
+  const double first =
+      backbone(beside, degrees.pp) +
+      encoder_bytes(problem, {degrees.tp, 1, degrees.dp}, double(degrees.pp), samples);
+  if (degrees.pp == 1) return first;
+  const std::int64_t second =
+      layers_of_stage(problem.costs.backbone.layers - beside, degrees.pp - 1, 0);
+  return std::max(first, backbone(second, degrees.pp - 1));
+}
+
 }  // namespace
 
 PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem) {
@@ -128,7 +110,7 @@ PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem) {
     if (!has_degree(problem.costs.encoder, degrees.tp)) return;
     const double samples = double(problem.costs.global_samples) / double(rounds * degrees.dp);
     const double bytes = backbone_bytes(problem, degrees, rounds) +
-                         encoder_bytes(problem, degrees, degrees.pp, samples);
+                         encoder_bytes(problem, degrees, double(degrees.pp), samples);
     const auto text = [&] { return describe(degrees, rounds); };
     if (!best.admits(bytes, fullest_of_both(problem, degrees.pp), text)) return;
     const std::vector<StageShare> shares = cut_uniformly(problem.costs, degrees.pp);
@@ -137,6 +119,35 @@ PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem) {
     best.offer({text(), form}, [&](std::size_t batch) {
       return run_chain(runner, batch, degrees, rounds, shares, {});
     });
+  });
+  return best.answer(form_of_backbone(problem) + ", tp of both modules' tables");
+}
+
+PipelineAnswer solve_megatron_first_stage(const TrainingProblem& problem) {
+  BatchRunner runner(problem);
+  BestPlan best(runner);
+  const std::int64_t layers = problem.costs.backbone.layers;
+  for_each_backbone(problem, [&](const Degrees& degrees, std::int64_t rounds) {
+    if (!has_degree(problem.costs.encoder, degrees.tp)) return;
+    const double samples = double(problem.costs.global_samples) / double(rounds * degrees.dp);
+    // The first stage has no more layers than an even one, and leaves a layer to each of the
+    // others.
+    const std::int64_t most = layers_of_stage(layers, degrees.pp, 0);
+    const std::int64_t least = degrees.pp == 1 ? layers : 0;
+    for (std::int64_t beside = least; beside <= most; ++beside) {
+      if (layers - beside < degrees.pp - 1) break;
+      const double bytes = first_stage_bytes(problem, degrees, beside, samples);
+      const auto text = [&] {
+        return str(describe(degrees, rounds), ", ", beside, " layers beside the encoder");
+      };
+      if (!best.admits(bytes, fullest_of_both(problem, degrees.pp), text)) continue;
+      const std::vector<StageShare> shares = cut_behind_encoder(problem.costs, beside, degrees.pp);
+      TrainerForm form = inline_form(degrees, rounds);
+      form.first_layers = beside;
+      best.offer({text(), form}, [&](std::size_t batch) {
+        return run_chain(runner, batch, degrees, rounds, shares, {});
+      });
+    }
   });
   return best.answer(form_of_backbone(problem) + ", tp of both modules' tables");
 }

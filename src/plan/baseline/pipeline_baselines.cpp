@@ -14,6 +14,10 @@ namespace {
 
 // What plans have that none of `exact` has.
 constexpr std::string_view kCut = "encoder layers cut over stages of the backbone";
+constexpr std::string_view kSegments = "segments of both modules in turn on the same ranks";
+constexpr std::string_view kGroups =
+    "samples dealt anew between encoder and backbone within groups of ranks";
+constexpr std::string_view kNested = "the encoder of each microbatch on the ranks of all stages";
 constexpr std::string_view kDealt =
     "samples dealt anew between encoder and backbone in every microbatch";
 constexpr std::string_view kBatches = "encoder and backbone in turn by whole batches";
@@ -26,11 +30,20 @@ constexpr std::string_view kAny = "plans of any published method";
 constexpr std::array kBaselines = {
     PipelineBaseline{"megatron_uniform", "FlowTrain, DistTrain", BaselineRole::kMethod,
                      solve_megatron_uniform, kCut},
+    PipelineBaseline{"megatron_vpp", "Narayanan 2021, Megatron interleaved", BaselineRole::kMethod,
+                     solve_megatron_vpp, kCut},
+    PipelineBaseline{"megatron_first_stage", "Megatron, the encoder before the first layers",
+                     BaselineRole::kMethod, solve_megatron_first_stage},
     PipelineBaseline{"megatron_encoder_stage", "DFLOP, figure 1", BaselineRole::kMethod,
                      solve_megatron_encoder_stage},
     PipelineBaseline{"pytorch_3d", "DFLOP", BaselineRole::kReference, solve_pytorch_3d},
     PipelineBaseline{"fsdp", "Zhao 2023, PyTorch FSDP", BaselineRole::kMethod, solve_fsdp},
     PipelineBaseline{"orchmllm", "OrchMLLM", BaselineRole::kMethod, solve_orchmllm, kDealt},
+    PipelineBaseline{"pipeweaver", "Xue 2025, PipeWeaver and DIP", BaselineRole::kMethod,
+                     solve_pipeweaver, kSegments},
+    PipelineBaseline{"megascale_omni", "Xue 2026, MegaScale-Omni", BaselineRole::kMethod,
+                     solve_megascale_omni, kGroups},
+    PipelineBaseline{"bigmac", "BigMac", BaselineRole::kMethod, solve_bigmac, kNested},
     PipelineBaseline{"disttrain_microbatch", "Zhang 2024, DistTrain", BaselineRole::kMethod,
                      solve_disttrain_microbatch},
     PipelineBaseline{"disttrain_batch_serial", "DistTrain as FlowTrain reads it",
@@ -73,6 +86,13 @@ TrainerForm form_of(const Plan3d& plan) {
   return {.backbone = plan.backbone, .microbatches = plan.microbatches, .encoder = plan.encoder};
 }
 
+TrainerForm colocated_form(const Degrees& backbone, std::int64_t rounds, std::int64_t tp) {
+  return {.backbone = backbone,
+          .microbatches = rounds,
+          .placement = config::Placement::kColocated,
+          .encoder = {tp, 1, backbone.devices() / tp}};
+}
+
 TrainerForm inline_form(const Degrees& backbone, std::int64_t rounds) {
   return {.backbone = backbone, .microbatches = rounds, .placement = config::Placement::kInline};
 }
@@ -85,17 +105,21 @@ PipelineAnswer solve_combined(const TrainingProblem& given) {
   offer_balanced_shards(problem, runner, own);
   offer_balanced_phases(problem, runner, own);
   offer_balanced_bubbles(problem, runner, own);
+  offer_balanced_nested(problem, runner, own);
   offer_balanced_first_stage(problem, runner, own);
+  offer_balanced_segments(problem, runner, own);
   offer_balanced_separate(problem, runner, own);
   PipelineAnswer best = own.answer(form_of_backbone(problem));
   // The published plans too, so that ours is never worse than any of them.
   std::int64_t evaluations = best.certificate.evaluations;
+  bool is_truncated = best.certificate.status == Status::kTruncated;
   for (const PipelineBaseline& baseline : kBaselines) {
     const bool may_serve = baseline.role == BaselineRole::kMethod ||
                            (baseline.role == BaselineRole::kBatchAhead && !problem.encoder_trains);
     if (!may_serve) continue;
     PipelineAnswer answer = baseline.solve(problem);
     evaluations += answer.certificate.evaluations;
+    is_truncated |= answer.certificate.status == Status::kTruncated;
     if (answer.certificate.status == Status::kInfeasible) {
       // Of all plans that do not fit the leanest one says what is missing.
       const bool is_leaner = answer.least_bytes > 0 &&
@@ -110,6 +134,7 @@ PipelineAnswer solve_combined(const TrainingProblem& given) {
     best.plan = str(baseline.name, ": ", best.plan);
   }
   best.certificate.evaluations = evaluations;
+  if (is_truncated) best.certificate.status = Status::kTruncated;
   return best;
 }
 
@@ -134,6 +159,7 @@ void BestPlan::race(const OfferedPlan& plan, const RacedCost& cost, std::span<co
     const double others =
         (1 - kRounding) *
         std::accumulate(least.begin() + std::ptrdiff_t(batch) + 1, least.end(), 0.0);
+    if ((sum + (1 - kRounding) * least[batch] + others) / batches >= seconds_) return;
     sum += cost(batch, (seconds_ * batches - sum - others) * (1 + kRounding));
     if ((sum + others) / batches >= seconds_) return;
   }
@@ -173,7 +199,7 @@ PipelineAnswer BestPlan::answer(const std::string& form) const {
   answer.certificate.value = {std::llround(1e9 * seconds_)};
   answer.certificate.lower_bound = {
       static_cast<std::int64_t>(1e9 * work / (peak * static_cast<double>(problem.costs.devices)))};
-  answer.certificate.status = Status::kFeasible;
+  answer.certificate.status = is_truncated_ ? Status::kTruncated : Status::kFeasible;
   answer.busy_share = busy_ / (seconds_ * static_cast<double>(problem.costs.devices));
   return answer;
 }
@@ -208,13 +234,18 @@ void for_each_backbone(
 
 double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
                       std::int64_t rounds) {
+  return backbone_bytes(problem, backbone, rounds, double(backbone.pp));
+}
+
+double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone, std::int64_t rounds,
+                      double depth) {
   const ModuleCosts& module = problem.costs.backbone;
   const double samples =
       static_cast<double>(problem.costs.global_samples) / static_cast<double>(rounds * backbone.dp);
-  return device_bytes(module, backbone, backbone.pp, samples * module.sample_shape);
+  return device_bytes(module, backbone, depth, samples * module.sample_shape);
 }
 
-double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees, std::int64_t depth,
+double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees, double depth,
                      double samples) {
   const ModuleCosts& module = problem.costs.encoder;
   return device_bytes(module, degrees, depth, samples * module.sample_shape);

@@ -31,6 +31,10 @@ struct OfferedPlan {
 /// The encoder at the backbone's degrees on its first stage.
 [[nodiscard]] TrainerForm inline_form(const Degrees& backbone, std::int64_t rounds);
 
+/// The encoder on the backbone's ranks, each copy of it on `tp` of them.
+[[nodiscard]] TrainerForm colocated_form(const Degrees& backbone, std::int64_t rounds,
+                                         std::int64_t tp);
+
 /// Keeps the best plan of a method while it goes through its space, and while none fits the one
 /// that is least short of memory.
 class BestPlan {
@@ -53,6 +57,8 @@ class BestPlan {
   /// leave nothing better.
   void race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> least);
   [[nodiscard]] double seconds() const { return seconds_; }
+  /// Notes that a budget ended the search before the space did.
+  void truncate() { is_truncated_ = true; }
   /// The best plan; without one what binds, and by how much: the memory of the leanest plan, or
   /// that no plan has the method's `form`.
   [[nodiscard]] PipelineAnswer answer(const std::string& form) const;
@@ -66,6 +72,7 @@ class BestPlan {
   std::optional<OfferedPlan> plan_;
   MemoryNeed least_;
   std::int64_t evaluations_ = 0;
+  bool is_truncated_ = false;
 };
 
 /// The numbers that divide the samples of a replica; with packed sequences the one that fills them.
@@ -77,12 +84,15 @@ void for_each_backbone(
     const TrainingProblem& problem,
     const std::function<void(const Degrees& backbone, std::int64_t rounds)>& visit);
 
-/// Bytes that a backbone stage keeps at the mean sample.
+/// Bytes that a stage of the backbone keeps at the mean sample, with `depth` microbatches in
+/// flight; without it as many as 1F1B has.
+[[nodiscard]] double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
+                                    std::int64_t rounds, double depth);
 [[nodiscard]] double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
                                     std::int64_t rounds);
 /// The same of a module that keeps its activations `depth` times, `samples` at a time.
 [[nodiscard]] double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees,
-                                   std::int64_t depth, double samples);
+                                   double depth, double samples);
 
 [[nodiscard]] bool has_degree(const ModuleCosts& module, std::int64_t tp);
 
@@ -114,12 +124,19 @@ void offer_balanced_shards(const TrainingProblem& problem, BatchRunner& runner, 
 void offer_balanced_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_first_stage(const TrainingProblem& problem, BatchRunner& runner,
                                 BestPlan& best);
+void offer_balanced_nested(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
+void offer_balanced_segments(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 
 // The methods, by file.
 [[nodiscard]] PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_megatron_vpp(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_megatron_first_stage(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_megatron_encoder_stage(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_pytorch_3d(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_pipeweaver(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_megascale_omni(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_bigmac(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_fsdp(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_orchmllm(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem);

@@ -1,36 +1,18 @@
 // Encoder and backbone on devices of their own, step by step in one pipeline or batch by batch.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
 
 #include "core/text.h"
 #include "plan/baseline/plan_space.h"
+#include "plan/baseline/round_orders.h"
 #include "plan/search/search_3d.h"
 
 namespace tributary::plan {
 namespace {
-
-/// Rounds in the order in which they run.
-std::vector<std::int64_t> order_rounds(const std::vector<double>& encoder, std::int64_t stages,
-                                       bool moves_small_out) {
-  std::vector<std::int64_t> order(encoder.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (!moves_small_out || order.size() < 2) return order;
-  std::vector<std::int64_t> by_size = order;
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](std::int64_t a, std::int64_t b) { return encoder[a] < encoder[b]; });
-  const auto last = std::min<std::size_t>(static_cast<std::size_t>(stages) - 1, order.size() - 1);
-  std::vector<std::int64_t> rest(by_size.begin() + 1 + static_cast<std::ptrdiff_t>(last),
-                                 by_size.end());
-  std::sort(rest.begin(), rest.end());
-  std::vector<std::int64_t> result = {by_size[0]};
-  result.insert(result.end(), rest.begin(), rest.end());
-  result.insert(result.end(), by_size.begin() + 1,
-                by_size.begin() + 1 + static_cast<std::ptrdiff_t>(last));
-  return result;
-}
 
 /// Whether the mean microbatch holds more tokens than a packed sequence may.
 bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
@@ -38,6 +20,8 @@ bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
                         double(plan.microbatches * plan.backbone.dp);
   return problem.capacity_tokens > 0 && tokens > problem.capacity_tokens;
 }
+
+constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
 
 /// How the two groups meet when they work batch by batch.
 enum class Overlap { kNone, kOneBatchAhead };
@@ -69,18 +53,24 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
       for (std::size_t batch = 0; batch < problem.batches.size() && sum < least; ++batch) {
         const Buckets& buckets =
             runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
+        const std::vector<double> seconds = runner.backbone_seconds(degrees.tp, buckets);
         const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
           const double share =
               double(layers_of_stage(module.layers, degrees.pp, stage)) / double(module.layers);
-          return runner.split_backbone(
-              share *
-              runner.backbone_seconds(degrees.tp, buckets.work[buckets.at(replica, round)].tokens));
+          return runner.split_backbone(share * seconds[buckets.at(replica, round)]);
         };
+        // The first stage has as many layers as any.
+        const double share =
+            double(layers_of_stage(module.layers, degrees.pp, 0)) / double(module.layers);
+        if (sum + share * buckets.largest_sum(seconds) * (1 - kRounding) >= least) {
+          sum = least;
+          break;
+        }
         (void)runner.take_busy();
-        choice.seconds.push_back(
-            runner.run_pipelines(
-                static_cast<int>(degrees.pp), buckets, [&](int) { return degrees.tp; }, cost) +
-            runner.sync_seconds(module, degrees, rounds));
+        choice.seconds.push_back(runner.run_pipelines(
+                                     static_cast<int>(degrees.pp), buckets,
+                                     [&](int) { return degrees.tp; }, cost, least - sum) +
+                                 runner.sync_seconds(module, degrees, rounds));
         choice.busy.push_back(runner.take_busy());
         sum += choice.seconds.back();
       }
@@ -104,11 +94,44 @@ MemoryNeed leanest_encoder(const TrainingProblem& problem, std::int64_t devices)
   return least;
 }
 
+/// Devices of the encoder, those first that leave the least seconds to both modules at their peaks.
+std::vector<std::pair<double, std::int64_t>> splits_by_bound(const TrainingProblem& problem,
+                                                             Overlap overlap) {
+  const Problem3d& costs = problem.costs;
+  const auto on_a_device = [&](const ModuleCosts& module, double SampleWork::*shape) {
+    double sum = 0;
+    for (const std::vector<SampleWork>& batch : problem.batches) {
+      for (const SampleWork& sample : batch) sum += sample.*shape;
+    }
+    double peak = 0;
+    for (const DegreeCosts& degree : module.degrees)
+      peak = std::max(peak, degree.throughput.peak());
+    return module.sample_flops / module.sample_shape * sum /
+           (peak * double(problem.batches.size()));
+  };
+  const double encoder = on_a_device(costs.encoder, &SampleWork::tiles);
+  const double backbone = on_a_device(costs.backbone, &SampleWork::tokens);
+  std::vector<std::pair<double, std::int64_t>> splits;
+  for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
+    const double first = encoder / double(devices);
+    const double second = backbone / double(costs.devices - devices);
+    splits.emplace_back(overlap == Overlap::kNone ? first + second : std::max(first, second),
+                        devices);
+  }
+  std::sort(splits.begin(), splits.end());
+  return splits;
+}
+
 PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap overlap, Deal how) {
   BatchRunner runner(problem);
   BestPlan best(runner);
   const Problem3d& costs = problem.costs;
-  for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
+  for (const auto& [bound, devices] : splits_by_bound(problem, overlap)) {
+    if (bound * (1 - kRounding) >= best.seconds()) break;
+    if (std::isfinite(best.seconds()) && runner.passes() >= problem.budget) {
+      best.truncate();
+      break;
+    }
     MemoryNeed leanest_backbone;
     const std::optional<BackboneChoice> backbone =
         best_backbone(runner, costs.devices - devices, leanest_backbone);
@@ -147,17 +170,12 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   const Buckets& buckets =
       runner.deal(batch, plan.backbone.dp, plan.microbatches, how, plan.encoder, plan.backbone);
   std::vector<double> encoder;  // of a round: its slowest replica
-  for (std::int64_t round = 0; round < buckets.rounds; ++round) {
-    std::vector<std::int32_t> samples;
-    for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
-      const std::vector<std::int32_t>& mine = buckets.samples[buckets.at(replica, round)];
-      samples.insert(samples.end(), mine.begin(), mine.end());
-    }
-    encoder.push_back(
-        runner.encoder_phase(batch, samples, plan.encoder.tp, plan.encoder.dp, Deal::kBalanced));
-  }
+  for (const std::vector<double>& tiles : runner.deal_tiles(batch, buckets, plan.encoder.dp))
+    encoder.push_back(runner.encoder_phase(tiles, plan.encoder.tp));
   const std::vector<std::int64_t> order =
-      order_rounds(encoder, plan.encoder.pp + plan.backbone.pp, moves_small_out);
+      moves_small_out ? small_rounds_out(encoder, plan.encoder.pp + plan.backbone.pp)
+                      : natural_order(std::ssize(encoder));
+  const std::vector<double> backbone = runner.backbone_seconds(plan.backbone.tp, buckets);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t position) {
     const std::int64_t round = order[position];
     if (stage < plan.encoder.pp) {
@@ -166,7 +184,7 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
           double(costs.encoder.layers));
     }
     return runner.split_backbone(
-        runner.backbone_seconds(plan.backbone.tp, buckets.work[buckets.at(replica, round)].tokens) *
+        backbone[buckets.at(replica, round)] *
         double(layers_of_stage(costs.backbone.layers, plan.backbone.pp, stage - plan.encoder.pp)) /
         double(costs.backbone.layers));
   };

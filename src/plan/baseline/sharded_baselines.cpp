@@ -1,7 +1,6 @@
 // All modules on all ranks, parameters sharded over them: every layer is a meeting of the ranks.
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "core/text.h"
@@ -9,18 +8,6 @@
 
 namespace tributary::plan {
 namespace {
-
-/// The sums when numbers go to ranks: in turn, or the largest first to the emptiest.
-std::vector<double> deal_out(std::vector<double> numbers, std::int64_t ranks, Deal how) {
-  std::vector<double> sums(static_cast<std::size_t>(ranks));
-  if (how == Deal::kBalanced) std::sort(numbers.begin(), numbers.end(), std::greater<>());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    double& sum = how == Deal::kBalanced ? *std::min_element(sums.begin(), sums.end())
-                                         : sums[i % sums.size()];
-    sum += numbers[i];
-  }
-  return sums;
-}
 
 class ShardedStep {
  public:

@@ -35,6 +35,9 @@ struct TrainingProblem {
   bool encoder_trains = true;        // else features may be made ahead of their step
   double capacity_tokens = 0;        // packed sequences are a microbatch each; 0: any microbatch
   std::vector<std::vector<SampleWork>> batches;  // [batches, global samples]
+  // Passes timed, or samples looked at, that end a search of DistTrain's plans with the best found:
+  // above what 1,024 devices with 2,048 samples ask for.
+  std::int64_t budget = std::int64_t{1} << 27;
 };
 
 /// The mixture of photos, documents, several images and video of the reference inputs, one batch

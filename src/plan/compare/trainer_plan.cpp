@@ -22,15 +22,16 @@ ChainChoice chain_of(const Degrees& degrees, bool shards, config::RecomputePlan 
   return chain;
 }
 
-/// Blocks as evenly as can be; the embedding before the first, the head behind the last.
-ChainCut cut_evenly(const ModuleNode& node, std::int64_t stages) {
+/// Blocks as evenly as can be, but for `first_layers` of the first stage where it is not below 0;
+/// the embedding before them, the head behind.
+ChainCut cut_evenly(const ModuleNode& node, std::int64_t stages, std::int64_t first_layers = -1) {
   const bool has_ends = node.name == "backbone";
   const std::int64_t units = units_of(node);
   const std::int64_t blocks = has_ends ? units - 2 : units;
-  ChainCut cut = {0};
-  for (std::int64_t stage = 0; stage < stages; ++stage)
-    cut.push_back(cut.back() + layers_of_stage(blocks, stages, stage) +
-                  (has_ends && stage == 0 ? 1 : 0));
+  const std::int64_t first = first_layers < 0 ? layers_of_stage(blocks, stages, 0) : first_layers;
+  ChainCut cut = {0, first + (has_ends ? 1 : 0)};
+  for (std::int64_t stage = 0; stage + 1 < stages; ++stage)
+    cut.push_back(cut.back() + layers_of_stage(blocks - first, stages - 1, stage));
   cut.back() = units;
   return cut;
 }
@@ -50,7 +51,7 @@ class FormPlacing {
       if (form.placement == Placement::kColocated) runner_.choice.encoders[0]->passes = 1;
       runner_.cuts.push_back(cut_evenly(*encoders_[0], form.encoder.pp));
     }
-    runner_.cuts.push_back(cut_evenly(backbone, form.backbone.pp));
+    runner_.cuts.push_back(cut_evenly(backbone, form.backbone.pp, form.first_layers));
   }
 
   TrainerPlan place() {

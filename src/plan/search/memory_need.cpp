@@ -15,7 +15,7 @@ std::string fullest_of(const ModuleCosts& module, std::int64_t stages) {
 MemoryNeed need_of(const Problem3d& problem, const Plan3d& plan) {
   const auto bytes = [&](const ModuleCosts& module, const Degrees& degrees, std::int64_t depth) {
     const double samples = double(problem.global_samples) / double(plan.microbatches * degrees.dp);
-    return device_bytes(module, degrees, depth, module.sample_shape * samples);
+    return device_bytes(module, degrees, double(depth), module.sample_shape * samples);
   };
   const double encoder = bytes(problem.encoder, plan.encoder, plan.encoder.pp + plan.backbone.pp);
   const double backbone = bytes(problem.backbone, plan.backbone, plan.backbone.pp);

@@ -69,14 +69,12 @@ const DegreeCosts& costs_at(const ModuleCosts& module, std::int64_t tp) {
              .found = str("tp ", tp));
 }
 
-double device_bytes(const ModuleCosts& module, const Degrees& degrees, std::int64_t depth,
-                    double shape) {
+double device_bytes(const ModuleCosts& module, const Degrees& degrees, double depth, double shape) {
   const DegreeCosts& costs = costs_at(module, degrees.tp);
   const auto layers = static_cast<double>((module.layers + degrees.pp - 1) / degrees.pp);
   const double held = 1 - module.sharded_share * (1 - 1 / static_cast<double>(degrees.dp));
   return costs.state_bytes * held / static_cast<double>(degrees.pp) +
-         shape *
-             (static_cast<double>(depth) * layers * costs.activation_bytes + costs.transient_bytes);
+         shape * (depth * layers * costs.activation_bytes + costs.transient_bytes);
 }
 
 double step_seconds(const Problem3d& problem, const Plan3d& plan) {
@@ -112,7 +110,7 @@ bool is_valid(const Problem3d& problem, const Plan3d& plan) {
     }
     const double samples = static_cast<double>(problem.global_samples) /
                            static_cast<double>(plan.microbatches * degrees.dp);
-    return device_bytes(module, degrees, depth, module.sample_shape * samples) <=
+    return device_bytes(module, degrees, double(depth), module.sample_shape * samples) <=
            problem.memory_bytes;
   };
   return plan.encoder.devices() + plan.backbone.devices() == problem.devices &&

@@ -69,8 +69,8 @@ void check_problem(const Problem3d& problem);
 [[nodiscard]] double step_seconds(const Problem3d& problem, const Plan3d& plan);
 
 /// Bytes that a device of the module holds; `depth` microbatches of `shape` are in flight.
-[[nodiscard]] double device_bytes(const ModuleCosts& module, const Degrees& degrees,
-                                  std::int64_t depth, double shape);
+[[nodiscard]] double device_bytes(const ModuleCosts& module, const Degrees& degrees, double depth,
+                                  double shape);
 
 /// The costs at a degree that the module has.
 [[nodiscard]] const DegreeCosts& costs_at(const ModuleCosts& module, std::int64_t tp);

@@ -34,7 +34,7 @@ class Side {
   [[nodiscard]] double least_total() const { return work_ / costs_.throughput.peak(); }
 
   [[nodiscard]] double bytes(std::int64_t microbatches, std::int64_t depth) const {
-    return device_bytes(module_, degrees_, depth, shape(microbatches));
+    return device_bytes(module_, degrees_, double(depth), shape(microbatches));
   }
   /// The least number of microbatches that fits; most + 1 when none does.
   [[nodiscard]] std::int64_t least_microbatches(std::int64_t depth, double limit,

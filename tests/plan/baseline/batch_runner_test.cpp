@@ -8,14 +8,6 @@
 namespace tributary::plan {
 namespace {
 
-TEST(BatchRunner, TimesTheClosedFormOf1F1B) {
-  ChainTimer timer;
-  const auto one = [](int, int) { return 1.0; };
-  const auto two = [](int, int) { return 2.0; };
-  EXPECT_NEAR(timer.time(4, 8, one, two), (8 + 3) * 3.0, 1e-9);
-  for (const double idle : timer.idle(4, 8, one, two)) EXPECT_NEAR(idle, 9.0, 1e-9);
-}
-
 TEST(BatchRunner, DealsEverySampleOnce) {
   const TrainingProblem problem = small_problem(2);
   const BatchRunner runner(problem);

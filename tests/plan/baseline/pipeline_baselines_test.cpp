@@ -58,6 +58,8 @@ TEST(PipelineBaselines, StandInTheOrderThatTheirRulesImply) {
     EXPECT_GE(value.at("disttrain_batch_serial"), value.at("disttrain_batch_double"));
     EXPECT_GE(value.at("disttrain_batch_double"), value.at("disttrain_batch_double_lpt"));
     EXPECT_GE(value.at("fsdp"), value.at("orchmllm"));
+    // One chunk a stage is plain 1F1B.
+    EXPECT_LE(value.at("megatron_vpp"), value.at("megatron_uniform"));
     // Ours knows the plans of all methods whose steps take fresh features.
     for (const PipelineBaseline& baseline : pipeline_baselines()) {
       if (baseline.role != BaselineRole::kMethod) continue;
@@ -131,6 +133,22 @@ TEST(PipelineBaselines, DistTrainFindsTheBestOfItsWholeSpace) {
     }
     const Nanoseconds found = solve_disttrain_microbatch(problem).certificate.value;
     EXPECT_NEAR(1e-9 * double(found.count), least, 1e-8);
+  }
+}
+
+TEST(PipelineBaselines, SayThatABudgetEndedTheSearch) {
+  for (const auto solve : {solve_disttrain_microbatch, solve_disttrain_batch_serial,
+                           solve_disttrain_batch_double, solve_combined}) {
+    TrainingProblem problem = small_problem(1);
+    const Certificate whole = solve(problem).certificate;
+    EXPECT_EQ(whole.status, Status::kFeasible);
+    for (const std::int64_t budget : {0, 40, 400}) {
+      problem.budget = budget;
+      const PipelineAnswer found = solve(problem);
+      EXPECT_EQ(found.certificate.status, Status::kTruncated) << budget;
+      EXPECT_GE(found.certificate.value, whole.value);
+      EXPECT_EQ(found.certificate.lower_bound, whole.lower_bound);
+    }
   }
 }
 

@@ -46,6 +46,23 @@ TEST(TrainerPlan, InlineIsShardedOrWhole) {
   EXPECT_LT(sharded.found->peak, whole.found->peak);
 }
 
+TEST(TrainerPlan, TheFirstStageMayHaveFewerLayersBesideTheEncoder) {
+  const PlanningProblem problem = tiny_problem(2, 16, 1, 1);
+  for (const std::int64_t beside : {0, 1}) {
+    const TrainerForm form{.backbone = {1, 2, 1},
+                           .microbatches = 4,
+                           .placement = Placement::kInline,
+                           .first_layers = beside};
+    const TrainerPlan placed = trainer_plan(problem, form, RecomputePlan::kNone);
+    ASSERT_TRUE(placed.found) << placed.reason;
+    const std::vector<config::StageLayers>& stages = placed.found->plan.find("backbone")->stages;
+    EXPECT_TRUE(stages[0].embed);
+    EXPECT_EQ(stages[0].layers, beside);
+    EXPECT_EQ(stages[1].layers, 4 - beside);
+    EXPECT_NO_THROW(config::check_plan(placed.found->plan, "plan"));
+  }
+}
+
 TEST(TrainerPlan, AnEncoderAheadOfItsStepGoesThroughAPool) {
   PlanningProblem problem = tiny_problem(6, 16, 1, 1);
   problem.frozen = {"vision", "projector"};

@@ -47,22 +47,30 @@ BaselineWave place_side_by_side(const SharingProblem& problem,
   return wave;
 }
 
+std::vector<BaselineWave> place_level(const SharingProblem& problem,
+                                      std::vector<std::int32_t> level, std::int64_t& evaluations) {
+  // More modules than devices: the largest first, as many as fit the devices at a time.
+  std::stable_sort(level.begin(), level.end(), [&](std::int32_t a, std::int32_t b) {
+    return time_on_devices(problem, a, 1) > time_on_devices(problem, b, 1);
+  });
+  std::vector<BaselineWave> waves;
+  for (std::span<const std::int32_t> rest = level; !rest.empty();) {
+    const std::size_t count = count_side_by_side(problem, rest);
+    waves.push_back(place_side_by_side(problem, rest.first(count), evaluations));
+    rest = rest.subspan(count);
+  }
+  return waves;
+}
+
 SharingAnswer solve_distmm(const SharingProblem& problem) {
   check_problem(problem);
   SharingAnswer answer;
   answer.certificate.limit = explain_memory(problem, false);
   if (!answer.certificate.limit.empty()) return answer;
-  for (std::vector<std::int32_t>& level : levels_of(problem)) {
-    // More modules than devices: the largest first, as many as fit the devices at a time.
-    std::stable_sort(level.begin(), level.end(), [&](std::int32_t a, std::int32_t b) {
-      return time_on_devices(problem, a, 1) > time_on_devices(problem, b, 1);
-    });
-    for (std::span<const std::int32_t> rest = level; !rest.empty();) {
-      const std::size_t count = count_side_by_side(problem, rest);
-      answer.waves.push_back(
-          place_side_by_side(problem, rest.first(count), answer.certificate.evaluations));
-      answer.certificate.value += answer.waves.back().time;
-      rest = rest.subspan(count);
+  for (const std::vector<std::int32_t>& level : levels_of(problem)) {
+    for (BaselineWave& wave : place_level(problem, level, answer.certificate.evaluations)) {
+      answer.certificate.value += wave.time;
+      answer.waves.push_back(std::move(wave));
     }
   }
   // Where all modules of a level run side by side, it is at its optimum.

@@ -17,4 +17,9 @@ namespace tributary::plan {
                                               std::span<const std::int32_t> modules,
                                               std::int64_t& evaluations);
 
+/// A level in as few such waves as its modules fit, the largest modules first.
+[[nodiscard]] std::vector<BaselineWave> place_level(const SharingProblem& problem,
+                                                    std::vector<std::int32_t> level,
+                                                    std::int64_t& evaluations);
+
 }  // namespace tributary::plan

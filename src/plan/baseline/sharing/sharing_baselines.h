@@ -40,8 +40,16 @@ struct SharingBaseline {
 /// Modules of a level on whole devices of their own so that the slowest ends first; barriers
 /// between levels.
 [[nodiscard]] SharingAnswer solve_distmm(const SharingProblem& problem);
+/// Microbatches of a pipeline of levels; as fast as the whole batch in proportion.
+inline constexpr std::int64_t kPipedMicrobatches = 16;
+/// The same, or several levels at once on devices of their own: microbatches go through them in a
+/// pipeline, all forwards before all backwards. Its divisions of the devices start from the least
+/// time of the slowest module, so that it is no proof.
+[[nodiscard]] SharingAnswer solve_distmm_pipe(const SharingProblem& problem);
 /// Modules of a level in waves: the continuous division in which all end together, rounded to whole
-/// devices, cut where the first of them ends.
+/// devices, cut where the first of them ends, or where the layers end that it has on as many
+/// devices (bi-point rounding: some on the number below, the others on the one above), if that is
+/// shorter.
 [[nodiscard]] SharingAnswer solve_spindle(const SharingProblem& problem);
 /// The greedy merging of stages with shares of devices.
 [[nodiscard]] SharingAnswer solve_mosaic(const SharingProblem& problem);

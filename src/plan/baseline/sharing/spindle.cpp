@@ -18,11 +18,20 @@ struct Remainder {
 /// Where a module is cut when a wave ends within one of its layers.
 enum class Cut { kBefore, kNearest };
 
+/// When a wave ends: with the first module, or with the layers that a module has on the devices
+/// below or above those of the continuous division, so that both together take as long as it does.
+enum class Rounding { kWhole, kBiPoint };
+
 /// The level as it is worked off.
 class Level {
  public:
-  Level(const SharingProblem& problem, std::span<const std::int32_t> modules, Cut cut)
-      : problem_(problem), cut_(cut) {
+  Level(const SharingProblem& problem, std::span<const std::int32_t> modules, Cut cut,
+        Rounding rounding)
+      : problem_(problem),
+        cut_(cut),
+        rounding_(rounding),
+        // Each module changes its devices once; what rounding leaves over runs whole.
+        rounded_waves_(rounding == Rounding::kBiPoint ? 2 * std::ssize(modules) : 0) {
     for (const std::int32_t module : modules) left_.push_back({module, 1.0});
   }
 
@@ -40,12 +49,16 @@ class Level {
     return high;
   }
 
-  /// Runs until the first module ends.
+  /// Runs until the first module, or its part on these devices, ends.
   BaselineWave run_wave() {
-    BaselineWave wave = {.time = {}, .devices = allocate()};
+    const double limit = continuous_time();
+    BaselineWave wave = {.time = {}, .devices = allocate(limit)};
     double span = -1;
+    const bool is_rounded = --rounded_waves_ >= 0;
     for (const auto& [module, devices] : wave.devices) {
-      const double end = find(module).share * time(module, static_cast<double>(devices));
+      const Remainder& rest = find(module);
+      const double share = is_rounded ? share_on(rest, devices, limit) : rest.share;
+      const double end = share * time(module, static_cast<double>(devices));
       if (span < 0 || end < span) span = end;
     }
     double longest = span;
@@ -63,8 +76,16 @@ class Level {
   [[nodiscard]] bool is_done() const { return left_.empty(); }
 
  private:
+  /// Between two numbers of devices some layers run on each, so that rates lie on a straight line;
+  /// where none changes its devices, times do.
   [[nodiscard]] double time(std::int32_t module, double devices) const {
-    return static_cast<double>(time_on_devices(problem_, module, devices).count);
+    const auto known = [&](double count) {
+      return static_cast<double>(time_on_devices(problem_, module, count).count);
+    };
+    const double below = std::floor(devices);
+    if (rounding_ == Rounding::kWhole || below < 1 || below == devices) return known(devices);
+    const double part = devices - below;
+    return 1 / ((1 - part) / known(below) + part / known(below + 1));
   }
   [[nodiscard]] Remainder& find(std::int32_t module) {
     return *std::find_if(left_.begin(), left_.end(),
@@ -78,6 +99,23 @@ class Level {
     const double cut = share * layers + 1e-9;
     return std::min((cut_ == Cut::kBefore ? std::floor(cut) : std::round(cut)) / layers,
                     rest.share);
+  }
+
+  /// What a module has on the whole devices next to those with which it ends at the limit: all that
+  /// is left where it is on others, or where that is less than a layer.
+  [[nodiscard]] double share_on(const Remainder& rest, std::int64_t devices, double limit) const {
+    const auto below = static_cast<std::int64_t>(std::floor(devices_within(rest, limit)));
+    if (below < 1 || below >= problem_.devices || (devices != below && devices != below + 1))
+      return rest.share;
+    const double slow = time(rest.module, static_cast<double>(below));
+    const double fast = time(rest.module, static_cast<double>(below + 1));
+    if (slow <= fast) return rest.share;
+    const double above = std::clamp((rest.share * slow - limit) / (slow - fast), 0.0, rest.share);
+    const auto layers = static_cast<double>(problem_.modules[rest.module].layers);
+    const double part = devices == below ? rest.share - above : above;
+    const double whole = layers > 0 ? std::round(part * layers) / layers : part;
+    constexpr double kLeast = 1.0 / 64;  // of a module without layers
+    return whole < kLeast ? rest.share : std::min(whole, rest.share);
   }
 
   /// Devices with which a module ends within a time, by bisection on its curve.
@@ -95,7 +133,7 @@ class Level {
 
   /// The continuous division, rounded: at least the devices that each fits on, what is over to the
   /// slowest.
-  [[nodiscard]] std::vector<std::pair<std::int32_t, std::int64_t>> allocate() const {
+  [[nodiscard]] std::vector<std::pair<std::int32_t, std::int64_t>> allocate(double limit) const {
     std::vector<Remainder> order = left_;
     std::stable_sort(order.begin(), order.end(), [this](const Remainder& a, const Remainder& b) {
       return a.share * time(a.module, 1) > b.share * time(b.module, 1);
@@ -103,7 +141,6 @@ class Level {
     std::vector<std::int32_t> modules;
     for (const Remainder& rest : order) modules.push_back(rest.module);
     order.resize(count_side_by_side(problem_, modules));
-    const double limit = continuous_time();
     std::vector<std::pair<std::int32_t, std::int64_t>> devices;
     std::int64_t used = 0;
     for (const Remainder& rest : order) {
@@ -135,6 +172,8 @@ class Level {
 
   const SharingProblem& problem_;
   Cut cut_;
+  Rounding rounding_;
+  std::ptrdiff_t rounded_waves_;  // that may end before a module does
   std::vector<Remainder> left_;
 };
 
@@ -148,9 +187,10 @@ struct Waves {
   }
 };
 
-Waves cut_level(const SharingProblem& problem, std::span<const std::int32_t> modules, Cut cut) {
+Waves cut_level(const SharingProblem& problem, std::span<const std::int32_t> modules, Cut cut,
+                Rounding rounding) {
   Waves found;
-  Level level(problem, modules, cut);
+  Level level(problem, modules, cut, rounding);
   while (!level.is_done()) {
     found.waves.push_back(level.run_wave());
     found.time += found.waves.back().time;
@@ -167,9 +207,12 @@ SharingAnswer solve_spindle(const SharingProblem& problem) {
   if (!answer.certificate.limit.empty()) return answer;
   double bound = 0;
   for (const std::vector<std::int32_t>& modules : levels_of(problem)) {
-    bound += Level(problem, modules, Cut::kBefore).continuous_time();
-    Waves best = cut_level(problem, modules, Cut::kBefore);
-    best.keep_shorter(cut_level(problem, modules, Cut::kNearest));
+    bound += Level(problem, modules, Cut::kBefore, Rounding::kBiPoint).continuous_time();
+    Waves best;
+    for (const Rounding rounding : {Rounding::kWhole, Rounding::kBiPoint}) {
+      for (const Cut cut : {Cut::kBefore, Cut::kNearest})
+        best.keep_shorter(cut_level(problem, modules, cut, rounding));
+    }
     if (count_side_by_side(problem, modules) == modules.size()) {  // nothing cut
       BaselineWave whole = place_side_by_side(problem, modules, answer.certificate.evaluations);
       best.keep_shorter({whole.time, {whole}});
