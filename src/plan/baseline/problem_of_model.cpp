@@ -5,42 +5,25 @@
 #include <set>
 
 #include "core/error.h"
-#include "plan/cost/module_cost.h"
+#include "plan/baseline/module_tables.h"
 #include "plan/shapes/mean_sizes.h"
 #include "plan/stages/place_layers.h"
 
 namespace tributary::plan {
 namespace {
 
-using config::LayerKind;
 using config::ModuleNode;
-
-constexpr double kGridStep = 1.41421356;  // between the shapes of a table
-
-/// A tower with its projectors, and what of a tile or token it works on.
-struct Part {
-  std::vector<const ModuleNode*> nodes;
-  bool of_sound = false;
-  double unit = 1;      // patches, positions of sound or tokens
-  double attended = 1;  // length that attends
-};
 
 /// The modules of a model that the published searches know: several encoders are one, end to end.
 struct TwoModules {
-  std::vector<Part> encoder;
-  Part backbone;
+  std::vector<ModulePart> encoder;
+  ModulePart backbone;
 };
 
-bool is_projector(const ModuleNode& node) {
-  return std::all_of(node.layers.begin(), node.layers.end(), [](const config::LayerRun& run) {
-    return run.shape.kind == LayerKind::kProjector;
-  });
-}
-
 /// The encoder that a projector is behind: the first where no edge says.
-Part& part_of(std::vector<Part>& parts, const config::ModuleGraph& model,
-              const ModuleNode& projector) {
-  for (Part& part : parts) {
+ModulePart& part_of(std::vector<ModulePart>& parts, const config::ModuleGraph& model,
+                    const ModuleNode& projector) {
+  for (ModulePart& part : parts) {
     for (const config::ModuleEdge& edge : model.edges) {
       const bool feeds = std::any_of(part.nodes.begin(), part.nodes.end(),
                                      [&](const auto* node) { return node->name == edge.from; });
@@ -68,168 +51,14 @@ TwoModules modules_of(const config::ModuleGraph& model) {
       part_of(modules.encoder, model, node).nodes.push_back(&node);
   // Alone, sound is counted where images are.
   if (std::all_of(modules.encoder.begin(), modules.encoder.end(),
-                  [](const Part& part) { return part.of_sound; }))
-    for (Part& part : modules.encoder) part.of_sound = false;
+                  [](const ModulePart& part) { return part.of_sound; }))
+    for (ModulePart& part : modules.encoder) part.of_sound = false;
   return modules;
 }
 
-const MeanSizes& sizes_of(const Part& part, const BatchSizes& sizes) {
+const MeanSizes& sizes_of(const ModulePart& part, const BatchSizes& sizes) {
   return part.of_sound ? sizes.frames : sizes.patches;
 }
-
-/// Blocks whose heads do not divide get some more, as padded ones would be.
-ModuleNode pad_heads(ModuleNode node, std::int64_t tp) {
-  for (config::LayerRun& run : node.layers) {
-    const auto padded = [tp](std::int64_t heads) { return (heads + tp - 1) / tp * tp; };
-    run.shape.heads = padded(run.shape.heads);
-    run.shape.kv_heads = padded(run.shape.kv_heads);
-  }
-  return node;
-}
-
-bool can_cut(const ModuleNode& node, std::int64_t tp) {
-  return std::all_of(node.layers.begin(), node.layers.end(), [tp](const config::LayerRun& run) {
-    return run.shape.kind != LayerKind::kBlock ||
-           (run.shape.heads % tp == 0 && run.shape.kv_heads % tp == 0);
-  });
-}
-
-/// One of the two modules: what it costs at a degree and a shape.
-class TableMaker {
- public:
-  TableMaker(const config::Cluster& cluster, const ModelSetting& setting)
-      : cluster_(cluster),
-        setting_(setting),
-        costs_(setting.measured ? setting.measured
-                                : std::make_shared<const ClusterCosts>(cluster)) {}
-
-  /// shape: tiles or tokens
-  ModuleCosts make(const std::vector<Part>& parts, bool upstream_trains, double mean, double least,
-                   double most) const {
-    ModuleCosts costs;
-    costs.layers = 0;
-    for (const Part& part : parts) {
-      costs.name += (costs.name.empty() ? "" : " + ") + part.nodes.front()->name;
-      for (const ModuleNode* node : part.nodes) costs.layers += count_blocks(*node);
-    }
-    costs.layers = std::max<std::int64_t>(costs.layers, 1);
-    costs.sample_shape = mean;
-    const bool is_backbone = costs.name == "backbone";
-    for (std::int64_t tp = 1; tp <= cluster_.devices_per_node(); tp *= 2) {
-      if (is_backbone && !can_cut(*parts.front().nodes.front(), tp)) continue;
-      if (!has_costs(parts, tp)) continue;
-      const auto cost_at = [&](double shape) {
-        ModuleCost all;
-        for (const Part& part : parts) all += cost_of(part, shape, tp, upstream_trains);
-        return all;
-      };
-      const ModuleCost at_mean = cost_at(mean);
-      if (costs.degrees.empty()) {
-        costs.sample_flops = at_mean.flops;
-        costs.forward_share = share(at_mean.forward.count, at_mean.time().count);
-        costs.gradient_share = share(at_mean.gradients.count, at_mean.state().count);
-        costs.parameter_share = share(at_mean.parameters.count, at_mean.state().count);
-        if (setting_.shard_optimizer)
-          costs.sharded_share = share(at_mean.optimizer.count, at_mean.state().count);
-      }
-      DegreeCosts degree = {.tp = tp};
-      degree.throughput = table(cost_at, costs.sample_flops / mean, tp, least, most);
-      degree.state_bytes = static_cast<double>(at_mean.state().count);
-      degree.activation_bytes = kept_of(parts, at_mean, mean, costs.layers);
-      degree.transient_bytes = static_cast<double>(at_mean.transient.count) / mean;
-      costs.degrees.push_back(std::move(degree));
-    }
-    TRIB_REQUIRE(!costs.degrees.empty(), .what = "plan: costs of a module are not known",
-                 .where = str("module ", costs.name), .found = costs_->degrees(),
-                 .expected = "layers of each of its kinds, measured at one degree at least",
-                 .fix = "measure them: tributary profile");
-    return costs;
-  }
-
-  /// Of so many tiles or tokens.
-  [[nodiscard]] ModuleCost cost_of(const Part& part, double shape, std::int64_t tp,
-                                   bool upstream_trains) const {
-    const double units = shape * part.unit;
-    const PassShape pass = {
-        .tokens = units,
-        .squared_tokens = units * std::min(part.attended, units),
-        .sequences = std::max<std::int64_t>(1, std::llround(units / part.attended))};
-    return sum(part.nodes, pass, tp, upstream_trains);
-  }
-
-  [[nodiscard]] bool trains(const ModuleNode& node) const {
-    return std::find(setting_.frozen.begin(), setting_.frozen.end(), node.name) ==
-           setting_.frozen.end();
-  }
-
-  /// What a process holds beside tensors.
-  [[nodiscard]] Bytes process() const { return costs_->process(); }
-  /// Bytes of a value that travels.
-  [[nodiscard]] double value_bytes() const { return costs_->value_bytes(); }
-
- private:
-  [[nodiscard]] bool has_costs(const std::vector<Part>& parts, std::int64_t tp) const {
-    if (tp > 1 && !costs_->has_collective(config::CollectiveOp::kAllReduce, tp)) return false;
-    return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
-      return std::all_of(part.nodes.begin(), part.nodes.end(), [&](const ModuleNode* node) {
-        const ModuleNode padded = pad_heads(*node, tp);
-        return std::all_of(
-            padded.layers.begin(), padded.layers.end(), [&](const config::LayerRun& run) {
-              return run.layers == 0 || costs_->has_layer(padded.name, run.shape, tp);
-            });
-      });
-    });
-  }
-
-  static double share(std::int64_t part, std::int64_t whole) {
-    return static_cast<double>(part) / static_cast<double>(whole);
-  }
-
-  ModuleCost sum(const std::vector<const ModuleNode*>& nodes, const PassShape& pass,
-                 std::int64_t tp, bool upstream_trains) const {
-    ModuleCost sum;
-    for (const ModuleNode* node : nodes) {
-      const bool trains = this->trains(*node);
-      sum += module_cost(
-          *costs_, cluster_.devices_per_node(), pad_heads(*node, tp), pass,
-          {.placement = {.tp = tp, .sequence_parallel = setting_.sequence_parallel && tp > 1},
-           .recompute = setting_.recompute,
-           .trains = trains,
-           .upstream_trains = upstream_trains});
-      upstream_trains = upstream_trains || trains;
-    }
-    return sum;
-  }
-
-  /// Throughput of FLOPs that grow with the shape, so that FLOPs over throughput is the time.
-  template <class CostAt>
-  static Throughput table(const CostAt& cost_at, double flops_of_shape, std::int64_t tp,
-                          double least, double most) {
-    std::vector<Throughput::Point> points;
-    for (double shape = least; points.empty() || points.back().shape < most; shape *= kGridStep) {
-      const double seconds = 1e-9 * static_cast<double>(cost_at(shape).time().count);
-      points.push_back({shape, flops_of_shape * shape / (seconds * static_cast<double>(tp))});
-    }
-    return Throughput::table(std::move(points));
-  }
-
-  /// Bytes of a layer and a tile or token; of a module without backward, its features.
-  double kept_of(const std::vector<Part>& parts, const ModuleCost& cost, double mean,
-                 std::int64_t layers) const {
-    double features = 0;
-    for (const Part& part : parts) {
-      const config::LayerShape& last = part.nodes.back()->layers.back().shape;
-      features += costs_->value_bytes() * part.unit / static_cast<double>(last.merge) *
-                  static_cast<double>(last.width) / static_cast<double>(layers);
-    }
-    return std::max(static_cast<double>(cost.kept.count) / (mean * static_cast<double>(layers)),
-                    features);
-  }
-
-  const config::Cluster& cluster_;
-  const ModelSetting& setting_;
-  std::shared_ptr<const CostSource> costs_;
-};
 
 void check_setting(const config::ModuleGraph& model, const config::Cluster& cluster,
                    const ModelSetting& setting) {
@@ -257,18 +86,18 @@ double set_units(TwoModules& modules, const BatchSizes& sizes) {
   const bool has_images = sizes.patches.mean > 0;
   const bool has_work =
       std::any_of(modules.encoder.begin(), modules.encoder.end(),
-                  [&](const Part& part) { return sizes_of(part, sizes).mean > 0; });
+                  [&](const ModulePart& part) { return sizes_of(part, sizes).mean > 0; });
   TRIB_REQUIRE(sizes.tokens.mean > 0 && has_work,
                .what = "plan: batches give encoder or backbone nothing to do",
                .found = str(sizes.patches.mean, " patches, ", sizes.frames.mean,
                             " positions of sound, ", sizes.tokens.mean, " tokens"),
                .expected = "samples with tokens, some of them with items");
-  const bool has_ear = std::ranges::any_of(modules.encoder, &Part::of_sound);
+  const bool has_ear = std::ranges::any_of(modules.encoder, &ModulePart::of_sound);
   TRIB_REQUIRE(sizes.frames.mean == 0 || has_ear,
                .what = "plan: model does not encode sound beside images", .where = "batches",
                .found = str(sizes.frames.mean, " positions of sound of a mean sample"),
                .expected = "none; sound alone is given as patches");
-  for (const Part& part : modules.encoder) {
+  for (const ModulePart& part : modules.encoder) {
     TRIB_REQUIRE(sizes_of(part, sizes).mean > 0,
                  .what = "plan: batches give an encoder nothing to do",
                  .where = str("module ", part.nodes.front()->name),
@@ -278,7 +107,7 @@ double set_units(TwoModules& modules, const BatchSizes& sizes) {
   }
   const MeanSizes& base = has_images ? sizes.patches : sizes.frames;
   const double tiles = base.mean / base.item;
-  for (Part& part : modules.encoder) {
+  for (ModulePart& part : modules.encoder) {
     const MeanSizes& own = sizes_of(part, sizes);
     part.unit = &own == &base ? own.item : own.mean / tiles;
     part.attended = sizes_of(part, sizes).attended;
@@ -287,28 +116,21 @@ double set_units(TwoModules& modules, const BatchSizes& sizes) {
   return tiles;
 }
 
-/// Values that a tile gives the backbone.
-double features_of_tile(const Part& part) {
-  const config::LayerShape& last = part.nodes.back()->layers.back().shape;
-  const bool is_merged = is_projector(*part.nodes.back());
-  return part.unit / static_cast<double>(is_merged ? last.merge : 1) *
-         static_cast<double>(last.width);
-}
-
 /// Tiles of a sample: what it asks of each encoder beside the mean, by the encoder's part of the
 /// work.
 class TileCounter {
  public:
-  TileCounter(const std::vector<Part>& parts, const BatchSizes& sizes, const TableMaker& tables,
-              double tiles) {
+  TileCounter(const std::vector<ModulePart>& parts, const BatchSizes& sizes,
+              const ModuleTables& tables, double tiles) {
     patches_ = sizes.patches;
     frames_ = sizes.frames;
     tiles_ = tiles;
-    if (std::none_of(parts.begin(), parts.end(), [](const Part& part) { return part.of_sound; }))
+    if (std::none_of(parts.begin(), parts.end(),
+                     [](const ModulePart& part) { return part.of_sound; }))
       return;
     double all = 0;
     double of_sound = 0;
-    for (const Part& part : parts) {
+    for (const ModulePart& part : parts) {
       const double flops = tables.cost_of(part, tiles, 1, false).flops;
       all += flops;
       if (part.of_sound) of_sound += flops;
@@ -348,7 +170,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   check_setting(model, cluster, setting);
   TwoModules modules = modules_of(model);
   const BatchSizes sizes(setting.batches);
-  const TableMaker tables(cluster, setting);
+  const ModuleTables tables(cluster, setting);
   const double tiles = set_units(modules, sizes);
   TrainingProblem problem;
   problem.encoder_trains = false;
@@ -373,7 +195,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   }
   problem.costs.encoder = tables.make(modules.encoder, false, tiles, 0.25, most);
   problem.feature_bytes = 0;
-  for (const Part& part : modules.encoder) {
+  for (const ModulePart& part : modules.encoder) {
     for (const ModuleNode* node : part.nodes)
       problem.encoder_trains = problem.encoder_trains || tables.trains(*node);
     problem.feature_bytes += tables.value_bytes() * features_of_tile(part);

@@ -312,7 +312,8 @@ TEST(NoteOnExact, NamesTheRowsWhosePlansAreOutsideOfItsSpace) {
     const std::string name(each.name);
     const bool is_inside = name == "megatron_encoder_stage" || name == "pytorch_3d" ||
                            name == "fsdp" || name == "disttrain_microbatch" || name == "dflop" ||
-                           name == "dflop_fewest" || name == "loongforge_3";
+                           name == "dflop_fewest" || name == "loongforge_3" ||
+                           name == "megatron_first_stage";
     EXPECT_EQ(each.beyond_exact.empty(), is_inside) << name;
   }
 }
