@@ -72,6 +72,19 @@ class PublishedPlan(PlanCase):
         alone = self.answer(*words, "--method", "megatron_uniform")
         self.assertEqual([each["value"] for each in alone], [answers["megatron_uniform"]["value"]])
 
+    def test_the_published_objective_has_the_best_plans_of_all_levels_of_recompute(self):
+        words = [MODEL, "--cluster", A100, "--devices", "4", "--global-samples", "8", "--method", "published_objective"]
+        answer, = self.answer(*words, "--keep", "1000")
+        plans = [(each["step_s"], each["plan"]) for each in answer["plans"]]
+        self.assertEqual([step for step, _ in plans], sorted(step for step, _ in plans))
+        texts = [text for _, text in plans]
+        for text in texts:
+            if ", nothing recomputed" in text:
+                degrees = text.rsplit(", ", 2)[0]  # microbatches may differ
+                self.assertTrue(any(degrees in each and "layers recomputed" in each for each in texts), text)
+        best, = self.answer(*words, "--keep", "3")
+        self.assertEqual([each["plan"] for each in best["plans"]], texts[:3])
+
     def test_plans_of_published_methods_are_written_and_simulate_as_told(self):
         for method, words in (("dflop", ()), ("fsdp", ()), ("disttrain_microbatch", ()), ("loongforge_3", ()),
                               ("megatron_first_stage", ()), ("megascale_omni", ()),
