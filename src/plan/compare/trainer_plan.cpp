@@ -84,6 +84,9 @@ class FormPlacing {
     if (has_own_encoder() && encoders_.size() != 1)
       return str(encoders_.size(),
                  " encoders, which the method's tables take as one, end to end on its devices");
+    if (form_.placement == Placement::kFlow && !problem_.is_frozen(encoders_[0]->name))
+      return str(encoders_[0]->name,
+                 " trains, and an encoder is ahead of its step only where it is frozen");
     const config::MeshShape& whole = runner_.choice.backbone.mesh;
     const auto obstacle = [&](const ModuleNode& node,
                               const config::MeshShape& mesh) -> std::string {

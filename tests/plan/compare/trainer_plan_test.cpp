@@ -76,6 +76,13 @@ TEST(TrainerPlan, AnEncoderAheadOfItsStepGoesThroughAPool) {
   EXPECT_LT(ahead.found->step, in_step.found->step);
   EXPECT_EQ(ahead.found->step, simulate_on(problem, ahead.found->plan, 2).distribution.mean);
   EXPECT_THAT(ahead.text, HasSubstr("encoder ahead of its step"));
+  problem.frozen = {"vision"};  // its features are never of older weights
+  const TrainerPlan projected = trainer_plan(problem, form, RecomputePlan::kNone);
+  ASSERT_TRUE(projected.found) << projected.reason;
+  EXPECT_EQ(projected.found->plan.find("vision")->placement, Placement::kFlow);
+  EXPECT_EQ(projected.found->plan.find("projector")->train, config::TrainMode::kFull);
+  problem.frozen = {"projector"};
+  EXPECT_THAT(trainer_plan(problem, form, RecomputePlan::kNone).reason, HasSubstr("vision trains"));
 }
 
 TEST(TrainerPlan, AColocatedEncoderTakesAsFewPassesAsMemoryAllows) {
