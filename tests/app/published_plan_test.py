@@ -104,6 +104,7 @@ class PublishedPlan(PlanCase):
     def test_says_why_a_method_has_no_plan_of_the_trainer(self):
         output = self.path("none.json")
         for method, reason in (("optimus", "it has the encoder in idle time of all stages"),
+                               ("combined", "its best one is of a family that those lack: encoder "),
                                ("flowtrain", "vision trains, and an encoder is ahead")):
             for words in (("-o", output), ("--explain",)):
                 self.refused(5, f"where: {words[0].replace('-o', '--output')}; found: method {method}: {reason}",

@@ -108,10 +108,13 @@ void check_request(const SearchRequest& request) {
              .fix = nearest.empty() ? "" : str("did you mean ", nearest, "?"));
 }
 
-std::string beyond_trainer(const std::string& method) {
-  for (const PipelineBaseline& baseline : plan::pipeline_baselines())
-    if (baseline.name == method && !baseline.beyond_exact.empty())
-      return str("it has ", baseline.beyond_exact);
+std::string beyond_trainer(const SearchAnswer& answer) {
+  for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
+    if (baseline.name != answer.method || baseline.beyond_exact.empty()) continue;
+    if (baseline.role == plan::BaselineRole::kOurs)
+      return str("its best one is of a family that those lack: ", answer.plans.front().text);
+    return str("it has ", baseline.beyond_exact);
+  }
   return "it has none of their forms";
 }
 

@@ -52,8 +52,8 @@ void check_request(const SearchRequest& request);
 [[nodiscard]] std::vector<SearchAnswer> answer_search(
     const SearchRequest& request, std::span<const plan::RecomputedTables> levels);
 
-/// Why the trainer has no such plans as a method's.
-[[nodiscard]] std::string beyond_trainer(const std::string& method);
+/// Why the trainer has no such plan as the best of a method.
+[[nodiscard]] std::string beyond_trainer(const SearchAnswer& answer);
 
 /// The object that docs/guides/plan.md explains.
 [[nodiscard]] Json to_json(const SearchAnswer& answer);

@@ -65,7 +65,7 @@ class TrainerPlanAnswer {
       : arguments_(arguments), tables_(tables), method_(answer.method) {
     const FoundPlan& best = answer.plans.front();
     plan_ = best.form ? plan::trainer_plan(tables.problem, *best.form, best.recompute)
-                      : plan::TrainerPlan{.reason = beyond_trainer(answer.method)};
+                      : plan::TrainerPlan{.reason = beyond_trainer(answer)};
     if (!plan_.found) return;
     note_samples(tables.asked.request, tables.problem, plan_.found->plan);
     if (arguments.explain)
