@@ -31,6 +31,11 @@ struct Certificate {
   }
 };
 
+/// The better of two answers, over both of their spaces: proven only where its value is the lower
+/// of their bounds, truncated where either search is. Of a space without a plan the bound counts
+/// where it has one, and where neither has a plan `other` says why.
+[[nodiscard]] Certificate join(const Certificate& one, const Certificate& other);
+
 [[nodiscard]] constexpr std::string_view name_of(Status status) {
   switch (status) {
     case Status::kOptimal:

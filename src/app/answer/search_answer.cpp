@@ -20,21 +20,21 @@ using plan::PipelineBaseline;
 
 using Levels = std::span<const plan::RecomputedTables>;
 
+/// The best plans of all levels.
 SearchAnswer solve_published(Levels levels, std::int64_t keep) {
   const Stopwatch watch;
   SearchAnswer answer;
   answer.method = kPublishedObjective;
   for (const plan::RecomputedTables& tables : levels) {
     const plan::Search3dResult found = search_3d(tables.problem.costs, {.keep = keep});
-    if (!answer.plans.empty() &&
-        (found.plans.empty() || found.certificate.value >= answer.certificate.value))
-      continue;
-    answer.certificate = found.certificate;
-    answer.recompute = tables.recompute;
-    answer.plans.clear();
+    const bool is_first = &tables == &levels.front();
+    answer.certificate = is_first ? found.certificate : join(answer.certificate, found.certificate);
     for (const plan::Plan3d& one : found.plans)
-      answer.plans.push_back({describe(one) + tables.name, one.seconds, one, form_of(one)});
+      answer.plans.push_back(
+          {describe(one) + tables.name, one.seconds, one, form_of(one), tables.recompute});
   }
+  std::ranges::stable_sort(answer.plans, {}, &FoundPlan::seconds);
+  answer.plans.resize(std::min(answer.plans.size(), static_cast<std::size_t>(keep)));
   answer.milliseconds = 1e3 * watch.seconds();
   return answer;
 }
@@ -45,11 +45,10 @@ SearchAnswer solve_baseline(const PipelineBaseline& baseline, Levels levels) {
   SearchAnswer answer = {.method = std::string(baseline.name),
                          .certificate = found.certificate,
                          .plans = {},
-                         .milliseconds = 1e3 * watch.seconds(),
-                         .recompute = tables->recompute};
+                         .milliseconds = 1e3 * watch.seconds()};
   if (!found.plan.empty())
-    answer.plans.push_back(
-        {found.plan, seconds_of(found.certificate.value), std::nullopt, found.form});
+    answer.plans.push_back({found.plan, seconds_of(found.certificate.value), std::nullopt,
+                            found.form, tables->recompute});
   return answer;
 }
 
@@ -109,10 +108,13 @@ void check_request(const SearchRequest& request) {
              .fix = nearest.empty() ? "" : str("did you mean ", nearest, "?"));
 }
 
-std::string beyond_trainer(const std::string& method) {
-  for (const PipelineBaseline& baseline : plan::pipeline_baselines())
-    if (baseline.name == method && !baseline.beyond_exact.empty())
-      return str("it has ", baseline.beyond_exact);
+std::string beyond_trainer(const SearchAnswer& answer) {
+  for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
+    if (baseline.name != answer.method || baseline.beyond_exact.empty()) continue;
+    if (baseline.role == plan::BaselineRole::kOurs)
+      return str("its best one is of a family that those lack: ", answer.plans.front().text);
+    return str("it has ", baseline.beyond_exact);
+  }
   return "it has none of their forms";
 }
 

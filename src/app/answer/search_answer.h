@@ -27,6 +27,7 @@ struct FoundPlan {
   double seconds = 0;                 // of a step
   std::optional<plan::Plan3d> exact;  // none where a method has more than degrees
   std::optional<plan::TrainerForm> form = {};
+  config::RecomputePlan recompute = config::RecomputePlan::kNone;
 };
 
 /// One method's answer for a cost table.
@@ -35,7 +36,6 @@ struct SearchAnswer {
   plan::Certificate certificate;
   std::vector<FoundPlan> plans;  // the best first
   double milliseconds = 0;
-  config::RecomputePlan recompute = config::RecomputePlan::kNone;  // of the plans
 };
 
 /// published_objective, then the published systems.
@@ -45,14 +45,15 @@ struct SearchAnswer {
 void check_request(const SearchRequest& request);
 
 /// Solves cost tables by one method, or by all of them with one plan each; of several levels of
-/// recompute each method takes the one that it is fastest with.
+/// recompute each method takes the one that it is fastest with, and the published objective the
+/// best plans of all.
 ///
 /// errors: Fault::kInput as check_request and the methods
 [[nodiscard]] std::vector<SearchAnswer> answer_search(
     const SearchRequest& request, std::span<const plan::RecomputedTables> levels);
 
-/// Why the trainer has no such plans as a method's.
-[[nodiscard]] std::string beyond_trainer(const std::string& method);
+/// Why the trainer has no such plan as the best of a method.
+[[nodiscard]] std::string beyond_trainer(const SearchAnswer& answer);
 
 /// The object that docs/guides/plan.md explains.
 [[nodiscard]] Json to_json(const SearchAnswer& answer);

@@ -267,13 +267,12 @@ std::string describe(const Pair& pair) {
              pair.backbone.rounds, " microbatches");
 }
 
-/// With the pool, where features may be ahead of their step.
-std::optional<TrainerForm> form_of(const TrainingProblem& problem, const Pair& pair) {
-  if (problem.encoder_trains) return std::nullopt;
-  return TrainerForm{.backbone = pair.backbone.degrees,
-                     .microbatches = pair.backbone.rounds,
-                     .placement = config::Placement::kFlow,
-                     .encoder = pair.encoder};
+/// With the pool.
+TrainerForm form_of(const Pair& pair) {
+  return {.backbone = pair.backbone.degrees,
+          .microbatches = pair.backbone.rounds,
+          .placement = config::Placement::kFlow,
+          .encoder = pair.encoder};
 }
 
 /// What runs, without one of its parts.
@@ -314,7 +313,7 @@ PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
     return line.run(problem.batches[batch], step / double(pair->backbone.rounds));
   };
   double before = run(problem.batches.size() - 1);
-  best.offer({describe(*pair), form_of(problem, *pair)}, [&](std::size_t batch) {
+  best.offer({describe(*pair), form_of(*pair)}, [&](std::size_t batch) {
     const double end = run(batch);
     return end - std::exchange(before, end);
   });

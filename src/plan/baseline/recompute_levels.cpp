@@ -24,20 +24,18 @@ std::vector<RecomputedTables> recompute_levels(const config::ModuleGraph& model,
 RecomputedAnswer solve_levels(const PipelineBaseline& baseline,
                               std::span<const RecomputedTables> levels) {
   RecomputedAnswer best;
-  std::int64_t evaluations = 0;
+  Certificate all;
   for (const RecomputedTables& tables : levels) {
     PipelineAnswer answer = baseline.solve(tables.problem);
-    evaluations += answer.certificate.evaluations;
     const bool has_plan = answer.certificate.status != Status::kInfeasible;
-    const bool has_best =
-        best.tables != nullptr && best.answer.certificate.status != Status::kInfeasible;
-    if (has_best && (!has_plan || answer.certificate.value >= best.answer.certificate.value))
-      continue;
     if (has_plan) answer.plan += tables.name;
     if (!has_plan && answer.least_bytes > 0) answer.certificate.limit += tables.name;
-    best = {std::move(answer), &tables};
+    const bool is_better =
+        all.status == Status::kInfeasible || (has_plan && answer.certificate.value < all.value);
+    all = best.tables == nullptr ? answer.certificate : join(all, answer.certificate);
+    if (is_better) best = {std::move(answer), &tables};
   }
-  best.answer.certificate.evaluations = evaluations;
+  best.answer.certificate = all;
   return best;
 }
 

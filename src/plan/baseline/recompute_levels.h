@@ -30,7 +30,7 @@ struct RecomputedAnswer {
 };
 
 /// The level under which the method's best plan is the fastest, the first of equals; where none has
-/// a plan the last. Evaluations are those of all levels.
+/// a plan the last. The certificate is that of all levels.
 [[nodiscard]] RecomputedAnswer solve_levels(const PipelineBaseline& baseline,
                                             std::span<const RecomputedTables> levels);
 

@@ -58,10 +58,11 @@ class FormPlacing {
     if (std::string reason = find_obstacle(); !reason.empty()) return {.reason = std::move(reason)};
     const bool is_colocated = form_.placement == Placement::kColocated;
     const std::int64_t most_passes = is_colocated ? form_.microbatches : 1;
-    for (std::int64_t passes = 1; passes <= most_passes; passes *= 2) {
+    for (std::int64_t passes = 1;; passes = std::min(2 * passes, most_passes)) {
       if (is_colocated) runner_.choice.encoders[0]->passes = passes;
       if (std::optional<FoundPlan> found = run())
         return {.found = std::move(found), .text = describe_choice()};
+      if (passes == most_passes) break;
     }
     return {.reason = str("memory: as a plan of the trainer it holds ", least_peak_,
                           " on a device of ", least_of_, ", ", least_peak_ - problem_.memory(),
@@ -83,18 +84,23 @@ class FormPlacing {
     if (has_own_encoder() && encoders_.size() != 1)
       return str(encoders_.size(),
                  " encoders, which the method's tables take as one, end to end on its devices");
-    const auto obstacle = [&](const ModuleNode& node, const ChainChoice& chain) -> std::string {
-      if (can_cut(problem_, node, chain.mesh)) return {};
-      return str(node.name, " cannot be cut so: tp ", chain.mesh.tp, ", pp ", chain.mesh.pp,
+    if (form_.placement == Placement::kFlow && !problem_.is_frozen(encoders_[0]->name))
+      return str(encoders_[0]->name,
+                 " trains, and an encoder is ahead of its step only where it is frozen");
+    const config::MeshShape& whole = runner_.choice.backbone.mesh;
+    const auto obstacle = [&](const ModuleNode& node,
+                              const config::MeshShape& mesh) -> std::string {
+      if (can_cut(problem_, node, mesh)) return {};
+      return str(node.name, " cannot be cut so: tp ", mesh.tp, ", pp ", mesh.pp,
                  ", where the method's tables pad heads and take all layers as alike");
     };
-    if (has_own_encoder()) {
-      if (std::string of = obstacle(*encoders_[0], *runner_.choice.encoders[0]); !of.empty())
-        return of;
+    for (std::size_t i = 0; i < encoders_.size(); ++i) {
+      const std::optional<ChainChoice>& own = runner_.choice.encoders[i];
+      // Inline, all of it is on one stage.
+      const config::MeshShape mesh = own ? own->mesh : config::MeshShape{.tp = whole.tp};
+      if (std::string of = obstacle(*encoders_[i], mesh); !of.empty()) return of;
     }
-    if (std::string of = obstacle(*problem_.model.find("backbone"), runner_.choice.backbone);
-        !of.empty())
-      return of;
+    if (std::string of = obstacle(*problem_.model.find("backbone"), whole); !of.empty()) return of;
     if (!is_aligned(problem_, runner_.choice))
       return str("behind ", form_.encoder.devices(), " ranks of the encoder a tp group of ",
                  form_.backbone.tp, " would lie on two nodes");

@@ -16,8 +16,9 @@ struct TrainerPlan {
 };
 
 /// Makes the plan of a form, with samples dealt as for plans of `exact`, and simulates it with
-/// shared links on as many batches as take 250,000 messages, at least one. A colocated encoder
-/// takes as few passes as memory allows.
+/// shared links on as many batches as take 250,000 messages, at least one; an encoder ahead of its
+/// step on all of them, as they follow each other. A colocated encoder takes as few passes as
+/// memory allows.
 ///
 /// cost: as a finalist of search_plan
 [[nodiscard]] TrainerPlan trainer_plan(const PlanningProblem& problem, const TrainerForm& form,

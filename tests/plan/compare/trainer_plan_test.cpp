@@ -76,6 +76,13 @@ TEST(TrainerPlan, AnEncoderAheadOfItsStepGoesThroughAPool) {
   EXPECT_LT(ahead.found->step, in_step.found->step);
   EXPECT_EQ(ahead.found->step, simulate_on(problem, ahead.found->plan, 2).distribution.mean);
   EXPECT_THAT(ahead.text, HasSubstr("encoder ahead of its step"));
+  problem.frozen = {"vision"};  // its features are never of older weights
+  const TrainerPlan projected = trainer_plan(problem, form, RecomputePlan::kNone);
+  ASSERT_TRUE(projected.found) << projected.reason;
+  EXPECT_EQ(projected.found->plan.find("vision")->placement, Placement::kFlow);
+  EXPECT_EQ(projected.found->plan.find("projector")->train, config::TrainMode::kFull);
+  problem.frozen = {"projector"};
+  EXPECT_THAT(trainer_plan(problem, form, RecomputePlan::kNone).reason, HasSubstr("vision trains"));
 }
 
 TEST(TrainerPlan, AColocatedEncoderTakesAsFewPassesAsMemoryAllows) {
@@ -98,6 +105,30 @@ TEST(TrainerPlan, AColocatedEncoderTakesAsFewPassesAsMemoryAllows) {
   EXPECT_LE(scarce.found->peak, problem.memory());
 }
 
+TEST(TrainerPlan, AColocatedEncoderMayTakeAPassForEachMicrobatch) {
+  PlanningProblem problem = tiny_problem(4, 12, 1, 1);
+  for (std::vector<SampleSize>& batch : problem.batches)
+    for (SampleSize& sample : batch) sample = {.tokens = 100, .patches = 1 << 16, .items = 64};
+  problem.frozen = {"vision"};
+  const TrainerForm form{.backbone = {1, 4, 1},
+                         .microbatches = 3,
+                         .placement = Placement::kColocated,
+                         .encoder = {1, 1, 4}};
+  const TrainerPlan roomy = trainer_plan(problem, form, RecomputePlan::kNone);
+  ASSERT_TRUE(roomy.found) << roomy.reason;
+  Bytes least = roomy.found->peak;
+  // Down to where none fits: a pass for each microbatch is the leanest.
+  std::int64_t most_passes = 1;
+  while (true) {
+    problem.cluster.device.memory = problem.cluster.device.reserve + least - Bytes{1};
+    const TrainerPlan scarce = trainer_plan(problem, form, RecomputePlan::kNone);
+    if (!scarce.found) break;
+    least = scarce.found->peak;
+    most_passes = scarce.found->plan.find("vision")->passes;
+  }
+  EXPECT_EQ(most_passes, 3);
+}
+
 TEST(TrainerPlan, SaysWhyThereIsNone) {
   PlanningProblem problem = tiny_problem(8, 16, 1, 1);
   const auto reason = [&](const TrainerForm& form) {
@@ -108,6 +139,11 @@ TEST(TrainerPlan, SaysWhyThereIsNone) {
   TrainerForm form = separate();
   form.encoder.tp = 3;
   EXPECT_THAT(reason(form), HasSubstr("vision cannot be cut so: tp 3, pp 1"));
+  form = {.backbone = {4, 1, 1}, .microbatches = 2, .placement = Placement::kInline};
+  for (config::ModuleNode& module : problem.model.modules)
+    if (module.name == "vision") module.layers.back().shape.heads = 6;
+  EXPECT_THAT(reason(form), HasSubstr("vision cannot be cut so: tp 4, pp 1"));
+  problem = tiny_problem(8, 16, 1, 1);
   form = separate();
   form.backbone.pp = 7;
   EXPECT_THAT(reason(form), HasSubstr("backbone cannot be cut so: tp 1, pp 7"));

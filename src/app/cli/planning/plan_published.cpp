@@ -63,9 +63,9 @@ class TrainerPlanAnswer {
   TrainerPlanAnswer(const ModelPlanning& arguments, const ModelTables& tables,
                     const SearchAnswer& answer)
       : arguments_(arguments), tables_(tables), method_(answer.method) {
-    const std::optional<plan::TrainerForm>& form = answer.plans.front().form;
-    plan_ = form ? plan::trainer_plan(tables.problem, *form, answer.recompute)
-                 : plan::TrainerPlan{.reason = beyond_trainer(answer.method)};
+    const FoundPlan& best = answer.plans.front();
+    plan_ = best.form ? plan::trainer_plan(tables.problem, *best.form, best.recompute)
+                      : plan::TrainerPlan{.reason = beyond_trainer(answer)};
     if (!plan_.found) return;
     note_samples(tables.asked.request, tables.problem, plan_.found->plan);
     if (arguments.explain)

@@ -58,7 +58,8 @@ double ColocatedStep::pipeline(std::span<const StageTimes> times) {
 
 double ColocatedStep::run_on_first_stage(std::size_t batch, Deal how, std::int64_t tp,
                                          const EncoderCost& encoder) {
-  const Buckets& buckets = deal(batch, how, {tp, 1, backbone_.dp * backbone_.tp / tp});
+  const Degrees copies = {tp, 1, backbone_.dp * backbone_.tp / tp};
+  const Buckets& buckets = deal(batch, how, copies);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
     const StageTimes times = this->stage(buckets, stage, replica, round);
     runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
@@ -68,7 +69,7 @@ double ColocatedStep::run_on_first_stage(std::size_t batch, Deal how, std::int64
   // Encoders count their own work: some ranks may have less of it than the stage takes.
   return runner_.run_pipelines(
              static_cast<int>(backbone_.pp), buckets, [](int) { return std::int64_t{0}; }, cost) +
-         sync();
+         sync(copies);
 }
 
 StageTimes ColocatedStep::encode_in_groups(const Buckets& buckets, std::int64_t replica,
@@ -112,7 +113,7 @@ double ColocatedStep::run_in_phases(std::size_t batch) {
                               2 * runner_.feature_seconds(tiles, backbone_.tp * backbone_.pp) +
                               pipeline(times_of(buckets, replica)));
   }
-  return slowest + sync();
+  return slowest + sync(copies_of(1));
 }
 
 double ColocatedStep::run_in_balanced_phases(std::size_t batch, std::int64_t tp,
@@ -120,7 +121,7 @@ double ColocatedStep::run_in_balanced_phases(std::size_t batch, std::int64_t tp,
   const std::vector<SampleWork>& samples = runner_.problem().batches[batch];
   const std::int64_t replicas = backbone_.dp / groups;
   const std::int64_t devices = backbone_.devices() / groups;
-  const double end = limit - sync();
+  const double end = limit - sync(copies_of(tp));
   double slowest = 0;
   for (std::int64_t group = 0; group < groups && slowest < end; ++group) {
     std::vector<double> tiles;
@@ -145,11 +146,11 @@ double ColocatedStep::run_in_balanced_phases(std::size_t batch, std::int64_t tp,
       slowest = std::max(slowest, encoder + 2 * moved + pipeline(times_of(mine)));
     }
   }
-  return slowest + sync();
+  return slowest + sync(copies_of(tp));
 }
 
 double ColocatedStep::run_in_bubbles(std::size_t batch, std::int64_t tp, Deal how) {
-  const Buckets& buckets = deal(batch, how, {tp, 1, backbone_.devices() / tp});
+  const Buckets& buckets = deal(batch, how, copies_of(tp));
   double slowest = 0;
   for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
     const double work = phase(batch, buckets, replica, tp);
@@ -166,14 +167,14 @@ double ColocatedStep::run_in_bubbles(std::size_t batch, std::int64_t tp, Deal ho
     slowest =
         std::max(slowest, pipeline(times) + std::max(over, runner_.split_encoder(first).forward));
   }
-  return slowest + sync();
+  return slowest + sync(copies_of(tp));
 }
 
 double ColocatedStep::run_nested(std::size_t batch, std::int64_t tp, Deal how, double limit) {
-  const Buckets& buckets = deal(batch, how, {tp, 1, backbone_.devices() / tp});
+  const Buckets& buckets = deal(batch, how, copies_of(tp));
   const std::vector<SampleWork>& samples = runner_.problem().batches[batch];
   const std::int64_t of_stage = backbone_.tp / tp;  // groups of ranks
-  const double end = limit - sync();
+  const double end = limit - sync(copies_of(tp));
   double slowest = 0;
   for (std::int64_t replica = 0; replica < backbone_.dp && slowest < end; ++replica) {
     std::vector<StageTimes> encoder(static_cast<std::size_t>(backbone_.pp * buckets.rounds));
@@ -196,16 +197,13 @@ double ColocatedStep::run_nested(std::size_t batch, std::int64_t tp, Deal how, d
     add_busy(times);
     slowest = std::max(slowest, time_nested_1f1b(static_cast<int>(backbone_.pp), times, encoder));
   }
-  return slowest + sync();
+  return slowest + sync(copies_of(tp));
 }
 
-double ColocatedStep::sync() const {
+double ColocatedStep::sync(const Degrees& copies) const {
   const Problem3d& costs = runner_.problem().costs;
-  // Every rank that holds a copy of the encoder takes part in its reduction.
-  const Degrees copies = {1, 1, backbone_.devices()};
-  return std::max(
-      runner_.sync_seconds(costs.backbone, backbone_, rounds_),
-      has_degree(costs.encoder, 1) ? runner_.sync_seconds(costs.encoder, copies, 1) : 0);
+  return std::max(runner_.sync_seconds(costs.backbone, backbone_, rounds_),
+                  runner_.sync_seconds(costs.encoder, copies, 1));
 }
 
 }  // namespace tributary::plan

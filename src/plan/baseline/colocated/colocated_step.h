@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -57,7 +58,12 @@ class ColocatedStep {
   /// All samples of a replica over the ranks that hold one copy of the backbone.
   [[nodiscard]] double phase(std::size_t batch, const Buckets& buckets, std::int64_t replica,
                              std::int64_t tp) const;
-  [[nodiscard]] double sync() const;
+  /// On all ranks, tp of them each.
+  [[nodiscard]] Degrees copies_of(std::int64_t tp) const {
+    return {tp, 1, std::max<std::int64_t>(backbone_.devices() / tp, 1)};
+  }
+  /// Of the gradients of the backbone, and of the encoder over its copies.
+  [[nodiscard]] double sync(const Degrees& copies) const;
 
   BatchRunner& runner_;
   Degrees backbone_;

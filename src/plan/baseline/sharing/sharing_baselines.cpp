@@ -48,20 +48,6 @@ Nanoseconds time_together(const SharingProblem& problem, const SharedStage& stag
   return slowest;
 }
 
-/// The better of two answers, `other` with a plan, over both of their spaces: proven only where its
-/// value is the lower of their bounds. A space whose fastest plan is above the memory has a bound.
-Certificate join(const Certificate& best, const Certificate& other) {
-  Certificate joined = other;
-  joined.evaluations += best.evaluations;
-  if (best.status != Status::kInfeasible) joined.value = std::min(best.value, other.value);
-  if (best.status != Status::kInfeasible || best.lower_bound.count > 0)
-    joined.lower_bound = std::min(best.lower_bound, other.lower_bound);
-  const bool is_cut = best.status == Status::kTruncated || other.status == Status::kTruncated;
-  joined.status = is_cut ? Status::kTruncated : Status::kFeasible;
-  if (joined.value == joined.lower_bound) joined.status = Status::kOptimal;
-  return joined;
-}
-
 /// The best stages, or waves of whole devices where those are better: numbers of devices between
 /// the powers of two, and modules cut between layers, are no part of the stages' space. The bound
 /// is the least of the spaces' bounds. Where the fastest stages leave too much on a device, each

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "plan/baseline/sharing/module_levels.h"
@@ -21,6 +22,62 @@ enum class Cut { kBefore, kNearest };
 /// When a wave ends: with the first module, or with the layers that a module has on the devices
 /// below or above those of the continuous division, so that both together take as long as it does.
 enum class Rounding { kWhole, kBiPoint };
+
+/// What a module does on devices that it has on average, on whole numbers of them in turn: the
+/// least concave curve above its rates, so that no waves do more.
+class RateHull {
+ public:
+  RateHull(const SharingProblem& problem, std::int32_t module) {
+    for (std::int64_t devices = 1; devices <= problem.devices; ++devices) {
+      const auto count = static_cast<double>(devices);
+      const Point next = {count,
+                          1 / static_cast<double>(time_on_devices(problem, module, count).count)};
+      if (next.rate <= points_.back().rate) continue;
+      while (points_.size() > 1 &&
+             slope(points_.back(), next) >= slope(points_[points_.size() - 2], points_.back()))
+        points_.pop_back();
+      points_.push_back(next);
+    }
+  }
+
+  /// The least devices of such a rate; infinite where none reach it.
+  [[nodiscard]] double devices_for(double rate) const {
+    const auto end = std::ranges::lower_bound(points_, rate, {}, &Point::rate);
+    if (end == points_.end()) return std::numeric_limits<double>::infinity();
+    if (end == points_.begin()) return 0;
+    return end->devices - (end->rate - rate) / slope(*(end - 1), *end);
+  }
+
+ private:
+  struct Point {
+    double devices = 0;
+    double rate = 0;  // of modules in a nanosecond
+  };
+  [[nodiscard]] static double slope(const Point& from, const Point& to) {
+    return (to.rate - from.rate) / (to.devices - from.devices);
+  }
+
+  std::vector<Point> points_ = {{}};  // both ascending
+};
+
+/// Nanoseconds that no waves of a level's modules are below: all end together on average devices.
+double least_time(const SharingProblem& problem, std::span<const std::int32_t> modules) {
+  std::vector<RateHull> hulls;
+  double high = 0;
+  for (const std::int32_t module : modules) {
+    hulls.emplace_back(problem, module);
+    high += static_cast<double>(
+        time_on_devices(problem, module, static_cast<double>(problem.devices)).count);
+  }
+  double low = 0;
+  for (int round = 0; round < 60; ++round) {
+    const double middle = (low + high) / 2;
+    double sum = 0;
+    for (const RateHull& hull : hulls) sum += hull.devices_for(1 / middle);
+    (sum <= static_cast<double>(problem.devices) ? high : low) = middle;
+  }
+  return high;
+}
 
 /// The level as it is worked off.
 class Level {
@@ -207,7 +264,7 @@ SharingAnswer solve_spindle(const SharingProblem& problem) {
   if (!answer.certificate.limit.empty()) return answer;
   double bound = 0;
   for (const std::vector<std::int32_t>& modules : levels_of(problem)) {
-    bound += Level(problem, modules, Cut::kBefore, Rounding::kBiPoint).continuous_time();
+    bound += least_time(problem, modules);
     Waves best;
     for (const Rounding rounding : {Rounding::kWhole, Rounding::kBiPoint}) {
       for (const Cut cut : {Cut::kBefore, Cut::kNearest})
@@ -221,6 +278,7 @@ SharingAnswer solve_spindle(const SharingProblem& problem) {
     answer.certificate.evaluations += std::ssize(best.waves);
     std::move(best.waves.begin(), best.waves.end(), std::back_inserter(answer.waves));
   }
+  // Waves end at whole nanoseconds.
   answer.certificate.lower_bound =
       std::min(answer.certificate.value, Nanoseconds{static_cast<std::int64_t>(std::floor(bound))});
   answer.certificate.status = Status::kFeasible;

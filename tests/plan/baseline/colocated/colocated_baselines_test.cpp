@@ -57,6 +57,20 @@ TEST(BigMac, GivesEveryStageItsPartOfAHeavyEncoder) {
   EXPECT_GE(found, 4 * 10.0 / 2);
 }
 
+TEST(Colocated, ReducesTheEncoderOverItsCopies) {
+  // Two copies of two ranks each, with ten bytes on a rank: ten seconds, beside three of backward.
+  TrainingProblem problem = even_problem(4, {4, 1, 10}, {4, 1, 10}, 100);
+  for (ModuleCosts* module : {&problem.costs.encoder, &problem.costs.backbone})
+    module->degrees[0].tp = 2;
+  problem.costs.encoder.gradient_share = 1;
+  for (const auto solve : {solve_bigmac, solve_optimus, solve_megascale_omni}) {
+    problem.bytes_per_second = 1e12;
+    const double fast = seconds_of(solve(problem));
+    problem.bytes_per_second = 1;
+    EXPECT_NEAR(seconds_of(solve(problem)) - fast, 10 - 3, 1e-6);
+  }
+}
+
 TEST(MegaScaleOmni, IsBothPhasesOnOneDevice) {
   const TrainingProblem problem = even_problem(1, {4, 1, 10}, {4, 1, 10}, 25);
   EXPECT_NEAR(seconds_of(solve_megascale_omni(problem)), 4 * 8.0, 1e-6);

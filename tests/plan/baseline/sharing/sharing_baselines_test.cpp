@@ -1,9 +1,11 @@
 #include "plan/baseline/sharing/sharing_baselines.h"
 
+#include <bit>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/text.h"
 #include "tests/plan/staging/staging_oracle.h"
 
 namespace tributary::plan {
@@ -65,6 +67,44 @@ SharingProblem two_of_memory() {
         {.name = name, .times = {{100}, {90}}, .layers = 1, .bandwidth = {0.9, 0.9}});
   problem.interference = {Interference::Form::kPairwise, 0, 0, 1};
   return problem;
+}
+
+TEST(Spindle, IsBoundedWhereMoreDevicesHelpByLeaps) {
+  // On one or two devices no faster than on one: a third of the time each on all three.
+  SharingProblem problem{.modules = {}, .devices = 3, .units = 1};
+  for (const char* name : {"vision", "audio"})
+    problem.modules.push_back(
+        {.name = name, .times = {{1200}, {1200}}, .whole = {{1200}, {1200}, {400}}, .layers = 4});
+  for (const SharingBaseline& baseline : sharing_baselines()) {
+    if (baseline.name != "spindle") continue;
+    const Certificate found = baseline.solve(problem).certificate;
+    EXPECT_EQ(value_of(problem, "megatron_temporal"), 800);
+    EXPECT_GE(found.lower_bound.count, 799);
+    EXPECT_LE(found.lower_bound.count, 800);
+  }
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed, "leaps");
+    problem = {.modules = {}, .devices = random.between(2, 8), .units = 1};
+    for (std::int64_t module = random.between(1, 4); module > 0; --module) {
+      SharedModule& made = problem.modules.emplace_back();
+      made.name = str("m", module);
+      made.layers = random.between(1, 6);
+      std::int64_t time = random.between(10'000, 100'000);
+      for (std::int64_t devices = 1; devices <= problem.devices; ++devices) {
+        if (random.below(3) == 0) time = time * 2 / 5;
+        made.whole.push_back({time});
+        if (std::has_single_bit(static_cast<std::uint64_t>(devices)))
+          made.times.push_back({{time}});
+      }
+    }
+    std::int64_t bound = 0;
+    for (const SharingBaseline& baseline : sharing_baselines())
+      if (baseline.name == "spindle") bound = baseline.solve(problem).certificate.lower_bound.count;
+    EXPECT_GT(bound, 0);
+    for (const char* method : {"spindle", "distmm", "megatron_temporal"})
+      EXPECT_LE(bound, value_of(problem, method)) << method;
+  }
 }
 
 TEST(MosaicUnaware, PaysForWhatItDoesNotKnow) {
