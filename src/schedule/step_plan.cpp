@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "schedule/balance/balance.h"
 #include "schedule/balance/balance_bound.h"
 #include "schedule/pack.h"
 
@@ -56,9 +55,9 @@ std::vector<std::int32_t> deal_in_turn(const StepProblem& problem) {
 /// The loads of all samples in one dimension.
 using Loads = std::vector<std::int64_t>;
 
-std::vector<Loads> loads_of_modules(const StepProblem& problem) {
-  std::vector<Loads> modules(problem.balance == config::Balance::kLpt2d ? 2 : 1);
-  for (const SampleLoad& sample : problem.samples) {
+std::vector<Loads> loads_of_modules(std::span<const SampleLoad> samples, config::Balance by) {
+  std::vector<Loads> modules(by == config::Balance::kLpt2d ? 2 : 1);
+  for (const SampleLoad& sample : samples) {
     if (modules.size() == 1) {
       modules[0].push_back(sample.sum().count);
     } else {
@@ -70,34 +69,42 @@ std::vector<Loads> loads_of_modules(const StepProblem& problem) {
 }
 
 /// Tokens as if they were times: a bucket that is fuller than is aimed at lies above `level`.
-Loads loads_of_tokens(const StepProblem& problem, std::int64_t level) {
+Loads loads_of_tokens(std::span<const SampleLoad> samples, Tokens capacity, std::int64_t level) {
   const double scale =
-      static_cast<double>(level) / (kFillAimedAt * static_cast<double>(problem.capacity.count));
+      static_cast<double>(level) / (kFillAimedAt * static_cast<double>(capacity.count));
   Loads loads;
-  for (const SampleLoad& sample : problem.samples)
+  for (const SampleLoad& sample : samples)
     loads.push_back(std::llround(static_cast<double>(sample.tokens.count) * scale));
   return loads;
 }
 
-/// Shares the samples over buckets. Each dimension is raised to one level by what every bucket
-/// holds beforehand, so that the largest load is the largest excess of any module over its own
-/// bound.
-Balance share_out(const StepProblem& problem, std::int64_t buckets, bool limits_tokens) {
-  std::vector<Loads> dimensions = loads_of_modules(problem);
+/// Each dimension is raised to one level by what every bucket holds beforehand, so that the largest
+/// load is the largest excess of any module over its own bound. Tokens count where there is a
+/// capacity.
+Balance share_within(std::span<const SampleLoad> samples, config::Balance by, std::int64_t buckets,
+                     std::optional<Tokens> capacity, const BalanceBudget& budget) {
+  std::vector<Loads> dimensions = loads_of_modules(samples, by);
   std::vector<std::int64_t> held;
   for (const Loads& loads : dimensions)
     held.push_back(balance_bound({.buckets = buckets, .dimensions = 1, .loads = loads}));
   const std::int64_t level = std::ranges::max(held);
   for (std::int64_t& bound : held) bound = level - bound;
-  if (limits_tokens) {
-    dimensions.push_back(loads_of_tokens(problem, level));
+  if (capacity) {
+    dimensions.push_back(loads_of_tokens(samples, *capacity, level));
     held.push_back(0);
   }
   Loads rows;
-  for (std::size_t i = 0; i < problem.samples.size(); ++i)
+  for (std::size_t i = 0; i < samples.size(); ++i)
     for (const Loads& loads : dimensions) rows.push_back(loads[i]);
   return balance(
       {.buckets = buckets, .dimensions = std::ssize(dimensions), .loads = rows, .held = held},
+      budget);
+}
+
+Balance share_out(const StepProblem& problem, std::int64_t buckets, bool limits_tokens) {
+  return share_within(
+      problem.samples, problem.balance, buckets,
+      limits_tokens ? std::optional(problem.capacity) : std::nullopt,
       {.evaluations = kEvaluations + kEvaluationsOfASample * std::ssize(problem.samples),
        .enough_gap = kEnoughGap});
 }
@@ -200,6 +207,11 @@ StepPlan balance_rounds(const StepProblem& problem) {
 }
 
 }  // namespace
+
+Balance share_level(std::span<const SampleLoad> samples, config::Balance by, std::int64_t buckets,
+                    const BalanceBudget& budget) {
+  return share_within(samples, by, buckets, std::nullopt, budget);
+}
 
 StepPlan plan_step(const StepProblem& problem) {
   TRIB_REQUIRE(problem.replicas >= 1 && problem.replicas <= kMostReplicas,

@@ -6,6 +6,7 @@
 
 #include "config/run_config.h"
 #include "core/units.h"
+#include "schedule/balance/balance.h"
 #include "schedule/dispatch_bins.h"
 #include "schedule/packed_bins.h"
 
@@ -59,6 +60,12 @@ struct StepPlan {
 ///         kLevel without a balance
 /// source: DFLOP, section on online microbatch scheduling; bound and search are those of balance()
 [[nodiscard]] StepPlan plan_step(const StepProblem& problem);
+
+/// The samples shared over buckets by the rule of level microbatches, whatever room these have.
+///
+/// by: kLpt or kLpt2d
+[[nodiscard]] Balance share_level(std::span<const SampleLoad> samples, config::Balance by,
+                                  std::int64_t buckets, const BalanceBudget& budget);
 
 /// Whether replicas wait for each other at every microbatch, as those that share shards of the
 /// parameters do, or once a step.

@@ -150,37 +150,6 @@ std::vector<SampleSize> draw_recorded(const RecordedSizes& recorded, std::uint64
   return samples;
 }
 
-std::vector<std::int32_t> assign_buckets(const config::BatchPlan& batch, std::int64_t buckets,
-                                         std::span<const SampleSize> samples,
-                                         const schedule::BalanceBudget& budget) {
-  std::vector<std::int32_t> bucket(samples.size());
-  if (batch.balance == config::Balance::kNone) {
-    for (std::size_t i = 0; i < samples.size(); ++i)
-      bucket[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % buckets);
-    return bucket;
-  }
-  const std::int64_t dimensions = batch.balance == config::Balance::kLpt2d ? 2 : 1;
-  double tokens = 0;
-  double all_encoded = 0;
-  for (const SampleSize& sample : samples) {
-    tokens += static_cast<double>(sample.tokens);
-    all_encoded += static_cast<double>(sample.encoded());
-  }
-  // Both dimensions count in millionths of their mean bucket, so that they can be compared.
-  const auto scaled = [&](std::int64_t load, double total) {
-    return total <= 0 ? std::int64_t{0}
-                      : std::llround(1e6 * static_cast<double>(load) *
-                                     static_cast<double>(buckets) / total);
-  };
-  std::vector<std::int64_t> loads;
-  for (const SampleSize& sample : samples) {
-    loads.push_back(scaled(sample.tokens, tokens));
-    if (dimensions == 2) loads.push_back(scaled(sample.encoded(), all_encoded));
-  }
-  return schedule::balance({.buckets = buckets, .dimensions = dimensions, .loads = loads}, budget)
-      .bucket_of;
-}
-
 MicrobatchShape empty_shape() {
   MicrobatchShape shape;
   shape.backbone.sequences = shape.encoder.sequences = shape.audio.sequences = 0;

@@ -7,7 +7,7 @@
 #include "config/plan.h"
 #include "config/shape_histogram.h"
 #include "plan/simulate/stage_costs.h"
-#include "schedule/balance/balance.h"
+#include "schedule/pipeline/pipeline.h"
 
 namespace tributary::plan {
 
@@ -73,20 +73,12 @@ struct RecordedSizes {
 /// module there may be only those of its passes.
 using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 
-/// The bucket of each sample, of one bucket for each microbatch of each replica of the backbone.
-/// Two dimensions are tokens, and what encoders of any medium work on.
-///
-/// shape: [samples]; bucket b is microbatch b / replicas of replica b mod replicas
-[[nodiscard]] std::vector<std::int32_t> assign_buckets(const config::BatchPlan& batch,
-                                                       std::int64_t buckets,
-                                                       std::span<const SampleSize> samples,
-                                                       const schedule::BalanceBudget& budget = {});
-
 /// Deals samples whose buckets are known: these to the backbone's replicas and microbatches, and
 /// the samples of a round to the replicas of each encoder, the largest first to the one with the
 /// least; to those of a colocated one the samples of the whole step.
 ///
-/// shape:  media [modules of the pipeline], of the backbone any
+/// shape:  media [modules of the pipeline], of the backbone any; bucket b is microbatch
+///         b / replicas of replica b mod replicas of the backbone
 /// source: planning.md sections 3.7 and 6
 [[nodiscard]] StepShapes deal_samples(const schedule::Pipeline& pipeline,
                                       std::span<const Media> media,

@@ -72,7 +72,8 @@ class BucketHeap {
       if (value < least || (value == least && is_lighter(entry.bucket, heap_[best].bucket))) {
         best = place;
         least = value;
-        if (entry.value == 0) return best;  // the first one that is empty
+        // The first one that is empty.
+        if (entry.value == 0 || partition_.members(entry.bucket).empty()) return best;
       }
       for (std::size_t child = 2 * place + 1; child <= 2 * place + 2; ++child)
         if (child < candidates && heap_[child].value + grows_by <= least) open_[open++] = child;

@@ -205,7 +205,7 @@ TEST(ColocatedPlan, DealsTheWholeBatchOverItsReplicas) {
     sizes.push_back({.tokens = 100, .patches = 10 * (i % 7), .items = 1});
   const StepShapes shapes =
       deal_samples(schedule::pipeline_of(plan), std::vector<Media>(2, Media::kPatches), sizes,
-                   assign_buckets(plan.batch, 8, sizes));
+                   in_turns(sizes.size(), 8));
   double all = 0;
   double most = 0;
   for (const std::vector<MicrobatchShape>& replica : shapes[1]) {

@@ -55,6 +55,14 @@ inline config::Cluster small_cluster(std::int64_t devices) {
   return cluster;
 }
 
+/// The bucket of each sample where they are dealt in turns.
+inline std::vector<std::int32_t> in_turns(std::size_t samples, std::size_t buckets) {
+  std::vector<std::int32_t> bucket_of;
+  for (std::size_t i = 0; i < samples; ++i)
+    bucket_of.push_back(static_cast<std::int32_t>(i % buckets));
+  return bucket_of;
+}
+
 /// A backbone of two stages and two replicas.
 inline config::Plan text_plan() {
   return config::parse_plan(R"({

@@ -245,7 +245,7 @@ TEST(DealSamples, EachSampleIsOnceOnEachModule) {
       .microbatches = 8};
   const std::vector<SampleSize> samples = draw_mixture(5, 0, 64);
   const StepShapes shapes = deal_samples(pipeline, std::vector<Media>(2, Media::kPatches), samples,
-                                         assign_buckets(plan.batch, 16, samples));
+                                         in_turns(samples.size(), 16));
   double tokens = 0;
   double patches = 0;
   for (const SampleSize& sample : samples) {

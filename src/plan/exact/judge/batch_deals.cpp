@@ -1,8 +1,11 @@
 #include "plan/exact/judge/batch_deals.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "plan/exact/judge/simulate_on.h"
+#include "plan/exact/plan_choice.h"
 #include "plan/shapes/deal_step.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -45,6 +48,35 @@ std::int64_t fullest_of(const std::vector<SampleSize>& samples, const schedule::
   return fullest;
 }
 
+std::vector<std::int32_t> deal_in_turns(std::size_t samples, std::int64_t buckets) {
+  std::vector<std::int32_t> bucket_of(samples);
+  for (std::size_t i = 0; i < samples; ++i)
+    bucket_of[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % buckets);
+  return bucket_of;
+}
+
+/// The same buckets numbered by their costs, as the trainer deals them to its rounds.
+std::vector<std::int32_t> costliest_first(const std::vector<schedule::SampleLoad>& loads,
+                                          std::int64_t buckets,
+                                          std::vector<std::int32_t> bucket_of) {
+  std::vector<Nanoseconds> costs(static_cast<std::size_t>(buckets));
+  for (std::size_t i = 0; i < loads.size(); ++i) costs[bucket_of[i]] += loads[i].sum();
+  std::vector<std::int32_t> order(costs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](std::int32_t bucket) { return costs[bucket]; });
+  std::vector<std::int32_t> place(costs.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<std::int32_t>(i);
+  for (std::int32_t& bucket : bucket_of) bucket = place[bucket];
+  return bucket_of;
+}
+
+/// Everything on one stage: FLOPs of samples are the same wherever layers lie.
+config::Plan plan_of_one_device(const PlanningProblem& problem) {
+  const std::int64_t units = units_of(*problem.model.find("backbone"));
+  return to_plan(problem, {.encoders = {encoders_of(problem).size(), std::nullopt}}, {{0, units}});
+}
+
 }  // namespace
 
 template <class Key, class Found>
@@ -56,12 +88,26 @@ BatchDeals::Once<Found>& BatchDeals::place_of(std::map<Key, std::unique_ptr<Once
   return *place;
 }
 
+const std::vector<schedule::SampleLoad>& BatchDeals::loads(std::size_t batch) {
+  auto& [is_found, found] = place_of(loads_, batch);
+  std::call_once(is_found, [&] {
+    const config::Plan plan = plan_of_one_device(problem_);
+    const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+    const LayerStageCosts costs = costs_on(problem_, plan);
+    StepDealer dealer(plan, pipeline, costs);
+    for (const SampleSize& size : problem_.batches[batch]) found.push_back(dealer.load_of(size));
+  });
+  return found;
+}
+
 std::vector<std::int32_t> BatchDeals::deal_level(const config::Plan& plan, std::size_t batch,
-                                                 std::int64_t buckets) const {
-  config::BatchPlan how = plan.batch;
-  // In turns: no other way has less in the fullest bucket.
-  if (equal_samples_) how.balance = config::Balance::kNone;
-  return assign_buckets(how, buckets, problem_.batches[batch], {.evaluations = kEvaluations});
+                                                 std::int64_t buckets) {
+  // Equal samples in turns: no other way has less in the fullest bucket.
+  if (equal_samples_) return deal_in_turns(problem_.batches[batch].size(), buckets);
+  const std::vector<schedule::SampleLoad>& loads = this->loads(batch);
+  return costliest_first(
+      loads, buckets,
+      share_level(loads, plan.batch.balance, buckets, {.evaluations = kEvaluations}).bucket_of);
 }
 
 const std::vector<std::int32_t>& BatchDeals::buckets(const config::Plan& plan, std::size_t batch) {

@@ -19,7 +19,7 @@ class BatchDeals {
       : problem_(problem), equal_samples_(has_equal_samples(problem)) {}
 
   /// Level buckets, made with little effort for a search that deals many times: the bucket of each
-  /// sample, as assign_buckets numbers them; lives as long as this.
+  /// sample as deal_samples takes them, the costliest in the first round; lives as long as this.
   [[nodiscard]] const std::vector<std::int32_t>& buckets(const config::Plan& plan,
                                                          std::size_t batch);
 
@@ -42,7 +42,9 @@ class BatchDeals {
   Once<Found>& place_of(std::map<Key, std::unique_ptr<Once<Found>>>& places, const Key& key);
 
   [[nodiscard]] std::vector<std::int32_t> deal_level(const config::Plan& plan, std::size_t batch,
-                                                     std::int64_t buckets) const;
+                                                     std::int64_t buckets);
+  /// What the trainer levels by; the same whatever the plan.
+  [[nodiscard]] const std::vector<schedule::SampleLoad>& loads(std::size_t batch);
   [[nodiscard]] schedule::StepPlan plan_step(const config::Plan& plan, std::size_t batch) const;
 
   using Buckets = std::vector<std::int32_t>;
@@ -54,6 +56,7 @@ class BatchDeals {
   std::mutex mutex_;  // of the maps, not of what they hold
   std::map<BucketKey, std::unique_ptr<Once<Buckets>>> buckets_;
   std::map<StepKey, std::unique_ptr<Once<schedule::StepPlan>>> steps_;
+  std::map<std::size_t, std::unique_ptr<Once<std::vector<schedule::SampleLoad>>>> loads_;
 };
 
 }  // namespace tributary::plan
