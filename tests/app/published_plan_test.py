@@ -51,7 +51,8 @@ class PublishedPlan(PlanCase):
         self.assertEqual(err.split(" [")[0], shown)
 
     def test_published_methods_refuse_the_options_of_the_search(self):
-        for words in (("--axes", "tp"), ("--schedules", "1f1b"), ("--runnable",), ("--candidates", "9")):
+        for words in (("--axes", "tp"), ("--schedules", "1f1b"), ("--runnable",), ("--candidates", "9"),
+                      ("--keep", "3")):
             self.refused(2, f"where: {words[0]}; found: method dflop", MODEL, "--cluster", CPU, "--method", "dflop",
                          *words)
 

@@ -115,6 +115,9 @@ SearchRequest request_of(const ModelPlanning& arguments) {
   SearchRequest request{.keep = arguments.keep, .table = arguments.path};
   if (!arguments.method.empty()) request.method = arguments.method;
   check_request(request);
+  if (request.method != kPublishedObjective)
+    arguments.given.refuse({"--keep"}, str("method ", request.method),
+                           str(kPublishedObjective, " or ", kExact, ", which have several plans"));
   return request;
 }
 
