@@ -47,7 +47,7 @@ class FormPlacing {
                       .microbatches = form.microbatches};
     const ModuleNode& backbone = *problem.model.find("backbone");
     if (has_own_encoder() && encoders_.size() == 1) {
-      runner_.choice.encoders[0] = chain_of(form.encoder, false, recompute);
+      runner_.choice.encoders[0] = chain_of(form.encoder, form.shards, recompute);
       if (form.placement == Placement::kColocated) runner_.choice.encoders[0]->passes = 1;
       runner_.cuts.push_back(cut_evenly(*encoders_[0], form.encoder.pp));
     }
@@ -69,11 +69,14 @@ class FormPlacing {
                           " above the ", problem_.memory(), " that it may hold")};
   }
 
+  /// Whether a plan was too large for the memory.
+  [[nodiscard]] bool is_short() const { return !least_of_.empty(); }
+
  private:
   [[nodiscard]] bool has_own_encoder() const { return form_.placement != Placement::kInline; }
   [[nodiscard]] bool fits(Bytes peak, const std::string& of) {
     if (peak <= problem_.memory()) return true;
-    if (least_of_.empty() || peak < least_peak_) {
+    if (!is_short() || peak < least_peak_) {
       least_peak_ = peak;
       least_of_ = of;
     }
@@ -159,8 +162,22 @@ class FormPlacing {
 
 TrainerPlan trainer_plan(const PlanningProblem& problem, const TrainerForm& form,
                          config::RecomputePlan recompute) {
-  TrainerPlan placed = FormPlacing(problem, form, recompute).place();
-  if (placed.found) placed.found->plan.predicted.step = placed.found->step;
+  TrainerPlan placed;
+  for (const config::RecomputePlan level : {recompute, config::RecomputePlan::kFull}) {
+    for (const bool shards : {form.shards, true}) {
+      TrainerForm own = form;
+      own.shards = shards;
+      FormPlacing placing(problem, own, level);
+      placed = placing.place();
+      if (placed.found) {
+        placed.found->plan.predicted.step = placed.found->step;
+        if (shards != form.shards) placed.text += ", sharded to fit";
+        if (level != recompute) placed.text += ", recomputed to fit";
+        return placed;
+      }
+      if (!placing.is_short()) return placed;
+    }
+  }
   return placed;
 }
 

@@ -18,7 +18,9 @@ struct TrainerPlan {
 /// Makes the plan of a form, with samples dealt as for plans of `exact`, and simulates it with
 /// shared links on as many batches as take 250,000 messages, at least one; an encoder ahead of its
 /// step on all of them, as they follow each other. A colocated encoder takes as few passes as
-/// memory allows.
+/// memory allows. What does not fit is sharded, recomputed or both: tables cut the optimizer's
+/// state over whole copies, which the trainer's plans do with the parameters alone, and ask memory
+/// for mean samples.
 ///
 /// cost: as a finalist of search_plan
 [[nodiscard]] TrainerPlan trainer_plan(const PlanningProblem& problem, const TrainerForm& form,

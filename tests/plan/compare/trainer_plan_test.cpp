@@ -129,6 +129,27 @@ TEST(TrainerPlan, AColocatedEncoderMayTakeAPassForEachMicrobatch) {
   EXPECT_EQ(most_passes, 3);
 }
 
+TEST(TrainerPlan, ShardsWhereWholeCopiesDoNotFit) {
+  PlanningProblem problem = tiny_problem(4, 16, 1, 1);
+  TrainerForm form{.backbone = {1, 1, 4}, .microbatches = 4, .placement = Placement::kInline};
+  const TrainerPlan whole = trainer_plan(problem, form, RecomputePlan::kFull);
+  form.shards = true;
+  const TrainerPlan sharded = trainer_plan(problem, form, RecomputePlan::kFull);
+  ASSERT_TRUE(whole.found && sharded.found);
+  ASSERT_LT(sharded.found->peak, whole.found->peak);
+  problem.cluster.device.memory = problem.cluster.device.reserve + sharded.found->peak;
+  form.shards = false;
+  const TrainerPlan scarce = trainer_plan(problem, form, RecomputePlan::kFull);
+  ASSERT_TRUE(scarce.found) << scarce.reason;
+  EXPECT_EQ(scarce.found->plan.find("backbone")->mesh.dp_shard, 4);
+  EXPECT_EQ(scarce.found->step, sharded.found->step);
+  EXPECT_THAT(scarce.text, HasSubstr("sharded to fit"));
+  const TrainerPlan kept = trainer_plan(problem, form, RecomputePlan::kNone);
+  ASSERT_TRUE(kept.found) << kept.reason;
+  EXPECT_EQ(kept.found->step, sharded.found->step);
+  EXPECT_THAT(kept.text, HasSubstr("sharded to fit, recomputed to fit"));
+}
+
 TEST(TrainerPlan, SaysWhyThereIsNone) {
   PlanningProblem problem = tiny_problem(8, 16, 1, 1);
   const auto reason = [&](const TrainerForm& form) {
