@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <gtest/gtest.h>
 #include <limits>
 #include <tuple>
 
+#include "plan/exact/candidates/list_candidates.h"
 #include "plan/exact/judge/batch_deals.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/search_plan.h"
@@ -211,5 +213,25 @@ class BruteForce {
   std::int64_t plans_ = 0;
   std::int64_t colocated_ = 0;
 };
+
+/// Expects that a search's bound is not above the best of all plans, and its answer neither below
+/// it nor more than a tenth above. Returns answer / best.
+inline double hold_beside(const PlanningProblem& problem, const PlanSearch& search,
+                          Nanoseconds best) {
+  EXPECT_LE(search.certificate.lower_bound, best);
+  ChainTables tables(problem);  // the bound that no plan's step has been compared with
+  EXPECT_LE(list_candidates(problem, tables).lower_bound, best);
+  // With the capacity of the plans that brute force runs: what it hides of gathers depends on it.
+  config::Plan found = search.plans.front().plan;
+  const auto batches = std::ssize(problem.batches);
+  found.batch.capacity_tokens =
+      BatchDeals(problem).capacity(found, static_cast<std::size_t>(batches));
+  const Nanoseconds value = simulate_on(problem, found, batches).distribution.mean;
+  EXPECT_GE(value, best) << "a plan outside of the space";
+  const double ratio = static_cast<double>(value.count) / static_cast<double>(best.count);
+  EXPECT_LE(ratio, 1.10) << "search: " << describe(problem, search.plans.front().choice) << ", "
+                         << problem.devices << " devices";
+  return ratio;
+}
 
 }  // namespace tributary::plan
