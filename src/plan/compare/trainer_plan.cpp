@@ -2,19 +2,19 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "plan/baseline/batch_runner.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/runner.h"
+#include "plan/exact/search_plan.h"
 
 namespace tributary::plan {
 namespace {
 
 using config::ModuleNode;
 using config::Placement;
-
-constexpr double kMessages = 250'000;
 
 ChainChoice chain_of(const Degrees& degrees, bool shards, config::RecomputePlan recompute) {
   ChainChoice chain{.mesh = {.pp = degrees.pp, .tp = degrees.tp}, .recompute = recompute};
@@ -126,7 +126,8 @@ class FormPlacing {
   }
 
   [[nodiscard]] std::size_t batches() const {
-    const auto most = static_cast<std::size_t>(kMessages / messages_of(runner_.choice));
+    const auto messages = static_cast<double>(PlanEffort{}.messages);
+    const auto most = static_cast<std::size_t>(messages / messages_of(runner_.choice));
     return std::clamp<std::size_t>(most, 1, different_batches(problem_));
   }
 
@@ -162,21 +163,25 @@ class FormPlacing {
 
 TrainerPlan trainer_plan(const PlanningProblem& problem, const TrainerForm& form,
                          config::RecomputePlan recompute) {
+  // As the method has it, then changed to fit, each way once.
+  std::vector<std::pair<config::RecomputePlan, bool>> ways;
+  for (const config::RecomputePlan level : {recompute, config::RecomputePlan::kFull})
+    for (const bool shards : {form.shards, true})
+      if (std::ranges::find(ways, std::pair(level, shards)) == ways.end())
+        ways.emplace_back(level, shards);
   TrainerPlan placed;
-  for (const config::RecomputePlan level : {recompute, config::RecomputePlan::kFull}) {
-    for (const bool shards : {form.shards, true}) {
-      TrainerForm own = form;
-      own.shards = shards;
-      FormPlacing placing(problem, own, level);
-      placed = placing.place();
-      if (placed.found) {
-        placed.found->plan.predicted.step = placed.found->step;
-        if (shards != form.shards) placed.text += ", sharded to fit";
-        if (level != recompute) placed.text += ", recomputed to fit";
-        return placed;
-      }
-      if (!placing.is_short()) return placed;
+  for (const auto& [level, shards] : ways) {
+    TrainerForm own = form;
+    own.shards = shards;
+    FormPlacing placing(problem, own, level);
+    placed = placing.place();
+    if (placed.found) {
+      placed.found->plan.predicted.step = placed.found->step;
+      if (shards != form.shards) placed.text += ", sharded to fit";
+      if (level != recompute) placed.text += ", recomputed to fit";
+      break;
     }
+    if (!placing.is_short()) break;
   }
   return placed;
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 #include "plan/exact/candidates/list_candidates.h"
@@ -213,6 +214,18 @@ class BruteForce {
   std::int64_t plans_ = 0;
   std::int64_t colocated_ = 0;
 };
+
+/// Expects that no plan is below the bound of the list. Returns bound / best; none where there is
+/// no plan.
+inline std::optional<double> hold_bound(const PlanningProblem& problem) {
+  BruteForce brute(problem);
+  const Nanoseconds best = brute.run();
+  if (brute.plan().empty()) return std::nullopt;
+  ChainTables tables(problem);
+  const Nanoseconds bound = list_candidates(problem, tables).lower_bound;
+  EXPECT_LE(bound, best) << brute.plan();
+  return static_cast<double>(bound.count) / static_cast<double>(best.count);
+}
 
 /// Expects that a search's bound is not above the best of all plans, and its answer neither below
 /// it nor more than a tenth above. Returns answer / best.
