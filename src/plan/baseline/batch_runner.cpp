@@ -171,14 +171,15 @@ Buckets BatchRunner::pack_in_order(std::size_t batch, std::int64_t replicas) con
   double filled = 0;
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
     const SampleWork& work = samples[sample];
-    if (buckets.samples.empty() || filled + work.tokens > problem_.capacity_tokens) {
+    if (buckets.samples.empty() || filled + work.packed() > problem_.capacity_tokens) {
       buckets.samples.emplace_back();
-      buckets.work.push_back({0, std::max(problem_.capacity_tokens, work.tokens)});
+      buckets.work.push_back({0, std::max(problem_.capacity_tokens, work.packed())});
       filled = 0;
     }
     buckets.samples.back().push_back(static_cast<std::int32_t>(sample));
     buckets.work.back().tiles += work.tiles;
-    filled += work.tokens;
+    buckets.work.back().tokens += work.tokens - work.packed();
+    filled += work.packed();
   }
   buckets.rounds = (std::ssize(buckets.samples) + replicas - 1) / replicas;
   buckets.samples.resize(static_cast<std::size_t>(buckets.rounds * replicas));

@@ -34,14 +34,23 @@ double share(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
+double seconds(const ModuleCost& cost) { return 1e-9 * static_cast<double>(cost.time().count); }
+
+PassShape pass_of(const ModulePart& part, double shape) {
+  const double units = shape * part.unit;
+  return {.tokens = units,
+          .squared_tokens = units * std::min(part.attended, units),
+          .sequences = std::max<std::int64_t>(1, std::llround(units / part.attended))};
+}
+
 /// Throughput of FLOPs that grow with the shape, so that FLOPs over throughput is the time.
 template <class CostAt>
 Throughput table(const CostAt& cost_at, double flops_of_shape, std::int64_t tp, double least,
                  double most) {
   std::vector<Throughput::Point> points;
   for (double shape = least; points.empty() || points.back().shape < most; shape *= kGridStep) {
-    const double seconds = 1e-9 * static_cast<double>(cost_at(shape).time().count);
-    points.push_back({shape, flops_of_shape * shape / (seconds * static_cast<double>(tp))});
+    const double time = seconds(cost_at(shape));
+    points.push_back({shape, flops_of_shape * shape / (time * static_cast<double>(tp))});
   }
   return Throughput::table(std::move(points));
 }
@@ -96,20 +105,29 @@ ModuleCosts ModuleTables::make(const std::vector<ModulePart>& parts, bool upstre
     degree.transient_bytes = static_cast<double>(at_mean.transient.count) / mean;
     costs.degrees.push_back(std::move(degree));
   }
-  TRIB_REQUIRE(!costs.degrees.empty(), .what = "plan: costs of a module are not known",
-               .where = str("module ", costs.name), .found = costs_->degrees(),
-               .expected = "layers of each of its kinds, measured at one degree at least",
-               .fix = "measure them: tributary profile");
+  if (costs.degrees.empty()) refuse_unknown(costs.name);
   return costs;
 }
 
 ModuleCost ModuleTables::cost_of(const ModulePart& part, double shape, std::int64_t tp,
                                  bool upstream_trains) const {
-  const double units = shape * part.unit;
-  const PassShape pass = {
-      .tokens = units,
-      .squared_tokens = units * std::min(part.attended, units),
-      .sequences = std::max<std::int64_t>(1, std::llround(units / part.attended))};
+  return cost_of(part, pass_of(part, shape), tp, upstream_trains);
+}
+
+double ModuleTables::flops_of(const ModulePart& part, double shape) const {
+  return cost_of(part, shape, least_tp(part), false).flops;
+}
+
+double ModuleTables::attention_share(const ModulePart& part, double shape) const {
+  const std::int64_t tp = least_tp(part);
+  PassShape pass = pass_of(part, shape);
+  const double with = seconds(cost_of(part, pass, tp, false));
+  pass.squared_tokens = 0;
+  return 1 - seconds(cost_of(part, pass, tp, false)) / with;
+}
+
+ModuleCost ModuleTables::cost_of(const ModulePart& part, const PassShape& pass, std::int64_t tp,
+                                 bool upstream_trains) const {
   ModuleCost sum;
   for (const ModuleNode* node : part.nodes) {
     const bool trains = this->trains(*node);
@@ -127,6 +145,19 @@ ModuleCost ModuleTables::cost_of(const ModulePart& part, double shape, std::int6
 bool ModuleTables::trains(const ModuleNode& node) const {
   return std::find(setting_.frozen.begin(), setting_.frozen.end(), node.name) ==
          setting_.frozen.end();
+}
+
+std::int64_t ModuleTables::least_tp(const ModulePart& part) const {
+  for (std::int64_t tp = 1; tp <= cluster_.devices_per_node(); tp *= 2)
+    if (has_costs({part}, tp)) return tp;
+  refuse_unknown(part.nodes.front()->name);
+}
+
+void ModuleTables::refuse_unknown(const std::string& module) const {
+  TRIB_RAISE(Fault::kInput, .what = "plan: costs of a module are not known",
+             .where = str("module ", module), .found = costs_->degrees(),
+             .expected = "layers of each of its kinds, measured at one degree at least",
+             .fix = "measure them: tributary profile");
 }
 
 bool ModuleTables::has_costs(const std::vector<ModulePart>& parts, std::int64_t tp) const {

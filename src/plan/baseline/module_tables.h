@@ -44,6 +44,11 @@ class ModuleTables {
   [[nodiscard]] ModuleCost cost_of(const ModulePart& part, double shape, std::int64_t tp,
                                    bool upstream_trains) const;
 
+  /// Of so many tiles or tokens, by the least degree of which costs are known: FLOPs, and the share
+  /// of the time that grows with the squares of lengths, which measured costs do not say.
+  [[nodiscard]] double flops_of(const ModulePart& part, double shape) const;
+  [[nodiscard]] double attention_share(const ModulePart& part, double shape) const;
+
   [[nodiscard]] bool trains(const config::ModuleNode& node) const;
   /// What a process holds beside tensors.
   [[nodiscard]] Bytes process() const { return costs_->process(); }
@@ -51,6 +56,10 @@ class ModuleTables {
   [[nodiscard]] double value_bytes() const { return costs_->value_bytes(); }
 
  private:
+  [[nodiscard]] ModuleCost cost_of(const ModulePart& part, const PassShape& pass, std::int64_t tp,
+                                   bool upstream_trains) const;
+  [[nodiscard]] std::int64_t least_tp(const ModulePart& part) const;
+  [[noreturn]] void refuse_unknown(const std::string& module) const;
   [[nodiscard]] bool has_costs(const std::vector<ModulePart>& parts, std::int64_t tp) const;
   [[nodiscard]] double kept_of(const std::vector<ModulePart>& parts, const ModuleCost& cost,
                                double mean, std::int64_t layers) const;

@@ -73,7 +73,7 @@ constexpr std::array kBaselines = {
     PipelineBaseline{"loongforge_3", "LoongForge, full separation", BaselineRole::kMethod,
                      solve_loongforge_3},
     PipelineBaseline{"backbone_alone", "upper reference: features are free",
-                     BaselineRole::kReference, solve_backbone_alone, kNoEncoder},
+                     BaselineRole::kReference, solve_backbone_alone, kNoEncoder, false},
     PipelineBaseline{"combined", "ours: the best of all these plans, samples balanced",
                      BaselineRole::kOurs, solve_combined, kAny},
 };

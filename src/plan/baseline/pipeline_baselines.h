@@ -50,6 +50,7 @@ struct PipelineBaseline {
   BaselineRole role;
   PipelineAnswer (*solve)(const TrainingProblem& problem);
   std::string_view beyond_exact = {};  // what its plans have that none of `exact` has
+  bool encodes = true;                 // else the encoder's FLOPs are none of its steps'
 };
 
 /// All of them: the one list that `compare` and the tests go through.

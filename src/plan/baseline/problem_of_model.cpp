@@ -116,39 +116,62 @@ double set_units(TwoModules& modules, const BatchSizes& sizes) {
   return tiles;
 }
 
-/// Tiles of a sample: what it asks of each encoder beside the mean, by the encoder's part of the
-/// work.
-class TileCounter {
+/// Shapes of one kind of a sample. Those of all samples are what their units make, those of one
+/// grow with the squares of its items as far as attention does.
+class ShapeCounter {
  public:
-  TileCounter(const std::vector<ModulePart>& parts, const BatchSizes& sizes,
-              const ModuleTables& tables, double tiles) {
-    patches_ = sizes.patches;
-    frames_ = sizes.frames;
-    tiles_ = tiles;
-    if (std::none_of(parts.begin(), parts.end(),
-                     [](const ModulePart& part) { return part.of_sound; }))
-      return;
-    double all = 0;
-    double of_sound = 0;
-    for (const ModulePart& part : parts) {
-      const double flops = tables.cost_of(part, tiles, 1, false).flops;
-      all += flops;
-      if (part.of_sound) of_sound += flops;
-    }
-    share_of_sound_ = of_sound / all;
-  }
+  ShapeCounter() = default;
+  /// mean_shape: of a sample; attention: share of the time
+  ShapeCounter(const MeanSizes& sizes, double mean_shape, double attention)
+      : of_unit_(mean_shape / sizes.mean), attended_(sizes.attended), attention_(attention) {}
 
-  [[nodiscard]] double operator()(double patches, double frames) const {
-    if (share_of_sound_ == 0) return patches / patches_.item;
-    if (share_of_sound_ == 1) return frames / frames_.item;
-    return tiles_ * ((1 - share_of_sound_) * patches / patches_.mean +
-                     share_of_sound_ * frames / frames_.mean);
+  [[nodiscard]] double operator()(std::int64_t units, std::int64_t items) const {
+    if (units == 0) return 0;
+    const auto size = static_cast<double>(units);
+    const double length = size / static_cast<double>(std::max<std::int64_t>(items, 1));
+    return of_unit_ * size * (1 + attention_ * (length / attended_ - 1));
   }
 
  private:
-  double share_of_sound_ = 0;
-  MeanSizes patches_, frames_;
-  double tiles_ = 0;
+  double of_unit_ = 0;
+  double attended_ = 1;
+  double attention_ = 0;
+};
+
+/// What samples ask of both modules: tiles by each encoder's part of the work. Shares are those of
+/// a whole batch, where work and not the host sets the time.
+class SampleCounter {
+ public:
+  /// samples: of a batch; tiles: of a mean sample
+  SampleCounter(const TwoModules& modules, const BatchSizes& sizes, const ModuleTables& tables,
+                double samples, double tiles) {
+    for (const bool of_sound : {false, true}) {
+      ShapeCounter& counter = of_sound ? sound_ : images_;
+      double all = 0;
+      double mine = 0;
+      double attention = 0;
+      for (const ModulePart& part : modules.encoder) {
+        const double flops = tables.flops_of(part, tiles);
+        all += flops;
+        if (part.of_sound != of_sound) continue;
+        mine += flops;
+        attention += flops * tables.attention_share(part, samples * tiles);
+      }
+      if (mine > 0)
+        counter = {of_sound ? sizes.frames : sizes.patches, tiles * mine / all, attention / mine};
+    }
+    tokens_ = {sizes.tokens, sizes.tokens.mean,
+               tables.attention_share(modules.backbone, samples * sizes.tokens.mean)};
+  }
+
+  [[nodiscard]] SampleWork operator()(const SampleSize& sample) const {
+    return {.tiles = images_(sample.patches, sample.items) + sound_(sample.frames, sample.clips),
+            .tokens = tokens_(sample.tokens, 1),
+            .length = static_cast<double>(sample.tokens)};
+  }
+
+ private:
+  ShapeCounter images_, sound_, tokens_;
 };
 
 /// The slowest link that joins so many devices.
@@ -178,20 +201,16 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   problem.costs.global_samples = std::ssize(setting.batches.front());
   const Bytes memory = setting.memory.value_or(cluster.device.memory - cluster.device.reserve);
   problem.costs.memory_bytes = static_cast<double>((memory - tables.process()).count);
-  const TileCounter tiles_of(modules.encoder, sizes, tables, tiles);
+  const SampleCounter work_of(modules, sizes, tables, double(problem.costs.global_samples), tiles);
   double most = 0;
   for (const std::vector<SampleSize>& batch : setting.batches) {
     problem.batches.emplace_back();
-    double patches = 0;
-    double frames = 0;
+    double sum = 0;
     for (const SampleSize& sample : batch) {
-      patches += static_cast<double>(sample.patches);
-      frames += static_cast<double>(sample.frames);
-      problem.batches.back().push_back(
-          {tiles_of(static_cast<double>(sample.patches), static_cast<double>(sample.frames)),
-           static_cast<double>(sample.tokens)});
+      problem.batches.back().push_back(work_of(sample));
+      sum += problem.batches.back().back().tiles;
     }
-    most = std::max(most, tiles_of(patches, frames));
+    most = std::max(most, sum);
   }
   problem.costs.encoder = tables.make(modules.encoder, false, tiles, 0.25, most);
   problem.feature_bytes = 0;

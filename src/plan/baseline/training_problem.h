@@ -7,10 +7,14 @@
 
 namespace tributary::plan {
 
-/// What a sample asks of the two modules.
+/// What a sample asks of the two modules, in shapes of equal work: a sample of long items, or a
+/// long one, has more of them than its length says, since attention grows with the square.
 struct SampleWork {
   double tiles = 0;   // of the encoder; 0 for text alone
   double tokens = 0;  // of the backbone
+  double length = 0;  // in a packed sequence; 0: its tokens
+
+  [[nodiscard]] double packed() const { return length > 0 ? length : tokens; }
 };
 
 /// Degrees of the backbone that LoongForge gives for its methods; 0: any. No other method keeps to

@@ -70,7 +70,7 @@ class Runner {
       const TrainingProblem& problem = levels.front().problem;
       result.tokens_per_sample = problem.costs.backbone.sample_shape;
       result.items_per_sample = problem.costs.encoder.sample_shape;
-      flops = step_flops(problem);
+      flops = step_flops(problem, true);
       for (const PipelineBaseline& baseline : pipeline_baselines()) {
         if (!is_listed(study_, baseline.name)) continue;
         note(baseline.name);
@@ -122,15 +122,15 @@ class Runner {
     if (answer.certificate.status == Status::kInfeasible) return method;
     method.plan = answer.plan;
     method.step_s = seconds_of(answer.certificate.value);
-    method.mfu = mfu_of(step_flops(tables->problem), method.step_s, setting);
+    method.mfu = mfu_of(step_flops(tables->problem, baseline.encodes), method.step_s, setting);
     method.idle_share = std::max(0.0, 1 - answer.busy_share);
     return method;
   }
 
-  static double step_flops(const TrainingProblem& problem) {
+  static double step_flops(const TrainingProblem& problem, bool encodes) {
     const Problem3d& costs = problem.costs;
     return static_cast<double>(costs.global_samples) *
-           (costs.encoder.sample_flops + costs.backbone.sample_flops);
+           ((encodes ? costs.encoder.sample_flops : 0) + costs.backbone.sample_flops);
   }
 
   [[nodiscard]] SettingResult run_sharing(const StudySetting& setting) const {

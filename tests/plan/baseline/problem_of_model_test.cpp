@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "plan/baseline/pipeline_baselines.h"
 #include "plan/baseline/plan_space.h"
+#include "plan/cost/module_cost.h"
 #include "schedule/pipeline/plan_pipeline.h"
 #include "tests/plan/simulate/plan_case.h"
 
@@ -85,6 +86,45 @@ TEST(ProblemOfModel, TimesEqualTheCostsOfTheSimulator) {
       }
     }
   }
+}
+
+TEST(ProblemOfModel, LongImagesAndSamplesTakeWhatTheirAttentionDoes) {
+  // Independent of the tables: the costs of passes of long samples alone and of short ones alone.
+  const config::ModuleGraph model = model_with_vision();
+  const config::Cluster cluster = small_cluster(16);
+  const SampleSize quick = {.tokens = 1024, .patches = 1024, .items = 1};
+  const SampleSize slow = {.tokens = 8192, .patches = 8192, .items = 1};
+  ModelSetting setting = equal_samples(64);  // long enough for the device to set the time
+  std::fill_n(setting.batches[0].begin(), 48, quick);
+  std::fill_n(setting.batches[0].begin() + 48, 16, slow);
+  const TrainingProblem problem = problem_of_model(model, cluster, setting);
+  const auto ratio = [&](const char* module) {
+    const auto seconds = [&](double length) {
+      constexpr std::int64_t kSamples = 64;
+      return double(module_cost(cluster, *model.find(module),
+                                {.tokens = kSamples * length,
+                                 .squared_tokens = kSamples * length * length,
+                                 .sequences = kSamples},
+                                {.recompute = setting.recompute})
+                        .time()
+                        .count);
+    };
+    return seconds(8192) / seconds(1024);
+  };
+  const std::vector<SampleWork>& batch = problem.batches[0];
+  EXPECT_GT(ratio("vision"), 10) << "or attention is too little to tell";
+  EXPECT_NEAR(batch[63].tiles / batch[0].tiles, ratio("vision"), 0.06 * ratio("vision"));
+  EXPECT_NEAR(batch[63].tokens / batch[0].tokens, ratio("backbone"), 0.06 * ratio("backbone"));
+  // What is long takes more and what is short less: all samples together what they did.
+  double tiles = 0;
+  double tokens = 0;
+  for (const SampleWork& work : batch) {
+    tiles += work.tiles;
+    tokens += work.tokens;
+  }
+  EXPECT_NEAR(tiles, 64, 1e-9);
+  EXPECT_NEAR(tokens, 48 * 1024 + 16 * 8192, 1e-6);
+  EXPECT_EQ(batch[63].packed(), 8192);
 }
 
 TEST(ProblemOfModel, CountsStateActivationsAndFeatures) {

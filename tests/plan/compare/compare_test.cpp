@@ -11,6 +11,7 @@
 #include "plan/baseline/pipeline_baselines.h"
 #include "plan/baseline/problem_of_model.h"
 #include "plan/compare/judge_figures.h"
+#include "plan/compare/planned_methods.h"
 #include "plan/compare/write_comparison.h"
 #include "plan/exact/search_plan.h"
 #include "plan/shapes/draw_classes.h"
@@ -60,6 +61,26 @@ TEST(Compare, GivesWhatTheMethodsGiveDirectly) {
       EXPECT_FALSE(found->plan.empty());
     }
   }
+}
+
+TEST(Compare, TheBackboneAloneIsCreditedWithNoEncoder) {
+  config::Study study = read("small.yaml");
+  study.methods = {"megatron_uniform", "backbone_alone"};
+  study.settings.resize(1);
+  const config::StudySetting& setting = study.settings[0];
+  const SettingResult found = compare(study).settings.at(0);
+  const TrainingProblem problem = problem_of_model(
+      setting.model, setting.cluster,
+      {.devices = setting.devices, .batches = batches_of(setting), .frozen = setting.frozen});
+  const auto flops = [&](const char* method) {
+    const MethodResult& result = *found.find(method);
+    return result.mfu * result.step_s * double(setting.devices) *
+           setting.cluster.device.matrix_flops_per_s / double(setting.global_samples);
+  };
+  const double encoder = problem.costs.encoder.sample_flops;
+  EXPECT_GT(encoder, 0);
+  EXPECT_NEAR(flops("backbone_alone"), problem.costs.backbone.sample_flops, 1e-6 * encoder);
+  EXPECT_NEAR(flops("megatron_uniform") - flops("backbone_alone"), encoder, 1e-6 * encoder);
 }
 
 TEST(Compare, RefusesExactWherePacksHaveACapacity) {
