@@ -77,12 +77,13 @@ def is_aimed_at(study, figure):
 
 
 def order_text(order):
-    if order["settings"]:
-        ranks = [f"{s} {100 * mfu:.1f} %" if mfu > 0 else f"{s} no plan" for s, mfu in zip(order["settings"], order["mfu"])]
-        text = f"{order['method']}, MFU: {' > '.join(ranks)}"
-    else:
-        ranks = [f"{m} {step_text(s)}" for m, s in zip(order["methods"], order["step_s"])]
-        text = f"{order['setting']}: {' < '.join(ranks)}"
+    ranked, by = order["ranked"], order["by"]
+    names = [f"{r['method']} / {r['against']}" if r["against"] else r["method"] for r in ranked]
+    settings = [r["setting"] for r in ranked]
+    subject, terms = (settings[0], names) if len(set(settings)) == 1 else (names[0], settings)
+    show = {"step": step_text, "mfu": lambda mfu: f"{100 * mfu:.1f} %", "speedup": lambda ratio: f"{ratio:.3f}"}[by]
+    ranks = [f"{term} {show(value) if value > 0 else 'no plan'}" for term, value in zip(terms, order["values"])]
+    text = f"{subject}{', MFU' if by == 'mfu' else ''}: {(' < ' if by == 'step' else ' > ').join(ranks)}"
     verdict = "tie" if order["tie"] else "holds" if order["holds"] else "**does not hold**"
     return f"- order, {order['where']}, {text}: {verdict}"
 

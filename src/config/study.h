@@ -76,11 +76,12 @@ struct StudySetting {
 };
 
 enum class FigureQuantity {
-  kSpeedup,        // samples a second, over those of `against`
-  kHours,          // of run_samples samples
-  kMfu,            // model FLOPs over those of the devices at their peak
-  kMfuGap,         // mfu of `against` less that of the method
-  kIdleReduction,  // 1 - idle device time of a sample over that of `against`
+  kSpeedup,          // samples a second, over those of `against`
+  kHours,            // of run_samples samples
+  kMfu,              // model FLOPs over those of the devices at their peak
+  kMfuGap,           // mfu of `against` less that of the method
+  kIdleReduction,    // 1 - idle device time of a sample over that of `against`
+  kBubbleReduction,  // the same of what stages wait while their pipeline runs
 };
 
 /// A number that was published, or the ends of a range.
@@ -96,14 +97,27 @@ struct PublishedFigure {
   double most = 0;
 };
 
-/// Methods from the fastest to the slowest in one setting; or settings of one method from the
-/// highest MFU to the lowest; as published.
+enum class RankedBy {
+  kStep,     // the shortest first
+  kMfu,      // the highest first
+  kSpeedup,  // over `against`, the largest first
+};
+
+/// A method in a setting, where it is set against another one.
+struct RankedMethod {
+  std::string setting = {};
+  std::string method = {};
+  std::string against = {};
+
+  friend bool operator==(const RankedMethod&, const RankedMethod&) = default;
+};
+
+/// From the best to the worst, as published: methods of a setting, settings of a method, or
+/// speedups.
 struct PublishedOrder {
   std::string where = {};
-  std::string setting = {};
-  std::vector<std::string> methods = {};
-  std::string method = {};
-  std::vector<std::string> settings = {};
+  RankedBy by = RankedBy::kStep;
+  std::vector<RankedMethod> ranked = {};
 };
 
 /// Methods side by side: docs/formats/study.md.

@@ -120,17 +120,22 @@ class Compare(unittest.TestCase):
     def test_orders_of_methods_and_of_settings(self):
         path = self.changed("against: megatron_uniform", "methods: [fsdp, orchmllm]\norders:\n"
                             '  - {where: "x", setting: "everything trains", methods: [fsdp, orchmllm]}\n'
-                            '  - {where: "y", method: fsdp, settings: ["everything trains", "frozen encoder"]}')
+                            '  - {where: "y", method: fsdp, settings: ["everything trains", "frozen encoder"]}\n'
+                            '  - {where: "z", setting: "frozen encoder", speedups: [[fsdp, orchmllm], [orchmllm, fsdp]]}')
         page = self.folder / "compare.html"
         code, text, err = self.run_verb(path, "-o", page)
         self.assertEqual(code, 0, err)
         found = self.answer(path)
         settings = [{m["method"]: m for m in s["methods"]} for s in found["settings"]]
-        of_methods, of_settings = found["orders"]
-        self.assertEqual(of_methods["step_s"], [settings[0][m]["step_s"] for m in ("fsdp", "orchmllm")])
-        self.assertEqual(of_settings["mfu"], [s["fsdp"]["mfu"] for s in settings])
-        for order, ascending in ((of_methods, of_methods["step_s"]), (of_settings, of_settings["mfu"][::-1])):
-            low, high = ascending
+        of_methods, of_settings, of_speedups = found["orders"]
+        self.assertEqual(of_methods["values"], [settings[0][m]["step_s"] for m in ("fsdp", "orchmllm")])
+        self.assertEqual(of_settings["values"], [s["fsdp"]["mfu"] for s in settings])
+        steps = [settings[1][m]["step_s"] for m in ("fsdp", "orchmllm")]
+        self.assertEqual(of_speedups["values"], [steps[1] / steps[0], steps[0] / steps[1]])
+        self.assertEqual(of_speedups["ranked"][0], {"setting": "frozen encoder", "method": "fsdp", "against": "orchmllm"})
+        self.assertIn("order of frozen encoder: fsdp / orchmllm ", text)
+        for order in found["orders"]:
+            low, high = order["values"] if order["by"] == "step" else order["values"][::-1]
             tie = abs(high - low) <= 1e-3 * max(low, high)
             self.assertEqual((order["tie"], order["holds"]), (tie, tie or low < high))
             word = "tie" if tie else "ok" if low < high else "off"

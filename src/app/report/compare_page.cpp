@@ -28,6 +28,29 @@ std::string pill(bool is_good, const std::string& text) {
   return str("<span class=\"pill ", is_good ? "good" : "bad", "\">", html(text), "</span>");
 }
 
+bool is_of_one_setting(const plan::OrderResult& result) {
+  const std::vector<config::RankedMethod>& ranked = result.order.ranked;
+  return std::ranges::all_of(
+      ranked, [&](const auto& each) { return each.setting == ranked.front().setting; });
+}
+
+std::string name_of_method(const config::RankedMethod& ranked) {
+  return ranked.against.empty() ? ranked.method : str(ranked.method, " / ", ranked.against);
+}
+
+/// The value that ranks a method, as it is read.
+std::string show_rank(config::RankedBy by, double value) {
+  switch (by) {
+    case config::RankedBy::kStep:
+      return show_step(value);
+    case config::RankedBy::kMfu:
+      return show_figure(FigureQuantity::kMfu, value);
+    case config::RankedBy::kSpeedup:
+      break;
+  }
+  return show_figure(FigureQuantity::kSpeedup, value);
+}
+
 std::string figure_row(const FigureResult& result) {
   const config::PublishedFigure& figure = result.figure;
   std::string row = str("<tr>", cell(html(figure.where)), cell(html(describe_figure(figure))),
@@ -134,6 +157,7 @@ std::string show_figure(FigureQuantity quantity, double value) {
       return str(std::fixed, std::setprecision(1), 100 * value, " points");
     case FigureQuantity::kMfu:
     case FigureQuantity::kIdleReduction:
+    case FigureQuantity::kBubbleReduction:
       break;
   }
   return show_percent(value);
@@ -155,19 +179,19 @@ std::string describe_figure(const config::PublishedFigure& figure) {
   return text;
 }
 
-const std::string& subject_of(const plan::OrderResult& result) {
-  return result.order.settings.empty() ? result.order.setting : result.order.method;
+std::string subject_of(const plan::OrderResult& result) {
+  const config::RankedMethod& first = result.order.ranked.front();
+  return is_of_one_setting(result) ? first.setting : name_of_method(first);
 }
 
 std::string show_order(const plan::OrderResult& result, const char* between) {
   std::string text;
-  const auto add = [&](const std::string& name, const std::string& value, bool has_plan) {
-    text += str(text.empty() ? "" : between, name, " ", has_plan ? value : "no plan");
-  };
-  for (std::size_t i = 0; i < result.step_s.size(); ++i)
-    add(result.order.methods[i], show_step(result.step_s[i]), result.step_s[i] > 0);
-  for (std::size_t i = 0; i < result.mfu.size(); ++i)
-    add(result.order.settings[i], show_percent(result.mfu[i]), result.mfu[i] > 0);
+  for (std::size_t i = 0; i < result.values.size(); ++i) {
+    const config::RankedMethod& each = result.order.ranked[i];
+    text +=
+        str(i == 0 ? "" : between, is_of_one_setting(result) ? name_of_method(each) : each.setting,
+            " ", result.values[i] > 0 ? show_rank(result.order.by, result.values[i]) : "no plan");
+  }
   return text;
 }
 

@@ -19,10 +19,10 @@ namespace tributary::app {
 /// The published value, or its range.
 [[nodiscard]] std::string show_published(const config::PublishedFigure& figure);
 
-/// What an order ranks methods in, or settings of: a setting or a method.
-[[nodiscard]] const std::string& subject_of(const plan::OrderResult& result);
+/// What an order ranks in a setting, or of a method: that setting or method.
+[[nodiscard]] std::string subject_of(const plan::OrderResult& result);
 
-/// Methods with their steps, or settings with their MFU, in the published order.
+/// Methods or settings with what ranks them, in the published order.
 [[nodiscard]] std::string show_order(const plan::OrderResult& result, const char* between);
 
 /// `method against other in setting, against setting`.

@@ -122,9 +122,9 @@ std::vector<std::string> read_several(ArtifactObject& json, const std::string& k
 
 PublishedFigure read_figure(ArtifactObject json) {
   PublishedFigure figure{.where = json.text("where", "")};
-  figure.quantity =
-      json.choice<FigureQuantity>("quantity", FigureQuantity::kSpeedup,
-                                  {"speedup", "hours", "mfu", "mfu_gap", "idle_reduction"});
+  figure.quantity = json.choice<FigureQuantity>(
+      "quantity", FigureQuantity::kSpeedup,
+      {"speedup", "hours", "mfu", "mfu_gap", "idle_reduction", "bubble_reduction"});
   if (json.has("settings")) {
     figure.settings = read_several(json, "settings", "two settings at least");
   } else {
@@ -144,15 +144,38 @@ PublishedFigure read_figure(ArtifactObject json) {
   return figure;
 }
 
-/// `setting` and `methods`, or `method` and `settings`.
+/// [[a method, the one that it is set against], ...]
+std::vector<RankedMethod> read_speedups(ArtifactObject& json, const std::string& setting) {
+  std::vector<RankedMethod> ranked;
+  const Json* pairs = json.find("speedups");
+  bool is_good = pairs->is_array() && pairs->size() >= 2;
+  for (std::size_t i = 0; is_good && i < pairs->size(); ++i) {
+    const Json& pair = (*pairs)[i];
+    is_good = pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string();
+    if (is_good)
+      ranked.push_back({setting, pair[0].get<std::string>(), pair[1].get<std::string>()});
+    is_good = is_good && std::ranges::count(ranked, ranked.back()) == 1;
+  }
+  if (!is_good)
+    json.refuse("speedups", "two or more [method, the method that it is set against], each once");
+  return ranked;
+}
+
+/// `setting` and `methods` or `speedups`, or `method` and `settings`, set against a method or not.
 PublishedOrder read_order(ArtifactObject& json) {
   PublishedOrder order{.where = json.text("where", "")};
   if (json.has("settings")) {
-    order.method = json.text("method", std::nullopt);
-    order.settings = read_several(json, "settings", "two settings at least");
+    const std::string method = json.text("method", std::nullopt);
+    const std::string against = json.text("against", "");
+    order.by = against.empty() ? RankedBy::kMfu : RankedBy::kSpeedup;
+    for (const std::string& setting : read_several(json, "settings", "two settings at least"))
+      order.ranked.push_back({setting, method, against});
+  } else if (const std::string setting = json.text("setting", std::nullopt); json.has("speedups")) {
+    order.by = RankedBy::kSpeedup;
+    order.ranked = read_speedups(json, setting);
   } else {
-    order.setting = json.text("setting", std::nullopt);
-    order.methods = read_several(json, "methods", "two methods at least");
+    for (const std::string& method : read_several(json, "methods", "two methods at least"))
+      order.ranked.push_back({setting, method, ""});
   }
   json.refuse_unknown();
   return order;
@@ -201,7 +224,8 @@ Study parse_study(std::string_view text, const std::string& where, const StudyMe
   for (ArtifactObject& figure : root.items("figures"))
     study.figures.push_back(read_figure(std::move(figure)));
   for (ArtifactObject& order : root.items("orders")) {
-    study.orders.push_back(read_order(order));
+    if (PublishedOrder read = read_order(order); !read.ranked.empty())
+      study.orders.push_back(std::move(read));
   }
   root.refuse_unknown();
   check_settings(root, study, problems);

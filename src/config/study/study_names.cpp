@@ -81,6 +81,30 @@ class MethodNames {
   bool has_unknown_ = false;  // in the list
 };
 
+/// Keys at which the names of a ranked method stand.
+struct RankedKeys {
+  std::string setting, method, against;
+};
+
+/// What all have in common is given once: `visit` sees it in the first alone.
+template <class Visit>
+void for_each_ranked(const PublishedOrder& order, std::size_t index, const Visit& visit) {
+  const std::string key = str("orders.", index, ".");
+  const bool is_of_settings = order.ranked.front().setting != order.ranked.back().setting;
+  for (std::size_t k = 0; k < order.ranked.size(); ++k) {
+    RankedMethod each = order.ranked[k];
+    if (is_of_settings) {
+      if (k > 0) each.method = each.against = "";
+      visit(each, RankedKeys{str(key, "settings.", k), key + "method", key + "against"});
+    } else {
+      if (k > 0) each.setting = "";
+      const bool has_pairs = order.by == RankedBy::kSpeedup;
+      const std::string place = str(key, has_pairs ? "speedups." : "methods.", k);
+      visit(each, RankedKeys{key + "setting", has_pairs ? place + ".0" : place, place + ".1"});
+    }
+  }
+}
+
 }  // namespace
 
 void check_settings(const ArtifactObject& root, const Study& study, Problems& problems) {
@@ -100,10 +124,10 @@ void check_settings(const ArtifactObject& root, const Study& study, Problems& pr
     check(str("figures.", i, ".against_setting"), figure.against_setting);
     check_all(str("figures.", i, ".settings."), figure.settings);
   }
-  for (std::size_t i = 0; i < study.orders.size(); ++i) {
-    check(str("orders.", i, ".setting"), study.orders[i].setting);
-    check_all(str("orders.", i, ".settings."), study.orders[i].settings);
-  }
+  for (std::size_t i = 0; i < study.orders.size(); ++i)
+    for_each_ranked(study.orders[i], i, [&](const RankedMethod& each, const RankedKeys& keys) {
+      check(keys.setting, each.setting);
+    });
   for (std::size_t i = 0; i < study.settings.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k)
       if (study.settings[i].name == study.settings[k].name)
@@ -121,12 +145,11 @@ void check_methods(const ArtifactObject& root, const Study& study,
     names.check(str("figures.", i, ".method"), study.figures[i].method);
     names.check(str("figures.", i, ".against"), study.figures[i].against);
   }
-  for (std::size_t i = 0; i < study.orders.size(); ++i) {
-    const PublishedOrder& order = study.orders[i];
-    names.check(str("orders.", i, ".method"), order.method);
-    for (std::size_t k = 0; k < order.methods.size(); ++k)
-      names.check(str("orders.", i, ".methods.", k), order.methods[k]);
-  }
+  for (std::size_t i = 0; i < study.orders.size(); ++i)
+    for_each_ranked(study.orders[i], i, [&](const RankedMethod& each, const RankedKeys& keys) {
+      names.check(keys.method, each.method);
+      names.check(keys.against, each.against);
+    });
 }
 
 }  // namespace tributary::config

@@ -217,14 +217,19 @@ double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const Stag
   const auto rounds = static_cast<std::size_t>(buckets.rounds);
   for (std::int64_t replica = 0; replica < buckets.replicas && slowest < limit; ++replica) {
     std::vector<StageTimes> times(static_cast<std::size_t>(stages) * rounds);
+    double busy = 0;
+    std::int64_t mine = 0;
     for (int stage = 0; stage < stages; ++stage) {
       StageTimes sum;
       for (std::int64_t round = 0; round < buckets.rounds; ++round)
         sum = sum + (times[stage * rounds + round] = cost(stage, replica, round));
-      add_busy((sum.forward + sum.backward) * static_cast<double>(devices(stage)));
+      busy += (sum.forward + sum.backward) * static_cast<double>(devices(stage));
+      mine += devices(stage);
     }
     passes_ += std::ssize(times);
-    slowest = std::max(slowest, time_1f1b(stages, times));
+    const double seconds = time_1f1b(stages, times);
+    add({busy, static_cast<double>(mine) * seconds - busy});
+    slowest = std::max(slowest, seconds);
   }
   return slowest;
 }

@@ -35,6 +35,18 @@ struct Buckets {
   [[nodiscard]] double largest_sum(std::span<const double> of_buckets) const;
 };
 
+/// Device seconds of a batch.
+struct DeviceSeconds {
+  double busy = 0;     // work at the plan's shapes
+  double bubbles = 0;  // waits of a stage while its replica's pipeline runs, where they are counted
+
+  DeviceSeconds& operator+=(const DeviceSeconds& other) {
+    busy += other.busy;
+    bubbles += other.bubbles;
+    return *this;
+  }
+};
+
 /// Runs batches under plans: what all methods have in common.
 class BatchRunner {
  public:
@@ -87,7 +99,7 @@ class BatchRunner {
   /// Devices of a replica that work on a stage; none where the stage's work is counted elsewhere.
   using StageDevices = std::function<std::int64_t(int stage)>;
   /// The slowest of the replicas' pipelines; of those up to the first that takes `limit` seconds,
-  /// where one does.
+  /// where one does. Counts work and bubbles of the stages' devices.
   [[nodiscard]] double run_pipelines(int stages, const Buckets& buckets,
                                      const StageDevices& devices, const StageCost& cost,
                                      double limit = std::numeric_limits<double>::infinity());
@@ -119,9 +131,11 @@ class BatchRunner {
   }
 
   [[nodiscard]] const TrainingProblem& problem() const { return problem_; }
-  /// Device seconds of work since the last call.
-  [[nodiscard]] double take_busy() { return std::exchange(busy_, 0.0); }
-  void add_busy(double device_seconds) { busy_ += device_seconds; }
+  /// Device seconds since the last time that they were taken.
+  [[nodiscard]] const DeviceSeconds& counted() const { return counted_; }
+  [[nodiscard]] DeviceSeconds take_counted() { return std::exchange(counted_, {}); }
+  void add(const DeviceSeconds& seconds) { counted_ += seconds; }
+  void add_busy(double device_seconds) { counted_.busy += device_seconds; }
   /// Passes of stages timed, for the budgets of searches.
   [[nodiscard]] std::int64_t passes() const { return passes_; }
 
@@ -146,7 +160,7 @@ class BatchRunner {
   mutable std::map<const Buckets*, RoundTiles> sorted_tiles_;                    // of the samples
   mutable std::map<std::pair<const Buckets*, std::int64_t>, RoundTiles> tiles_;  // of the replicas
   std::int64_t passes_ = 0;
-  double busy_ = 0;
+  DeviceSeconds counted_;
 };
 
 /// The sums when descending numbers go to places, each to the emptiest; of places that have any.

@@ -56,6 +56,8 @@ constexpr std::array kBaselines = {
                      solve_dflop},
     PipelineBaseline{"dflop_fewest", "DFLOP, section 5.3.5: the fewest microbatches within a tenth",
                      BaselineRole::kMethod, solve_dflop_fewest},
+    PipelineBaseline{"dflop_without_scheduler", "DFLOP, figure 10: samples as they come",
+                     BaselineRole::kAblation, solve_dflop_without_scheduler},
     PipelineBaseline{"flowtrain", "FlowTrain, equations 1 and 2 and its pool",
                      BaselineRole::kBatchAhead, solve_flowtrain, kPool},
     PipelineBaseline{"flowtrain_without_pool", "FlowTrain, table 1: in step with each batch",
@@ -152,7 +154,7 @@ void BestPlan::offer(const OfferedPlan& plan, const BatchCost& cost) {
 void BestPlan::race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> least) {
   constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
   ++evaluations_;
-  (void)runner_.take_busy();
+  (void)runner_.take_counted();
   const auto batches = static_cast<double>(least.size());
   double sum = 0;
   for (std::size_t batch = 0; batch < least.size(); ++batch) {
@@ -164,7 +166,7 @@ void BestPlan::race(const OfferedPlan& plan, const RacedCost& cost, std::span<co
     if ((sum + others) / batches >= seconds_) return;
   }
   seconds_ = sum / batches;
-  busy_ = runner_.take_busy() / batches;
+  counted_ = runner_.take_counted();
   plan_ = plan;
 }
 
@@ -200,7 +202,10 @@ PipelineAnswer BestPlan::answer(const std::string& form) const {
   answer.certificate.lower_bound = {
       static_cast<std::int64_t>(1e9 * work / (peak * static_cast<double>(problem.costs.devices)))};
   answer.certificate.status = is_truncated_ ? Status::kTruncated : Status::kFeasible;
-  answer.busy_share = busy_ / (seconds_ * static_cast<double>(problem.costs.devices));
+  const double all = seconds_ * static_cast<double>(problem.costs.devices) *
+                     static_cast<double>(problem.batches.size());
+  answer.busy_share = counted_.busy / all;
+  answer.bubble_share = std::max(0.0, counted_.bubbles / all);
   return answer;
 }
 

@@ -29,7 +29,10 @@ struct PipelineAnswer {
   Certificate certificate = {};  // of the mean step; the bound is the work on all devices at peak
   std::string plan = {};         // degrees and numbers, as a person reads them
   std::optional<TrainerForm> form = {};  // none: the trainer has no such plans
-  double busy_share = 0;   // of the devices' time in a step that is work at the plan's shapes
+  double busy_share = 0;  // of the devices' time in a step that is work at the plan's shapes
+  // And that stages wait while the pipeline of their replica runs: 0 of plans without pipelines,
+  // or in which such waits are not told apart.
+  double bubble_share = 0;
   double least_bytes = 0;  // of a device, that the leanest plan needs; 0: not for want of them
 };
 

@@ -68,7 +68,7 @@ class BestPlan {
 
   BatchRunner& runner_;
   double seconds_;
-  double busy_ = 0;  // device seconds of work, of the best plan
+  DeviceSeconds counted_;  // of all batches under the best plan
   std::optional<OfferedPlan> plan_;
   MemoryNeed least_;
   std::int64_t evaluations_ = 0;
@@ -145,6 +145,7 @@ void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner
 [[nodiscard]] PipelineAnswer solve_disttrain_batch_double_lpt(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_dflop(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_dflop_without_scheduler(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_flowtrain(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_flowtrain_without_pool(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_flowtrain_without_allocator(const TrainingProblem& problem);

@@ -29,7 +29,7 @@ enum class Overlap { kNone, kOneBatchAhead };
 /// The best backbone on so many devices, and its seconds for every batch.
 struct BackboneChoice {
   std::vector<double> seconds;
-  std::vector<double> busy;  // device seconds
+  std::vector<DeviceSeconds> counted;
   Degrees degrees;
   std::int64_t rounds = 0;
 };
@@ -66,12 +66,12 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
           sum = least;
           break;
         }
-        (void)runner.take_busy();
+        (void)runner.take_counted();
         choice.seconds.push_back(runner.run_pipelines(
                                      static_cast<int>(degrees.pp), buckets,
                                      [&](int) { return degrees.tp; }, cost, least - sum) +
                                  runner.sync_seconds(module, degrees, rounds));
-        choice.busy.push_back(runner.take_busy());
+        choice.counted.push_back(runner.take_counted());
         sum += choice.seconds.back();
       }
       if (sum >= least) continue;
@@ -149,7 +149,7 @@ PipelineAnswer solve_batch_by_batch(const TrainingProblem& problem, Overlap over
                    const double first =
                        runner.encoder_phase(problem.batches[batch], encoder.tp, encoder.dp, how);
                    const double second = backbone->seconds[batch];
-                   runner.add_busy(backbone->busy[batch]);
+                   runner.add(backbone->counted[batch]);
                    return overlap == Overlap::kNone ? first + second : std::max(first, second);
                  });
     }
@@ -169,9 +169,11 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   const Problem3d& costs = runner.problem().costs;
   const Buckets& buckets =
       runner.deal(batch, plan.backbone.dp, plan.microbatches, how, plan.encoder, plan.backbone);
+  const double busy_before = runner.counted().busy;
   std::vector<double> encoder;  // of a round: its slowest replica
   for (const std::vector<double>& tiles : runner.deal_tiles(batch, buckets, plan.encoder.dp))
     encoder.push_back(runner.encoder_phase(tiles, plan.encoder.tp));
+  const double encoder_busy = runner.counted().busy - busy_before;
   const std::vector<std::int64_t> order =
       moves_small_out ? small_rounds_out(encoder, plan.encoder.pp + plan.backbone.pp)
                       : natural_order(std::ssize(encoder));
@@ -195,9 +197,10 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   const double sync =
       std::max(runner.sync_seconds(costs.encoder, plan.encoder, plan.microbatches),
                runner.sync_seconds(costs.backbone, plan.backbone, plan.microbatches));
-  return runner.run_pipelines(static_cast<int>(plan.encoder.pp + plan.backbone.pp), buckets,
-                              devices, cost, limit - sync) +
-         sync;
+  const double seconds = runner.run_pipelines(static_cast<int>(plan.encoder.pp + plan.backbone.pp),
+                                              buckets, devices, cost, limit - sync);
+  runner.add({.bubbles = static_cast<double>(plan.encoder.devices()) * seconds - encoder_busy});
+  return seconds + sync;
 }
 
 PipelineAnswer solve_dflop(const TrainingProblem& problem) {
@@ -231,9 +234,11 @@ void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner
   }
 }
 
-PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem) {
-  // The text has fewer microbatches than the objective alone would choose, so that there is more to
-  // balance in each; within a tenth of the best makespan is the published setting.
+namespace {
+
+/// The text has fewer microbatches than the objective alone would choose, so that there is more to
+/// balance in each; within a tenth of the best makespan is the published setting.
+PipelineAnswer solve_with_fewest(const TrainingProblem& problem, Deal how) {
   constexpr double kWithin = 1.1;
   BatchRunner runner(problem);
   BestPlan best(runner);
@@ -254,11 +259,20 @@ PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem) {
     }
   }
   if (fewest)
-    best.offer({describe(*fewest), form_of(*fewest)}, [&](std::size_t batch) {
-      return run_separate(runner, batch, *fewest, Deal::kBalanced, false);
-    });
+    best.offer({describe(*fewest), form_of(*fewest)},
+               [&](std::size_t batch) { return run_separate(runner, batch, *fewest, how, false); });
   if (found.plans.empty()) refuse_leanest(problem, best);
   return best.answer(form_of_two(problem));
+}
+
+}  // namespace
+
+PipelineAnswer solve_dflop_fewest(const TrainingProblem& problem) {
+  return solve_with_fewest(problem, Deal::kBalanced);
+}
+
+PipelineAnswer solve_dflop_without_scheduler(const TrainingProblem& problem) {
+  return solve_with_fewest(problem, Deal::kInOrder);
 }
 
 PipelineAnswer solve_disttrain_batch_serial(const TrainingProblem& problem) {

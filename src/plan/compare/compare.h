@@ -17,10 +17,11 @@ struct MethodResult {
   std::string source = {};
   Certificate certificate = {};  // of the mean step
   std::string plan = {};
-  double step_s = 0;                      // 0: no plan
-  double mfu = 0;                         // model FLOPs over those of the devices at their peak
-  std::optional<double> idle_share = {};  // of the devices' time
-  double milliseconds = 0;                // of the search
+  double step_s = 0;                        // 0: no plan
+  double mfu = 0;                           // model FLOPs over those of the devices at their peak
+  std::optional<double> idle_share = {};    // of the devices' time
+  std::optional<double> bubble_share = {};  // of it, within the pipelines of the replicas
+  double milliseconds = 0;                  // of the search
 };
 
 struct SettingResult {
@@ -45,8 +46,7 @@ struct FigureResult {
 
 struct OrderResult {
   config::PublishedOrder order = {};
-  std::vector<double> step_s = {};  // [methods]; of an order of settings: none
-  std::vector<double> mfu = {};     // [settings]; of an order of methods: none
+  std::vector<double> values = {};  // [ranked] seconds, MFUs or speedups; 0: no plan
   bool holds = false;               // none is ahead of one before it, ties aside
   bool is_tie = false;              // it holds with two within a thousandth of the larger
 };

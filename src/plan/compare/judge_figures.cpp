@@ -19,9 +19,9 @@ struct Place {
   [[nodiscard]] double samples_per_second() const {
     return static_cast<double>(setting->global_samples) / method->step_s;
   }
-  /// Idle device seconds of a sample.
-  [[nodiscard]] double idle() const {
-    return *method->idle_share * static_cast<double>(setting->devices) / samples_per_second();
+  /// Device seconds of a sample, of a share of the devices' time.
+  [[nodiscard]] double device_seconds(double share) const {
+    return share * static_cast<double>(setting->devices) / samples_per_second();
   }
 };
 
@@ -35,6 +35,16 @@ Place find_place(const config::Study& study, const Comparison& comparison,
   for (const config::StudySetting& each : study.settings)
     if (each.name == setting) place.run_samples = static_cast<double>(each.run_samples);
   return place;
+}
+
+/// 1 - device seconds of a sample over those against which they are set; none where either is not
+/// known.
+std::optional<double> reduction(const Place& place, const Place& against,
+                                std::optional<double> MethodResult::*share) {
+  const std::optional<double>& mine = place.method->*share;
+  const std::optional<double>& theirs = against.method->*share;
+  if (!mine || !theirs || *theirs <= 0) return std::nullopt;
+  return 1 - place.device_seconds(*mine) / against.device_seconds(*theirs);
 }
 
 std::optional<double> find_value(const PublishedFigure& figure, const Place& place,
@@ -53,9 +63,9 @@ std::optional<double> find_value(const PublishedFigure& figure, const Place& pla
   if (figure.quantity == FigureQuantity::kSpeedup)
     return place.samples_per_second() / against.samples_per_second();
   if (figure.quantity == FigureQuantity::kMfuGap) return against.method->mfu - place.method->mfu;
-  if (!place.method->idle_share || !against.method->idle_share || against.idle() <= 0)
-    return std::nullopt;
-  return 1 - place.idle() / against.idle();
+  return reduction(place, against,
+                   figure.quantity == FigureQuantity::kIdleReduction ? &MethodResult::idle_share
+                                                                     : &MethodResult::bubble_share);
 }
 
 double deviation_of(const PublishedFigure& figure, double found) {
@@ -112,20 +122,31 @@ void set_verdict(const std::vector<double>& ascending, OrderResult& result) {
   result.is_tie = result.is_tie && result.holds;
 }
 
+/// Seconds, MFU or speedup of what is ranked; 0 where a method has no plan.
+double rank_value(config::RankedBy by, const Place& place, const Place& against) {
+  if (!place.has_plan()) return 0;
+  switch (by) {
+    case config::RankedBy::kStep:
+      return place.method->step_s;
+    case config::RankedBy::kMfu:
+      return place.method->mfu;
+    case config::RankedBy::kSpeedup:
+      return against.has_plan() ? against.method->step_s / place.method->step_s : 0;
+  }
+  return 0;
+}
+
 OrderResult judge(const config::PublishedOrder& order, const config::Study& study,
                   const Comparison& comparison) {
   OrderResult result{.order = order};
-  for (const std::string& method : order.methods) {
-    const Place place = find_place(study, comparison, order.setting, method);
-    result.step_s.push_back(place.has_plan() ? place.method->step_s : 0.0);
-  }
-  for (const std::string& setting : order.settings) {
-    const Place place = find_place(study, comparison, setting, order.method);
-    result.mfu.push_back(place.has_plan() ? place.method->mfu : 0.0);
-  }
-  // Of settings the highest comes first.
-  set_verdict(order.settings.empty() ? result.step_s
-                                     : std::vector<double>(result.mfu.rbegin(), result.mfu.rend()),
+  for (const config::RankedMethod& each : order.ranked)
+    result.values.push_back(rank_value(order.by,
+                                       find_place(study, comparison, each.setting, each.method),
+                                       find_place(study, comparison, each.setting, each.against)));
+  // Of all but steps the highest comes first.
+  set_verdict(order.by == config::RankedBy::kStep
+                  ? result.values
+                  : std::vector<double>(result.values.rbegin(), result.values.rend()),
               result);
   return result;
 }
@@ -144,8 +165,7 @@ void judge_figures(const config::Study& study, Comparison& comparison) {
       comparison.figures.push_back(judge(figure, study, comparison));
   }
   for (const config::PublishedOrder& order : study.orders) {
-    if (has_setting(order.setting) &&
-        std::all_of(order.settings.begin(), order.settings.end(), has_setting))
+    if (std::ranges::all_of(order.ranked, has_setting, &config::RankedMethod::setting))
       comparison.orders.push_back(judge(order, study, comparison));
   }
 }

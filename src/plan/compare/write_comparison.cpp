@@ -27,6 +27,7 @@ OrderedJson to_json(const MethodResult& method) {
           {"lower_bound_s", 1e-9 * static_cast<double>(method.certificate.lower_bound.count)},
           {"mfu", method.mfu},
           {"idle_share", or_null(method.idle_share)},
+          {"bubble_share", or_null(method.bubble_share)},
           {"plan", method.plan},
           {"evaluations", method.certificate.evaluations},
           {"milliseconds", method.milliseconds}};
@@ -59,7 +60,29 @@ OrderedJson to_json(const FigureResult& result) {
           {"deviation", result.found ? OrderedJson(result.deviation) : OrderedJson(nullptr)}};
 }
 
+OrderedJson to_json(const OrderResult& result) {
+  OrderedJson ranked = OrderedJson::array();
+  for (const config::RankedMethod& each : result.order.ranked)
+    ranked.push_back(
+        {{"setting", each.setting}, {"method", each.method}, {"against", each.against}});
+  return {{"where", result.order.where}, {"by", name_of(result.order.by)},
+          {"ranked", std::move(ranked)}, {"values", result.values},
+          {"holds", result.holds},       {"tie", result.is_tie}};
+}
+
 }  // namespace
+
+std::string_view name_of(config::RankedBy by) {
+  switch (by) {
+    case config::RankedBy::kStep:
+      return "step";
+    case config::RankedBy::kMfu:
+      return "mfu";
+    case config::RankedBy::kSpeedup:
+      return "speedup";
+  }
+  return "";
+}
 
 std::string_view name_of(config::FigureQuantity quantity) {
   switch (quantity) {
@@ -73,6 +96,8 @@ std::string_view name_of(config::FigureQuantity quantity) {
       return "mfu_gap";
     case config::FigureQuantity::kIdleReduction:
       return "idle_reduction";
+    case config::FigureQuantity::kBubbleReduction:
+      return "bubble_reduction";
   }
   return "";
 }
@@ -110,16 +135,7 @@ std::string write_comparison(const Comparison& comparison) {
   for (const SettingResult& setting : comparison.settings)
     json["settings"].push_back(to_json(setting));
   for (const FigureResult& figure : comparison.figures) json["figures"].push_back(to_json(figure));
-  for (const OrderResult& order : comparison.orders)
-    json["orders"].push_back({{"where", order.order.where},
-                              {"setting", order.order.setting},
-                              {"methods", order.order.methods},
-                              {"step_s", order.step_s},
-                              {"method", order.order.method},
-                              {"settings", order.order.settings},
-                              {"mfu", order.mfu},
-                              {"holds", order.holds},
-                              {"tie", order.is_tie}});
+  for (const OrderResult& order : comparison.orders) json["orders"].push_back(to_json(order));
   return json.dump(2) + "\n";
 }
 

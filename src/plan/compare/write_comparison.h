@@ -18,5 +18,6 @@ inline constexpr std::string_view kComparisonFormat = "tributary.comparison/1";
 
 /// `speedup`, `hours`, ...: as studies spell them.
 [[nodiscard]] std::string_view name_of(config::FigureQuantity quantity);
+[[nodiscard]] std::string_view name_of(config::RankedBy by);
 
 }  // namespace tributary::plan

@@ -48,6 +48,8 @@ figures:
 orders:
   - {setting: "one", methods: [dflop, flowtrain]}
   - {method: dflop, settings: ["two", "one"]}
+  - {method: dflop, against: flowtrain, settings: ["two", "one"]}
+  - {setting: "two", speedups: [[dflop, flowtrain], [flowtrain, dflop]]}
 )";
 
 const char* const kSharing = R"(
@@ -102,9 +104,19 @@ TEST(Study, ReadsSettingsOverDefaults) {
   EXPECT_EQ(two.data.classes[0].patches, (Draw{DrawKind::kConstant, 100, 0}));
   EXPECT_EQ(two.data.classes[1].weight, 1);
   EXPECT_EQ(two.data.classes[1].text, Draw{});
-  ASSERT_EQ(study.orders.size(), 2U);
-  EXPECT_EQ(study.orders[1].method, "dflop");
-  EXPECT_THAT(study.orders[1].settings, ElementsAre("two", "one"));
+  ASSERT_EQ(study.orders.size(), 4U);
+  EXPECT_EQ(study.orders[0].by, RankedBy::kStep);
+  EXPECT_THAT(study.orders[0].ranked,
+              ElementsAre(RankedMethod{"one", "dflop", ""}, RankedMethod{"one", "flowtrain", ""}));
+  EXPECT_EQ(study.orders[1].by, RankedBy::kMfu);
+  EXPECT_THAT(study.orders[1].ranked,
+              ElementsAre(RankedMethod{"two", "dflop", ""}, RankedMethod{"one", "dflop", ""}));
+  EXPECT_EQ(study.orders[2].by, RankedBy::kSpeedup);
+  EXPECT_THAT(study.orders[2].ranked, ElementsAre(RankedMethod{"two", "dflop", "flowtrain"},
+                                                  RankedMethod{"one", "dflop", "flowtrain"}));
+  EXPECT_EQ(study.orders[3].by, RankedBy::kSpeedup);
+  EXPECT_THAT(study.orders[3].ranked, ElementsAre(RankedMethod{"two", "dflop", "flowtrain"},
+                                                  RankedMethod{"two", "flowtrain", "dflop"}));
   EXPECT_EQ(study.figures[0].least, 1.5);
   EXPECT_EQ(study.figures[1].most, 3);
   EXPECT_EQ(study.figures[1].quantity, FigureQuantity::kHours);
@@ -231,6 +243,16 @@ TEST(Study, NamesTheKeyOfEveryFault) {
             HasSubstr("models.\"llama-3.2\"; found: \"nowhere\""), Not(HasSubstr("the same in"))));
   EXPECT_THAT(message("settings: [\"two\", \"one\"]", "settings: [\"two\"]"),
               HasSubstr("orders.1.settings"));
+  EXPECT_THAT(message("[dflop, flowtrain], [flowtrain", "[dflop, flowtrain], [fsdp"),
+              HasSubstr("orders.3.speedups.1.0; found: fsdp"));
+  EXPECT_THAT(message("flowtrain, settings: [\"two\"", "flowtrain, settings: [\"ten\""),
+              HasSubstr("orders.2.settings.0; found: ten"));
+  EXPECT_THAT(message("{setting: \"two\", speedups", "{setting: \"ten\", speedups"),
+              HasSubstr("orders.3.setting; found: ten"));
+  for (const char* pairs : {"[[dflop, flowtrain]]", "[[dflop, flowtrain], [dflop]]",
+                            "[[dflop, flowtrain], [dflop, flowtrain]]", "[dflop, flowtrain]"})
+    EXPECT_THAT(message("[[dflop, flowtrain], [flowtrain, dflop]]", pairs),
+                AllOf(HasSubstr("orders.3.speedups"), HasSubstr("each once")));
   EXPECT_THAT(message("{method: dflop, settings", "{method: fsdp, settings"),
               AllOf(HasSubstr("orders.1"), HasSubstr("found: fsdp")));
   EXPECT_THAT(message("methods: [dflop, flowtrain]\n", "methods: [dflop, flowtrain, dflop]\n"),

@@ -214,11 +214,24 @@ TEST(JudgeFigures, ComputesEveryQuantity) {
                    figure(kMfuGap, "y", "x", 0.2, 0.2),     //
                    figure(kIdleReduction, "x", "y", 1, 1),  // 0.1*4/5 against 0.4*4/2.5
                    figure(kSpeedup, "x", "z", 1, 1),        // z has no plan
-                   {.setting = "b", .method = "x", .against_setting = "a", .least = 2, .most = 2}};
-  study.orders = {{.setting = "a", .methods = {"x", "y"}},
-                  {.setting = "a", .methods = {"y", "x"}},
-                  {.setting = "a", .methods = {"x", "z"}}};
+                   {.setting = "b", .method = "x", .against_setting = "a", .least = 2, .most = 2},
+                   figure(kBubbleReduction, "x", "y", 1, 1),  // 0.05 and 0.2 of the same
+                   {.quantity = kBubbleReduction,
+                    .setting = "b",  // where x has none
+                    .method = "x",
+                    .against_setting = "a",
+                    .least = 1,
+                    .most = 1}};
+  using config::RankedBy;
+  study.orders = {{"", RankedBy::kStep, {{"a", "x", ""}, {"a", "y", ""}}},
+                  {"", RankedBy::kStep, {{"a", "y", ""}, {"a", "x", ""}}},
+                  {"", RankedBy::kStep, {{"a", "x", ""}, {"a", "z", ""}}},
+                  {"", RankedBy::kSpeedup, {{"a", "x", "y"}, {"a", "x", "x"}}},
+                  {"", RankedBy::kSpeedup, {{"a", "y", "x"}, {"a", "x", "x"}}},
+                  {"", RankedBy::kSpeedup, {{"a", "x", "y"}, {"b", "x", "y"}}}};
   Comparison comparison = round_numbers();
+  comparison.settings[0].methods[0].bubble_share = 0.05;
+  comparison.settings[0].methods[1].bubble_share = 0.2;
   judge_figures(study, comparison);
   const auto found = [&](std::size_t i) { return *comparison.figures.at(i).found; };
   EXPECT_DOUBLE_EQ(found(0), 2);
@@ -234,9 +247,15 @@ TEST(JudgeFigures, ComputesEveryQuantity) {
   EXPECT_TRUE(comparison.orders[0].holds);
   EXPECT_FALSE(comparison.orders[1].holds);
   EXPECT_FALSE(comparison.orders[2].holds);
+  EXPECT_TRUE(comparison.orders[3].holds);
+  EXPECT_THAT(comparison.orders[3].values, testing::ElementsAre(2, 1));
+  EXPECT_FALSE(comparison.orders[4].holds);
+  EXPECT_FALSE(comparison.orders[5].holds);  // b has no y
+  EXPECT_DOUBLE_EQ(found(8), 1 - 0.04 / 0.32);
+  EXPECT_FALSE(comparison.figures[9].found.has_value());
   const FigureCount count = count_within(comparison, 0.15);
-  EXPECT_EQ(count.within, 4);  // 0, 4, 5 and 7
-  EXPECT_EQ(count.all, 8);
+  EXPECT_EQ(count.within, 5);  // 0, 4, 5, 7 and 8
+  EXPECT_EQ(count.all, 10);
 }
 
 TEST(JudgeFigures, TakesTheMeanOverSettings) {
@@ -283,9 +302,10 @@ TEST(JudgeFigures, SaysWhichOrdersAreTies) {
     study.settings.resize(2);
     study.settings[0].name = "a";
     study.settings[1].name = "b";
-    study.orders = {{.setting = "a", .methods = {"x", "y"}},
-                    {.method = "x", .settings = {"a", "b"}},
-                    {.method = "x", .settings = {"a", "none"}}};
+    using enum config::RankedBy;
+    study.orders = {{"", kStep, {{"a", "x", ""}, {"a", "y", ""}}},
+                    {"", kMfu, {{"a", "x", ""}, {"b", "x", ""}}},
+                    {"", kMfu, {{"a", "x", ""}, {"none", "x", ""}}}};
     Comparison comparison = round_numbers();
     comparison.settings[0].methods[0].step_s = x;
     comparison.settings[0].methods[1].step_s = y;
@@ -333,8 +353,8 @@ TEST(NoteOnExact, NamesTheRowsWhosePlansAreOutsideOfItsSpace) {
     const std::string name(each.name);
     const bool is_inside = name == "megatron_encoder_stage" || name == "pytorch_3d" ||
                            name == "fsdp" || name == "disttrain_microbatch" || name == "dflop" ||
-                           name == "dflop_fewest" || name == "loongforge_3" ||
-                           name == "megatron_first_stage";
+                           name == "dflop_fewest" || name == "dflop_without_scheduler" ||
+                           name == "loongforge_3" || name == "megatron_first_stage";
     EXPECT_EQ(each.beyond_exact.empty(), is_inside) << name;
   }
 }

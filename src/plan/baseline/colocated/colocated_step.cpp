@@ -159,11 +159,11 @@ double ColocatedStep::run_in_bubbles(std::size_t batch, std::int64_t tp, Deal ho
     for (const double idle : idle_in_1f1b(static_cast<int>(backbone_.pp), times))
       over = std::max(over, work - idle);
     // Its work is counted with the phase.
-    const double busy = runner_.take_busy();
+    const DeviceSeconds counted = runner_.take_counted();
     const double first = runner_.encoder_phase(batch, buckets.samples[buckets.at(replica, 0)], tp,
                                                backbone_.tp * backbone_.pp / tp, Deal::kBalanced);
-    (void)runner_.take_busy();
-    runner_.add_busy(busy);
+    (void)runner_.take_counted();
+    runner_.add(counted);
     slowest =
         std::max(slowest, pipeline(times) + std::max(over, runner_.split_encoder(first).forward));
   }
