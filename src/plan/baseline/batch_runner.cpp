@@ -19,6 +19,24 @@ std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
   return tokens;
 }
 
+/// The longest buckets to the replicas there and back, round by round.
+void deal_there_and_back(Buckets& buckets) {
+  std::vector<std::size_t> order(buckets.work.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return buckets.work[a].tokens > buckets.work[b].tokens;
+  });
+  Buckets dealt = buckets;
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const auto round = static_cast<std::int64_t>(place) / buckets.replicas;
+    const auto turn = static_cast<std::int64_t>(place) % buckets.replicas;
+    const std::size_t to = buckets.at(round % 2 == 0 ? turn : buckets.replicas - 1 - turn, round);
+    dealt.samples[to] = std::move(buckets.samples[order[place]]);
+    dealt.work[to] = buckets.work[order[place]];
+  }
+  buckets = std::move(dealt);
+}
+
 /// A place that numbers go to; of equally empty ones the first is the emptier.
 struct Place {
   double sum = 0;
@@ -131,7 +149,7 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
     }
   } else {
     const std::vector<std::int64_t> loads =
-        how == Deal::kByTokens ? tokens_of(samples) : loads_of(samples, count, encoder, backbone);
+        how == Deal::kBalanced ? loads_of(samples, count, encoder, backbone) : tokens_of(samples);
     const int dimensions = static_cast<int>(loads.size() / samples.size());
     bucket_of = schedule::balance({.buckets = count, .dimensions = dimensions, .loads = loads},
                                   {.evaluations = 200'000})
@@ -144,6 +162,7 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
     buckets.work[bucket_of[sample]].tiles += samples[sample].tiles;
     buckets.work[bucket_of[sample]].tokens += samples[sample].tokens;
   }
+  if (how == Deal::kZigZag) deal_there_and_back(buckets);
   return buckets;
 }
 
@@ -234,13 +253,18 @@ double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const Stag
   return slowest;
 }
 
-double BatchRunner::sync_seconds(const ModuleCosts& module, const Degrees& degrees,
-                                 std::int64_t rounds) const {
+double BatchRunner::backward_seconds(const ModuleCosts& module, const Degrees& degrees,
+                                     std::int64_t rounds) const {
   const double shape =
       module.sample_shape * double(problem_.costs.global_samples) / double(rounds * degrees.dp);
-  const double backward =
-      (1 - module.forward_share) * module_seconds(module, degrees.tp, shape) / double(degrees.pp);
-  return std::max(0.0, whole_sync_seconds(module, degrees) - backward);
+  return (1 - module.forward_share) * module_seconds(module, degrees.tp, shape) /
+         double(degrees.pp);
+}
+
+double BatchRunner::sync_seconds(const ModuleCosts& module, const Degrees& degrees,
+                                 std::int64_t rounds) const {
+  return std::max(0.0,
+                  whole_sync_seconds(module, degrees) - backward_seconds(module, degrees, rounds));
 }
 
 double BatchRunner::whole_sync_seconds(const ModuleCosts& module, const Degrees& degrees) const {

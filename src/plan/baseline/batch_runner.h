@@ -19,6 +19,7 @@ enum class Deal {
   kInOrder,   // in turn over replicas, then as they come; packs padded to their capacity
   kBalanced,  // by both loads, longest first with exchanges
   kByTokens,  // by the backbone's load alone, in the same way
+  kZigZag,    // the same; the longest to the replicas there and back, so that they end together
 };
 
 /// The buckets of a batch: what every replica of the backbone works on in every round.
@@ -104,11 +105,14 @@ class BatchRunner {
                                      const StageDevices& devices, const StageCost& cost,
                                      double limit = std::numeric_limits<double>::infinity());
 
+  /// Backward of a stage for the mean of `rounds` microbatches.
+  [[nodiscard]] double backward_seconds(const ModuleCosts& module, const Degrees& degrees,
+                                        std::int64_t rounds) const;
   /// Seconds in which gradients of a stage of a module are reduced over its replicas, beyond the
   /// backward of the last of `rounds` microbatches, which they run beside.
   [[nodiscard]] double sync_seconds(const ModuleCosts& module, const Degrees& degrees,
                                     std::int64_t rounds) const;
-  /// The same with nothing beside.
+  /// The reduction with nothing beside.
   [[nodiscard]] double whole_sync_seconds(const ModuleCosts& module, const Degrees& degrees) const;
   /// Bytes a second at which a ring of replicas of so many devices each turns: its members in a
   /// node share what it sends to other nodes over the links of all of them.

@@ -259,7 +259,7 @@ std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
 double run_synchronized(BatchRunner& runner, std::size_t batch, const Pair& pair) {
   return std::max(runner.encoder_phase(runner.problem().batches[batch], pair.encoder.tp,
                                        pair.encoder.dp, Deal::kInOrder),
-                  backbone_step(runner, batch, pair.backbone, Deal::kByTokens));
+                  backbone_step(runner, batch, pair.backbone, Deal::kZigZag));
 }
 
 std::string describe(const Pair& pair) {
@@ -304,7 +304,7 @@ PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
                [&](std::size_t batch) { return run_synchronized(runner, batch, *pair); });
     return best.answer("");
   }
-  const Deal how = parts.scheduler ? Deal::kByTokens : Deal::kInOrder;
+  const Deal how = parts.scheduler ? Deal::kZigZag : Deal::kInOrder;
   // The pool is memory of all nodes, device and host: it holds a batch. What the first batch waits
   // for is no part of the steady state, so one runs before those that count.
   FlowLine line(runner, pair->encoder, pair->backbone.rounds);

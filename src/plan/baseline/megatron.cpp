@@ -18,6 +18,28 @@ struct Kernels {
   bool hides_transfers = true;  // features and gradients beside compute
 };
 
+/// The longest reduction of a stage's gradients, of both modules where it holds layers of both.
+double sync_of_chain(const BatchRunner& runner, const Degrees& degrees, std::int64_t rounds,
+                     const std::vector<StageShare>& shares, Kernels kernels) {
+  const Problem3d& costs = runner.problem().costs;
+  const Degrees whole = {degrees.tp, 1, degrees.dp};
+  const auto of_stage = [&](const StageShare& share, double encoder, double backbone) {
+    return share.encoder * encoder + share.backbone * backbone;
+  };
+  double longest = 0;
+  for (const StageShare& share : shares) {
+    const double reduction = of_stage(share, runner.whole_sync_seconds(costs.encoder, whole),
+                                      runner.whole_sync_seconds(costs.backbone, whole));
+    const double beside =
+        kernels.hides_transfers
+            ? of_stage(share, runner.backward_seconds(costs.encoder, whole, rounds),
+                       runner.backward_seconds(costs.backbone, whole, rounds))
+            : 0;
+    longest = std::max(longest, reduction - beside);
+  }
+  return longest;
+}
+
 double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
                  std::int64_t rounds, const std::vector<StageShare>& shares, Kernels kernels) {
   const Buckets& buckets = runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
@@ -38,14 +60,9 @@ double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
     }
     return times;
   };
-  const Problem3d& costs = runner.problem().costs;
-  const auto sync = [&](const ModuleCosts& module) {
-    return kernels.hides_transfers ? runner.sync_seconds(module, degrees, rounds)
-                                   : runner.whole_sync_seconds(module, degrees);
-  };
   return runner.run_pipelines(
              static_cast<int>(shares.size()), buckets, [&](int) { return degrees.tp; }, cost) +
-         std::max(sync(costs.encoder), sync(costs.backbone));
+         sync_of_chain(runner, degrees, rounds, shares, kernels);
 }
 
 PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kernels) {

@@ -93,7 +93,7 @@ ModuleCosts ModuleTables::make(const std::vector<ModulePart>& parts, bool upstre
     if (costs.degrees.empty()) {
       costs.sample_flops = at_mean.flops;
       costs.forward_share = share(at_mean.forward.count, at_mean.time().count);
-      costs.gradient_share = share(at_mean.gradients.count, at_mean.state().count);
+      costs.gradient_share = share(at_mean.reduced.count, at_mean.state().count);
       costs.parameter_share = share(at_mean.parameters.count, at_mean.state().count);
       if (setting_.shard_optimizer)
         costs.sharded_share = share(at_mean.optimizer.count, at_mean.state().count);

@@ -327,7 +327,7 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   cost.parameters = rounded(bytes * own);
   cost.expert_parameters = rounded(bytes * own_experts);
   if (training.trains) {
-    cost.gradients = cost.parameters;
+    cost.gradients = rounded(4 * own);
     // Two moments, and the fp32 weight beside one of low precision.
     const double state = placement.dtype == config::Dtype::kFloat32 ? 8 : 12;
     cost.optimizer = rounded(state * own / static_cast<double>(placement.optimizer_shards));

@@ -54,7 +54,7 @@ struct LayerCost {
   Bytes activation_recomputed = {};      // with full recompute: the layer's input
   Bytes parameters = {};
   Bytes expert_parameters = {};  // part of them
-  Bytes gradients = {};
+  Bytes gradients = {};          // as they are summed up: 4 bytes each
   Bytes optimizer = {};
   Bytes tp_all_reduce = {};         // the buffer of one all-reduce over tp
   std::int64_t tp_all_reduces = 0;  // in forward; as many in the input gradient

@@ -31,6 +31,7 @@ ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
       .forward = layer.forward + reduction,
       .parameters = layer.parameters,
       .gradients = layer.gradients,
+      .reduced = execution.trains ? layer.parameters : Bytes{},
       .optimizer = layer.optimizer,
       .flops = count_training_flops(shape, pass, training, recompute, execution.placement.attention)
                    .causal};
@@ -57,6 +58,7 @@ ModuleCost& ModuleCost::operator+=(const ModuleCost& other) {
   transient = std::max(transient, other.transient);
   parameters += other.parameters;
   gradients += other.gradients;
+  reduced += other.reduced;
   optimizer += other.optimizer;
   flops += other.flops;
   return *this;
@@ -69,6 +71,7 @@ ModuleCost operator*(const ModuleCost& cost, std::int64_t times) {
           .transient = cost.transient,
           .parameters = cost.parameters * times,
           .gradients = cost.gradients * times,
+          .reduced = cost.reduced * times,
           .optimizer = cost.optimizer * times,
           .flops = cost.flops * static_cast<double>(times)};
 }

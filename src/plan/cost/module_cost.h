@@ -23,7 +23,8 @@ struct ModuleCost {
   Bytes kept = {};            // by the blocks, for backward
   Bytes transient = {};       // more, in the layer that needs the most while it runs
   Bytes parameters = {};
-  Bytes gradients = {};
+  Bytes gradients = {};  // as they are held
+  Bytes reduced = {};    // as they travel, in the dtype of the weights
   Bytes optimizer = {};
   double flops = 0;  // forward and gradients, without what is recomputed; all ranks, causal
 

@@ -40,8 +40,8 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
   LayerCost cost;
   cost.parameters = table.parameters;
   if (training.trains) {
-    cost.gradients = table.parameters;
     const bool is_float = table.dtype == config::Dtype::kFloat32;
+    cost.gradients = table.parameters * (is_float ? 1 : 2);
     const std::int64_t state = is_float ? 2 * table.parameters.count : 6 * table.parameters.count;
     cost.optimizer = {(state + optimizer_shards - 1) / optimizer_shards};
   }

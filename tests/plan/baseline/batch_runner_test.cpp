@@ -11,7 +11,7 @@ namespace {
 TEST(BatchRunner, DealsEverySampleOnce) {
   const TrainingProblem problem = small_problem(2);
   const BatchRunner runner(problem);
-  for (const Deal how : {Deal::kInOrder, Deal::kBalanced, Deal::kByTokens}) {
+  for (const Deal how : {Deal::kInOrder, Deal::kBalanced, Deal::kByTokens, Deal::kZigZag}) {
     for (const std::int64_t replicas : {1, 2, 3, 4}) {
       for (const std::int64_t rounds : {1, 2, 5, 8}) {
         const Buckets buckets = runner.deal(0, replicas, rounds, how, {1, 1, 1}, {1, 1, replicas});
@@ -40,6 +40,32 @@ TEST(BatchRunner, SharesEncodersOutLongestFirst) {
                    runner.encoder_seconds(1, 6));
   EXPECT_DOUBLE_EQ(runner.encoder_phase(samples, 1, 2, Deal::kBalanced),
                    runner.encoder_seconds(1, 5));
+}
+
+TEST(BatchRunner, DealsTheLongestThereAndBack) {
+  TrainingProblem problem = small_problem(2);
+  problem.batches = {{{0, 6}, {0, 5}, {0, 1}, {0, 3}, {0, 4}, {0, 2}}};
+  problem.costs.global_samples = 6;
+  const BatchRunner runner(problem);
+  const Buckets buckets = runner.deal(0, 2, 3, Deal::kZigZag, {1, 1, 1}, {1, 1, 2});
+  std::vector<double> tokens;
+  for (const SampleWork& work : buckets.work) tokens.push_back(work.tokens);
+  // [rounds, replicas]: there, back, and there again.
+  EXPECT_THAT(tokens, testing::ElementsAre(6, 5, 3, 4, 2, 1));
+}
+
+TEST(BatchRunner, CountsBubblesOfPipelinesApartFromTheirEnds) {
+  const TrainingProblem problem = small_problem(2);
+  BatchRunner runner(problem);
+  const Buckets buckets = {.replicas = 2, .rounds = 2, .samples = {}, .work = {}};
+  // Two stages of 1 s forward and 2 s backward a round, on 4 and 1 devices; replica 1 is idle.
+  const auto cost = [](int, std::int64_t replica, std::int64_t) {
+    return replica == 0 ? StageTimes{1, 2} : StageTimes{};
+  };
+  const auto devices = [](int stage) { return std::int64_t{stage == 0 ? 4 : 1}; };
+  EXPECT_DOUBLE_EQ(runner.run_pipelines(2, buckets, devices, cost), 9);
+  EXPECT_DOUBLE_EQ(runner.counted().busy, 5 * 6);
+  EXPECT_DOUBLE_EQ(runner.counted().bubbles, 5 * (9 - 6));
 }
 
 TEST(BatchRunner, PacksInOrderAndPadsToTheCapacity) {

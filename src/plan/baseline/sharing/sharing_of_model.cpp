@@ -80,7 +80,7 @@ class DataParallelModule {
     if (devices > 1) {
       const Nanoseconds reduction =
           collective_cost(cluster, config::CollectiveOp::kAllReduce,
-                          group_of(devices, 1, cluster.devices_per_node()), cost.gradients)
+                          group_of(devices, 1, cluster.devices_per_node()), cost.reduced)
               .time;
       exposed = std::max(Nanoseconds{}, reduction - cost.backward);
     }
@@ -173,9 +173,10 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
         shared.times.push_back(mine.time(cluster, part, devices));
         shared.bandwidth.push_back(shares_memory ? mine.bandwidth(cluster, part, devices) : 0.0);
       }
-      // Forward of all stages comes before backward of any, so that what is kept stays.
+      // Forward of all stages comes before backward of any, so that what is kept stays. Gradients
+      // are of one pass: nothing is summed up, so that they are held as they travel.
       const ModuleCost cost = mine.cost(cluster, devices);
-      shared.resident.push_back(cost.state() + cost.kept);
+      shared.resident.push_back(cost.parameters + cost.reduced + cost.optimizer + cost.kept);
       shared.memory.push_back(shared.resident.back() + cost.transient);
     }
     for (const auto& group : model.modules[module].layers) shared.layers += group.layers;

@@ -55,7 +55,7 @@ TEST(SharingOfModel, WholeDevicesTakeTheTimeOfTheirParts) {
   // Two samples on each of eight devices: compute, what backward does not hide, the optimizer.
   const ModuleCost cost = backbone_on_eight(cluster);
   const Nanoseconds reduction =
-      collective_cost(cluster, config::CollectiveOp::kAllReduce, group_of(8, 1, 4), cost.gradients)
+      collective_cost(cluster, config::CollectiveOp::kAllReduce, group_of(8, 1, 4), cost.reduced)
           .time;
   const Nanoseconds expected = cost.time() + std::max(Nanoseconds{}, reduction - cost.backward) +
                                optimizer_time(cluster.device, double(cost.parameters.count) / 16);
@@ -68,8 +68,9 @@ TEST(SharingOfModel, KeepsStateAndActivationsOnEachDevice) {
   const SharingProblem problem = sharing_of_model(model, cluster, setting_of(8));
   EXPECT_EQ(problem.memory, cluster.device.memory - cluster.device.reserve);
   const ModuleCost cost = backbone_on_eight(cluster);
-  EXPECT_EQ(problem.modules[2].resident[3], cost.state() + cost.kept);
-  EXPECT_EQ(problem.modules[2].memory[3], cost.state() + cost.kept + cost.transient);
+  const Bytes held = cost.parameters + cost.reduced + cost.optimizer + cost.kept;
+  EXPECT_EQ(problem.modules[2].resident[3], held);
+  EXPECT_EQ(problem.modules[2].memory[3], held + cost.transient);
   for (const SharedModule& module : problem.modules)
     for (std::size_t width = 1; width < module.memory.size(); ++width)
       EXPECT_LT(module.memory[width], module.memory[width - 1]) << module.name;
