@@ -49,10 +49,7 @@ def is_kept(figure):
     """A number within the tolerance; of a range anything inside, and nothing else."""
     if figure["found"] is None:
         return False
-    if not is_single(figure):
-        least, most = figure["published"]
-        return least <= figure["found"] <= most
-    return abs(figure["deviation"]) <= TOLERANCE
+    return abs(figure["deviation"]) <= (TOLERANCE if is_single(figure) else 0)
 
 
 def is_near(figure):

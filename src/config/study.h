@@ -95,6 +95,7 @@ struct PublishedFigure {
   std::vector<std::string> settings = {};  // in place of `setting`: the mean over these
   double least = 0;
   double most = 0;
+  std::optional<std::int64_t> digits = {};  // decimals that a range is printed with; none: exact
 };
 
 enum class RankedBy {

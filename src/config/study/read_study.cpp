@@ -140,6 +140,10 @@ PublishedFigure read_figure(ArtifactObject json) {
   if (!is_alone && figure.against.empty() && figure.against_setting.empty())
     json.refuse("against", "the method, or `against_setting`, that it is set against");
   read_value(json, figure);
+  if (json.has("digits")) {
+    figure.digits = json.whole("digits", std::nullopt, {0, 6});
+    if (figure.least == figure.most) json.refuse("digits", "no such key beside a single number");
+  }
   json.refuse_unknown();
   return figure;
 }

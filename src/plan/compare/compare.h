@@ -76,8 +76,8 @@ struct CompareOptions {
 ///         where `exact` is listed, and as problem_of_model and sharing_of_model
 [[nodiscard]] Comparison compare(const config::Study& study, const CompareOptions& options = {});
 
-/// A number found within `tolerance` of the published one; of a range anything inside, and nothing
-/// else: a range is its own tolerance.
+/// A number found within `tolerance` of the published one; of a range anything inside at its printed
+/// decimals, and nothing else: a range is its own tolerance.
 [[nodiscard]] bool is_kept(const FigureResult& result, double tolerance);
 
 /// Published figures that are kept, and all of them.

@@ -68,7 +68,13 @@ std::optional<double> find_value(const PublishedFigure& figure, const Place& pla
                                                                      : &MethodResult::bubble_share);
 }
 
+/// 0 inside of a range, where what rounds to an end is inside as well.
 double deviation_of(const PublishedFigure& figure, double found) {
+  if (figure.digits) {
+    const double scale = std::pow(10.0, static_cast<double>(*figure.digits));
+    const double rounded = std::round(found * scale) / scale;
+    if (figure.least <= rounded && rounded <= figure.most) return 0;
+  }
   const double nearest = std::clamp(found, figure.least, figure.most);
   return nearest == 0 ? found : found / nearest - 1;
 }
@@ -172,10 +178,8 @@ void judge_figures(const config::Study& study, Comparison& comparison) {
 
 bool is_kept(const FigureResult& result, double tolerance) {
   if (!result.found) return false;
-  const config::PublishedFigure& figure = result.figure;
-  if (figure.least != figure.most)
-    return figure.least <= *result.found && *result.found <= figure.most;
-  return std::abs(result.deviation) <= tolerance;
+  const bool is_range = result.figure.least != result.figure.most;
+  return std::abs(result.deviation) <= (is_range ? 0 : tolerance);
 }
 
 FigureCount count_within(const Comparison& comparison, double tolerance) {

@@ -44,7 +44,7 @@ settings:
         - {items: {exponential: [2, 2.2]}, patches: {log_uniform: [10, 20]}}
 figures:
   - {where: "table 1", setting: "one", method: dflop, against: flowtrain, value: 1.5}
-  - {quantity: hours, setting: "two", method: dflop, value: [2, 3]}
+  - {quantity: hours, setting: "two", method: dflop, value: [2, 3], digits: 1}
 orders:
   - {setting: "one", methods: [dflop, flowtrain]}
   - {method: dflop, settings: ["two", "one"]}
@@ -120,6 +120,8 @@ TEST(Study, ReadsSettingsOverDefaults) {
   EXPECT_EQ(study.figures[0].least, 1.5);
   EXPECT_EQ(study.figures[1].most, 3);
   EXPECT_EQ(study.figures[1].quantity, FigureQuantity::kHours);
+  EXPECT_EQ(study.figures[1].digits, 1);
+  EXPECT_FALSE(study.figures[0].digits.has_value());
 }
 
 TEST(Study, ReadsGraphsOfModules) {
@@ -227,6 +229,9 @@ TEST(Study, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(message("{log_uniform: [10, 20]}", "{gauss: [10, 20]}"),
               HasSubstr("settings.1.data.classes.1.patches"));
   EXPECT_THAT(message("value: [2, 3]", "value: [3, 2]"), HasSubstr("figures.1.value"));
+  EXPECT_THAT(message("digits: 1", "digits: -1"), HasSubstr("figures.1.digits; found: -1"));
+  EXPECT_THAT(message("value: 1.5", "value: 1.5, digits: 1"),
+              AllOf(HasSubstr("figures.0.digits"), HasSubstr("single number")));
   EXPECT_THAT(message("against: flowtrain,", ""), HasSubstr("figures.0.against"));
   EXPECT_THAT(message("setting: \"one\", method: dflop,", "setting: \"three\", method: dflop,"),
               AllOf(HasSubstr("figures.0"), HasSubstr("found: three")));

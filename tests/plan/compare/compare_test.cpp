@@ -281,19 +281,29 @@ TEST(JudgeFigures, TakesTheMeanOverSettings) {
 }
 
 TEST(JudgeFigures, KeepsOfARangeOnlyWhatIsInside) {
-  FigureResult result{.figure = {.least = 1.1, .most = 1.4}, .found = 1.434, .deviation = 0.024};
-  EXPECT_FALSE(is_kept(result, 0.15));
-  result.found = 1.09;
-  EXPECT_FALSE(is_kept(result, 0.15));
-  for (const double inside : {1.1, 1.25, 1.4}) {
-    result.found = inside;
-    EXPECT_TRUE(is_kept(result, 0.15));
-  }
-  result.found.reset();
-  EXPECT_FALSE(is_kept(result, 0.15));
-  result = {.figure = {.least = 2, .most = 2}, .found = 2.2, .deviation = 0.1};
-  EXPECT_TRUE(is_kept(result, 0.15));
-  EXPECT_FALSE(is_kept(result, 0.05));
+  const auto kept = [](double found, double least, double most, std::optional<int> digits,
+                       double tolerance = 0.15) {
+    config::Study study;
+    study.settings.resize(1);
+    study.settings[0].name = "a";
+    study.figures = {{.setting = "a", .method = "x", .against = "y", .least = least, .most = most}};
+    study.figures[0].digits = digits;
+    Comparison comparison = round_numbers();
+    comparison.settings[0].methods[1].step_s = found * comparison.settings[0].methods[0].step_s;
+    judge_figures(study, comparison);
+    return is_kept(comparison.figures.at(0), tolerance);
+  };
+  for (const double inside : {1.1, 1.25, 1.4}) EXPECT_TRUE(kept(inside, 1.1, 1.4, {}));
+  for (const double outside : {1.09, 1.401, 1.434}) EXPECT_FALSE(kept(outside, 1.1, 1.4, {}));
+  // As it is printed.
+  for (const double inside : {1.051, 1.25, 1.449}) EXPECT_TRUE(kept(inside, 1.1, 1.4, 1));
+  for (const double outside : {1.049, 1.451}) EXPECT_FALSE(kept(outside, 1.1, 1.4, 1));
+  EXPECT_TRUE(kept(1.0996, 1.10, 1.42, 2));
+  EXPECT_FALSE(kept(1.0949, 1.10, 1.42, 2));
+  EXPECT_TRUE(kept(2.2, 2, 2, {}));
+  EXPECT_FALSE(kept(2.2, 2, 2, {}, 0.05));
+  FigureResult result{.figure = {.least = 1, .most = 1}};
+  EXPECT_FALSE(is_kept(result, 0.15));  // no plan
 }
 
 TEST(JudgeFigures, SaysWhichOrdersAreTies) {
