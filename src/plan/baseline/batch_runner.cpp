@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "schedule/balance/balance.h"
+#include "schedule/pack_online.h"
 
 namespace tributary::plan {
 namespace {
@@ -129,7 +130,13 @@ std::vector<std::vector<double>> BatchRunner::sort_tiles(std::size_t batch,
 
 Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                Deal how, const Degrees& encoder, const Degrees& backbone) const {
-  if (how == Deal::kInOrder && problem_.capacity_tokens > 0) return pack_in_order(batch, replicas);
+  const bool has_capacity = problem_.capacity_tokens > 0;
+  if (how == Deal::kInOrder && has_capacity) return pad(batch, replicas, pack_in_order(batch));
+  if (how == Deal::kZigZag && has_capacity) {
+    Buckets packs = pad(batch, replicas, pack_best_fit(batch));
+    deal_there_and_back(packs);
+    return packs;
+  }
   const std::vector<SampleWork>& samples = problem_.batches[batch];
   const std::int64_t count = replicas * rounds;
   Buckets buckets = {.replicas = replicas, .rounds = rounds, .samples = {}, .work = {}};
@@ -184,21 +191,47 @@ std::vector<std::int64_t> BatchRunner::loads_of(const std::vector<SampleWork>& s
   return loads;
 }
 
-Buckets BatchRunner::pack_in_order(std::size_t batch, std::int64_t replicas) const {
-  Buckets buckets = {.replicas = replicas, .rounds = 0, .samples = {}, .work = {}};
+BatchRunner::Packs BatchRunner::pack_in_order(std::size_t batch) const {
   const std::vector<SampleWork>& samples = problem_.batches[batch];
+  Packs packs;
   double filled = 0;
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
-    const SampleWork& work = samples[sample];
-    if (buckets.samples.empty() || filled + work.packed() > problem_.capacity_tokens) {
-      buckets.samples.emplace_back();
-      buckets.work.push_back({0, std::max(problem_.capacity_tokens, work.packed())});
+    if (packs.empty() || filled + samples[sample].packed() > problem_.capacity_tokens) {
+      packs.emplace_back();
       filled = 0;
     }
-    buckets.samples.back().push_back(static_cast<std::int32_t>(sample));
-    buckets.work.back().tiles += work.tiles;
-    buckets.work.back().tokens += work.tokens - work.packed();
-    filled += work.packed();
+    packs.back().push_back(static_cast<std::int32_t>(sample));
+    filled += samples[sample].packed();
+  }
+  return packs;
+}
+
+BatchRunner::Packs BatchRunner::pack_best_fit(std::size_t batch) const {
+  const Tokens capacity = {std::llround(problem_.capacity_tokens)};
+  std::vector<Tokens> lengths;
+  for (const SampleWork& work : problem_.batches[batch])
+    lengths.push_back(
+        std::clamp(Tokens{std::llround(std::ceil(work.packed()))}, Tokens{1}, capacity));
+  const schedule::PackedBins bins = schedule::pack_online(lengths, capacity);
+  Packs packs;
+  for (std::int64_t bin = 0; bin < bins.bins(); ++bin)
+    packs.emplace_back(bins.bin(bin).begin(), bins.bin(bin).end());
+  return packs;
+}
+
+Buckets BatchRunner::pad(std::size_t batch, std::int64_t replicas, Packs packs) const {
+  Buckets buckets = {.replicas = replicas, .rounds = 0, .samples = std::move(packs), .work = {}};
+  for (const std::vector<std::int32_t>& pack : buckets.samples) {
+    SampleWork sum;
+    double filled = 0;
+    for (const std::int32_t sample : pack) {
+      const SampleWork& work = problem_.batches[batch][sample];
+      sum.tiles += work.tiles;
+      sum.tokens += work.tokens;
+      filled += work.packed();
+    }
+    sum.tokens += std::max(0.0, problem_.capacity_tokens - filled);
+    buckets.work.push_back(sum);
   }
   buckets.rounds = (std::ssize(buckets.samples) + replicas - 1) / replicas;
   buckets.samples.resize(static_cast<std::size_t>(buckets.rounds * replicas));

@@ -19,7 +19,8 @@ enum class Deal {
   kInOrder,   // in turn over replicas, then as they come; packs padded to their capacity
   kBalanced,  // by both loads, longest first with exchanges
   kByTokens,  // by the backbone's load alone, in the same way
-  kZigZag,    // the same; the longest to the replicas there and back, so that they end together
+  kZigZag,    // the same, or best-fit packs padded to their capacity; the longest to the replicas
+              // there and back, so that they end together
 };
 
 /// The buckets of a batch: what every replica of the backbone works on in every round.
@@ -154,8 +155,12 @@ class BatchRunner {
   [[nodiscard]] std::vector<std::int64_t> loads_of(const std::vector<SampleWork>& samples,
                                                    std::int64_t buckets, const Degrees& encoder,
                                                    const Degrees& backbone) const;
-  /// Packs in the order of the samples, each to the next replica.
-  [[nodiscard]] Buckets pack_in_order(std::size_t batch, std::int64_t replicas) const;
+  /// Samples of each packed sequence: in their order, or by best fit.
+  using Packs = std::vector<std::vector<std::int32_t>>;
+  [[nodiscard]] Packs pack_in_order(std::size_t batch) const;
+  [[nodiscard]] Packs pack_best_fit(std::size_t batch) const;
+  /// Each pack to the next replica; what it leaves of the capacity is padding.
+  [[nodiscard]] Buckets pad(std::size_t batch, std::int64_t replicas, Packs packs) const;
 
   using DealKey =
       std::tuple<std::size_t, std::int64_t, std::int64_t, Deal, std::array<std::int64_t, 6>>;

@@ -54,6 +54,27 @@ TEST(BatchRunner, DealsTheLongestThereAndBack) {
   EXPECT_THAT(tokens, testing::ElementsAre(6, 5, 3, 4, 2, 1));
 }
 
+TEST(BatchRunner, PacksByBestFitAndPadsToTheCapacity) {
+  TrainingProblem problem = small_problem(2);
+  problem.capacity_tokens = 10;
+  // As long as their tokens; the last one is a long sample whose attention takes three more.
+  problem.batches = {{{1, 6}, {2, 7}, {3, 3}, {4, 4}, {5, 12, 9}}};
+  problem.costs.global_samples = 5;
+  const BatchRunner runner(problem);
+  const Buckets buckets = runner.deal(0, 2, 9, Deal::kZigZag, {1, 1, 1}, {1, 1, 2});
+  // {6, 4}, {7, 3}, {9}: three packs for two replicas, the longest first.
+  EXPECT_EQ(buckets.rounds, 2);
+  EXPECT_THAT(buckets.samples[buckets.at(0, 0)], testing::ElementsAre(4));
+  EXPECT_DOUBLE_EQ(buckets.work[buckets.at(0, 0)].tokens, 13);  // a token of padding
+  EXPECT_THAT(buckets.samples[buckets.at(1, 0)], testing::ElementsAre(0, 3));
+  EXPECT_THAT(buckets.samples[buckets.at(1, 1)], testing::ElementsAre(1, 2));
+  for (const std::size_t full : {buckets.at(1, 0), buckets.at(1, 1)})
+    EXPECT_DOUBLE_EQ(buckets.work[full].tokens, 10);
+  EXPECT_DOUBLE_EQ(buckets.work[buckets.at(1, 1)].tiles, 5);
+  EXPECT_THAT(buckets.samples[buckets.at(0, 1)], testing::IsEmpty());
+  EXPECT_EQ(buckets.work[buckets.at(0, 1)].tokens, 0);
+}
+
 TEST(BatchRunner, CountsBubblesOfPipelinesApartFromTheirEnds) {
   const TrainingProblem problem = small_problem(2);
   BatchRunner runner(problem);
