@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -119,6 +120,12 @@ struct PublishedOrder {
   std::string where = {};
   RankedBy by = RankedBy::kStep;
   std::vector<RankedMethod> ranked = {};
+
+  /// Else it is of settings.
+  [[nodiscard]] bool is_of_one_setting() const {
+    return std::ranges::all_of(
+        ranked, [&](const RankedMethod& each) { return each.setting == ranked.front().setting; });
+  }
 };
 
 /// Methods side by side: docs/formats/study.md.

@@ -28,12 +28,6 @@ std::string pill(bool is_good, const std::string& text) {
   return str("<span class=\"pill ", is_good ? "good" : "bad", "\">", html(text), "</span>");
 }
 
-bool is_of_one_setting(const plan::OrderResult& result) {
-  const std::vector<config::RankedMethod>& ranked = result.order.ranked;
-  return std::ranges::all_of(
-      ranked, [&](const auto& each) { return each.setting == ranked.front().setting; });
-}
-
 std::string name_of_method(const config::RankedMethod& ranked) {
   return ranked.against.empty() ? ranked.method : str(ranked.method, " / ", ranked.against);
 }
@@ -181,16 +175,16 @@ std::string describe_figure(const config::PublishedFigure& figure) {
 
 std::string subject_of(const plan::OrderResult& result) {
   const config::RankedMethod& first = result.order.ranked.front();
-  return is_of_one_setting(result) ? first.setting : name_of_method(first);
+  return result.order.is_of_one_setting() ? first.setting : name_of_method(first);
 }
 
 std::string show_order(const plan::OrderResult& result, const char* between) {
   std::string text;
   for (std::size_t i = 0; i < result.values.size(); ++i) {
     const config::RankedMethod& each = result.order.ranked[i];
-    text +=
-        str(i == 0 ? "" : between, is_of_one_setting(result) ? name_of_method(each) : each.setting,
-            " ", result.values[i] > 0 ? show_rank(result.order.by, result.values[i]) : "no plan");
+    text += str(i == 0 ? "" : between,
+                result.order.is_of_one_setting() ? name_of_method(each) : each.setting, " ",
+                result.values[i] > 0 ? show_rank(result.order.by, result.values[i]) : "no plan");
   }
   return text;
 }

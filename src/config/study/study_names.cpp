@@ -90,7 +90,7 @@ struct RankedKeys {
 template <class Visit>
 void for_each_ranked(const PublishedOrder& order, std::size_t index, const Visit& visit) {
   const std::string key = str("orders.", index, ".");
-  const bool is_of_settings = order.ranked.front().setting != order.ranked.back().setting;
+  const bool is_of_settings = !order.is_of_one_setting();
   for (std::size_t k = 0; k < order.ranked.size(); ++k) {
     RankedMethod each = order.ranked[k];
     if (is_of_settings) {
