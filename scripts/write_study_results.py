@@ -19,8 +19,10 @@ LEFT_OUT = {"small"}  # an example of the format
 TOLERANCE = 0.15
 
 
-def value_text(quantity, value):
-    if quantity == "speedup":
+def value_text(figure, value):
+    quantity = figure["quantity"]
+    is_ratio = quantity.endswith("occupancy") and (figure["against"] or figure["against_setting"])
+    if quantity == "speedup" or is_ratio:
         return f"{value:.3f}"
     if quantity == "hours":
         return f"{value:.2f} h"
@@ -29,8 +31,8 @@ def value_text(quantity, value):
 
 def published_text(figure):
     least, most = figure["published"]
-    text = value_text(figure["quantity"], least)
-    return text if least == most else f"{text} to {value_text(figure['quantity'], most)}"
+    text = value_text(figure, least)
+    return text if least == most else f"{text} to {value_text(figure, most)}"
 
 
 def figure_text(figure):
@@ -83,9 +85,11 @@ def order_text(order):
     names = [f"{r['method']} / {r['against']}" if r["against"] else r["method"] for r in ranked]
     settings = [r["setting"] for r in ranked]
     subject, terms = (settings[0], names) if len(set(settings)) == 1 else (names[0], settings)
-    show = {"step": step_text, "mfu": lambda mfu: f"{100 * mfu:.1f} %", "speedup": lambda ratio: f"{ratio:.3f}"}[by]
+    show = {"step": step_text, **dict.fromkeys(("mfu", "occupancy"), lambda share: f"{100 * share:.1f} %"),
+            "speedup": lambda ratio: f"{ratio:.3f}"}[by]
     ranks = [f"{term} {show(value) if value > 0 else 'no plan'}" for term, value in zip(terms, order["values"])]
-    text = f"{subject}{', MFU' if by == 'mfu' else ''}: {(' < ' if by == 'step' else ' > ').join(ranks)}"
+    by_text = {"mfu": ", MFU", "occupancy": ", occupancy"}.get(by, "")
+    text = f"{subject}{by_text}: {(' < ' if by == 'step' else ' > ').join(ranks)}"
     verdict = "tie" if order["tie"] else "holds" if order["holds"] else "**does not hold**"
     return f"- order, {order['where']}, {text}: {verdict}"
 
@@ -113,7 +117,7 @@ def study_section(name, answer):
     if answer["figures"]:
         lines += ["| published in | figure | published | found | deviation |", "| --- |" * 1 + " --- |" * 4]
         for figure in answer["figures"]:
-            found = "no plan" if figure["found"] is None else value_text(figure["quantity"], figure["found"])
+            found = "no plan" if figure["found"] is None else value_text(figure, figure["found"])
             deviation = "" if figure["deviation"] is None else f"{100 * figure['deviation']:+.1f} %"
             mark = "" if is_kept(figure) else " **missed**"
             lines.append(f"| {figure['where']} | {figure_text(figure)} | {published_text(figure)} | {found} | {deviation}{mark} |")

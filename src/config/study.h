@@ -83,6 +83,8 @@ enum class FigureQuantity {
   kMfuGap,           // mfu of `against` less that of the method
   kIdleReduction,    // 1 - idle device time of a sample over that of `against`
   kBubbleReduction,  // the same of what stages wait while their pipeline runs
+  kOccupancy,        // part of units and time that has work; over that of `against`, where given
+  kLeastOccupancy,   // the same of the least occupied device
 };
 
 /// A number that was published, or the ends of a range.
@@ -97,12 +99,18 @@ struct PublishedFigure {
   double least = 0;
   double most = 0;
   std::optional<std::int64_t> digits = {};  // decimals that a range is printed with; none: exact
+
+  [[nodiscard]] bool is_of_occupancy() const {
+    return quantity == FigureQuantity::kOccupancy || quantity == FigureQuantity::kLeastOccupancy;
+  }
+  [[nodiscard]] bool is_set_against() const { return !against.empty() || !against_setting.empty(); }
 };
 
 enum class RankedBy {
-  kStep,     // the shortest first
-  kMfu,      // the highest first
-  kSpeedup,  // over `against`, the largest first
+  kStep,       // the shortest first
+  kMfu,        // the highest first
+  kSpeedup,    // over `against`, the largest first
+  kOccupancy,  // the highest first
 };
 
 /// A method in a setting, where it is set against another one.

@@ -142,6 +142,40 @@ class Compare(unittest.TestCase):
             self.assertRegex(text, rf"(?m)^  {word} +{order['where']}: order of ")
             self.assertIn({"tie": ">tie<", "ok": ">yes<", "off": ">no<"}[word], page.read_text())
 
+    def test_occupancy_of_shared_devices(self):
+        path = self.folder / "study.yaml"
+        path.write_text("\n".join([
+            "format: tributary.study/1", 'name: "shared"', "kind: sharing",
+            "methods: [megatron_temporal, mosaic]", "models:", "  two:", "    modules:",
+            "      - {name: vision, layers: 4, width: 512, tokens: 256}",
+            "      - {name: text, layers: 4, width: 256, tokens: 256}", "settings:",
+            f"  - {{name: one, model: two, cluster: {ROOT / 'configs/clusters/h100_8.yaml'}, "
+            "devices: 4, global_samples: 8}", "figures:",
+            "  - {quantity: occupancy, setting: one, method: mosaic, value: 0.5}",
+            "  - {quantity: occupancy, setting: one, method: mosaic, against: megatron_temporal, value: 2}",
+            "orders:",
+            '  - {where: "x", setting: one, methods: [mosaic, megatron_temporal], by: occupancy}']))
+        page = self.folder / "compare.html"
+        code, text, err = self.run_verb(path, "-o", page)
+        self.assertEqual(code, 0, err)
+        found = self.answer(path)
+        temporal, mosaic = found["settings"][0]["methods"]
+        for method in (temporal, mosaic):
+            self.assertTrue(0 < method["least_occupancy"] <= method["occupancy"] + 1e-12 <= 1, method)
+        value, ratio = found["figures"]
+        self.assertEqual(value["found"], mosaic["occupancy"])
+        self.assertAlmostEqual(ratio["found"], mosaic["occupancy"] / temporal["occupancy"], 12)
+        (order,) = found["orders"]
+        self.assertEqual((order["by"], order["values"]), ("occupancy", [mosaic["occupancy"], temporal["occupancy"]]))
+        percent = f"{100 * mosaic['occupancy']:.1f} %"
+        for say in (text, html.unescape(page.read_text())):
+            self.assertIn("Occupancy", say)
+            self.assertIn(percent, say)
+            self.assertIn(f"{ratio['found']:.3f}x", say)
+        for method in self.small_answer()["settings"][0]["methods"]:
+            self.assertIsNone(method["occupancy"])
+            self.assertIsNone(method["least_occupancy"])
+
     def test_bad_studies(self):
         for text, to, words in [
                 ("devices: 8}", "devices: -8}", "settings.0.devices"),
@@ -160,6 +194,8 @@ class Compare(unittest.TestCase):
                 ("models:", "orders: [{setting: everything trains, methods: [dflop, nonsense]}]"
                  "\nmodels:", "orders.0.methods.1; found: nonsense"),
                 ("global_samples: 32", "global_sample: 32", "did you mean global_samples"),
+                ("models:", "figures: [{quantity: occupancy, setting: everything trains, method: dflop, "
+                 "value: 1}]\nmodels:", "`sharing` alone counts occupancy"),
                 ("num_attention_heads: 8", "num_attention_heads: 7", "models.small"),
                 ("format: tributary.study/1", "format: x", "not a study of this version")]:
             code, out, err = self.run_verb(self.changed(text, to))

@@ -129,9 +129,8 @@ Json waves_json(const SharingProblem& problem, const plan::SharingAnswer& found)
   answer["stages"] = Json::array();
   for (const plan::BaselineWave& wave : found.waves) {
     Json modules = Json::array();
-    for (const auto& [module, devices] : wave.devices) {
-      modules.push_back({{"name", problem.modules[module].name}, {"devices", devices}});
-    }
+    for (const plan::WaveModule& each : wave.modules)
+      modules.push_back({{"name", problem.modules[each.module].name}, {"devices", each.devices}});
     answer["stages"].push_back({{"time_ns", wave.time.count}, {"modules", modules}});
   }
   return answer;

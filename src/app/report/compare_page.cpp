@@ -38,6 +38,7 @@ std::string show_rank(config::RankedBy by, double value) {
     case config::RankedBy::kStep:
       return show_step(value);
     case config::RankedBy::kMfu:
+    case config::RankedBy::kOccupancy:
       return show_figure(FigureQuantity::kMfu, value);
     case config::RankedBy::kSpeedup:
       break;
@@ -51,7 +52,7 @@ std::string figure_row(const FigureResult& result) {
                         cell(html(show_published(figure)), "number"));
   if (!result.found) return str(row, cell("no plan", "number"), cell("–", "number"), "</tr>\n");
   return str(
-      row, cell(html(show_figure(figure.quantity, *result.found)), "number"),
+      row, cell(html(show_figure(figure, *result.found)), "number"),
       cell(pill(plan::is_kept(result, kTolerance), show_percent(result.deviation)), "number"),
       "</tr>\n");
 }
@@ -102,10 +103,11 @@ std::string bars(const SettingResult& setting) {
 
 std::string setting_table(const SettingResult& setting, const std::string& against) {
   const MethodResult* base = setting.find(against);
+  const TimeColumn time = time_column(setting);
   std::string text =
       str("<div class=\"scroll\"><table><tr><th>Method</th><th>Step</th>",
-          base != nullptr ? str("<th>Against ", html(against), "</th>") : "",
-          "<th>MFU</th><th>Idle</th><th>Gap to bound</th><th>Evaluations</th><th>Plan</th></tr>\n");
+          base != nullptr ? str("<th>Against ", html(against), "</th>") : "", "<th>MFU</th><th>",
+          time.name, "</th><th>Gap to bound</th><th>Evaluations</th><th>Plan</th></tr>\n");
   for (const MethodResult& method : setting.methods) {
     const bool has_plan = method.step_s > 0;
     text += str("<tr>", cell(html(method.method), "name"),
@@ -116,7 +118,7 @@ std::string setting_table(const SettingResult& setting, const std::string& again
                        : "–",
                    "number");
     text += str(cell(has_plan ? show_percent(method.mfu) : "–", "number"),
-                cell(method.idle_share ? show_percent(*method.idle_share) : "–", "number"),
+                cell(method.*time.share ? show_percent(*(method.*time.share)) : "–", "number"),
                 cell(has_plan ? show_percent(method.certificate.gap()) : "–", "number"),
                 cell(show_count(static_cast<double>(method.certificate.evaluations)), "number"),
                 cell(html(has_plan ? method.plan : method.certificate.limit)), "</tr>\n");
@@ -152,15 +154,29 @@ std::string show_figure(FigureQuantity quantity, double value) {
     case FigureQuantity::kMfu:
     case FigureQuantity::kIdleReduction:
     case FigureQuantity::kBubbleReduction:
+    case FigureQuantity::kOccupancy:
+    case FigureQuantity::kLeastOccupancy:
       break;
   }
   return show_percent(value);
 }
 
+std::string show_figure(const config::PublishedFigure& figure, double value) {
+  const bool is_ratio = figure.is_of_occupancy() && figure.is_set_against();
+  return show_figure(is_ratio ? FigureQuantity::kSpeedup : figure.quantity, value);
+}
+
+TimeColumn time_column(const SettingResult& setting) {
+  const bool is_counted = std::ranges::any_of(
+      setting.methods, [](const MethodResult& method) { return method.occupancy.has_value(); });
+  return is_counted ? TimeColumn{"Occupancy", &MethodResult::occupancy}
+                    : TimeColumn{"Idle", &MethodResult::idle_share};
+}
+
 std::string show_published(const config::PublishedFigure& figure) {
-  const std::string least = show_figure(figure.quantity, figure.least);
+  const std::string least = show_figure(figure, figure.least);
   if (figure.least == figure.most) return least;
-  return str(least, " to ", show_figure(figure.quantity, figure.most));
+  return str(least, " to ", show_figure(figure, figure.most));
 }
 
 std::string describe_figure(const config::PublishedFigure& figure) {

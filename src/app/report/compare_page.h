@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "plan/compare/compare.h"
@@ -15,6 +16,16 @@ namespace tributary::app {
 
 /// A figure's value as its quantity is read: a ratio, hours, a share.
 [[nodiscard]] std::string show_figure(config::FigureQuantity quantity, double value);
+/// The same of a published figure, which may be a ratio of what its quantity is.
+[[nodiscard]] std::string show_figure(const config::PublishedFigure& figure, double value);
+
+/// What a setting's tables show of the devices' time: how occupied they are where that is counted,
+/// else how idle.
+struct TimeColumn {
+  const char* name;
+  std::optional<double> plan::MethodResult::*share;
+};
+[[nodiscard]] TimeColumn time_column(const plan::SettingResult& setting);
 
 /// The published value, or its range.
 [[nodiscard]] std::string show_published(const config::PublishedFigure& figure);

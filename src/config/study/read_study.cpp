@@ -120,11 +120,14 @@ std::vector<std::string> read_several(ArtifactObject& json, const std::string& k
   return names;
 }
 
-PublishedFigure read_figure(ArtifactObject json) {
+PublishedFigure read_figure(ArtifactObject json, StudyKind kind) {
   PublishedFigure figure{.where = json.text("where", "")};
-  figure.quantity = json.choice<FigureQuantity>(
-      "quantity", FigureQuantity::kSpeedup,
-      {"speedup", "hours", "mfu", "mfu_gap", "idle_reduction", "bubble_reduction"});
+  figure.quantity =
+      json.choice<FigureQuantity>("quantity", FigureQuantity::kSpeedup,
+                                  {"speedup", "hours", "mfu", "mfu_gap", "idle_reduction",
+                                   "bubble_reduction", "occupancy", "least_occupancy"});
+  if (figure.is_of_occupancy() && kind != StudyKind::kSharing)
+    json.refuse("quantity", "another one: `sharing` alone counts occupancy");
   if (json.has("settings")) {
     figure.settings = read_several(json, "settings", "two settings at least");
   } else {
@@ -135,9 +138,9 @@ PublishedFigure read_figure(ArtifactObject json) {
   figure.against_setting = json.text("against_setting", "");
   if (!figure.settings.empty() && !figure.against_setting.empty())
     json.refuse("against_setting", "no such key beside `settings`");
-  const bool is_alone =
-      figure.quantity == FigureQuantity::kHours || figure.quantity == FigureQuantity::kMfu;
-  if (!is_alone && figure.against.empty() && figure.against_setting.empty())
+  const bool is_alone = figure.quantity == FigureQuantity::kHours ||
+                        figure.quantity == FigureQuantity::kMfu || figure.is_of_occupancy();
+  if (!is_alone && !figure.is_set_against())
     json.refuse("against", "the method, or `against_setting`, that it is set against");
   read_value(json, figure);
   if (json.has("digits")) {
@@ -165,8 +168,17 @@ std::vector<RankedMethod> read_speedups(ArtifactObject& json, const std::string&
   return ranked;
 }
 
+/// What methods of a setting are ranked by.
+RankedBy read_rank(ArtifactObject& json, StudyKind kind) {
+  enum class MethodRank { kStep, kOccupancy };
+  const auto rank = json.choice<MethodRank>("by", MethodRank::kStep, {"step", "occupancy"});
+  if (rank == MethodRank::kStep) return RankedBy::kStep;
+  if (kind != StudyKind::kSharing) json.refuse("by", "step: `sharing` alone counts occupancy");
+  return RankedBy::kOccupancy;
+}
+
 /// `setting` and `methods` or `speedups`, or `method` and `settings`, set against a method or not.
-PublishedOrder read_order(ArtifactObject& json) {
+PublishedOrder read_order(ArtifactObject& json, StudyKind kind) {
   PublishedOrder order{.where = json.text("where", "")};
   if (json.has("settings")) {
     const std::string method = json.text("method", std::nullopt);
@@ -178,6 +190,7 @@ PublishedOrder read_order(ArtifactObject& json) {
     order.by = RankedBy::kSpeedup;
     order.ranked = read_speedups(json, setting);
   } else {
+    order.by = read_rank(json, kind);
     for (const std::string& method : read_several(json, "methods", "two methods at least"))
       order.ranked.push_back({setting, method, ""});
   }
@@ -226,9 +239,9 @@ Study parse_study(std::string_view text, const std::string& where, const StudyMe
     study.settings.push_back(read_setting(std::move(setting), study.kind, named));
   if (study.settings.empty()) root.refuse("settings", "a list of one setting at least");
   for (ArtifactObject& figure : root.items("figures"))
-    study.figures.push_back(read_figure(std::move(figure)));
+    study.figures.push_back(read_figure(std::move(figure), study.kind));
   for (ArtifactObject& order : root.items("orders")) {
-    if (PublishedOrder read = read_order(order); !read.ranked.empty())
+    if (PublishedOrder read = read_order(order, study.kind); !read.ranked.empty())
       study.orders.push_back(std::move(read));
   }
   root.refuse_unknown();

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "plan/baseline/recompute_levels.h"
+#include "plan/baseline/sharing/occupancy.h"
 #include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/baseline/sharing/sharing_of_model.h"
 #include "plan/compare/judge_figures.h"
@@ -197,6 +199,10 @@ class Runner {
       method.step_s = seconds_of(answer.certificate.value);
       method.mfu = mfu_of(flops, method.step_s, setting);
       method.plan = describe_waves(problem, answer) + name;
+      if (const std::optional<Occupancy> occupancy = occupancy_of(problem, answer)) {
+        method.occupancy = occupancy->mean;
+        method.least_occupancy = occupancy->least;
+      }
       break;
     }
     method.certificate.evaluations = evaluations;
@@ -208,8 +214,13 @@ class Runner {
     std::string text;
     for (const BaselineWave& wave : answer.waves) {
       std::string modules;
-      for (const auto& [module, devices] : wave.devices)
-        modules += str(modules.empty() ? "" : " + ", problem.modules[module].name, " on ", devices);
+      for (const WaveModule& each : wave.modules) {
+        modules += str(modules.empty() ? "" : " + ", problem.modules[each.module].name, " on ",
+                       each.devices);
+        if (each.units < problem.units)
+          modules +=
+              str(" x ", std::llround(100.0 * double(each.units) / double(problem.units)), " %");
+      }
       text += str(text.empty() ? "" : "; ", modules);
     }
     return text;

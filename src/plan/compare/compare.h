@@ -21,7 +21,9 @@ struct MethodResult {
   double mfu = 0;                           // model FLOPs over those of the devices at their peak
   std::optional<double> idle_share = {};    // of the devices' time
   std::optional<double> bubble_share = {};  // of it, within the pipelines of the replicas
-  double milliseconds = 0;                  // of the search
+  std::optional<double> occupancy = {};     // of a graph of modules: Occupancy::mean
+  std::optional<double> least_occupancy = {};
+  double milliseconds = 0;  // of the search
 };
 
 struct SettingResult {
@@ -46,7 +48,7 @@ struct FigureResult {
 
 struct OrderResult {
   config::PublishedOrder order = {};
-  std::vector<double> values = {};  // [ranked] seconds, MFUs or speedups; 0: no plan
+  std::vector<double> values = {};  // [ranked] seconds, MFUs, ...; 0: no plan
   bool holds = false;               // none is ahead of one before it, ties aside
   bool is_tie = false;              // it holds with two within a thousandth of the larger
 };
@@ -76,8 +78,8 @@ struct CompareOptions {
 ///         where `exact` is listed, and as problem_of_model and sharing_of_model
 [[nodiscard]] Comparison compare(const config::Study& study, const CompareOptions& options = {});
 
-/// A number found within `tolerance` of the published one; of a range anything inside at its printed
-/// decimals, and nothing else: a range is its own tolerance.
+/// A number found within `tolerance` of the published one; of a range anything inside at its
+/// printed decimals, and nothing else: a range is its own tolerance.
 [[nodiscard]] bool is_kept(const FigureResult& result, double tolerance);
 
 /// Published figures that are kept, and all of them.

@@ -100,14 +100,43 @@ std::optional<double> find_mean(const PublishedFigure& figure, const config::Stu
   return sum / static_cast<double>(figure.settings.size());
 }
 
+/// The mean over settings, or the ratio of such means; none where one of the settings has none.
+std::optional<double> find_occupancy(const PublishedFigure& figure, const config::Study& study,
+                                     const Comparison& comparison) {
+  const auto share = figure.quantity == FigureQuantity::kOccupancy ? &MethodResult::occupancy
+                                                                   : &MethodResult::least_occupancy;
+  const auto mean_of = [&](const std::string& method,
+                           const std::vector<std::string>& settings) -> std::optional<double> {
+    double sum = 0;
+    for (const std::string& setting : settings) {
+      const Place place = find_place(study, comparison, setting, method);
+      if (!place.has_plan() || !(place.method->*share)) return std::nullopt;
+      sum += *(place.method->*share);
+    }
+    return sum / static_cast<double>(settings.size());
+  };
+  std::vector<std::string> settings = figure.settings;
+  if (settings.empty()) settings = {figure.setting};
+  const std::optional<double> found = mean_of(figure.method, settings);
+  if (!found || !figure.is_set_against()) return found;
+  if (!figure.against_setting.empty()) settings = {figure.against_setting};
+  const std::optional<double> against =
+      mean_of(figure.against.empty() ? figure.method : figure.against, settings);
+  if (!against || *against <= 0) return std::nullopt;
+  return *found / *against;
+}
+
+std::optional<double> find(const PublishedFigure& figure, const config::Study& study,
+                           const Comparison& comparison) {
+  if (figure.is_of_occupancy()) return find_occupancy(figure, study, comparison);
+  if (!figure.settings.empty()) return find_mean(figure, study, comparison);
+  return find_value_in(figure, study, comparison, figure.setting,
+                       figure.against_setting.empty() ? figure.setting : figure.against_setting);
+}
+
 FigureResult judge(const PublishedFigure& figure, const config::Study& study,
                    const Comparison& comparison) {
-  FigureResult result{.figure = figure};
-  result.found =
-      figure.settings.empty()
-          ? find_value_in(figure, study, comparison, figure.setting,
-                          figure.against_setting.empty() ? figure.setting : figure.against_setting)
-          : find_mean(figure, study, comparison);
+  FigureResult result{.figure = figure, .found = find(figure, study, comparison)};
   if (result.found) result.deviation = deviation_of(figure, *result.found);
   return result;
 }
@@ -128,7 +157,7 @@ void set_verdict(const std::vector<double>& ascending, OrderResult& result) {
   result.is_tie = result.is_tie && result.holds;
 }
 
-/// Seconds, MFU or speedup of what is ranked; 0 where a method has no plan.
+/// What ranks a method; 0 where a method has no plan.
 double rank_value(config::RankedBy by, const Place& place, const Place& against) {
   if (!place.has_plan()) return 0;
   switch (by) {
@@ -136,6 +165,8 @@ double rank_value(config::RankedBy by, const Place& place, const Place& against)
       return place.method->step_s;
     case config::RankedBy::kMfu:
       return place.method->mfu;
+    case config::RankedBy::kOccupancy:
+      return place.method->occupancy.value_or(0);
     case config::RankedBy::kSpeedup:
       return against.has_plan() ? against.method->step_s / place.method->step_s : 0;
   }

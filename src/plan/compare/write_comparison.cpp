@@ -28,6 +28,8 @@ OrderedJson to_json(const MethodResult& method) {
           {"mfu", method.mfu},
           {"idle_share", or_null(method.idle_share)},
           {"bubble_share", or_null(method.bubble_share)},
+          {"occupancy", or_null(method.occupancy)},
+          {"least_occupancy", or_null(method.least_occupancy)},
           {"plan", method.plan},
           {"evaluations", method.certificate.evaluations},
           {"milliseconds", method.milliseconds}};
@@ -80,6 +82,8 @@ std::string_view name_of(config::RankedBy by) {
       return "mfu";
     case config::RankedBy::kSpeedup:
       return "speedup";
+    case config::RankedBy::kOccupancy:
+      return "occupancy";
   }
   return "";
 }
@@ -98,6 +102,10 @@ std::string_view name_of(config::FigureQuantity quantity) {
       return "idle_reduction";
     case config::FigureQuantity::kBubbleReduction:
       return "bubble_reduction";
+    case config::FigureQuantity::kOccupancy:
+      return "occupancy";
+    case config::FigureQuantity::kLeastOccupancy:
+      return "least_occupancy";
   }
   return "";
 }

@@ -8,6 +8,23 @@
 namespace tributary::plan {
 namespace {
 
+/// Of no times, or of all; of 0 to 1.
+void check_busy(const SharedModule& module) {
+  const bool is_known = !module.busy.empty() || !module.whole_busy.empty();
+  TRIB_REQUIRE(
+      !is_known || (module.busy.size() == module.times.size() &&
+                    module.whole_busy.size() == module.whole.size()),
+      .what = "plan: busy parts of times of another size", .where = module.name,
+      .found = str(module.busy.size(), " and ", module.whole_busy.size(), " of whole ones"),
+      .expected = str(module.times.size(), " and ", module.whole.size(), ", or none"));
+  for (const std::vector<double>& table : {module.busy, module.whole_busy}) {
+    for (const double part : table) {
+      TRIB_REQUIRE(part >= 0 && part <= 1, .what = "plan: value cannot be used",
+                   .where = module.name + ".busy", .found = str(part), .expected = "0 to 1");
+    }
+  }
+}
+
 void check_module(const SharingProblem& problem, std::size_t index) {
   const SharedModule& module = problem.modules[index];
   const auto places = static_cast<std::size_t>(problem.widths() * problem.units);
@@ -33,6 +50,7 @@ void check_module(const SharingProblem& problem, std::size_t index) {
   TRIB_REQUIRE(module.whole.empty() || std::ssize(module.whole) == problem.devices,
                .what = "plan: times on whole devices of another size", .where = module.name,
                .found = str(module.whole.size()), .expected = str(problem.devices));
+  check_busy(module);
   TRIB_REQUIRE(module.memory.empty() || std::ssize(module.memory) == problem.widths(),
                .what = "plan: memory of another size", .where = module.name,
                .found = str(module.memory.size()), .expected = str(problem.widths()));

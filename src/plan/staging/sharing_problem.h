@@ -16,7 +16,11 @@ struct SharedModule {
   std::vector<std::int32_t> after = {};  // modules that end before it starts
   std::vector<Nanoseconds> times = {};   // [widths, units]: on 2^w devices, u + 1 units each
   std::vector<Nanoseconds> whole = {};   // [devices] on 1, 2, 3, ... whole ones; empty: not known
-  std::int64_t layers = 0;               // that it may be divided between; 0: at any point
+  // Part of `times` and of `whole`, 0 to 1, in which kernels run on its devices, their mean: the
+  // rest waits for the host, a reduction or the slowest device. Both or none, which is: not known.
+  std::vector<double> busy = {};
+  std::vector<double> whole_busy = {};
+  std::int64_t layers = 0;  // that it may be divided between; 0: at any point
   // Share of a device's memory bandwidth, 0 to 1: [units] on any number of devices, or
   // [widths, units].
   std::vector<double> bandwidth = {};
@@ -37,6 +41,10 @@ struct SharingProblem {
   [[nodiscard]] Nanoseconds time(std::int64_t module, std::int64_t width,
                                  std::int64_t share) const {
     return modules[module].times[width * units + share - 1];
+  }
+  /// As `time`, where it is known.
+  [[nodiscard]] double busy(std::int64_t module, std::int64_t width, std::int64_t share) const {
+    return modules[module].busy[width * units + share - 1];
   }
   [[nodiscard]] double bandwidth(std::int64_t module, std::int64_t width,
                                  std::int64_t share) const {

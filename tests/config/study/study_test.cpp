@@ -312,6 +312,34 @@ TEST(Study, TakesFiguresAboveZeroAndNamesOnce) {
               AllOf(HasSubstr("orders.1.settings"), HasSubstr("each name once")));
 }
 
+TEST(Study, ReadsOccupancyOfSharingAlone) {
+  const std::string asked = std::string(kSharing) + R"(
+figures:
+  - {quantity: occupancy, setting: "four", method: mosaic, value: 0.5}
+  - {quantity: least_occupancy, setting: "four", method: mosaic, against: spindle, value: 2.3}
+orders:
+  - {setting: "four", methods: [mosaic, spindle], by: occupancy}
+  - {setting: "four", methods: [mosaic, spindle], by: step}
+)";
+  const Study study = parse_study(asked, kWhere);
+  EXPECT_EQ(study.figures[0].quantity, FigureQuantity::kOccupancy);
+  EXPECT_FALSE(study.figures[0].is_set_against());
+  EXPECT_EQ(study.figures[1].quantity, FigureQuantity::kLeastOccupancy);
+  EXPECT_TRUE(study.figures[1].is_set_against());
+  EXPECT_EQ(study.orders[0].by, RankedBy::kOccupancy);
+  EXPECT_EQ(study.orders[1].by, RankedBy::kStep);
+  EXPECT_THAT(message_of(asked, "by: occupancy", "by: mfu"),
+              AllOf(HasSubstr("orders.0.by"), HasSubstr("one of step occupancy")));
+  EXPECT_THAT(message_of(asked, "methods: [mosaic, spindle], by: occupancy",
+                         "speedups: [[mosaic, spindle], [spindle, mosaic]], by: occupancy"),
+              AllOf(HasSubstr("unknown key"), HasSubstr("orders.0.\"by\"")));
+  EXPECT_THAT(message_of(kPipeline, "{quantity: hours", "{quantity: occupancy"),
+              AllOf(HasSubstr("figures.1.quantity"), HasSubstr("`sharing` alone")));
+  EXPECT_THAT(message_of(kPipeline, "methods: [dflop, flowtrain]}",
+                         "methods: [dflop, flowtrain], by: occupancy}"),
+              AllOf(HasSubstr("orders.0.by"), HasSubstr("`sharing` alone")));
+}
+
 TEST(Study, ListsAllFaultsAtOnce) {
   std::string text = kPipeline;
   text.replace(text.find("devices: 16"), 11, "devices: -1");

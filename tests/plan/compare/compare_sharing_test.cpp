@@ -4,6 +4,7 @@
 #include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/baseline/sharing/sharing_of_model.h"
 #include "plan/compare/compare.h"
+#include "plan/compare/judge_figures.h"
 
 namespace tributary::plan {
 namespace {
@@ -28,6 +29,62 @@ TEST(CompareSharing, GivesWhatTheMethodsGiveDirectly) {
                        1e-9 * double(baseline.solve(problem).certificate.value.count));
     }
   }
+}
+
+TEST(CompareSharing, SaysHowOccupiedDevicesAre) {
+  config::Study study = read_devices();
+  study.settings.resize(1);
+  study.figures.clear();
+  study.orders.clear();
+  const SettingResult setting = compare(study).settings[0];
+  for (const MethodResult& method : setting.methods) {
+    SCOPED_TRACE(method.method);
+    ASSERT_TRUE(method.occupancy && method.least_occupancy);
+    EXPECT_GT(*method.least_occupancy, 0);
+    EXPECT_LE(*method.least_occupancy, *method.occupancy + 1e-12);
+    EXPECT_LT(*method.occupancy, 1);
+  }
+  // One after another on all devices there is no device that has more than another one.
+  const MethodResult& temporal = *setting.find("megatron_temporal");
+  EXPECT_NEAR(*temporal.occupancy, *temporal.least_occupancy, 1e-12);
+  EXPECT_THAT(setting.find("mosaic")->plan, testing::ContainsRegex(" on [0-9]+ x [0-9]0 %"));
+  EXPECT_THAT(temporal.plan, testing::Not(HasSubstr("%")));
+}
+
+/// A setting where methods x and y have such occupancies, and z none.
+SettingResult occupied(const char* name, double of_x, double of_y) {
+  return {.name = name,
+          .methods = {{.method = "x", .step_s = 1, .occupancy = of_x, .least_occupancy = of_x / 2},
+                      {.method = "y", .step_s = 1, .occupancy = of_y, .least_occupancy = of_y / 4},
+                      {.method = "z", .step_s = 1}}};
+}
+
+TEST(JudgeFigures, TakesTheRatioOfMeanOccupancies) {
+  using enum config::FigureQuantity;
+  config::Study study;
+  study.figures = {{.quantity = kOccupancy, .setting = "a", .method = "x"},
+                   {.quantity = kOccupancy, .method = "x", .settings = {"a", "b"}},
+                   {.quantity = kOccupancy, .method = "x", .against = "y", .settings = {"a", "b"}},
+                   {.quantity = kLeastOccupancy, .setting = "a", .method = "x", .against = "y"},
+                   {.quantity = kOccupancy, .setting = "a", .method = "x", .against_setting = "b"},
+                   {.quantity = kOccupancy, .setting = "a", .method = "x", .against = "z"},
+                   {.quantity = kOccupancy, .setting = "a", .method = "z"}};
+  for (config::PublishedFigure& figure : study.figures) figure.least = figure.most = 1;
+  using config::RankedBy;
+  study.orders = {{"", RankedBy::kOccupancy, {{"b", "x", ""}, {"b", "y", ""}}},
+                  {"", RankedBy::kOccupancy, {{"a", "x", ""}, {"a", "y", ""}}},
+                  {"", RankedBy::kOccupancy, {{"b", "x", ""}, {"b", "z", ""}}}};
+  Comparison comparison;
+  comparison.settings = {occupied("a", 0.2, 0.4), occupied("b", 0.8, 0.1)};
+  judge_figures(study, comparison);
+  const double expected[] = {0.2, 0.5, 1.0 / 0.5, 0.1 / 0.1, 0.2 / 0.8};
+  for (std::size_t i = 0; i < std::size(expected); ++i)
+    EXPECT_NEAR(comparison.figures[i].found.value_or(0), expected[i], 1e-12) << i;
+  EXPECT_FALSE(comparison.figures[5].found.has_value());
+  EXPECT_FALSE(comparison.figures[6].found.has_value());
+  EXPECT_TRUE(comparison.orders[0].holds);
+  EXPECT_FALSE(comparison.orders[1].holds);
+  EXPECT_FALSE(comparison.orders[2].holds);  // not counted of z
 }
 
 TEST(CompareSharing, RecomputesLayersWhereAMethodHasNoPlanOtherwise) {

@@ -214,6 +214,15 @@ TEST(GroupStages, NamesWhatCannotBeUsed) {
   refuses([](SharingProblem& p) { p.modules[0].bandwidth = {0.1}; }, "where: V; found: 1");
   refuses([](SharingProblem& p) { p.modules[0].bandwidth[2] = 1.5; },
           "where: V.bandwidth; found: 1.5");
+  refuses([](SharingProblem& p) { p.modules[0].busy = {0.5}; },
+          "where: V; found: 1 and 0 of whole ones; expected: 8 and 0, or none");
+  refuses(
+      [](SharingProblem& p) {
+        p.modules[0].whole_busy = {1, 1};
+      },
+      "where: V; found: 0 and 2 of whole ones");
+  refuses([](SharingProblem& p) { p.modules[0].busy.assign(8, 1.1); },
+          "where: V.busy; found: 1.1; expected: 0 to 1");
   refuses([](SharingProblem& p) { p.modules[0].memory = {{1}}; },
           "memory of another size; where: V");
   refuses([](SharingProblem& p) { p.interference.sum = -1; }, "where: interference; found: -1");

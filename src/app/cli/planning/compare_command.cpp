@@ -45,7 +45,8 @@ void print_setting(const SettingResult& setting, const std::string& against) {
   for (const MethodResult& method : setting.methods) width = std::max(width, method.method.size());
   std::cout << "  " << padded("method", width) << "       step";
   if (base != nullptr) std::cout << "    ratio";
-  std::cout << "      mfu     idle  evaluations  plan\n";
+  const TimeColumn time = time_column(setting);
+  std::cout << "      mfu" << padded(time.name, 11, true) << "  evaluations  plan\n";
   for (const MethodResult& method : setting.methods) {
     std::cout << "  " << padded(method.method, width);
     if (method.step_s <= 0) {
@@ -59,7 +60,7 @@ void print_setting(const SettingResult& setting, const std::string& against) {
                                            : "–",
                           9, true);
     std::cout << padded(show_percent(method.mfu), 9, true)
-              << padded(method.idle_share ? show_percent(*method.idle_share) : "–", 9, true)
+              << padded(method.*time.share ? show_percent(*(method.*time.share)) : "–", 11, true)
               << padded(str(method.certificate.evaluations), 13, true) << "  " << method.plan
               << '\n';
   }
@@ -73,7 +74,7 @@ void print_figures(const Comparison& comparison) {
               << (result.figure.where.empty() ? "" : result.figure.where + ": ")
               << describe_figure(result.figure) << ": published " << show_published(result.figure)
               << ", found "
-              << (result.found ? show_figure(result.figure.quantity, *result.found) : "no plan");
+              << (result.found ? show_figure(result.figure, *result.found) : "no plan");
     if (result.found) std::cout << ", deviation " << show_percent(result.deviation);
     std::cout << '\n';
   }

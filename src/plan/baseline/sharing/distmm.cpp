@@ -8,21 +8,19 @@
 namespace tributary::plan {
 namespace {
 
-/// Devices that each module needs to end within a time; the sum, or one more than there are.
-std::int64_t devices_within(const SharingProblem& problem, std::span<const std::int32_t> modules,
-                            Nanoseconds time, BaselineWave& wave) {
-  std::int64_t sum = 0;
-  wave.devices.clear();
+/// Devices that each module needs to end within a time: more than there are where none do.
+std::vector<std::int64_t> devices_within(const SharingProblem& problem,
+                                         std::span<const std::int32_t> modules, Nanoseconds time) {
+  std::vector<std::int64_t> found;
   for (const std::int32_t module : modules) {
     std::int64_t devices = least_devices(problem, module);
     while (devices <= problem.devices &&
            time_on_devices(problem, module, static_cast<double>(devices)) > time) {
       ++devices;
     }
-    sum += devices;
-    wave.devices.emplace_back(module, devices);
+    found.push_back(devices);
   }
-  return std::min(sum, problem.devices + 1);
+  return found;
 }
 
 }  // namespace
@@ -37,13 +35,15 @@ BaselineWave place_side_by_side(const SharingProblem& problem,
     }
   }
   std::sort(times.begin(), times.end());
-  BaselineWave wave;
   const auto least = std::partition_point(times.begin(), times.end(), [&](Nanoseconds time) {
     ++evaluations;
-    return devices_within(problem, modules, time, wave) > problem.devices;
+    const std::vector<std::int64_t> devices = devices_within(problem, modules, time);
+    return std::accumulate(devices.begin(), devices.end(), std::int64_t{0}) > problem.devices;
   });
-  (void)devices_within(problem, modules, *least, wave);
-  wave.time = *least;
+  BaselineWave wave = {.time = *least};
+  const std::vector<std::int64_t> devices = devices_within(problem, modules, *least);
+  for (std::size_t at = 0; at < modules.size(); ++at)
+    wave.modules.push_back(on_whole_devices(problem, modules[at], devices[at]));
   return wave;
 }
 

@@ -43,9 +43,9 @@ class PipedLevels {
       std::vector<std::int64_t> devices = devices_within(*cap);
       const Nanoseconds time = hand_out_rest(devices, evaluations);
       if (best && time >= best->time) continue;
-      best = {.time = time, .devices = {}};
+      best = {.time = time};
       for (std::size_t at = 0; at < modules_.size(); ++at)
-        best->devices.emplace_back(modules_[at], devices[at]);
+        best->modules.push_back(on_whole_devices(problem_, modules_[at], devices[at]));
     }
     return best;
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "core/error.h"
 #include "plan/baseline/sharing/module_levels.h"
@@ -14,38 +15,47 @@
 namespace tributary::plan {
 namespace {
 
+std::int64_t width_of(const PlacedModule& place) {
+  return std::countr_zero(static_cast<std::uint64_t>(place.devices));
+}
+
 SharingAnswer to_answer(const SharingProblem& problem, const Staging& staging) {
-  SharingAnswer answer = {.certificate = hold_to_memory(problem, staging.certificate,
-                                                        fullest_device(problem, staging.stages))};
-  if (answer.certificate.status == Status::kInfeasible) return answer;
+  SharingAnswer answer = {.certificate = staging.certificate};
   for (const SharedStage& stage : staging.stages) {
     BaselineWave wave = {.time = stage.time};
     for (const PlacedModule& place : stage.placed) {
-      wave.devices.emplace_back(place.module, place.devices);
+      WaveModule& made = wave.modules.emplace_back(WaveModule{.module = place.module,
+                                                              .devices = place.devices,
+                                                              .units = place.share,
+                                                              .time = place.time});
+      if (!problem.modules[place.module].busy.empty())
+        made.busy = problem.busy(place.module, width_of(place), place.share);
+      made.on.resize(static_cast<std::size_t>(place.devices));
+      std::iota(made.on.begin(), made.on.end(), place.first_device);
     }
     answer.waves.push_back(std::move(wave));
   }
-  return answer;
+  return hold_to_memory(problem, std::move(answer));
 }
 
-/// Slowest of a stage's modules, by what those on each device cost each other.
-Nanoseconds time_together(const SharingProblem& problem, const SharedStage& stage) {
+/// Gives a stage and its modules the times that they have by what those on each device cost each
+/// other.
+void slow_together(const SharingProblem& problem, SharedStage& stage) {
   std::vector<DeviceTraffic> traffic(static_cast<std::size_t>(problem.devices));
   for (const PlacedModule& place : stage.placed) {
-    const auto width = std::countr_zero(static_cast<std::uint64_t>(place.devices));
-    for (std::int64_t i = 0; i < place.devices; ++i)
-      traffic[place.first_device + i].add(problem.bandwidth(place.module, width, place.share));
+    const double own = problem.bandwidth(place.module, width_of(place), place.share);
+    for (std::int64_t i = 0; i < place.devices; ++i) traffic[place.first_device + i].add(own);
   }
-  Nanoseconds slowest;
-  for (const PlacedModule& place : stage.placed) {
-    const auto width = std::countr_zero(static_cast<std::uint64_t>(place.devices));
-    const Nanoseconds alone = problem.time(place.module, width, place.share);
-    const double own = problem.bandwidth(place.module, width, place.share);
+  stage.time = {};
+  for (PlacedModule& place : stage.placed) {
+    const Nanoseconds alone = problem.time(place.module, width_of(place), place.share);
+    const double own = problem.bandwidth(place.module, width_of(place), place.share);
+    place.time = {};
     for (std::int64_t i = 0; i < place.devices; ++i)
-      slowest = std::max(slowest,
-                         slowed(problem.interference, alone, own, traffic[place.first_device + i]));
+      place.time = std::max(
+          place.time, slowed(problem.interference, alone, own, traffic[place.first_device + i]));
+    stage.time = std::max(stage.time, place.time);
   }
-  return slowest;
 }
 
 /// The best stages, or waves of whole devices where those are better: numbers of devices between
@@ -132,6 +142,26 @@ Nanoseconds time_on_devices(const SharingProblem& problem, std::int64_t module, 
   return {std::llround(whole(width) + part * (whole(width + 1) - whole(width)))};
 }
 
+WaveModule on_whole_devices(const SharingProblem& problem, std::int32_t module,
+                            std::int64_t devices, double part) {
+  const auto time_on = [&](std::int64_t count) {
+    return time_on_devices(problem, module, static_cast<double>(count));
+  };
+  const Nanoseconds time = time_on(devices);
+  WaveModule made{.module = module,
+                  .devices = devices,
+                  .units = problem.units,
+                  .part = part,
+                  .time = {std::llround(part * static_cast<double>(time.count))}};
+  const std::vector<double>& busy = problem.modules[module].whole_busy;
+  if (busy.empty()) return made;
+  // More devices than help stay idle.
+  std::int64_t working = std::min(devices, least_devices(problem, module));
+  while (time_on(working) > time) ++working;
+  made.busy = busy[working - 1] * static_cast<double>(working) / static_cast<double>(devices);
+  return made;
+}
+
 SharingAnswer solve_temporal(const SharingProblem& problem) {
   check_problem(problem);
   SharingAnswer answer;
@@ -139,10 +169,10 @@ SharingAnswer solve_temporal(const SharingProblem& problem) {
                         .limit = explain_memory(problem, true)};
   if (!answer.certificate.limit.empty()) return answer;
   for (std::size_t module = 0; module < problem.modules.size(); ++module) {
-    const Nanoseconds time = time_on_devices(problem, static_cast<std::int64_t>(module),
-                                             static_cast<double>(problem.devices));
-    answer.waves.push_back({time, {{static_cast<std::int32_t>(module), problem.devices}}});
-    answer.certificate.value += time;
+    WaveModule whole =
+        on_whole_devices(problem, static_cast<std::int32_t>(module), problem.devices);
+    answer.certificate.value += whole.time;
+    answer.waves.push_back({whole.time, {std::move(whole)}});
   }
   answer.certificate.status = Status::kOptimal;
   answer.certificate.lower_bound = answer.certificate.value;
@@ -160,7 +190,7 @@ SharingAnswer solve_mosaic_unaware(const SharingProblem& problem) {
   if (staging.certificate.status == Status::kInfeasible) return to_answer(problem, staging);
   staging.certificate.value = {};
   for (SharedStage& stage : staging.stages) {
-    stage.time = time_together(problem, stage);
+    slow_together(problem, stage);
     staging.certificate.value += stage.time;
   }
   staging.certificate.status = Status::kFeasible;

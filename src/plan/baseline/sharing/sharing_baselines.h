@@ -9,10 +9,22 @@
 
 namespace tributary::plan {
 
-/// Modules that run at the same time in a baseline, each on devices of its own.
+/// A module of a wave, or some of its layers.
+struct WaveModule {
+  std::int32_t module = 0;
+  std::int64_t devices = 1;
+  std::int64_t units = 1;  // share units on each of these
+  double part = 1;         // of the module, that runs in this wave
+  Nanoseconds time = {};   // of that, slowed by the others
+  double busy = 0;         // part of the time in which kernels run on the devices, their mean; 0
+                           // where the problem does not say
+  std::vector<std::int64_t> on = {};  // the devices; empty: not placed yet
+};
+
+/// Modules that run at the same time in a baseline.
 struct BaselineWave {
   Nanoseconds time = {};
-  std::vector<std::pair<std::int32_t, std::int64_t>> devices = {};  // module, devices
+  std::vector<WaveModule> modules = {};
 };
 
 struct SharingAnswer {
@@ -34,6 +46,9 @@ struct SharingBaseline {
 /// widths of its table straight in the logarithm of the devices; never longer than on fewer.
 [[nodiscard]] Nanoseconds time_on_devices(const SharingProblem& problem, std::int64_t module,
                                           double devices);
+/// A module, or a part of it, on so many whole devices in that time.
+[[nodiscard]] WaveModule on_whole_devices(const SharingProblem& problem, std::int32_t module,
+                                          std::int64_t devices, double part = 1);
 
 /// Each module alone on all devices, one after another.
 [[nodiscard]] SharingAnswer solve_temporal(const SharingProblem& problem);

@@ -23,7 +23,7 @@ class DeviceMemory {
   }
 
   /// A module on `width` devices, of which this is one.
-  void put(std::size_t device, std::int32_t module, std::int64_t width) {
+  void put(std::int64_t device, std::int32_t module, std::int64_t width) {
     Device& on = devices_[device];
     const SharedModule& shared = problem_.modules[module];
     const Bytes kept = of_width(shared.resident, width);
@@ -37,15 +37,19 @@ class DeviceMemory {
     }
   }
 
-  /// The devices in the order in which a module takes them.
-  [[nodiscard]] std::vector<std::size_t> order_for(std::int32_t module) const {
-    std::vector<std::size_t> order(devices_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      const bool holds_a = devices_[a].kept[module].count > 0;
-      const bool holds_b = devices_[b].kept[module].count > 0;
+  /// As many devices as a module has, of those that are free: first where it is already, then the
+  /// emptiest.
+  [[nodiscard]] std::vector<std::int64_t> free_for(const WaveModule& wanted,
+                                                   const std::vector<bool>& is_taken) const {
+    std::vector<std::int64_t> order;
+    for (std::int64_t device = 0; device < problem_.devices; ++device)
+      if (!is_taken[device]) order.push_back(device);
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      const bool holds_a = devices_[a].kept[wanted.module].count > 0;
+      const bool holds_b = devices_[b].kept[wanted.module].count > 0;
       return holds_a != holds_b ? holds_a : devices_[a].sum() < devices_[b].sum();
     });
+    if (std::ssize(order) > wanted.devices) order.resize(static_cast<std::size_t>(wanted.devices));
     return order;
   }
 
@@ -100,30 +104,15 @@ std::string explain_memory(const SharingProblem& problem, bool on_all_devices) {
   return {};
 }
 
-Bytes fullest_device(const SharingProblem& problem, std::span<const SharedStage> stages) {
+Bytes place_waves(const SharingProblem& problem, std::span<BaselineWave> waves) {
   DeviceMemory memory(problem);
-  for (const SharedStage& stage : stages) {
-    for (const PlacedModule& place : stage.placed) {
-      for (std::int64_t i = 0; i < place.devices; ++i)
-        memory.put(static_cast<std::size_t>(place.first_device + i), place.module, place.devices);
-    }
-    memory.end_stage();
-  }
-  return memory.most();
-}
-
-Bytes fullest_device(const SharingProblem& problem, std::span<const BaselineWave> waves) {
-  DeviceMemory memory(problem);
-  for (const BaselineWave& wave : waves) {
+  for (BaselineWave& wave : waves) {
     std::vector<bool> is_taken(static_cast<std::size_t>(problem.devices));
-    for (const auto& [module, devices] : wave.devices) {
-      std::int64_t left = devices;
-      for (const std::size_t device : memory.order_for(module)) {
-        if (left == 0) break;
-        if (is_taken[device]) continue;
+    for (WaveModule& each : wave.modules) {
+      if (each.on.empty()) each.on = memory.free_for(each, is_taken);
+      for (const std::int64_t device : each.on) {
         is_taken[device] = true;
-        memory.put(device, module, devices);
-        --left;
+        memory.put(device, each.module, each.devices);
       }
     }
     memory.end_stage();
@@ -131,21 +120,17 @@ Bytes fullest_device(const SharingProblem& problem, std::span<const BaselineWave
   return memory.most();
 }
 
-Certificate hold_to_memory(const SharingProblem& problem, Certificate found, Bytes fullest) {
-  if (found.status == Status::kInfeasible || !problem.memory || fullest <= *problem.memory)
-    return found;
-  found.status = Status::kInfeasible;
-  found.value = {};
-  found.limit =
-      str("memory: the modules of all stages take ", fullest, " of a device in the fastest plan, ",
-          fullest - *problem.memory, " above the limit of ", *problem.memory);
-  return found;
-}
-
 SharingAnswer hold_to_memory(const SharingProblem& problem, SharingAnswer answer) {
-  answer.certificate =
-      hold_to_memory(problem, answer.certificate, fullest_device(problem, answer.waves));
-  if (answer.certificate.status == Status::kInfeasible) answer.waves.clear();
+  const Bytes fullest = place_waves(problem, answer.waves);
+  Certificate& found = answer.certificate;
+  if (found.status != Status::kInfeasible && problem.memory && fullest > *problem.memory) {
+    found.status = Status::kInfeasible;
+    found.value = {};
+    found.limit = str("memory: the modules of all stages take ", fullest,
+                      " of a device in the fastest plan, ", fullest - *problem.memory,
+                      " above the limit of ", *problem.memory);
+  }
+  if (found.status == Status::kInfeasible) answer.waves.clear();
   return answer;
 }
 

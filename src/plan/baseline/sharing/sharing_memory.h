@@ -7,7 +7,6 @@
 
 #include "plan/baseline/sharing/sharing_baselines.h"
 #include "plan/staging/sharing_problem.h"
-#include "plan/staging/staging.h"
 
 namespace tributary::plan {
 
@@ -23,20 +22,14 @@ namespace tributary::plan {
 /// devices for each module need it there, others on any number of them.
 [[nodiscard]] std::string explain_memory(const SharingProblem& problem, bool on_all_devices);
 
-/// Bytes of the fullest device: what all modules that run on it keep between stages, and what those
-/// of one stage take beside. Waves go to the emptiest devices, a module first where it is already.
-/// A wave counts its modules whole, also where it runs a part of their layers: no less than they
-/// take.
-[[nodiscard]] Bytes fullest_device(const SharingProblem& problem,
-                                   std::span<const SharedStage> stages);
-[[nodiscard]] Bytes fullest_device(const SharingProblem& problem,
-                                   std::span<const BaselineWave> waves);
+/// Gives modules without a place whole devices: first where they are already, then the emptiest.
+/// Returns bytes of the fullest device: what all modules that run on it keep between waves, and
+/// what those of one wave take beside. A wave counts its modules whole, also where it runs a part
+/// of their layers: no less than they take.
+[[nodiscard]] Bytes place_waves(const SharingProblem& problem, std::span<BaselineWave> waves);
 
-/// The certificate of a plan with such a device: above the limit the plan is none, and the bound on
-/// time stays.
-[[nodiscard]] Certificate hold_to_memory(const SharingProblem& problem, Certificate found,
-                                         Bytes fullest);
-/// The same of the waves of an answer.
+/// The answer with its waves placed; where the fullest device is above the limit it has no plan,
+/// and the bound on time stays.
 [[nodiscard]] SharingAnswer hold_to_memory(const SharingProblem& problem, SharingAnswer answer);
 
 }  // namespace tributary::plan

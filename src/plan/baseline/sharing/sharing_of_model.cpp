@@ -64,17 +64,22 @@ class DataParallelModule {
                      std::int64_t tokens, std::int64_t global_samples)
       : node_(node), execution_(execution), tokens_(tokens), global_samples_(global_samples) {}
 
-  /// On each of so many devices, or on a part of each.
-  [[nodiscard]] ModuleCost cost(const config::Cluster& part, std::int64_t devices) const {
+  /// Samples are whole.
+  [[nodiscard]] std::int64_t samples_of_slowest(std::int64_t devices) const {
+    return (global_samples_ + devices - 1) / devices;
+  }
+
+  /// On one of so many devices, or on a part of it.
+  [[nodiscard]] ModuleCost cost(const config::Cluster& part, std::int64_t samples,
+                                std::int64_t devices) const {
     ModuleExecution execution = execution_;
     execution.placement.optimizer_shards = devices;
-    const std::int64_t samples = (global_samples_ + devices - 1) / devices;
     return module_cost(part, node_, pass_of(tokens_, samples), execution);
   }
 
   [[nodiscard]] Nanoseconds time(const config::Cluster& cluster, const config::Cluster& part,
                                  std::int64_t devices) const {
-    const ModuleCost cost = this->cost(part, devices);
+    const ModuleCost cost = this->cost(part, samples_of_slowest(devices), devices);
     if (!execution_.trains) return cost.time();
     Nanoseconds exposed;
     if (devices > 1) {
@@ -84,10 +89,26 @@ class DataParallelModule {
               .time;
       exposed = std::max(Nanoseconds{}, reduction - cost.backward);
     }
-    // Two bytes a parameter; the optimizer's work is shared as its state is.
-    const double parameters =
-        static_cast<double>(cost.parameters.count) / 2 / static_cast<double>(devices);
-    return cost.time() + exposed + optimizer_time(part.device, parameters);
+    return cost.time() + exposed + update_time(part, cost, devices);
+  }
+
+  /// Part of this time in which kernels run, the mean of its devices: without the host each pass
+  /// takes the device's own time, and some devices have a sample less than the slowest.
+  [[nodiscard]] double busy(const config::Cluster& cluster, const config::Cluster& part,
+                            std::int64_t devices) const {
+    config::Cluster free = part;
+    free.device.launch_s = 0;
+    const auto kernels = [&](std::int64_t samples) {
+      const ModuleCost cost = this->cost(free, samples, devices);
+      const Nanoseconds update =
+          execution_.trains ? update_time(free, cost, devices) : Nanoseconds{};
+      return static_cast<double>((samples > 0 ? cost.time() + update : update).count);
+    };
+    const std::int64_t most = samples_of_slowest(devices);
+    const auto slowest = static_cast<double>(global_samples_ - (most - 1) * devices);
+    const double sum = slowest * kernels(most) + (double(devices) - slowest) * kernels(most - 1);
+    const auto whole = static_cast<double>(time(cluster, part, devices).count);
+    return std::min(1.0, sum / double(devices) / whole);
   }
 
   /// Share of the memory's bandwidth that it takes on a part of its devices, over its time.
@@ -106,6 +127,13 @@ class DataParallelModule {
   }
 
  private:
+  /// Two bytes a parameter; the optimizer's work is shared as its state is.
+  static Nanoseconds update_time(const config::Cluster& part, const ModuleCost& cost,
+                                 std::int64_t devices) {
+    return optimizer_time(
+        part.device, static_cast<double>(cost.parameters.count) / 2 / static_cast<double>(devices));
+  }
+
   const config::ModuleNode& node_;
   ModuleExecution execution_;
   std::int64_t tokens_;
@@ -171,17 +199,20 @@ SharingProblem sharing_of_model(const config::ModuleGraph& model, const config::
     for (std::int64_t devices = 1; devices <= setting.devices; devices *= 2) {
       for (const config::Cluster& part : parts) {
         shared.times.push_back(mine.time(cluster, part, devices));
+        shared.busy.push_back(mine.busy(cluster, part, devices));
         shared.bandwidth.push_back(shares_memory ? mine.bandwidth(cluster, part, devices) : 0.0);
       }
       // Forward of all stages comes before backward of any, so that what is kept stays. Gradients
       // are of one pass: nothing is summed up, so that they are held as they travel.
-      const ModuleCost cost = mine.cost(cluster, devices);
+      const ModuleCost cost = mine.cost(cluster, mine.samples_of_slowest(devices), devices);
       shared.resident.push_back(cost.parameters + cost.reduced + cost.optimizer + cost.kept);
       shared.memory.push_back(shared.resident.back() + cost.transient);
     }
     for (const auto& group : model.modules[module].layers) shared.layers += group.layers;
-    for (std::int64_t devices = 1; devices <= setting.devices; ++devices)
+    for (std::int64_t devices = 1; devices <= setting.devices; ++devices) {
       shared.whole.push_back(mine.time(cluster, cluster, devices));
+      shared.whole_busy.push_back(mine.busy(cluster, cluster, devices));
+    }
     problem.modules.push_back(std::move(shared));
   }
   check_problem(problem);

@@ -109,22 +109,24 @@ class Level {
   /// Runs until the first module, or its part on these devices, ends.
   BaselineWave run_wave() {
     const double limit = continuous_time();
-    BaselineWave wave = {.time = {}, .devices = allocate(limit)};
+    const std::vector<std::pair<std::int32_t, std::int64_t>> given = allocate(limit);
+    BaselineWave wave;
     double span = -1;
     const bool is_rounded = --rounded_waves_ >= 0;
-    for (const auto& [module, devices] : wave.devices) {
+    for (const auto& [module, devices] : given) {
       const Remainder& rest = find(module);
       const double share = is_rounded ? share_on(rest, devices, limit) : rest.share;
       const double end = share * time(module, static_cast<double>(devices));
       if (span < 0 || end < span) span = end;
     }
     double longest = span;
-    for (const auto& [module, devices] : wave.devices) {
+    for (const auto& [module, devices] : given) {
       Remainder& rest = find(module);
       const double whole = time(module, static_cast<double>(devices));
       const double done = whole_layers(rest, span / whole);
       rest.share -= done;
       longest = std::max(longest, done * whole);
+      wave.modules.push_back(on_whole_devices(problem_, module, devices, done));
     }
     std::erase_if(left_, [](const Remainder& rest) { return rest.share <= 1e-9; });
     wave.time = {std::llround(longest)};
@@ -188,8 +190,8 @@ class Level {
     return high;
   }
 
-  /// The continuous division, rounded: at least the devices that each fits on, what is over to the
-  /// slowest.
+  /// Modules and their devices: the continuous division, rounded, at least the devices that each
+  /// fits on, what is over to the slowest.
   [[nodiscard]] std::vector<std::pair<std::int32_t, std::int64_t>> allocate(double limit) const {
     std::vector<Remainder> order = left_;
     std::stable_sort(order.begin(), order.end(), [this](const Remainder& a, const Remainder& b) {

@@ -36,7 +36,7 @@ TEST(SharingBaselines, AddUpAndKeepTheirBounds) {
         const bool shares_devices = baseline.name.starts_with("mosaic") || baseline.name == "exact";
         if (shares_devices) continue;
         std::int64_t devices = 0;
-        for (const auto& [module, count] : wave.devices) devices += count;
+        for (const WaveModule& each : wave.modules) devices += each.devices;
         EXPECT_LE(devices, problem.devices);
       }
       EXPECT_EQ(sum, found.certificate.value);
@@ -204,8 +204,9 @@ TEST(DistMMPipe, LeadsMicrobatchesThroughLevelsSideBySide) {
   EXPECT_EQ(value_of(problem, "exact"), 1700);
   const SharingAnswer found = solve_distmm_pipe(problem);
   ASSERT_EQ(found.waves.size(), 1U);
-  EXPECT_EQ(found.waves[0].devices,
-            (std::vector<std::pair<std::int32_t, std::int64_t>>{{0, 1}, {1, 1}}));
+  ASSERT_EQ(found.waves[0].modules.size(), 2U);
+  EXPECT_EQ(found.waves[0].modules[0].devices, 1);
+  EXPECT_EQ(found.waves[0].modules[1].devices, 1);
   // Where twice the devices are twice as fast, a barrier costs nothing and a pipeline its head.
   for (SharedModule& module : problem.modules) module.times = {{1600}, {800}};
   EXPECT_EQ(value_of(problem, "distmm_pipe"), 1600);
@@ -340,10 +341,10 @@ TEST(SharingBaselines, GiveAModuleTheDevicesThatItFits) {
     ASSERT_NE(found.certificate.status, Status::kInfeasible);
     bool is_there = false;
     for (const BaselineWave& wave : found.waves) {
-      for (const auto& [module, devices] : wave.devices) {
-        if (module != 1) continue;
+      for (const WaveModule& each : wave.modules) {
+        if (each.module != 1) continue;
         is_there = true;
-        EXPECT_GE(devices, 2);
+        EXPECT_GE(each.devices, 2);
       }
     }
     EXPECT_TRUE(is_there);
@@ -352,7 +353,7 @@ TEST(SharingBaselines, GiveAModuleTheDevicesThatItFits) {
   problem.modules[2].memory = problem.modules[1].memory;
   for (const BaselineWave& wave : solve_distmm(problem).waves) {
     std::int64_t devices = 0;
-    for (const auto& [module, count] : wave.devices) devices += count;
+    for (const WaveModule& each : wave.modules) devices += each.devices;
     EXPECT_LE(devices, 4);
   }
 }

@@ -188,6 +188,49 @@ TEST(SharingOfModel, DoesNotDivideSamples) {
   EXPECT_EQ(problem.modules[2].layers, 6);
 }
 
+TEST(SharingOfModel, IsBusyUnlessItWaitsForTheHostAReductionOrAnotherDevice) {
+  config::Cluster cluster = small_cluster(8);
+  const auto busy_of = [&](std::int64_t devices, std::int64_t samples) {
+    SharingSetting setting = setting_of(8);
+    setting.global_samples = samples;
+    return sharing_of_model(three_modules(), cluster, setting).modules[2].whole_busy[devices - 1];
+  };
+  cluster.device.launch_s = 0;
+  EXPECT_NEAR(busy_of(1, 16), 1, 1e-9);
+  EXPECT_NEAR(busy_of(8, 16), 1, 1e-9);  // backward hides the reduction
+  cluster.levels[1].bytes_per_s = 1e9;
+  const ModuleCost cost = backbone_on_eight(cluster);
+  const Nanoseconds reduction =
+      collective_cost(cluster, config::CollectiveOp::kAllReduce, group_of(8, 1, 4), cost.reduced)
+          .time;
+  const Nanoseconds kernels =
+      cost.time() + optimizer_time(cluster.device, double(cost.parameters.count) / 16);
+  ASSERT_GT(reduction, cost.backward);
+  EXPECT_NEAR(busy_of(8, 16),
+              double(kernels.count) / double((kernels + reduction - cost.backward).count), 1e-9);
+  cluster.levels[1].bytes_per_s = 1e12;
+  // Seven devices with three samples on two of them, two on the others.
+  EXPECT_NEAR(busy_of(7, 16), (2 * 3 + 5 * 2) / (7 * 3.0), 0.03);
+  EXPECT_NEAR(busy_of(8, 4), 0.5, 0.05);  // half of the devices only update their weights
+  EXPECT_GT(busy_of(8, 4), 0.5);
+  // 6 blocks take some 58 kernels each, and nothing else takes time.
+  cluster.device.launch_s = 1;
+  EXPECT_LT(busy_of(8, 16), 1e-3);
+  EXPECT_GT(busy_of(8, 16), 0);
+}
+
+TEST(SharingOfModel, IsBusierOnAPartOfADevice) {
+  const SharingProblem problem = sharing_of_model(three_modules(), small_cluster(8), setting_of(8));
+  for (std::int64_t module = 0; module < 3; ++module) {
+    for (std::int64_t width = 0; width < problem.widths(); ++width) {
+      for (std::int64_t share = 1; share < problem.units; ++share)
+        EXPECT_GT(problem.busy(module, width, share), problem.busy(module, width, share + 1));
+      EXPECT_EQ(problem.busy(module, width, problem.units),
+                problem.modules[module].whole_busy[(std::int64_t{1} << width) - 1]);
+    }
+  }
+}
+
 TEST(SharingOfModel, ServesEveryMethod) {
   const SharingProblem problem = sharing_of_model(three_modules(), small_cluster(8), setting_of(8));
   Nanoseconds exact;
