@@ -15,6 +15,7 @@
 #include "plan/compare/write_comparison.h"
 #include "plan/exact/search_plan.h"
 #include "plan/shapes/draw_classes.h"
+#include "tests/plan/compare/round_numbers.h"
 
 namespace tributary::plan {
 namespace {
@@ -125,7 +126,6 @@ TEST(Compare, RunsTheMethodsOfTheStudyAlone) {
   EXPECT_THAT([&] { (void)compare(study); }, ThrowsMessage<Error>(HasSubstr("found: dflopp")));
 }
 
-/// Two methods and two settings with round numbers.
 TEST(Compare, RunsTheDegreesThatVeomniGivesOnTextAlone) {
   config::Study study = read("veomni_text.yaml");
   study.settings.resize(2);  // one rank a sequence, and four
