@@ -131,7 +131,7 @@ bool do_fit(const StepProblem& problem, const PackedBins& bins) {
   return true;
 }
 
-/// Deals bins slot by slot; a replica runs its costliest bins first, as all others do.
+/// Deals bins slot by slot; a replica has its costliest bins first, as all others do.
 StepPlan deal_rounds(const StepProblem& problem, const PackedBins& bins) {
   std::vector<std::int64_t> costs(static_cast<std::size_t>(bins.bins()));
   for (std::size_t bin = 0; bin < costs.size(); ++bin)
@@ -195,6 +195,27 @@ StepPlan level_rounds(const StepProblem& problem) {
       problem, split_to_multiple(packed, lengths_of(problem, all), {}, rounds * problem.replicas));
 }
 
+/// A replica's bins, the costliest first so far, in the places of their rounds.
+PackedBins put_in_places(const PackedBins& bins, std::int64_t rounds) {
+  std::vector<std::int64_t> bin_at(static_cast<std::size_t>(bins.bins()));
+  for (std::int64_t bin = 0; bin < bins.bins(); ++bin) bin_at[place_of_round(bin, rounds)] = bin;
+  PackedBins ordered{.first = {0}, .items = {}};
+  for (const std::int64_t bin : bin_at) {
+    const std::span<const std::int32_t> items = bins.bin(bin);
+    ordered.items.insert(ordered.items.end(), items.begin(), items.end());
+    ordered.first.push_back(static_cast<std::int32_t>(ordered.items.size()));
+  }
+  return ordered;
+}
+
+/// A replica that has one bin less than others lacks the last.
+StepPlan put_in_places(StepPlan plan) {
+  std::int64_t rounds = 0;
+  for (const PackedBins& own : plan.microbatches) rounds = std::max(rounds, own.bins());
+  for (PackedBins& own : plan.microbatches) own = put_in_places(own, rounds);
+  return plan;
+}
+
 /// Level in every round. Where no level arrangement fits the capacity, the packed bins are dealt.
 StepPlan balance_rounds(const StepProblem& problem) {
   const PackedBins packed = pack_places(problem, places_of_all(problem));
@@ -222,7 +243,7 @@ StepPlan plan_step(const StepProblem& problem) {
                .what = "schedule: nothing to make microbatches level by",
                .found = str(problem.microbatches, " microbatches of each replica"),
                .expected = "a number of microbatches and a balance with packing level");
-  if (is_level) return level_rounds(problem);
+  if (is_level) return put_in_places(level_rounds(problem));
   const bool is_alone = problem.replicas == 1 || problem.samples.empty();
   if (is_alone || problem.balance == config::Balance::kNone)
     return pack_each(problem, deal_in_turn(problem));

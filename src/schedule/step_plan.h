@@ -53,7 +53,8 @@ struct StepPlan {
 /// microbatch are level in each round, with the fewest microbatches that hold all samples. With
 /// Packing::kLevel all microbatches of the step are level: pipelines wait for their slowest stage
 /// at each of them. They are as many as are asked for, more only where these do not hold the
-/// samples, fewer where there are not as many samples.
+/// samples, fewer where there are not as many samples; their rounds run in the places of
+/// place_of_round.
 ///
 /// units:  a pure function: the same on every rank and for any number of threads
 /// errors: Fault::kInput for a sample longer than the capacity, no replica, a time below 0, or
@@ -66,6 +67,18 @@ struct StepPlan {
 /// by: kLpt or kLpt2d
 [[nodiscard]] Balance share_level(std::span<const SampleLoad> samples, config::Balance by,
                                   std::int64_t buckets, const BalanceBudget& budget);
+
+/// Where in a step the nth costliest of its rounds runs: the costliest in the middle, the others by
+/// turns behind and in front of them, the least last. While a pipeline fills and drains its other
+/// stages wait for the first and the last rounds.
+///
+/// shape:  nth and the place count from 0 and are below `rounds`; the last place is that of the
+///         least round, which some replicas may lack
+/// source: planning.md section 3.6; beside other orders: docs/results.md
+[[nodiscard]] constexpr std::int64_t place_of_round(std::int64_t nth, std::int64_t rounds) {
+  const std::int64_t smaller = rounds - 1 - nth;
+  return smaller % 2 == 0 ? rounds - 1 - smaller / 2 : smaller / 2;
+}
 
 /// Whether replicas wait for each other at every microbatch, as those that share shards of the
 /// parameters do, or once a step.

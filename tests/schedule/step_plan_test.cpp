@@ -259,6 +259,32 @@ TEST(StepPlan, EveryLevelMicrobatchHasSamplesWhereThereAreEnough) {
   }
 }
 
+TEST(StepPlan, LevelMicrobatchesRunTheCostliestInTheMiddle) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    for (const std::int64_t count : {20, 21, 30}) {  // of 20 one replica lacks a microbatch
+      SCOPED_TRACE(str(seed, ": ", count));
+      const auto samples = mixed_samples(seed, count);
+      const StepProblem problem{.samples = samples,
+                                .replicas = 3,
+                                .balance = Balance::kLpt,
+                                .packing = Packing::kLevel,
+                                .microbatches = 7,
+                                .capacity = Tokens{20'000}};
+      const StepPlan plan = plan_step(problem);
+      expect_sound(problem, plan);
+      std::int64_t bins = 0;
+      for (const PackedBins& own : plan.microbatches) {
+        bins += own.bins();
+        const auto cost = [&](std::int64_t nth) {
+          return load_of(problem, own.bin(place_of_round(nth, 7))).sum();
+        };
+        for (std::int64_t nth = 1; nth < own.bins(); ++nth) EXPECT_GE(cost(nth - 1), cost(nth));
+      }
+      EXPECT_EQ(bins, std::min<std::int64_t>(count, 21));
+    }
+  }
+}
+
 /// Five images of one size over four replicas: one replica must see two, and that is no reason to
 /// let the backbone's times drift apart.
 TEST(StepPlan, AModuleThatCannotBeLevelLeavesTheOthersLevel) {

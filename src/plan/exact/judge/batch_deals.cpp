@@ -56,9 +56,8 @@ std::vector<std::int32_t> deal_in_turns(std::size_t samples, std::int64_t bucket
 }
 
 /// The same buckets numbered by their costs, as the trainer deals them to its rounds.
-std::vector<std::int32_t> costliest_first(const std::vector<schedule::SampleLoad>& loads,
-                                          std::int64_t buckets,
-                                          std::vector<std::int32_t> bucket_of) {
+std::vector<std::int32_t> sort_by_cost(const std::vector<schedule::SampleLoad>& loads,
+                                       std::int64_t buckets, std::vector<std::int32_t> bucket_of) {
   std::vector<Nanoseconds> costs(static_cast<std::size_t>(buckets));
   for (std::size_t i = 0; i < loads.size(); ++i) costs[bucket_of[i]] += loads[i].sum();
   std::vector<std::int32_t> order(costs.size());
@@ -105,15 +104,29 @@ std::vector<std::int32_t> BatchDeals::deal_level(const config::Plan& plan, std::
   // Equal samples in turns: no other way has less in the fullest bucket.
   if (equal_samples_) return deal_in_turns(problem_.batches[batch].size(), buckets);
   const std::vector<schedule::SampleLoad>& loads = this->loads(batch);
-  return costliest_first(
+  return sort_by_cost(
       loads, buckets,
       share_level(loads, plan.batch.balance, buckets, {.evaluations = kEvaluations}).bucket_of);
 }
 
-const std::vector<std::int32_t>& BatchDeals::buckets(const config::Plan& plan, std::size_t batch) {
+const std::vector<std::int32_t>& BatchDeals::costliest_first(const config::Plan& plan,
+                                                             std::size_t batch) {
   const std::int64_t buckets = buckets_of(plan);
-  auto& [is_found, found] = place_of(buckets_, BucketKey{buckets, batch});
+  auto& [is_found, found] = place_of(costliest_first_, BucketKey{buckets, batch});
   std::call_once(is_found, [&] { found = deal_level(plan, batch, buckets); });
+  return found;
+}
+
+const std::vector<std::int32_t>& BatchDeals::buckets(const config::Plan& plan, std::size_t batch) {
+  const std::int64_t replicas = replicas_of(plan);
+  const std::int64_t rounds = plan.batch.microbatches;
+  auto& [is_found, found] = place_of(buckets_, StepKey{replicas, rounds, batch});
+  std::call_once(is_found, [&] {
+    found = costliest_first(plan, batch);
+    for (std::int32_t& bucket : found)
+      bucket = static_cast<std::int32_t>(
+          schedule::place_of_round(bucket / replicas, rounds) * replicas + bucket % replicas);
+  });
   return found;
 }
 

@@ -19,7 +19,7 @@ class BatchDeals {
       : problem_(problem), equal_samples_(has_equal_samples(problem)) {}
 
   /// Level buckets, made with little effort for a search that deals many times: the bucket of each
-  /// sample as deal_samples takes them, the costliest in the first round; lives as long as this.
+  /// sample as deal_samples takes them, in the trainer's order of rounds; lives as long as this.
   [[nodiscard]] const std::vector<std::int32_t>& buckets(const config::Plan& plan,
                                                          std::size_t batch);
 
@@ -41,6 +41,9 @@ class BatchDeals {
   template <class Key, class Found>
   Once<Found>& place_of(std::map<Key, std::unique_ptr<Once<Found>>>& places, const Key& key);
 
+  /// The same, the costliest bucket first: however many replicas share them.
+  [[nodiscard]] const std::vector<std::int32_t>& costliest_first(const config::Plan& plan,
+                                                                 std::size_t batch);
   [[nodiscard]] std::vector<std::int32_t> deal_level(const config::Plan& plan, std::size_t batch,
                                                      std::int64_t buckets);
   /// What the trainer levels by; the same whatever the plan.
@@ -54,7 +57,8 @@ class BatchDeals {
   const PlanningProblem& problem_;
   bool equal_samples_;
   std::mutex mutex_;  // of the maps, not of what they hold
-  std::map<BucketKey, std::unique_ptr<Once<Buckets>>> buckets_;
+  std::map<BucketKey, std::unique_ptr<Once<Buckets>>> costliest_first_;
+  std::map<StepKey, std::unique_ptr<Once<Buckets>>> buckets_;
   std::map<StepKey, std::unique_ptr<Once<schedule::StepPlan>>> steps_;
   std::map<std::size_t, std::unique_ptr<Once<std::vector<schedule::SampleLoad>>>> loads_;
 };

@@ -251,6 +251,26 @@ TEST(BatchDeals, DealsAsTheTrainerDoesWithTheLeastRoom) {
   }
 }
 
+/// Where each bucket is one sample there is one way to level them: only the order is left.
+TEST(BatchDeals, RunsTheRoundsOfTheTrainerInItsOrder) {
+  PlanningProblem problem = tiny_problem(8, 28, 0, 3);
+  for (std::int64_t i = 0; i < 28; ++i) problem.batches[0][i] = {.tokens = 100 + 37 * (i * 5 % 28)};
+  BatchDeals deals(problem);
+  for (const std::int64_t replicas : {1, 2, 4, 7}) {
+    PlanChoice choice{.microbatches = 28 / replicas};
+    choice.backbone.mesh.dp_replicate = replicas;
+    const config::Plan plan = to_plan(problem, choice, {{0, 6}});
+    const std::vector<std::int32_t>& bucket_of = deals.buckets(plan, 0);
+    const schedule::StepPlan& step = deals.step(plan, 0);
+    for (const schedule::PackedBins& own : step.microbatches) {
+      ASSERT_EQ(own.bins(), choice.microbatches);
+      for (std::int64_t round = 0; round < own.bins(); ++round)
+        for (const std::int32_t sample : own.bin(round))
+          EXPECT_EQ(bucket_of[sample] / replicas, round) << replicas << " replicas";
+    }
+  }
+}
+
 /// Attention makes one long text as dear as many short ones, which have more tokens by far.
 TEST(BatchDeals, DealsLongTextsBesideShortOnesAsTheTrainerDoesWithTheLeastRoom) {
   for (std::int64_t longest = 40'000; longest <= 76'000; longest += 4000) {
