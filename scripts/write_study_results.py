@@ -117,7 +117,7 @@ def study_section(name, answer):
     if answer["figures"]:
         lines += ["| published in | figure | published | found | deviation |", "| --- |" * 1 + " --- |" * 4]
         for figure in answer["figures"]:
-            found = "no plan" if figure["found"] is None else value_text(figure, figure["found"])
+            found = "no value" if figure["found"] is None else value_text(figure, figure["found"])
             deviation = "" if figure["deviation"] is None else f"{100 * figure['deviation']:+.1f} %"
             mark = "" if is_kept(figure) else " **missed**"
             lines.append(f"| {figure['where']} | {figure_text(figure)} | {published_text(figure)} | {found} | {deviation}{mark} |")

@@ -50,7 +50,7 @@ std::string figure_row(const FigureResult& result) {
   const config::PublishedFigure& figure = result.figure;
   std::string row = str("<tr>", cell(html(figure.where)), cell(html(describe_figure(figure))),
                         cell(html(show_published(figure)), "number"));
-  if (!result.found) return str(row, cell("no plan", "number"), cell("–", "number"), "</tr>\n");
+  if (!result.found) return str(row, cell("no value", "number"), cell("–", "number"), "</tr>\n");
   return str(
       row, cell(html(show_figure(figure, *result.found)), "number"),
       cell(pill(plan::is_kept(result, kTolerance), show_percent(result.deviation)), "number"),

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -110,6 +111,12 @@ void read_value(ArtifactObject& json, PublishedFigure& figure) {
   if (!is_good) json.refuse("value", "a number above 0, or [least, most] of such");
 }
 
+/// Whether a number has no more decimals than these.
+bool is_printed(double number, std::int64_t digits) {
+  const double scaled = number * std::pow(10.0, static_cast<double>(digits));
+  return std::abs(scaled - std::round(scaled)) < 1e-6;
+}
+
 /// Two names or more, each once.
 std::vector<std::string> read_several(ArtifactObject& json, const std::string& key,
                                       const std::string& expected) {
@@ -142,10 +149,14 @@ PublishedFigure read_figure(ArtifactObject json, StudyKind kind) {
                         figure.quantity == FigureQuantity::kMfu || figure.is_of_occupancy();
   if (!is_alone && !figure.is_set_against())
     json.refuse("against", "the method, or `against_setting`, that it is set against");
+  if (figure.against == figure.method && figure.against_setting.empty())
+    json.refuse("against", "another method");
   read_value(json, figure);
   if (json.has("digits")) {
     figure.digits = json.whole("digits", std::nullopt, {0, 6});
     if (figure.least == figure.most) json.refuse("digits", "no such key beside a single number");
+    if (!is_printed(figure.least, *figure.digits) || !is_printed(figure.most, *figure.digits))
+      json.refuse("digits", "the decimals of both ends of the range");
   }
   json.refuse_unknown();
   return figure;
@@ -158,13 +169,14 @@ std::vector<RankedMethod> read_speedups(ArtifactObject& json, const std::string&
   bool is_good = pairs->is_array() && pairs->size() >= 2;
   for (std::size_t i = 0; is_good && i < pairs->size(); ++i) {
     const Json& pair = (*pairs)[i];
-    is_good = pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string();
+    is_good = pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string() &&
+              pair[0] != pair[1];
     if (is_good)
       ranked.push_back({setting, pair[0].get<std::string>(), pair[1].get<std::string>()});
     is_good = is_good && std::ranges::count(ranked, ranked.back()) == 1;
   }
   if (!is_good)
-    json.refuse("speedups", "two or more [method, the method that it is set against], each once");
+    json.refuse("speedups", "two or more [method, another that it is set against], each once");
   return ranked;
 }
 
@@ -183,6 +195,7 @@ PublishedOrder read_order(ArtifactObject& json, StudyKind kind) {
   if (json.has("settings")) {
     const std::string method = json.text("method", std::nullopt);
     const std::string against = json.text("against", "");
+    if (against == method) json.refuse("against", "another method");
     order.by = against.empty() ? RankedBy::kMfu : RankedBy::kSpeedup;
     for (const std::string& setting : read_several(json, "settings", "two settings at least"))
       order.ranked.push_back({setting, method, against});

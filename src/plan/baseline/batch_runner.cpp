@@ -6,36 +6,43 @@
 #include <numeric>
 
 #include "schedule/balance/balance.h"
+#include "schedule/dispatch_bins.h"
 #include "schedule/pack_online.h"
 
 namespace tributary::plan {
 namespace {
 
+constexpr double kTokenParts = 1000;  // of a token, as means may be fractions
+
 /// Loads of the backbone, which grow with the tokens: as each has the same marginal time, they
 /// count.
 std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
-  constexpr double kParts = 1000;  // of a token, as means may be fractions
   std::vector<std::int64_t> tokens;
-  for (const SampleWork& sample : samples) tokens.push_back(std::llround(kParts * sample.tokens));
+  for (const SampleWork& sample : samples)
+    tokens.push_back(std::llround(kTokenParts * sample.tokens));
   return tokens;
 }
 
 /// The longest buckets to the replicas there and back, round by round.
-void deal_there_and_back(Buckets& buckets) {
-  std::vector<std::size_t> order(buckets.work.size());
+Buckets deal_there_and_back(Buckets buckets) {
+  std::vector<std::int64_t> costs;
+  for (const SampleWork& work : buckets.work)
+    costs.push_back(std::llround(kTokenParts * work.tokens));
+  const std::vector<std::int32_t> replica_of =
+      schedule::dispatch_bins(costs, buckets.replicas, schedule::Meeting::kMicrobatch);
+  std::vector<std::size_t> order(costs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return buckets.work[a].tokens > buckets.work[b].tokens;
-  });
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](std::size_t bucket) { return costs[bucket]; });
   Buckets dealt = buckets;
-  for (std::size_t place = 0; place < order.size(); ++place) {
-    const auto round = static_cast<std::int64_t>(place) / buckets.replicas;
-    const auto turn = static_cast<std::int64_t>(place) % buckets.replicas;
-    const std::size_t to = buckets.at(round % 2 == 0 ? turn : buckets.replicas - 1 - turn, round);
-    dealt.samples[to] = std::move(buckets.samples[order[place]]);
-    dealt.work[to] = buckets.work[order[place]];
+  std::vector<std::int64_t> rounds(static_cast<std::size_t>(buckets.replicas));
+  for (const std::size_t bucket : order) {
+    const std::int32_t replica = replica_of[bucket];
+    const std::size_t to = buckets.at(replica, rounds[replica]++);
+    dealt.samples[to] = std::move(buckets.samples[bucket]);
+    dealt.work[to] = buckets.work[bucket];
   }
-  buckets = std::move(dealt);
+  return dealt;
 }
 
 /// A place that numbers go to; of equally empty ones the first is the emptier.
@@ -132,11 +139,8 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
                                Deal how, const Degrees& encoder, const Degrees& backbone) const {
   const bool has_capacity = problem_.capacity_tokens > 0;
   if (how == Deal::kInOrder && has_capacity) return pad(batch, replicas, pack_in_order(batch));
-  if (how == Deal::kZigZag && has_capacity) {
-    Buckets packs = pad(batch, replicas, pack_best_fit(batch));
-    deal_there_and_back(packs);
-    return packs;
-  }
+  if (how == Deal::kZigZag && has_capacity)
+    return deal_there_and_back(pad(batch, replicas, pack_best_fit(batch)));
   const std::vector<SampleWork>& samples = problem_.batches[batch];
   const std::int64_t count = replicas * rounds;
   Buckets buckets = {.replicas = replicas, .rounds = rounds, .samples = {}, .work = {}};
@@ -169,8 +173,7 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
     buckets.work[bucket_of[sample]].tiles += samples[sample].tiles;
     buckets.work[bucket_of[sample]].tokens += samples[sample].tokens;
   }
-  if (how == Deal::kZigZag) deal_there_and_back(buckets);
-  return buckets;
+  return how == Deal::kZigZag ? deal_there_and_back(std::move(buckets)) : buckets;
 }
 
 std::vector<std::int64_t> BatchRunner::loads_of(const std::vector<SampleWork>& samples,
@@ -264,23 +267,24 @@ double BatchRunner::encoder_phase(std::size_t batch, const std::vector<std::int3
 }
 
 double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const StageDevices& devices,
-                                  const StageCost& cost, double limit) {
+                                  const StageCost& cost, double limit, double beside) {
   double slowest = 0;
   const auto rounds = static_cast<std::size_t>(buckets.rounds);
   for (std::int64_t replica = 0; replica < buckets.replicas && slowest < limit; ++replica) {
     std::vector<StageTimes> times(static_cast<std::size_t>(stages) * rounds);
     double busy = 0;
-    std::int64_t mine = 0;
+    double mine = beside;
     for (int stage = 0; stage < stages; ++stage) {
       StageTimes sum;
       for (std::int64_t round = 0; round < buckets.rounds; ++round)
         sum = sum + (times[stage * rounds + round] = cost(stage, replica, round));
       busy += (sum.forward + sum.backward) * static_cast<double>(devices(stage));
-      mine += devices(stage);
+      mine += static_cast<double>(devices(stage));
     }
     passes_ += std::ssize(times);
     const double seconds = time_1f1b(stages, times);
-    add({busy, static_cast<double>(mine) * seconds - busy});
+    add_busy(busy);
+    if (mine > 0) add({.bubbles = mine * seconds - busy});
     slowest = std::max(slowest, seconds);
   }
   return slowest;

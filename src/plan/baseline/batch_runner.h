@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -39,12 +40,13 @@ struct Buckets {
 
 /// Device seconds of a batch.
 struct DeviceSeconds {
-  double busy = 0;     // work at the plan's shapes
-  double bubbles = 0;  // waits of a stage while its replica's pipeline runs, where they are counted
+  double busy = 0;  // work at the plan's shapes
+  // Waits while the pipeline of the own replica runs; none: of no pipeline, or not counted.
+  std::optional<double> bubbles = {};
 
   DeviceSeconds& operator+=(const DeviceSeconds& other) {
     busy += other.busy;
-    bubbles += other.bubbles;
+    if (other.bubbles) bubbles = bubbles.value_or(0) + *other.bubbles;
     return *this;
   }
 };
@@ -101,10 +103,12 @@ class BatchRunner {
   /// Devices of a replica that work on a stage; none where the stage's work is counted elsewhere.
   using StageDevices = std::function<std::int64_t(int stage)>;
   /// The slowest of the replicas' pipelines; of those up to the first that takes `limit` seconds,
-  /// where one does. Counts work and bubbles of the stages' devices.
+  /// where one does. Counts work and bubbles of the stages' devices. `beside`: devices for each
+  /// replica that wait for its end as well, whose work is counted elsewhere.
   [[nodiscard]] double run_pipelines(int stages, const Buckets& buckets,
                                      const StageDevices& devices, const StageCost& cost,
-                                     double limit = std::numeric_limits<double>::infinity());
+                                     double limit = std::numeric_limits<double>::infinity(),
+                                     double beside = 0);
 
   /// Backward of a stage for the mean of `rounds` microbatches.
   [[nodiscard]] double backward_seconds(const ModuleCosts& module, const Degrees& degrees,

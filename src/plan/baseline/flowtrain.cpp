@@ -25,6 +25,10 @@ struct Choice {
   std::int64_t rounds = 1;
 };
 
+const Buckets& deal(const BatchRunner& runner, std::size_t batch, const Choice& choice, Deal how) {
+  return runner.deal(batch, choice.degrees.dp, choice.rounds, how, choice.degrees, choice.degrees);
+}
+
 /// Candidates of both modules where a batch is cut into so many rounds: what a replica has of a
 /// round is one call, of the encoder as of the backbone, so that rates are of one number of rounds.
 struct Candidates {
@@ -82,6 +86,16 @@ double backbone_seconds(const BatchRunner& runner, const Degrees& degrees, std::
          runner.sync_seconds(costs.backbone, degrees, rounds);
 }
 
+/// With a capacity the rounds that the packs of the fullest batch take.
+std::vector<std::int64_t> rounds_of_packs(const BatchRunner& runner, std::int64_t replicas) {
+  const TrainingProblem& problem = runner.problem();
+  if (problem.capacity_tokens == 0) return rounds_of(problem, replicas);
+  std::int64_t rounds = 1;
+  for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
+    rounds = std::max(rounds, deal(runner, batch, {{1, 1, replicas}, 1}, Deal::kZigZag).rounds);
+  return {rounds};
+}
+
 /// By the number of rounds, ascending.
 std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& leanest) {
   const TrainingProblem& problem = runner.problem();
@@ -90,7 +104,7 @@ std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& lean
   for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
     for (const Degrees& degrees : list_degrees(costs.backbone, devices, costs.global_samples)) {
       if (costs.global_samples % degrees.dp != 0) continue;
-      for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
+      for (const std::int64_t rounds : rounds_of_packs(runner, degrees.dp)) {
         const double bytes = backbone_bytes(problem, degrees, rounds);
         keep_least(leanest.backbones[devices], bytes, [&] {
           return MemoryNeed{bytes,
@@ -128,18 +142,16 @@ std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& lean
 /// backbone starts when its last sample is there.
 class FlowLine {
  public:
-  FlowLine(BatchRunner& runner, const Degrees& encoder, std::int64_t rounds)
-      : runner_(runner),
-        encoder_(encoder),
-        rounds_(static_cast<std::size_t>(rounds)),
-        free_(static_cast<std::size_t>(encoder.dp)) {}
+  FlowLine(BatchRunner& runner, const Degrees& encoder)
+      : runner_(runner), encoder_(encoder), free_(static_cast<std::size_t>(encoder.dp)) {}
 
   /// Runs a batch whose rounds take so long each; returns when the last round ends.
-  double run(const std::vector<SampleWork>& samples, double round_seconds) {
-    for (std::size_t round = 0; round < rounds_; ++round) {
-      const double opens = starts_.size() < rounds_ ? 0 : starts_[starts_.size() - rounds_];
-      const std::size_t first = round * samples.size() / rounds_;
-      const std::size_t end = (round + 1) * samples.size() / rounds_;
+  double run(const std::vector<SampleWork>& samples, std::int64_t rounds, double round_seconds) {
+    const auto count = static_cast<std::size_t>(rounds);
+    for (std::size_t round = 0; round < count; ++round) {
+      const double opens = starts_.size() < count ? 0 : starts_[starts_.size() - count];
+      const std::size_t first = round * samples.size() / count;
+      const std::size_t end = (round + 1) * samples.size() / count;
       const double ready = encode(std::span(samples).subspan(first, end - first), opens);
       starts_.push_back(std::max(backbone_free_, ready));
       backbone_free_ = starts_.back() + round_seconds;
@@ -171,17 +183,14 @@ class FlowLine {
 
   BatchRunner& runner_;
   Degrees encoder_;
-  std::size_t rounds_;          // of a batch
   std::vector<double> free_;    // when each encoder replica is
   std::vector<double> starts_;  // of the rounds
   double backbone_free_ = 0;
 };
 
 /// Seconds of a batch on the backbone alone.
-double backbone_step(BatchRunner& runner, std::size_t batch, const Choice& choice, Deal how) {
+double backbone_step(BatchRunner& runner, const Choice& choice, const Buckets& buckets) {
   const ModuleCosts& module = runner.problem().costs.backbone;
-  const Buckets& buckets =
-      runner.deal(batch, choice.degrees.dp, choice.rounds, how, choice.degrees, choice.degrees);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
     const double share =
         double(layers_of_stage(module.layers, choice.degrees.pp, stage)) / double(module.layers);
@@ -192,7 +201,7 @@ double backbone_step(BatchRunner& runner, std::size_t batch, const Choice& choic
   return runner.run_pipelines(
              static_cast<int>(choice.degrees.pp), buckets, [&](int) { return choice.degrees.tp; },
              cost) +
-         runner.sync_seconds(module, choice.degrees, choice.rounds);
+         runner.sync_seconds(module, choice.degrees, buckets.rounds);
 }
 
 /// Encoder and backbone as chosen; nothing where no choice fits.
@@ -257,9 +266,10 @@ std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
 /// Batch by batch, the encoders one ahead: samples stay where they are dealt, and whichever side
 /// ends first waits for the other.
 double run_synchronized(BatchRunner& runner, std::size_t batch, const Pair& pair) {
-  return std::max(runner.encoder_phase(runner.problem().batches[batch], pair.encoder.tp,
-                                       pair.encoder.dp, Deal::kInOrder),
-                  backbone_step(runner, batch, pair.backbone, Deal::kZigZag));
+  return std::max(
+      runner.encoder_phase(runner.problem().batches[batch], pair.encoder.tp, pair.encoder.dp,
+                           Deal::kInOrder),
+      backbone_step(runner, pair.backbone, deal(runner, batch, pair.backbone, Deal::kZigZag)));
 }
 
 std::string describe(const Pair& pair) {
@@ -307,10 +317,11 @@ PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
   const Deal how = parts.scheduler ? Deal::kZigZag : Deal::kInOrder;
   // The pool is memory of all nodes, device and host: it holds a batch. What the first batch waits
   // for is no part of the steady state, so one runs before those that count.
-  FlowLine line(runner, pair->encoder, pair->backbone.rounds);
+  FlowLine line(runner, pair->encoder);
   const auto run = [&](std::size_t batch) {
-    const double step = backbone_step(runner, batch, pair->backbone, how);
-    return line.run(problem.batches[batch], step / double(pair->backbone.rounds));
+    const Buckets& buckets = deal(runner, batch, pair->backbone, how);
+    const double step = backbone_step(runner, pair->backbone, buckets);
+    return line.run(problem.batches[batch], buckets.rounds, step / double(buckets.rounds));
   };
   double before = run(problem.batches.size() - 1);
   best.offer({describe(*pair), form_of(*pair)}, [&](std::size_t batch) {

@@ -121,9 +121,10 @@ double ModuleTables::flops_of(const ModulePart& part, double shape) const {
 double ModuleTables::attention_share(const ModulePart& part, double shape) const {
   const std::int64_t tp = least_tp(part);
   PassShape pass = pass_of(part, shape);
-  const double with = seconds(cost_of(part, pass, tp, false));
-  pass.squared_tokens = 0;
-  return 1 - seconds(cost_of(part, pass, tp, false)) / with;
+  const double once = seconds(cost_of(part, pass, tp, false));
+  // As much again of it: what attends within windows does not grow with length.
+  pass.squared_tokens *= 2;
+  return seconds(cost_of(part, pass, tp, false)) / once - 1;
 }
 
 ModuleCost ModuleTables::cost_of(const ModulePart& part, const PassShape& pass, std::int64_t tp,

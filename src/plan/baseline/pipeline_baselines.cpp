@@ -205,7 +205,7 @@ PipelineAnswer BestPlan::answer(const std::string& form) const {
   const double all = seconds_ * static_cast<double>(problem.costs.devices) *
                      static_cast<double>(problem.batches.size());
   answer.busy_share = counted_.busy / all;
-  answer.bubble_share = std::max(0.0, counted_.bubbles / all);
+  if (counted_.bubbles) answer.bubble_share = std::max(0.0, *counted_.bubbles / all);
   return answer;
 }
 

@@ -30,9 +30,9 @@ struct PipelineAnswer {
   std::string plan = {};         // degrees and numbers, as a person reads them
   std::optional<TrainerForm> form = {};  // none: the trainer has no such plans
   double busy_share = 0;  // of the devices' time in a step that is work at the plan's shapes
-  // And that stages wait while the pipeline of their replica runs: 0 of plans without pipelines,
-  // or in which such waits are not told apart.
-  double bubble_share = 0;
+  // And that stages wait while the pipeline of their replica runs; none: without pipelines, or
+  // where such waits are not told apart.
+  std::optional<double> bubble_share = {};
   double least_bytes = 0;  // of a device, that the leanest plan needs; 0: not for want of them
 };
 

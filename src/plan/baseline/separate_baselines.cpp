@@ -197,9 +197,10 @@ double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan, 
   const double sync =
       std::max(runner.sync_seconds(costs.encoder, plan.encoder, plan.microbatches),
                runner.sync_seconds(costs.backbone, plan.backbone, plan.microbatches));
-  const double seconds = runner.run_pipelines(static_cast<int>(plan.encoder.pp + plan.backbone.pp),
-                                              buckets, devices, cost, limit - sync);
-  runner.add({.bubbles = static_cast<double>(plan.encoder.devices()) * seconds - encoder_busy});
+  const double seconds = runner.run_pipelines(
+      static_cast<int>(plan.encoder.pp + plan.backbone.pp), buckets, devices, cost, limit - sync,
+      double(plan.encoder.devices()) / double(plan.backbone.dp));
+  runner.add({.bubbles = -encoder_busy});
   return seconds + sync;
 }
 

@@ -21,7 +21,6 @@ using config::StudySetting;
 
 constexpr std::int64_t kQuickSamples = 64;
 constexpr std::int64_t kQuickDevices = 16;
-constexpr double kRounding = 1e-6;  // of a share: passes are timed in whole nanoseconds
 
 double seconds_of(Nanoseconds time) { return 1e-9 * static_cast<double>(time.count); }
 
@@ -127,7 +126,7 @@ class Runner {
     method.step_s = seconds_of(answer.certificate.value);
     method.mfu = mfu_of(step_flops(tables->problem, baseline.encodes), method.step_s, setting);
     method.idle_share = std::max(0.0, 1 - answer.busy_share);
-    if (answer.bubble_share > kRounding) method.bubble_share = answer.bubble_share;
+    method.bubble_share = answer.bubble_share;
     return method;
   }
 

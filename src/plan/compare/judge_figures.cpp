@@ -43,7 +43,8 @@ std::optional<double> reduction(const Place& place, const Place& against,
                                 std::optional<double> MethodResult::*share) {
   const std::optional<double>& mine = place.method->*share;
   const std::optional<double>& theirs = against.method->*share;
-  if (!mine || !theirs || *theirs <= 0) return std::nullopt;
+  constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
+  if (!mine || !theirs || *theirs <= kRounding) return std::nullopt;
   return 1 - place.device_seconds(*mine) / against.device_seconds(*theirs);
 }
 

@@ -58,6 +58,7 @@ OrderedJson to_json(const FigureResult& result) {
           {"against", figure.against},
           {"against_setting", figure.against_setting},
           {"published", {figure.least, figure.most}},
+          {"digits", or_null(figure.digits)},
           {"found", or_null(result.found)},
           {"deviation", result.found ? OrderedJson(result.deviation) : OrderedJson(nullptr)}};
 }

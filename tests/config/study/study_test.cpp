@@ -230,6 +230,12 @@ TEST(Study, NamesTheKeyOfEveryFault) {
               HasSubstr("settings.1.data.classes.1.patches"));
   EXPECT_THAT(message("value: [2, 3]", "value: [3, 2]"), HasSubstr("figures.1.value"));
   EXPECT_THAT(message("digits: 1", "digits: -1"), HasSubstr("figures.1.digits; found: -1"));
+  EXPECT_THAT(message("value: [2, 3], digits: 1", "value: [2, 3.25], digits: 1"),
+              AllOf(HasSubstr("figures.1.digits"), HasSubstr("both ends")));
+  EXPECT_THAT(message("against: flowtrain, settings", "against: dflop, settings"),
+              AllOf(HasSubstr("orders.2.against"), HasSubstr("another method")));
+  EXPECT_THAT(message("against: flowtrain, value", "against: dflop, value"),
+              AllOf(HasSubstr("figures.0.against"), HasSubstr("another method")));
   EXPECT_THAT(message("value: 1.5", "value: 1.5, digits: 1"),
               AllOf(HasSubstr("figures.0.digits"), HasSubstr("single number")));
   EXPECT_THAT(message("against: flowtrain,", ""), HasSubstr("figures.0.against"));
@@ -255,7 +261,8 @@ TEST(Study, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(message("{setting: \"two\", speedups", "{setting: \"ten\", speedups"),
               HasSubstr("orders.3.setting; found: ten"));
   for (const char* pairs : {"[[dflop, flowtrain]]", "[[dflop, flowtrain], [dflop]]",
-                            "[[dflop, flowtrain], [dflop, flowtrain]]", "[dflop, flowtrain]"})
+                            "[[dflop, flowtrain], [dflop, flowtrain]]", "[dflop, flowtrain]",
+                            "[[dflop, dflop], [flowtrain, dflop]]"})
     EXPECT_THAT(message("[[dflop, flowtrain], [flowtrain, dflop]]", pairs),
                 AllOf(HasSubstr("orders.3.speedups"), HasSubstr("each once")));
   EXPECT_THAT(message("{method: dflop, settings", "{method: fsdp, settings"),

@@ -86,7 +86,16 @@ TEST(BatchRunner, CountsBubblesOfPipelinesApartFromTheirEnds) {
   const auto devices = [](int stage) { return std::int64_t{stage == 0 ? 4 : 1}; };
   EXPECT_DOUBLE_EQ(runner.run_pipelines(2, buckets, devices, cost), 9);
   EXPECT_DOUBLE_EQ(runner.counted().busy, 5 * 6);
-  EXPECT_DOUBLE_EQ(runner.counted().bubbles, 5 * (9 - 6));
+  EXPECT_DOUBLE_EQ(runner.counted().bubbles.value(), 5 * (9 - 6));
+  // Two more devices for each replica wait for its end, that of replica 1 at once.
+  (void)runner.take_counted();
+  (void)runner.run_pipelines(2, buckets, devices, cost, 1e9, 2);
+  EXPECT_DOUBLE_EQ(runner.counted().bubbles.value(), 5 * (9 - 6) + 2 * 9);
+  // Where the stages' devices are not told, nothing is.
+  (void)runner.take_counted();
+  (void)runner.run_pipelines(
+      2, buckets, [](int) { return std::int64_t{0}; }, cost);
+  EXPECT_FALSE(runner.counted().bubbles.has_value());
 }
 
 TEST(BatchRunner, PacksInOrderAndPadsToTheCapacity) {

@@ -127,6 +127,21 @@ TEST(ProblemOfModel, LongImagesAndSamplesTakeWhatTheirAttentionDoes) {
   EXPECT_EQ(batch[63].packed(), 8192);
 }
 
+TEST(ProblemOfModel, WindowsDoNotGrowWithTheImages) {
+  config::ModuleGraph model = model_with_vision();
+  for (config::ModuleNode& node : model.modules)
+    for (config::LayerRun& run : node.layers)
+      if (node.name == "vision" && run.shape.kind == config::LayerKind::kBlock)
+        run.shape.window = 256;
+  ModelSetting setting = equal_samples(64);
+  std::fill_n(setting.batches[0].begin(), 48, SampleSize{1024, 1024, 1});
+  std::fill_n(setting.batches[0].begin() + 48, 16, SampleSize{8192, 8192, 1});
+  const std::vector<SampleWork> batch =
+      problem_of_model(model, small_cluster(16), setting).batches[0];
+  EXPECT_NEAR(batch[63].tiles / batch[0].tiles, 8, 1e-6);
+  EXPECT_GT(batch[63].tokens / batch[0].tokens, 9);  // the backbone has none
+}
+
 TEST(ProblemOfModel, CountsStateActivationsAndFeatures) {
   const config::ModuleGraph model = model_with_vision();
   const TrainingProblem problem = problem_of_model(model, small_cluster(16), equal_samples(16));

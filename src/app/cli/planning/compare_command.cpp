@@ -74,7 +74,7 @@ void print_figures(const Comparison& comparison) {
               << (result.figure.where.empty() ? "" : result.figure.where + ": ")
               << describe_figure(result.figure) << ": published " << show_published(result.figure)
               << ", found "
-              << (result.found ? show_figure(result.figure, *result.found) : "no plan");
+              << (result.found ? show_figure(result.figure, *result.found) : "no value");
     if (result.found) std::cout << ", deviation " << show_percent(result.deviation);
     std::cout << '\n';
   }
