@@ -23,6 +23,20 @@ std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
   return tokens;
 }
 
+/// The bucket of each sample: replica r takes samples r, r + replicas, ...; its rounds cut them as
+/// evenly as can be.
+std::vector<std::int32_t> deal_in_turn(std::size_t samples, const Buckets& buckets) {
+  const auto mine = static_cast<std::int64_t>(samples) / buckets.replicas;
+  std::vector<std::int32_t> bucket_of;
+  for (std::int64_t sample = 0; sample < static_cast<std::int64_t>(samples); ++sample) {
+    const std::int64_t position = std::min(sample / buckets.replicas, mine - 1);
+    const std::int64_t round =
+        std::min(position * buckets.rounds / std::max<std::int64_t>(mine, 1), buckets.rounds - 1);
+    bucket_of.push_back(static_cast<std::int32_t>(buckets.at(sample % buckets.replicas, round)));
+  }
+  return bucket_of;
+}
+
 /// The longest buckets to the replicas there and back, round by round.
 Buckets deal_there_and_back(Buckets buckets) {
   std::vector<std::int64_t> costs;
@@ -146,26 +160,16 @@ Buckets BatchRunner::deal_anew(std::size_t batch, std::int64_t replicas, std::in
   Buckets buckets = {.replicas = replicas, .rounds = rounds, .samples = {}, .work = {}};
   buckets.samples.resize(count);
   buckets.work.resize(count);
-  std::vector<std::int32_t> bucket_of(samples.size());
-  if (how == Deal::kInOrder) {
-    // Replica r takes samples r, r + replicas, ...; its rounds cut them as evenly as can be.
-    const auto mine = static_cast<std::int64_t>(samples.size()) / replicas;
-    for (std::size_t sample = 0; sample < samples.size(); ++sample) {
-      const std::int64_t position =
-          std::min(static_cast<std::int64_t>(sample) / replicas, mine - 1);
-      const std::int64_t replica = static_cast<std::int64_t>(sample) % replicas;
-      const std::int64_t round =
-          std::min(position * rounds / std::max<std::int64_t>(mine, 1), rounds - 1);
-      bucket_of[sample] = static_cast<std::int32_t>(buckets.at(replica, round));
-    }
-  } else {
-    const std::vector<std::int64_t> loads =
-        how == Deal::kBalanced ? loads_of(samples, count, encoder, backbone) : tokens_of(samples);
+  const auto balance = [&](const std::vector<std::int64_t>& loads) {
     const int dimensions = static_cast<int>(loads.size() / samples.size());
-    bucket_of = schedule::balance({.buckets = count, .dimensions = dimensions, .loads = loads},
-                                  {.evaluations = 200'000})
-                    .bucket_of;
-  }
+    return schedule::balance({.buckets = count, .dimensions = dimensions, .loads = loads},
+                             {.evaluations = 200'000})
+        .bucket_of;
+  };
+  const std::vector<std::int32_t> bucket_of =
+      how == Deal::kInOrder    ? deal_in_turn(samples.size(), buckets)
+      : how == Deal::kBalanced ? balance(loads_of(samples, count, encoder, backbone))
+                               : balance(tokens_of(samples));
   const std::size_t even = samples.size() / static_cast<std::size_t>(count) + 1;
   for (std::vector<std::int32_t>& bucket : buckets.samples) bucket.reserve(even);
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
