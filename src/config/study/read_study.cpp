@@ -149,7 +149,7 @@ PublishedFigure read_figure(ArtifactObject json, StudyKind kind) {
                         figure.quantity == FigureQuantity::kMfu || figure.is_of_occupancy();
   if (!is_alone && !figure.is_set_against())
     json.refuse("against", "the method, or `against_setting`, that it is set against");
-  if (figure.against == figure.method && figure.against_setting.empty())
+  if (!figure.against.empty() && figure.against == figure.method && figure.against_setting.empty())
     json.refuse("against", "another method");
   read_value(json, figure);
   if (json.has("digits")) {
@@ -195,7 +195,7 @@ PublishedOrder read_order(ArtifactObject& json, StudyKind kind) {
   if (json.has("settings")) {
     const std::string method = json.text("method", std::nullopt);
     const std::string against = json.text("against", "");
-    if (against == method) json.refuse("against", "another method");
+    if (!against.empty() && against == method) json.refuse("against", "another method");
     order.by = against.empty() ? RankedBy::kMfu : RankedBy::kSpeedup;
     for (const std::string& setting : read_several(json, "settings", "two settings at least"))
       order.ranked.push_back({setting, method, against});

@@ -86,14 +86,12 @@ double backbone_seconds(const BatchRunner& runner, const Degrees& degrees, std::
          runner.sync_seconds(costs.backbone, degrees, rounds);
 }
 
-/// With a capacity the rounds that the packs of the fullest batch take.
-std::vector<std::int64_t> rounds_of_packs(const BatchRunner& runner, std::int64_t replicas) {
-  const TrainingProblem& problem = runner.problem();
-  if (problem.capacity_tokens == 0) return rounds_of(problem, replicas);
-  std::int64_t rounds = 1;
-  for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
-    rounds = std::max(rounds, deal(runner, batch, {{1, 1, replicas}, 1}, Deal::kZigZag).rounds);
-  return {rounds};
+/// Packed sequences of the fullest batch.
+std::int64_t count_packs(const BatchRunner& runner) {
+  std::int64_t packs = 1;
+  for (std::size_t batch = 0; batch < runner.problem().batches.size(); ++batch)
+    packs = std::max(packs, deal(runner, batch, {}, Deal::kZigZag).rounds);
+  return packs;
 }
 
 /// By the number of rounds, ascending.
@@ -101,10 +99,15 @@ std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& lean
   const TrainingProblem& problem = runner.problem();
   const Problem3d& costs = problem.costs;
   std::map<std::int64_t, Candidates> by_rounds;
+  const std::int64_t packs = problem.capacity_tokens > 0 ? count_packs(runner) : 0;
+  const auto rounds_with = [&](std::int64_t replicas) {
+    return packs > 0 ? std::vector{(packs + replicas - 1) / replicas}
+                     : rounds_of(problem, replicas);
+  };
   for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
     for (const Degrees& degrees : list_degrees(costs.backbone, devices, costs.global_samples)) {
       if (costs.global_samples % degrees.dp != 0) continue;
-      for (const std::int64_t rounds : rounds_of_packs(runner, degrees.dp)) {
+      for (const std::int64_t rounds : rounds_with(degrees.dp)) {
         const double bytes = backbone_bytes(problem, degrees, rounds);
         keep_least(leanest.backbones[devices], bytes, [&] {
           return MemoryNeed{bytes,

@@ -23,20 +23,16 @@ double sync_of_chain(const BatchRunner& runner, const Degrees& degrees, std::int
                      const std::vector<StageShare>& shares, Kernels kernels) {
   const Problem3d& costs = runner.problem().costs;
   const Degrees whole = {degrees.tp, 1, degrees.dp};
-  const auto of_stage = [&](const StageShare& share, double encoder, double backbone) {
-    return share.encoder * encoder + share.backbone * backbone;
+  // Below 0 where backward hides more than the module's own gradients.
+  const auto exposed = [&](const ModuleCosts& module) {
+    return runner.whole_sync_seconds(module, whole) -
+           (kernels.hides_transfers ? runner.backward_seconds(module, whole, rounds) : 0);
   };
+  const double encoder = exposed(costs.encoder);
+  const double backbone = exposed(costs.backbone);
   double longest = 0;
-  for (const StageShare& share : shares) {
-    const double reduction = of_stage(share, runner.whole_sync_seconds(costs.encoder, whole),
-                                      runner.whole_sync_seconds(costs.backbone, whole));
-    const double beside =
-        kernels.hides_transfers
-            ? of_stage(share, runner.backward_seconds(costs.encoder, whole, rounds),
-                       runner.backward_seconds(costs.backbone, whole, rounds))
-            : 0;
-    longest = std::max(longest, reduction - beside);
-  }
+  for (const StageShare& share : shares)
+    longest = std::max(longest, share.encoder * encoder + share.backbone * backbone);
   return longest;
 }
 

@@ -90,31 +90,27 @@ std::optional<double> find_value_in(const PublishedFigure& figure, const config:
 }
 
 /// None where one of the settings has none.
-std::optional<double> find_mean(const PublishedFigure& figure, const config::Study& study,
-                                const Comparison& comparison) {
+template <class ValueIn>
+std::optional<double> mean_over(const std::vector<std::string>& settings, const ValueIn& value_in) {
   double sum = 0;
-  for (const std::string& setting : figure.settings) {
-    const std::optional<double> found = find_value_in(figure, study, comparison, setting, setting);
+  for (const std::string& setting : settings) {
+    const std::optional<double> found = value_in(setting);
     if (!found) return std::nullopt;
     sum += *found;
   }
-  return sum / static_cast<double>(figure.settings.size());
+  return sum / static_cast<double>(settings.size());
 }
 
-/// The mean over settings, or the ratio of such means; none where one of the settings has none.
+/// The mean over settings, or the ratio of such means.
 std::optional<double> find_occupancy(const PublishedFigure& figure, const config::Study& study,
                                      const Comparison& comparison) {
   const auto share = figure.quantity == FigureQuantity::kOccupancy ? &MethodResult::occupancy
                                                                    : &MethodResult::least_occupancy;
-  const auto mean_of = [&](const std::string& method,
-                           const std::vector<std::string>& settings) -> std::optional<double> {
-    double sum = 0;
-    for (const std::string& setting : settings) {
+  const auto mean_of = [&](const std::string& method, const std::vector<std::string>& settings) {
+    return mean_over(settings, [&](const std::string& setting) {
       const Place place = find_place(study, comparison, setting, method);
-      if (!place.has_plan() || !(place.method->*share)) return std::nullopt;
-      sum += *(place.method->*share);
-    }
-    return sum / static_cast<double>(settings.size());
+      return place.has_plan() ? place.method->*share : std::nullopt;
+    });
   };
   std::vector<std::string> settings = figure.settings;
   if (settings.empty()) settings = {figure.setting};
@@ -130,7 +126,10 @@ std::optional<double> find_occupancy(const PublishedFigure& figure, const config
 std::optional<double> find(const PublishedFigure& figure, const config::Study& study,
                            const Comparison& comparison) {
   if (figure.is_of_occupancy()) return find_occupancy(figure, study, comparison);
-  if (!figure.settings.empty()) return find_mean(figure, study, comparison);
+  if (!figure.settings.empty())
+    return mean_over(figure.settings, [&](const std::string& setting) {
+      return find_value_in(figure, study, comparison, setting, setting);
+    });
   return find_value_in(figure, study, comparison, figure.setting,
                        figure.against_setting.empty() ? figure.setting : figure.against_setting);
 }

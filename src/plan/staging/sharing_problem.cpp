@@ -17,8 +17,8 @@ void check_busy(const SharedModule& module) {
       .what = "plan: busy parts of times of another size", .where = module.name,
       .found = str(module.busy.size(), " and ", module.whole_busy.size(), " of whole ones"),
       .expected = str(module.times.size(), " and ", module.whole.size(), ", or none"));
-  for (const std::vector<double>& table : {module.busy, module.whole_busy}) {
-    for (const double part : table) {
+  for (const std::vector<double>* table : {&module.busy, &module.whole_busy}) {
+    for (const double part : *table) {
       TRIB_REQUIRE(part >= 0 && part <= 1, .what = "plan: value cannot be used",
                    .where = module.name + ".busy", .found = str(part), .expected = "0 to 1");
     }
