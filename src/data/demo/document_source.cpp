@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 
 #include "core/text.h"
@@ -40,7 +41,11 @@ class Sheet {
     write(line, 0, label);
     write(line, kColumns - static_cast<int>(value.size()), value);
   }
-  void rule(int line) { canvas_.fill_box(3, line * kLine, kWidth - 6, 2, kInk); }
+  /// Moves with the text, between the descenders above it and the capitals below.
+  void rule(int line) {
+    const int shift = static_cast<int>(std::lround(static_cast<double>(shift_.y) / kPixel));
+    canvas_.fill_box(3, line * kLine + shift, kWidth - 6, 2, kInk);
+  }
   Canvas& canvas() { return canvas_; }
 
  private:
