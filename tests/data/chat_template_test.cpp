@@ -60,6 +60,18 @@ TEST(ChatTemplate, PutsTheSystemPromptOnlyWhereNoneIs) {
             "<|im_start|>user\nhe<|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST(ChatTemplate, LearnsNothingOfATurnLeftOut) {
+  const Tokenizer tokenizer = tiny();
+  const ChatTemplate chat(tokenizer, {.system_prompt = ""});
+  std::vector<Turn> turns = {says(Role::kUser, "he"), says(Role::kAssistant, "hello")};
+  const EncodedChat whole = chat.encode(turns, ChatEnd::kLastTurn);
+  EXPECT_FALSE(learned(tokenizer, whole).empty());
+  turns[1].is_learned = false;
+  const EncodedChat left_out = chat.encode(turns, ChatEnd::kLastTurn);
+  EXPECT_EQ(left_out.tokens, whole.tokens);
+  EXPECT_TRUE(learned(tokenizer, left_out).empty());
+}
+
 TEST(ChatTemplate, LearnsTheAnswersAndTheirEnds) {
   const Tokenizer tokenizer = tiny();
   const std::vector<Turn> turns = {says(Role::kUser, "hello"), says(Role::kAssistant, "hello"),

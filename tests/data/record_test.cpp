@@ -72,8 +72,10 @@ TEST(ParseRecord, ReadsConversationsWithPlaceholders) {
             2u);
 }
 
-TEST(ParseRecord, ReadsPlaceholdersOfMessagesOnlyBesideAMediaList) {
-  EXPECT_THAT(read(asked(R"("write <image> in HTML")")).turns[0].parts,
+TEST(ParseRecord, ReadsPlaceholdersOfMessagesButNotInTextParts) {
+  EXPECT_THAT(refusal(asked(R"("what is in <image>?")")),
+              HasSubstr("placeholder_count: 1 image placeholders, 0 images in the record"));
+  EXPECT_THAT(read(asked(R"([{"type":"text","text":"write <image> in HTML"}])")).turns[0].parts,
               ElementsAre(Part("write <image> in HTML")));
   const std::string listed = R"({"messages":[{"role":"user","content":"<image>what?"},)"
                              R"({"role":"assistant","content":"a cat"}],"images":["a.png"]})";
@@ -82,6 +84,45 @@ TEST(ParseRecord, ReadsPlaceholdersOfMessagesOnlyBesideAMediaList) {
       R"({"messages":[{"role":"user","content":[{"type":"image"},{"type":"text","text":"what?"}]},)"
       R"({"role":"assistant","content":"a cat"}],"images":["a.png"]})";
   EXPECT_THAT(read(parts).turns[0].parts, ElementsAre(Part(kFirstImage), Part("what?")));
+}
+
+TEST(ParseRecord, ReadsTheSystemColumn) {
+  const Record record = read(told("2+2?", R"(,"system":"be brief")"));
+  EXPECT_EQ(record.turns[0], (Turn{Role::kSystem, {"be brief"}}));
+  EXPECT_EQ(read(told("2+2?", R"(,"system":"")")).turns.size(), 2u);
+  EXPECT_THAT(refusal(R"({"system":"a","messages":[{"role":"system","content":"b"},)"
+                      R"({"role":"assistant","content":"c"}]})"),
+              HasSubstr("is a system turn that is not the first"));
+}
+
+TEST(ParseRecord, ReadsWhichAnswersCount) {
+  const auto answers = [](const std::string& first, const std::string& second) {
+    return R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b")" +
+           first + R"(},{"role":"assistant","content":"c")" + second + "}]}";
+  };
+  for (const char* key : {R"(,"weight":0)", R"(,"train":false)"}) {
+    const Record record = read(answers(key, ""));
+    EXPECT_FALSE(record.turns[1].is_learned) << key;
+    EXPECT_TRUE(record.turns[2].is_learned) << key;
+    EXPECT_THAT(refusal(answers(key, key)), HasSubstr("no_answer: messages has no assistant turn"));
+  }
+  EXPECT_TRUE(read(answers(R"(,"weight":1,"train":true)", "")).turns[1].is_learned);
+  EXPECT_THAT(refusal(answers(R"(,"weight":0.5)", "")), HasSubstr("expected 0 or 1"));
+  EXPECT_THAT(refusal(answers(R"(,"train":"no")", "")), HasSubstr("expected true or false"));
+  EXPECT_THAT(refusal(answers(R"(,"weight":1,"train":false)", "")), HasSubstr("contradict"));
+}
+
+TEST(ParseRecord, RefusesKeysThatWouldChangeWhatIsLearned) {
+  for (const char* rest :
+       {R"(,"tools":[{"name":"search"}])", R"(,"rejected_response":"no")", R"(,"rejected":"no")",
+        R"(,"objects":{"ref":["cat"]})", R"(,"audios":["a.wav"])", R"(,"weight":0.5)"})
+    EXPECT_THAT(refusal(told("a", rest)), HasSubstr("unread_key: record.")) << rest;
+  EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant",)"
+                      R"("content":"b","reasoning_content":"hm"}]})"),
+              HasSubstr("unread_key: messages[1].reasoning_content is not read: thinking"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"image","image":"a.png","max_pixels":9}])")),
+              HasSubstr("messages[0].content[0].max_pixels is not read: set data.max_pixels"));
+  EXPECT_EQ(refusal(told("a", R"(,"tools":"[]","objects":{},"rejected":null)")), "accepted");
 }
 
 TEST(ParseRecord, RefusesWhatIsNotOneJsonObject) {

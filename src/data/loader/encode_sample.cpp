@@ -43,10 +43,10 @@ std::string text_of(const Turn& turn) {
   return text;
 }
 
-/// The turn of the last answer.
+/// The turn of the last answer that is to be learned.
 std::size_t find_answer(const std::vector<Turn>& turns) {
   for (std::size_t i = turns.size(); i-- > 0;)
-    if (turns[i].role == Role::kAssistant) return i;
+    if (turns[i].role == Role::kAssistant && turns[i].is_learned) return i;
   TRIB_RAISE(Fault::kBug, .what = "data: record without an assistant turn was accepted");
 }
 

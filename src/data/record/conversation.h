@@ -25,6 +25,7 @@ using Part = std::variant<std::string, MediaReference>;
 struct Turn {
   Role role = Role::kUser;
   std::vector<Part> parts;
+  bool is_learned = true;  // of an assistant turn: its tokens count in the loss
 
   friend bool operator==(const Turn&, const Turn&) = default;
 };

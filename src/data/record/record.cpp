@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "core/json.h"
 
@@ -91,21 +92,93 @@ Role role_of(const std::string& name, const std::string& where) {
          str(where, " = ", escaped(name), ", expected system, user, human, assistant or gpt"));
 }
 
+/// A key that changes what a record teaches, and that nothing here reads.
+struct UnreadKey {
+  const char* name;
+  const char* reason;
+};
+constexpr UnreadKey kUnreadOfRecord[] = {
+    {"tools", "tool calls are not trained; leave the record or the key out"},
+    {"functions", "tool calls are not trained; leave the record or the key out"},
+    {"chosen", "preferences are not trained; leave `chosen` and `rejected` out"},
+    {"rejected", "preferences are not trained; leave it out to train on the turns alone"},
+    {"rejected_response", "preferences are not trained; leave it out to train on the turns alone"},
+    {"rejected_messages", "preferences are not trained; leave it out to train on the turns alone"},
+    {"reasoning_content", "thinking is not trained; write it into the answer or leave it out"},
+    {"audio", "audio is not read"},
+    {"audios", "audio is not read"},
+    {"objects", "boxes are not read; write their coordinates into the text"},
+    {"weight", "records have no weight; set `weight` of the source, or of a turn"},
+};
+constexpr UnreadKey kUnreadOfTurn[] = {
+    {"tool_calls", "tool calls are not trained"},
+    {"tool_call_id", "tool calls are not trained"},
+    {"function_call", "tool calls are not trained"},
+    {"reasoning_content", "thinking is not trained; write it into the answer or leave it out"},
+    {"thinking", "thinking is not trained; write it into the answer or leave it out"},
+    {"loss", "write `train` true or false"},
+    {"loss_scale", "write `weight` 0 or 1"},
+    {"image", "name it in `images` of the record, or in a part of `content`"},
+    {"images", "name them in `images` of the record, or in parts of `content`"},
+    {"video", "name it in `videos` of the record, or in a part of `content`"},
+    {"videos", "name them in `videos` of the record, or in parts of `content`"},
+    {"audio", "audio is not read"},
+};
+constexpr UnreadKey kUnreadOfPart[] = {
+    {"min_pixels", "set data.min_pixels for the run"},
+    {"max_pixels", "set data.max_pixels for the run"},
+    {"total_pixels", "set data.max_pixels for the run"},
+    {"resized_height", "set data.max_pixels for the run, or resize the file"},
+    {"resized_width", "set data.max_pixels for the run, or resize the file"},
+    {"nframes", "name the frames that are to be read"},
+    {"video_start", "name the frames that are to be read"},
+    {"video_end", "name the frames that are to be read"},
+    {"url", "write `image`"},
+    {"base64", "write a data URL in `image`"},
+};
+
+/// Empty columns that data set writers leave behind.
+bool says_nothing(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().empty() || value == "[]";
+  return value.empty();
+}
+
+void refuse_unread(const Json& object, std::span<const UnreadKey> keys, const std::string& where) {
+  for (const UnreadKey& key : keys)
+    if (const Json* value = find(object, key.name); value != nullptr && !says_nothing(*value))
+      refuse("unread_key", str(where, ".", key.name, " is not read: ", key.reason));
+}
+
+/// Whether a turn counts in the loss, by its `weight` or `train`.
+bool is_learned(const Json& turn, Role role, const std::string& where) {
+  const Json* weight = find(turn, "weight");
+  const Json* train = find(turn, "train");
+  if (weight != nullptr && *weight != 0 && *weight != 1)
+    refuse("bad_field", str(where, ".weight = ", escaped(weight->dump()), ", expected 0 or 1"));
+  if (train != nullptr && !train->is_boolean())
+    refuse("bad_field",
+           str(where, ".train = ", escaped(train->dump()), ", expected true or false"));
+  const bool by_weight = weight == nullptr || *weight == 1;
+  const bool by_train = train == nullptr || train->get<bool>();
+  if (weight != nullptr && train != nullptr && by_weight != by_train)
+    refuse("bad_field", where + " has a weight and a train that contradict each other");
+  const bool asks_for_loss = (weight != nullptr && by_weight) || (train != nullptr && by_train);
+  if (role != Role::kAssistant && asks_for_loss)
+    refuse("bad_field", where + " is to be learned and is no assistant turn");
+  return by_weight && by_train;
+}
+
 /// Media that the record lists beside its turns, handed out in order of appearance.
 class ListedMedia {
  public:
   ListedMedia(const Json& root, Record& record) : record_(record) {
     for (const char* key : {"image", "images"})
-      if (const Json* value = find(root, key)) {
-        has_lists_ = true;
+      if (const Json* value = find(root, key))
         for (std::string& path : paths_of(*value, key)) images_.push_back(std::move(path));
-      }
     const double fps = fps_of(root, "record", Clip{}.fps);
     for (const char* key : {"video", "videos"})
       if (const Json* value = find(root, key)) add_clips(*value, key, fps);
   }
-
-  [[nodiscard]] bool has_lists() const { return has_lists_; }
 
   MediaReference take_image() {
     ++images_asked_;
@@ -131,7 +204,6 @@ class ListedMedia {
  private:
   /// `video` is one clip (a list of frames) or, like `videos`, a list of clips.
   void add_clips(const Json& value, const std::string& key, double fps) {
-    has_lists_ = true;
     const bool nested = value.is_array() && !value.empty() && value.front().is_array();
     if (key == "videos" && !nested && !(value.is_array() && value.empty()))
       refuse("video_file", "videos must be a list of lists of frame pictures");
@@ -141,7 +213,6 @@ class ListedMedia {
   }
 
   Record& record_;
-  bool has_lists_ = false;
   std::vector<std::string> images_;
   std::vector<Clip> clips_;
   std::size_t images_asked_ = 0;
@@ -172,6 +243,7 @@ std::vector<Part> split_text(const std::string& text, ListedMedia& media) {
 std::vector<Part> read_part(const Json& part, const std::string& where, ListedMedia& media,
                             Record& record) {
   const std::string type = text_of(member(part, "type", where), where + ".type");
+  refuse_unread(part, kUnreadOfPart, where);
   if (type == "text") {
     const std::string text = text_of(member(part, "text", where), where + ".text");
     return text.empty() ? std::vector<Part>{} : std::vector<Part>{text};
@@ -200,10 +272,12 @@ Turn read_message(const Json& message, const std::string& where, ListedMedia& me
                   Record& record) {
   Turn turn;
   turn.role = role_of(text_of(member(message, "role", where), where + ".role"), where + ".role");
+  refuse_unread(message, kUnreadOfTurn, where);
+  turn.is_learned = is_learned(message, turn.role, where);
   const Json& content = member(message, "content", where);
   if (content.is_string()) {
     const std::string text = text_of(content, where + ".content");
-    turn.parts = media.has_lists() ? split_text(text, media) : std::vector<Part>{text};
+    turn.parts = split_text(text, media);
     return turn;
   }
   if (!content.is_array())
@@ -218,12 +292,15 @@ Turn read_message(const Json& message, const std::string& where, ListedMedia& me
 Turn read_speech(const Json& speech, const std::string& where, ListedMedia& media) {
   Turn turn;
   turn.role = role_of(text_of(member(speech, "from", where), where + ".from"), where + ".from");
+  refuse_unread(speech, kUnreadOfTurn, where);
+  turn.is_learned = is_learned(speech, turn.role, where);
   turn.parts = split_text(text_of(member(speech, "value", where), where + ".value"), media);
   return turn;
 }
 
 void check_turns(const std::vector<Turn>& turns, const std::string& name) {
   bool has_answer = false;
+  bool has_learned = false;
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const std::string where = str(name, "[", i, "]");
     const bool has_media =
@@ -240,10 +317,13 @@ void check_turns(const std::vector<Turn>& turns, const std::string& name) {
       continue;
     }
     if (!has_text && !has_media) refuse("empty_text", where + " has neither text nor image");
-    if (turns[i].role == Role::kAssistant && has_media)
-      refuse("media_in_answer", where + " is an assistant turn with an image or clip");
-    has_answer = has_answer || turns[i].role == Role::kAssistant;
+    if (turns[i].role != Role::kAssistant) continue;
+    if (has_media) refuse("media_in_answer", where + " is an assistant turn with an image or clip");
+    has_answer = true;
+    has_learned = has_learned || turns[i].is_learned;
   }
+  if (has_answer && !has_learned)
+    refuse("no_answer", name + " has no assistant turn that counts: all have weight 0");
   if (!has_answer) refuse("no_answer", name + " has no assistant turn: nothing to learn");
 }
 
@@ -262,6 +342,9 @@ ParsedRecord read_record(const Json& root, const std::string& key) {
   const Json& list = messages != nullptr ? *messages : *conversations;
   if (!list.is_array())
     refuse("bad_field", str(name, " is of type ", list.type_name(), ", expected list"));
+  refuse_unread(root, kUnreadOfRecord, "record");
+  if (const Json* system = find(root, "system"); system != nullptr && !says_nothing(*system))
+    parsed.record.turns.push_back({Role::kSystem, {text_of(*system, "system")}});
   ListedMedia media(root, parsed.record);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string where = str(name, "[", i, "]");

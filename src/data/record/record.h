@@ -40,11 +40,14 @@ struct ParsedRecord {
 /// Reads one JSON line in the OpenAI form (`messages`) or the ShareGPT form (`conversations`).
 ///
 /// Media: parts `image_url`, `image`, `video` of a content list; or `<image>` and `<video>` in the
-/// text, taken in order from the lists `image`/`images` and `video`/`videos`. In the OpenAI form
-/// the placeholders count only when the record has such a list; without it they are plain text.
-/// errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`, `bad_form`, `bad_field`, `bad_role`,
-///         `bad_text`, `empty_text`, `no_answer`, `placeholder_count`, `media_in_answer`,
-///         `video_file`
+/// text, taken in order from the lists `image`/`images` and `video`/`videos`. In a `text` part of a
+/// content list these letters are plain text.
+/// `system` beside the turns is the system turn; `weight` 0 or `train` false leaves an assistant
+/// turn out of the loss. A key that would change what is learned and is not read refuses the
+/// record. errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`, `bad_form`, `bad_field`,
+/// `bad_role`,
+///         `bad_text`, `unread_key`, `empty_text`, `no_answer`, `placeholder_count`,
+///         `media_in_answer`, `video_file`
 [[nodiscard]] Result<ParsedRecord> parse_record(std::string_view line, const std::string& key);
 
 }  // namespace tributary::data

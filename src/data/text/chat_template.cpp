@@ -74,7 +74,7 @@ std::vector<ChatTemplate::Segment> ChatTemplate::list_segments(std::span<const T
     segments.back().text += text;
   };
   const auto add_turn = [&](const Turn& turn) {
-    const bool counts = turn.role == Role::kAssistant;
+    const bool counts = turn.role == Role::kAssistant && turn.is_learned;
     control(kImStart, false);
     plain(name_of(turn.role), false);
     plain("\n", false);

@@ -42,7 +42,7 @@ class ChatTemplate {
 
   [[nodiscard]] std::string render(std::span<const Turn> turns, ChatEnd end) const;
 
-  /// Loss is on the text of assistant turns, their <|im_end|> and the newline after it.
+  /// Loss is on the text of learned assistant turns, their <|im_end|> and the newline after it.
   ///
   /// errors: Fault::kInput when a turn holds an image or clip and the tokenizer has no token for it
   [[nodiscard]] EncodedChat encode(std::span<const Turn> turns, ChatEnd end) const;
