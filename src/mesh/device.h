@@ -13,14 +13,21 @@ struct Devices {
   std::string state;                      // one sentence: libraries found, or why there is none
 };
 
-/// Looks for accelerators; on a machine without one that is an answer, not an error.
+/// Looks for accelerators and opens none; on a machine without one that is an answer, no error.
 [[nodiscard]] Devices list_devices();
 
-/// Opens `cpu`, `cuda` or `cuda:N`; `cuda` is the device with the number of this process among
-/// those of its machine.
+/// Makes an accelerator the current device of this thread; returns whether our kernels run on it.
+[[nodiscard]] bool use_device(int index);
+
+/// The device that process `local_rank` of a machine takes where `run.device` names none: its own
+/// among those that it sees, or the only one that its launcher lets it see.
+[[nodiscard]] int device_of_process(int local_rank, int visible);
+
+/// Opens `cpu`, `cuda` or `cuda:N` and makes it the current device of this thread; no other device
+/// is touched.
 ///
 /// errors: Fault::kInput for another name; Fault::kResource when the build has no CUDA or the
-///         device is not there
+///         device is not there or does not run our kernels
 [[nodiscard]] c10::Device open_device(const std::string& name, int local_rank = 0);
 
 }  // namespace tributary::mesh

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -51,8 +52,10 @@ class UnitChain {
   /// In the order of the forward pass, which is that of construction.
   void append(Unit& unit) { units_.push_back(&unit); }
 
+  /// A forward pass of a stage begins: its units follow one another from the first.
+  void begin_forward() { forward_at_ = 0; }
   /// Starts gathers of the next units of the forward, or of those before `place` that will run
-  /// backward.
+  /// backward, within the virtual stage of the unit at `place`.
   void prefetch_after(std::size_t place);
   void prefetch_before(std::size_t place);
   /// Lets at most two reductions be under way: their buffers are as large as whole units.
@@ -60,20 +63,25 @@ class UnitChain {
   /// After the last microbatch of a step: starts what was held back, and ends all.
   void finish_reductions();
 
-  /// Memory of a freed buffer of this size, or new memory.
+  /// Memory of a freed buffer of this size on this device, or new memory there.
   [[nodiscard]] at::DataPtr take(std::size_t bytes, at::Device device);
   void give_back(at::DataPtr memory, std::size_t bytes);
   [[nodiscard]] std::size_t size() const { return units_.size(); }
 
  private:
+  using FreeKey = std::tuple<at::DeviceType, at::DeviceIndex, std::size_t>;
+  [[nodiscard]] static FreeKey key_of(at::Device device, std::size_t bytes);
+  [[nodiscard]] bool are_of_one_stage(std::size_t place, std::size_t other) const;
+
   ChainOptions options_;
   bool tokens_are_whole_ = false;
   WeightQueue* put_off_ = nullptr;
   PassObserver* observer_ = nullptr;
   std::vector<Unit*> units_;
-  std::size_t forward_at_ = 0;  // the latest place of the forward under way
+  std::size_t forward_at_ = 0;   // the latest place of the forward under way
+  std::size_t backward_at_ = 0;  // likewise of the backward
   std::deque<Unit*> reducing_;
-  std::multimap<std::size_t, at::DataPtr> free_;
+  std::multimap<FreeKey, at::DataPtr> free_;
 };
 
 }  // namespace tributary::parallel

@@ -18,6 +18,14 @@ TEST(OpenDevice, NamesADeviceThatIsNotOne) {
                   HasSubstr("unknown device; where: run.device; found: \"gpu9\"")));
 }
 
+TEST(DeviceOfProcess, IsItsOwnOrTheOnlyOneThatItSees) {
+  EXPECT_EQ(device_of_process(/*local_rank=*/0, /*visible=*/8), 0);
+  EXPECT_EQ(device_of_process(/*local_rank=*/7, /*visible=*/8), 7);
+  EXPECT_EQ(device_of_process(/*local_rank=*/3, /*visible=*/1),
+            0);  // CUDA_VISIBLE_DEVICES of Slurm
+  EXPECT_EQ(device_of_process(/*local_rank=*/3, /*visible=*/2), 3);  // refused: there are only two
+}
+
 TEST(OpenDevice, SaysThatThisEngineHasNoCuda) {
   try {
     (void)open_device("cuda:1");

@@ -11,7 +11,9 @@ namespace tributary::app {
 namespace {
 
 EngineFacts collect_facts() {
-  const mesh::Devices devices = mesh::list_devices();
+  mesh::Devices devices = mesh::list_devices();
+  for (int index = 0; std::string & device : devices.accelerators)
+    if (!mesh::use_device(index++)) device += ", OUR KERNELS DO NOT RUN ON IT";
   return {.torch_version = TORCH_VERSION,
           .parallel_info = at::get_parallel_info(),
           .threads = at::get_num_threads(),

@@ -2,7 +2,6 @@
 #include <nccl.h>
 
 #include "core/text.h"
-#include "mesh/cuda/device_check.h"
 #include "mesh/device.h"
 
 namespace tributary::mesh {
@@ -13,8 +12,7 @@ std::string describe_device(int index) {
   if (cudaGetDeviceProperties(&properties, index) != cudaSuccess)
     return str("cuda:", index, " (no properties)");
   return str("cuda:", index, " ", properties.name, ", ", properties.totalGlobalMem >> 30,
-             " GiB, sm_", properties.major, properties.minor,
-             check_device(index) ? "" : ", OUR KERNELS DO NOT RUN ON IT");
+             " GiB, sm_", properties.major, properties.minor);
 }
 
 std::string describe_libraries() {

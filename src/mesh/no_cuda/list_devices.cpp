@@ -6,4 +6,6 @@ Devices list_devices() {
   return {.accelerators = {}, .state = "this engine is built without CUDA (preset `cuda` has it)"};
 }
 
+bool use_device(int /*index*/) { return false; }
+
 }  // namespace tributary::mesh

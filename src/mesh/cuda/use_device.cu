@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-#include "mesh/cuda/device_check.h"
+#include "mesh/device.h"
 
 namespace tributary::mesh {
 namespace {
@@ -14,7 +14,7 @@ __global__ void add_thread_ids(unsigned long long* sum) {
 
 }  // namespace
 
-bool check_device(int index) {
+bool use_device(int index) {
   unsigned long long* sum = nullptr;
   unsigned long long result = 0;
   bool runs = cudaSetDevice(index) == cudaSuccess && cudaMalloc(&sum, sizeof *sum) == cudaSuccess &&
