@@ -9,18 +9,34 @@ INTRODUCTION = """# Command line
 
 `tributary VERB --help` prints these texts; this page is made from them by
 `scripts/write_cli_reference.py`, and a test holds it against the program.
-
-| exit code | meaning |
-| --- | --- |
-| 0 | done |
-| 2 | input error: command line, configuration, a file that the user named |
-| 3 | too many bad samples |
-| 4 | checkpoint or weights refused: damaged or incompatible |
-| 5 | resource: disk, memory, no such device |
-| 13 | stopped on non-finite losses or gradients |
-| 15 | ended on SIGTERM or Ctrl-C after a committed checkpoint |
-| 70 | a bug of ours |
 """
+
+
+EXIT_CODES = {
+    0: "done",
+    2: "input error: command line, configuration, a file that the user named",
+    3: "too many bad samples",
+    4: "checkpoint or weights refused: damaged or incompatible",
+    5: "resource: disk, memory, no such device, a rank that did not arrive, output that cannot be written",
+    10: "a rank was lost",
+    11: "no progress: a rank or a collective above its deadline",
+    12: "kept for encoder workers that were shut out; nothing ends with it so far",
+    13: "stopped on non-finite losses or gradients",
+    14: "`tributary launch` gave up: too many restarts, or a crash loop",
+    15: "ended on SIGTERM or Ctrl-C after a committed checkpoint",
+    70: "a bug of ours: tell us, with the line that was printed and the output of `tributary doctor`",
+}
+
+
+def list_exit_codes():
+    """The table of the codes in core/exit_code.h, each with its meaning."""
+    header = Path(__file__).resolve().parents[1] / "src/core/exit_code.h"
+    codes = [int(code) for code in re.findall(r"^  k\w+ = (\d+),", header.read_text(), re.M)]
+    if codes != sorted(EXIT_CODES):
+        raise ValueError(f"{header} has codes {codes}, EXIT_CODES {sorted(EXIT_CODES)}")
+    rows = [f"| {code} | {EXIT_CODES[code]} |" for code in codes]
+    return "\n".join(["| exit code | meaning |", "| --- | --- |", *rows,
+                      "| 128 + n | killed by signal n |", ""])
 
 
 def read_help(tributary, words):
@@ -44,7 +60,7 @@ def list_verbs(tributary, words=()):
 
 
 def write_reference(tributary):
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION, list_exit_codes()]
     for words, text in list_verbs(tributary):
         lines = "\n".join(line.rstrip() for line in text.strip().splitlines())
         parts.append(f"## {' '.join(words)}\n\n```text\n{lines}\n```\n")

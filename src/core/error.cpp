@@ -36,11 +36,39 @@ std::string_view short_file(std::string_view path) {
   return src == std::string_view::npos ? path : path.substr(src + 5);
 }
 
+/// Cuts words that no person wrote: a name of thousands of letters would hide the rest. The end is
+/// kept too, since that of a path says most.
+std::string with_short_words(const std::string& text) {
+  constexpr std::size_t kMost = 400;
+  constexpr std::size_t kBegin = 240;
+  constexpr std::size_t kEnd = 80;
+  if (text.size() <= kMost) return text;
+  const auto is_inside = [&](std::size_t i) {  // of a character of UTF-8
+    return (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80;
+  };
+  std::string shortened;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t space = text.find_first_of(" \n", begin);
+    const std::size_t end = space == std::string::npos ? text.size() : space + 1;
+    if (end - begin <= kMost) {
+      shortened += text.substr(begin, end - begin);
+    } else {
+      std::size_t first = begin + kBegin;
+      while (is_inside(first)) --first;
+      std::size_t last = end - kEnd;
+      while (last < end && is_inside(last)) ++last;
+      shortened += str(text.substr(begin, first - begin), "...", text.substr(last, end - last));
+    }
+    begin = end;
+  }
+  return shortened;
+}
+
 std::string compose(Fault fault, const ErrorParts& parts, const std::source_location& place) {
   std::string text{name_of(fault)};
-  text += parts.what;
+  text += with_short_words(parts.what);
   const auto add = [&text](std::string_view label, const std::string& part) {
-    if (!part.empty()) text += str("; ", label, part);
+    if (!part.empty()) text += str("; ", label, with_short_words(part));
   };
   add("where: ", parts.where);
   add("found: ", parts.found);

@@ -1,5 +1,6 @@
 """The command line as a user meets it: help, mistakes, exit codes. argv[1] is the executable."""
 
+import json
 import os
 import resource
 import signal
@@ -114,6 +115,52 @@ class Mistakes(unittest.TestCase):
         for verb in (["train"], ["config"], ["data", "inspect"]):
             self.assert_refused([*verb, str(ROOT)], f"where: {ROOT}")
         self.assert_refused(["train", str(ROOT)], "config: file cannot be read", "a directory")
+
+
+class WrongTypes(unittest.TestCase):
+    """A document whose value is of another type is the user's to mend, and never a bug of ours."""
+
+    def test_a_format_that_is_no_text(self):
+        for value in (7, 1.5, None, True, [], {}, "another"):
+            for name, rest in (("table.json", {}), ("graph.json", {"modules": {}, "edges": []})):
+                with self.subTest(value=value, name=name), tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder) / name
+                    path.write_text(json.dumps({"format": value, **rest}))
+                    for words in (["plan", path], ["plan", path, "--method", "all"],
+                                  ["simulate", path]):
+                        done = run(*map(str, words))
+                        self.assertEqual(done.returncode, 2, done.stderr)
+                        self.assertNotIn("json.exception", done.stderr)
+
+
+class LongNames(unittest.TestCase):
+    def test_a_long_name_is_cut_in_a_message(self):
+        for words in (["config", "x" * 10_000], ["plan", "x" * 10_000 + "/a.yaml"]):
+            done = run(*words)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertLess(len(done.stderr), 1000)
+            self.assertIn("xxx...", done.stderr)
+
+
+class LostOutput(unittest.TestCase):
+    def test_output_that_nobody_can_read_is_an_error(self):
+        demo = str(ROOT / "configs/demo.yaml")
+        for words in (["config", demo], ["config", "--keys"], ["--help"], ["--version"],
+                      ["plan", "--help"]):
+            with self.subTest(words=words), open("/dev/full", "w") as full:
+                done = subprocess.run([TRIBUTARY, *words], stdout=full, stderr=subprocess.PIPE,
+                                      text=True)
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertIn("standard output cannot be written", done.stderr)
+
+    def test_a_reader_that_goes_away_is_no_error_of_output(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([TRIBUTARY, "config", "--keys"], stdout=writing,
+                              stderr=subprocess.PIPE, text=True, restore_signals=True)
+        os.close(writing)
+        self.assertEqual(done.returncode, -signal.SIGPIPE)
+        self.assertEqual(done.stderr, "")
 
 
 def with_small_files():

@@ -19,7 +19,7 @@ FACTS = {
     "libtorch": r"2\.\d+",
     "system": r"Linux ",
     "cpu": r".+, with(out)? bf16",
-    "cores": r"\d+ usable of \d+",
+    "cores": r"\d+ usable of \d+; load of the last minute \d+\.\d",
     "threads": r"\d+ for computing \(run\.threads\); OMP_NUM_THREADS",
     "devices": r"cpu",
     "memory": r"[\d.]+ GiB free of [\d.]+ GiB",
@@ -61,6 +61,17 @@ class Doctor(unittest.TestCase):
         self.assertEqual(code, 5, text)
         self.assertIn('  threads: OMP_NUM_THREADS is "garbage", which is no number of threads; '
                       "fix: unset OMP_NUM_THREADS", text)
+
+    def test_waiting_threads_do_not_spin_for_long_unless_asked(self):
+        def spin_count(**variables):
+            environment = {k: v for k, v in os.environ.items()
+                           if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+            done = subprocess.run([TRIBUTARY, "doctor"], capture_output=True, text=True,
+                                  env={**environment, "OMP_DISPLAY_ENV": "VERBOSE", **variables})
+            return re.search(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr)[1]
+        self.assertEqual(spin_count(), "10000")
+        self.assertEqual(spin_count(GOMP_SPINCOUNT="77"), "77")
+        self.assertNotEqual(spin_count(OMP_WAIT_POLICY="active"), "10000")
 
     def test_says_when_tensorboard_is_missing(self):
         with tempfile.TemporaryDirectory() as programs:

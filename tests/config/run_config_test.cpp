@@ -144,6 +144,56 @@ TEST(ReadRunConfig, FindsAKeyThatStandsInAnotherSection) {
   EXPECT_THAT(refusal_of(kLeast + "zzzzzzzzzz: 1\n"), HasSubstr("tributary config --keys"));
 }
 
+TEST(ReadRunConfig, ShortNamesAreNotNearToKeysOfOtherSections) {
+  EXPECT_THAT(refusal_of(kLeast + "rnu: 1\n"), HasSubstr("did you mean run?"));
+  for (const std::string key : {"optimizer.lx", "model.di", "schedule.step"}) {
+    const std::string refusal = refusal_of(kLeast, {key + "=1"});
+    EXPECT_THAT(refusal, HasSubstr("unknown key"));
+    EXPECT_THAT(refusal, ::testing::Not(HasSubstr("did you mean run.")));
+  }
+}
+
+TEST(ReadRunConfig, AnswersNamesOfOtherTrainers) {
+  const std::vector<std::pair<std::string, std::string>> answers = {
+      {"optimizer.lr", "fix: write optimizer.learning_rate"},
+      {"optimizer.name", "AdamW is the one optimizer"},
+      {"num_train_epochs", "run.steps, which counts steps"},
+      {"run.epochs", "run.steps, which counts steps"},
+      {"cutoff_len", "data.max_tokens"},
+      {"warmup_ratio", "schedule.warmup_steps"},
+      {"output_dir", "fix: write run.dir"},
+      {"gradient_accumulation_steps", "batch.global_samples"},
+      {"batch.global_batch_size", "batch.global_samples"},
+      {"torch_dtype", "model.dtype"},
+      {"per_device_train_batch_size", "batch.capacity_tokens"},
+      {"model.lora", "without LoRA"}};
+  for (const auto& [key, advice] : answers)
+    EXPECT_THAT(refusal_of(kLeast, {key + "=1"}),
+                AllOf(HasSubstr("unknown key"), HasSubstr(advice)));
+}
+
+TEST(ReadRunConfig, SaysHowListItemsAreNamed) {
+  EXPECT_THAT(refusal_of(kLeast, {"data.sources[0].path=a.jsonl"}),
+              HasSubstr("list items go by number: data.sources.0"));
+}
+
+TEST(ReadRunConfig, SaysThatATabIsNoIndentation) {
+  EXPECT_THAT(refusal_of(kLeast + "run:\n\tsteps: 5\n"),
+              AllOf(HasSubstr("not valid YAML"), HasSubstr("write spaces in place of tabs")));
+}
+
+TEST(ReadRunConfig, InterleavedHasTwoVirtualStagesUnlessSet) {
+  EXPECT_EQ(parse(kLeast, {"parallel.schedule=interleaved"}).parallel.virtual_stages, 2);
+  EXPECT_EQ(parse(kLeast, {"parallel.schedule=interleaved", "parallel.virtual_stages=3"})
+                .parallel.virtual_stages,
+            3);
+  EXPECT_EQ(parse(kLeast).parallel.virtual_stages, 1);
+  // An order that the user gave a wrong number is still refused with it.
+  EXPECT_EQ(parse(kLeast, {"parallel.schedule=interleaved", "parallel.virtual_stages=1"})
+                .parallel.virtual_stages,
+            1);
+}
+
 struct BadText {
   std::string text;
   std::vector<std::string> words;

@@ -40,6 +40,36 @@ TEST(Error, LeavesOutEmptyPartsAndTakesTheExitCodeOfItsFault) {
   }
 }
 
+TEST(Error, CutsLongWordsAndKeepsBothTheirEnds) {
+  const std::string name = "begin" + std::string(10'000, 'x') + "end.json";
+  const Error error(Fault::kInput, {.what = "config: no such file", .where = name + " line 3"},
+                    std::source_location::current());
+  const std::string text = error.what();
+  EXPECT_LT(text.size(), 500U);
+  EXPECT_THAT(text, HasSubstr("where: beginxxx"));
+  EXPECT_THAT(text, HasSubstr("xxx...xxx"));
+  EXPECT_THAT(text, HasSubstr("xend.json line 3 ["));
+  std::string sentence;  // of words that a person wrote: it stays whole
+  for (int i = 0; i < 200; ++i) sentence += "keys of the file, ";
+  const Error listed(Fault::kInput, {.what = "config: unknown", .expected = sentence},
+                     std::source_location::current());
+  EXPECT_THAT(listed.what(), HasSubstr(sentence));
+}
+
+TEST(Error, CutsNoCharacterInTwo) {
+  std::string name;
+  for (int i = 0; i < 1000; ++i) name += "\u00e4";
+  for (const char* shift : {"", "a"}) {
+    const Error error(Fault::kInput, {.what = "config: none", .where = shift + name},
+                      std::source_location::current());
+    const std::string text = error.what();
+    const std::size_t cut = text.find("...");
+    ASSERT_NE(cut, std::string::npos);
+    EXPECT_EQ(text.substr(cut - 2, 2), "\u00e4");
+    EXPECT_EQ(text.substr(cut + 3, 2), "\u00e4");
+  }
+}
+
 TEST(Escaped, EscapesUnprintableBytesAndCutsLongText) {
   EXPECT_EQ(escaped("a\nb"), "\"a\\x0ab\"");
   EXPECT_EQ(escaped(std::string(300, 'x')).size(), 205U);

@@ -43,7 +43,10 @@ void print_facts(const MachineFacts& facts) {
   print("libtorch", facts.engine ? facts.engine->torch_version : "not loaded");
   print("system", facts.system);
   print("cpu", str(facts.cpu, facts.cpu_has_bf16 ? ", with bf16" : ", without bf16"));
-  print("cores", str(facts.usable_cores, " usable of ", facts.cores));
+  std::ostringstream load;
+  load << std::fixed << std::setprecision(1) << facts.load;
+  print("cores", str(facts.usable_cores, " usable of ", facts.cores, "; load of the last minute ",
+                     load.str()));
   print("threads", describe_threads(facts));
   print("devices", describe_devices(facts));
   print("memory", str(gib(facts.free_memory_bytes), " free of ", gib(facts.memory_bytes)));

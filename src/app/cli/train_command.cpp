@@ -1,3 +1,4 @@
+#include <csignal>
 #include <iostream>
 #include <memory>
 
@@ -53,6 +54,8 @@ Run declare_train(Verb& verb) {
       "tributary train configs/own_data.yaml run.steps=400\n"
       "  tributary train configs/demo.yaml --resume auto");
   return [options, plan] {
+    // Its results are files: it goes on when the reader of its output has gone.
+    (void)std::signal(SIGPIPE, SIG_IGN);
     if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
     const config::RunConfig config = config::read_run_config(options->config, options->overrides);
     const bool on_cuda = config.run.device.starts_with("cuda");

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -10,6 +11,8 @@
 #include <iostream>
 #include <map>
 #include <new>
+#include <poll.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -194,6 +197,12 @@ std::string describe_mistake(const CLI::App& root, std::vector<std::string> word
   return str(text, "; fix: ", hint, "see `", path, " --help`");
 }
 
+/// The text of an exception that is no Error of ours.
+std::string described(Fault fault, const std::string& what, const std::exception& error) {
+  return Error(fault, {.what = what, .found = error.what()}, std::source_location::current())
+      .what();
+}
+
 int run_guarded(const Run& run) {
   try {
     return exit_with(run());
@@ -204,15 +213,39 @@ int run_guarded(const Run& run) {
     log_note("resource error: app: out of memory; fix: lower batch.capacity_tokens");
     return exit_with(ExitCode::kResource);
   } catch (const std::ios_base::failure& error) {  // the machine's files, where nobody else looked
-    log_note(str("resource error: app: a file cannot be used; found: ", error.what()));
+    log_note(described(Fault::kResource, "app: a file cannot be used", error));
     return exit_with(ExitCode::kResource);
   } catch (const std::filesystem::filesystem_error& error) {
-    log_note(str("resource error: app: a file cannot be used; found: ", error.what()));
+    log_note(described(Fault::kResource, "app: a file cannot be used", error));
     return exit_with(ExitCode::kResource);
   } catch (const std::exception& error) {
-    log_note(str("bug: app: unexpected exception; found: ", error.what()));
+    log_note(described(Fault::kBug, "app: unexpected exception", error));
     return exit_with(ExitCode::kBug);
   }
+}
+
+/// Whether what was written to standard output has not arrived. A reader that has gone wanted no
+/// more.
+bool is_output_lost() {
+  std::cout.flush();
+  const bool failed = std::cout.fail() || std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!failed) return false;
+  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  const bool reader_is_gone = poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+  return !reader_is_gone;
+}
+
+/// The exit code of a verb, unless it is done and nobody could read what it said. A rank of
+/// `launch` only warns: another start would not bring its lines back.
+int after_output(int code) {
+  if (!is_output_lost()) return code;
+  constexpr const char* kLost = "app: standard output cannot be written, and is lost in part";
+  if (std::getenv("TRIB_ATTEMPT") != nullptr) {
+    log_warning(kLost);
+    return code;
+  }
+  log_note(str("resource error: ", kLost, "; fix: make room where it is written to"));
+  return code == 0 ? exit_with(ExitCode::kResource) : code;
 }
 
 }  // namespace
@@ -228,11 +261,11 @@ int run_command_line(int argc, char** argv) {
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& stop) {
-    if (stop.get_exit_code() == 0) return root.exit(stop);  // --help, --version
+    if (stop.get_exit_code() == 0) return after_output(root.exit(stop));  // --help, --version
     log_note(describe_mistake(root, std::vector<std::string>(argv + 1, argv + argc), stop.what()));
     return exit_with(ExitCode::kInput);
   }
-  return run_guarded(declared.at(chosen_verb(root)).run);
+  return after_output(run_guarded(declared.at(chosen_verb(root)).run));
 }
 
 }  // namespace tributary::app

@@ -64,6 +64,7 @@ void examine_cpu(MachineFacts& facts) {
                        flags.find(" amx_bf16 ") != std::string::npos;
   facts.cores = static_cast<int>(std::thread::hardware_concurrency());
   facts.usable_cores = static_cast<int>(usable_cores().size());
+  (void)getloadavg(&facts.load, 1);
   if (const char* threads = std::getenv("OMP_NUM_THREADS")) facts.omp_num_threads = threads;
 }
 

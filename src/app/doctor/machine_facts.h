@@ -27,6 +27,7 @@ struct MachineFacts {
   bool cpu_has_bf16 = false;
   int cores = 0;
   int usable_cores = 0;                        // that this process may run on
+  double load = 0;                             // of the last minute: programs that want a core
   std::optional<std::string> omp_num_threads;  // the environment variable
   std::uint64_t memory_bytes = 0;
   std::uint64_t free_memory_bytes = 0;

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 
@@ -13,7 +14,18 @@ std::filesystem::path engine_path(EngineKind kind) {
          (kind == EngineKind::kCuda ? "libtributary_engine_cuda.so" : "libtributary_engine.so");
 }
 
+/// Threads that wait spin for some 20 us and then sleep, unless the user says otherwise. libgomp
+/// itself spins a hundred times longer, for cores that other programs want: steps beside two busy
+/// processes took several times as long. Sleeping at once costs a third of the speed of a quiet
+/// machine. libgomp reads the variable when it is loaded.
+void limit_spinning() {
+  const bool is_chosen =
+      std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
+  if (!is_chosen) setenv("GOMP_SPINCOUNT", "10000", 0);
+}
+
 const Engine* open_engine(EngineKind kind) {
+  limit_spinning();
   const std::string path = engine_path(kind);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)

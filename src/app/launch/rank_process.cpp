@@ -58,6 +58,7 @@ struct ExecArguments {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  (void)std::signal(SIGPIPE, SIG_DFL);  // the launcher ignores it; a rank decides for itself
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   if (command.rank != 0) dup2(output, STDOUT_FILENO);

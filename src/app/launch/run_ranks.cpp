@@ -41,6 +41,8 @@ class Signals {
     sigemptyset(&all);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&all, signal);
     sigprocmask(SIG_BLOCK, &all, nullptr);
+    // Ranks go on when the reader of the launcher's output has gone, so it does too.
+    (void)std::signal(SIGPIPE, SIG_IGN);
     descriptor_ = Descriptor(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!descriptor_) raise_system("signalfd");
   }

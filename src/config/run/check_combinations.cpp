@@ -136,7 +136,7 @@ void check_data(const RunConfig& config, Checker& check) {
                  .expected = "capacity_tokens >= data.max_tokens"});
   const BatchSection& batch = config.batch;
   check.require(!batch.correct_costs || batch.balance != Balance::kNone, "batch.correct_costs",
-                {.what = "config: costs are corrected that nothing is balanced by",
+                {.what = "config: batch.correct_costs has no effect without batch.balance",
                  .found = "correct_costs true, balance none",
                  .expected = "batch.balance lpt or lpt_2d, or correct_costs false"});
   const bool is_level = batch.packing == Packing::kLevel;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "config/mesh_shape.h"
+#include "config/run/peer_names.h"
 #include "config/run/run_keys.h"
 #include "config/run/run_tree.h"
 #include "core/nearest_name.h"
@@ -77,14 +78,15 @@ std::vector<std::string> names_below(const std::string& prefix) {
   return names;
 }
 
-/// The known key nearest to an unknown one: a sibling, else a key of that name elsewhere.
+/// The known key nearest to an unknown one: a sibling, else a key of nearly that name elsewhere. A
+/// short name is near too much there: `lr` is two edits from `dir`.
 std::string nearest_key(const std::string& prefix, const std::string& shown_prefix,
                         const std::string& name) {
   const std::string sibling = nearest_name(name, names_below(prefix));
   if (!sibling.empty()) return shown_prefix + sibling;
   std::vector<std::string> leaves;
   for (const Key& key : all_keys()) leaves.push_back(key.path.substr(key.path.rfind('.') + 1));
-  const std::string leaf = nearest_name(name, leaves);
+  const std::string leaf = nearest_name(name, leaves, name.size() / 4);
   const auto at = std::find(leaves.begin(), leaves.end(), leaf);
   return leaf.empty() ? "" : all_keys()[static_cast<std::size_t>(at - leaves.begin())].path;
 }
@@ -192,11 +194,21 @@ class Filler {
 
   void refuse_unknown(const std::string& path, const std::string& shown, const std::string& name,
                       const YamlNode& node) {
-    const std::string nearest = nearest_key(path, shown, name);
     problems_.add({.what = "config: unknown key",
                    .where = str(node.where, " ", escaped(shown + name)),
-                   .fix = nearest.empty() ? "`tributary config --keys` lists every key"
-                                          : str("did you mean ", nearest, "?")});
+                   .fix = advice_for(path, shown, name)});
+  }
+
+  static std::string advice_for(const std::string& path, const std::string& shown,
+                                const std::string& name) {
+    const std::string advice = advice_for_peer_name(shown + name);
+    if (!advice.empty()) return "write " + advice;
+    // data.sources[0] of a command line
+    if (const std::size_t bracket = name.find('['); bracket != std::string::npos && bracket > 0)
+      return str("list items go by number: ", shown, name.substr(0, bracket), ".0");
+    const std::string nearest = nearest_key(path, shown, name);
+    return nearest.empty() ? "`tributary config --keys` lists every key"
+                           : str("did you mean ", nearest, "?");
   }
 
   void refuse_missing(const std::string& shown, const std::string& where) {
@@ -231,6 +243,10 @@ KeyPlaces fill_run_config(const YamlNode& tree, const std::string& file, RunConf
       std::count_if(degrees.begin(), degrees.end(),
                     [](const auto& each) { return each.second.is_auto(); }) > 1)
     config.parallel.dp_shard = {1};
+  // An order of several pieces has two at least.
+  if (!places.contains("parallel.virtual_stages") &&
+      config.parallel.schedule == PipelineOrder::kInterleaved)
+    config.parallel.virtual_stages = 2;
   return places;
 }
 

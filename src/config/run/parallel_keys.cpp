@@ -62,8 +62,8 @@ std::vector<Key> parallel_keys() {
       key<&R::parallel, &P::virtual_stages>(
           {.path = "parallel.virtual_stages",
            .meaning =
-               "Pieces of the model that each stage holds, under `interleaved`; the V-shaped "
-               "orders have 2 and the others 1.",
+               "Pieces of the model that each stage holds, under `interleaved`: 2 unless set; the "
+               "V-shaped orders have 2 and the others 1.",
            .unit = "stages",
            .range = {1, 1024}}),
       key<&R::parallel, &P::ep>({.path = "parallel.ep",

@@ -194,9 +194,11 @@ YamlNode parse_yaml(std::string_view text, const std::string& file, Problems& pr
     TRIB_REQUIRE(!parser.HandleNextDocument(rest), .what = "config: more than one YAML document",
                  .where = file, .expected = "one document, without `---` between");
   } catch (const YAML::Exception& broken) {
-    TRIB_RAISE(Fault::kInput, .what = "config: not valid YAML",
-               .where = str(file, ":", broken.mark.line + 1, ":", broken.mark.column + 1),
-               .found = broken.msg, .expected = "key: value, indented by spaces");
+    TRIB_RAISE(
+        Fault::kInput, .what = "config: not valid YAML",
+        .where = str(file, ":", broken.mark.line + 1, ":", broken.mark.column + 1),
+        .found = broken.msg, .expected = "key: value, indented by spaces",
+        .fix = text.find('\t') == std::string_view::npos ? "" : "write spaces in place of tabs");
   }
   return builder.take();
 }

@@ -23,7 +23,9 @@ bool is_cost_table(const std::string& path) {
   TRIB_REQUIRE(file.is_open() && !file.bad(), .what = "app: file cannot be read", .where = path,
                .expected = "a cost table, or a module graph");
   const Json json = parse_json(text, path);
-  return json.is_object() && json.value("format", "") == plan::kCostTableFormat;
+  // Compared as JSON: a format that is no text is another one, and its reader says so.
+  return json.is_object() && json.contains("format") &&
+         json["format"] == Json(plan::kCostTableFormat);
 }
 
 ExitCode run_plan(const ModelPlanning& arguments) {

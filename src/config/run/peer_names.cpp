@@ -1,0 +1,100 @@
+#include "config/run/peer_names.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tributary::config {
+namespace {
+
+/// A key's name, without its section, or its whole path where the name alone has a meaning here.
+struct PeerName {
+  std::string_view name;
+  std::string_view advice;
+};
+
+constexpr std::string_view kNoEpochs =
+    "run.steps, which counts steps: samples of the data / batch.global_samples is one epoch";
+constexpr std::string_view kAccumulation =
+    "batch.global_samples: gradients are accumulated over as many microbatches of "
+    "batch.capacity_tokens as a step needs";
+constexpr std::string_view kAdamW = "nothing: AdamW is the one optimizer";
+constexpr std::string_view kCutoff = "data.max_tokens, or batch.capacity_tokens";
+constexpr std::string_view kLora = "model.freeze: modules train whole or not at all, without LoRA";
+
+constexpr PeerName kPeerNames[]{
+    {"lr", "optimizer.learning_rate"},
+    {"weight_decay_rate", "optimizer.weight_decay"},
+    {"adam_beta1", "optimizer.beta1"},
+    {"adam_beta2", "optimizer.beta2"},
+    {"adam_epsilon", "optimizer.epsilon"},
+    {"max_grad_norm", "optimizer.clip_norm"},
+    {"gradient_clipping", "optimizer.clip_norm"},
+    {"optim", kAdamW},
+    {"optimizer.name", kAdamW},
+    {"optimizer.type", kAdamW},
+    {"warmup_ratio", "schedule.warmup_steps, a number of steps"},
+    {"lr_scheduler_type", "schedule.decay"},
+    {"lr_scheduler", "schedule.decay"},
+    {"min_lr", "schedule.final_ratio, a fraction of the peak"},
+    {"min_lr_ratio", "schedule.final_ratio"},
+    {"epochs", kNoEpochs},
+    {"num_epochs", kNoEpochs},
+    {"num_train_epochs", kNoEpochs},
+    {"max_steps", "run.steps"},
+    {"output_dir", "run.dir"},
+    {"run_name", "run.name"},
+    {"model_name_or_path", "model.path"},
+    {"torch_dtype", "model.dtype"},
+    {"bf16", "model.dtype: bfloat16"},
+    {"fp16", "model.dtype: float32 or bfloat16 is what there is"},
+    {"gradient_checkpointing", "model.recompute, a list of modules"},
+    {"activation_checkpointing", "model.recompute, a list of modules"},
+    {"freeze_vision_tower", "model.freeze: [vision]"},
+    {"freeze_vit", "model.freeze: [vision]"},
+    {"lora", kLora},
+    {"lora_rank", kLora},
+    {"finetuning_type", kLora},
+    {"dataset", "data.sources, a list with name and path"},
+    {"dataset_dir", "data.sources.0.path"},
+    {"image_folder", "data.sources.0.images"},
+    {"media_dir", "data.sources.0.images"},
+    {"cutoff_len", kCutoff},
+    {"max_length", kCutoff},
+    {"max_seq_len", kCutoff},
+    {"sequence_len", kCutoff},
+    {"image_max_pixels", "data.max_pixels"},
+    {"image_min_pixels", "data.min_pixels"},
+    {"val_size", "data.held_out_fraction"},
+    {"split_dataset_ratio", "data.held_out_fraction"},
+    {"dataloader_num_workers", "data.workers"},
+    {"global_batch_size", "batch.global_samples"},
+    {"train_batch_size", "batch.global_samples"},
+    {"batch_size", "batch.global_samples"},
+    {"per_device_train_batch_size", kAccumulation},
+    {"micro_batch_size", kAccumulation},
+    {"gradient_accumulation", kAccumulation},
+    {"gradient_accumulation_steps", kAccumulation},
+    {"logging_steps", "metrics.console_every"},
+    {"save_steps", "checkpoint.every"},
+    {"save_total_limit", "checkpoint.keep_latest"},
+    {"eval_steps", "validation.every"},
+    {"resume_from_checkpoint", "the option --resume of `tributary train`"},
+    {"tensor_parallel_degree", "parallel.tp"},
+    {"tensor_model_parallel_size", "parallel.tp"},
+    {"pipeline_model_parallel_size", "parallel.pp"},
+    {"context_parallel_size", "parallel.cp"},
+    {"deepspeed", "parallel.dp_shard; parallel.shard: optimizer is ZeRO-1"},
+    {"fsdp", "parallel.dp_shard"},
+};
+
+}  // namespace
+
+std::string advice_for_peer_name(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('.') + 1);
+  const auto* found =
+      std::find_if(std::begin(kPeerNames), std::end(kPeerNames),
+                   [&](const PeerName& each) { return each.name == path || each.name == name; });
+  return found == std::end(kPeerNames) ? std::string() : std::string(found->advice);
+}
+
+}  // namespace tributary::config
