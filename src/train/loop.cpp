@@ -21,6 +21,7 @@ namespace tributary::train {
 namespace {
 
 constexpr std::int64_t kPicturesPerSource = 8;  // predictions shown with their pictures
+constexpr std::int64_t kWrongPicturesPerSource = 32;
 
 std::vector<Tokens> lengths_of(const std::vector<SampleShape>& shapes) {
   std::vector<Tokens> lengths;
@@ -260,7 +261,6 @@ void Loop::record(const StepMetrics& metrics) {
   state_.train_seconds += metrics.seconds.sum();
   state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
   state_.skipped_steps += skipped ? 1 : 0;
-  if (!skipped) last_loss_ = metrics.loss;
   if (shapes_file_) shapes_file_->append(Json::parse(shapes_));
   if (!leads()) return;
   metrics_file_->append(to_json(metrics, session_.sources));
@@ -291,6 +291,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
                                                         : section.samples_per_source,
                           .blind = is_last && section.blind,
                           .pictures_per_source = is_last ? kPicturesPerSource : 0,
+                          .wrong_pictures_per_source = is_last ? kWrongPicturesPerSource : 0,
                           .should_stop = asker(stop)});
   if (result.stopped) return {};
   const double accuracy = result.accuracy();
@@ -307,10 +308,9 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
     events_->scalar("validation/accuracy", state_.step, accuracy);
   }
   const std::string at = str("validation at step ", state_.step);
-  console_.say(result.predictions.empty() ? str(at, ": no held-out sample could be used")
-                                          : str(at, ": loss ", result.mean_loss(), ", exact match ",
-                                                100 * accuracy, " % of ", result.predictions.size(),
-                                                " (", describe_seconds(watch.seconds()), ")"));
+  console_.say(result.predictions.empty()
+                   ? str(at, ": no held-out sample could be used")
+                   : str(at, ": ", describe(result), " (", describe_seconds(watch.seconds()), ")"));
   if (is_last) final_ = std::move(result);
   return accuracy;
 }

@@ -34,8 +34,6 @@ class Loop {
   [[nodiscard]] const TrainState& state() const { return state_; }
   /// Of the end of the run; nothing when it did not get there.
   [[nodiscard]] const std::optional<ValidationResult>& final_result() const { return final_; }
-  /// Mean loss of the last step that was done.
-  [[nodiscard]] double last_loss() const { return last_loss_; }
   [[nodiscard]] std::string last_checkpoint() const;
   /// Of all parts of the run so far.
   [[nodiscard]] double wall_seconds() const;
@@ -67,7 +65,6 @@ class Loop {
   double peak_flops_;
   double wall_before_;
   Stopwatch wall_;
-  double last_loss_ = 0;
   RankTimes last_times_;  // of the last step
   std::optional<ValidationResult> final_;
   std::optional<JsonLines> metrics_file_;  // of rank 0

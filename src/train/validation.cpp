@@ -17,6 +17,9 @@
 namespace tributary::train {
 namespace {
 
+constexpr std::int64_t kMostAnswerTokens = 1024;                   // where no key says how many
+constexpr std::size_t kMostPictureBytes = std::size_t{512} << 20;  // kept for wrong answers
+
 /// A held-out sample and the source that it is of.
 struct Question {
   int source = 0;
@@ -53,16 +56,65 @@ Microbatch collate_prompts(const Session& session, const std::vector<Question>& 
   return collate(pointers, session.model_config, session.config.model.mrope, session.device);
 }
 
-std::vector<std::string> answer_prompts(const Session& session, const model::PackedBatch& prompts) {
-  const auto answers = model::generate(*session.model, prompts,
-                                       {.max_new_tokens = session.config.validation.max_new_tokens,
-                                        .stop_tokens = {session.tokenizer->id_of("<|im_end|>")}});
-  std::vector<std::string> texts;
-  for (const std::vector<std::int64_t>& answer : answers) {
-    const std::vector<data::TokenId> ids(answer.begin(), answer.end());
-    texts.push_back(trim(session.tokenizer->decode(ids, data::SpecialTokens::kSkip)));
+std::int64_t samples_asked(const Session& session, const ValidationOptions& options, int source) {
+  const std::int64_t held_out = session.held_out->size(source);
+  return options.samples_per_source > 0 ? std::min(options.samples_per_source, held_out) : held_out;
+}
+
+/// Most tokens of an answer, from all that is asked: the same on every rank.
+std::int64_t find_max_new_tokens(const Session& session, const ValidationOptions& options) {
+  const std::int64_t given = session.config.validation.max_new_tokens;
+  if (given > 0) return given;
+  std::int64_t longest = 0;
+  for (int source = 0; source < std::ssize(session.sources); ++source) {
+    for (std::int64_t i = 0; i < samples_asked(session, options, source); ++i) {
+      const Result<std::string> answer = session.held_out->answer(source, i);
+      if (!answer) continue;  // refused, and counted, when it is loaded
+      longest = std::max(longest, std::ssize(session.tokenizer->encode(trim(answer.value()),
+                                                                       data::SpecialText::kPlain)));
+    }
   }
-  return texts;
+  return std::min(longest + std::max<std::int64_t>(8, longest / 4), kMostAnswerTokens);
+}
+
+struct Answer {
+  std::string text;
+  bool cut = false;
+};
+
+std::vector<Answer> answer_prompts(const Session& session, const model::PackedBatch& prompts,
+                                   std::int64_t max_new_tokens) {
+  const auto decoded = model::generate(
+      *session.model, prompts,
+      {.max_new_tokens = max_new_tokens, .stop_tokens = {session.tokenizer->id_of("<|im_end|>")}});
+  std::vector<Answer> answers;
+  for (const std::vector<std::int64_t>& answer : decoded) {
+    const std::vector<data::TokenId> ids(answer.begin(), answer.end());
+    answers.push_back({.text = trim(session.tokenizer->decode(ids, data::SpecialTokens::kSkip)),
+                       .cut = std::ssize(answer) == max_new_tokens});
+  }
+  return answers;
+}
+
+std::size_t bytes_of(const std::vector<data::Picture>& pictures) {
+  std::size_t bytes = 0;
+  for (const data::Picture& picture : pictures) bytes += picture.rgb.size();
+  return bytes;
+}
+
+/// Whether the next prediction keeps its pictures: the first of its source do, and wrong ones as
+/// far as number and bytes allow.
+bool keeps_pictures(const Prediction& prediction, std::size_t bytes,
+                    const ValidationOptions& options, const ValidationResult& result) {
+  if (result.count(prediction.source) < options.pictures_per_source) return true;
+  if (prediction.correct()) return false;
+  std::int64_t wrong = 0;
+  for (const Prediction& earlier : result.predictions) {
+    if (earlier.correct() || earlier.pictures.empty()) continue;
+    bytes += bytes_of(earlier.pictures);
+    wrong += earlier.source == prediction.source ? 1 : 0;
+  }
+  return wrong < options.wrong_pictures_per_source && bytes <= kMostPictureBytes;
 }
 
 void add_losses(const Session& session, const std::vector<Question>& questions,
@@ -97,22 +149,24 @@ void score_pack(const Session& session, const ValidationOptions& options,
                 std::vector<Question>& questions, ValidationResult& result) {
   add_losses(session, questions, result.loss);
   Microbatch prompts = collate_prompts(session, questions);
-  const std::vector<std::string> answers = answer_prompts(session, prompts.batch);
-  std::vector<std::string> blind_answers;
+  const std::vector<Answer> answers = answer_prompts(session, prompts.batch, result.max_new_tokens);
+  std::vector<Answer> blind_answers;
   if (options.blind) {
     zero_pixels(prompts.batch);
-    blind_answers = answer_prompts(session, prompts.batch);
+    blind_answers = answer_prompts(session, prompts.batch, result.max_new_tokens);
   }
   for (std::size_t i = 0; i < questions.size(); ++i) {
     Question& question = questions[i];
     Prediction prediction{.source = question.source,
                           .question = question.held_out.question,
                           .expected = trim(question.held_out.answer),
-                          .answer = answers[i],
+                          .answer = answers[i].text,
+                          .cut = answers[i].cut,
                           .blind_answer = {},
+                          .picture_count = std::ssize(question.held_out.pictures),
                           .pictures = {}};
-    if (options.blind) prediction.blind_answer = blind_answers[i];
-    if (result.count(question.source) < options.pictures_per_source)
+    if (options.blind) prediction.blind_answer = blind_answers[i].text;
+    if (keeps_pictures(prediction, bytes_of(question.held_out.pictures), options, result))
       prediction.pictures = std::move(question.held_out.pictures);
     result.predictions.push_back(std::move(prediction));
   }
@@ -124,6 +178,10 @@ void score_pack(const Session& session, const ValidationOptions& options,
 std::int64_t ValidationResult::count(int source) const {
   return std::count_if(predictions.begin(), predictions.end(),
                        [&](const Prediction& p) { return source < 0 || p.source == source; });
+}
+
+std::int64_t ValidationResult::count_cut() const {
+  return std::ranges::count_if(predictions, &Prediction::cut);
 }
 
 double ValidationResult::mean_loss() const {
@@ -150,12 +208,11 @@ ValidationResult validate(const Session& session, const ValidationOptions& optio
   const at::NoGradGuard no_grad;
   ValidationResult result;
   result.loss.resize(session.sources.size());
+  result.max_new_tokens = find_max_new_tokens(session, options);
   const std::int64_t capacity = session.config.batch.capacity_tokens.count;
   const int sources = static_cast<int>(session.sources.size());
   for (int source = 0; source < sources && !result.stopped; ++source) {
-    const std::int64_t held_out = session.held_out->size(source);
-    const std::int64_t samples =
-        options.samples_per_source > 0 ? std::min(options.samples_per_source, held_out) : held_out;
+    const std::int64_t samples = samples_asked(session, options, source);
     std::vector<Question> pack;
     std::int64_t tokens = 0;
     for (std::int64_t position = 0; position < samples && !result.stopped; ++position) {
@@ -191,7 +248,9 @@ Json to_json(const ValidationResult& result, std::int64_t step,
             {"loss_by_source", Json::object()},
             {"accuracy", {{"overall", finite(result.accuracy())}}},
             {"samples", Json::object()},
-            {"refused", result.refused}};
+            {"refused", result.refused},
+            {"cut", result.count_cut()},
+            {"max_new_tokens", result.max_new_tokens}};
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const int source = static_cast<int>(i);
     if (result.loss[i].targets > 0)
@@ -201,6 +260,18 @@ Json to_json(const ValidationResult& result, std::int64_t step,
     line["samples"][sources[i]] = result.count(source);
   }
   return line;
+}
+
+std::string describe(const ValidationResult& result) {
+  std::array<char, 100> line{};
+  std::snprintf(line.data(), line.size(), "loss %.4f, exact match %.1f %% of %zu",
+                result.mean_loss(), 100 * result.accuracy(), result.predictions.size());
+  std::string text = line.data();
+  if (result.count_cut() > 0)
+    text +=
+        str("; ", result.count_cut(), " of ", result.predictions.size(), " answers were cut at ",
+            result.max_new_tokens, " tokens (validation.max_new_tokens)");
+  return text;
 }
 
 std::string draw_table(const ValidationResult& result, const std::vector<std::string>& sources) {

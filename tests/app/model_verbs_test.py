@@ -289,6 +289,39 @@ optimizer: {{learning_rate: 0.01}}
         self.assertEqual(self.answer(self.path("exported")), trained)
         self.assertNotEqual(self.answer(self.model), trained)
 
+    def test_export_refuses_the_config_of_another_model(self):
+        self.train_tiny_run()
+        other = self.path("other")
+        os.makedirs(other)
+        for name, changed in (("config.json", {**CONFIG, "intermediate_size": 2 * MLP}),
+                              ("tokenizer.json", TOKENIZER)):
+            self.write_json(f"other/{name}", changed)
+        self.assert_refused(["checkpoint", "export", self.path("run"), "--model", other,
+                             "-o", self.path("exported")],
+                            "checkpoint: weights do not fit config.json", other,
+                            "of another shape (6): model.layers.0.mlp.", "[32,16] instead of [64,16]",
+                            "--model")
+        self.assertFalse([name for name in os.listdir(self.folder) if "exported" in name])
+
+    def test_verbs_take_the_directory_that_one_stands_in(self):
+        self.train_tiny_run()
+        for directory in (".", "./", "checkpoints/", "./checkpoints/step-3/."):
+            for verb in (["generate", directory, "--prompt", "why?", "--max-new-tokens", "2"],
+                         ["checkpoint", "inspect", directory],
+                         ["checkpoint", "verify", directory]):
+                if verb[0] == "generate" and directory == "checkpoints/":
+                    continue  # no run, and no checkpoint
+                done = subprocess.run([TRIBUTARY, *verb], capture_output=True, text=True,
+                                      cwd=self.path("run"),
+                                      env={**os.environ, "OMP_NUM_THREADS": "1"})
+                self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
+        empty = self.path("empty")
+        os.makedirs(empty)
+        done = subprocess.run([TRIBUTARY, "checkpoint", "verify", "."], capture_output=True,
+                              text=True, cwd=empty)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"where: {os.path.realpath(empty)}", done.stderr)
+
     def test_generate_computes_bf16_weights_in_f32(self):
         self.train_tiny_run()
         narrow = self.path("narrow")

@@ -193,6 +193,94 @@ TEST(WriteReport, ShowsRightAndWrongPredictionsOfEverySource) {
   EXPECT_THAT(page, HasSubstr("8 of 40 held-out questions"));
 }
 
+RunRecord run_of_steps(int steps) {
+  RunRecord run;
+  for (int i = 1; i <= steps; ++i) {
+    StepRecord step;
+    step.step = i;
+    step.loss = i;
+    run.steps.push_back(step);
+  }
+  return run;
+}
+
+TEST(WriteReport, SaysHowARunEnded) {
+  RunRecord run = run_of_steps(20);
+  EXPECT_THAT(write_report(run),
+              HasSubstr("has not come to its end: it goes on, or it was killed"));
+  run.watchdog = "resource error: mesh: no progress: rank 1";
+  EXPECT_THAT(write_report(run),
+              HasSubstr("not come to its end: resource error: mesh: no progress: rank 1"));
+  run.watchdog.clear();
+  run.refused = {{"a:1", "too_long", "long"}};
+  EXPECT_THAT(write_report(run), HasSubstr("it refused 1 records (see Incidents)"));
+  run.summary = Summary{};
+  run.summary->stopped = "done";
+  EXPECT_THAT(write_report(run),
+              AllOf(HasSubstr("has done its <strong>20 steps</strong>. No held-out question"),
+                    Not(HasSubstr("not written yet"))));
+  run.summary->stopped = "terminated";
+  EXPECT_THAT(write_report(run), HasSubstr("was stopped after <strong>20 steps</strong>"));
+  run.summary->stopped = "non_finite";
+  run.steps.back().skipped = true;
+  run.steps.back().skip_reason = "not finite: loss";
+  EXPECT_THAT(write_report(run), HasSubstr("its last steps were skipped, not finite: loss."));
+}
+
+TEST(WriteReport, GivesTheMeanLossOfTheLastSteps) {
+  EXPECT_THAT(write_report(run_of_steps(100)),
+              AllOf(HasSubstr("<dd>75.5</dd>"), HasSubstr("mean of the last 50 steps")));
+  EXPECT_THAT(write_report(run_of_steps(3)),
+              AllOf(HasSubstr("<dd>2</dd>"), HasSubstr("mean of the last 3 steps")));
+}
+
+TEST(WriteReport, TellsAPictureThatWasNotKeptFromNone) {
+  RunRecord run;
+  const auto page_with = [&](std::vector<std::string> images, MaybeNumber pictures) {
+    run.predictions = {{.source = "s",
+                        .question = "q",
+                        .answer = "a",
+                        .expected = "e",
+                        .blind_answer = std::nullopt,
+                        .images = std::move(images),
+                        .pictures = pictures}};
+    return write_report(run);
+  };
+  EXPECT_THAT(page_with({}, 2), HasSubstr("picture not kept"));
+  for (const MaybeNumber pictures : {MaybeNumber(0), MaybeNumber()})
+    EXPECT_THAT(page_with({}, pictures),
+                AllOf(Not(HasSubstr("not kept")), Not(HasSubstr("class=\"pictures"))));
+}
+
+TEST(WriteReport, MarksAnswersThatWereCut) {
+  RunRecord run;
+  run.predictions = {{.source = "s",
+                      .question = "q",
+                      .answer = "a b",
+                      .expected = "a b c",
+                      .blind_answer = std::nullopt,
+                      .images = {},
+                      .cut = true}};
+  run.summary = Summary{};
+  run.summary->accuracy = {{"overall", 0}};
+  run.summary->cut_answers = 1;
+  run.summary->max_new_tokens = 5;
+  EXPECT_THAT(write_report(run), AllOf(HasSubstr("a b <small>(cut)</small>"),
+                                       HasSubstr("1 answers were cut at 5 tokens")));
+}
+
+TEST(WriteReport, ShowsTheEnvironmentInWordsAndUnits) {
+  RunRecord run;
+  run.environment = {{"memory_bytes", "25276514304"},
+                     {"peak_flops", "137479647447.6445"},
+                     {"parallel", "ATen/Parallel:\n\tmany lines"},
+                     {"run_on", "a<b"}};
+  EXPECT_THAT(write_report(run),
+              AllOf(HasSubstr(">memory</td><td class=\"mono\">23.54 GiB</td>"),
+                    HasSubstr("137.5 GFLOP/s"), HasSubstr("<summary>ATen/Parallel: ...</summary>"),
+                    HasSubstr("title=\"run_on\">run on</td><td class=\"mono\">a&lt;b</td>")));
+}
+
 TEST(ChartData, CutsALongRunIntoMeansThatKeepEveryStep) {
   RunRecord run;
   for (int i = 1; i <= 1000; ++i) {

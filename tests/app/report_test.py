@@ -6,6 +6,7 @@ Checks that the browser reports no error, that every chart is drawn, that text o
 as text and never run as script, and that the page refers to nothing outside itself.
 """
 
+import html
 import html.parser
 import json
 import math
@@ -107,7 +108,9 @@ def predictions(rng, run):
         answer = expected if right else rng.choice([c for c in colors if c != expected])
         lines.append({"source": source, "question": "What colour is the disc in the picture?",
                       "answer": answer, "expected": expected, "correct": right,
-                      "blind_answer": rng.choice(colors), "images": names})
+                      "blind_answer": rng.choice(colors), "images": names, "cut": i == 7})
+        lines[-1]["pictures"] = len(names)
+    lines[3].update(images=[], correct=False)  # of shapes: not kept
     lines[0].update(answer=ATTACK, correct=False, question=f"{ATTACK} & \"quoted\" 'text'")
     lines[1].update(images=["images/gone.png"], correct=False, answer="", expected="red")
     return lines
@@ -217,12 +220,53 @@ def check_page(dom, page):
     assert len(seen.series["phases"]) == 5, "five phases"
     assert len(seen.series["machine"]) == 2, "MFU and HFU"
     assert len(seen.series["waiting"]) == 2, "for samples and for packing"
+    machine = page.index("name: 'HFU"), page.index("name: 'MFU'")
+    assert machine == tuple(sorted(machine)), "MFU is drawn over HFU"
     assert seen.images >= 25, f"{seen.images} pictures"
     words = "".join(source.texts)
     assert words.count(ATTACK) >= 4, "text of the run is not shown as it is"
     for part in ["image not found: images/gone.png", "jpeg_warning", "loss is not finite",
-                 "28.7 %", "4 min 1 s", "5,231"]:
+                 "28.7 %", "4 min 1 s", "5,231", "picture not kept", "(cut)", "16.00 GiB"]:
         assert part in words, f"{part!r} is not on the page"
+
+
+def check_phone(browser, page, folder):
+    """At 400 pixels the navigation is there, nothing stands out sideways, and axes have ticks."""
+    # Chromium's window is at least 500 pixels wide, so the page is shown in a frame of 400.
+    frame = folder / "phone.html"
+    frame.write_text(f"""<body><iframe src="{page.name}" style="width:400px;height:900px"></iframe>
+      <script>onload = () => setTimeout(() => {{
+        const inner = document.querySelector('iframe').contentDocument;
+        const links = [...inner.querySelectorAll('nav .links a')];
+        const cards = [...inner.querySelectorAll('.prediction')].map((c) => c.getBoundingClientRect());
+        document.body.dataset.found = JSON.stringify({{
+          links: links.filter((link) => link.offsetHeight > 0).length,
+          sideways: inner.documentElement.scrollWidth,
+          height: inner.documentElement.scrollHeight,
+          rows: new Set(cards.map((card) => card.top)).size,
+          ticks: [...inner.querySelectorAll('#chart-loss text[text-anchor=middle]')].length,
+          value: inner.querySelector('#environment td.mono').offsetWidth}});
+      }}, 300);</script>""")
+    dom = open_in_browser(browser, frame, "--allow-file-access-from-files",
+                          "--virtual-time-budget=3000", "--dump-dom")
+    found = json.loads(html.unescape(re.search(r'data-found="([^"]*)"', dom).group(1)))
+    assert found["links"] == 7, found
+    assert found["sideways"] <= 400, found
+    assert found["height"] < 12000, found
+    assert found["rows"] == 1, found
+    assert found["ticks"] >= 3, found
+    assert found["value"] > 250, found
+
+
+def check_stalls(browser, program, run, page):
+    """Three stalled steps of twenty are named, and do not press the others flat."""
+    lines = [metrics_line(random.Random(3), step) for step in range(1, 21)]
+    for line in lines[4:7]:
+        line["seconds"]["data"] = 12.0
+    write_lines(run / "metrics.jsonl", lines)
+    subprocess.run([program, "report", str(run), "-o", str(page)], check=True, capture_output=True)
+    dom = open_in_browser(browser, page, "--dump-dom")
+    assert re.search(r"3 of 20 are above, up to 12\.\d s", dom), "stalls are not named"
 
 
 def main():
@@ -245,6 +289,9 @@ def main():
             target = (folder or pathlib.Path(root)) / f"report-{name}.png"
             open_in_browser(browser, page, *options, f"--screenshot={target}")
             assert target.stat().st_size > 60_000, f"{target} is nearly empty"
+
+        check_phone(browser, page, run)
+        check_stalls(browser, program, run, pathlib.Path(root) / "stalls.html")
 
         for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
             (run / name).unlink()

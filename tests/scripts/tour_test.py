@@ -1,7 +1,6 @@
 """The README's tour with one's own data, command by command as it is written there, on a data set
 as a newcomer may have it. argv[1] is the executable."""
 
-import json
 import os
 import re
 import subprocess
@@ -10,45 +9,28 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import PIL.Image
+from tour_data import readme_section, write_tour_data
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIBUTARY = Path(sys.argv.pop(1)).resolve()
-COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 60, 230)}
 
 
 def tour():
-    """The commands of the section, and the record that it shows."""
-    section = (ROOT / "README.md").read_text().split("## Sixty seconds")[1].split("\n## ")[0]
-    record = json.loads(re.search(r"```json\n(.*?)```", section, re.S).group(1))
-    commands = "".join(re.findall(r"```sh\n(.*?)```", section, re.S))
-    return record, [line for line in commands.splitlines() if line != "make build"]
-
-
-def write_data(folder, record):
-    (folder / "pictures").mkdir()
-    lines = []
-    for i, name in enumerate(list(COLOURS) * 10):
-        file = "cat.png" if i == 0 else f"{i}.png"
-        PIL.Image.new("RGB", (80 + i, 60), COLOURS[name]).save(folder / "pictures" / file)
-        user, assistant = record["messages"]
-        image, text = user["content"]
-        lines.append(json.dumps({"messages": [
-            {**user, "content": [{**image, "image": file}, text]},
-            {**assistant, "content": f"A {name} cat."}]}))
-    (folder / "mine.jsonl").write_text("\n".join(lines) + "\n")
+    """The commands of the section."""
+    commands = "".join(re.findall(r"```sh\n(.*?)```", readme_section(), re.S))
+    return [line for line in commands.splitlines() if line != "make build"]
 
 
 class Tour(unittest.TestCase):
     def test_every_command_works_as_it_is_written(self):
-        record, commands = tour()
+        commands = tour()
         self.assertEqual(len(commands), 5)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             os.symlink(ROOT / "configs", folder / "configs")
             (folder / "build").mkdir()
             os.symlink(TRIBUTARY.parent, folder / "build/release")
-            write_data(folder, record)
+            write_tour_data(folder)
             outputs = []
             for command in commands:
                 done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True,

@@ -93,6 +93,56 @@ TEST(Console, WritesOverOneLineOnATerminal) {
   EXPECT_THAT(out.str(), testing::EndsWith("left\nsaved\n"));
 }
 
+TEST(Console, KeepsALineEveryFewStepsOnATerminal) {
+  std::ostringstream out;
+  Console console(out, /*is_terminal=*/true, 100, 10);
+  for (int step = 1; step <= 25; ++step) console.show(make_metrics(step));
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  EXPECT_THAT(text, testing::ContainsRegex("step  10/100[^\r\n]*left\n\r"));
+}
+
+TEST(Console, GivesMeansOfTheLastSteps) {
+  std::ostringstream out;
+  Console console(out, /*is_terminal=*/false, /*steps=*/1000, /*every=*/100);
+  for (int step = 1; step <= 100; ++step) {
+    StepMetrics metrics = make_metrics(step);
+    metrics.loss = step <= 50 ? 100 : step % 2;      // what is long ago does not count
+    if (step == 99) metrics.seconds.forward = 30.5;  // a stall
+    console.show(metrics);
+  }
+  // 25000 tokens in 55 s; 900 steps of (49 x 0.5 + 2) / 50 s: the stall counts as four steps
+  EXPECT_THAT(out.str(), HasSubstr("step  100/1000  loss 0.0000 (last 50: 0.5000)  lr "));
+  EXPECT_THAT(out.str(), HasSubstr("  455 tokens/s  7 min 57 s left"));
+}
+
+TEST(Console, ShowsWhatIsNoNumberWithoutASign) {
+  std::ostringstream out;
+  Console console(out, /*is_terminal=*/false, 100, 10);
+  StepMetrics metrics = make_metrics(1);
+  metrics.loss = -std::nan("");
+  metrics.grad_norm = -std::nan("");
+  metrics.skip_reason = "not finite: loss";
+  console.show(metrics);
+  EXPECT_THAT(out.str(), HasSubstr("loss nan (last 1: nan)"));
+  EXPECT_THAT(out.str(), HasSubstr("norm nan  1000 tokens/s"));
+}
+
+TEST_F(RunFiles, GiveTheirLastWholeLines) {
+  EXPECT_TRUE(last_lines(path_, 3).empty());
+  {
+    JsonLines lines(path_);
+    for (int step = 1; step <= 30000; ++step)
+      lines.append({{"step", step}, {"text", std::string(50, 'x')}});
+  }
+  std::ofstream(path_, std::ios::app) << "{\"step\": 30001, \"lo";
+  const std::vector<Json> lines = last_lines(path_, 2);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["step"], 29999);
+  EXPECT_EQ(lines[1]["step"], 30000);
+  EXPECT_LT(last_lines(path_, 30000).size(), 30000u);
+}
+
 TEST(DescribeSeconds, ReadsAsAPersonSaysIt) {
   EXPECT_EQ(describe_seconds(41.4), "41 s");
   EXPECT_EQ(describe_seconds(200), "3 min 20 s");

@@ -95,6 +95,8 @@ class TrainRun(unittest.TestCase):
         self.assertEqual(summary["steps"], 12)
         self.assertEqual(summary["tokens"], sum(line["tokens"] for line in metrics))
         self.assertEqual(summary["stopped"], "done")
+        self.assertEqual(summary["loss_steps"], 12)
+        self.assertAlmostEqual(summary["loss"], sum(line["loss"] for line in metrics) / 12)
         self.assertEqual(set(summary["accuracy"]), {"overall", "colours", "words"})
         self.assertTrue((self.straight / summary["checkpoint"]).is_dir())
 
@@ -115,6 +117,70 @@ class TrainRun(unittest.TestCase):
         for prediction in predictions:  # without pixels nothing changes where there are none
             if prediction["source"] == "words":
                 self.assertEqual(prediction["answer"], prediction["blind_answer"])
+
+    def train_on_one_answer(self, name, answer, **validation):
+        """A run that learns one answer by heart, asked for it; returns its directory."""
+        folder = self.shared / name
+        folder.mkdir()
+        lines = [{"messages": tiny_run.chat("say it", answer)}] * 6
+        for split in ("train", "held_out"):
+            tiny_run.write_lines(folder / f"{split}.jsonl", lines)
+        config = self.config(name, run={"dir": str(folder / "run"), "steps": 80},
+                             optimizer={"learning_rate": 0.01}, checkpoint={"every": 80})
+        content = json.loads(config.read_text())
+        content["data"]["sources"] = [{"name": "it", "path": str(folder / "train.jsonl"),
+                                       "held_out": str(folder / "held_out.jsonl")}]
+        content["validation"] = validation
+        config.write_text(json.dumps(content))
+        result = tiny_run.train(PROGRAM, config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return folder / "run", result.stdout
+
+    def test_answers_are_as_long_as_the_held_out_ones(self):
+        answer = "red green blue square circle triangle one two three four"
+        run, _ = self.train_on_one_answer("by-heart", answer)
+        predictions = tiny_run.read_lines(run / "predictions.jsonl")
+        self.assertEqual({p["answer"] for p in predictions}, {answer})
+        self.assertEqual({p["cut"] for p in predictions}, {False})
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["accuracy"]["overall"], 1)
+        self.assertGreater(summary["max_new_tokens"], 16)
+
+    def test_answer_that_is_cut_says_so(self):
+        answer = "red green blue square circle triangle one two three four"
+        run, output = self.train_on_one_answer("cut", answer, max_new_tokens=5)
+        predictions = tiny_run.read_lines(run / "predictions.jsonl")
+        for prediction in predictions:
+            self.assertTrue(answer.startswith(prediction["answer"]), prediction)
+            self.assertTrue(prediction["cut"])
+            self.assertFalse(prediction["correct"])
+        self.assertEqual(json.loads((run / "summary.json").read_text())["cut_answers"], 6)
+        self.assertIn("6 of 6 answers were cut at 5 tokens (validation.max_new_tokens)", output)
+        self.assertIn("(wrong, cut)", output)
+        page = (run / "report.html").read_text()
+        self.assertIn("cut at 5 tokens", page)
+
+    def test_pictures_of_wrong_answers_are_kept(self):
+        folder = self.shared / "many-held-out"
+        tiny_run.write_data(folder / "data", samples=12, held_out=60)
+        config = self.config("untrained", run={"steps": 2})
+        content = json.loads(config.read_text())
+        for source in content["data"]["sources"]:
+            for key in ("path", "held_out"):
+                source[key] = source[key].replace(str(self.shared / "data"), str(folder / "data"))
+        config.write_text(json.dumps(content))
+        result = tiny_run.train(PROGRAM, config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = tiny_run.read_lines(self.shared / "untrained/predictions.jsonl")
+        colours = [line for line in lines if line["source"] == "colours"]
+        self.assertEqual(len(colours), 60)
+        self.assertEqual({line["pictures"] for line in colours}, {1})
+        self.assertEqual({line["pictures"] for line in lines if line["source"] == "words"}, {0})
+        kept = [bool(line["images"]) for line in colours]
+        self.assertTrue(all(kept[:8]))  # the first ones, whatever the answer was
+        wrong = [has for line, has in zip(colours, kept) if not line["correct"]]
+        self.assertGreater(len(wrong), 40)  # the model has learnt nothing
+        self.assertEqual(wrong, [True] * 32 + [False] * (len(wrong) - 32))
 
     def test_first_loss_is_near_that_of_a_uniform_guess(self):
         config = json.loads((self.shared / "model/config.json").read_text())

@@ -86,6 +86,11 @@ std::string accuracy_section(const RunRecord& run) {
           "<p class=\"key\"><span><i style=\"height:11px;background:var(--c0)\"></i>with the "
           "picture</span><span><i style=\"height:6px;background:var(--faint)\"></i>blind: pixels "
           "set to zero</span></p>";
+    if (run.summary->cut_answers.value_or(0) > 0)
+      text += str("<p class=\"about\">", show_count(*run.summary->cut_answers),
+                  " answers were cut at ", show_count(run.summary->max_new_tokens.value_or(0)),
+                  " tokens before they had ended; <code>validation.max_new_tokens</code> allows "
+                  "more.</p>");
     text += "</div>\n";
   }
   return text + "</section>\n";

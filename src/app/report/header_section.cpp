@@ -36,19 +36,66 @@ MaybeNumber overall_accuracy(const RunRecord& run) {
   return run.summary->accuracy.at("overall");
 }
 
+std::int64_t last_step(const RunRecord& run) {
+  return run.steps.empty() ? 0 : run.steps.back().step;
+}
+
+std::string bold_steps(std::int64_t steps) {
+  return str("<strong>", show_count(static_cast<double>(steps)), steps == 1 ? " step" : " steps",
+             "</strong>");
+}
+
+/// How a run stands that has written no figures: it goes on, or something ended it.
+std::string unfinished_sentence(const RunRecord& run) {
+  std::string text =
+      "The run has recorded " + bold_steps(last_step(run)) + " and has not come to its end";
+  if (!run.watchdog.empty()) return text + ": " + html(run.watchdog);
+  if (!run.refused.empty())
+    return str(text, "; it refused ", show_count(static_cast<double>(run.refused.size())),
+               " records (see Incidents), and ends at too many of them.");
+  return text + ": it goes on, or it was killed. Its output says which.";
+}
+
+std::string non_finite_sentence(const RunRecord& run) {
+  std::string reason;
+  for (const StepRecord& step : run.steps)
+    if (step.skipped) reason = step.skip_reason;
+  return str("The run ended itself after ", bold_steps(last_step(run)),
+             ": its last steps were skipped, ", html(reason.empty() ? "not finite" : reason),
+             ". No accuracy was measured.");
+}
+
 std::string lead_sentence(const RunRecord& run) {
+  if (!run.summary) return unfinished_sentence(run);
+  if (run.summary->stopped == "non_finite") return non_finite_sentence(run);
+  if (run.summary->stopped == "terminated")
+    return str("The run was stopped after ", bold_steps(last_step(run)),
+               "; <code>--resume auto</code> goes on from its checkpoint.");
   const MaybeNumber accuracy = overall_accuracy(run);
-  if (!accuracy) {
-    const std::int64_t steps = run.steps.empty() ? 0 : run.steps.back().step;
-    return str("The run has recorded <strong>", show_count(static_cast<double>(steps)),
-               " steps</strong>; its figures at the end are not written yet.");
-  }
+  if (!accuracy)
+    return str("The run has done its ", bold_steps(last_step(run)),
+               ". No held-out question was answered, so there is no accuracy.");
   std::string text = str("The model answers <strong>", show_percent(*accuracy),
                          "</strong> of the held-out questions exactly");
   if (run.summary->blind_accuracy)
     text += str("; with the pixels set to zero the same model answers <strong>",
                 show_percent(*run.summary->blind_accuracy), "</strong>");
   return text + ".";
+}
+
+/// The mean that summary.json gives, also before that is written.
+std::string loss_figure(const RunRecord& run) {
+  constexpr int kLossSteps = 50;
+  double sum = 0;
+  int steps = 0;
+  for (auto step = run.steps.rbegin(); step != run.steps.rend() && steps < kLossSteps; ++step) {
+    if (!step->loss || step->skipped) continue;
+    sum += *step->loss;
+    ++steps;
+  }
+  if (steps == 0) return "";
+  return figure("Training loss", show_number(sum / steps),
+                str("mean of the last ", steps, " steps"));
 }
 
 double sum_of_seconds(const RunRecord& run) {
@@ -86,11 +133,7 @@ std::string header_section(const RunRecord& run) {
   if (summary.blind_accuracy)
     figures += figure("Blind accuracy", with_unit(show_percent(*summary.blind_accuracy)),
                       "pixels set to zero");
-  const auto last = std::find_if(run.steps.rbegin(), run.steps.rend(),
-                                 [](const StepRecord& step) { return step.loss.has_value(); });
-  if (last != run.steps.rend())
-    figures += figure("Training loss", show_number(*last->loss),
-                      str("at step ", show_count(static_cast<double>(last->step))));
+  figures += loss_figure(run);
   return str("<header id=\"top\">\n<p class=\"eyebrow\">Training run</p>\n<h1>", html(run.name),
              status_pill(run), "</h1>\n<p class=\"lead\">", lead_sentence(run),
              "</p>\n<dl class=\"figures\">\n", figures, speed_figures(run), "</dl>\n</header>\n");

@@ -42,8 +42,13 @@ std::vector<const Prediction*> choose_examples(const RunRecord& run, std::size_t
   return examples;
 }
 
+/// Nothing for a question without pictures.
 std::string pictures(const Prediction& prediction, ImageEmbedder& embedder) {
   constexpr std::size_t kMostShown = 6;
+  if (prediction.images.empty())
+    return prediction.pictures.value_or(0) > 0
+               ? "<div class=\"pictures none\"><p>picture not kept</p></div>"
+               : "";
   std::string text;
   for (std::size_t i = 0; i < std::min(prediction.images.size(), kMostShown); ++i) {
     const Result<std::string> url = embedder.embed(prediction.images[i]);
@@ -53,7 +58,6 @@ std::string pictures(const Prediction& prediction, ImageEmbedder& embedder) {
   }
   if (prediction.images.size() > kMostShown)
     text += str("<p>and ", prediction.images.size() - kMostShown, " more</p>");
-  if (prediction.images.empty()) text = "<p>text only</p>";
   return "<div class=\"pictures\">" + text + "</div>";
 }
 
@@ -63,13 +67,14 @@ std::string shown_answer(const std::string& answer) {
 
 std::string card(const Prediction& prediction, ImageEmbedder& embedder) {
   const char* result = prediction.correct ? "right" : "wrong";
-  std::string text = str(
-      "<article class=\"card prediction ", result, "\" data-result=\"", result, "\" data-source=\"",
-      html(prediction.source), "\">", pictures(prediction, embedder),
-      "<div class=\"words\"><div class=\"tag\"><span>", html(prediction.source), "</span>",
-      "<span class=\"pill ", prediction.correct ? "good\">right" : "bad\">wrong", "</span></div>",
-      "<p class=\"question\">", html(prediction.question), "</p><dl><dt>answer</dt>",
-      "<dd class=\"answer\">", shown_answer(prediction.answer), "</dd>");
+  std::string text =
+      str("<article class=\"card prediction ", result, "\" data-result=\"", result,
+          "\" data-source=\"", html(prediction.source), "\">", pictures(prediction, embedder),
+          "<div class=\"words\"><div class=\"tag\"><span>", html(prediction.source), "</span>",
+          "<span class=\"pill ", prediction.correct ? "good\">right" : "bad\">wrong",
+          "</span></div>", "<p class=\"question\">", html(prediction.question),
+          "</p><dl><dt>answer</dt>", "<dd class=\"answer\">", shown_answer(prediction.answer),
+          prediction.cut ? " <small>(cut)</small>" : "", "</dd>");
   if (!prediction.correct)
     text += str("<dt>expected</dt><dd>", shown_answer(prediction.expected), "</dd>");
   if (prediction.blind_answer)

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "app/report/run_record.h"
 #include "core/error.h"
@@ -139,6 +140,8 @@ Prediction read_prediction(const Fields& line) {
   prediction.correct = line.flag("correct");
   if (line.find("blind_answer") != nullptr) prediction.blind_answer = line.text("blind_answer");
   prediction.images = line.texts("images");
+  prediction.cut = line.flag("cut");
+  prediction.pictures = line.number("pictures");
   return prediction;
 }
 
@@ -154,6 +157,8 @@ Summary read_summary(const Fields& file) {
   summary.accuracy = file.numbers("accuracy");
   summary.blind_accuracy = file.number("blind_accuracy");
   summary.blind_accuracy_by_source = file.numbers("blind_accuracy_by_source");
+  summary.cut_answers = file.number("cut_answers");
+  summary.max_new_tokens = file.number("max_new_tokens");
   summary.stopped = file.text("stopped");
   return summary;
 }
@@ -175,6 +180,20 @@ std::vector<StepRecord> each_step_once(const std::vector<StepRecord>& lines) {
   std::vector<StepRecord> steps;
   for (const auto& [step, line] : last) steps.push_back(*line);
   return steps;
+}
+
+/// The first line of the file that the lowest rank's watchdog left; empty when none did.
+std::string first_watchdog(const std::string& directory) {
+  std::set<std::string> files;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failure))
+    if (entry.path().filename().string().starts_with("watchdog-rank-"))
+      files.insert(entry.path().string());
+  if (files.empty()) return "";
+  std::string line;
+  std::ifstream file(*files.begin());
+  std::getline(file, line);
+  return line;
 }
 
 std::string run_name(const std::string& directory) {
@@ -221,6 +240,7 @@ RunRecord read_run(const std::string& directory) {
   } else {
     run.missing.emplace_back("summary.json");
   }
+  run.watchdog = first_watchdog(directory);
   if (const auto text = read_whole(path("environment.json"))) {
     flatten("", parse_json(*text, path("environment.json")), run.environment);
   } else {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <string_view>
 
 #include "app/report/html.h"
@@ -63,6 +65,54 @@ std::string colour_yaml(std::string_view yaml) {
   return text;
 }
 
+/// The keys of environment.json whose own words say too little, and how their values are read.
+struct Known {
+  std::string_view key, name;
+  std::string (*show)(double) = nullptr;
+};
+
+std::string show_flops(double flops) { return show_number(flops / 1e9) + " GFLOP/s"; }
+
+constexpr std::array<Known, 13> kKnown{{
+    {"bound_to", "bound to cores"},
+    {"command", "command"},
+    {"cores", "cores that it may use"},
+    {"cpu", "processor"},
+    {"memory_bytes", "memory", show_bytes},
+    {"mfu_formula", "how MFU is computed"},
+    {"parallel", "threads of libtorch, in its words"},
+    {"parameters", "parameters", show_count},
+    {"peak_flops", "peak, for MFU", show_flops},
+    {"peak_flops_from", "peak measured as"},
+    {"started_at", "started at (UTC)"},
+    {"torch", "libtorch"},
+    {"tributary", "Tributary"},
+}};
+
+const Known* find_known(const std::string& key) {
+  const auto* found = std::ranges::find(kKnown, std::string_view(key), &Known::key);
+  return found == kKnown.end() ? nullptr : found;
+}
+
+std::string name_of(std::string key) {
+  if (const Known* known = find_known(key)) return std::string(known->name);
+  std::ranges::replace(key, '_', ' ');
+  return key;
+}
+
+/// Long ones are folded.
+std::string shown_value(const std::string& key, const std::string& value) {
+  constexpr std::size_t kMostInline = 160;
+  const Known* known = find_known(key);
+  char* end = nullptr;
+  const double number = std::strtod(value.c_str(), &end);
+  if (known != nullptr && known->show != nullptr && !value.empty() && *end == '\0')
+    return html(known->show(number));
+  if (value.size() <= kMostInline && value.find('\n') == std::string::npos) return html(value);
+  return str("<details><summary>", html(value.substr(0, value.find('\n')).substr(0, 60)),
+             " ...</summary><pre>", html(value), "</pre></details>");
+}
+
 }  // namespace
 
 std::string incident_section(const RunRecord& run) {
@@ -97,9 +147,9 @@ std::string environment_section(const RunRecord& run) {
     return text + missing_box("environment.json", "versions and machine were not recorded.") +
            "</section>\n";
   text += "<div class=\"card scroll\"><table>\n";
-  for (const auto& [name, value] : run.environment)
-    text += str("<tr><td class=\"name\">", html(name), "</td><td class=\"mono\">", html(value),
-                "</td></tr>\n");
+  for (const auto& [key, value] : run.environment)
+    text += str("<tr><td class=\"name\" title=\"", html(key), "\">", html(name_of(key)),
+                "</td><td class=\"mono\">", shown_value(key, value), "</td></tr>\n");
   return text + "</table></div></section>\n";
 }
 

@@ -35,7 +35,9 @@ struct Prediction {
   std::string source, question, answer, expected;
   bool correct = false;
   std::optional<std::string> blind_answer;
-  std::vector<std::string> images;
+  std::vector<std::string> images;  // those that were kept
+  bool cut = false;
+  MaybeNumber pictures = {};  // of the question; an older run does not say
 };
 
 struct RefusedRecord {
@@ -44,6 +46,7 @@ struct RefusedRecord {
 
 struct Summary {
   MaybeNumber steps, tokens, loss, tokens_per_second, wall_seconds, peak_bytes, blind_accuracy;
+  MaybeNumber cut_answers, max_new_tokens;
   std::map<std::string, double> accuracy;
   std::map<std::string, double> blind_accuracy_by_source;
   std::string stopped;
@@ -60,6 +63,7 @@ struct RunRecord {
   std::vector<Prediction> predictions;
   std::vector<RefusedRecord> refused;
   std::optional<Summary> summary;
+  std::string watchdog;  // cause that the first rank's watchdog named; empty: none did
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> missing;
 };

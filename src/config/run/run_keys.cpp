@@ -255,9 +255,11 @@ std::vector<Key> run_keys() {
            .range = {0, kManySteps}}),
       key<&R::validation, &ValidationSection::max_new_tokens>(
           {.path = "validation.max_new_tokens",
-           .meaning = "Most tokens of a generated answer.",
+           .meaning = "Most tokens of a generated answer; an answer that has not ended by then is "
+                      "marked as cut. 0: a quarter more than the longest held-out answer has, at "
+                      "least 8 more, at most 1024 in all.",
            .unit = "tokens",
-           .range = {1, kManyTokens}}),
+           .range = {0, kManyTokens}}),
       key<&R::validation, &ValidationSection::blind>(
           {.path = "validation.blind",
            .meaning = "At the end, answer a second time with the pixels set to zero."}),

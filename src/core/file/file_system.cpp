@@ -139,6 +139,12 @@ void remove_tree(FileSystem& files, const std::string& path) {
   require(files.remove_directory(path), "rmdir", path);
 }
 
+std::string plain_directory(const std::string& path) {
+  const std::filesystem::path plain =
+      std::filesystem::path(path + "/").lexically_normal().parent_path();
+  return plain.empty() ? "." : plain.string();
+}
+
 std::string read_text_file(FileSystem& files, const std::string& path, std::uint64_t most_bytes) {
   const InputFile file(files, path);
   TRIB_REQUIRE(file.bytes() <= most_bytes, .what = "file: larger than the limit", .where = path,

@@ -94,6 +94,9 @@ class InputFile {
   std::uint64_t bytes_ = 0;
 };
 
+/// The path of a directory without a slash at its end: `.` of `./`, `a/b` of `a//b/.`.
+[[nodiscard]] std::string plain_directory(const std::string& path);
+
 // Each raises Fault::kResource with the path and the system's word for the error.
 [[nodiscard]] bool exists(FileSystem& files, const std::string& path);
 [[nodiscard]] FileFacts stat_path(FileSystem& files, const std::string& path);

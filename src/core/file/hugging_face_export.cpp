@@ -129,6 +129,23 @@ void copy_companions(FileSystem& files, const HuggingFaceExport& content,
   }
 }
 
+/// A processor reads no template out of tokenizer_config.json, where it is the model's all the
+/// same: transformers takes this file for both.
+void write_chat_template(FileSystem& files, const HuggingFaceExport& content,
+                         const std::string& target) {
+  const auto given = [&](const char* name) {
+    return exists(files, content.source_directory + "/" + name);
+  };
+  if (!given("preprocessor_config.json") || !given("tokenizer_config.json") ||
+      given("chat_template.json") || given("chat_template.jinja"))
+    return;
+  const std::string from = content.source_directory + "/tokenizer_config.json";
+  const nlohmann::json config = parse_json(read_text_file(files, from, kMostCompanionBytes), from);
+  const auto found = config.is_object() ? config.find("chat_template") : config.end();
+  if (found != config.end() && found->is_string())
+    write_file(files, target + "/chat_template.jinja", found->get<std::string>());
+}
+
 void discard(FileSystem& files, const std::string& path) {
   try {
     if (exists(files, path)) remove_tree(files, path);
@@ -140,8 +157,7 @@ void discard(FileSystem& files, const std::string& path) {
 }  // namespace
 
 void write_hugging_face_directory(FileSystem& files, const HuggingFaceExport& content) {
-  const std::string target =
-      std::filesystem::path(content.directory + "/").lexically_normal().parent_path().string();
+  const std::string target = plain_directory(content.directory);
   TRIB_REQUIRE(!exists(files, target), .what = "export: the directory exists already",
                .where = target, .fix = "remove it or choose another one");
   TRIB_REQUIRE(exists(files, content.source_directory + "/config.json"),
@@ -156,6 +172,7 @@ void write_hugging_face_directory(FileSystem& files, const HuggingFaceExport& co
     make_directories(files, part);
     write_weights(files, content, part);
     copy_companions(files, content, part);
+    write_chat_template(files, content, part);
     sync_directory(files, part);
     rename_path(files, part, target);
     sync_directory(files, parent);

@@ -199,6 +199,10 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
 
 }  // namespace
 
+std::string last_answer(const Record& record) {
+  return text_of(record.turns[find_answer(record.turns)]);
+}
+
 Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
                                                     const std::string& image) {
   if (is_data_url(image)) return decode_data_url(image);

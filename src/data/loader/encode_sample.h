@@ -35,6 +35,9 @@ struct QwenEncoding {
                                                           const Tokenizer& tokenizer,
                                                           Resize resize);
 
+/// The text of the last assistant turn.
+[[nodiscard]] std::string last_answer(const Record& record);
+
 /// Reads the bytes of an image: out of the folder, or out of its data URL.
 [[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
                                                                   const std::string& image);

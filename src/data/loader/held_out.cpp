@@ -1,4 +1,5 @@
 #include "core/error.h"
+#include "data/loader/encode_sample.h"
 #include "data/loader/loader.h"
 #include "data/loader/source_files.h"
 
@@ -36,6 +37,12 @@ Result<HeldOutSample> HeldOut::load(int source, std::int64_t position) const {
   sample.sample.id = position;
   sample.sample.source = source;
   return sample;
+}
+
+Result<std::string> HeldOut::answer(int source, std::int64_t position) const {
+  const Result<Record> record = impl_->at(source).read_held_out(position);
+  if (!record) return record.refusal();
+  return last_answer(record.value());
 }
 
 }  // namespace tributary::data

@@ -155,6 +155,8 @@ class HeldOut {
   [[nodiscard]] std::int64_t size(int source) const;
   /// Loads one record; refuses a bad one with its reason.
   [[nodiscard]] Result<HeldOutSample> load(int source, std::int64_t position) const;
+  /// The expected answer alone; no picture is opened.
+  [[nodiscard]] Result<std::string> answer(int source, std::int64_t position) const;
 
  private:
   class Impl;

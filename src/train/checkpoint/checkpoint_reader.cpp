@@ -25,10 +25,7 @@ auto refusing(const Read& read) {
 }  // namespace
 
 CheckpointReader::CheckpointReader(std::string directory, Verify verify, FileSystem& files)
-    : directory_(
-          std::filesystem::path(std::move(directory) + "/").lexically_normal().parent_path()),
-      verify_(verify),
-      files_(files) {
+    : directory_(plain_directory(directory)), verify_(verify), files_(files) {
   refusing([&] { open_all(); });
   if (verify_ == Verify::kFull) verify_all();
 }

@@ -13,7 +13,8 @@ namespace tributary::train {
 /// the one that the run recorded.
 ///
 /// errors: Fault::kInput with ExitCode::kCheckpointRefused on damage; Fault::kInput when the output
-///         exists or the model directory is gone
+///         exists, the model directory is gone, or its config.json is of another model: nothing is
+///         written then
 /// cost:   memory of the largest tensor
 void export_checkpoint(const std::string& checkpoint, const std::string& model_directory,
                        const std::string& output, FileSystem& files = real_file_system());

@@ -159,17 +159,17 @@ IntactCheckpoint newest_intact_checkpoint(const std::string& root, FileSystem& f
 }
 
 std::string find_checkpoint(const std::string& path, FileSystem& files) {
-  const std::string plain =
-      std::filesystem::path(path + "/").lexically_normal().parent_path().string();
-  TRIB_REQUIRE(exists(files, plain), .what = "checkpoint: no such directory", .where = plain);
+  const std::string plain = plain_directory(path);
+  const std::string where = plain == "." ? std::filesystem::current_path().string() : plain;
+  TRIB_REQUIRE(exists(files, plain), .what = "checkpoint: no such directory", .where = where);
   TRIB_REQUIRE(stat_path(files, plain).kind != FileKind::kFile,
-               .what = "checkpoint: a file in place of a directory", .where = plain,
+               .what = "checkpoint: a file in place of a directory", .where = where,
                .expected = "a run, its checkpoints/, or one checkpoint below it");
   if (step_of(std::filesystem::path(plain).filename()) ||
       exists(files, plain + "/" + kManifestName))
     return plain;
   const std::optional<std::string> newest = newest_checkpoint(root_of(plain, files), files);
-  TRIB_REQUIRE(newest.has_value(), .what = "checkpoint: none in the directory", .where = plain,
+  TRIB_REQUIRE(newest.has_value(), .what = "checkpoint: none in the directory", .where = where,
                .expected = "step-<n> directories, here or below checkpoints/");
   return *newest;
 }

@@ -1,22 +1,31 @@
 #include "train/metrics/console.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <ostream>
+#include <vector>
 
 #include "core/text.h"
 
 namespace tributary::train {
 namespace {
 
-constexpr double kSmoothing = 0.1;  // share of the newest step in the mean that gives the time left
+constexpr std::size_t kRecentSteps = 50;
+constexpr double kMostOfMedian = 4;  // more of a stalled step does not count for the time left
 
 template <class... Values>
 std::string print(const char* format, Values... values) {
   std::array<char, 256> text{};
   std::snprintf(text.data(), text.size(), format, values...);
   return text.data();
+}
+
+/// Without the sign that a NaN may have.
+std::string unsigned_nan(const char* format, double value) {
+  return std::isnan(value) ? "nan" : print(format, value);
 }
 
 }  // namespace
@@ -31,26 +40,53 @@ std::string describe_seconds(double seconds) {
 Console::Console(std::ostream& out, bool is_terminal, std::int64_t steps, std::int64_t every)
     : out_(out), is_terminal_(is_terminal), steps_(steps), every_(every) {}
 
+Console::Recent Console::look_back() const {
+  Recent recent;
+  double losses = 0;
+  double tokens = 0;
+  std::vector<double> times;
+  for (const Step& step : steps_back_) {
+    tokens += step.tokens;
+    times.push_back(step.seconds);
+    if (!std::isfinite(step.loss)) continue;
+    recent.loss += step.loss;
+    ++losses;
+  }
+  recent.loss /= losses;
+  recent.tokens_per_second = tokens / std::accumulate(times.begin(), times.end(), 0.0);
+  const auto middle = times.begin() + std::ssize(times) / 2;
+  std::nth_element(times.begin(), middle, times.end());
+  const double most = kMostOfMedian * *middle;
+  for (const double time : times) recent.step_seconds += std::min(time, most);
+  recent.step_seconds /= static_cast<double>(times.size());
+  return recent;
+}
+
 std::string Console::describe(const StepMetrics& metrics) const {
-  const double left = static_cast<double>(steps_ - metrics.step) * step_seconds_;
+  const Recent recent = look_back();
+  const double left = static_cast<double>(steps_ - metrics.step) * recent.step_seconds;
   std::string line =
-      print("step %*lld/%lld  loss %.4f  lr %.2e  norm %.2f  %.0f tokens/s  %s left",
+      print("step %*lld/%lld  loss %s (last %zu: %s)  lr %.2e  norm %s  %.0f tokens/s  %s left",
             static_cast<int>(str(steps_).size()), static_cast<long long>(metrics.step),
-            static_cast<long long>(steps_), metrics.loss, metrics.learning_rate, metrics.grad_norm,
-            metrics.tokens_per_second(), describe_seconds(left).c_str());
+            static_cast<long long>(steps_), unsigned_nan("%.4f", metrics.loss).c_str(),
+            steps_back_.size(), unsigned_nan("%.4f", recent.loss).c_str(), metrics.learning_rate,
+            unsigned_nan("%.2f", metrics.grad_norm).c_str(), recent.tokens_per_second,
+            describe_seconds(left).c_str());
   if (!metrics.skip_reason.empty()) line += "  SKIPPED: " + metrics.skip_reason;
   return line;
 }
 
 void Console::show(const StepMetrics& metrics) {
-  const double seconds = metrics.seconds.sum();
-  step_seconds_ =
-      steps_seen_ == 0 ? seconds : (1 - kSmoothing) * step_seconds_ + kSmoothing * seconds;
+  steps_back_.push_back({.loss = metrics.skip_reason.empty() ? metrics.loss : NAN,
+                         .tokens = static_cast<double>(metrics.tokens),
+                         .seconds = metrics.seconds.sum()});
+  if (steps_back_.size() > kRecentSteps) steps_back_.pop_front();
   ++steps_seen_;
   if (is_terminal_) {
     out_ << "\r\x1b[K" << describe(metrics) << std::flush;
     line_open_ = true;
-    if (metrics.step == steps_ || !metrics.skip_reason.empty()) say("");
+    if (metrics.step % every_ == 0 || metrics.step == steps_ || !metrics.skip_reason.empty())
+      say("");
     return;
   }
   const bool due = steps_seen_ == 1 || metrics.step % every_ == 0 || metrics.step == steps_ ||

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <iosfwd>
 #include <string>
 
@@ -8,8 +9,9 @@
 
 namespace tributary::train {
 
-/// Shows how a run goes: on a terminal one line that is written over at each step, elsewhere a
-/// plain line every few steps.
+/// Shows how a run goes: a line every few steps, and on a terminal between them one that is written
+/// over at each step. Loss, norm and rate are of the step; the second loss, the throughput and the
+/// time left of the last 50.
 class Console {
  public:
   /// `out` is standard output; `is_terminal` says what it is.
@@ -20,6 +22,18 @@ class Console {
   void say(const std::string& line);
 
  private:
+  struct Step {
+    double loss = 0;  // NaN where it was skipped
+    double tokens = 0;
+    double seconds = 0;
+  };
+  /// Means of the last steps.
+  struct Recent {
+    double loss = 0;
+    double tokens_per_second = 0;
+    double step_seconds = 0;  // a stall counts as a few steps
+  };
+  [[nodiscard]] Recent look_back() const;
   [[nodiscard]] std::string describe(const StepMetrics& metrics) const;
 
   std::ostream& out_;
@@ -28,7 +42,7 @@ class Console {
   std::int64_t every_;
   bool line_open_ = false;
   std::int64_t steps_seen_ = 0;
-  double step_seconds_ = 0;  // smoothed
+  std::deque<Step> steps_back_;  // the last steps, oldest first
 };
 
 /// Seconds as a person reads them: `41 s`, `3 min 20 s`, `2 h 05 min`.

@@ -36,6 +36,22 @@ void JsonLines::append(const Json& object) {
                                     : str(written, " of ", line.size(), " bytes written"));
 }
 
+std::vector<Json> last_lines(const std::string& path, std::size_t count) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 20;
+  if (!std::filesystem::exists(path)) return {};
+  const std::uintmax_t bytes = std::filesystem::file_size(path);
+  std::ifstream in(path, std::ios::binary);
+  if (bytes > kMostBytes) in.seekg(static_cast<std::streamoff>(bytes - kMostBytes));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line) && !in.eof();) lines.push_back(std::move(line));
+  if (bytes > kMostBytes && !lines.empty()) lines.erase(lines.begin());  // its beginning is missing
+  if (lines.size() > count)
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(count));
+  std::vector<Json> objects;
+  for (const std::string& line : lines) objects.push_back(parse_json(line, path));
+  return objects;
+}
+
 std::int64_t keep_lines(const std::string& path, const std::function<bool(const Json&)>& keep) {
   if (!std::filesystem::exists(path)) return 0;
   std::ifstream in(path, std::ios::binary);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "core/json.h"
 
@@ -25,6 +26,12 @@ class JsonLines {
   std::string path_;
   int file_;
 };
+
+/// The last `count` whole lines, or fewer where they fill more than a mebibyte; a missing file has
+/// none.
+///
+/// errors: Fault::kInput for a line that is no JSON
+[[nodiscard]] std::vector<Json> last_lines(const std::string& path, std::size_t count);
 
 /// Drops every line that `keep` refuses, and a torn last line, by one rename; a missing file stays
 /// missing. Returns the number of whole lines dropped.

@@ -2,16 +2,19 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <ostream>
 
 #include "core/error.h"
 #include "core/file/file_system.h"
 #include "data/decode/png_file.h"
+#include "train/run/json_lines.h"
 
 namespace tributary::train {
 namespace {
 
 constexpr int kAnswersShown = 3;
+constexpr std::size_t kLossSteps = 50;  // whose mean is the loss of the run
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -39,6 +42,19 @@ void write_picture(const RunDirectory& run, const std::string& name, const data:
   write_run_file(run, name, std::string(png.begin(), png.end()));
 }
 
+/// Mean loss of the last steps that counted, and how many there are; of a run that was resumed
+/// among them too.
+Json describe_loss(const RunDirectory& run) {
+  std::vector<double> losses;
+  for (const Json& line : last_lines(run.file("metrics.jsonl"), 2 * kLossSteps))
+    if (line.at("loss").is_number() && !line.value("skipped", false))
+      losses.push_back(line.at("loss").get<double>());
+  if (losses.size() > kLossSteps) losses.erase(losses.begin(), losses.end() - kLossSteps);
+  const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
+  return {{"loss", finite(sum / static_cast<double>(losses.size()))},
+          {"loss_steps", losses.size()}};
+}
+
 /// Pictures first, in a directory of this step, then the lines that name them, by one rename; only
 /// then go the pictures of earlier validations.
 void write_predictions(const RunDirectory& run, const Session& session,
@@ -54,6 +70,8 @@ void write_predictions(const RunDirectory& run, const Session& session,
               {"answer", prediction.answer},
               {"expected", prediction.expected},
               {"correct", prediction.correct()},
+              {"cut", prediction.cut},
+              {"pictures", prediction.picture_count},
               {"images", Json::array()}};
     for (std::size_t k = 0; k < prediction.pictures.size(); ++k) {
       const std::string name = str("predictions/", own, "/", i, "-", k, ".png");
@@ -89,7 +107,6 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
       {"optimizer_steps", state.optimizer_steps},
       {"tokens", state.tokens},
       {"target_tokens", state.target_tokens},
-      {"loss", finite(loop.last_loss())},
       {"tokens_per_second", finite(static_cast<double>(state.tokens) / state.train_seconds)},
       {"wall_seconds", loop.wall_seconds()},
       {"peak_bytes", peak_process_bytes()},
@@ -97,10 +114,13 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
       {"quarantined_samples", count_quarantined(session)},
       {"checkpoint", loop.last_checkpoint()},
       {"stopped", name_of(end)}};
+  summary.update(describe_loss(run));
   if (loop.final_result()) {
     const ValidationResult& result = *loop.final_result();
     summary["held_out_loss"] = finite(result.mean_loss());
     summary["held_out_samples"] = result.predictions.size();
+    summary["cut_answers"] = result.count_cut();
+    summary["max_new_tokens"] = result.max_new_tokens;
     summary["accuracy"]["overall"] = finite(result.accuracy());
     const bool blind = !result.predictions.empty() && result.predictions.front().blind_answer;
     if (blind) summary["blind_accuracy"] = finite(result.blind_accuracy());
@@ -133,7 +153,10 @@ void print_results(std::ostream& out, const Session& session, const ValidationRe
       out << "  [" << session.sources[static_cast<std::size_t>(prediction.source)] << "] "
           << on_one_line(prediction.question) << "\n    answer: " << on_one_line(prediction.answer)
           << "   expected: " << on_one_line(prediction.expected)
-          << (prediction.correct() ? "" : "   (wrong)") << "\n";
+          << (prediction.correct() ? ""
+              : prediction.cut     ? "   (wrong, cut)"
+                                   : "   (wrong)")
+          << "\n";
       last_source = prediction.source;
       ++shown;
     }

@@ -113,6 +113,8 @@
       this.addSwitches();
       this.plot = make('div', {class: 'plot'});
       this.host.append(this.plot);
+      this.clipped = make('p', {class: 'clipped'});
+      this.host.append(this.clipped);
       this.addLegend();
       this.tip = make('div', {class: 'tip', hidden: ''});
       this.host.append(this.tip);
@@ -155,7 +157,11 @@
       if (this.spec.stacked) {
         low = 0;
         const sums = data.step.map((_, i) => shown.reduce((sum, each) => sum + (each.values[i] ?? 0), 0)).sort((a, b) => a - b);
-        high = sums[Math.floor((sums.length - 1) * 0.99)] * 1.04;  // one long step must not flatten the rest
+        // Long steps must not flatten the rest; what they reach is said beside the chart.
+        const most = sums[sums.length - 1] * 1.04;
+        high = Math.min(most, sums[Math.floor((sums.length - 1) * 0.85)] * 1.3);
+        const above = sums.filter((sum) => sum > high).length;
+        this.clipped.textContent = above === 0 ? '' : `${above} of ${sums.length} are above, up to ${this.format(sums[sums.length - 1])}`;
       } else {
         for (const each of shown) {
           // A few spikes must not flatten the curve: the raw line counts up to its 99th percentile.
@@ -202,7 +208,10 @@
         draw(svg, 'text', {x: MARGIN.left - 9, y: y(tick) + 4, 'text-anchor': 'end'}, this.format(tick));
       }
       draw(svg, 'line', {class: 'axis', x1: MARGIN.left, x2: width - MARGIN.right, y1: HEIGHT - MARGIN.bottom, y2: HEIGHT - MARGIN.bottom});
-      const stepTicks = last === first ? [first] : niceTicks(first, last, Math.max(2, Math.floor(width / 110))).filter(Number.isInteger);
+      const stepTicksOf = (count) => niceTicks(first, last, count).filter(Number.isInteger);
+      let stepTicks = last === first ? [first] : stepTicksOf(Math.max(2, Math.floor(width / 110)));
+      // A narrow chart whose round steps happen to lie badly would be left with one of them.
+      for (let count = 3; last !== first && stepTicks.length < 3 && count < 8; ++count) stepTicks = stepTicksOf(count);
       for (const tick of stepTicks)
         draw(svg, 'text', {x: Math.min(x(tick), width - MARGIN.right - 12), y: HEIGHT - 8, 'text-anchor': 'middle'}, formats.step(tick));
       if (this.spec.stacked) this.areas(svg, shown, x, y); else this.lines(svg, shown, x, y);
@@ -293,11 +302,13 @@
   build({id: 'chart-gradient', format: 'number', zero: true, log: true, smooth: true, series: [{name: 'gradient norm', values: data.grad_norm, color: color(2)}]});
   build({id: 'chart-throughput', format: 'number', zero: true, smooth: true, series: [{name: 'tokens/s', values: data.tokens_per_second, color: color(5)}]});
   build({id: 'chart-phases', format: 'seconds', stacked: true, zero: true, series:
-    data.seconds.map((each, i) => ({...each, color: color([6, 0, 5, 2, 7, 3, 4, 1][i % 8])}))});
+    data.seconds.map((each, i) => ({...each, color: color([6, 0, 1, 2, 7, 3, 4, 5][i % 8])}))});
   build({id: 'chart-fill', format: 'percent', zero: true, top: 1, smooth: true, series: [
     {name: 'fill', values: data.fill, color: color(3)}, {name: 'padding', values: data.padding, color: color(1)}]});
   build({id: 'chart-machine', format: 'percent', zero: true, smooth: true, series: [
-    {name: 'MFU', values: data.mfu, color: color(4)}, {name: 'HFU, with recompute', values: data.hfu, color: color(1), dashed: true}
+    // Without recompute both are one curve.
+    ...(data.hfu.some((value, i) => value !== data.mfu[i]) ? [{name: 'HFU, with recompute', values: data.hfu, color: color(1), dashed: true}] : []),
+    {name: 'MFU', values: data.mfu, color: color(4)}
   ].filter((each) => each.values.some((value) => value !== null))});
   build({id: 'chart-waiting', format: 'seconds', zero: true, smooth: true, series: data.waiting.map((each, i) => ({...each, color: color([6, 3][i])}))});
   build({id: 'chart-memory', format: 'bytes', zero: true, series: [{name: 'peak bytes', values: data.bytes, color: color(7)}]});
