@@ -96,5 +96,27 @@ TEST(ListCandidates, ABoundHoldsWhereCausalWindowsMakeLongSamplesCheaper) {
   EXPECT_LE(search_plan(problem).certificate.lower_bound, best);
 }
 
+TEST(ListCandidates, ABoundHoldsWhereShortSamplesLieWithinWindows) {
+  // Windows that are not causal are concave too: at the mean length no sample lies within them.
+  for (const std::int64_t shorter : {512, 2'048, 3'584}) {
+    PlanningProblem problem = tiny_problem(1, 2, 0, 3);
+    std::vector<SampleSize> batch(130, {.tokens = shorter});
+    batch.front().tokens = batch.back().tokens = 32'768;
+    problem.batches = {batch};
+    problem.cluster.device.memory = {std::int64_t{80} << 30};
+    for (config::LayerRun& run : problem.model.modules.front().layers) {
+      if (run.shape.kind != config::LayerKind::kBlock) continue;
+      run.shape.window = 4'096;
+      run.shape.causal = false;
+    }
+    const PlanSearch search = search_plan(problem);
+    ASSERT_FALSE(search.plans.empty()) << shorter << " tokens";
+    ChainTables tables(problem);
+    EXPECT_LE(list_candidates(problem, tables).lower_bound, search.certificate.value)
+        << shorter << " tokens";
+    EXPECT_NE(search.certificate.status, Status::kOptimal) << shorter << " tokens";
+  }
+}
+
 }  // namespace
 }  // namespace tributary::plan

@@ -262,6 +262,16 @@ TEST(SearchPlan, IsNotSlowerWhereExpertsMayBeShared) {
   EXPECT_LE(shared.certificate.lower_bound, shared.certificate.value);
 }
 
+TEST(SearchPlan, PlansExpertsBesideAnEncoder) {
+  for (const std::int64_t devices : {16, 64}) {
+    PlanningProblem problem = tiny_problem(devices, 64, 1, 2);
+    problem.model = tiny_model(2, 1, /*experts=*/16);
+    const PlanSearch search = search_plan(problem, {.candidates = {.keep = 60}});
+    ASSERT_FALSE(search.plans.empty()) << search.certificate.limit;
+    EXPECT_LE(search.certificate.lower_bound, search.certificate.value);
+  }
+}
+
 TEST(SearchPlan, TakesAClusterOfJustThePlansDevices) {
   PlanningProblem problem = tiny_problem(4, 6, 0, 2);
   problem.model = tiny_model(2, 0, /*experts=*/16);

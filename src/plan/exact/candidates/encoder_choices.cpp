@@ -198,6 +198,7 @@ std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
     if (!is_apart(apart, i)) continue;
     ChainChoice own = choice.backbone;
     own.mesh.pp = stages;
+    own.mesh.ep = 1;  // a view of the ranks of a module with experts
     left -= own.devices();
     if (left < 0 || stages > tables_.units(i)) return std::nullopt;
     const ChainForm form{.encoder = i,

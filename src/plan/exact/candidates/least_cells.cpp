@@ -1,28 +1,55 @@
 #include "plan/exact/candidates/least_cells.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "plan/cost/layer_cost.h"
+#include "plan/stages/place_layers.h"
 
 namespace tributary::plan {
 namespace {
 
-/// Gives causal windows the pairs of a token of the shortest sample: longer ones have more, in a
-/// curve that is not convex. Whether there are any.
+/// What the encoders of a module work on: sound where it, or what feeds it, begins with that.
+Media media_of(const config::ModuleGraph& model, const config::ModuleNode& module) {
+  if (!has_both_media(model)) return Media::kPatches;
+  if (hears(module)) return Media::kFrames;
+  for (const config::ModuleEdge& edge : model.edges)
+    if (edge.to == module.name) return media_of(model, *model.find(edge.from));
+  return Media::kPatches;
+}
+
+/// The sequences of one sample that a module works on.
+PassShape pass_of(const PlanningProblem& problem, const config::ModuleNode& module,
+                  const SampleSize& sample) {
+  const MicrobatchShape shape = shape_of(sample);
+  if (module.name == "backbone") return shape.backbone;
+  return shape.of(media_of(problem.model, module));
+}
+
+/// The window in which every item attends to as many as in a sample where the windows of a layer
+/// leave it the fewest: a lower bound of its pairs that is linear in the items.
+std::int64_t narrowest_window(const PlanningProblem& problem, const config::ModuleNode& module,
+                              const config::LayerShape& layer) {
+  auto fewest = static_cast<double>(layer.window);
+  for (const std::vector<SampleSize>& batch : problem.batches) {
+    for (const SampleSize& sample : batch) {
+      const PassShape pass = pass_of(problem, module, sample);
+      if (pass.tokens <= 0) continue;
+      // Of a causal block pairs are counted as a full square, of which it has half.
+      const double pairs = attended_pairs(layer, pass) / (layer.causal ? 2 : 1);
+      fewest = std::min(fewest, pairs / pass.tokens);
+    }
+  }
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest));
+}
+
+/// Pairs in windows are concave in the length of a sequence: short and long samples have fewer
+/// apart than as many of the mean length. Makes them linear. Whether there are any.
 bool narrow_windows(PlanningProblem& problem) {
-  double shortest = std::numeric_limits<double>::infinity();
-  for (const std::vector<SampleSize>& batch : problem.batches)
-    for (const SampleSize& sample : batch)
-      shortest = std::min(shortest, static_cast<double>(sample.tokens));
   bool has_windows = false;
   for (config::ModuleNode& module : problem.model.modules) {
     for (config::LayerRun& run : module.layers) {
-      if (run.shape.window == 0 || !run.shape.causal) continue;
-      const double pairs =
-          attended_pairs(run.shape, {.tokens = shortest, .squared_tokens = shortest * shortest});
-      // Counted as a full square, of which a causal block has half.
-      run.shape.window = std::max<std::int64_t>(1, std::int64_t(pairs / shortest / 2));
+      if (run.shape.window == 0) continue;
+      run.shape.window = narrowest_window(problem, module, run.shape);
       run.shape.causal = false;
       has_windows = true;
     }
