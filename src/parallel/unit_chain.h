@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -51,6 +54,8 @@ class UnitChain {
   /// In the order of the forward pass, which is that of construction.
   void append(Unit& unit) { units_.push_back(&unit); }
 
+  /// A forward or a backward of a virtual stage begins: what is gathered ahead is of this stage.
+  void begin_pass(int virtual_stage);
   /// Starts gathers of the next units of the forward, or of those before `place` that will run
   /// backward.
   void prefetch_after(std::size_t place);
@@ -60,7 +65,7 @@ class UnitChain {
   /// After the last microbatch of a step: starts what was held back, and ends all.
   void finish_reductions();
 
-  /// Memory of a freed buffer of this size, or new memory.
+  /// Memory of a freed buffer of this size on this device, or new memory there.
   [[nodiscard]] at::DataPtr take(std::size_t bytes, at::Device device);
   void give_back(at::DataPtr memory, std::size_t bytes);
   [[nodiscard]] std::size_t size() const { return units_.size(); }
@@ -71,9 +76,12 @@ class UnitChain {
   WeightQueue* put_off_ = nullptr;
   PassObserver* observer_ = nullptr;
   std::vector<Unit*> units_;
-  std::size_t forward_at_ = 0;  // the latest place of the forward under way
+  std::size_t pass_first_ = 0;              // of the pass under way: its units
+  std::optional<std::size_t> pass_end_;     // none: not told, all units
+  std::optional<std::size_t> forward_at_;   // the latest place of a forward
+  std::optional<std::size_t> backward_at_;  // likewise
   std::deque<Unit*> reducing_;
-  std::multimap<std::size_t, at::DataPtr> free_;
+  std::multimap<std::pair<std::string, std::size_t>, at::DataPtr> free_;  // by device and bytes
 };
 
 }  // namespace tributary::parallel
