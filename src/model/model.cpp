@@ -5,7 +5,6 @@
 #include "model/kv_cache.h"
 #include "parallel/sequence/token_split.h"
 #include "parallel/stage/stage_link.h"
-#include "parallel/unit_chain.h"
 
 namespace tributary::model {
 namespace {
@@ -27,11 +26,6 @@ at::Tensor Model::forward(const PackedBatch& batch) {
   return parallel::run_stages(
       layout_, /*first=*/0, [&](int stage) { return empty_input(stage, batch); },
       [&](int stage, const at::Tensor& input) { return run_stage(stage, batch, input); });
-}
-
-at::Tensor Model::run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) {
-  if (layout_.chain) layout_.chain->begin_forward();
-  return forward_stage(stage, batch, input);
 }
 
 at::Tensor Model::prefill(const PackedBatch& batch, KvCache& cache) {

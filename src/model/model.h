@@ -55,7 +55,8 @@ class Model {
   /// One virtual stage of it, which this rank holds.
   /// shape: input [rows, width] as the stage before returned it, undefined for the first -> returns
   ///        [rows, width]
-  [[nodiscard]] at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input);
+  [[nodiscard]] virtual at::Tensor run_stage(int stage, const PackedBatch& batch,
+                                             const at::Tensor& input) = 0;
   /// Memory for what a virtual stage takes from the one before. shape: [rows, width]
   [[nodiscard]] virtual at::Tensor empty_input(int stage, const PackedBatch& batch) const;
 
@@ -82,8 +83,6 @@ class Model {
                      std::span<const std::string> offload = {});
 
  protected:
-  [[nodiscard]] virtual at::Tensor forward_stage(int stage, const PackedBatch& batch,
-                                                 const at::Tensor& input) = 0;
   [[nodiscard]] virtual at::Tensor prefill_stage(int stage, const PackedBatch& batch,
                                                  const at::Tensor& input, KvCache& cache) = 0;
   /// shape: input [samples, width], undefined for the first stage, which embeds the tokens

@@ -86,6 +86,7 @@ at::Tensor Unit::make_leaf(std::int64_t offset, at::IntArrayRef shape) const {
   at::Tensor leaf = whole_value_.narrow(0, offset, elements).view(shape).variable_data();
   leaf.requires_grad_(trainable_);
   // A gradient that is there before backward is added to in place, whatever the microbatch.
+  // It may be wider than the leaf: what backward adds is converted as it is added.
   if (trainable_) leaf.mutable_grad() = whole_gradient_.narrow(0, offset, elements).view(shape);
   return leaf;
 }
@@ -115,7 +116,7 @@ void Unit::materialize(at::Device device, at::ScalarType dtype, bool trainable) 
                               at::elementSize(dtype) < at::elementSize(at::kFloat);
   values_are_direct_ = group.is_single();
   const at::ScalarType gradient_dtype = reduces_in_f32 ? at::kFloat : dtype;
-  gradients_are_direct_ = !trainable || (group.is_single() && gradient_dtype == dtype);
+  gradients_are_direct_ = !trainable || group.is_single();
   TRIB_CHECK(layout_.chain || is_direct(), .what = "parallel: a sharded unit needs a chain",
              .where = name_);
 
@@ -128,12 +129,10 @@ void Unit::materialize(at::Device device, at::ScalarType dtype, bool trainable) 
   shard_gradient_ = whole_gradient_ = at::Tensor();
   if (trainable) {
     shard_gradient_ = at::zeros({shard}, options.dtype(gradient_dtype));
-    // What all microbatches of a step add to is as wide as their sum.
-    const bool adds_up = layout_.chain && layout_.chain->options().reduce_once;
-    whole_gradient_ =
-        gradients_are_direct_
-            ? shard_gradient_
-            : make_hollow(shard * group.size(), adds_up ? options.dtype(gradient_dtype) : options);
+    // As wide as the sum: a unit is used several times in a microbatch, or in a step.
+    whole_gradient_ = gradients_are_direct_
+                          ? shard_gradient_
+                          : make_hollow(shard * group.size(), options.dtype(gradient_dtype));
   }
   for (const auto& parameter : parameters_)
     parameter->value = make_leaf(parameter->offset, parameter->local_shape());
@@ -251,11 +250,8 @@ void Unit::end_gradient() {
 void Unit::start_reduction() {
   if (!has_whole_gradient_ || reduced_.defined()) return;
   const at::NoGradGuard no_grad;
-  at::Tensor whole = whole_gradient_;
-  if (whole.scalar_type() != shard_gradient_.scalar_type())
-    whole = whole.to(shard_gradient_.scalar_type());
   reduced_ = at::empty_like(shard_gradient_);
-  reducing_ = layout_.mesh->shard_reduce().reduce_scatter(whole, reduced_);
+  reducing_ = layout_.mesh->shard_reduce().reduce_scatter(whole_gradient_, reduced_);
   layout_.chain->add_reduction(*this);
 }
 

@@ -9,27 +9,34 @@
 
 namespace tributary::parallel {
 
-bool UnitChain::are_of_one_stage(std::size_t place, std::size_t other) const {
-  return units_[place]->layout().virtual_stage == units_[other]->layout().virtual_stage;
+void UnitChain::begin_pass(int virtual_stage) {
+  const auto is_of_stage = [&](const Unit* unit) {
+    return unit->layout().virtual_stage == virtual_stage;
+  };
+  const auto first = std::ranges::find_if(units_, is_of_stage);
+  const auto end = std::find_if_not(first, units_.end(), is_of_stage);
+  pass_first_ = static_cast<std::size_t>(first - units_.begin());
+  pass_end_ = static_cast<std::size_t>(end - units_.begin());
+  forward_at_.reset();
+  backward_at_.reset();
 }
 
 void UnitChain::prefetch_after(std::size_t place) {
-  if (place < forward_at_) return;  // a tied head uses the embedding's unit once more
+  // A tied head uses the unit of the embedding once more, behind those that follow it.
+  if (place < pass_first_ || (forward_at_ && place < *forward_at_)) return;
   forward_at_ = place;
-  const std::size_t end =
-      std::min(units_.size(), place + 1 + static_cast<std::size_t>(options_.prefetch));
-  for (std::size_t i = place + 1; i < end && are_of_one_stage(place, i); ++i)
-    units_[i]->start_gather();
+  const std::size_t end = std::min(pass_end_.value_or(units_.size()),
+                                   place + 1 + static_cast<std::size_t>(options_.prefetch));
+  for (std::size_t i = place + 1; i < end; ++i) units_[i]->start_gather();
 }
 
 void UnitChain::prefetch_before(std::size_t place) {
-  std::size_t from = place;
-  if (place >= backward_at_)  // a pass begins: where a tied head does, its stage's end comes next
-    for (std::size_t i = place + 1; i < units_.size() && are_of_one_stage(place, i); ++i)
-      if (units_[i]->expects_backward()) from = i + 1;
+  // Backward of a tied head comes before that of the last unit.
+  const std::size_t end = pass_end_.value_or(units_.size());
+  if (place < pass_first_ || (backward_at_ ? place > *backward_at_ : place + 1 != end)) return;
   backward_at_ = place;
   int ahead = 0;
-  for (std::size_t i = from; i-- > 0 && ahead < options_.prefetch && are_of_one_stage(place, i);) {
+  for (std::size_t i = place; i-- > pass_first_ && ahead < options_.prefetch;) {
     if (!units_[i]->expects_backward()) continue;
     units_[i]->start_gather();
     ++ahead;
@@ -52,22 +59,18 @@ void UnitChain::finish_reductions() {
   reducing_.clear();
 }
 
-UnitChain::FreeKey UnitChain::key_of(at::Device device, std::size_t bytes) {
-  return {device.type(), device.index(), bytes};
-}
-
 at::DataPtr UnitChain::take(std::size_t bytes, at::Device device) {
-  if (const auto known = free_.find(key_of(device, bytes)); known != free_.end()) {
+  if (const auto known = free_.find({device.str(), bytes}); known != free_.end()) {
     at::DataPtr memory = std::move(known->second);
     free_.erase(known);
     return memory;
   }
-  const c10::DeviceGuard guard(device);  // allocators take from the current device
+  const c10::DeviceGuard on_it(device);  // allocators take from the current device
   return c10::GetAllocator(device.type())->allocate(bytes);
 }
 
 void UnitChain::give_back(at::DataPtr memory, std::size_t bytes) {
-  const FreeKey key = key_of(memory.device(), bytes);
+  const std::pair key(memory.device().str(), bytes);
   free_.emplace(key, std::move(memory));
 }
 

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <tuple>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -52,10 +54,10 @@ class UnitChain {
   /// In the order of the forward pass, which is that of construction.
   void append(Unit& unit) { units_.push_back(&unit); }
 
-  /// A forward pass of a stage begins: its units follow one another from the first.
-  void begin_forward() { forward_at_ = 0; }
+  /// A forward or a backward of a virtual stage begins: what is gathered ahead is of this stage.
+  void begin_pass(int virtual_stage);
   /// Starts gathers of the next units of the forward, or of those before `place` that will run
-  /// backward, within the virtual stage of the unit at `place`.
+  /// backward.
   void prefetch_after(std::size_t place);
   void prefetch_before(std::size_t place);
   /// Lets at most two reductions be under way: their buffers are as large as whole units.
@@ -69,19 +71,17 @@ class UnitChain {
   [[nodiscard]] std::size_t size() const { return units_.size(); }
 
  private:
-  using FreeKey = std::tuple<at::DeviceType, at::DeviceIndex, std::size_t>;
-  [[nodiscard]] static FreeKey key_of(at::Device device, std::size_t bytes);
-  [[nodiscard]] bool are_of_one_stage(std::size_t place, std::size_t other) const;
-
   ChainOptions options_;
   bool tokens_are_whole_ = false;
   WeightQueue* put_off_ = nullptr;
   PassObserver* observer_ = nullptr;
   std::vector<Unit*> units_;
-  std::size_t forward_at_ = 0;   // the latest place of the forward under way
-  std::size_t backward_at_ = 0;  // likewise of the backward
+  std::size_t pass_first_ = 0;              // of the pass under way: its units
+  std::optional<std::size_t> pass_end_;     // none: not told, all units
+  std::optional<std::size_t> forward_at_;   // the latest place of a forward
+  std::optional<std::size_t> backward_at_;  // likewise
   std::deque<Unit*> reducing_;
-  std::multimap<FreeKey, at::DataPtr> free_;
+  std::multimap<std::pair<std::string, std::size_t>, at::DataPtr> free_;  // by device and bytes
 };
 
 }  // namespace tributary::parallel

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
+#include <map>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "core/text.h"
 #include "parallel/layer_boundary.h"
 #include "parallel/linear.h"
 #include "parallel/stage/stage_link.h"
@@ -121,6 +124,85 @@ TEST(Stages, SendSeveralMessagesBeforeTheFirstIsRead) {
       EXPECT_TRUE(at::equal(values, at::full({2}, microbatch + 1.0)));
     }
     for (mesh::Pending& message : sent) message.wait();
+  });
+}
+
+constexpr int kUnitsOfAStage = 3;
+
+/// Two virtual stages of three layers on each pp rank, and when their gathers begin.
+struct TwoChunks {
+  TwoChunks(const mesh::Mesh& of, Release release) : mesh(of) {
+    auto stages = std::make_shared<StageMap>();
+    stages->layers.resize(4);
+    stages->holders = {0, 1, 0, 1};
+    layout.mesh = &mesh;
+    layout.stages = stages;
+    ChainOptions options;
+    options.release = release;
+    layout.chain = std::make_shared<UnitChain>(options);
+    for (int stage = 0; stage < 4; ++stage)
+      for (int layer = 0; layer < kUnitsOfAStage; ++layer) {
+        units.push_back(std::make_unique<Unit>("backbone", str("layer ", stage, ".", layer),
+                                               layout.at_stage(stage)));
+        scales.push_back(&units.back()->declare("scale", {32}, {}));
+        units.back()->materialize(at::kCPU, at::kFloat, /*trainable=*/true);
+      }
+  }
+  /// Gathers begun since `reset`, as each body of the layers ran.
+  [[nodiscard]] at::Tensor forward(int stage, const at::Tensor& input) {
+    layout.chain->begin_pass(stage);
+    at::Tensor hidden = input;
+    for (int layer = 0; layer < kUnitsOfAStage; ++layer) {
+      const auto place = static_cast<std::size_t>(stage * kUnitsOfAStage + layer);
+      hidden = run_layer(*units[place], Keep::kInput, hidden, [this, place](const at::Tensor& x) {
+        begun.push_back(mesh.shard().traffic().calls - before);
+        return x * scales[place]->value;
+      });
+    }
+    return hidden;
+  }
+  void backward(int stage, const at::Tensor& output) {
+    layout.chain->begin_pass(stage);
+    torch::autograd::backward({output.sum()});
+  }
+  std::vector<std::int64_t> take_begun() {
+    before = mesh.shard().traffic().calls;
+    return std::exchange(begun, {});
+  }
+
+  const mesh::Mesh& mesh;
+  Layout layout;
+  std::vector<std::unique_ptr<Unit>> units;
+  std::vector<const Parameter*> scales;
+  std::vector<std::int64_t> begun;
+  std::int64_t before = 0;
+};
+
+TEST(Stages, GatherOneUnitAheadInEveryPassOfEveryChunk) {
+  mesh::run_ranks({.pp = 2, .dp_shard = 2}, [](const mesh::Mesh& mesh) {
+    using Counts = std::vector<std::int64_t>;
+    const Counts ahead{2, 3, 3};  // of three units, while each computes
+    for (const Release release : {Release::kAfterForward, Release::kAfterStep}) {
+      TwoChunks chunks(mesh, release);
+      std::map<int, std::vector<at::Tensor>> outputs;
+      for (const int stage : chunks.layout.stages->chunks_of(static_cast<int>(mesh.at().pp)))
+        for (int microbatch = 0; microbatch < 2; ++microbatch) {
+          (void)chunks.take_begun();
+          outputs[stage].push_back(chunks.forward(stage, at::ones({32}).requires_grad_()));
+          const bool is_whole = release == Release::kAfterStep && microbatch > 0;
+          EXPECT_EQ(chunks.take_begun(), is_whole ? (Counts{0, 0, 0}) : ahead)
+              << "forward of stage " << stage << ", microbatch " << microbatch;
+        }
+      // Backward of one microbatch while the other is under way.
+      for (auto& [stage, of_stage] : outputs)
+        for (const at::Tensor& output : of_stage) {
+          (void)chunks.take_begun();
+          chunks.backward(stage, output);
+          EXPECT_EQ(chunks.take_begun(), release == Release::kAfterStep ? (Counts{0, 0, 0}) : ahead)
+              << "backward of stage " << stage;
+        }
+      chunks.layout.chain->finish_reductions();
+    }
   });
 }
 

@@ -67,5 +67,48 @@ TEST(UnitReduction, AddsMicrobatchesOfBfloat16InFloat32) {
   });
 }
 
+/// Sums of one backward, of a large part and of many that are small beside it.
+TEST(UnitReduction, AddsPartsOfOneMicrobatchInFloat32) {
+  for (const std::int64_t ranks : {1, 2}) {
+    mesh::run_ranks({.dp_shard = ranks}, [&](const mesh::Mesh& mesh) {
+      Layout layout;
+      layout.mesh = &mesh;
+      layout.chain = std::make_shared<UnitChain>(ChainOptions{});
+      std::vector<std::unique_ptr<Unit>> units;
+      units.push_back(std::make_unique<Unit>("backbone", "layer", layout));
+      Unit& unit = *units.front();
+      const Parameter& scale = unit.declare("scale", {64}, {});
+      unit.materialize(at::kCPU, at::kBFloat16, /*trainable=*/true);
+      const at::Tensor input = at::full({9, 64}, std::exp2(-9), at::TensorOptions(at::kBFloat16));
+      input[8].fill_(1.0);  // the last part, which backward takes first
+      const at::Tensor out = run_layer(unit, Keep::kActivations, input, [&](const at::Tensor& x) {
+        at::Tensor sum = at::zeros({}, at::kFloat);
+        for (std::int64_t part = 0; part < x.size(0); ++part)
+          sum = sum + run_twice(unit, x[part], [&](const at::Tensor& row) {
+                  return (row * scale.value).to(at::kFloat).sum();
+                });
+        return sum;
+      });
+      torch::autograd::backward({out});
+      complete_gradients(units);
+      const at::Tensor gradient = unit.shard_gradient();
+      EXPECT_EQ(gradient.scalar_type(), at::kFloat);
+      EXPECT_TRUE(at::equal(
+          gradient, at::full({64 / ranks}, static_cast<double>(ranks) * (1 + 8 * std::exp2(-9)))))
+          << ranks << " ranks: " << gradient[0].item<float>();
+    });
+  }
+}
+
+TEST(UnitChain, GivesMemoryOfTheDeviceThatIsAskedFor) {
+  UnitChain chain{ChainOptions{}};
+  at::DataPtr host = chain.take(64, at::kCPU);
+  const void* address = host.get();
+  chain.give_back(std::move(host), 64);
+  EXPECT_EQ(chain.take(64, at::kMeta).device().type(), at::kMeta);
+  EXPECT_NE(chain.take(128, at::kCPU).get(), address);
+  EXPECT_EQ(chain.take(64, at::kCPU).get(), address);
+}
+
 }  // namespace
 }  // namespace tributary::parallel

@@ -24,6 +24,11 @@ class Qwen2_5Vl final : public Model {
         vision_(config_.vision.value(), layout_, units_),
         backbone_(config_.backbone, "model.", layout_, units_) {}
 
+  at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
+    const parallel::TokenSplit split(batch.cu_seqlens, layout_);
+    if (stage < layout_.first_of_backbone()) return run_tower(stage, share_of(batch, split), input);
+    return backbone_.forward(stage, enter(stage, batch, input, split), batch.position_ids, split);
+  }
   at::Tensor empty_input(int stage, const PackedBatch& batch) const override {
     if (stage > layout_.first_of_backbone()) return Model::empty_input(stage, batch);
     std::int64_t patches = 0;
@@ -35,11 +40,6 @@ class Qwen2_5Vl final : public Model {
   at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
-  at::Tensor forward_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
-    const parallel::TokenSplit split(batch.cu_seqlens, layout_);
-    if (stage < layout_.first_of_backbone()) return run_tower(stage, share_of(batch, split), input);
-    return backbone_.forward(stage, enter(stage, batch, input, split), batch.position_ids, split);
-  }
   at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,
                            KvCache& cache) override {
     const parallel::TokenSplit split(batch.cu_seqlens, layout_);

@@ -16,7 +16,7 @@ class TextModel final : public Model {
   TextModel(const config::ModelConfig& config, const parallel::Layout& layout)
       : Model(config, layout), backbone_(config.backbone, "model.", layout_, units_) {}
 
-  at::Tensor forward_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
+  at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
     require_text(batch);
     const parallel::TokenSplit split(batch.cu_seqlens, layout_);
     const at::Tensor hidden =

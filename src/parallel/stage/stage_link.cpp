@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "parallel/unit_chain.h"
 
 namespace tributary::parallel {
 namespace {
@@ -45,6 +46,7 @@ at::Tensor run_stages(const Layout& layout, int first,
       hidden = empty_input(stage);
       receive(layout, {.from = stage - 1, .to = stage}, hidden).wait();
     }
+    if (layout.chain) layout.chain->begin_pass(stage);
     hidden = run(stage, hidden);
     if (stage + 1 < layout.virtual_stages() && !layout.holds(stage + 1))
       send(layout, {.from = stage, .to = stage + 1}, hidden.contiguous()).wait();

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/error.h"
+#include "parallel/unit_chain.h"
 #include "train/executor/step_schedule.h"
 #include "train/gradients.h"
 
@@ -111,6 +112,7 @@ void Executor::forward(Place place) {
   if (stage > 0) pass.input = take(Passed::kActivation, place);
   const PassBegin begin = begin_pass(reached);
   if (stage > 0) pass.input = pass.input.detach().requires_grad_(has_backward(stage - 1));
+  if (layout_.chain) layout_.chain->begin_pass(stage);
   pass.output = model_.run_stage(stage, batch.batch, pass.input);
   if (stage + 1 == layout_.virtual_stages())
     pass.output = sum_loss(place, pass.output);
@@ -163,6 +165,7 @@ void Executor::backward(Place place, bool puts_weights_off) {
   if (pass.output.requires_grad()) {
     std::optional<parallel::PutOff> put_off;
     if (puts_weights_off) put_off.emplace(layout_, pass.weights);
+    if (layout_.chain) layout_.chain->begin_pass(stage);
     torch::autograd::backward({pass.output}, {gradient});
   }
   if (stage > 0 && has_backward(stage - 1)) {
