@@ -332,7 +332,7 @@ class Search {
     if (result_.plans.empty()) return;
     Certificate& certificate = result_.certificate;
     certificate.value = result_.plans.front().step;
-    // Judging rounds sizes of microbatches to thousandths; more than that is no rounding.
+    // Judging rounds tokens by up to 1/512 and squared tokens by up to 1/64.
     TRIB_CHECK(certificate.lower_bound.count <= certificate.value.count / 100 * 101 + 100,
                .what = "plan: a plan is below the bound of all plans",
                .found = str(certificate.value, " with a bound of ", certificate.lower_bound));
