@@ -101,6 +101,21 @@ void print_variables(std::ostream& out) {
   if (!text.empty()) out << "set in the environment:" << text << "\n";
 }
 
+/// What most likely made losses or gradients not finite, and what to try.
+std::string explain_non_finite(const config::RunConfig& config, const TrainState& state) {
+  if (state.optimizer_steps == 0)
+    return "no step was finite, so the weights or the data are at fault; fix: look at the samples "
+           "named there, and at the weights in model.path";
+  const config::OptimizerSection& optimizer = config.optimizer;
+  std::string text = str(state.optimizer_steps,
+                         " steps were finite before, so the steps are probably too large "
+                         "(optimizer.learning_rate ",
+                         optimizer.learning_rate, ", optimizer.clip_norm ", optimizer.clip_norm,
+                         "); fix: lower optimizer.learning_rate");
+  if (optimizer.clip_norm == 0) text += ", set optimizer.clip_norm=1";
+  return text + ", or raise schedule.warmup_steps";
+}
+
 ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDirectory& run,
                    const Session& session, const Loop& loop, Loop::End end) {
   switch (end) {
@@ -111,13 +126,24 @@ ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDire
     case Loop::End::kNonFinite:
       log_note(str("train: stopped: ", loop.state().skips_in_a_row,
                    " steps in a row were not finite; the last sample keys are in ",
-                   run.file("skipped.jsonl")));
+                   run.file("skipped.jsonl"), "; ",
+                   explain_non_finite(request.config, loop.state())));
       return ExitCode::kNonFinite;
     case Loop::End::kDone:
       break;
   }
   print_results(out, session, *loop.final_result());
   return ExitCode::kDone;
+}
+
+/// What ends the loop with an error is left in the run directory, where the report finds it.
+Loop::End run_loop(Loop& loop, const StopRequest& stop, const RunDirectory& run, bool leads) {
+  try {
+    return loop.run(stop);
+  } catch (const Error& error) {
+    if (leads) write_run_file(run, "error.txt", std::string(error.what()) + "\n");
+    throw;
+  }
 }
 
 /// The run on the ranks that have met.
@@ -160,7 +186,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
 
     Loop loop(session, run, checkpoints, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));
-    const Loop::End end = loop.run(stop);
+    const Loop::End end = run_loop(loop, stop, run, leads);
     if (leads) write_summary(run, session, loop, end);
     ended.code = print_end(out, request, run, session, loop, end);
   });

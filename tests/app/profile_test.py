@@ -158,6 +158,8 @@ class Profile(unittest.TestCase):
         if process.returncode == 0:
             self.skipTest("it was faster than the signal")
         self.assertEqual(process.returncode, 15, err)
+        self.assertIn("stopping after this measurement", err)
+        self.assertNotIn("checkpoint", err)
         kept = self.read(part)
         self.assertEqual(kept["format"], "tributary.profile/1")
         self.assertEqual(len(kept["steps"]), 1)

@@ -208,10 +208,10 @@ TEST(WriteReport, SaysHowARunEnded) {
   RunRecord run = run_of_steps(20);
   EXPECT_THAT(write_report(run),
               HasSubstr("has not come to its end: it goes on, or it was killed"));
-  run.watchdog = "resource error: mesh: no progress: rank 1";
+  run.failure = "resource error: mesh: no progress: rank 1";
   EXPECT_THAT(write_report(run),
               HasSubstr("not come to its end: resource error: mesh: no progress: rank 1"));
-  run.watchdog.clear();
+  run.failure.clear();
   run.refused = {{"a:1", "too_long", "long"}};
   EXPECT_THAT(write_report(run), HasSubstr("it refused 1 records (see Incidents)"));
   run.summary = Summary{};

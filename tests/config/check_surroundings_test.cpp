@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunConfig surroundings(const TemporaryFolder& folder) {
   folder.write("model/config.json", "{}");
@@ -61,6 +62,23 @@ TEST(CheckSurroundings, ListsEveryPathThatIsMissing) {
   EXPECT_THAT(refusal, HasSubstr("not a file; where: data.sources.0.held_out"));
   EXPECT_THAT(refusal, HasSubstr("not a directory; where: data.sources.0.images"));
   EXPECT_THAT(refusal, HasSubstr("run directory cannot be made; where: run.dir"));
+}
+
+TEST(CheckSurroundings, KnowsTheNameOfAHubAndARun) {
+  const TemporaryFolder folder;
+  RunConfig config = surroundings(folder);
+  config.model.path = "Qwen/Qwen2.5-VL-3B-Instruct";
+  EXPECT_THAT(refusal_of_surroundings(config),
+              HasSubstr("nothing is fetched here: hf download Qwen/Qwen2.5-VL-3B-Instruct "
+                        "--local-dir models/Qwen2.5-VL-3B-Instruct"));
+  config.model.path = folder.path("absent");
+  EXPECT_THAT(refusal_of_surroundings(config), Not(HasSubstr("hf download")));
+  folder.write("run/checkpoints/step-3/MANIFEST.json", "{}");
+  config.model.path = folder.path("run");
+  EXPECT_THAT(refusal_of_surroundings(config),
+              AllOf(HasSubstr("config: a run in place of a model"),
+                    HasSubstr("fix: tributary checkpoint export " + folder.path("run") + " -o DIR"),
+                    Not(HasSubstr("tokenizer.json"))));
 }
 
 TEST(CheckSurroundings, WantsWeightsOnlyForPretrained) {

@@ -317,10 +317,29 @@ class TrainRun(unittest.TestCase):
             source["path"] = source["path"].replace("/data/", "/bad/")
         config.write_text(json.dumps(content))
         self.expect_fails(config, code=3, words=["too many bad", "bad_json"])
+        run = self.shared / "bad-run"
+        self.assertIn("too many bad", (run / "error.txt").read_text())
+        subprocess.run([PROGRAM, "report", run], check=True, stdout=subprocess.DEVNULL)
+        self.assertIn("has not come to its end: input error: data: too many bad",
+                      (run / "report.html").read_text())
+        (data / "words.train.jsonl").write_text("\n".join(lines) + "\n")
+        result = tiny_run.train(PROGRAM, config, "--resume", "auto", "--accept-change",
+                                "data.digest", "run.steps=12")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse((run / "error.txt").exists())
 
     def test_sample_longer_than_a_microbatch_is_quarantined(self):
         config = self.config("long", run={"steps": 2}, batch={"capacity_tokens": 8})
         self.expect_fails(config, code=3, words=["too_long"])
+
+    def test_learning_rate_that_is_too_high_is_named(self):
+        config = self.config("steep", run={"steps": 60}, schedule={"warmup_steps": 0},
+                             optimizer={"learning_rate": 1000, "weight_decay": 100, "clip_norm": 0})
+        result = self.expect_fails(config, code=13, words=[
+            "optimizer.learning_rate 1000, optimizer.clip_norm 0", "fix: lower optimizer.learning_rate, set "
+            "optimizer.clip_norm=1, or raise schedule.warmup_steps"])
+        self.assertNotIn("-nan", result.stdout)
+        self.assertIn("ended itself after", (self.shared / "steep/report.html").read_text())
 
     def test_loss_that_is_not_finite_stops_the_run_after_three_skips(self):
         model = self.shared / "infinite-model"
@@ -330,7 +349,8 @@ class TrainRun(unittest.TestCase):
         weights["model.norm.weight"][3] = math.inf
         safetensors.numpy.save_file(weights, model / "model.safetensors")
         config = self.config("infinite", model={"path": str(model), "weights": "pretrained"})
-        self.expect_fails(config, "--allow-nonfinite", code=13, words=["3 steps in a row were not finite"])
+        self.expect_fails(config, "--allow-nonfinite", code=13, words=[
+            "3 steps in a row were not finite", "no step was finite, so the weights or the data"])
         run = self.shared / "infinite"
         metrics = tiny_run.read_lines(run / "metrics.jsonl")
         skipped = tiny_run.read_lines(run / "skipped.jsonl")

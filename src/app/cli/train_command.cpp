@@ -11,15 +11,17 @@
 namespace tributary::app {
 namespace {
 
-/// Draws the report of what there is, and says where to go from here.
-void finish_run(const std::string& run, ExitCode code) {
+/// Draws the report of what there is, and says where to go from here; after the demo, how to leave
+/// it.
+void finish_run(const std::string& run, ExitCode code, bool is_demo) {
   const std::string report = run + "/report.html";
   write_report_file(write_report(read_run(run)), report);
   std::cout << "\nreport: " << report << "\n";
   if (code != ExitCode::kDone) return;
   std::cout << "ask the model:\n  tributary generate " << run
-            << " --image PICTURE.png --prompt \"What is this?\"\n"
-               "train on your own pictures: write a JSONL file with one chat a line,\n"
+            << " --image PICTURE.png --prompt \"What is this?\"\n";
+  if (!is_demo) return;
+  std::cout << "train on your own pictures: write a JSONL file with one chat a line,\n"
                "  {\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", "
                "\"image_url\": {\"url\": \"a.png\"}},\n"
                "    {\"type\": \"text\", \"text\": \"What is this?\"}]}, {\"role\": \"assistant\", "
@@ -61,7 +63,8 @@ Run declare_train(Verb& verb) {
     const bool on_cuda = config.run.device.starts_with("cuda");
     const TrainOutcome outcome =
         load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).train(*options);
-    if (outcome.leads) finish_run(config::run_directory(config), outcome.code);
+    if (outcome.leads)
+      finish_run(config::run_directory(config), outcome.code, config.run.name == "demo");
     return outcome.code;
   };
 }

@@ -49,7 +49,7 @@ std::string bold_steps(std::int64_t steps) {
 std::string unfinished_sentence(const RunRecord& run) {
   std::string text =
       "The run has recorded " + bold_steps(last_step(run)) + " and has not come to its end";
-  if (!run.watchdog.empty()) return text + ": " + html(run.watchdog);
+  if (!run.failure.empty()) return text + ": " + html(run.failure);
   if (!run.refused.empty())
     return str(text, "; it refused ", show_count(static_cast<double>(run.refused.size())),
                " records (see Incidents), and ends at too many of them.");

@@ -182,13 +182,14 @@ std::vector<StepRecord> each_step_once(const std::vector<StepRecord>& lines) {
   return steps;
 }
 
-/// The first line of the file that the lowest rank's watchdog left; empty when none did.
-std::string first_watchdog(const std::string& directory) {
+/// The first line of error.txt, else of the file that a rank's watchdog left, else nothing.
+std::string read_failure(const std::string& directory) {
   std::set<std::string> files;
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(directory, failure))
-    if (entry.path().filename().string().starts_with("watchdog-rank-"))
-      files.insert(entry.path().string());
+    if (const std::string name = entry.path().filename();
+        name == "error.txt" || name.starts_with("watchdog-rank-"))
+      files.insert(entry.path().string());  // error.txt is the first
   if (files.empty()) return "";
   std::string line;
   std::ifstream file(*files.begin());
@@ -240,7 +241,7 @@ RunRecord read_run(const std::string& directory) {
   } else {
     run.missing.emplace_back("summary.json");
   }
-  run.watchdog = first_watchdog(directory);
+  run.failure = read_failure(directory);
   if (const auto text = read_whole(path("environment.json"))) {
     flatten("", parse_json(*text, path("environment.json")), run.environment);
   } else {

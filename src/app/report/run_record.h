@@ -63,7 +63,7 @@ struct RunRecord {
   std::vector<Prediction> predictions;
   std::vector<RefusedRecord> refused;
   std::optional<Summary> summary;
-  std::string watchdog;  // cause that the first rank's watchdog named; empty: none did
+  std::string failure;  // first line of what ended the run, by error.txt or a watchdog; or empty
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> missing;
 };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -52,6 +53,16 @@ class Surroundings {
     return false;
   }
 
+  /// A run directory has the weights that are meant, but not in the layout of a model.
+  bool require_no_run(const std::string& key, const fs::path& path) {
+    std::error_code failure;
+    if (fs::exists(path / "config.json", failure) || !fs::exists(path / "checkpoints", failure))
+      return true;
+    refuse("config: a run in place of a model", key, path, "checkpoints, and no config.json",
+           str("tributary checkpoint export ", path.string(), " -o DIR, then ", key, ": DIR"));
+    return false;
+  }
+
   /// The directory itself, or the nearest one above it that exists, can be written.
   void require_writable(const std::string& key, const fs::path& path) {
     std::error_code failure;
@@ -77,9 +88,19 @@ class Surroundings {
   Problems& problems_;
 };
 
+/// A path of two words may be meant as the name that a model has on a hub.
+std::string fix_for_missing_model(const std::string& path) {
+  const std::string fix = "model.path names a directory in Hugging Face layout";
+  const bool may_be_name =
+      std::ranges::count(path, '/') == 1 && path.front() != '.' && !fs::path(path).is_absolute();
+  if (!may_be_name) return fix;
+  return str(fix, "; nothing is fetched here: hf download ", path, " --local-dir models/",
+             fs::path(path).filename().string(), " gets one from the hub");
+}
+
 void check_model(const ModelSection& model, Surroundings& check) {
-  if (!check.require_folder("model.path", model.path,
-                            "model.path names a directory in Hugging Face layout"))
+  if (!check.require_folder("model.path", model.path, fix_for_missing_model(model.path)) ||
+      !check.require_no_run("model.path", model.path))
     return;
   const fs::path folder = model.path;
   check.require_file("model.path", folder / "config.json");

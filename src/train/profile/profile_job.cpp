@@ -369,7 +369,8 @@ ExitCode measure_profile(const ProfileRequest& request, std::ostream& out) {
   std::ostream nowhere(nullptr);
   ExitCode code = ExitCode::kDone;
   run_for_all(ranks, [&] {
-    const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));
+    const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds),
+                           "this measurement; what was measured is kept");
     code = ProfileJob(request, ranks, config, ranks.mesh.rank() == 0 ? out : nowhere).run(stop);
   });
   if (ranks.health) ranks.health->finish();

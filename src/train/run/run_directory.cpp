@@ -17,6 +17,7 @@ void create_run_directory(const RunDirectory& run, const config::RunConfig& conf
 }
 
 void cut_run_files(const RunDirectory& run, const TrainState& state) {
+  std::filesystem::remove(run.file("error.txt"));
   for (const char* name : {"metrics.jsonl", "validation.jsonl", "skipped.jsonl"})
     cut_lines_after(run.file(name), state.step);
   for (const std::filesystem::directory_entry& entry :

@@ -23,7 +23,8 @@ struct RunDirectory {
 void create_run_directory(const RunDirectory& run, const config::RunConfig& config);
 
 /// Cuts from the `.jsonl` files what a run wrote after the state that it goes on from, or all of it
-/// (step 0). What is written whole at the end stays until there is something to replace it.
+/// (step 0), and the error that ended it. What is written whole at the end stays until there is
+/// something to replace it.
 void cut_run_files(const RunDirectory& run, const TrainState& state);
 
 /// Writes a small file whole: a reader sees the old or the new content.

@@ -1,10 +1,13 @@
 #include "train/run/stop_request.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <poll.h>
 #include <string_view>
 #include <unistd.h>
+
+#include "core/text.h"
 
 namespace tributary::train {
 namespace {
@@ -15,12 +18,14 @@ constexpr std::array<int, 3> kSignals{SIGTERM, SIGINT, SIGALRM};
 volatile std::sig_atomic_t stop_asked = 0;
 volatile std::sig_atomic_t grace_seconds = 0;
 std::array<struct sigaction, kSignals.size()> former_handlers;
+std::array<char, 200> note;  // what the first signal prints; written before the handlers are set
+std::size_t note_length = 0;
 
 /// Never blocks, even where nobody reads: what follows the note must happen.
-void write_note(std::string_view note) {
+void write_note(std::string_view text) {
   pollfd errors{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   if (poll(&errors, 1, /*timeout=*/0) != 1) return;
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, note.data(), note.size());
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 
 void on_signal(int signal) {
@@ -31,13 +36,17 @@ void on_signal(int signal) {
   if (stop_asked != 0) _exit(128 + signal);
   stop_asked = 1;
   if (signal == SIGTERM) alarm(static_cast<unsigned>(grace_seconds));
-  write_note("\nstopping after this step and a checkpoint; a second signal ends at once\n");
+  write_note({note.data(), note_length});
 }
 
 }  // namespace
 
-StopRequest::StopRequest(std::chrono::seconds grace) {
+StopRequest::StopRequest(std::chrono::seconds grace, std::string_view last) {
   stop_asked = 0;
+  const std::string text =
+      str("\nstopping after ", last, "; a second signal ends at once\n").substr(0, note.size());
+  std::ranges::copy(text, note.begin());
+  note_length = text.size();
   grace_seconds = static_cast<int>(grace.count());
   struct sigaction action {};
   action.sa_handler = on_signal;

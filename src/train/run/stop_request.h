@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <string_view>
 
 namespace tributary::train {
 
@@ -12,7 +13,9 @@ namespace tributary::train {
 /// One at a time; uses SIGALRM. The former handlers are put back at destruction.
 class StopRequest {
  public:
-  explicit StopRequest(std::chrono::seconds grace);
+  /// `last` says what is still done before the end.
+  explicit StopRequest(std::chrono::seconds grace,
+                       std::string_view last = "this step and a checkpoint");
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
