@@ -13,13 +13,14 @@ BUILD := build/$(PRESET)
 # A Python without sanitizers cannot load a module with them.
 MODULE := $(if $(filter asan tsan,$(PRESET)),OFF,ON)
 
-.PHONY: help setup build demo test test-full test-setup configure configure-test format clean cuda
+.PHONY: help setup build install demo test test-full test-setup configure configure-test format clean cuda
 
 help:
 	@echo "make demo    set up, build, train a small vision-language model, write its report"
 	@echo "make test    set up, build, run every test"
 	@echo "make test-full  the same with every cell of the comparisons of many ranks with one"
 	@echo "make build   leaves build/release/tributary"
+	@echo "make install links it as tributary in PREFIX/bin: /usr/local as root, else ~/.local"
 	@echo "make cuda    the CUDA build (toolkit 13.0; needs no GPU to compile)"
 	@echo "make format  clang-format over the tree"
 
@@ -36,6 +37,13 @@ configure: setup
 build: configure
 	@echo "build: the first one takes 5 to 10 minutes on 2 cores, later ones seconds"
 	@$(CMAKE) --build $(BUILD) -j$(JOBS) --target tributary
+
+# A link: the program finds its engine library and libtorch where they were built.
+PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
+install: build
+	@mkdir -p $(PREFIX)/bin && ln -sf $(CURDIR)/$(BUILD)/tributary $(PREFIX)/bin/tributary
+	@echo "install: $(PREFIX)/bin/tributary -> $(CURDIR)/$(BUILD)/tributary"
+	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "install: $(PREFIX)/bin is not on PATH: export PATH=$(PREFIX)/bin:\$$PATH";; esac
 
 demo: build
 	@scripts/demo.sh $(BUILD)/tributary

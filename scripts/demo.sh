@@ -5,6 +5,8 @@ set -euo pipefail
 tributary=$(realpath "${1:?usage: demo.sh TRIBUTARY [key.path=value ...]}")
 shift
 cd "$(dirname "$0")/.."
+tributary=$(realpath --relative-base=. "$tributary")  # commands that it prints start from here
+case $tributary in */*) ;; *) tributary=./$tributary ;; esac
 
 if [ ! -f runs/demo-data/COMPLETE ]; then
   echo "demo: rendering pictures and questions (seconds)"
@@ -19,3 +21,11 @@ else
   "$tributary" train configs/demo.yaml "$@" --resume auto
 fi
 echo "demo: the report is runs/demo/report.html"
+cat <<END
+demo: now your own pictures: write a JSONL file with one chat a line,
+  {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a.png"}},
+    {"type": "text", "text": "What is this?"}]}, {"role": "assistant", "content": "a cat"}]}
+  name it in a copy of configs/own_data.yaml, then
+  $tributary data inspect mine.yaml
+  $tributary train mine.yaml
+END

@@ -1,9 +1,12 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string_view>
 
 #include "config/mesh_shape.h"
 #include "config/model_config.h"
@@ -94,10 +97,18 @@ double begin_run(const RunDirectory& run, const TrainRequest& request, const Ses
   return write_environment(run, request, session);
 }
 
+/// Variables that `tributary` and its launcher set themselves; environment.json has them all.
+bool is_own_variable(const std::string& name) {
+  constexpr std::array<std::string_view, 7> kOwn{
+      "GOMP_SPINCOUNT",  "TRIB_ATTEMPT",          "TRIB_COMMAND",   "TRIB_RANK",
+      "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR", "TRIB_WORLD_SIZE"};
+  return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
+}
+
 void print_variables(std::ostream& out) {
   std::string text;
   for (const auto& [name, value] : list_behaviour_variables())
-    text += str(" ", name, "=", escaped(value));
+    if (!is_own_variable(name)) text += str(" ", name, "=", escaped(value));
   if (!text.empty()) out << "set in the environment:" << text << "\n";
 }
 

@@ -1,9 +1,11 @@
-"""Training whose reader of standard output goes away. argv[1]: the executable."""
+"""What training prints, and a reader of it that goes away. argv[1]: the executable."""
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -14,7 +16,7 @@ SHORT = ["run.steps=3", "schedule.decay=cosine", "schedule.decay_steps=0", "sche
          "checkpoint.every=3", "run.threads=1"]
 
 
-class ReaderGoesAway(unittest.TestCase):
+class TrainCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -38,6 +40,8 @@ class ReaderGoesAway(unittest.TestCase):
         self.assertTrue((run / "report.html").is_file())
         return done
 
+
+class ReaderGoesAway(TrainCase):
     def test_a_training_goes_on(self):
         for name, launcher in (("alone", []), ("launched", ["launch", "-n", "2", "--"])):
             with self.subTest(name=name):
@@ -55,6 +59,35 @@ class ReaderGoesAway(unittest.TestCase):
             done = self.train("full2", ["launch", "-n", "2", "--"], full)
             self.assertEqual(done.returncode, 0, done.stderr)  # a restart would not bring it back
             self.assertIn("warning: app: standard output cannot be written", done.stderr)
+
+
+class PrintedCommands(TrainCase):
+    """Commands that are printed can be typed as they stand."""
+
+    def test_a_finished_run_says_how_to_ask_about_a_picture_of_its_own(self):
+        done = self.train("asked", [], subprocess.PIPE)
+        words = shlex.split(done.stdout.split("ask the model:\n")[1])
+        self.assertEqual(words[:2], [TRIBUTARY, "generate"])
+        asked = subprocess.run(words, capture_output=True, text=True)
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        self.assertNotIn("set in the environment: GOMP", done.stdout)
+
+    def test_a_launched_run_says_how_to_go_on_under_its_launcher(self):
+        run = self.folder / "stopped"
+        words = ["launch", "-n", "2", "--restarts", "3", "--", "train", str(self.config),
+                 f"run.dir={run}", *SHORT, "run.steps=1000"]
+        job = subprocess.Popen([TRIBUTARY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, cwd=ROOT)
+        end = time.monotonic() + 300
+        while not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text()):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.1)
+        job.terminate()
+        output, errors = job.communicate(timeout=300)
+        self.assertEqual(job.returncode, 15, errors)
+        line = output.split("go on with:\n")[1].splitlines()[0]
+        self.assertEqual(shlex.split(line), [TRIBUTARY, *words, "--resume", "auto"])
+        self.assertNotIn("TRIB_RANK", output)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,35 @@
 #include <memory>
 
+#include "app/cli/command_words.h"
 #include "app/cli/commands.h"
 #include "app/launch/run_ranks.h"
 #include "core/error.h"
+#include "core/text.h"
 
 namespace tributary::app {
 
+namespace {
+
+struct Arguments {
+  std::int64_t ranks = 0;
+  RestartLimits limits;
+  std::vector<std::string> words;
+};
+
+/// The launcher as it was called, up to the words of a rank.
+std::string words_again(const Arguments& given) {
+  const RestartLimits standard;
+  std::string text = str(program_words(), " launch -n ", given.ranks);
+  if (given.limits.restarts != standard.restarts)
+    text += str(" --restarts ", given.limits.restarts);
+  if (given.limits.first_pause_seconds != standard.first_pause_seconds)
+    text += str(" --pause ", given.limits.first_pause_seconds);
+  return text + " --";
+}
+
+}  // namespace
+
 Run declare_launch(Verb& verb) {
-  struct Arguments {
-    std::int64_t ranks = 0;
-    RestartLimits limits;
-    std::vector<std::string> words;
-  };
   const auto given = std::make_shared<Arguments>();
   verb.option("-n,--ranks", given->ranks, "processes to start on this machine");
   verb.option("--restarts", given->limits.restarts,
@@ -35,8 +53,10 @@ Run declare_launch(Verb& verb) {
                  .fix = "tributary launch -n 2 -- train CONFIG.yaml");
     TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
                  .found = "launch", .expected = "another verb");
-    return static_cast<ExitCode>(
-        run_ranks({.ranks = given->ranks, .words = given->words, .limits = given->limits}));
+    return static_cast<ExitCode>(run_ranks({.ranks = given->ranks,
+                                            .words = given->words,
+                                            .limits = given->limits,
+                                            .command = words_again(*given)}));
   };
 }
 

@@ -1,33 +1,41 @@
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
+#include "app/cli/command_words.h"
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
 #include "config/read_run_config.h"
+#include "core/text.h"
 
 namespace tributary::app {
 namespace {
 
-/// Draws the report of what there is, and says where to go from here; after the demo, how to leave
-/// it.
-void finish_run(const std::string& run, ExitCode code, bool is_demo) {
-  const std::string report = run + "/report.html";
-  write_report_file(write_report(read_run(run)), report);
+/// A held-out question that was asked about a picture, or one to fill in.
+std::string generate_words(const std::string& directory, const RunRecord& run) {
+  const auto is_seen = [](const Prediction& each) {
+    return each.images.size() == 1 && !each.images.front().starts_with("data:");
+  };
+  const auto found = std::find_if(run.predictions.begin(), run.predictions.end(), is_seen);
+  const bool any = found != run.predictions.end();
+  const std::string picture =
+      any ? (std::filesystem::path(directory) / found->images.front()).string() : "PICTURE.png";
+  return str(" generate ", shell_word(directory), " --image ", shell_word(picture), " --prompt ",
+             shell_word(any ? found->question : "What is this?"));
+}
+
+/// Draws the report of what there is, and says where to go from here.
+void finish_run(const std::string& directory, ExitCode code, const std::string& program) {
+  const std::string report = directory + "/report.html";
+  const RunRecord run = read_run(directory);
+  write_report_file(write_report(run), report);
   std::cout << "\nreport: " << report << "\n";
   if (code != ExitCode::kDone) return;
-  std::cout << "ask the model:\n  tributary generate " << run
-            << " --image PICTURE.png --prompt \"What is this?\"\n";
-  if (!is_demo) return;
-  std::cout << "train on your own pictures: write a JSONL file with one chat a line,\n"
-               "  {\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", "
-               "\"image_url\": {\"url\": \"a.png\"}},\n"
-               "    {\"type\": \"text\", \"text\": \"What is this?\"}]}, {\"role\": \"assistant\", "
-               "\"content\": \"a cat\"}]}\n"
-               "  then name it in a copy of configs/own_data.yaml: "
-               "tributary data inspect mine.yaml, tributary train mine.yaml\n";
+  std::cout << "ask the model:\n  " << program << generate_words(directory, run) << "\n";
 }
 
 }  // namespace
@@ -58,13 +66,13 @@ Run declare_train(Verb& verb) {
   return [options, plan] {
     // Its results are files: it goes on when the reader of its output has gone.
     (void)std::signal(SIGPIPE, SIG_IGN);
+    options->program = program_words();
     if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
     const config::RunConfig config = config::read_run_config(options->config, options->overrides);
     const bool on_cuda = config.run.device.starts_with("cuda");
     const TrainOutcome outcome =
         load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).train(*options);
-    if (outcome.leads)
-      finish_run(config::run_directory(config), outcome.code, config.run.name == "demo");
+    if (outcome.leads) finish_run(config::run_directory(config), outcome.code, own_program_words());
     return outcome.code;
   };
 }

@@ -10,6 +10,7 @@
 namespace tributary::app {
 
 struct TrainOptions {
+  std::string program = "tributary";          // what to type before the verb
   std::string config;                         // YAML file
   std::vector<std::string> overrides;         // key.path=value
   std::string resume;                         // empty, `auto` or a checkpoint directory

@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "app/cli/command_words.h"
 #include "app/engine/engine_verbs.h"
 #include "config/plan.h"
 #include "config/read_run_config.h"
@@ -10,28 +11,18 @@
 namespace tributary::app {
 namespace {
 
-/// A word of a command line, quoted where the shell would read it otherwise.
-std::string quoted(const std::string& word) {
-  const bool plain = word.find_first_not_of(
-                         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                         "_-+=./,:@%") == std::string::npos;
-  if (plain && !word.empty()) return word;
-  std::string text = "'";
-  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : str(letter);
-  return text + "'";
-}
-
 std::string command_of(const TrainOptions& options) {
-  std::string command = "tributary train " + quoted(options.config);
-  for (const std::string& change : options.overrides) command += " " + quoted(change);
+  std::string command = options.program + " train " + shell_word(options.config);
+  for (const std::string& change : options.overrides) command += " " + shell_word(change);
   return command;
 }
 
 std::string describe_resume(const TrainOptions& options) {
   std::string text;
-  if (!options.resume.empty()) text += " --resume " + quoted(options.resume);
-  if (!options.fallback.empty()) text += " --fallback " + quoted(options.fallback);
-  for (const std::string& key : options.accepted_changes) text += " --accept-change " + quoted(key);
+  if (!options.resume.empty()) text += " --resume " + shell_word(options.resume);
+  if (!options.fallback.empty()) text += " --fallback " + shell_word(options.fallback);
+  for (const std::string& key : options.accepted_changes)
+    text += " --accept-change " + shell_word(key);
   if (options.allow_nonfinite) text += " --allow-nonfinite";
   return text;
 }

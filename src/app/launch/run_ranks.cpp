@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
+#include "app/cli/command_words.h"
 #include "app/launch/find_cause.h"
 #include "app/launch/rank_process.h"
 #include "core/cores.h"
@@ -119,6 +120,7 @@ class Attempt {
                          {"TRIB_WORLD_SIZE", str(options.ranks)},
                          {"TRIB_ATTEMPT", str(number)},
                          {"TRIB_STORE_PORT", str(store.port)}};
+    command.variables.emplace_back(kCommandVariable, options.command);
     if (rank == 0) {
       command.store_descriptor = store.socket.get();
       command.variables.emplace_back("TRIB_STORE_DESCRIPTOR", str(store.socket.get()));

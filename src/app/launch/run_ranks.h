@@ -13,6 +13,7 @@ struct LaunchOptions {
   std::int64_t ranks = 1;
   std::vector<std::string> words;  // verb and arguments of every rank
   RestartLimits limits;
+  std::string command = {};  // what to type before the verb to run the job again
 };
 
 /// Runs as many copies of this executable as there are ranks, restarts them by the policy, and
