@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "core/text.h"
+#include "mesh/stage_pairs.h"
 #include "mesh/transport/transports.h"
 
 namespace tributary::mesh {
@@ -45,10 +46,9 @@ std::vector<int> members(const MeshShape& shape, const MeshCoordinates& at, cons
 
 /// NCCL connects a pair at its first message, and both wait for it: in one order on all ranks, or a
 /// stage that first receives on one link would wait for one that first receives on another.
-void meet_neighbours(const Group& link, c10::Device device) {
+void meet_stages(const Group& link, int first_of_backbone, c10::Device device) {
   const at::Tensor nothing = at::zeros({1}, at::TensorOptions(device));
-  for (int from = 0; from < link.size() && link.size() > 1; ++from) {
-    const int to = (from + 1) % link.size();
+  for (const auto& [from, to] : stage_pairs(link.size(), first_of_backbone)) {
     if (link.index() == from) link.send(nothing, to, /*tag=*/0).wait();
     if (link.index() == to) link.receive(nothing, from, /*tag=*/0).wait();
   }
@@ -107,7 +107,7 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
     kv_replicas_ = open("tp.kv_replicas", std::vector<int>(first, first + copies));
   }
   if (options.device.is_cuda())
-    for (const Group& link : stages_) meet_neighbours(link, options.device);
+    for (const Group& link : stages_) meet_stages(link, options.first_of_backbone, options.device);
   // A rank has its connections before the others have theirs: none may leave until all do.
   (void)world_.sum(std::vector<std::int64_t>{0});
 }
