@@ -244,9 +244,13 @@ Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacemen
       layer.experts > 0
           ? static_cast<double>(layer.experts_per_token) * sizes.mlp + sizes.shared_mlp
           : sizes.mlp;
+  // Of experts also the tokens that were dispatched to them, and what the routing weights multiply.
+  const double dispatched =
+      layer.experts > 0 ? 2 * static_cast<double>(layer.experts_per_token) * sizes.between : 0;
   // The MLP keeps its normalised input and what lies between its matrices.
   const double mlp =
-      bytes * tokens * (sizes.between + static_cast<double>(layer.mlp_matrices) * routed);
+      bytes * tokens *
+      (sizes.between + dispatched + static_cast<double>(layer.mlp_matrices) * routed);
   const double others = bytes * tokens *
                         (4 * sizes.between + sizes.query + sizes.keys + sizes.values +
                          sizes.output + static_cast<double>(layer.query_rank + layer.kv_rank));

@@ -202,6 +202,23 @@ TEST(LayerCost, KeepsTheBytesOfThePublishedActivationFormula) {
   EXPECT_NEAR(static_cast<double>(cut.activation_selective.count) / (34 * s * b * h / t), 1, 0.25);
 }
 
+TEST(LayerCost, KeepsTokensThatWereDispatchedToExperts) {
+  // Of each token its eight copies, of 2,048 values of 2 bytes, and what comes back of them.
+  LayerShape block{.width = 2048,
+                   .heads = 32,
+                   .kv_heads = 4,
+                   .head_width = 128,
+                   .mlp_width = 8 * 768,
+                   .mlp_matrices = 3};
+  const LayerCost dense = layer_cost(make_device(), block, one_sequence(1000), {});
+  block.mlp_width = 768;
+  block.experts = 128;
+  block.experts_per_token = 8;
+  const LayerCost mixture = layer_cost(make_device(), block, one_sequence(1000), {});
+  EXPECT_EQ(mixture.activation.count - dense.activation.count, 1000 * 2 * 8 * 2048 * 2);
+  EXPECT_EQ(mixture.activation_selective, dense.activation_selective);
+}
+
 TEST(LayerCost, NamesImpossibleSizes) {
   EXPECT_THAT([] { (void)layer_cost(make_device(), qwen_block(), one_sequence(8), {.tp = 3}); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("28 heads, tp 3")));

@@ -26,9 +26,9 @@ struct PlanVerdict {
 /// Runs plans on the batches of a problem, replica by replica, without sharing of links, but no
 /// step is shorter than its busiest port is taken.
 ///
-/// Microbatches are priced at rounded sizes, tokens by up to 1/512 and squared tokens by up to 1/64,
-/// so that most are priced once.
-/// Plans whose ranks share cores are simulated in full instead: they slow each other down.
+/// Microbatches are priced at rounded sizes, tokens by up to 1/512 and squared tokens by up to
+/// 1/64, so that most are priced once. Plans whose ranks share cores are simulated in full instead:
+/// they slow each other down.
 ///
 /// owns:   what it has priced, for later plans; not for two threads at once
 class PlanJudge {
