@@ -126,8 +126,8 @@ struct ValidationSection {
   std::int64_t every = 0;  // steps; 0: at the end alone
   std::int64_t samples_per_source = 64;
   std::int64_t final_samples_per_source = 0;  // at the end; 0: all that is held out
-  std::int64_t max_new_tokens = 0;  // of an answer; 0: by the longest held-out one
-  bool blind = false;  // also answer with the pixels zeroed, at the end
+  std::int64_t max_new_tokens = 0;            // of an answer; 0: by the longest held-out one
+  bool blind = false;                         // also answer with the pixels zeroed, at the end
 
   friend bool operator==(const ValidationSection&, const ValidationSection&) = default;
 };
