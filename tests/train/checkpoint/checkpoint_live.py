@@ -47,7 +47,8 @@ def tiny_vision():
             rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}),
         vision_config=dict(
             depth=2, hidden_size=32, intermediate_size=48, num_heads=2, out_hidden_size=32,
-            fullatt_block_indexes=[1])))
+            fullatt_block_indexes=[1]),
+        image_token_id=190, video_token_id=191, vision_start_token_id=192, vision_end_token_id=193))
 
 
 def check(make, directory):
