@@ -55,7 +55,7 @@ class Planning(Beside):
         ours.pop("plan")
         self.assert_equal_but_for_time(ours, theirs)
         # With the encoder on its ranks the backbone alone may be cut: that was not measured.
-        self.assertEqual(ours["left_out"], {"cells": 8, "degrees": ["backbone tp 2"]})
+        self.assertEqual(ours["left_out"], {"cells": 16, "degrees": ["backbone tp 2"]})
         self.assertTrue(all(plan["devices"] == 2 for plan in ours["plans"]))
 
     def test_axes_and_schedules_narrow_the_space(self):
