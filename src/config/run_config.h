@@ -18,8 +18,6 @@ enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
 enum class Shard { kParameters, kOptimizer };
 enum class Bind { kAuto, kCores, kNone };
-enum class Deterministic { kAuto, kYes, kNo };
-enum class TooLong { kDrop, kRefuse };
 enum class Release { kAuto, kAfterForward, kNever };
 enum class ReduceDtype { kFloat32, kSame };
 enum class Offload { kNone, kOptimizer, kParameters };
@@ -35,7 +33,6 @@ struct RunSection {
   int threads = 0;  // compute threads; 0: one per core
   std::string device = "cpu";
   Bind bind = Bind::kAuto;
-  Deterministic deterministic = Deterministic::kAuto;  // kernels; auto: yes on the CPU, no on CUDA
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
@@ -69,8 +66,7 @@ struct DataSection {
   double held_out_fraction = 0.0;
   std::int64_t min_pixels = 56 * 56;
   std::int64_t max_pixels = 1280 * 28 * 28;
-  std::int64_t max_tokens = 0;        // longest sample; 0: batch.capacity_tokens
-  TooLong too_long = TooLong::kDrop;  // what becomes of samples above it
+  std::int64_t max_tokens = 0;  // longest sample; 0: batch.capacity_tokens
   std::string system_prompt = "You are a helpful assistant.";
   bool train_on_newline = true;  // the "\n" after <|im_end|> counts in the loss
   int workers = 2;               // decoding threads; never changes content or order
@@ -188,9 +184,7 @@ struct ParallelSection {
   double bootstrap_timeout_seconds = 120;
   double heartbeat_seconds = 1;
   double lost_after_seconds = 5;
-  double setup_deadline_seconds = 600;      // also of validation
-  double step_deadline_seconds = 0;         // 0: max(60, 8 x median of the last 20 steps)
-  double checkpoint_deadline_seconds = 60;  // without progress of a save or a load
+  double step_deadline_seconds = 0;  // 0: max(60, 8 x median of the last 20 steps)
 
   friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
 };
