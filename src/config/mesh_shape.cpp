@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "config/run/problems.h"
+#include "config/run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {

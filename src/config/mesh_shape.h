@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "config/model_config.h"
-#include "config/run_config.h"
 
 namespace tributary::config {
+
+struct Degree;
+struct ParallelSection;
 
 /// Ranks along each axis of the mesh, outermost first; axes of size 1 exist.
 struct MeshShape {

@@ -9,7 +9,7 @@
 #include "config/mesh_shape.h"
 #include "config/model_config.h"
 #include "config/pipeline_order.h"
-#include "config/run_config.h"
+#include "config/policies.h"
 
 namespace tributary::config {
 

@@ -7,7 +7,7 @@
 
 #include "config/cluster.h"
 #include "config/module_graph.h"
-#include "config/run_config.h"
+#include "config/policies.h"
 
 namespace tributary::config {
 

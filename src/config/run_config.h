@@ -5,22 +5,21 @@
 #include <vector>
 
 #include "config/pipeline_order.h"
+#include "config/policies.h"
 #include "core/units.h"
 
 namespace tributary::config {
 
 enum class Weights { kRandom, kPretrained };
-enum class Dtype { kFloat32, kBfloat16 };
 enum class MropeMode { kOfficial, kHf5 };
-enum class Packing { kNone, kOnlineBestFit, kBestFitDecreasing, kLevel };
-enum class Balance { kNone, kLpt, kLpt2d };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
 enum class Shard { kParameters, kOptimizer };
 enum class Bind { kAuto, kCores, kNone };
+enum class Deterministic { kAuto, kYes, kNo };
+enum class TooLong { kDrop, kRefuse };
 enum class Release { kAuto, kAfterForward, kNever };
 enum class ReduceDtype { kFloat32, kSame };
-enum class Offload { kNone, kOptimizer, kParameters };
 enum class DrillFault { kNone, kKill, kStop, kFail };
 enum class DrillPlace { kForward, kBackward, kCollective, kAction, kOptimizer, kCheckpoint };
 
@@ -33,6 +32,7 @@ struct RunSection {
   int threads = 0;  // compute threads; 0: one per core
   std::string device = "cpu";
   Bind bind = Bind::kAuto;
+  Deterministic deterministic = Deterministic::kAuto;  // kernels; auto: yes on the CPU, no on CUDA
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
@@ -66,7 +66,8 @@ struct DataSection {
   double held_out_fraction = 0.0;
   std::int64_t min_pixels = 56 * 56;
   std::int64_t max_pixels = 1280 * 28 * 28;
-  std::int64_t max_tokens = 0;  // longest sample; 0: batch.capacity_tokens
+  std::int64_t max_tokens = 0;        // longest sample; 0: batch.capacity_tokens
+  TooLong too_long = TooLong::kDrop;  // what becomes of samples above it
   std::string system_prompt = "You are a helpful assistant.";
   bool train_on_newline = true;  // the "\n" after <|im_end|> counts in the loss
   int workers = 2;               // decoding threads; never changes content or order
@@ -184,7 +185,9 @@ struct ParallelSection {
   double bootstrap_timeout_seconds = 120;
   double heartbeat_seconds = 1;
   double lost_after_seconds = 5;
-  double step_deadline_seconds = 0;  // 0: max(60, 8 x median of the last 20 steps)
+  double setup_deadline_seconds = 600;      // also of validation
+  double step_deadline_seconds = 0;         // 0: max(60, 8 x median of the last 20 steps)
+  double checkpoint_deadline_seconds = 60;  // without progress of a save or a load
 
   friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
 };

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "config/run_config.h"
+#include "config/policies.h"
 #include "core/units.h"
 #include "schedule/packed_bins.h"
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/policies.h"
 #include "core/units.h"
 #include "schedule/balance/balance.h"
 #include "schedule/dispatch_bins.h"

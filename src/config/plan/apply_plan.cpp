@@ -5,6 +5,7 @@
 #include "config/plan/plan_names.h"
 #include "config/run/problems.h"
 #include "config/run/run_tree.h"
+#include "config/run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {

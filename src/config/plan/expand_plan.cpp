@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "config/plan.h"
+#include "config/run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {
