@@ -14,12 +14,9 @@ enum class Weights { kRandom, kPretrained };
 enum class MropeMode { kOfficial, kHf5 };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
-enum class Shard { kParameters, kOptimizer };
 enum class Bind { kAuto, kCores, kNone };
 enum class Deterministic { kAuto, kYes, kNo };
 enum class TooLong { kDrop, kRefuse };
-enum class Release { kAuto, kAfterForward, kNever };
-enum class ReduceDtype { kFloat32, kSame };
 enum class DrillFault { kNone, kKill, kStop, kFail };
 enum class DrillPlace { kForward, kBackward, kCollective, kAction, kOptimizer, kCheckpoint };
 
