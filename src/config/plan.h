@@ -10,8 +10,11 @@
 #include "config/model_config.h"
 #include "config/pipeline_order.h"
 #include "config/policies.h"
+#include "core/units.h"
 
 namespace tributary::config {
+
+struct RunConfig;
 
 enum class Placement { kInline, kColocated, kSeparate, kFlow, kSliced };
 enum class RecomputePlan { kNone, kSelective, kFull };

@@ -8,6 +8,7 @@
 #include "config/cluster.h"
 #include "config/module_graph.h"
 #include "config/policies.h"
+#include "core/units.h"
 
 namespace tributary::config {
 

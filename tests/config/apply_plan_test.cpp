@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/plan.h"
+#include "config/run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {

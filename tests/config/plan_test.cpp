@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/plan/ranges.h"
+#include "config/run_config.h"
 #include "core/error.h"
 #include "core/json.h"
 
