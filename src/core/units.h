@@ -46,4 +46,8 @@ using Tokens = Quantity<TokenUnit>;
 using Nanoseconds = Quantity<NanosecondUnit>;
 using Flops = Quantity<FlopUnit>;
 
+[[nodiscard]] constexpr double seconds_of(Nanoseconds time) {
+  return 1e-9 * static_cast<double>(time.count);
+}
+
 }  // namespace tributary

@@ -5,10 +5,6 @@
 
 namespace tributary::app {
 
-[[nodiscard]] inline double seconds_of(Nanoseconds time) {
-  return 1e-9 * static_cast<double>(time.count);
-}
-
 /// How far a value is above its bound; a bound below 1 ns counts as one.
 [[nodiscard]] double gap_above(Nanoseconds value, Nanoseconds bound);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "app/answer/certificate_json.h"
 #include "app/answer/plan_answer.h"
 #include "core/error.h"
 #include "core/nearest_name.h"

@@ -31,7 +31,7 @@ std::string duration(double seconds) {
   if (seconds >= 1e-3) return str(std::setprecision(4), 1e3 * seconds, " ms");
   return str(std::setprecision(4), 1e6 * seconds, " us");
 }
-std::string seconds(Nanoseconds time) { return duration(1e-9 * double(time.count)); }
+std::string seconds(Nanoseconds time) { return duration(seconds_of(time)); }
 
 std::string figure(const std::string& name, const std::string& value, const std::string& note) {
   return str("<div class=\"figure\"><dt>", html(name), "</dt><dd>", html(value), "</dd>",
@@ -268,7 +268,7 @@ std::string trace_sections(const Trace& predicted, const Trace* measured) {
 std::string prediction_table(const Trace& predicted, const MeasuredSteps& measured) {
   double peak = 0;
   for (const TraceLane& lane : predicted.lanes) peak = std::max(peak, double(lane.peak.count));
-  const double step = 1e-9 * double(predicted.summary.step.count);
+  const double step = seconds_of(predicted.summary.step);
   const auto row = [](const std::string& name, const std::string& is, const std::string& was,
                       double ratio) {
     return str("<tr><td class=\"name\">", html(name), "</td><td>", html(was), "</td><td>", html(is),

@@ -34,7 +34,7 @@ double share(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-double seconds(const ModuleCost& cost) { return 1e-9 * static_cast<double>(cost.time().count); }
+double seconds(const ModuleCost& cost) { return seconds_of(cost.time()); }
 
 PassShape pass_of(const ModulePart& part, double shape) {
   const double units = shape * part.unit;

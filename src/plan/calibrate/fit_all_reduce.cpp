@@ -66,8 +66,7 @@ LinkLevel fit_all_reduce(const LinkLevel& start, std::span<const AllReduceSweep>
         for (std::size_t i = 0; i < points.size(); ++i) {
           const double predicted = all_reduce_seconds(level, points[i]->ranks,
                                                       static_cast<double>(points[i]->bytes.count));
-          out[i] = weights[i] *
-                   std::log(predicted / (1e-9 * static_cast<double>(points[i]->time.count)));
+          out[i] = weights[i] * std::log(predicted / seconds_of(points[i]->time));
         }
       },
       {.iterations = 100, .robust_scale = 0.05, .prior_weight = 0.1});

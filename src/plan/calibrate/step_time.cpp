@@ -15,8 +15,6 @@ using config::LayerKind;
 using config::LayerShape;
 using config::RecomputePlan;
 
-double seconds(Nanoseconds time) { return 1e-9 * static_cast<double>(time.count); }
-
 LayerShape block_of(const TrainingRow& row) {
   return {.kind = LayerKind::kBlock,
           .width = row.width,
@@ -40,21 +38,21 @@ double layer_seconds(const Cluster& cluster, const TrainingRow& row, const Layer
                                  .attention = AttentionCore::kScores};
   const LayerCost cost = layer_cost(cluster.device, layer, pass, placement);
   double time =
-      seconds(cost.forward) + seconds(cost.input_gradient) + seconds(cost.weight_gradient);
+      seconds_of(cost.forward) + seconds_of(cost.input_gradient) + seconds_of(cost.weight_gradient);
   double reductions = 2 * static_cast<double>(cost.tp_all_reduces);
   if (layer.kind == LayerKind::kBlock) {
     if (recompute == RecomputePlan::kFull) {
-      time += seconds(cost.recompute);
+      time += seconds_of(cost.recompute);
       reductions += static_cast<double>(cost.tp_all_reduces);
     } else if (recompute == RecomputePlan::kSelective) {
-      time += seconds(cost.recompute_selective);
+      time += seconds_of(cost.recompute_selective);
     }
   }
   if (row.tp == 1 || reductions == 0) return time;
   const CommunicationGroup group = group_of(row.tp, 1, cluster.devices_per_node());
   const CollectiveCost reduction =
       collective_cost(cluster, CollectiveOp::kAllReduce, group, cost.tp_all_reduce);
-  return time + reductions * seconds(reduction.time);
+  return time + reductions * seconds_of(reduction.time);
 }
 
 /// A message between neighbouring stages. Across nodes every rank of a tp group sends its part.
@@ -63,7 +61,7 @@ double message_seconds(const Cluster& cluster, const TrainingRow& row) {
   const std::int64_t bytes = 2 * row.micro_batch * row.sequence * row.width;
   const bool within = row.devices <= cluster.devices_per_node();
   const CommunicationGroup pair{.ranks = 2, .ranks_per_node = within ? 2 : 1};
-  return seconds(
+  return seconds_of(
       collective_cost(cluster, CollectiveOp::kSend, pair, {within ? bytes : bytes / row.tp}).time);
 }
 
@@ -131,10 +129,10 @@ StepParts step_parts(const Cluster& cluster, const TrainingRow& row) {
   }
   const double parameters = parameters_of_rank(row);
   const CommunicationGroup replicas = group_of(row.dp, row.tp, cluster.devices_per_node());
-  parts.gradients = seconds(
+  parts.gradients = seconds_of(
       collective_cost(cluster, CollectiveOp::kAllReduce, replicas, {std::llround(2 * parameters)})
           .time);
-  parts.optimizer = seconds(optimizer_time(cluster.device, parameters));
+  parts.optimizer = seconds_of(optimizer_time(cluster.device, parameters));
   return parts;
 }
 

@@ -22,8 +22,6 @@ using config::StudySetting;
 constexpr std::int64_t kQuickSamples = 64;
 constexpr std::int64_t kQuickDevices = 16;
 
-double seconds_of(Nanoseconds time) { return 1e-9 * static_cast<double>(time.count); }
-
 /// What runs as a plan alone wants no tables of an encoder and a backbone. VeOmni's degrees are a
 /// setting's, so that only a study that names it has it.
 bool wants_tables(const config::Study& study) {

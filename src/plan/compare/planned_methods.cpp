@@ -11,8 +11,6 @@ namespace {
 
 using config::StudySetting;
 
-double seconds_of(Nanoseconds time) { return 1e-9 * static_cast<double>(time.count); }
-
 PlanningProblem problem_of(const StudySetting& setting) {
   PlanningProblem problem{.model = setting.model,
                           .cluster = setting.cluster,

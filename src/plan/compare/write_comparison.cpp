@@ -24,7 +24,7 @@ OrderedJson to_json(const MethodResult& method) {
           {"status", name_of(method.certificate.status)},
           {"limit", method.certificate.limit},
           {"step_s", method.step_s},
-          {"lower_bound_s", 1e-9 * static_cast<double>(method.certificate.lower_bound.count)},
+          {"lower_bound_s", seconds_of(method.certificate.lower_bound)},
           {"mfu", method.mfu},
           {"idle_share", or_null(method.idle_share)},
           {"bubble_share", or_null(method.bubble_share)},

@@ -42,7 +42,7 @@ Choice all_reduce_inside(const LinkLevel& level, std::int64_t ranks, double byte
   for (const CollectivePoint& point : level.small_all_reduce) {
     if (point.ranks != ranks) continue;
     const auto at = static_cast<double>(point.bytes.count);
-    const double time = std::max(before, 1e-9 * static_cast<double>(point.time.count));
+    const double time = std::max(before, seconds_of(point.time));
     if (bytes < at && before_bytes == 0) return {std::min(formula, time), Algorithm::kRing};
     if (bytes <= at)
       return {before + (time - before) * (bytes - before_bytes) / (at - before_bytes),

@@ -231,7 +231,7 @@ config::Cluster cluster_of(const config::Profile& profile, std::int64_t ranks,
                  .where = str(where, " collectives"), .found = str(sends.size(), " points"),
                  .expected = str("messages between ", ranks, " ranks"),
                  .fix = str("measure them: tributary profile --ranks ", ranks));
-    level.message_start_s = 1e-9 * static_cast<double>(sends.front().time.count);
+    level.message_start_s = seconds_of(sends.front().time);
     const double more = static_cast<double>(sends.back().time.count - sends.front().time.count);
     level.bytes_per_s = 1e9 * static_cast<double>(sends.back().bytes.count) / std::max(1.0, more);
   }

@@ -12,8 +12,6 @@
 namespace tributary::plan {
 namespace {
 
-double seconds(Nanoseconds time) { return static_cast<double>(time.count); }
-
 /// Where two lanes are on a rank, both say why it is idle: their causes count in proportion.
 void add_use_of_time(const Simulation& simulation, PlanExplanation& explanation) {
   const RanksAccount ranks =
@@ -21,11 +19,11 @@ void add_use_of_time(const Simulation& simulation, PlanExplanation& explanation)
   explanation.busy = ranks.share(TimeClass::kBusy);
   explanation.communication = ranks.share(TimeClass::kCommunication);
   const double idle = ranks.share(TimeClass::kIdle);
-  const double causes = std::max(1.0, seconds(ranks.uses.total(TimeClass::kIdle)));
+  const double causes = seconds_of(ranks.uses.total(TimeClass::kIdle));
   for (std::size_t use = 0; use < kTimeUses; ++use) {
     const auto each = static_cast<TimeUse>(use);
     if (class_of(each) == TimeClass::kIdle && ranks.uses[each].count > 0)
-      explanation.idle.emplace_back(name_of(each), idle * seconds(ranks.uses[each]) / causes);
+      explanation.idle.emplace_back(name_of(each), idle * seconds_of(ranks.uses[each]) / causes);
   }
   std::stable_sort(explanation.idle.begin(), explanation.idle.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -118,7 +116,7 @@ class Explaining {
  private:
   void note(const std::string& change, Nanoseconds step) {
     explanation_.remedies.push_back(
-        {change, step, 1 - seconds(step) / std::max(1.0, seconds(explanation_.step))});
+        {change, step, 1 - seconds_of(step) / seconds_of(explanation_.step)});
   }
   void try_change(const std::string& change, const std::function<void(PlanningProblem&)>& make) {
     PlanningProblem changed = problem_;

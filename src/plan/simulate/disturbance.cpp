@@ -64,7 +64,7 @@ FailureCost play_failures(const Disturbance& disturbance, std::int64_t ranks,
     double work_s = 0;  // up to the next checkpoint, or the end
     for (std::int64_t step = first; step < std::min(count, first + disturbance.checkpoint_steps);
          ++step)
-      work_s += 1e-9 * static_cast<double>(steps[step].count);
+      work_s += seconds_of(steps[step]);
     for (int tries = 1;; ++tries) {
       const double until_s = -std::log(1 - random.uniform()) / per_second;
       if (until_s >= work_s) break;

@@ -127,7 +127,7 @@ class StepSeries {
     result.outside_grid = shown.loaded.outside_grid;
     result.memory = std::move(shown.memory);
     result.memory_points = std::move(shown.memory_points);
-    const double seconds = 1e-9 * static_cast<double>(step.count);
+    const double seconds = seconds_of(step);
     const double peak =
         seconds * cluster_.device.matrix_flops_per_s * static_cast<double>(result.ranks);
     result.utilisation = {

@@ -53,7 +53,7 @@ void print_held_out_sweeps(const config::LinkLevel& start,
       const int large = point.bytes.count > (16 << 20) ? 1 : 0;
       const double predicted =
           plan::all_reduce_seconds(fitted, point.ranks, static_cast<double>(point.bytes.count));
-      error[large] += std::abs(predicted / (1e-9 * static_cast<double>(point.time.count)) - 1);
+      error[large] += std::abs(predicted / seconds_of(point.time) - 1);
       ++count[large];
     }
     std::cout << "all-reduce over " << sweeps[held].points.front().ranks

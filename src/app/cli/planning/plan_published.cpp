@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "app/answer/certificate_json.h"
 #include "app/answer/search_answer.h"
 #include "app/cli/planning/show_plans.h"
 #include "core/error.h"
