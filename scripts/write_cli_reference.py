@@ -24,7 +24,7 @@ EXIT_CODES = {
     13: "stopped on non-finite losses or gradients",
     14: "`tributary launch` gave up: too many restarts, or a crash loop",
     15: "ended on SIGTERM or Ctrl-C after a committed checkpoint",
-    70: "a bug of ours: tell us, with the line that was printed and the output of `tributary doctor`",
+    70: "a mistake of Tributary: report it as CONTRIBUTING.md says, with the line that was printed",
 }
 
 

@@ -24,6 +24,16 @@ class Documents(unittest.TestCase):
                 with self.subTest(page=page.relative_to(ROOT), path=path):
                     self.assertTrue((ROOT / path.rstrip("/")).exists())
 
+    def test_the_notice_names_every_library_of_the_program(self):
+        notice = (ROOT / "NOTICE").read_text().lower()
+        table = (ROOT / "docs/dependencies.md").read_text().split("## In the program")[1].split("## ")[0]
+        names = [name for row in re.findall(r"^\| ([^|]+) \|", table, re.M)[1:] if "--" not in row
+                 for name in row.split(", ")]
+        self.assertGreaterEqual(len(names), 13)
+        for name in names:
+            with self.subTest(name=name):
+                self.assertIn(name.lower(), notice)
+
     def test_every_room_with_code_explains_itself(self):
         for room in sorted((ROOT / "src").iterdir()):
             if room.is_dir() and any(room.rglob("*.cpp")):

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/model_config.h"
+#include "config/run_config.h"
+#include "core/machine/memory_limits.h"
+#include "core/units.h"
+#include "parallel/layout.h"
+
+namespace tributary::train {
+
+/// Parameters of one module, whatever ranks hold them.
+struct ModuleSize {
+  std::string name = {};
+  std::int64_t parameters = 0;  // tied ones once
+  bool trains = true;
+};
+
+/// What one rank keeps of the model through a whole run.
+struct MemoryNeed {
+  std::vector<ModuleSize> modules = {};  // in order of the forward pass
+  Bytes parameters = {};
+  Bytes gradients = {};
+  Bytes moments = {};
+  Bytes masters = {};      // float32 parameters beside narrower ones, and their gradients
+  Bytes whole = {};        // sharded parameters and gradients that are made whole to compute
+  Bytes on_host = {};      // the part of the above that host memory keeps for a CUDA device
+  Bytes activations = {};  // of one full microbatch, an estimate; no part of total()
+
+  [[nodiscard]] std::int64_t count_parameters() const;
+  [[nodiscard]] std::int64_t count_trained() const;
+  [[nodiscard]] Bytes total() const { return parameters + gradients + moments + masters + whole; }
+};
+
+/// Counts from the shapes of the model's units, and allocates nothing for them.
+///
+/// errors: as config::read_model_config and model::make_model
+/// cost:   milliseconds
+[[nodiscard]] MemoryNeed count_memory(const config::ModelSection& section,
+                                      const config::ModelConfig& model,
+                                      const parallel::Layout& layout);
+
+/// `parameters 14.0 GiB + gradients 14.0 GiB + moments 28.0 GiB = 56.0 GiB`
+[[nodiscard]] std::string describe_sum(const MemoryNeed& need);
+
+/// A memory and what of it one rank takes.
+struct MemoryPlace {
+  Bytes needed = {};
+  Bytes left = {};  // for one rank
+  std::string name = {};
+};
+
+/// The tightest memory that the run takes from: of the host for so many ranks on this machine, or
+/// of a CUDA device, whose free bytes `device_left` is (0: the device is the CPU).
+[[nodiscard]] MemoryPlace tightest_place(const MemoryNeed& need, Bytes device_left,
+                                         const std::vector<MemoryLimit>& limits,
+                                         std::int64_t local_ranks);
+
+/// Refuses a run whose total() cannot fit, whatever its batch.
+///
+/// errors: Fault::kResource with the sum and what there is
+void require_memory(const MemoryNeed& need, const MemoryPlace& place);
+
+}  // namespace tributary::train

@@ -1,0 +1,95 @@
+#include "train/start/start_block.h"
+
+#include <array>
+#include <cstdio>
+#include <ostream>
+
+#include "config/mesh_shape.h"
+#include "config/read_run_config.h"
+#include "core/cores.h"
+#include "core/text.h"
+#include "train/metrics/environment.h"
+
+namespace tributary::train {
+namespace {
+
+void print_line(std::ostream& out, const std::string& topic, const std::string& text) {
+  constexpr std::size_t kWidth = 11;
+  out << topic << std::string(kWidth - topic.size(), ' ') << text << std::endl;
+}
+
+std::string describe_model(const MemoryNeed& need) {
+  const std::int64_t all = need.count_parameters();
+  const std::int64_t trained = need.count_trained();
+  std::string text = str(describe_count(all), " parameters, ",
+                         trained == all ? "all" : describe_count(trained), " trained: ");
+  for (const ModuleSize& module : need.modules)
+    text += str(&module == &need.modules.front() ? "" : ", ", module.name, " ",
+                describe_count(module.parameters), module.trains ? "" : " (frozen)");
+  return text;
+}
+
+std::string describe_memory(const MemoryNeed& need, const MemoryPlace& place, int ranks) {
+  std::string text = describe_sum(need);
+  if (ranks > 1) text += " on this rank";
+  if (need.activations.count > 0)
+    text += str(", and about ", describe_bytes(need.activations),
+                " of activations for a full microbatch");
+  if (!place.name.empty())
+    text += str("; there are ", describe_bytes(place.left), " (", place.name, ")");
+  return text;
+}
+
+std::string describe_device(const config::RunConfig& config, const Ranks& ranks) {
+  std::string text = config.run.device;
+  if (config.run.device == "cpu")
+    text += str(", ", compute_threads(config.run.threads, ranks.launch.local_world),
+                " threads a rank, ", describe_cpu());
+  if (ranks.mesh.size() > 1)
+    text += str("; ", ranks.mesh.size(), " ranks: ", config::describe(ranks.mesh.shape()));
+  return text;
+}
+
+}  // namespace
+
+std::string describe_count(std::int64_t count) {
+  std::string digits = str(count);
+  const std::size_t first = count < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > first + 3;) {
+    at -= 3;
+    digits.insert(at, 1, ',');
+  }
+  return digits;
+}
+
+void print_start(std::ostream& out, const config::RunConfig& config, const Ranks& ranks,
+                 const MemoryNeed& need, const MemoryPlace& place) {
+  print_line(out, "model", describe_model(need));
+  print_line(out, "memory", describe_memory(need, place, ranks.mesh.size()));
+  print_line(out, "device", describe_device(config, ranks));
+  print_line(out, "directory", config::run_directory(config));
+}
+
+void print_data(std::ostream& out, const config::RunConfig& config, std::int64_t records,
+                std::int64_t held_out) {
+  const std::int64_t samples = config.batch.global_samples;
+  const double epochs =
+      static_cast<double>(config.run.steps * samples) / static_cast<double>(records);
+  std::array<char, 32> shown{};
+  std::snprintf(shown.data(), shown.size(), epochs < 10 ? "%.1f" : "%.0f", epochs);
+  print_line(
+      out, "data",
+      str(describe_count(records), " training records, ", describe_count(held_out), " held out; ",
+          describe_count((records + samples - 1) / samples), " steps an epoch, ",
+          describe_count(config.run.steps), " steps are ", shown.data(), " epochs"));
+}
+
+std::string describe_shortage(const MemoryNeed& need, const MemoryPlace& place) {
+  if (place.name.empty() || place.needed + need.activations <= place.left) return "";
+  return str("train: memory may not suffice: ", describe_bytes(place.needed + need.activations),
+             " with the activations of a full microbatch (an estimate), there are ",
+             describe_bytes(place.left), " (", place.name,
+             "); lower batch.capacity_tokens, or set model.recompute");
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "train/ranks.h"
+#include "train/start/memory_need.h"
+
+namespace tributary::train {
+
+/// Says what a run is before its first step: parameters by module and which of them train, memory
+/// beside what there is, device, directory.
+void print_start(std::ostream& out, const config::RunConfig& config, const Ranks& ranks,
+                 const MemoryNeed& need, const MemoryPlace& place);
+
+/// Records to train on and held out, and how often the run sees them.
+void print_data(std::ostream& out, const config::RunConfig& config, std::int64_t records,
+                std::int64_t held_out);
+
+/// What the activations of a full microbatch may lack beside what is kept; empty where they fit.
+[[nodiscard]] std::string describe_shortage(const MemoryNeed& need, const MemoryPlace& place);
+
+/// A count with its thousands set apart: `1,162,944`.
+[[nodiscard]] std::string describe_count(std::int64_t count);
+
+}  // namespace tributary::train
