@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "config/run_config.h"
 #include "core/error.h"
 #include "plan/exact/explain_plan.h"
 #include "plan/exact/judge/simulate_on.h"
