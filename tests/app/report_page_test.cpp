@@ -281,6 +281,40 @@ TEST(WriteReport, ShowsTheEnvironmentInWordsAndUnits) {
                     HasSubstr("title=\"run_on\">run on</td><td class=\"mono\">a&lt;b</td>")));
 }
 
+TEST(WriteReport, NamesModulesEpochsAndThePeak) {
+  RunRecord run;
+  run.modules = {{.name = "vision", .parameters = 1000, .trained = false},
+                 {.name = "back<bone", .parameters = 3000}};
+  run.summary = Summary{};
+  run.summary->epochs = 2.5;
+  run.environment = {{"peak_flops", "137479647447.6"}, {"peak_flops_from", "a product"}};
+  StepRecord step;
+  step.step = 1;
+  step.mfu = 0.3;
+  run.steps = {step};
+  EXPECT_THAT(write_report(run),
+              AllOf(HasSubstr("back&lt;bone</td><td class=\"number\">3,000</td><td "
+                              "class=\"number\">75.0 %</td><td>trained"),
+                    HasSubstr("frozen"), HasSubstr("<dt>Epochs</dt><dd>2.5</dd>"),
+                    HasSubstr("The peak is 137.5 GFLOP/s (a product)")));
+}
+
+TEST(ReadRun, TakesModulesOutOfTheEnvironment) {
+  const TemporaryFolder folder;
+  folder.write("config.yaml", "");
+  folder.write("metrics.jsonl", "");
+  folder.write(
+      "environment.json",
+      R"({"cpu": "x", "modules": [{"name": "vision", "parameters": 5, "trained": true}]})");
+  const RunRecord run = read_run(folder.path());
+  ASSERT_EQ(run.modules.size(), 1U);
+  EXPECT_EQ(run.modules[0].parameters, 5);
+  EXPECT_TRUE(run.modules[0].trained);
+  EXPECT_EQ(run.environment.size(), 1U);
+  folder.write("environment.json", R"({"modules": 7})");
+  EXPECT_THAT(refusal_of_run(folder.path()), HasSubstr("no list of modules"));
+}
+
 TEST(ChartData, CutsALongRunIntoMeansThatKeepEveryStep) {
   RunRecord run;
   for (int i = 1; i <= 1000; ++i) {

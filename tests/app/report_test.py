@@ -136,12 +136,15 @@ def write_run(run):
     accuracy = accuracies(STEPS)
     (run / "summary.json").write_text(json.dumps({
         "format": "tributary.summary/1", "name": "demo", "steps": STEPS, "tokens": STEPS * 1350,
-        "accuracy": accuracy, "blind_accuracy": 0.287,
+        "epochs": 3.6, "accuracy": accuracy, "blind_accuracy": 0.287,
         "blind_accuracy_by_source": {s: 0.2 + 0.05 * i for i, s in enumerate(SOURCES)},
         "tokens_per_second": 5231.4, "wall_seconds": 241.3, "peak_bytes": 4.1e8, "stopped": "done"}))
     (run / "environment.json").write_text(json.dumps({
         "tributary": "0.1.0", "commit": "0123abcd", "torch": "2.11.0", "device": "cpu",
         "threads": 2, "cpu": ATTACK, "memory_bytes": 16 << 30,
+        "peak_flops": 1.37e11, "peak_flops_from": "fastest of 8 products",
+        "modules": [{"name": "vision", "parameters": 230400, "trained": False},
+                    {"name": "backbone", "parameters": 834240, "trained": True}],
         "command": "tributary train configs/demo.yaml"}))
 
 
@@ -212,7 +215,7 @@ def check_page(dom, page):
         outside = [r for r in reader.references if not r.startswith(("#", "data:"))]
         assert not outside, f"the page refers to {outside}"
         assert not reader.handlers, f"event handlers in the markup: {reader.handlers}"
-        assert reader.scripts == 2, f"{reader.scripts} script elements, expected data and code"
+        assert reader.scripts == 3, f"{reader.scripts} scripts, expected theme, data and charts"
     assert not re.search(r"url\(|@import|https?:", re.sub(r"<article.*?</article>", "", page, flags=re.S)), \
         "the style or script names an address"
     assert sorted(seen.series) == sorted(CHARTS), f"charts drawn: {sorted(seen.series)}"
@@ -226,7 +229,9 @@ def check_page(dom, page):
     words = "".join(source.texts)
     assert words.count(ATTACK) >= 4, "text of the run is not shown as it is"
     for part in ["image not found: images/gone.png", "jpeg_warning", "loss is not finite",
-                 "28.7 %", "4 min 1 s", "5,231", "picture not kept", "(cut)", "16.00 GiB"]:
+                 "28.7 %", "4 min 1 s", "5,231", "picture not kept", "(cut)", "16.00 GiB",
+                 "1,064,640", "frozen", "of the training records",
+                 "The peak is 137 GFLOP/s (fastest of 8 products)."]:
         assert part in words, f"{part!r} is not on the page"
 
 
@@ -250,7 +255,7 @@ def check_phone(browser, page, folder):
     dom = open_in_browser(browser, frame, "--allow-file-access-from-files",
                           "--virtual-time-budget=3000", "--dump-dom")
     found = json.loads(html.unescape(re.search(r'data-found="([^"]*)"', dom).group(1)))
-    assert found["links"] == 7, found
+    assert found["links"] == 8, found
     assert found["sideways"] <= 400, found
     assert found["height"] < 12000, found
     assert found["rows"] == 1, found
@@ -267,6 +272,25 @@ def check_stalls(browser, program, run, page):
     subprocess.run([program, "report", str(run), "-o", str(page)], check=True, capture_output=True)
     dom = open_in_browser(browser, page, "--dump-dom")
     assert re.search(r"3 of 20 are above, up to 12\.\d s", dom), "stalls are not named"
+
+
+def check_trace(browser, program, folder, shots):
+    """The page of a trace has times, a legend of its memory curves, and a dark form."""
+    root = pathlib.Path(__file__).parents[2]
+    trace, page = folder / "trace.json", folder / "trace.html"
+    subprocess.run([program, "simulate", str(root / "configs/plans/demo_pipeline.json"), "-o",
+                    str(trace)], check=True, capture_output=True)
+    subprocess.run([program, "report", str(trace), "-o", str(page)], check=True, capture_output=True)
+    dark = "--blink-settings=preferredColorScheme=0"
+    dom = open_in_browser(browser, page, dark, "--dump-dom")
+    assert 'data-theme="dark"' in dom, "the page of a trace has no dark form"
+    assert dom.count('class="tick"') >= 8, "times below the timeline and the memory"
+    memory = dom[dom.index('id="memory"'):]
+    curves = memory.count("<polyline")
+    assert curves > 0 and memory.count('style="background:var(--c') == curves, "a legend of curves"
+    for name, options in (("light", []), ("dark", [dark])) if shots else ():
+        open_in_browser(browser, page, "--window-size=1280,1600", *options,
+                        f"--screenshot={shots / f'trace-{name}.png'}")
 
 
 def main():
@@ -300,6 +324,7 @@ def main():
         for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
             assert f"<code>{name}</code> is missing" in dom, f"{name} is not named as missing"
 
+        check_trace(browser, program, pathlib.Path(root), folder)
         page = pathlib.Path(root) / "compare.html"
         study = pathlib.Path(__file__).parents[2] / "configs/studies/small.yaml"
         subprocess.run([program, "compare", str(study), "--quick", "-o", str(page)], check=True,
@@ -307,6 +332,11 @@ def main():
         dom = open_in_browser(browser, page, "--dump-dom")
         assert dom.count('class="bar-row"') >= 20, "a bar for each method"
         assert "megatron_uniform" in dom and "combined" in dom
+        dark = "--blink-settings=preferredColorScheme=0"
+        assert 'data-theme="dark"' in open_in_browser(browser, page, dark, "--dump-dom")
+        if folder:
+            open_in_browser(browser, page, "--window-size=1280,3000", dark,
+                            f"--screenshot={folder / 'compare-dark.png'}")
     print(f"{len(CHARTS)} charts, console empty, no reference to the outside")
 
 

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdio>
+#include <cstdlib>
 
 #include "app/report/html.h"
 #include "app/report/sections.h"
@@ -9,11 +9,28 @@ namespace tributary::app {
 namespace {
 
 std::string chart_card(const std::string& id, const std::string& title, const std::string& unit,
-                       bool wide = false) {
+                       bool wide = false, const std::string& note = "") {
   return str("<div class=\"card", wide ? " wide" : "", "\"><div class=\"chart-head\"><h3>",
              html(title), "<span class=\"unit\">", html(unit),
              "</span></h3><div class=\"switches\"></div></div><div class=\"chart\" id=\"chart-", id,
-             "\" data-label=\"", html(title), "\"></div></div>\n");
+             "\" data-label=\"", html(title), "\"></div>",
+             note.empty() ? "" : str("<p class=\"note\">", html(note), "</p>"), "</div>\n");
+}
+
+std::string environment_value(const RunRecord& run, const std::string& key) {
+  for (const auto& [name, value] : run.environment)
+    if (name == key) return value;
+  return "";
+}
+
+/// What the shares of the peak are shares of: a measured peak differs from run to run.
+std::string describe_peak(const RunRecord& run) {
+  const double peak = std::strtod(environment_value(run, "peak_flops").c_str(), nullptr);
+  const std::string from = environment_value(run, "peak_flops_from");
+  if (!(peak > 0)) return "";
+  return str("The peak is ", show_number(peak / 1e9), " GFLOP/s",
+             from.empty() ? "" : " (" + from + ")",
+             ". Runs compare by their share where their peaks are equal.");
 }
 
 struct SourceScore {
@@ -126,7 +143,8 @@ std::string speed_section(const RunRecord& run) {
   text += chart_card("fill", "Packing", "share of the capacity");
   if (recorded(&StepRecord::bytes)) text += chart_card("memory", "Memory", "peak so far");
   if (recorded(&StepRecord::mfu))
-    text += chart_card("machine", "FLOPs utilisation", "share of the peak");
+    text += chart_card("machine", "FLOPs utilisation", "share of the peak", /*wide=*/false,
+                       describe_peak(run));
   const bool waited = std::any_of(run.steps.begin(), run.steps.end(),
                                   [](const StepRecord& step) { return !step.waiting.empty(); });
   if (waited) text += chart_card("waiting", "Waiting", "of one step, for samples and packing");

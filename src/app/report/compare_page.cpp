@@ -126,12 +126,26 @@ std::string setting_table(const SettingResult& setting, const std::string& again
   return text + "</table></div>\n";
 }
 
-std::string setting_section(const SettingResult& setting, const std::string& against) {
+std::string id_of_setting(std::size_t index) { return str("setting-", index); }
+
+std::vector<PageLink> links_of(const Comparison& comparison) {
+  constexpr std::size_t kMostLinks = 6;
+  std::vector<PageLink> links;
+  if (!comparison.figures.empty() || !comparison.orders.empty())
+    links.push_back({"published", "Published and found"});
+  for (std::size_t i = 0; i < std::min(kMostLinks, comparison.settings.size()); ++i)
+    links.push_back({id_of_setting(i), comparison.settings[i].name});
+  return links;
+}
+
+std::string setting_section(const SettingResult& setting, const std::string& id,
+                            const std::string& against) {
   std::string note = plan::note_on_exact(setting);
   if (!note.empty()) note = str("<p class=\"about\">Note: ", html(note), "</p>\n");
-  return str("<section><h2>", html(setting.name), "</h2>\n<p class=\"about\">", html(setting.model),
-             " on ", setting.devices, " devices of ", html(setting.cluster), ", ",
-             setting.global_samples, " samples a step of ", show_number(setting.tokens_per_sample),
+  return str("<section id=\"", id, "\"><h2>", html(setting.name), "</h2>\n<p class=\"about\">",
+             html(setting.model), " on ", setting.devices, " devices of ", html(setting.cluster),
+             ", ", setting.global_samples, " samples a step of ",
+             show_number(setting.tokens_per_sample),
              " tokens on average.</p>\n<div class=\"card\">\n", bars(setting),
              setting_table(setting, against), note, "</div></section>\n");
 }
@@ -206,20 +220,19 @@ std::string show_order(const plan::OrderResult& result, const char* between) {
 }
 
 std::string write_compare_page(const Comparison& comparison) {
-  std::string page = str(open_page(comparison.name),
-                         "<main class=\"wrap\">\n<header><p class=\"eyebrow\">study</p><h1>",
-                         html(comparison.name), "</h1><p class=\"lead\">", html(comparison.source),
-                         "</p></header>\n");
+  std::string page =
+      str(open_page(comparison.name, links_of(comparison)),
+          "<header id=\"top\"><p class=\"eyebrow\">study</p><h1>", html(comparison.name),
+          "</h1><p class=\"lead\">", html(comparison.source), "</p></header>\n");
   if (!comparison.notes.empty())
     page += str("<section><p class=\"about\">", html(comparison.notes), "</p></section>\n");
   page += figure_section(comparison);
-  for (const SettingResult& setting : comparison.settings)
-    page += setting_section(setting, comparison.against);
-  return page +
-         "</main>\n<footer class=\"wrap\">Written by <code>tributary compare</code>. Every method "
-         "has the best plan of its own space, over the same costs, batches and memory; notes say "
-         "where a row is judged otherwise. The page "
-         "holds all it shows and makes no request.</footer>\n</body>\n</html>\n";
+  for (std::size_t i = 0; i < comparison.settings.size(); ++i)
+    page += setting_section(comparison.settings[i], id_of_setting(i), comparison.against);
+  return page + close_page(
+                    "Written by <code>tributary compare</code>. Every method has the best plan of "
+                    "its own space, over the same costs, batches and memory; notes say where a row "
+                    "is judged otherwise.");
 }
 
 }  // namespace tributary::app

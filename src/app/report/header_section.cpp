@@ -111,6 +111,8 @@ std::string speed_figures(const RunRecord& run) {
       summary.steps.value_or(run.steps.empty() ? 0 : static_cast<double>(run.steps.back().step));
   std::string text = figure("Steps", show_count(steps),
                             summary.tokens ? show_count(*summary.tokens) + " tokens" : "");
+  if (summary.epochs)
+    text += figure("Epochs", show_number(*summary.epochs), "of the training records");
   if (summary.tokens_per_second)
     text += figure("Throughput", show_count(*summary.tokens_per_second) + " <small>tok/s</small>");
   if (summary.wall_seconds) {

@@ -6,6 +6,7 @@ namespace tributary::app {
 
 /// The files of src/app/report/page, put into the program by CMake.
 extern const std::string_view kPageStyle;
-extern const std::string_view kPageScript;
+extern const std::string_view kThemeScript;
+extern const std::string_view kPageScript;  // charts, filters, enlarged pictures
 
 }  // namespace tributary::app

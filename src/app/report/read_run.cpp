@@ -159,6 +159,7 @@ Summary read_summary(const Fields& file) {
   summary.blind_accuracy_by_source = file.numbers("blind_accuracy_by_source");
   summary.cut_answers = file.number("cut_answers");
   summary.max_new_tokens = file.number("max_new_tokens");
+  summary.epochs = file.number("epochs");
   summary.stopped = file.text("stopped");
   return summary;
 }
@@ -171,6 +172,22 @@ void flatten(const std::string& prefix, const Json& value,
   } else {
     values.emplace_back(prefix, value.is_string() ? value.get<std::string>() : value.dump());
   }
+}
+
+/// The modules that environment.json names; they get a section of their own.
+std::vector<ModuleRecord> take_modules(Json& environment, const std::string& where) {
+  std::vector<ModuleRecord> modules;
+  if (!environment.is_object() || !environment.contains("modules")) return modules;
+  const Json list = environment["modules"];
+  environment.erase("modules");
+  TRIB_REQUIRE(list.is_array(), .what = "report: no list of modules", .where = where + " modules",
+               .found = list.type_name(), .expected = "a list of objects");
+  for (const Json& item : list) {
+    const Fields fields(item, where);
+    modules.push_back(
+        {fields.text("name"), fields.number("parameters").value_or(0), fields.flag("trained")});
+  }
+  return modules;
 }
 
 /// The last line of a step counts: a resumed run may have written some steps again.
@@ -243,7 +260,9 @@ RunRecord read_run(const std::string& directory) {
   }
   run.failure = read_failure(directory);
   if (const auto text = read_whole(path("environment.json"))) {
-    flatten("", parse_json(*text, path("environment.json")), run.environment);
+    Json environment = parse_json(*text, path("environment.json"));
+    run.modules = take_modules(environment, path("environment.json"));
+    flatten("", environment, run.environment);
   } else {
     run.missing.emplace_back("environment.json");
   }

@@ -44,9 +44,16 @@ struct RefusedRecord {
   std::string key, code, reason;
 };
 
+/// One module of the model.
+struct ModuleRecord {
+  std::string name;
+  double parameters = 0;
+  bool trained = true;
+};
+
 struct Summary {
   MaybeNumber steps, tokens, loss, tokens_per_second, wall_seconds, peak_bytes, blind_accuracy;
-  MaybeNumber cut_answers, max_new_tokens;
+  MaybeNumber cut_answers, max_new_tokens, epochs;
   std::map<std::string, double> accuracy;
   std::map<std::string, double> blind_accuracy_by_source;
   std::string stopped;
@@ -64,6 +71,7 @@ struct RunRecord {
   std::vector<RefusedRecord> refused;
   std::optional<Summary> summary;
   std::string failure;  // first line of what ended the run, by error.txt or a watchdog; or empty
+  std::vector<ModuleRecord> modules;  // in order of the forward pass; an older run names none
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> missing;
 };

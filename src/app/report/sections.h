@@ -14,6 +14,7 @@ namespace tributary::app {
 [[nodiscard]] std::string speed_section(const RunRecord& run);
 [[nodiscard]] std::string prediction_section(const RunRecord& run, const ReportLimits& limits);
 [[nodiscard]] std::string incident_section(const RunRecord& run);
+[[nodiscard]] std::string model_section(const RunRecord& run);
 [[nodiscard]] std::string configuration_section(const RunRecord& run);
 [[nodiscard]] std::string environment_section(const RunRecord& run);
 

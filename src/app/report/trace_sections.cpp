@@ -1,6 +1,7 @@
 #include "app/report/trace_sections.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <map>
 #include <set>
@@ -24,6 +25,7 @@ constexpr std::size_t kMostSpans = 1500;  // of a lane
 constexpr double kWidth = 1000;
 constexpr double kRow = 16;
 constexpr double kLabel = 210;
+constexpr double kAxis = 20;  // height of the times along the bottom
 
 std::string duration(double seconds) {
   if (seconds >= 10) return show_duration(seconds);
@@ -54,6 +56,34 @@ std::string label(double y, const std::string& text) {
 std::string open_svg(double height, const std::string& name) {
   return str("<svg class=\"trace\" viewBox=\"0 0 ", number(kLabel + kWidth), " ", number(height),
              "\" role=\"img\" aria-label=\"", html(name), "\">\n");
+}
+
+/// Round times from 0 to the end of an axis, some four to eight of them.
+std::vector<double> time_ticks(double end) {
+  const double rough = end / 8;
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  double step = 10 * power;
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (factor * power >= rough * 0.999) {
+      step = factor * power;
+      break;
+    }
+  std::vector<double> ticks;
+  for (int i = 0; i * step <= end * 1.0001; ++i) ticks.push_back(i * step);
+  return ticks;
+}
+
+/// Times along the bottom, with a line up to the top for each.
+std::string draw_time_axis(Nanoseconds axis, double bottom) {
+  const double end = seconds_of(axis);
+  std::string text;
+  for (const double tick : time_ticks(end)) {
+    const std::string x = number(kLabel + kWidth * tick / end);
+    text += str("<line class=\"gridline\" x1=\"", x, "\" x2=\"", x, "\" y1=\"0\" y2=\"",
+                number(bottom), "\"/><text class=\"tick\" x=\"", x, "\" y=\"", number(bottom + 14),
+                "\">", html(tick == 0 ? "0" : duration(tick)), "</text>\n");
+  }
+  return text;
 }
 
 Nanoseconds axis_of(const Trace& predicted, const Trace* measured) {
@@ -108,8 +138,10 @@ std::string draw_lane(const Trace& trace, std::size_t lane, double y, Nanosecond
 std::string timeline(const Trace& predicted, const Trace* measured) {
   const std::vector<std::size_t> lanes = lanes_to_draw(predicted);
   const double rows = measured ? 2.3 : 1.2;
-  std::string text = open_svg(rows * kRow * double(lanes.size()) + 4, "timeline");
+  const double bottom = rows * kRow * double(lanes.size()) + 4;
+  std::string text = open_svg(bottom + kAxis, "timeline");
   const Nanoseconds axis = axis_of(predicted, measured);
+  text += draw_time_axis(axis, bottom);
   double y = 2;
   for (const std::size_t lane : lanes) {
     text += label(y + 10, predicted.lanes[lane].name);
@@ -174,9 +206,11 @@ std::string use_table(const Trace& trace) {
     std::string causes;
     for (const auto& [use, time] : lane.uses)
       causes += str(causes.empty() ? "" : ", ", use, ' ', seconds(time));
-    text += str("<tr><td class=\"name\">", html(lane.name), "</td><td>", lane.ranks, "</td><td>",
-                share(lane.busy), "</td><td>", share(lane.communication), "</td><td>",
-                share(lane.idle), "</td><td>", html(causes), "</td></tr>\n");
+    text +=
+        str("<tr><td class=\"name\">", html(lane.name), "</td><td class=\"number\">", lane.ranks,
+            "</td><td class=\"number\">", share(lane.busy), "</td><td class=\"number\">",
+            share(lane.communication), "</td><td class=\"number\">", share(lane.idle), "</td><td>",
+            html(causes), "</td></tr>\n");
   }
   return text + "</table>";
 }
@@ -185,11 +219,18 @@ std::string memory_chart(const Trace& trace) {
   Bytes most{1};
   for (const TraceLane& lane : trace.lanes) most = std::max(most, lane.peak);
   constexpr double kHeight = 220;
-  std::string text = open_svg(kHeight + 4, "memory");
+  std::string text = open_svg(kHeight + kAxis, "memory");
+  text += draw_time_axis(std::max(trace.summary.step, Nanoseconds{1}), kHeight);
   const double x_scale = kWidth / double(std::max<std::int64_t>(1, trace.summary.step.count));
   const double y_scale = (kHeight - 10) / double(most.count);
-  text += label(12, show_bytes(double(most.count)));
+  for (const double share : {0.0, 0.5, 1.0}) {
+    const double y = kHeight - share * (kHeight - 10);
+    text += str("<line class=\"gridline\" x1=\"", number(kLabel), "\" x2=\"",
+                number(kLabel + kWidth), "\" y1=\"", number(y), "\" y2=\"", number(y), "\"/>",
+                label(y + 4, share == 0 ? "0" : show_bytes(share * double(most.count))));
+  }
   std::size_t color = 0;
+  std::string key;
   for (const std::size_t lane : lanes_to_draw(trace, kColors)) {
     std::string points;
     double before = -1;
@@ -201,10 +242,13 @@ std::string memory_chart(const Trace& trace) {
       points += str(number(x), ",", number(y), " ");
       before = y;
     }
-    text += str("<polyline style=\"stroke:var(--c", color++, ")\" points=\"", points, "\"><title>",
-                html(trace.lanes[lane].name), "</title></polyline>\n");
+    const std::string name = html(trace.lanes[lane].name);
+    text += str("<polyline style=\"stroke:var(--c", color, ")\" points=\"", points, "\"><title>",
+                name, "</title></polyline>\n");
+    key += str("<span><i style=\"background:var(--c", color, ")\"></i>", name, "</span>");
+    ++color;
   }
-  return text + "</svg>";
+  return str(text, "</svg><p class=\"key\">", key, "</p>");
 }
 
 std::string memory_table(const Trace& trace) {
@@ -215,7 +259,7 @@ std::string memory_table(const Trace& trace) {
     for (const auto& [part, bytes] : lane.peak_parts)
       if (bytes.count > 0)
         parts += str(parts.empty() ? "" : ", ", part, ' ', show_bytes(double(bytes.count)));
-    text += str("<tr><td class=\"name\">", html(lane.name), "</td><td>",
+    text += str("<tr><td class=\"name\">", html(lane.name), "</td><td class=\"number\">",
                 show_bytes(double(lane.peak.count)), "</td><td>", html(parts), "</td></tr>\n");
   }
   return text + "</table>";

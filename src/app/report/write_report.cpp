@@ -14,13 +14,6 @@
 namespace tributary::app {
 namespace {
 
-constexpr const char* kNavigation = R"(<nav><div class="wrap">
-<span class="brand"><svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.2" stroke-linecap="round" aria-hidden="true"><path d="M4 3c0 7 8 6 8 12v6"/><path d="M20 3c0 7-8 6-8 12"/></svg>Tributary</span>
-<span class="links"><a href="#accuracy">Accuracy</a><a href="#learning">Learning</a><a href="#speed">Speed</a><a href="#predictions">Predictions</a><a href="#incidents">Incidents</a><a href="#configuration">Configuration</a><a href="#environment">Environment</a></span>
-<button class="theme" type="button">Dark</button>
-</div></nav>
-)";
-
 /// The steps after the first tenth, which warms up.
 MeasuredSteps measure(const RunRecord& run) {
   std::vector<double> seconds;
@@ -43,7 +36,14 @@ MeasuredSteps measure(const RunRecord& run) {
 
 std::string write_report(const RunRecord& run, const ReportLimits& limits,
                          const RunPrediction* prediction) {
-  std::string page = str(open_page(run.name), kNavigation, "<main class=\"wrap\">\n");
+  std::string page = open_page(run.name, {{"accuracy", "Accuracy"},
+                                          {"learning", "Learning"},
+                                          {"speed", "Speed"},
+                                          {"predictions", "Predictions"},
+                                          {"incidents", "Incidents"},
+                                          {"model", "Model"},
+                                          {"configuration", "Configuration"},
+                                          {"environment", "Environment"}});
   page += header_section(run);
   page +=
       "<noscript><p class=\"missing\">The charts need JavaScript; everything else is "
@@ -57,22 +57,23 @@ std::string write_report(const RunRecord& run, const ReportLimits& limits,
                            prediction->measured ? &*prediction->measured : nullptr);
   page += prediction_section(run, limits);
   page += incident_section(run);
+  page += model_section(run);
   page += configuration_section(run);
   page += environment_section(run);
-  page += str("</main>\n<footer class=\"wrap\">Written by <code>tributary report</code> from ",
-              html(run.directory), ". The page holds all it shows and makes no request.</footer>\n",
-              "<dialog></dialog>\n<script type=\"application/json\" id=\"run-data\">",
-              script_json(chart_data(run, limits.chart_points)), "</script>\n<script>\n",
-              kPageScript, "</script>\n</body>\n</html>\n");
-  return page;
+  return page +
+         close_page(str("Written by <code>tributary report</code> from ", html(run.directory), "."),
+                    str("<dialog></dialog>\n<script type=\"application/json\" "
+                        "id=\"run-data\">",
+                        script_json(chart_data(run, limits.chart_points)), "</script>\n<script>\n",
+                        kPageScript, "</script>\n"));
 }
 
 std::string write_trace_report(const config::Trace& trace, const std::string& name) {
-  return str(open_page(name), "<main class=\"wrap\">\n<header><p class=\"eyebrow\">",
-             html(trace.summary.source), " step</p><h1>", html(name), "</h1><p class=\"lead\">",
-             html(trace.summary.cluster), "</p></header>\n", trace_sections(trace, nullptr),
-             "</main>\n<footer class=\"wrap\">Written by <code>tributary report</code>. The page "
-             "holds all it shows and makes no request.</footer>\n</body>\n</html>\n");
+  return str(
+      open_page(name, {{"timeline", "Timeline"}, {"idle", "Use of time"}, {"memory", "Memory"}}),
+      "<header id=\"top\"><p class=\"eyebrow\">", html(trace.summary.source), " step</p><h1>",
+      html(name), "</h1><p class=\"lead\">", html(trace.summary.cluster), "</p></header>\n",
+      trace_sections(trace, nullptr), close_page("Written by <code>tributary report</code>."));
 }
 
 void write_report_file(const std::string& page, const std::string& path) {

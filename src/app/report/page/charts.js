@@ -320,7 +320,7 @@
   };
   window.addEventListener('resize', redraw);
 
-  // ---- filters, enlarged pictures, theme -------------------------------------------------------
+  // ---- filters, enlarged pictures --------------------------------------------------------------
   const cards = [...document.querySelectorAll('.prediction')];
   const chosen = {result: '', source: ''};
   for (const button of document.querySelectorAll('.filters button')) {
@@ -340,15 +340,4 @@
       dialog.showModal();
     });
   dialog.addEventListener('click', () => dialog.close());
-
-  const root = document.documentElement;
-  const themeButton = document.querySelector('.theme');
-  const setTheme = (theme) => {
-    root.dataset.theme = theme;
-    themeButton.textContent = theme === 'dark' ? 'Light' : 'Dark';
-  };
-  const systemTheme = window.matchMedia('(prefers-color-scheme: dark)');
-  setTheme(systemTheme.matches ? 'dark' : 'light');
-  systemTheme.addEventListener('change', (event) => setTheme(event.matches ? 'dark' : 'light'));
-  themeButton.addEventListener('click', () => setTheme(root.dataset.theme === 'dark' ? 'light' : 'dark'));
 })();
