@@ -1,6 +1,7 @@
 """Runs `tributary doctor` as a user does: what it lists, how it ends, and whether it finds what is
 wrong. argv[1] is the executable."""
 
+import json
 import os
 import re
 import resource
@@ -28,9 +29,9 @@ FACTS = {
     "open files": r"at most \d+ \(ulimit -n; hard limit \d+\)"}
 
 
-def run_doctor(environment=(), program=TRIBUTARY, **more):
+def run_doctor(environment=(), program=TRIBUTARY, words=(), **more):
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **dict(environment)}
-    done = subprocess.run([program, "doctor"], capture_output=True, text=True, env=variables,
+    done = subprocess.run([program, "doctor", *words], capture_output=True, text=True, env=variables,
                           cwd="/tmp", **more)
     return done.returncode, done.stdout
 
@@ -48,6 +49,17 @@ class Doctor(unittest.TestCase):
                 self.assertRegex(text, re.compile(rf"^{topic} +{found}", re.M))
         self.assertTrue(text.endswith("\nfit to train\n"), text)
         self.assertNotIn("\nproblems\n", text)
+
+    def test_what_libtorch_says_of_itself_is_folded(self):
+        self.assertNotIn("ATen/Parallel", run_doctor()[1])
+        self.assertIn("ATen/Parallel", run_doctor(words=["--verbose"])[1])
+
+    def test_one_json_object_says_the_same(self):
+        code, text = run_doctor(words=["--json"])
+        answer = json.loads(text)
+        self.assertEqual((code, answer["fit"], answer["problems"]), (0, True, []))
+        self.assertEqual(set(answer["facts"]), set(FACTS))
+        self.assertIn("ATen/Parallel", answer["parallel"])
 
     def test_names_a_low_limit_of_open_files(self):
         code, text = run_doctor(preexec_fn=lower_open_files)

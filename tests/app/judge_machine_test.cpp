@@ -49,6 +49,24 @@ TEST(JudgeMachine, NamesALowLimitOfOpenFiles) {
                  "ulimit -n 1024");
 }
 
+TEST(JudgeMachine, AdvisesThreadsWhereOthersUseTheCores) {
+  MachineFacts facts = sound_machine();
+  facts.load = 4.3;
+  EXPECT_TRUE(judge_machine(facts).empty());
+  facts.load = 5.2;
+  expect_finding(facts, Kind::kLimit, "full speed", "other programs want 5 of 8 cores",
+                 "set run.threads to what is left, 3");
+  facts.load = 20;
+  expect_finding(facts, Kind::kLimit, "full speed", "want 20 of 8 cores", "what is left, 1");
+}
+
+TEST(JudgeMachine, CountsTheMemoryThatALimitLeaves) {
+  MachineFacts facts = sound_machine();
+  facts.tightest_memory = "left of ulimit -v";
+  facts.usable_memory_bytes = kGiB / 2;
+  expect_finding(facts, Kind::kProblem, "memory", "512 MiB are left of ulimit -v", "");
+}
+
 TEST(JudgeMachine, ReadsOmpNumThreadsAsOpenMpDoes) {
   for (const char* text : {"1", "8", " 4", "4,2", "2 "}) {
     MachineFacts facts = sound_machine();

@@ -1,10 +1,15 @@
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "app/cli/commands.h"
 #include "app/doctor/machine_facts.h"
+#include "app/terminal/verbose.h"
 #include "core/error.h"
+#include "core/json.h"
 
 namespace tributary::app {
 namespace {
@@ -14,11 +19,6 @@ std::string gib(std::uint64_t bytes) {
   text << std::fixed << std::setprecision(1)
        << static_cast<double>(bytes) / static_cast<double>(std::uint64_t{1} << 30) << " GiB";
   return text.str();
-}
-
-void print(const std::string& topic, const std::string& found) {
-  std::cout << topic << std::string(topic.size() < 15 ? 15 - topic.size() : 1, ' ') << found
-            << "\n";
 }
 
 std::string describe_threads(const MachineFacts& facts) {
@@ -35,30 +35,43 @@ std::string describe_devices(const MachineFacts& facts) {
   return all + " (" + facts.engine->device_state + ")";
 }
 
-void print_facts(const MachineFacts& facts) {
-  const BuildFacts& build = facts.build;
-  print("tributary", str(build.version, ", commit ", build.commit, ", preset ", build.preset));
-  print("compiler", build.compiler);
-  print("libraries", build.libraries);
-  print("libtorch", facts.engine ? facts.engine->torch_version : "not loaded");
-  print("system", facts.system);
-  print("cpu", str(facts.cpu, facts.cpu_has_bf16 ? ", with bf16" : ", without bf16"));
-  std::ostringstream load;
-  load << std::fixed << std::setprecision(1) << facts.load;
-  print("cores", str(facts.usable_cores, " usable of ", facts.cores, "; load of the last minute ",
-                     load.str()));
-  print("threads", describe_threads(facts));
-  print("devices", describe_devices(facts));
-  print("memory", str(gib(facts.free_memory_bytes), " free of ", gib(facts.memory_bytes)));
-  print("disk", str(gib(facts.free_disk_bytes), " free in ", facts.folder));
-  print("shared memory", str(gib(facts.free_shared_memory_bytes), " free in /dev/shm"));
-  print("open files",
-        str("at most ", facts.open_files, " (ulimit -n; hard limit ", facts.most_open_files, ")"));
-  if (facts.engine) std::cout << "\n" << facts.engine->parallel_info;
+std::string describe_memory(const MachineFacts& facts) {
+  std::string text = str(gib(facts.free_memory_bytes), " free of ", gib(facts.memory_bytes));
+  if (!facts.tightest_memory.empty())
+    text += str("; ", gib(facts.usable_memory_bytes), " ", facts.tightest_memory);
+  return text;
 }
 
-/// Returns whether there is one.
-bool print_findings(const std::string& title, const std::vector<Finding>& findings,
+/// Topic and what was found, in the order of the page.
+std::vector<std::pair<std::string, std::string>> list_facts(const MachineFacts& facts) {
+  const BuildFacts& build = facts.build;
+  std::ostringstream load;
+  load << std::fixed << std::setprecision(1) << facts.load;
+  return {{"tributary", str(build.version, ", commit ", build.commit, ", preset ", build.preset)},
+          {"compiler", build.compiler},
+          {"libraries", build.libraries},
+          {"libtorch", facts.engine ? facts.engine->torch_version : "not loaded"},
+          {"system", facts.system},
+          {"cpu", str(facts.cpu, facts.cpu_has_bf16 ? ", with bf16" : ", without bf16")},
+          {"cores", str(facts.usable_cores, " usable of ", facts.cores,
+                        "; load of the last minute ", load.str())},
+          {"threads", describe_threads(facts)},
+          {"devices", describe_devices(facts)},
+          {"memory", describe_memory(facts)},
+          {"disk", str(gib(facts.free_disk_bytes), " free in ", facts.folder)},
+          {"shared memory", str(gib(facts.free_shared_memory_bytes), " free in /dev/shm")},
+          {"open files", str("at most ", facts.open_files, " (ulimit -n; hard limit ",
+                             facts.most_open_files, ")")}};
+}
+
+void print_facts(const MachineFacts& facts) {
+  for (const auto& [topic, found] : list_facts(facts))
+    std::cout << topic << std::string(topic.size() < 15 ? 15 - topic.size() : 1, ' ') << found
+              << "\n";
+  if (facts.engine && is_verbose()) std::cout << "\n" << facts.engine->parallel_info;
+}
+
+void print_findings(const std::string& title, const std::vector<Finding>& findings,
                     Finding::Kind kind) {
   bool any = false;
   for (const Finding& finding : findings) {
@@ -68,24 +81,45 @@ bool print_findings(const std::string& title, const std::vector<Finding>& findin
     std::cout << "  " << finding.topic << ": " << finding.reason
               << (finding.fix.empty() ? "" : "; fix: " + finding.fix) << "\n";
   }
-  return any;
 }
 
-ExitCode run_doctor() {
+bool is_sick(const std::vector<Finding>& findings) {
+  return std::ranges::any_of(
+      findings, [](const Finding& finding) { return finding.kind == Finding::Kind::kProblem; });
+}
+
+void print_json(const MachineFacts& facts, const std::vector<Finding>& findings) {
+  Json answer{{"fit", !is_sick(findings)}, {"problems", Json::array()}, {"limits", Json::array()}};
+  for (const auto& [topic, found] : list_facts(facts)) answer["facts"][topic] = found;
+  if (facts.engine) answer["parallel"] = facts.engine->parallel_info;
+  for (const Finding& finding : findings)
+    answer[finding.kind == Finding::Kind::kProblem ? "problems" : "limits"].push_back(
+        {{"topic", finding.topic}, {"reason", finding.reason}, {"fix", finding.fix}});
+  std::cout << answer.dump(1) << "\n";
+}
+
+ExitCode run_doctor(bool as_json) {
   const MachineFacts facts = examine_machine();
   const std::vector<Finding> findings = judge_machine(facts);
-  print_facts(facts);
-  const bool sick = print_findings("problems", findings, Finding::Kind::kProblem);
-  print_findings("what would not work here", findings, Finding::Kind::kLimit);
-  std::cout << (sick ? "\nnot fit to train: see the problems above\n" : "\nfit to train\n");
-  return sick ? ExitCode::kResource : ExitCode::kDone;
+  if (as_json) {
+    print_json(facts, findings);
+  } else {
+    print_facts(facts);
+    print_findings("problems", findings, Finding::Kind::kProblem);
+    print_findings("what would not work here", findings, Finding::Kind::kLimit);
+    std::cout << (is_sick(findings) ? "\nnot fit to train: see the problems above\n"
+                                    : "\nfit to train\n");
+  }
+  return is_sick(findings) ? ExitCode::kResource : ExitCode::kDone;
 }
 
 }  // namespace
 
 Run declare_doctor(Verb& verb) {
-  verb.example("tributary doctor");
-  return run_doctor;
+  const auto as_json = std::make_shared<bool>(false);
+  verb.flag("--json", *as_json, "print one JSON object");
+  verb.example("tributary doctor\n  tributary doctor --verbose");
+  return [as_json] { return run_doctor(*as_json); };
 }
 
 }  // namespace tributary::app

@@ -11,6 +11,7 @@
 #include "app/doctor/machine_facts.h"
 #include "core/cores.h"
 #include "core/error.h"
+#include "core/machine/memory_limits.h"
 
 namespace tributary::app {
 namespace {
@@ -69,6 +70,13 @@ void examine_cpu(MachineFacts& facts) {
 }
 
 void examine_room(MachineFacts& facts) {
+  for (const MemoryLimit& limit : list_memory_limits()) {
+    const auto left = static_cast<std::uint64_t>(limit.left.count);
+    const bool is_first = facts.usable_memory_bytes == 0 && facts.tightest_memory.empty();
+    if (!is_first && left >= facts.usable_memory_bytes) continue;
+    facts.usable_memory_bytes = left;
+    if (!is_first) facts.tightest_memory = limit.name;
+  }
   facts.memory_bytes = memory_bytes("MemTotal");
   facts.free_memory_bytes = memory_bytes("MemAvailable");
   facts.folder = fs::current_path();

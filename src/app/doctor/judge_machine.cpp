@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "app/doctor/machine_facts.h"
 #include "core/error.h"
@@ -63,17 +64,30 @@ void judge_threads(const MachineFacts& facts, Judgement& judgement) {
                     str("unset OMP_NUM_THREADS, or set it to ", facts.usable_cores));
 }
 
+/// Threads that share a core with another program wait for it at the end of every kernel.
+void judge_load(const MachineFacts& facts, Judgement& judgement) {
+  const int busy = static_cast<int>(std::lround(facts.load));
+  if (2 * busy <= facts.usable_cores) return;
+  const int left = std::max(1, facts.usable_cores - busy);
+  judgement.limit("full speed",
+                  str("other programs want ", busy, " of ", facts.usable_cores,
+                      " cores (load of the last minute)"),
+                  str("set run.threads to what is left, ", left, ", or end them"));
+}
+
 void judge_room(const MachineFacts& facts, Judgement& judgement) {
   if (facts.open_files < kLeastOpenFiles)
     judgement.problem(
         "open files", str("the limit is ", facts.open_files, ", a run needs ", kLeastOpenFiles),
         str("ulimit -n ",
             std::max(kLeastOpenFiles, std::min<std::uint64_t>(facts.most_open_files, 1024))));
-  if (facts.free_memory_bytes < kLeastMemory)
-    judgement.problem(
-        "memory",
-        str(facts.free_memory_bytes / kMiB, " MiB are free, the demo needs ", kLeastMemory / kMiB),
-        "end other programs, or lower batch.capacity_tokens");
+  const bool is_limited = !facts.tightest_memory.empty();
+  const std::uint64_t memory = is_limited ? facts.usable_memory_bytes : facts.free_memory_bytes;
+  if (memory < kLeastMemory)
+    judgement.problem("memory",
+                      str(memory / kMiB, " MiB are ", is_limited ? facts.tightest_memory : "free",
+                          ", the demo needs ", kLeastMemory / kMiB),
+                      "end other programs, or lower batch.capacity_tokens");
   if (!facts.folder_is_writable)
     judgement.problem("disk", str("no right to write in ", facts.folder),
                       "change the folder, or set run.dir");
@@ -118,6 +132,7 @@ std::vector<Finding> judge_machine(const MachineFacts& facts) {
   Judgement judgement;
   judge_devices(facts, judgement);
   judge_threads(facts, judgement);
+  judge_load(facts, judgement);
   judge_room(facts, judgement);
   if (!facts.has_tensorboard)
     judgement.limit("looking at TensorBoard files",

@@ -31,7 +31,9 @@ struct MachineFacts {
   std::optional<std::string> omp_num_threads;  // the environment variable
   std::uint64_t memory_bytes = 0;
   std::uint64_t free_memory_bytes = 0;
-  std::string folder;  // the current one
+  std::uint64_t usable_memory_bytes = 0;  // of one process, by what limits it most
+  std::string tightest_memory;            // which is this; empty: the machine alone
+  std::string folder;                     // the current one
   bool folder_is_writable = false;
   std::uint64_t free_disk_bytes = 0;           // there
   std::uint64_t free_shared_memory_bytes = 0;  // of /dev/shm; 0 without it
