@@ -45,8 +45,8 @@ def read_help(tributary, words):
 
 
 def list_subcommands(text):
-    section = re.search(r"^Subcommands:\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
-    return re.findall(r"^  (\S+)", section[1], re.M) if section else []
+    sections = re.findall(r"^(?:Subcommands|Train|Look at|Plan):\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
+    return [name for section in sections for name in re.findall(r"^  (\S+)", section, re.M)]
 
 
 def list_verbs(tributary, words=()):

@@ -22,6 +22,24 @@ def run(*words):
 
 
 class Help(unittest.TestCase):
+    def test_people_type_help_and_version_in_many_ways(self):
+        version = run("--version").stdout
+        self.assertRegex(version, r"^tributary \d")
+        for words in (["-v"], ["version"]):
+            self.assertEqual(run(*words).stdout, version)
+        for words, same in ((["help"], ["--help"]), (["help", "data", "inspect"],
+                                                     ["data", "inspect", "--help"])):
+            done = run(*words)
+            self.assertEqual((done.returncode, done.stdout), (0, run(*same).stdout), done.stderr)
+
+    def test_no_line_is_wider_than_a_terminal(self):
+        for words, text in [((), run("--help").stdout), *list_verbs(TRIBUTARY)]:
+            for line in text.split("Example:")[0].splitlines():
+                self.assertLessEqual(len(line), 100, f"{words}: {line}")
+
+    def test_train_names_what_is_often_set(self):
+        self.assertIn("\n  run.dir=DIR  run.steps=N", run("train", "--help").stdout)
+
     def test_every_verb_has_an_example(self):
         for words, text in list_verbs(TRIBUTARY):
             with self.subTest(verb=" ".join(words)):
@@ -68,8 +86,7 @@ class Mistakes(unittest.TestCase):
             self.assertIn(text, result.stderr)
 
     def test_no_verb(self):
-        self.assert_refused([], "no verb after tributary; expected: one of train, ",
-                            "see `tributary --help`")
+        self.assert_refused([], "\nTrain:\n  train ", "\nLook at:\n  report ", "\nPlan:\n  plan ")
         self.assert_refused(["data"], "no verb after tributary data; expected: one of inspect, "
                             "make-demo; fix: see `tributary data --help`")
 
@@ -115,6 +132,45 @@ class Mistakes(unittest.TestCase):
         for verb in (["train"], ["config"], ["data", "inspect"]):
             self.assert_refused([*verb, str(ROOT)], f"where: {ROOT}")
         self.assert_refused(["train", str(ROOT)], "config: file cannot be read", "a directory")
+
+
+class Terminals(unittest.TestCase):
+    """On a terminal an error has a line for each part; the place in the source is asked for."""
+
+    def errors_on_a_terminal(self, *words, **variables):
+        reading, writing = os.openpty()
+        environment = {**os.environ, "TERM": "xterm", **variables}
+        subprocess.run([TRIBUTARY, *words], stderr=writing, stdout=subprocess.DEVNULL,
+                       env=environment)
+        os.close(writing)
+        text = b""
+        try:
+            while block := os.read(reading, 4096):
+                text += block
+        except OSError:  # all is read and nobody writes
+            pass
+        os.close(reading)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_an_error_is_laid_out(self):
+        plain = self.errors_on_a_terminal("config", "missing.yaml", NO_COLOR="1")
+        self.assertRegex(plain, r"^input error: config: [^;]*\n  where     missing.yaml\n  found     ")
+        self.assertNotIn(".cpp:", plain)
+        told = self.errors_on_a_terminal("config", "missing.yaml", "--verbose", NO_COLOR="1")
+        self.assertRegex(told, r"\n  source    \[\S+\.cpp:\d+\]\n$")
+        self.assertIn("\033[", self.errors_on_a_terminal("config", "missing.yaml"))
+        self.assertNotIn("\033[", self.errors_on_a_terminal("config", "missing.yaml", TERM="dumb"))
+
+    def test_elsewhere_it_is_one_line(self):
+        for words in (["config", "missing.yaml"], ["--verbose", "config", "missing.yaml"]):
+            self.assertEqual(run(*words).stderr.count("\n"), 1)
+
+
+class JsonForms(unittest.TestCase):
+    def test_a_configuration(self):
+        content = json.loads(run("config", str(ROOT / "configs/own_data.yaml"), "run.steps=70",
+                                 "--json").stdout)
+        self.assertEqual((content["run"]["steps"], content["model"]["freeze"]), (70, []))
 
 
 class WrongTypes(unittest.TestCase):

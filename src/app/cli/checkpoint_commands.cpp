@@ -17,6 +17,7 @@ Run declare_checkpoint_inspect(Verb& verb) {
 Run declare_checkpoint_verify(Verb& verb) {
   const auto options = std::make_shared<CheckpointOptions>();
   verb.positional("PATH", options->checkpoint, "checkpoint, or run: its newest");
+  verb.flag("--json", options->json, "print one JSON object");
   verb.example("tributary checkpoint verify runs/demo/checkpoints/step-900");
   return [options] { return load_engine().verify_checkpoint(*options); };
 }

@@ -63,6 +63,15 @@ Run declare_train(Verb& verb) {
   verb.example(
       "tributary train configs/own_data.yaml run.steps=400\n"
       "  tributary train configs/demo.yaml --resume auto");
+  verb.note(
+      "Often set on the command line (`tributary config --keys` lists every key):\n"
+      "  run.dir=DIR  run.steps=N  run.device=cuda  run.threads=N  run.seed=N\n"
+      "  model.path=DIR  model.weights=pretrained  model.freeze=[vision]  "
+      "model.recompute=[backbone]\n"
+      "  data.max_pixels=N  batch.global_samples=N  batch.capacity_tokens=N\n"
+      "  optimizer.learning_rate=X  schedule.warmup_steps=N\n"
+      "  validation.every=N  checkpoint.every=N  metrics.console_every=N\n"
+      "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
   return [options, plan] {
     // Its results are files: it goes on when the reader of its output has gone.
     (void)std::signal(SIGPIPE, SIG_IGN);

@@ -14,6 +14,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "app/engine/engine.h"
+#include "app/terminal/help_format.h"
+#include "app/terminal/show_error.h"
+#include "app/terminal/verbose.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/nearest_name.h"
@@ -96,6 +100,9 @@ GivenOptions Verb::given() const {
   });
 }
 void Verb::example(const std::string& line) { state_.app->footer("Example:\n  " + line); }
+void Verb::note(const std::string& lines) {
+  state_.app->footer(state_.app->get_footer() + "\n\n" + lines);
+}
 
 namespace {
 
@@ -103,6 +110,18 @@ struct DeclaredVerb {
   Verb::State state;
   Run run;
 };
+
+std::string name_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kTrain:
+      return "Train";
+    case Purpose::kLook:
+      return "Look at";
+    case Purpose::kPlan:
+      break;
+  }
+  return "Plan";
+}
 
 /// Adds every verb of the list; the returned map keeps what the parser refers to.
 std::map<const CLI::App*, DeclaredVerb> declare_all(CLI::App& root) {
@@ -115,7 +134,7 @@ std::map<const CLI::App*, DeclaredVerb> declare_all(CLI::App& root) {
       CLI::App*& group = groups[command.name.substr(0, space)];
       if (group == nullptr) {
         group = root.add_subcommand(command.name.substr(0, space), "");
-        group->require_subcommand(1);
+        group->require_subcommand(1)->group(name_of(command.purpose));
       }
       parent = group;
     }
@@ -124,6 +143,7 @@ std::map<const CLI::App*, DeclaredVerb> declare_all(CLI::App& root) {
       parent->description(parent->get_description() +
                           (parent->get_description().empty() ? "" : ", ") + own_name);
     CLI::App* app = parent->add_subcommand(own_name, command.summary);
+    app->group(parent == &root ? name_of(command.purpose) : "Subcommands");
     DeclaredVerb& verb = declared[app];
     verb.state.app = app;
     Verb arguments(verb.state);
@@ -197,9 +217,15 @@ std::string describe_mistake(const CLI::App& root, std::vector<std::string> word
   return str(text, "; fix: ", hint, "see `", path, " --help`");
 }
 
+constexpr const char* kBugFix =
+    "this is a mistake of Tributary: please report it with this output and that of `tributary "
+    "doctor`, as CONTRIBUTING.md says";
+
 /// The text of an exception that is no Error of ours.
 std::string described(Fault fault, const std::string& what, const std::exception& error) {
-  return Error(fault, {.what = what, .found = error.what()}, std::source_location::current())
+  return Error(fault,
+               {.what = what, .found = error.what(), .fix = fault == Fault::kBug ? kBugFix : ""},
+               std::source_location::current())
       .what();
 }
 
@@ -207,19 +233,20 @@ int run_guarded(const Run& run) {
   try {
     return exit_with(run());
   } catch (const Error& error) {
-    log_note(error.what());
+    show_error(error.what());
+    if (error.fault() == Fault::kBug && error.parts().fix.empty()) log_note(kBugFix);
     return exit_with(error.exit_code());
   } catch (const std::bad_alloc&) {
-    log_note("resource error: app: out of memory; fix: lower batch.capacity_tokens");
+    show_error(str("resource error: app: out of memory; fix: ", kOutOfMemoryFix));
     return exit_with(ExitCode::kResource);
   } catch (const std::ios_base::failure& error) {  // the machine's files, where nobody else looked
-    log_note(described(Fault::kResource, "app: a file cannot be used", error));
+    show_error(described(Fault::kResource, "app: a file cannot be used", error));
     return exit_with(ExitCode::kResource);
   } catch (const std::filesystem::filesystem_error& error) {
-    log_note(described(Fault::kResource, "app: a file cannot be used", error));
+    show_error(described(Fault::kResource, "app: a file cannot be used", error));
     return exit_with(ExitCode::kResource);
   } catch (const std::exception& error) {
-    log_note(described(Fault::kBug, "app: unexpected exception", error));
+    show_error(described(Fault::kBug, "app: unexpected exception", error));
     return exit_with(ExitCode::kBug);
   }
 }
@@ -244,25 +271,44 @@ int after_output(int code) {
     log_warning(kLost);
     return code;
   }
-  log_note(str("resource error: ", kLost, "; fix: make room where it is written to"));
+  show_error(str("resource error: ", kLost, "; fix: make room where it is written to"));
   return code == 0 ? exit_with(ExitCode::kResource) : code;
+}
+
+/// `help VERB` and `version`, which people type as verbs, are the options of these names.
+void translate_words(std::vector<std::string>& words) {
+  if (words.front() == "version" && words.size() == 1) words.front() = "--version";
+  if (words.front() != "help") return;
+  words.erase(words.begin());
+  words.emplace_back("--help");
 }
 
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
   CLI::App root("Tributary trains multimodal models: profiles, plans, simulates, trains, reports.",
                 "tributary");
+  root.formatter(std::make_shared<HelpFormat>());
   root.require_subcommand(1);
+  root.fallthrough();
   root.set_help_all_flag("--help-all", "Print the help of every verb");
-  root.set_version_flag("--version", "tributary 0.1.0");
-  root.footer("Example:\n  tributary train configs/demo.yaml");
+  root.set_version_flag("-v,--version", "tributary 0.1.0");
+  root.add_flag("--verbose", is_verbose(),
+                "Show what is folded otherwise, and the source line that raised an error");
+  root.footer(
+      "`tributary help VERB` explains a verb. Example:\n  tributary train configs/demo.yaml");
   const auto declared = declare_all(root);
+  if (words.empty()) {
+    std::cerr << root.help();
+    return exit_with(ExitCode::kInput);
+  }
+  translate_words(words);
   try {
-    root.parse(argc, argv);
+    root.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& stop) {
     if (stop.get_exit_code() == 0) return after_output(root.exit(stop));  // --help, --version
-    log_note(describe_mistake(root, std::vector<std::string>(argv + 1, argv + argc), stop.what()));
+    show_error(describe_mistake(root, words, stop.what()));
     return exit_with(ExitCode::kInput);
   }
   return after_output(run_guarded(declared.at(chosen_verb(root)).run));

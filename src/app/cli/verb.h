@@ -41,14 +41,20 @@ class Verb {
   [[nodiscard]] GivenOptions given() const;
   /// A command line that --help shows; every verb has one.
   void example(const std::string& line);
+  /// Lines that --help shows below the examples.
+  void note(const std::string& lines);
 
  private:
   State& state_;
 };
 
+/// What verbs are for, as --help puts them together.
+enum class Purpose { kTrain, kLook, kPlan };
+
 /// One line of the list of verbs. A name of two words is a verb of a group: "data make-demo".
 struct Command {
   std::string name;
+  Purpose purpose = Purpose::kTrain;
   std::string summary;
   Run (*declare)(Verb& verb);
 };
@@ -56,7 +62,7 @@ struct Command {
 /// The visible list, in the order of --help.
 [[nodiscard]] const std::vector<Command>& all_commands();
 
-/// Parses the command line, runs the verb, prints an error as one line; returns the exit code.
+/// Parses the command line, runs the verb, shows an error; returns the exit code.
 [[nodiscard]] int run_command_line(int argc, char** argv);
 
 }  // namespace tributary::app

@@ -135,9 +135,20 @@ ExitCode verify_checkpoint(const CheckpointOptions& options) {
   const Stopwatch watch;
   train::CheckpointReader reader(path, train::Verify::kTouched);
   reader.verify_all();
+  const std::size_t files = reader.manifest().files.size();
+  if (options.json) {
+    std::cout << Json{{"path", path},
+                      {"files", files},
+                      {"bytes", reader.bytes_read()},
+                      {"seconds", watch.seconds()},
+                      {"whole", true}}
+                     .dump(1)
+              << "\n";
+    return ExitCode::kDone;
+  }
   const double gigabytes = static_cast<double>(reader.bytes_read()) * 1e-9;
-  std::printf("%s: every block of %zu files is right, %.3f GB in %.2f s\n", path.c_str(),
-              reader.manifest().files.size(), gigabytes, watch.seconds());
+  std::printf("%s: every block of %zu files is right, %.3f GB in %.2f s\n", path.c_str(), files,
+              gigabytes, watch.seconds());
   return ExitCode::kDone;
 }
 

@@ -9,6 +9,11 @@
 
 namespace tributary::app {
 
+/// What helps once memory has run out; a model that cannot fit at all is refused before the start.
+inline constexpr const char* kOutOfMemoryFix =
+    "lower batch.capacity_tokens, set model.recompute, or train less of the model (model.freeze): "
+    "the line `memory` at the start of a run says what is kept whatever the batch";
+
 struct TrainOptions {
   std::string program = "tributary";          // what to type before the verb
   std::string config;                         // YAML file

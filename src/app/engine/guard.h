@@ -4,6 +4,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "app/engine/engine.h"
 #include "core/error.h"
 
 namespace tributary::app {
@@ -20,7 +21,7 @@ auto guarded(const Body& body) {
     const std::string text = error.what_without_backtrace();
     if (text.find("llocate") != std::string::npos)
       TRIB_RAISE(Fault::kResource, .what = "app: out of memory", .found = escaped(text),
-                 .fix = "lower batch.capacity_tokens, or set model.recompute");
+                 .fix = kOutOfMemoryFix);
     TRIB_RAISE(Fault::kBug, .what = "app: libtorch refused a call", .found = escaped(text));
   }
 }
