@@ -96,6 +96,25 @@ TEST(FindCause, OfAKilledRankItSaysWhatTheOthersSaw) {
             "lost: rank 1 on a");
 }
 
+TEST(FindCause, NamesAnErrorOfSeveralLinesWhole) {
+  const std::deque<std::string> lines{
+      "reading",    "input error: config: 2 problems; found: ", "  1. one",
+      "  2. other", "  [config/run/problems.cpp:80]",           "bye"};
+  const std::vector<RankEnd> ends{{.rank = 0, .exit_code = 2, .at_seconds = 1, .lines = lines}};
+  const AttemptEnd cause = find_cause(ends);
+  EXPECT_EQ(cause.cause,
+            "rank 0 left with exit code 2: input error: config: 2 problems; found: \n  1. one\n"
+            "  2. other\n  [config/run/problems.cpp:80]");
+  EXPECT_THAT(without_error(lines, cause.error), testing::ElementsAre("reading", "bye"));
+}
+
+TEST(WithoutError, ComparesErrorsWithoutTheRankThatTellsThem) {
+  const std::string error = "resource error: mesh: rank lost";
+  EXPECT_THAT(without_error({"[rank 3 step 1] " + error, "[rank 3 step 1] bug: other"}, error),
+              testing::ElementsAre("[rank 3 step 1] bug: other"));
+  EXPECT_THAT(without_error({error}, ""), testing::ElementsAre(error));
+}
+
 TEST(FindCause, TakesTheFirstOfEqualsAndKnowsNoStepWithoutALine) {
   const std::vector<RankEnd> ends{{.rank = 0, .exit_code = 2, .at_seconds = 5},
                                   {.rank = 1, .exit_code = 2, .at_seconds = 4},

@@ -57,13 +57,22 @@ class Ends(unittest.TestCase):
         self.assertEqual((code, errors), (0, ""))
         self.assertEqual(output.count("# Configuration of a run"), 1, "rank 0 alone is heard")
 
-    def test_wrong_input_is_shown_of_all_ranks_and_not_restarted(self):
-        code, _, errors = run("-n", "2", "--", "config", "missing.yaml")
+    def test_wrong_input_of_all_ranks_is_shown_once_and_not_restarted(self):
+        code, _, errors = run("-n", "4", "--", "config", "missing.yaml")
         self.assertEqual(code, 2, errors)
-        self.assertIn("\n[rank 1] input error: config: file cannot be read; where: missing.yaml",
-                      "\n" + errors)
+        self.assertEqual(errors.count("file cannot be read; where: missing.yaml"), 1, errors)
         self.assertRegex(errors.splitlines()[-1],
                          r"^tributary launch: rank \d left with exit code 2: input error: config: ")
+
+    def test_an_error_of_several_lines_is_named_whole_and_last(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder) / "run.yaml"
+            config.write_text("run: {steps: -1, seed: x}\nmodel: {path: .}\n")
+            code, _, errors = run("-n", "2", "--", "config", config)
+        self.assertEqual(code, 2, errors)
+        last = errors[errors.index("tributary launch: rank "):]
+        self.assertEqual(errors, last)
+        self.assertRegex(last, r"(?s)input error: config: \d problems; where: .*\n  1\. .*\n  2\. ")
 
     def test_mistakes_on_the_command_line(self):
         for words, found in ((["-n", "0", "--", "doctor"], "1 to 4096"),

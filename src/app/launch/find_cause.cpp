@@ -11,12 +11,28 @@
 namespace tributary::app {
 namespace {
 
-/// The last line of a rank that says what went wrong; empty when there is none.
+/// Where an error begins in a line, behind the rank and step that may stand in front of it.
+std::size_t find_mark(const std::string& line) {
+  std::size_t first = std::string::npos;
+  for (const char* mark : {"input error: ", "resource error: ", "bug: "})
+    first = std::min(first, line.find(mark));
+  return first;
+}
+
+/// The last error of a rank, whole: lines that go on begin with a space. Empty: there is none.
 std::string last_error(const RankEnd& end) {
-  for (auto line = end.lines.rbegin(); line != end.lines.rend(); ++line)
-    for (const char* mark : {"input error: ", "resource error: ", "bug: "})
-      if (line->find(mark) != std::string::npos) return *line;
+  for (std::size_t i = end.lines.size(); i-- > 0;) {
+    if (find_mark(end.lines[i]) == std::string::npos) continue;
+    std::string text = end.lines[i];
+    while (++i < end.lines.size() && end.lines[i].starts_with(' ')) text += "\n" + end.lines[i];
+    return text;
+  }
   return "";
+}
+
+std::string without_prefix(const std::string& error) {
+  const std::size_t mark = find_mark(error);
+  return mark == std::string::npos ? error : error.substr(mark);
 }
 
 /// The step of a line `[rank 3 step 1207] ...`.
@@ -39,6 +55,11 @@ std::string describe_end(const RankEnd& end) {
 
 }  // namespace
 
+bool is_error_line(const std::string& line) {
+  const std::size_t mark = find_mark(line);
+  return mark == 0 || (mark != std::string::npos && line.starts_with("[rank "));
+}
+
 AttemptEnd find_cause(std::span<const RankEnd> ends) {
   const auto order = [](const RankEnd& end) {
     return std::tuple(end.exit_code == 0, end.was_stopped, cause_order(end.exit_code),
@@ -58,7 +79,23 @@ AttemptEnd find_cause(std::span<const RankEnd> ends) {
     if (const auto step = step_in(line)) attempt.step = std::max(attempt.step.value_or(0), *step);
   }
   if (!said.empty()) attempt.cause += ": " + said;
+  attempt.error = without_prefix(said);
   return attempt;
+}
+
+std::deque<std::string> without_error(const std::deque<std::string>& lines,
+                                      const std::string& error) {
+  std::deque<std::string> others;
+  for (std::size_t i = 0; i < lines.size();) {
+    std::size_t next = i + 1;
+    std::string block = lines[i];
+    while (next < lines.size() && lines[next].starts_with(' ')) block += "\n" + lines[next++];
+    if (error.empty() || without_prefix(block) != error)
+      others.insert(others.end(), lines.begin() + static_cast<std::ptrdiff_t>(i),
+                    lines.begin() + static_cast<std::ptrdiff_t>(next));
+    i = next;
+  }
+  return others;
 }
 
 }  // namespace tributary::app

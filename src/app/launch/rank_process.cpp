@@ -10,7 +10,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "app/launch/find_cause.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace tributary::app {
 namespace {
@@ -112,7 +114,23 @@ bool RankProcess::has_ended() {
 
 void RankProcess::close_output() {
   output_.reset();
-  if (!unfinished_line_.empty()) lines_.push_back(std::exchange(unfinished_line_, {}));
+  if (!unfinished_line_.empty()) take_line(std::exchange(unfinished_line_, {}));
+}
+
+void RankProcess::take_line(std::string line) {
+  const bool is_held = !held_.empty() || is_error_line(line);
+  if (rank_ == 0 && is_held) {
+    held_.push_back(line);
+  } else if (rank_ == 0) {
+    // A launcher whose own output is gone goes on: the ranks are what counts.
+    log_note(line);
+  }
+  lines_.push_back(std::move(line));
+  if (lines_.size() > kMostLines) lines_.pop_front();
+}
+
+void RankProcess::pass_held_lines() {
+  for (const std::string& line : std::exchange(held_, {})) log_note(line);
 }
 
 void RankProcess::read_output() {
@@ -126,14 +144,10 @@ void RankProcess::read_output() {
       return;
     }
     const std::string_view text(block.data(), static_cast<std::size_t>(count));
-    // A launcher whose own output is gone goes on: the ranks are what counts.
-    if (rank_ == 0) [[maybe_unused]]
-      const ssize_t passed = write(STDERR_FILENO, text.data(), text.size());
     for (const char c : text) {
       if (c != '\n') unfinished_line_ += c;
       if (c != '\n' && unfinished_line_.size() < kMostLineBytes) continue;
-      lines_.push_back(std::exchange(unfinished_line_, {}));
-      if (lines_.size() > kMostLines) lines_.pop_front();
+      take_line(std::exchange(unfinished_line_, {}));
     }
   }
 }

@@ -28,7 +28,8 @@ struct RankCommand {
 /// object goes.
 ///
 /// The output of rank 0 passes through; of the others the last lines are kept. Lines on standard
-/// error of rank 0 are kept too.
+/// error of rank 0 are kept too, and an error among them is held back: it may be the end, and all
+/// ranks may say the same.
 class RankProcess {
  public:
   /// errors: Fault::kResource when the process cannot be started
@@ -53,8 +54,13 @@ class RankProcess {
   void send_signal(int signal) const;
 
   [[nodiscard]] const std::deque<std::string>& last_lines() const { return lines_; }
+  [[nodiscard]] const std::deque<std::string>& held_lines() const { return held_; }
+  /// Passes on what is held back: the rank goes on.
+  void pass_held_lines();
 
  private:
+  void take_line(std::string line);
+
   int rank_ = 0;
   pid_t pid_ = -1;
   Descriptor process_;
@@ -62,6 +68,7 @@ class RankProcess {
   std::optional<int> exit_code_;
   std::string unfinished_line_;
   std::deque<std::string> lines_;
+  std::deque<std::string> held_;
 };
 
 }  // namespace tributary::app

@@ -20,6 +20,7 @@ struct AttemptEnd {
   int exit_code = 0;                      // of the root cause; 128 + n: killed by signal n
   std::optional<std::int64_t> step = {};  // nothing: before the first message with a step
   std::string cause = {};
+  std::string error = {};  // the part of it that a rank said, without rank and step
 };
 
 /// What to do next: start again after a pause, or leave with a code.

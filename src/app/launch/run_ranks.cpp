@@ -16,6 +16,7 @@
 #include "app/cli/command_words.h"
 #include "app/launch/find_cause.h"
 #include "app/launch/rank_process.h"
+#include "app/terminal/show_error.h"
 #include "core/cores.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr double kRootCauseSeconds = 0.2;  // for the others to leave with the same cause
 constexpr double kTerminateSeconds = 5;    // from SIGTERM to SIGKILL after a failure
 constexpr double kGraceSeconds = 30;       // from a forwarded signal to SIGKILL
+constexpr double kHoldSeconds = 2;         // from an error of rank 0 to its end, if it is one
 constexpr std::size_t kMostShownLines = 40;
 
 [[noreturn]] void raise_system(const std::string& call) {
@@ -99,8 +101,13 @@ class Attempt {
       if (const int signal = signals_.take()) forward(signal);
       for (std::size_t i = 0; i < ranks_.size(); ++i) look_at(i);
       stop_the_rest();
+      pass_what_waited();
     }
-    for (std::size_t i = 0; i < ranks_.size(); ++i) ends_[i].lines = ranks_[i].last_lines();
+    if (!has_failed()) ranks_.front().pass_held_lines();
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      ends_[i].lines = ranks_[i].last_lines();
+      ends_[i].held = ranks_[i].held_lines();
+    }
   }
 
   [[nodiscard]] bool has_failed() const {
@@ -186,22 +193,37 @@ class Attempt {
     }
   }
 
+  /// An error of rank 0 that was not its end.
+  void pass_what_waited() {
+    RankProcess& first = ranks_.front();
+    if (first.held_lines().empty() || first.exit_code()) {
+      held_at_ = -1;
+    } else if (held_at_ < 0) {
+      held_at_ = clock_.seconds();
+    } else if (clock_.seconds() - held_at_ > kHoldSeconds) {
+      first.pass_held_lines();
+    }
+  }
+
   const Signals& signals_;
   const Stopwatch clock_;
   std::vector<RankProcess> ranks_;
   std::vector<RankEnd> ends_;  // by rank
-  double failed_at_ = -1;      // below 0: not yet, as the next two
+  double failed_at_ = -1;      // below 0: not yet, as the next three
   double terminated_at_ = -1;
   double forwarded_at_ = -1;
+  double held_at_ = -1;
 };
 
-/// What the ranks above 0 had to say, now that it matters.
-void show_output(const std::vector<RankEnd>& ends) {
+/// What the ranks had to say beside the error that is the cause, now that it matters.
+void show_output(const std::vector<RankEnd>& ends, const std::string& error) {
   for (const RankEnd& end : ends) {
-    if (end.rank == 0 || end.exit_code == 0) continue;
-    const std::size_t first = end.lines.size() - std::min(end.lines.size(), kMostShownLines);
-    for (std::size_t i = first; i < end.lines.size(); ++i)
-      log_note(str("[rank ", end.rank, "] ", end.lines[i]));
+    if (end.rank > 0 && end.exit_code == 0) continue;
+    const std::deque<std::string> lines =
+        without_error(end.rank == 0 ? end.held : end.lines, error);
+    const std::size_t first = lines.size() - std::min(lines.size(), kMostShownLines);
+    for (std::size_t i = first; i < lines.size(); ++i)
+      log_note(end.rank == 0 ? lines[i] : str("[rank ", end.rank, "] ", lines[i]));
   }
 }
 
@@ -237,9 +259,9 @@ int run_ranks(const LaunchOptions& options) {
     Attempt attempt(now, number, signals);
     attempt.run();
     if (!attempt.has_failed()) return 0;
-    show_output(attempt.ends());
     const AttemptEnd end = find_cause(attempt.ends());
-    log_note("tributary launch: " + end.cause);
+    show_output(attempt.ends(), end.error);
+    show_error("tributary launch: " + end.cause);
     if (attempt.was_signalled()) return end.exit_code;
     const NextAction next = policy.after_failure(end);
     if (!next.restarts) {
