@@ -163,7 +163,7 @@ class Health::Watch {
 
   void look_for_stall(double now) {
     if (has_stalled_) return;
-    const auto stall = clock_.find_stall(now);
+    const auto stall = clock_.find_stall(now, link_->progress_of_others());
     if (!stall) return;
     has_stalled_ = true;
     const std::string place = stacks_path();

@@ -16,8 +16,8 @@ using config::MeshCoordinates;
 using config::MeshShape;
 
 /// Of groups in which ranks wait for each other's files: loading and saving take unequal times. A
-/// rank that is lost meanwhile is the watch's to find (health.h).
-constexpr double kPatience = 600;
+/// rank that is lost or makes no progress meanwhile is the watch's to find (health.h).
+constexpr double kPatience = 86'400;  // s
 
 constexpr const char* kSaving = "saving";
 

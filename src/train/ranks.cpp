@@ -64,14 +64,18 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
   bind_to_cores(cores_to_use(config.run, ranks.launch));
   if (ranks.launch.world == 1) return ranks;
-  ranks.store = mesh::connect_store(ranks.launch, config.parallel.bootstrap_timeout_seconds);
   const config::ParallelSection& times = config.parallel;
+  ranks.store =
+      mesh::connect_store(ranks.launch, {.timeout_seconds = times.bootstrap_timeout_seconds,
+                                         .lost_after_seconds = times.lost_after_seconds});
   ranks.health = std::make_unique<mesh::Health>(
       ranks.launch, *ranks.store,
       mesh::HealthOptions{.heartbeat_seconds = times.heartbeat_seconds,
                           .lost_after_seconds = times.lost_after_seconds,
                           .bootstrap_seconds = times.bootstrap_timeout_seconds,
+                          .setup_deadline_seconds = times.setup_deadline_seconds,
                           .step_deadline_seconds = times.step_deadline_seconds,
+                          .checkpoint_deadline_seconds = times.checkpoint_deadline_seconds,
                           .run_directory = config::run_directory(config)});
   const bool is_local = ranks.launch.local_world == ranks.launch.world;
   if (ranks.launch.rank == 0 && !is_local && ranks.launch.local_world % shape.tp != 0)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <sstream>
 
@@ -13,7 +14,7 @@
 namespace tributary::mesh {
 namespace {
 
-constexpr std::size_t kMostStrangers = 64;  // connections that have not said hello
+constexpr std::size_t kMostStrangers = 64;  // connections that have not said hello; others queue
 constexpr double kHelloSeconds = 5;
 
 struct Stranger {
@@ -50,7 +51,8 @@ class Controller final : public Link {
   }
 
   void add_descriptors(std::vector<pollfd>& waits) const override {
-    waits.push_back({.fd = listener_.socket.get(), .events = POLLIN, .revents = 0});
+    if (strangers_.size() < kMostStrangers)
+      waits.push_back({.fd = listener_.socket.get(), .events = POLLIN, .revents = 0});
     for (const Stranger& each : strangers_) add(each.socket, waits);
     for (const Member& each : members_)
       if (each.socket) add(*each.socket, waits);
@@ -64,7 +66,18 @@ class Controller final : public Link {
     for (std::size_t rank = 1; rank < members_.size(); ++rank) hear(static_cast<int>(rank), now);
   }
 
-  void send_beat(const Beat& beat) override { send_all(line::beat(beat)); }
+  /// Says with it how far all ranks are together: members hear of each other from here alone.
+  void send_beat(const Beat& beat) override {
+    Beat all = beat;
+    all.progress += progress_of_others();
+    send_all(line::beat(all));
+  }
+
+  std::uint64_t progress_of_others() const override {
+    return std::accumulate(
+        members_.begin(), members_.end(), std::uint64_t{0},
+        [](std::uint64_t sum, const Member& each) { return sum + each.last.progress; });
+  }
 
   void report(const Failure& failure) override { failures_.push_back(failure); }
 
@@ -110,10 +123,13 @@ class Controller final : public Link {
       if (each.socket) each.socket->send(text);
   }
 
+  /// Who finds no room waits in the queue of the system: it may be a rank.
   void welcome(double now) {
-    for (Descriptor socket = accept_next(listener_); socket; socket = accept_next(listener_))
-      if (strangers_.size() < kMostStrangers)
-        strangers_.push_back({.socket = LineSocket(std::move(socket)), .since = now});
+    while (strangers_.size() < kMostStrangers) {
+      Descriptor socket = accept_next(listener_);
+      if (!socket) return;
+      strangers_.push_back({.socket = LineSocket(std::move(socket)), .since = now});
+    }
   }
 
   /// A connection becomes that of a rank by its first line, or it is closed.
@@ -170,8 +186,10 @@ class Controller final : public Link {
       if (member.is_gone) continue;
       std::string why;
       if (!member.socket) {
-        if (now - began_at_ > options_.bootstrap_seconds)
-          why = str("did not join within ", options_.bootstrap_seconds, " s");
+        // All have met at the store, a moment before this began to listen.
+        if (now - began_at_ > options_.lost_after_seconds)
+          why = str("met the others and did not join the watch within ",
+                    options_.lost_after_seconds, " s (parallel.lost_after_seconds)");
       } else if (member.socket->is_closed()) {
         why = "its connection ended: " + member.socket->closed_because();
       } else if (now - member.heard_at > options_.lost_after_seconds) {

@@ -25,6 +25,8 @@ class Link {
   /// Takes what came, sends what is queued.
   virtual void exchange(double now) = 0;
   virtual void send_beat(const Beat& beat) = 0;
+  /// Counts the progress of the other ranks, as of their last heartbeats.
+  [[nodiscard]] virtual std::uint64_t progress_of_others() const = 0;
   /// Tells the controller of a failure.
   virtual void report(const Failure& failure) = 0;
   /// The failure that explains all, once it is decided.

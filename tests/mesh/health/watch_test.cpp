@@ -1,3 +1,4 @@
+#include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -52,6 +53,32 @@ TEST(SectionClock, CountsTheTimeWithoutProgressAgainstTheDeadlineOfTheSection) {
   clock.forgive(4);  // the process was stopped so long
   EXPECT_FALSE(clock.find_stall(114));
   EXPECT_TRUE(clock.find_stall(115));
+}
+
+TEST(SectionClock, CountsTheProgressOfOthersWhereRanksWaitForFiles) {
+  SectionClock clock({.step_deadline_seconds = 5, .checkpoint_deadline_seconds = 5});
+  clock.enter(Section::kCheckpoint, 3, 0);
+  EXPECT_FALSE(clock.find_stall(100, 7));
+  EXPECT_FALSE(clock.find_stall(104, 8)) << "another rank goes on";
+  EXPECT_FALSE(clock.find_stall(108, 8));
+  EXPECT_TRUE(clock.find_stall(110, 8));
+  clock.enter(Section::kForward, 4, 110);
+  clock.enter(Section::kForward, 5, 111);  // no more the first step
+  EXPECT_FALSE(clock.find_stall(112, 9));
+  EXPECT_TRUE(clock.find_stall(118, 10)) << "in a step each rank has work of its own";
+}
+
+TEST(SectionClock, TakesALoadForNoStep) {
+  SectionClock clock({.setup_deadline_seconds = 600, .checkpoint_deadline_seconds = 5});
+  clock.enter(Section::kLoad, 0, 0);
+  EXPECT_FALSE(clock.find_stall(100));
+  const auto stall = clock.find_stall(106);
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->deadline_seconds, 5);
+  clock.enter(Section::kSetup, 0, 200);
+  clock.enter(Section::kForward, 1, 300);
+  (void)clock.find_stall(301);
+  EXPECT_FALSE(clock.find_stall(800)) << "the first step has the time of the set-up";
 }
 
 double step_deadline(SectionClock& clock, double now) {
@@ -150,6 +177,40 @@ TEST_F(ControllerTest, ClosesConnectionsThatAreNotOfTheJob) {
     EXPECT_TRUE(is_closed_by_controller(stranger));
   }
   EXPECT_FALSE(controller_->root_cause(steady_seconds())) << "strangers fail no rank";
+}
+
+TEST_F(ControllerTest, IsNotKeptByAPeerThatSendsWithoutEnd) {
+  LineSocket flood = connect();
+  std::atomic<bool> is_over = false;
+  std::thread sender([&] {
+    const std::string line(100, '\n');
+    while (!is_over) (void)::send(flood.descriptor(), line.data(), line.size(), MSG_NOSIGNAL);
+  });
+  bool is_welcome = false;
+  LineSocket rank = connect();
+  rank.send(line::hello(key_, 1));
+  const double began = steady_seconds();
+  EXPECT_TRUE(until([&] { return is_welcome = is_welcome || !rank.exchange().empty(); }));
+  EXPECT_LT(steady_seconds() - began, 5);
+  is_over = true;
+  sender.join();
+}
+
+TEST_F(ControllerTest, KeepsRanksWaitingWhileTooManySayNothing) {
+  std::vector<LineSocket> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(connect());
+  LineSocket rank = connect();
+  rank.send(line::hello(key_, 1));
+  std::string answer;
+  const auto is_answered = [&] {
+    for (const std::string& text : rank.exchange()) answer += text;
+    return !answer.empty() || rank.is_closed();
+  };
+  controller_->exchange(steady_seconds());
+  EXPECT_FALSE(is_answered()) << "it waits behind them";
+  controller_->exchange(steady_seconds() + 6);  // they have said nothing for 5 s
+  EXPECT_TRUE(until(is_answered));
+  EXPECT_THAT(answer, HasSubstr("hello " + key_ + " 0 "));
 }
 
 TEST_F(ControllerTest, KeepsTheFirstConnectionOfARank) {
