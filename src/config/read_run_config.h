@@ -32,6 +32,10 @@ void check_surroundings(const RunConfig& config);
 /// an equal struct.
 [[nodiscard]] std::string write_run_config(const RunConfig& config);
 
+/// Names each key that has another value now: `run.steps 200 (was 100), ...`; empty: none. A list
+/// of another length is named as a whole.
+[[nodiscard]] std::string describe_changes(const RunConfig& before, const RunConfig& now);
+
 /// Describes every key as Markdown: type, unit, default, allowed values, meaning. The content of
 /// docs/configuration.md.
 [[nodiscard]] std::string describe_keys();
