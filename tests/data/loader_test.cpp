@@ -78,6 +78,36 @@ TEST_F(LoaderTest, LoadsAHandedOutSampleAgain) {
   EXPECT_THROW((void)loader.load(160), Error);
 }
 
+TEST_F(LoaderTest, CountsABadRecordOnceOverThePartsAndTheirRestarts) {
+  const auto parts = [&] {
+    std::vector<std::unique_ptr<Loader>> loaders;
+    for (const int part : {0, 1}) {
+      LoaderOptions chosen = options();
+      chosen.part = part;
+      chosen.parts = 2;
+      loaders.push_back(std::make_unique<Loader>(chosen, encoder_));
+    }
+    return loaders;
+  };
+  const auto total = [](const std::vector<std::unique_ptr<Loader>>& loaders) {
+    LoaderState sum = loaders[0]->state();
+    for (const auto& [reason, count] : loaders[1]->state().bad) sum.bad[reason] += count;
+    for (const RecordId& id : loaders[1]->state().quarantined) sum.quarantined.push_back(id);
+    std::ranges::sort(sum.quarantined);
+    sum.quarantined.erase(std::ranges::unique(sum.quarantined).begin(), sum.quarantined.end());
+    return sum;
+  };
+  auto loaders = parts();
+  for (auto& loader : loaders) (void)list(*loader, 60);
+  const LoaderState saved = total(loaders);
+  EXPECT_THAT(saved.bad, ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 1)));
+  loaders = parts();
+  for (auto& loader : loaders) loader->restore(saved);
+  EXPECT_EQ(total(loaders).bad, saved.bad) << "as if it had not been restarted";
+  for (auto& loader : loaders) (void)list(*loader, 60);
+  EXPECT_EQ(total(loaders).bad, saved.bad) << "what is known to be bad is not found again";
+}
+
 TEST_F(LoaderTest, QuarantinesABadRecordOnceAndReplacesIt) {
   LoaderOptions chosen = options();
   chosen.quarantine_path = folder_.at("quarantine.jsonl");

@@ -357,7 +357,7 @@ LoaderState Loader::Impl::state() const {
   state.next_index = next_index_;
   state.cursors = cursors_;
   state.quarantined = quarantine_.records();
-  state.bad = quarantine_.counts();
+  state.bad = options_.part == 0 ? quarantine_.counts() : quarantine_.new_counts();
   return state;
 }
 

@@ -20,6 +20,7 @@ void Quarantine::add(const Rejection& rejection, std::int64_t good_records) {
   if (!known_.insert(rejection.id).second) return;
   records_.push_back(rejection.id);
   ++counts_[rejection.refusal.code];
+  ++new_counts_[rejection.refusal.code];
   write(rejection);
   log_warning(str("data: bad record: ", rejection.key, ", ", rejection.refusal.code, ": ",
                   rejection.refusal.reason, "; another one takes its place"));
@@ -47,7 +48,8 @@ void Quarantine::write(const Rejection& rejection) const {
                   {"reason", rejection.refusal.reason}};
   const std::string text =
       line.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
-  const Descriptor file(open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  const Descriptor file(
+      open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   const bool written = file && ::write(file.get(), text.data(), text.size()) == std::ssize(text) &&
                        fsync(file.get()) == 0;
   if (!written)
@@ -60,6 +62,7 @@ void Quarantine::restore(std::vector<RecordId> records,
   known_ = {records.begin(), records.end()};
   records_ = std::move(records);
   counts_ = std::move(counts);
+  new_counts_.clear();
 }
 
 std::string Quarantine::summary() const {

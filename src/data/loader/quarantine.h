@@ -33,6 +33,10 @@ class Quarantine {
 
   [[nodiscard]] const std::vector<RecordId>& records() const { return records_; }
   [[nodiscard]] const std::map<std::string, std::int64_t>& counts() const { return counts_; }
+  /// Without those that were restored.
+  [[nodiscard]] const std::map<std::string, std::int64_t>& new_counts() const {
+    return new_counts_;
+  }
   void restore(std::vector<RecordId> records, std::map<std::string, std::int64_t> counts);
   /// "jpeg_warning 790, png_crc 22"
   [[nodiscard]] std::string summary() const;
@@ -46,6 +50,7 @@ class Quarantine {
   std::vector<RecordId> records_;  // in the order found
   std::set<RecordId> known_;
   std::map<std::string, std::int64_t> counts_;
+  std::map<std::string, std::int64_t> new_counts_;
 };
 
 }  // namespace tributary::data
