@@ -76,8 +76,8 @@ CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& af
 
 }  // namespace
 
-Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, TrainState state,
-           double peak_flops, std::ostream& out)
+Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, WatchedFiles& files,
+           TrainState state, double peak_flops, std::ostream& out)
     : session_(session),
       run_(std::move(run)),
       state_(std::move(state)),
@@ -85,7 +85,8 @@ Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, Tr
       wall_before_(state_.wall_seconds),
       console_(out, isatty(STDOUT_FILENO) != 0, session.config.run.steps,
                session.config.metrics.console_every),
-      checkpoints_(checkpoints) {
+      checkpoints_(checkpoints),
+      files_(files) {
   if (leads()) metrics_file_.emplace(run_.file("metrics.jsonl"));
   if (session_.mesh->leads_replica())
     shapes_file_.emplace(
@@ -320,14 +321,15 @@ void Loop::enter(mesh::Section section) const {
   const bool is_after =
       section == mesh::Section::kValidation || section == mesh::Section::kCheckpoint;
   const std::int64_t step = state_.step + (is_after ? 0 : 1);
+  files_.set_watched(section == mesh::Section::kCheckpoint);
   if (session_.health != nullptr) session_.health->enter(section, step);
   if (session_.drill != nullptr) session_.drill->enter(section, step);
 }
 
 std::function<void()> Loop::action_observer() const {
-  if (session_.drill == nullptr) return {};
   return [this, action = std::int64_t{0}]() mutable {
-    session_.drill->on_action(state_.step + 1, action++);
+    if (session_.health != nullptr) session_.health->progress();
+    if (session_.drill != nullptr) session_.drill->on_action(state_.step + 1, action++);
   };
 }
 
@@ -360,6 +362,7 @@ Loop::End Loop::run(const StopRequest& stop) {
   while (state_.step < config.run.steps) {
     record(do_step());
     if (state_.skips_in_a_row >= most_skips) {
+      enter(mesh::Section::kCheckpoint);
       checkpoints_.finish();
       return End::kNonFinite;
     }
@@ -372,6 +375,7 @@ Loop::End Loop::run(const StopRequest& stop) {
     const bool ends = is_asked(stop);
     if (is_last || ends || is_rated || due(config.checkpoint.every)) save(score);
     if (ends && !is_last) {
+      enter(mesh::Section::kCheckpoint);
       checkpoints_.finish();
       write_trace();
       return End::kTerminated;
@@ -380,6 +384,7 @@ Loop::End Loop::run(const StopRequest& stop) {
   // The last checkpoint is on its way before the validation that may take long.
   std::optional<double> score;
   if (!is_asked(stop)) score = validate_now(/*is_last=*/true, stop);
+  enter(mesh::Section::kCheckpoint);
   checkpoints_.finish();
   write_trace();
   if (!score) return End::kTerminated;
@@ -389,8 +394,7 @@ Loop::End Loop::run(const StopRequest& stop) {
 
 std::string Loop::last_checkpoint() const {
   const std::optional<std::string> newest = newest_checkpoint(run_.checkpoints());
-  if (!newest) return "";
-  return std::filesystem::relative(*newest, run_.path).string();
+  return newest ? std::filesystem::relative(*newest, run_.path).string() : "";
 }
 
 }  // namespace tributary::train

@@ -8,6 +8,7 @@
 
 #include "core/stopwatch.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/watched_files.h"
 #include "train/flops.h"
 #include "train/metrics/console.h"
 #include "train/metrics/event_file.h"
@@ -24,8 +25,9 @@ namespace tributary::train {
 /// The steps of one run, from the state that it starts or resumes with.
 class Loop {
  public:
-  Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, TrainState state,
-       double peak_flops, std::ostream& out);
+  /// `files`: what the checkpoints are written through
+  Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, WatchedFiles& files,
+       TrainState state, double peak_flops, std::ostream& out);
 
   enum class End { kDone, kTerminated, kNonFinite };
   /// Steps until run.steps, a signal, or too many steps skipped in a row.
@@ -46,7 +48,7 @@ class Loop {
   [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
   /// Tells the other ranks' watch, and a fault drill, what this one is at.
   void enter(mesh::Section section) const;
-  /// Tells a fault drill which action of the step comes; nothing without one.
+  /// What tells the watch, and a fault drill, that the next action of the step comes.
   [[nodiscard]] std::function<void()> action_observer() const;
   void record(const StepMetrics& metrics);
   void write_events(const StepMetrics& metrics);
@@ -73,6 +75,7 @@ class Loop {
   Console console_;
   std::optional<EventFile> events_;  // with metrics.tensorboard
   CheckpointWriter& checkpoints_;
+  WatchedFiles& files_;
 };
 
 }  // namespace tributary::train

@@ -9,7 +9,9 @@
 #include "core/error.h"
 #include "data/loader/encode_sample.h"
 #include "mesh/device.h"
+#include "model/weights/fill_parameters.h"
 #include "ops/resize_bicubic.h"
+#include "train/load_section.h"
 #include "train/run/identity.h"
 
 namespace tributary::train {
@@ -45,11 +47,11 @@ data::Picture resize_picture(const data::Picture& picture, int height, int width
           .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
 }
 
-}  // namespace
-
+/// The model with its weights; `on_progress` is called while they are read or drawn.
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
-                                          const parallel::Layout& layout, at::Device device) {
+                                          const parallel::Layout& layout, at::Device device,
+                                          const model::OnProgress& on_progress) {
   auto model = model::make_model(model_config, layout);
   const std::vector<std::string>& freeze = config.model.freeze;
   bool any_trainable = false;
@@ -61,12 +63,20 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   TRIB_REQUIRE(any_trainable, .what = "train: every module is frozen", .where = "model.freeze",
                .expected = "at least one module to train");
   if (config.model.weights == config::Weights::kPretrained) {
-    model::load_weights(*model, config.model.path);
+    model::load_weights(*model, config.model.path, on_progress);
   } else {
-    model::initialize(*model, config.run.seed);
+    model::initialize(*model, config.run.seed, on_progress);
   }
   model->set_recompute(config.model.recompute, config.model.offload);
   return model;
+}
+
+}  // namespace
+
+std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
+                                          const config::ModelConfig& model_config,
+                                          const parallel::Layout& layout, at::Device device) {
+  return build_model(config, model_config, layout, device, /*on_progress=*/{});
 }
 
 Session open_session(const config::RunConfig& config, const Ranks& ranks,
@@ -100,8 +110,12 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
                           .begin_thread = unbind_from_cores},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
-  session.model = build_model(config, session.model_config,
-                              lay_out(config, mesh, session.model_config), session.device);
+  const parallel::Layout layout = lay_out(config, mesh, session.model_config);
+  {
+    const LoadSection loading(session.health);
+    session.model =
+        build_model(config, session.model_config, layout, session.device, loading.on_progress());
+  }
   session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);
   session.identity = identify(session);
   return session;

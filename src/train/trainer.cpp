@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string_view>
 
@@ -14,7 +15,9 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "train/agreement.h"
+#include "train/checkpoint/watched_files.h"
 #include "train/executor/map_stages.h"
+#include "train/load_section.h"
 #include "train/loop.h"
 #include "train/metrics/environment.h"
 #include "train/run/snapshot.h"
@@ -24,15 +27,16 @@ namespace tributary::train {
 namespace {
 
 /// The checkpoint to go on from; no path for a fresh run.
-IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::string& checkpoints) {
+IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::string& checkpoints,
+                                   FileSystem& files) {
   TRIB_REQUIRE(!request.fall_back || request.resume == "auto",
                .what = "train: nothing to fall back from", .where = "--fallback",
                .found = request.resume.empty() ? "no --resume" : "--resume " + request.resume,
                .expected = "--resume auto");
-  if (request.fall_back) return newest_intact_checkpoint(checkpoints);
+  if (request.fall_back) return newest_intact_checkpoint(checkpoints, files);
   if (!request.resume.empty() && request.resume != "auto")
-    return {.path = find_checkpoint(request.resume), .damaged = {}};
-  const std::string newest = newest_checkpoint(checkpoints).value_or("");
+    return {.path = find_checkpoint(request.resume, files), .damaged = {}};
+  const std::string newest = newest_checkpoint(checkpoints, files).value_or("");
   TRIB_REQUIRE(newest.empty() || !request.resume.empty(),
                .what = "train: the run directory already holds a run", .where = "run.dir",
                .found = newest, .expected = "a directory without checkpoints",
@@ -42,9 +46,12 @@ IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::strin
 
 /// What rank 0 chooses: a directory changes while ranks look at it.
 IntactCheckpoint choose_together(const TrainRequest& request, const std::string& checkpoints,
-                                 const mesh::Mesh& mesh) {
+                                 const Ranks& ranks) {
+  const mesh::Mesh& mesh = ranks.mesh;
+  const LoadSection loading(ranks.health.get());
+  WatchedFiles files(real_file_system(), loading.on_progress());
   IntactCheckpoint chosen;
-  if (mesh.rank() == 0) chosen = choose_checkpoint(request, checkpoints);
+  if (mesh.rank() == 0) chosen = choose_checkpoint(request, checkpoints, files);
   chosen.path = mesh.world().gather_text(chosen.path).front();
   return chosen;
 }
@@ -147,13 +154,35 @@ ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDire
   return ExitCode::kDone;
 }
 
+/// A disk that is full may not take it; the error itself says more than that.
+void leave_error(const RunDirectory& run, const Error& error) {
+  try {
+    write_run_file(run, "error.txt", std::string(error.what()) + "\n");
+  } catch (const Error& second) {
+    log_warning(str("train: error.txt could not be written: ", second.what()));
+  }
+}
+
 /// What ends the loop with an error is left in the run directory, where the report finds it.
 Loop::End run_loop(Loop& loop, const StopRequest& stop, const RunDirectory& run, bool leads) {
   try {
     return loop.run(stop);
   } catch (const Error& error) {
-    if (leads) write_run_file(run, "error.txt", std::string(error.what()) + "\n");
+    if (leads) leave_error(run, error);
     throw;
+  }
+}
+
+/// Says what another value means for a run that goes on; the checkpoint's own rules refuse the
+/// rest.
+void print_changes(std::ostream& out, const CheckpointFacts& facts,
+                   const config::RunConfig& config) {
+  try {
+    const config::RunConfig before = config::parse_run_config(facts.config, "the checkpoint's");
+    const std::string changes = config::describe_changes(before, config);
+    if (!changes.empty()) out << "changed since the checkpoint: " << changes << "\n";
+  } catch (const Error& error) {
+    out << "the checkpoint's configuration is of another version: " << error.what() << "\n";
   }
 }
 
@@ -162,25 +191,37 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
   const config::RunConfig& config = request.config;
   const RunDirectory run{config::run_directory(config)};
   const bool leads = ranks.mesh.rank() == 0;
-  const auto [checkpoint, damaged] = choose_together(request, run.checkpoints(), ranks.mesh);
+  const auto [checkpoint, damaged] = choose_together(request, run.checkpoints(), ranks);
+  std::optional<CheckpointFacts> facts;
+  if (!checkpoint.empty()) facts = read_checkpoint_facts(checkpoint);
+  WatchedFiles files(real_file_system(), progress_of(ranks.health.get()));
+  const std::vector<std::string> missing = missing_directories(run.checkpoints());
   // Holds the directory from here on; nothing in it is touched before.
-  CheckpointWriter checkpoints(
-      {.root = run.checkpoints(),
-       .keep_latest = config.checkpoint.keep_latest,
-       .keep_best = config.checkpoint.keep_best,
-       .async = config.checkpoint.async,
-       .start_step = checkpoint.empty() ? 0 : read_checkpoint_facts(checkpoint).step,
-       .damaged = damaged,
-       .ranks = &ranks.mesh.saving(),
-       .on_written = [drill = ranks.drill.get()](std::int64_t step) {
-         if (drill != nullptr) drill->on_written(step);
-       }});
+  CheckpointWriter checkpoints({.root = run.checkpoints(),
+                                .keep_latest = config.checkpoint.keep_latest,
+                                .keep_best = config.checkpoint.keep_best,
+                                .async = config.checkpoint.async,
+                                .start_step = facts ? facts->step : 0,
+                                .damaged = damaged,
+                                .ranks = &ranks.mesh.saving(),
+                                .on_written =
+                                    [drill = ranks.drill.get()](std::int64_t step) {
+                                      if (drill != nullptr) drill->on_written(step);
+                                    }},
+                               files);
   TrainEnd ended{ExitCode::kDone, leads};
   run_for_all(ranks, [&] {
     const Stopwatch start;
-    Session session = open_session(config, ranks, quarantine_path(run, ranks.mesh));
-    require_agreement(session);
-    const TrainState state = restore(session, request, checkpoint);
+    Session session;
+    TrainState state;
+    try {
+      session = open_session(config, ranks, quarantine_path(run, ranks.mesh));
+      require_agreement(session);
+      state = restore(session, request, checkpoint);
+    } catch (const Error&) {
+      if (leads) remove_made_directories(run, missing);
+      throw;
+    }
     if (leads) checkpoints.set_damaged_aside();  // nothing refuses the run any more
 
     const double peak_flops =
@@ -188,14 +229,17 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
     (void)ranks.mesh.world().sum(std::vector<std::int64_t>{0});  // the directory is ready
     print_variables(out);
     if (ranks.drill) out << ranks.drill->announcement() << "\n";
-    if (!checkpoint.empty()) out << "resuming from " << checkpoint << "\n";
+    if (facts) {
+      out << "resuming from " << checkpoint << "\n";
+      print_changes(out, *facts, config);
+    }
     out << "model with " << config::count_parameters(session.model_config) << " parameters, "
         << session.loader->records() << " training records, ready after "
         << describe_seconds(start.seconds());
     if (ranks.mesh.size() > 1) out << " on " << config::describe(ranks.mesh.shape());
     out << std::endl;
 
-    Loop loop(session, run, checkpoints, state, peak_flops, out);
+    Loop loop(session, run, checkpoints, files, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));
     const Loop::End end = run_loop(loop, stop, run, leads);
     if (leads) write_summary(run, session, loop, end);

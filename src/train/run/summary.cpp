@@ -46,9 +46,13 @@ void write_picture(const RunDirectory& run, const std::string& name, const data:
 /// among them too.
 Json describe_loss(const RunDirectory& run) {
   std::vector<double> losses;
-  for (const Json& line : last_lines(run.file("metrics.jsonl"), 2 * kLossSteps))
-    if (line.at("loss").is_number() && !line.value("skipped", false))
-      losses.push_back(line.at("loss").get<double>());
+  for (const Json& line : last_lines(run.file("metrics.jsonl"), 2 * kLossSteps)) {
+    const auto loss = line.find("loss");
+    const auto skipped = line.find("skipped");
+    const bool is_skipped = skipped != line.end() && *skipped == true;
+    if (loss != line.end() && loss->is_number() && !is_skipped)
+      losses.push_back(loss->get<double>());
+  }
   if (losses.size() > kLossSteps) losses.erase(losses.begin(), losses.end() - kLossSteps);
   const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
   return {{"loss", finite(sum / static_cast<double>(losses.size()))},
