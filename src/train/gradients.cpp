@@ -36,7 +36,8 @@ std::int64_t fingerprint(std::span<const data::EncodedSample> samples) {
   for (const data::EncodedSample& sample : samples) {
     for (const char letter : sample.key) mix(static_cast<unsigned char>(letter));
     mix(sample.tokens.size());
-    for (const data::PatchedItem& item : sample.items) mix(item.rows.size());
+    for (const data::PatchedItem& item : sample.items)
+      mix(static_cast<std::size_t>(item.grid.patches()));
   }
   return static_cast<std::int64_t>(hash >> 2);
 }
@@ -75,17 +76,6 @@ std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSamp
   for (const std::int32_t member : members)
     selected.push_back(&samples[static_cast<std::size_t>(member)]);
   return selected;
-}
-
-/// One token that predicts nothing: it keeps a rank in step with ranks that have samples left.
-Microbatch idle_microbatch(at::Device device) {
-  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
-  Microbatch idle;
-  idle.batch.input_ids = at::zeros({1}, whole);
-  idle.batch.position_ids = at::zeros({3, 1}, whole);
-  idle.batch.cu_seqlens = {0, 1};
-  idle.targets = at::full({1}, data::kIgnoredTarget, whole);
-  return idle;
 }
 
 /// collective: over all ranks, with more than one stage
@@ -131,12 +121,13 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                                  const GradientOptions& options) {
   const mesh::Mesh& mesh = *model.layout().mesh;
   const Agreement agreed = agree(mesh, samples, microbatches.bins(), options.plan);
-  TRIB_REQUIRE(agreed.targets > 0, .what = "train: no sample of the batch has a target token",
-               .where = samples.empty() ? "" : samples.front().key,
-               .expected = "at least one assistant turn that is not empty");
+  BatchResult result;
+  result.targets = agreed.targets;
+  result.by_source.resize(static_cast<std::size_t>(options.sources));
+  result.loss = std::numeric_limits<double>::quiet_NaN();
+  if (agreed.targets == 0) return result;
   for (const auto& unit : model.units()) unit->clear_gradient();
   const StepSchedule schedule = schedule_step(model, agreed.microbatches);
-  BatchResult result;
   const auto collate_bin = [&](int bin, Fields fields) {
     if (bin >= microbatches.bins()) return idle_microbatch(options.device);
     Microbatch microbatch = collate(select(samples, microbatches.bin(bin)), model.config(),

@@ -18,7 +18,8 @@ namespace tributary::train {
 
 /// What one pass over a global batch gave; the gradients lie in the units' shards.
 struct BatchResult {
-  double loss = 0;                    // mean over the target tokens of the global batch
+  std::int64_t targets = 0;           // target tokens of the global batch; 0: nothing was computed
+  double loss = 0;                    // mean over them; NaN without any
   std::vector<SourceLoss> by_source;  // of the global batch
   PhaseSeconds seconds;               // data (collating), forward, backward
   PipelineUse pipeline;               // of all ranks
@@ -40,12 +41,12 @@ struct GradientOptions {
 };
 
 /// Sets the gradients to those of the mean loss over all target tokens of the global batch,
-/// whatever ranks and microbatches it is cut into.
+/// whatever ranks and microbatches it is cut into. A batch without target tokens computes nothing
+/// and leaves the gradients as they were.
 ///
 /// shape:  `samples` are those of this rank's replica, the bins of `microbatches` hold indices of
 ///         them; both may be empty where other replicas have some
-/// errors: Fault::kInput when no sample of the global batch has a target token, and when ranks have
-///         other samples than their replica or another plan
+/// errors: Fault::kInput when ranks have other samples than their replica or another plan
 /// collective: over all ranks of the model's mesh, which run equally many microbatches: idle ones
 ///         where a replica has fewer
 [[nodiscard]] BatchResult accumulate_gradients(model::Model& model,

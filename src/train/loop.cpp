@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <unistd.h>
@@ -67,6 +68,21 @@ OwnPart take_part(const Session& session, std::int64_t first_index,
   return own;
 }
 
+/// A batch without target tokens has no gradient to update with.
+Update update_after(const BatchResult& batch, const Session& session) {
+  if (batch.targets == 0)
+    return {.learning_rate = next_learning_rate(*session.optimizer, session.config),
+            .grad_norm = std::numeric_limits<double>::quiet_NaN(),
+            .not_finite = {}};
+  return apply_update(*session.model, *session.optimizer, session.config, batch.loss);
+}
+
+/// Why the parameters were left as they were; empty: they were not.
+std::string reason_to_skip(const BatchResult& batch, const Update& update) {
+  if (batch.targets == 0) return "no target token in the batch";
+  return update.not_finite.empty() ? "" : "not finite: " + update.not_finite;
+}
+
 CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& after) {
   return {.calls = after.calls - before.calls,
           .bytes = after.bytes - before.bytes,
@@ -94,32 +110,6 @@ Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, Tr
   if (events_ && state_.step > 0) events_->restart_at(state_.step + 1);
 }
 
-void Loop::write_events(const StepMetrics& metrics) {
-  if (!events_) return;
-  const auto scalar = [&](const std::string& tag, double value) {
-    events_->scalar(tag, metrics.step, value);
-  };
-  scalar("loss", metrics.loss);
-  for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
-    if (metrics.by_source[i].targets > 0)
-      scalar("loss_by_source/" + session_.sources[i], metrics.by_source[i].mean());
-  scalar("learning_rate", metrics.learning_rate);
-  scalar("grad_norm", metrics.grad_norm);
-  scalar("tokens_per_second", metrics.tokens_per_second());
-  scalar("target_tokens", static_cast<double>(metrics.target_tokens));
-  scalar("mfu_causal", metrics.mfu_causal);
-  scalar("mfu_full", metrics.mfu_full);
-  scalar("hfu", metrics.hfu);
-  scalar("fill", metrics.fill);
-  scalar("padding", metrics.padding);
-  scalar("waiting/samples", metrics.waiting.samples);
-  scalar("waiting/packing", metrics.waiting.packing);
-  scalar("seconds/data", metrics.seconds.data);
-  scalar("seconds/forward", metrics.seconds.forward);
-  scalar("seconds/backward", metrics.seconds.backward);
-  scalar("seconds/optimizer", metrics.seconds.optimizer);
-}
-
 double Loop::wall_seconds() const { return wall_before_ + wall_.seconds(); }
 
 StepMetrics Loop::do_step() {
@@ -145,7 +135,7 @@ StepMetrics Loop::do_step() {
   watch.lap();
   enter(mesh::Section::kOptimizer);
   const double prepared = mesh::now_seconds();
-  const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
+  const Update update = update_after(batch, session_);
   const double updated = mesh::now_seconds();
 
   StepMetrics metrics;
@@ -155,6 +145,7 @@ StepMetrics Loop::do_step() {
   metrics.grad_norm = update.grad_norm;
   metrics.samples = static_cast<std::int64_t>(samples.size());
   metrics.microbatches = own.microbatches.bins();
+  metrics.media_decoded = session_.loader->media_decoded();
   metrics.balance = own.balance;
   const bool was_repacked = own.balance.repacked > 0;
   metrics.by_source = batch.by_source;
@@ -168,12 +159,11 @@ StepMetrics Loop::do_step() {
   for (const SampleShape& shape : shapes) {
     metrics.tokens += shape.tokens.count;
     metrics.target_tokens += shape.target_tokens.count;
-    flops += count_forward(session_.model_config, shape);
+    if (batch.targets > 0) flops += count_forward(session_.model_config, shape);
   }
-  if (!update.not_finite.empty()) {
-    metrics.skip_reason = "not finite: " + update.not_finite;
+  metrics.skip_reason = reason_to_skip(batch, update);
+  if (!metrics.skip_reason.empty())
     for (const data::EncodedSample& sample : samples) metrics.sample_keys.push_back(sample.key);
-  }
   std::vector<std::string> run_again = config.model.recompute;
   run_again.insert(run_again.end(), config.model.offload.begin(), config.model.offload.end());
   TrainFlops work = count_training(flops, config.model.freeze, run_again);
@@ -182,12 +172,13 @@ StepMetrics Loop::do_step() {
                     load_of(session_.model_config, config.model, shapes));
   metrics.fill = static_cast<double>(metrics.tokens) /
                  static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
-  metrics.padding = 1 - static_cast<double>(metrics.tokens) / attention_rows;
+  if (attention_rows > 0)
+    metrics.padding = 1 - static_cast<double>(metrics.tokens) / attention_rows;
   metrics.peak_bytes = peak_process_bytes();
   if (shapes_file_) shapes_ = describe_shapes(metrics.step, shapes, own.microbatches).dump();
   const double step_seconds = whole.seconds();
   metrics.seconds.other = step_seconds - metrics.seconds.sum();
-  if (own.predicted)
+  if (own.predicted && batch.targets > 0)
     session_.planner->correction()->end_step(first_index, *own.predicted,
                                              gather_parts({.replica = session_.mesh->data_index(),
                                                            .microbatches = batch.microbatches,
@@ -198,6 +189,7 @@ StepMetrics Loop::do_step() {
   metrics.mfu_causal = work.causal / available;
   metrics.mfu_full = work.full / available;
   metrics.hfu = work.hardware / available;
+  if (batch.targets == 0) return metrics;
   last_times_ = {.began = batch.began,
                  .reduced = batch.reduced,
                  .prepared = prepared,
@@ -228,6 +220,7 @@ void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& att
   std::ranges::copy(load, values.begin() + static_cast<std::ptrdiff_t>(
                                                first_load + mesh.data_index() * load.size()));
   if (!mesh.leads_replica()) std::ranges::fill(values, 0.0);
+  values.push_back(static_cast<double>(metrics.media_decoded));
   values = mesh.world().sum(std::move(values));
   const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(values[i]); };
   metrics.samples = count(0);
@@ -237,6 +230,8 @@ void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& att
   work = {.full = values[5], .causal = values[4], .hardware = values[6]};
   attention_rows = values[7];
   metrics.balance.repacked = count(8);
+  metrics.media_decoded = count(values.size() - 1);
+  values.pop_back();
   std::vector<ReplicaLoad> loads(replicas);
   for (std::size_t i = first_load; i < values.size(); ++i)
     loads[(i - first_load) / load.size()][(i - first_load) % load.size()] = values[i];
@@ -259,7 +254,8 @@ void Loop::record(const StepMetrics& metrics) {
   state_.tokens += metrics.tokens;
   state_.target_tokens += metrics.target_tokens;
   state_.train_seconds += metrics.seconds.sum();
-  state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
+  if (metrics.target_tokens > 0)  // else it says nothing of the numbers that the run has come to
+    state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
   state_.skipped_steps += skipped ? 1 : 0;
   if (shapes_file_) shapes_file_->append(Json::parse(shapes_));
   if (!leads()) return;
@@ -268,9 +264,9 @@ void Loop::record(const StepMetrics& metrics) {
     JsonLines(run_.file("skipped.jsonl"))
         .append({{"step", metrics.step},
                  {"rank", 0},
-                 {"first_not_finite", metrics.skip_reason},
+                 {"reason", metrics.skip_reason},
                  {"samples", metrics.sample_keys}});
-  write_events(metrics);
+  if (events_) add_step(*events_, metrics, session_.sources);
   console_.show(metrics);
 }
 
@@ -308,9 +304,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
     events_->scalar("validation/accuracy", state_.step, accuracy);
   }
   const std::string at = str("validation at step ", state_.step);
-  console_.say(result.predictions.empty()
-                   ? str(at, ": no held-out sample could be used")
-                   : str(at, ": ", describe(result), " (", describe_seconds(watch.seconds()), ")"));
+  console_.say(str(at, ": ", describe(result), " (", describe_seconds(watch.seconds()), ")"));
   if (is_last) final_ = std::move(result);
   return accuracy;
 }

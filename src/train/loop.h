@@ -17,7 +17,7 @@
 #include "train/run/stop_request.h"
 #include "train/run/train_state.h"
 #include "train/session.h"
-#include "train/validation.h"
+#include "train/validation/validate.h"
 
 namespace tributary::train {
 
@@ -49,7 +49,6 @@ class Loop {
   /// Tells a fault drill which action of the step comes; nothing without one.
   [[nodiscard]] std::function<void()> action_observer() const;
   void record(const StepMetrics& metrics);
-  void write_events(const StepMetrics& metrics);
   /// Of the last step, where this process took one. collective: over all ranks
   void write_trace() const;
   /// Whether any rank was asked to stop. collective: over all ranks

@@ -10,6 +10,7 @@
 #include "data/loader/encode_sample.h"
 #include "mesh/device.h"
 #include "ops/resize_bicubic.h"
+#include "train/replica_readers.h"
 #include "train/run/identity.h"
 
 namespace tributary::train {
@@ -36,6 +37,14 @@ data::Deal deal_by(StepPlanner* planner) {
   if (planner == nullptr) return {};
   return [planner](std::int64_t first_index, std::span<const SampleShape> shapes) {
     return planner->plan(first_index, shapes);
+  };
+}
+
+/// Swaps samples within the replica; nothing to swap where the rank that reads is all of it.
+data::Pass pass_by(const ReplicaReaders& readers, const mesh::Mesh& mesh) {
+  if (!readers.pass()) return {};
+  return [readers, &mesh](const std::function<std::string(data::MediaRows)>& write) {
+    return readers.pass_on(mesh.world(), write);
   };
 }
 
@@ -89,6 +98,8 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   if (config.batch.balance != config::Balance::kNone &&
       (mesh.data_ranks() > 1 || config.batch.packing == config::Packing::kLevel))
     session.planner = std::make_unique<StepPlanner>(config, session.model_config, mesh);
+  const parallel::Layout layout = lay_out(config, mesh, session.model_config);
+  const ReplicaReaders readers(layout);
   session.loader = std::make_unique<data::Loader>(
       data::LoaderOptions{.data = config.data,
                           .seed = config.run.seed,
@@ -97,11 +108,13 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
                           .part = mesh.data_index(),
                           .parts = mesh.data_ranks(),
                           .deal = deal_by(session.planner.get()),
+                          .reader = readers.own(),
+                          .readers = readers.count(),
+                          .pass = pass_by(readers, mesh),
                           .begin_thread = unbind_from_cores},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
-  session.model = build_model(config, session.model_config,
-                              lay_out(config, mesh, session.model_config), session.device);
+  session.model = build_model(config, session.model_config, layout, session.device);
   session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);
   session.identity = identify(session);
   return session;

@@ -97,6 +97,13 @@ double begin_run(const RunDirectory& run, const TrainRequest& request, const Ses
   return write_environment(run, request, session);
 }
 
+std::int64_t count_held_out(const Session& session) {
+  std::int64_t held_out = 0;
+  for (int source = 0; source < std::ssize(session.sources); ++source)
+    held_out += session.held_out->size(source);
+  return held_out;
+}
+
 /// Variables that `tributary` and its launcher set themselves; environment.json has them all.
 bool is_own_variable(const std::string& name) {
   constexpr std::array<std::string_view, 7> kOwn{
@@ -190,16 +197,18 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
     if (ranks.drill) out << ranks.drill->announcement() << "\n";
     if (!checkpoint.empty()) out << "resuming from " << checkpoint << "\n";
     out << "model with " << config::count_parameters(session.model_config) << " parameters, "
-        << session.loader->records() << " training records, ready after "
-        << describe_seconds(start.seconds());
+        << session.loader->records() << " training records, " << count_held_out(session)
+        << " held out, ready after " << describe_seconds(start.seconds());
     if (ranks.mesh.size() > 1) out << " on " << config::describe(ranks.mesh.shape());
     out << std::endl;
 
     Loop loop(session, run, checkpoints, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));
     const Loop::End end = run_loop(loop, stop, run, leads);
-    if (leads) write_summary(run, session, loop, end);
+    const BadRecords bad = gather_loader_state(session).bad;
+    if (leads) write_summary(run, session, loop, end, bad);
     ended.code = print_end(out, request, run, session, loop, end);
+    print_bad_records(out, run, session, bad);
   });
   return ended;
 }

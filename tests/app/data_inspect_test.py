@@ -89,8 +89,9 @@ class DataInspect(unittest.TestCase):
                question("/etc/passwd"), question("http://host/a.png"), "{broken",
                {"messages": []}, '{"messages":[],"messages":[]}']
         path = self.write_lines("train.jsonl", [question()] * 30 + bad)
-        code, out, _ = self.run_verb(path)
+        code, out, err = self.run_verb(path)
         self.assertEqual(code, 0)  # up to ten bad records are borne
+        self.assertIn("data: 8 of 38 records are bad; training replaces them", err)
         self.assertIn("bad: 8 (bad_json 2, bad_path 1, missing_file 1, no_answer 1, "
                       "path_escapes 1, png_damaged 1, unknown_format 1)", out)
         self.assertIn("train.jsonl:31  missing_file: \"none.png\"", out)
@@ -103,6 +104,13 @@ class DataInspect(unittest.TestCase):
         self.assertEqual(code, 3)
         self.assertIn("and 1 more", out)
         self.assertIn("input error: data: too many bad samples; found: 11 of 41", err)
+
+    def test_a_source_that_is_mostly_bad_is_code_3(self):
+        path = self.write_lines("train.jsonl", [question()] + [question("none.png")] * 5)
+        code, _, err = self.run_verb(path)
+        self.assertEqual(code, 3)
+        self.assertIn("found: 5 of 6", err)
+        self.assertIn("half of the records of a source", err)
 
     def test_no_good_record_is_code_3(self):
         code, _, err = self.run_verb(self.write_lines("train.jsonl", ["{}"]))
@@ -138,8 +146,8 @@ class DataInspect(unittest.TestCase):
             "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32,
             "vocab_size": 258, "max_position_embeddings": 512}))
         self.write("a.png", grey_png(9, 9))
-        train = self.write_lines("train.jsonl", [question(), question("a.png"),
-                                                 question(text="w" * 300)])
+        train = self.write_lines("train.jsonl", [question()] * 2 + [question("a.png"),
+                                                                    question(text="w" * 300)])
         held_out = self.write_lines("test.jsonl", [question(text="why?")])
         run = self.write("run.yaml", f"""
 model: {{path: {self.folder}/model}}
@@ -149,7 +157,8 @@ data:
   sources: [{{name: cats, path: {train}, held_out: {held_out}}}]
 """)
         code, out, err = self.run_verb(run, "--json")
-        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(code, 0)
+        self.assertIn("data: 2 of 5 records are bad", err)
         cats, kept = json.loads(out)
         self.assertEqual((cats["name"], kept["name"]), ("cats", "cats (held out)"))
         self.assertEqual(cats["bad"], {"no_vision": 1, "too_long": 1})

@@ -124,7 +124,9 @@ TEST_F(LoaderTest, StopsWhenNoReplacementIsGood) {
   std::string text;
   for (int i = 0; i < 9; ++i) text += line_of(str("bad", i));
   folder_.write("large.jsonl", text);
-  EXPECT_THAT(failure(options(), ExitCode::kDataLimit),
+  LoaderOptions chosen = options();
+  chosen.data.bad_fraction = 1;
+  EXPECT_THAT(failure(chosen, ExitCode::kDataLimit),
               AllOf(HasSubstr("no good record found in place of a bad one"),
                     HasSubstr("101 bad records in a row"), HasSubstr("text is bad")));
 }
@@ -331,6 +333,42 @@ TEST_F(LoaderTest, HeldOutPartIsDisjointAndTheSameForEverySeed) {
   }
 }
 
+TEST_F(LoaderTest, HoldsOutAtLeastOneOfTwoRecords) {
+  LoaderOptions chosen = options();
+  chosen.data.held_out_fraction = 0.001;
+  for (const int records : {2, 3, 15, 40}) {
+    folder_.write("small.jsonl", lines_of("s", records));
+    const HeldOut held_out(chosen.data, encoder_);
+    EXPECT_EQ(held_out.size(0), 1) << records << " records";
+    const std::string kept = held_out.load(0, 0).value().sample.key;
+    Loader loader(chosen, encoder_);
+    EXPECT_EQ(loader.records(), records - 1 + 82 - held_out.size(1));
+    for (int i = 0; i < 40; ++i)
+      for (const EncodedSample& sample : loader.next_batch()) EXPECT_NE(sample.key, kept);
+  }
+  folder_.write("small.jsonl", lines_of("s", 1));
+  EXPECT_EQ(HeldOut(chosen.data, encoder_).size(0), 0) << "nothing would be left to train on";
+  chosen.data.held_out_fraction = 0;
+  folder_.write("small.jsonl", lines_of("s", 15));
+  EXPECT_EQ(HeldOut(chosen.data, encoder_).size(0), 0);
+}
+
+TEST_F(LoaderTest, RefusesASourceThatIsMostlyBad) {
+  LoaderOptions chosen = options();
+  chosen.data.bad_at_least = 10;
+  folder_.write("large.jsonl", lines_of("l", 60));
+  folder_.write("small.jsonl", lines_of("s", 2) + line_of("bad 1") + line_of("bad 2"));
+  EXPECT_EQ(failure(chosen), "no failure") << "half of it is borne";
+  folder_.write("small.jsonl",
+                lines_of("s", 2) + line_of("bad 1") + line_of("bad 2") + line_of("bad 3"));
+  EXPECT_THAT(failure(chosen, ExitCode::kDataLimit),
+              AllOf(HasSubstr("data: too many bad samples"), HasSubstr("small.jsonl"),
+                    HasSubstr("3 of 5 of the source: too_ugly 3"),
+                    HasSubstr("at most half of the records of a source")));
+  chosen.data.bad_fraction = 0.6;
+  EXPECT_EQ(failure(chosen), "no failure") << "data.bad_fraction allows it";
+}
+
 TEST_F(LoaderTest, HeldOutFileIsReadInItsOrder) {
   LoaderOptions chosen = options();
   folder_.write("test.jsonl", line_of("first") + line_of("bad") + line_of("third"));
@@ -339,6 +377,8 @@ TEST_F(LoaderTest, HeldOutFileIsReadInItsOrder) {
   const HeldOut held_out(chosen.data, encoder_);
   EXPECT_EQ(held_out.size(0), 3);
   EXPECT_EQ(held_out.size(1), 0);
+  EXPECT_EQ(held_out.describe(0, 0).value().tokens.count, 5);
+  EXPECT_EQ(held_out.describe(0, 1).refusal().code, "too_ugly");
   EXPECT_EQ(text_of(held_out.load(0, 0).value().sample), "first");
   EXPECT_EQ(held_out.load(0, 1).refusal().code, "too_ugly");
   EXPECT_EQ(text_of(held_out.load(0, 2).value().sample), "third");

@@ -160,6 +160,49 @@ class TrainRun(unittest.TestCase):
         page = (run / "report.html").read_text()
         self.assertIn("cut at 5 tokens", page)
 
+    def train_on_lines(self, name, lines, **data):
+        """A run on one source without a held-out file; returns its result."""
+        folder = self.shared / name
+        folder.mkdir()
+        tiny_run.write_lines(folder / "train.jsonl", lines)
+        config = self.config(name, run={"dir": str(folder / "run"), "steps": 4},
+                             batch={"global_samples": 3})
+        content = json.loads(config.read_text())
+        content["data"] |= {"sources": [{"name": "it", "path": str(folder / "train.jsonl")}]} | data
+        config.write_text(json.dumps(content))
+        return tiny_run.train(PROGRAM, config)
+
+    def test_a_small_set_holds_out_a_record_and_says_so(self):
+        lines = [{"messages": tiny_run.chat("say it", "oak")}] * 15
+        result = self.train_on_lines("fifteen", lines, held_out_fraction=0.1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("14 training records, 1 held out", result.stdout)
+        self.assertIn("% of 1", result.stdout)
+        result = self.train_on_lines("nothing-held-out", lines)
+        self.assertIn("15 training records, 0 held out", result.stdout)
+        self.assertIn("no sample is held out, so no accuracy is measured", result.stdout)
+        self.assertNotIn("could be used", result.stdout)
+
+    def test_held_out_samples_that_are_all_bad_are_called_so(self):
+        tiny_run.write_lines(self.shared / "bad.jsonl", [{"messages": []}] * 2)
+        lines = [{"messages": tiny_run.chat("say it", "oak")}] * 15
+        result = self.train_on_lines("bad-held-out", lines, sources=[
+            {"name": "it", "path": str(self.shared / "bad-held-out/train.jsonl"),
+             "held_out": str(self.shared / "bad.jsonl")}])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("none of 2 held-out samples could be used: all are bad", result.stdout)
+
+    def test_the_end_of_a_run_names_its_bad_records(self):
+        good = [{"messages": tiny_run.chat("say it", "oak")}] * 25
+        result = self.train_on_lines("ten-bad", good + [{"messages": []}] * 10)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("bad records: ", result.stdout.splitlines()[-1])
+        self.assertIn(" of 35 (", result.stdout.splitlines()[-1])
+        self.assertIn("quarantine.jsonl", result.stdout.splitlines()[-1])
+        result = self.train_on_lines("mostly-bad", good[:4] + [{"messages": []}] * 6)
+        self.assertEqual(result.returncode, 3, result.stdout)
+        self.assertIn("6 of 10 of the source", result.stderr)
+
     def test_pictures_of_wrong_answers_are_kept(self):
         folder = self.shared / "many-held-out"
         tiny_run.write_data(folder / "data", samples=12, held_out=60)

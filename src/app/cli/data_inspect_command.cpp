@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "data/loader/encode_sample.h"
+#include "data/loader/quarantine.h"
 #include "data/loader/survey.h"
 
 namespace tributary::app {
@@ -61,7 +62,15 @@ void print(const std::vector<data::Survey>& surveys, bool json) {
   std::cout << list.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-/// The limit is that of a training run: data.bad_fraction, at least data.bad_at_least.
+ExitCode refuse(std::int64_t bad, std::int64_t surveyed, const std::string& where,
+                const std::string& rule) {
+  log_note(str("input error: data: too many bad samples", where, "; found: ", bad, " of ", surveyed,
+               "; expected: ", rule, "; fix: repair the records listed above"));
+  return ExitCode::kDataLimit;
+}
+
+/// The limits are those of a training run: data.bad_fraction, at least data.bad_at_least; and half
+/// of a source. Bad records within them are named in the last line.
 ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSection& data) {
   std::int64_t bad = 0;
   std::int64_t surveyed = 0;
@@ -70,11 +79,17 @@ ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSecti
     surveyed += survey.surveyed;
   }
   const auto share = static_cast<std::int64_t>(data.bad_fraction * static_cast<double>(surveyed));
-  if (bad <= std::max(data.bad_at_least, share) && bad < surveyed) return ExitCode::kDone;
-  log_note(str("input error: data: too many bad samples; found: ", bad, " of ", surveyed,
-               "; expected: at most ", data.bad_fraction * 100, " % (data.bad_fraction), or ",
-               data.bad_at_least, " (data.bad_at_least); fix: repair the records listed above"));
-  return ExitCode::kDataLimit;
+  const std::string rule = str("at most ", data.bad_fraction * 100, " % (data.bad_fraction), or ",
+                               data.bad_at_least, " (data.bad_at_least)");
+  if (bad > std::max(data.bad_at_least, share)) return refuse(bad, surveyed, "", rule);
+  for (const data::Survey& survey : surveys)
+    if (survey.bad_records() > data::most_bad_of_source(survey.surveyed, data.bad_fraction))
+      return refuse(survey.bad_records(), survey.surveyed, "; where: " + survey.path,
+                    "at most half of the records of a source, or data.bad_fraction of them");
+  if (bad > 0)
+    log_note(
+        str("data: ", bad, " of ", surveyed, " records are bad; training replaces them: ", rule));
+  return ExitCode::kDone;
 }
 
 ExitCode inspect(const Arguments& arguments) {

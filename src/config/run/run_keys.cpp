@@ -107,7 +107,8 @@ std::vector<Key> run_keys() {
            .range = {0, kManySteps}}),
       key<&R::data, &DataSection::held_out_fraction>(
           {.path = "data.held_out_fraction",
-           .meaning = "Part of each source without a `held_out` file that is kept for validation.",
+           .meaning = "Part of each source without a `held_out` file that is kept for validation: "
+                      "above 0 at least one record of two or more.",
            .unit = "fraction",
            .range = {0, 1, false, true}}),
       key<&R::data, &DataSection::min_pixels>(
@@ -148,7 +149,10 @@ std::vector<Key> run_keys() {
            .range = {0, 1}}),
       key<&R::data, &DataSection::bad_at_least>(
           {.path = "data.bad_at_least",
-           .meaning = "Bad samples that are always tolerated, before `data.bad_fraction` counts.",
+           .meaning =
+               "Bad samples that are tolerated before `data.bad_fraction` counts; but no more "
+               "than half of the records of a source, or `data.bad_fraction` of them where "
+               "that is more.",
            .unit = "samples",
            .range = {0, kManySteps}}),
 

@@ -181,9 +181,8 @@ Result<EncodedSample> QwenEncoder::encode_with(const Record& record,
 }
 
 Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
-  Record judged = record;  // up to its last answer
-  const std::size_t answer = find_answer(judged.turns);
-  judged.turns.resize(answer + 1);
+  const Record judged = judged_part(record);
+  const std::size_t answer = judged.turns.size() - 1;
   HeldOutSample held_out;
   Result<EncodedSample> sample = encode_with(judged, &held_out.pictures);
   if (!sample) return sample.refusal();
@@ -198,6 +197,12 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
 }
 
 }  // namespace
+
+Record judged_part(const Record& record) {
+  Record judged = record;
+  judged.turns.resize(find_answer(record.turns) + 1);
+  return judged;
+}
 
 std::string last_answer(const Record& record) {
   return text_of(record.turns[find_answer(record.turns)]);

@@ -35,6 +35,8 @@ struct QwenEncoding {
                                                           const Tokenizer& tokenizer,
                                                           Resize resize);
 
+/// A held-out record as it is scored: up to its last answer that is to be learned.
+[[nodiscard]] Record judged_part(const Record& record);
 /// The text of the last assistant turn.
 [[nodiscard]] std::string last_answer(const Record& record);
 

@@ -15,26 +15,18 @@
 #include "data/loader/check_same_data.h"
 #include "data/loader/data_order.h"
 #include "data/loader/quarantine.h"
+#include "data/loader/read_sample.h"
 #include "data/loader/source_files.h"
 
 namespace tributary::data {
 namespace {
-constexpr std::int64_t kMostReplacements = 100;  // for one sample, in a row
-
-/// Where sample `index` comes from.
-struct Draw {
-  std::int64_t index = 0;
-  int source = 0;
-  std::int64_t position = 0;  // in the source, over all epochs
-};
-
 /// A place in the queue: drawn, then filled by a worker, then handed out.
 struct Slot {
   Draw draw;
-  bool is_own = true;
-  bool is_filled = false;
-  EncodedSample sample;
-  std::vector<Rejection> rejections;  // of the records that were tried before
+  bool is_own = true;      // of this loader's part
+  bool is_read = true;     // by this loader
+  bool is_filled = false;  // or to be read by another one
+  ReadSample read;
   std::exception_ptr failure;
   DealSeconds seconds;  // of the batch, in its first slot
 };
@@ -48,6 +40,7 @@ class Loader::Impl {
   std::vector<EncodedSample> next_batch();
   std::int64_t next_index() const { return next_index_; }
   DealSeconds deal_seconds() const { return deal_seconds_; }
+  std::int64_t media_decoded() const { return media_decoded_; }
   EncodedSample load(std::int64_t id) const;
   LoaderState state() const;
   void restore(const LoaderState& state, std::span<const std::string> accepted);
@@ -59,27 +52,25 @@ class Loader::Impl {
   Slot* take_work(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
   void deal_ahead(const std::stop_token& stop);
   std::vector<std::unique_ptr<Slot>> deal_batch(const std::vector<Draw>& draws) const;
-  /// Tries the records that may stand at a place of the order until `use` refuses none.
-  template <class Use>
-  void find_good(const Draw& draw, std::vector<Rejection>& rejections, const Use& use) const;
-  void fill(Slot& slot) const;
-  SampleShape describe(const Draw& draw) const;
   Draw draw_next();
   bool is_in_turn(std::int64_t index) const;
+  bool reads(std::int64_t place) const { return place % options_.readers == options_.reader; }
   std::size_t most_queued() const;
   void wait_for_deal(std::unique_lock<std::mutex>& lock);
   std::vector<std::unique_ptr<Slot>> take_batch();
+  void pass(std::vector<std::unique_ptr<Slot>>& batch) const;
   std::int64_t good_records() const;
 
   LoaderOptions options_;
-  const SampleEncoder& encoder_;
   std::vector<std::unique_ptr<SourceFiles>> sources_;
   DataOrder order_;
+  SampleReader reader_;
   Quarantine quarantine_;
 
   std::int64_t next_index_ = 0;  // of the caller's thread: what was handed out
   std::vector<std::int64_t> cursors_;
   DealSeconds deal_seconds_;
+  std::int64_t media_decoded_ = 0;
 
   std::mutex mutex_;                         // guards what follows
   std::condition_variable_any room_;         // a slot may be drawn, or was dealt
@@ -94,9 +85,9 @@ class Loader::Impl {
 
 Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
     : options_(options),
-      encoder_(encoder),
       sources_(open_sources(options.data)),
       order_(options.seed, mix(options.data, sources_, options.batch_samples)),
+      reader_(sources_, order_, encoder),
       quarantine_(options.quarantine_path, options.data.bad_fraction, options.data.bad_at_least),
       cursors_(sources_.size()),
       drawn_cursors_(sources_.size()) {
@@ -137,60 +128,6 @@ std::size_t Loader::Impl::most_queued() const {
                                   options_.batch_samples);
 }
 
-template <class Use>
-void Loader::Impl::find_good(const Draw& draw, std::vector<Rejection>& rejections,
-                             const Use& use) const {
-  const SourceFiles& files = *sources_[static_cast<std::size_t>(draw.source)];
-  std::int64_t item = order_.item_at(draw.source, draw.position);
-  for (std::int64_t attempt = 0; attempt <= kMostReplacements; ++attempt) {
-    const std::int64_t in_file = files.train_record(item);
-    const Result<Record> record = files.read_train(item);
-    const std::optional<Refusal> refusal =
-        record ? use(record.value(), files.file().key(in_file)) : record.refusal();
-    if (!refusal) return;
-    rejections.push_back({{draw.source, in_file},
-                          files.file().key(in_file),
-                          files.file().offset(in_file),
-                          files.digest_beginning(in_file),
-                          *refusal});
-    item = order_.replacement(draw.source, draw.index, attempt);
-  }
-  TRIB_RAISE(Fault::kInput, .what = "data: no good record found in place of a bad one",
-             .where = files.file().path(),
-             .found = str(kMostReplacements + 1,
-                          " bad records in a row, the last: ", rejections.back().refusal.reason),
-             .exit = ExitCode::kDataLimit);
-}
-
-/// Reads, decodes and encodes the sample of a slot; a bad record gives way to the next replacement.
-void Loader::Impl::fill(Slot& slot) const {
-  find_good(slot.draw, slot.rejections,
-            [&](const Record& record, std::string key) -> std::optional<Refusal> {
-              Result<EncodedSample> sample = encoder_.encode(record);
-              if (!sample) return sample.refusal();
-              slot.sample = std::move(sample).value();
-              slot.sample.id = slot.draw.index;
-              slot.sample.source = slot.draw.source;
-              slot.sample.key = std::move(key);
-              return std::nullopt;
-            });
-}
-
-/// The shape of the first record in line whose text and headers are good. Who fills the slot meets
-/// the others again, and counts them.
-SampleShape Loader::Impl::describe(const Draw& draw) const {
-  SampleShape shape;
-  std::vector<Rejection> left_to_who_fills;
-  find_good(draw, left_to_who_fills,
-            [&](const Record& record, const std::string&) -> std::optional<Refusal> {
-              Result<SampleShape> described = encoder_.describe(record);
-              if (!described) return described.refusal();
-              shape = std::move(described).value();
-              return std::nullopt;
-            });
-  return shape;
-}
-
 void Loader::Impl::start_workers() {
   if (!workers_.empty()) return;
   const auto start = [this](void (Impl::*run)(const std::stop_token&)) {
@@ -210,15 +147,17 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Dr
   try {
     Stopwatch watch;
     std::vector<SampleShape> shapes;
-    for (const Draw& draw : draws) shapes.push_back(describe(draw));
+    for (const Draw& draw : draws) shapes.push_back(reader_.describe(draw));
     slots.front()->seconds.describing = watch.lap();
     const std::vector<std::int32_t> parts = options_.deal(draws.front().index, shapes);
     TRIB_CHECK(parts.size() == slots.size(), .what = "data: not every sample was dealt",
                .found = str(parts.size()), .expected = str(slots.size()));
     slots.front()->seconds.dealing = watch.lap();
+    std::int64_t place = 0;  // among those of the part
     for (std::size_t i = 0; i < slots.size(); ++i) {
       slots[i]->is_own = parts[i] == options_.part;
-      slots[i]->is_filled = !slots[i]->is_own;
+      slots[i]->is_read = slots[i]->is_own && reads(place++);
+      slots[i]->is_filled = !slots[i]->is_read;
     }
   } catch (...) {
     slots.front()->failure = std::current_exception();  // raised where the batch is handed out
@@ -255,6 +194,7 @@ Slot* Loader::Impl::take_work(std::unique_lock<std::mutex>& lock, const std::sto
     Slot& slot = *queue_.emplace_back(std::make_unique<Slot>());
     slot.draw = draw_next();
     slot.is_own = is_in_turn(slot.draw.index);
+    slot.is_read = slot.is_own && reads(slot.draw.index % options_.batch_samples / options_.parts);
   }
   return queue_[begun_++].get();
 }
@@ -265,7 +205,7 @@ void Loader::Impl::work(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      if (slot->is_own) fill(*slot);
+      if (slot->is_read) reader_.read(slot->draw, slot->read);
     } catch (...) {
       failure = std::current_exception();  // raised again where the sample is handed out
     }
@@ -310,16 +250,42 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::take_batch() {
   return batch;
 }
 
+/// Brings what other readers have read into a batch.
+void Loader::Impl::pass(std::vector<std::unique_ptr<Slot>>& batch) const {
+  const auto write = [&](MediaRows rows) {
+    std::string message;
+    for (const std::unique_ptr<Slot>& slot : batch)
+      if (slot->is_read) append_read(message, slot->read, rows);
+    return message;
+  };
+  for (const std::string& message : options_.pass(write)) {
+    for (ReadSample& read : take_read(message)) {
+      const auto place = static_cast<std::size_t>(read.sample.id - batch.front()->draw.index);
+      batch.at(place)->read = std::move(read);
+    }
+  }
+}
+
 std::vector<EncodedSample> Loader::Impl::next_batch() {
   start_workers();
   std::vector<EncodedSample> samples;
-  for (std::unique_ptr<Slot>& slot : take_batch()) {
+  std::vector<std::unique_ptr<Slot>> batch = take_batch();
+  media_decoded_ = 0;
+  for (const std::unique_ptr<Slot>& slot : batch)
+    if (slot->is_read) media_decoded_ += std::ssize(slot->read.sample.items);
+  // What has failed here is raised below, and ends the ranks that wait for it.
+  const bool has_failed =
+      std::ranges::any_of(batch, [](const auto& slot) { return slot->failure != nullptr; });
+  if (options_.pass && !has_failed) pass(batch);
+  for (std::unique_ptr<Slot>& slot : batch) {
     ++next_index_;
     ++cursors_[static_cast<std::size_t>(slot->draw.source)];
     // In the order of the samples, so that counts and limit do not depend on the threads.
-    for (const Rejection& rejection : slot->rejections) quarantine_.add(rejection, good_records());
+    for (const Rejection& rejection : slot->read.rejections)
+      quarantine_.add(rejection, good_records(),
+                      sources_[static_cast<std::size_t>(rejection.id.source)]->train_size());
     if (slot->failure) std::rethrow_exception(slot->failure);
-    if (slot->is_own) samples.push_back(std::move(slot->sample));
+    if (slot->is_own) samples.push_back(std::move(slot->read.sample));
   }
   return samples;
 }
@@ -327,14 +293,14 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
 EncodedSample Loader::Impl::load(std::int64_t id) const {
   TRIB_CHECK(id >= 0 && id < next_index_, .what = "data: sample was not handed out yet",
              .found = str(id), .expected = str("below ", next_index_));
-  Slot slot;
-  slot.draw = {.index = id, .source = order_.source_at(id), .position = 0};
+  Draw draw{.index = id, .source = order_.source_at(id), .position = 0};
   std::int64_t later = 0;  // draws of the same source since
   for (std::int64_t index = id; index < next_index_; ++index)
-    later += order_.source_at(index) == slot.draw.source ? 1 : 0;
-  slot.draw.position = cursors_[static_cast<std::size_t>(slot.draw.source)] - later;
-  fill(slot);
-  return std::move(slot.sample);
+    later += order_.source_at(index) == draw.source ? 1 : 0;
+  draw.position = cursors_[static_cast<std::size_t>(draw.source)] - later;
+  ReadSample read;
+  reader_.read(draw, read);
+  return std::move(read.sample);
 }
 
 /// Every index drawn ends in one good record, whatever was tried before.
@@ -381,6 +347,7 @@ Loader::Loader(const LoaderOptions& options, const SampleEncoder& encoder)
 Loader::~Loader() = default;
 std::vector<EncodedSample> Loader::next_batch() { return impl_->next_batch(); }
 std::int64_t Loader::next_index() const { return impl_->next_index(); }
+std::int64_t Loader::media_decoded() const { return impl_->media_decoded(); }
 DealSeconds Loader::deal_seconds() const { return impl_->deal_seconds(); }
 EncodedSample Loader::load(std::int64_t id) const { return impl_->load(id); }
 LoaderState Loader::state() const { return impl_->state(); }

@@ -11,6 +11,7 @@
 
 #include "config/run_config.h"
 #include "core/json.h"
+#include "data/loader/sample_bytes.h"
 #include "data/loader/sample_encoder.h"
 #include "data/sample.h"
 
@@ -68,6 +69,11 @@ struct LoaderState {
 using Deal = std::function<std::vector<std::int32_t>(std::int64_t first_index,
                                                      std::span<const SampleShape> shapes)>;
 
+/// Swaps what the readers of a part have read, so that each has all of it: sends what `write` makes
+/// of the samples, and returns what each reader has sent, nothing of this one.
+using Pass =
+    std::function<std::vector<std::string>(const std::function<std::string(MediaRows)>& write)>;
+
 /// Seconds that dealing out a batch took.
 struct DealSeconds {
   double describing = 0;  // by the thread that deals
@@ -86,6 +92,11 @@ struct LoaderOptions {
   std::int64_t part = 0;
   std::int64_t parts = 1;
   Deal deal = {};
+  // Where several ranks take the part, each reads the samples at places reader, reader + readers,
+  // ... of it (-1: none) and `pass` brings the others; called by next_batch.
+  std::int64_t reader = 0;
+  std::int64_t readers = 1;
+  Pass pass = {};
   std::function<void()> begin_thread = {};  // by each thread of the loader, first
 };
 
@@ -111,6 +122,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// Hands out this part of the next batch_samples samples, ids ascending; waits for the workers.
+  /// Samples that another reader has decoded may come without the rows of their media (Pass).
   ///
   /// errors: Fault::kInput with ExitCode::kDataLimit when more records are bad than
   ///         data.bad_fraction of those read and more than data.bad_at_least; Fault::kResource with
@@ -120,6 +132,8 @@ class Loader {
   [[nodiscard]] std::int64_t next_index() const;
   /// Of the last batch handed out; 0 without a deal.
   [[nodiscard]] DealSeconds deal_seconds() const;
+  /// Images and clips of the last batch that this loader has decoded itself.
+  [[nodiscard]] std::int64_t media_decoded() const;
   /// Makes the sample with this id again, as it was handed out. For carried ids after a restore.
   ///
   /// units: id in [0, state().next_index)
@@ -153,6 +167,8 @@ class HeldOut {
   HeldOut& operator=(const HeldOut&) = delete;
 
   [[nodiscard]] std::int64_t size(int source) const;
+  /// Sizes a record from its text and image headers; refuses what these show to be bad.
+  [[nodiscard]] Result<SampleShape> describe(int source, std::int64_t position) const;
   /// Loads one record; refuses a bad one with its reason.
   [[nodiscard]] Result<HeldOutSample> load(int source, std::int64_t position) const;
   /// The expected answer alone; no picture is opened.

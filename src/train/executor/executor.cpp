@@ -96,9 +96,8 @@ const Microbatch& Executor::microbatch(int index) {
   const auto known = microbatches_.find(index);
   if (known != microbatches_.end()) return known->second.first;
   seen_.seconds.forward += watch_.lap();
-  const Fields fields = layout_.holds(0) ? Fields::kAll : Fields::kWithoutPixels;
   auto& entry = microbatches_[index];
-  entry = {options_.collate(index, fields), static_cast<int>(own_.size())};
+  entry = {options_.collate(index, fields_of(layout_)), static_cast<int>(own_.size())};
   seen_.seconds.data += watch_.lap();
   return entry.first;
 }

@@ -9,6 +9,8 @@
 
 namespace tributary::train {
 
+class EventFile;
+
 /// Wall seconds of one step by phase; `data` is waiting for samples and making tensors of them.
 struct PhaseSeconds {
   double data = 0;
@@ -73,6 +75,7 @@ struct StepMetrics {
   std::int64_t target_tokens = 0;
   std::int64_t samples = 0;
   std::int64_t microbatches = 0;
+  std::int64_t media_decoded = 0;  // images and clips, each time that a rank decoded one
   PhaseSeconds seconds;
   WaitSeconds waiting;
   CollectiveCost collectives;
@@ -94,6 +97,10 @@ struct StepMetrics {
 };
 
 [[nodiscard]] Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources);
+
+/// The scalars that TensorBoard shows of a step.
+void add_step(EventFile& events, const StepMetrics& metrics,
+              const std::vector<std::string>& sources);
 
 /// Most memory that the process has held [bytes].
 [[nodiscard]] std::int64_t peak_process_bytes();

@@ -15,8 +15,11 @@ struct Update {
   std::string not_finite;  // `loss` or such a parameter of any rank; then nothing was changed
 };
 
-/// Votes on loss and gradients, then clips and updates; the learning rate is that of the
-/// optimizer's next step. A vote against leaves parameters, moments and the step count as they are.
+/// The learning rate of the optimizer's next step.
+[[nodiscard]] double next_learning_rate(const AdamW& optimizer, const config::RunConfig& config);
+
+/// Votes on loss and gradients, then clips and updates; the learning rate is the
+/// next one. A vote against leaves parameters, moments and the step count as they are.
 ///
 /// stream: the host waits once for the norm
 /// source: reliability.md section 6.1

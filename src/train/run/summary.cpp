@@ -1,6 +1,8 @@
 #include "train/run/summary.h"
 
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <ostream>
@@ -89,16 +91,16 @@ void write_predictions(const RunDirectory& run, const Session& session,
     if (name != own) remove_tree(real_file_system(), run.file("predictions/" + name));
 }
 
-std::int64_t count_quarantined(const Session& session) {
-  std::int64_t bad = 0;
-  for (const auto& [reason, count] : session.loader->state().bad) bad += count;
-  return bad;
+std::int64_t count(const BadRecords& bad) {
+  std::int64_t records = 0;
+  for (const auto& [reason, number] : bad) records += number;
+  return records;
 }
 
 }  // namespace
 
-void write_summary(const RunDirectory& run, const Session& session, const Loop& loop,
-                   Loop::End end) {
+void write_summary(const RunDirectory& run, const Session& session, const Loop& loop, Loop::End end,
+                   const BadRecords& bad) {
   const TrainState& state = loop.state();
   Json summary{
       {"format", "tributary.summary/1"},
@@ -111,7 +113,7 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
       {"wall_seconds", loop.wall_seconds()},
       {"peak_bytes", peak_process_bytes()},
       {"skipped_steps", state.skipped_steps},
-      {"quarantined_samples", count_quarantined(session)},
+      {"quarantined_samples", count(bad)},
       {"checkpoint", loop.last_checkpoint()},
       {"stopped", name_of(end)}};
   summary.update(describe_loss(run));
@@ -136,9 +138,25 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
   write_run_file(run, "summary.json", summary.dump(2) + "\n");
 }
 
+void print_bad_records(std::ostream& out, const RunDirectory& run, const Session& session,
+                       const BadRecords& bad) {
+  if (bad.empty()) return;
+  const std::int64_t records = session.loader->records();
+  std::array<char, 32> share{};
+  std::snprintf(share.data(), share.size(), "%.1f %%",
+                100 * static_cast<double>(count(bad)) / static_cast<double>(records));
+  std::string reasons;
+  for (const auto& [reason, number] : bad)
+    reasons += str(reasons.empty() ? "" : ", ", reason, " ", number);
+  out << "bad records: " << count(bad) << " of " << records << " (" << share.data()
+      << ") could not be trained on, others took their places: " << reasons << "; listed in "
+      << run.file(session.mesh->data_ranks() > 1 ? "quarantine*.jsonl" : "quarantine.jsonl")
+      << std::endl;
+}
+
 void print_results(std::ostream& out, const Session& session, const ValidationResult& result) {
   if (result.predictions.empty()) {
-    out << "no held-out samples: no accuracy measured\n";
+    out << describe(result) << "\n";
     return;
   }
   out << "\n" << draw_table(result, session.sources);
