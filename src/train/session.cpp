@@ -15,10 +15,11 @@
 namespace tributary::train {
 namespace {
 
-void set_compute(const config::RunSection& run, const mesh::Launch& launch) {
+void set_compute(const config::RunSection& run, const mesh::Launch& launch, at::Device device) {
   at::set_num_threads(compute_threads(run.threads, launch.local_world));
   // Some accumulations differ from run to run on two threads without this (toolchain.md 13).
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicAlgorithms(is_deterministic(run.deterministic, device),
+                                                 /*warn_only=*/false);
   // That mode also fills every empty tensor before its first use, which no kernel here reads.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
@@ -47,6 +48,11 @@ data::Picture resize_picture(const data::Picture& picture, int height, int width
 
 }  // namespace
 
+bool is_deterministic(config::Deterministic asked, at::Device device) {
+  return asked == config::Deterministic::kAuto ? device.is_cpu()
+                                               : asked == config::Deterministic::kYes;
+}
+
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
                                           const parallel::Layout& layout, at::Device device) {
@@ -72,13 +78,13 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
 Session open_session(const config::RunConfig& config, const Ranks& ranks,
                      const std::string& quarantine_path) {
   const mesh::Mesh& mesh = ranks.mesh;
-  set_compute(config.run, ranks.launch);
   Session session;
   session.config = config;
   session.mesh = &mesh;
   session.health = ranks.health.get();
   session.drill = ranks.drill.get();
   session.device = mesh::open_device(config.run.device, ranks.launch.local_rank);
+  set_compute(config.run, ranks.launch, session.device);
   session.model_config = config::read_model_config(config.model.path);
   for (const config::SourceSection& source : config.data.sources)
     session.sources.push_back(source.name);

@@ -37,6 +37,9 @@ struct Session {
   RunIdentity identity;  // what a checkpoint of this run may be resumed with
 };
 
+/// Whether a run on the device takes kernels that give the same bits each time.
+[[nodiscard]] bool is_deterministic(config::Deterministic asked, at::Device device);
+
 /// The model of a run as it lies over the ranks, with its weights.
 [[nodiscard]] std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                                         const config::ModelConfig& model_config,

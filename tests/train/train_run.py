@@ -136,6 +136,16 @@ class TrainRun(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return folder / "run", result.stdout
 
+    def test_environment_says_whether_kernels_are_deterministic(self):
+        def recorded(run):
+            return json.loads((run / "environment.json").read_text())["deterministic"]
+
+        self.assertIs(recorded(self.straight), True)
+        config = self.config("free", run={"steps": 2, "deterministic": "no"})
+        result = tiny_run.train(PROGRAM, config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIs(recorded(self.shared / "free"), False)
+
     def test_answers_are_as_long_as_the_held_out_ones(self):
         answer = "red green blue square circle triangle one two three four"
         run, _ = self.train_on_one_answer("by-heart", answer)

@@ -63,6 +63,11 @@ inline const std::vector<std::string>& names_of<Bind>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<Deterministic>() {
+  static const std::vector<std::string> names{"auto", "yes", "no"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<Release>() {
   static const std::vector<std::string> names{"auto", "after_forward", "never"};
   return names;

@@ -48,6 +48,11 @@ std::vector<Key> run_keys() {
                       "equal part of those that it was started with: `cores`, `none`, or `auto`, "
                       "which binds ranks of a CPU that have the whole machine and more threads "
                       "than it has cores."}),
+      key<&R::run, &RunSection::deterministic>(
+          {.path = "run.deterministic",
+           .meaning = "Whether only kernels run that give the same bits each time: `yes`, `no`, or "
+                      "`auto`, which is `yes` on a CPU and `no` on a CUDA device, where these "
+                      "kernels are slower and some operations have none."}),
 
       key<&R::model, &ModelSection::path>(
           {.path = "model.path",
