@@ -18,8 +18,9 @@ namespace {
 
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
-constexpr const char* kMissing = "missing";  // key: the ranks that did not arrive
-constexpr double kTellSeconds = 5;           // the most that rank 0 stays for others to read it
+constexpr const char* kVerdict = "verdict";  // key: all have met, or the ranks that are missing
+constexpr const char* kMet = "met";
+constexpr double kTellSeconds = 5;  // the most that rank 0 stays for others to read it
 
 /// `node-a:29500, rank 3 of 8`
 std::string place_of(const Launch& launch) {
@@ -66,7 +67,7 @@ std::string arrival_of(int rank) { return str("arrived/", rank); }
              .fix = "see the logs of the missing ranks");
 }
 
-/// `rank 2, rank 5 of 8 did not arrive`
+/// `rank 2, rank 5 of 8 did not arrive`; empty when all have
 std::string list_missing(c10d::Store& store, int world) {
   constexpr int kMostNamed = 20;
   std::string names;
@@ -75,6 +76,7 @@ std::string list_missing(c10d::Store& store, int world) {
     if (store.check({arrival_of(rank)})) continue;
     if (++count <= kMostNamed) names += str(names.empty() ? "" : ", ", "rank ", rank);
   }
+  if (count == 0) return "";
   if (count > kMostNamed) names += str(" and ", count - kMostNamed, " more");
   return str(names, " of ", world, " did not arrive");
 }
@@ -89,26 +91,37 @@ void stay_until_told(c10d::Store& store, const Launch& launch) {
     std::this_thread::sleep_for(20ms);
 }
 
+/// The first verdict stands. Returns the one that does.
+std::string decide(c10d::Store& store, const std::string& verdict) {
+  return store.compareSet(kVerdict, /*currentValue=*/std::string(), verdict);
+}
+
+/// One request that the store answers when there is a verdict: a thousand ranks that ask again and
+/// again would keep it from all else.
+std::string await_verdict(c10d::Store& store, const Launch& launch, double timeout_seconds) {
+  try {
+    store.wait({kVerdict},
+               std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1e3)));
+  } catch (const std::exception&) {  // the time is over, or else the next request fails as well
+    const std::string missing = list_missing(store, launch.world);
+    return decide(store, missing.empty() ? kMet : missing);
+  }
+  return store.get_to_str(kVerdict);
+}
+
 /// Waits until every rank has arrived.
 void meet(c10d::Store& store, const Launch& launch, double timeout_seconds) {
-  using namespace std::chrono_literals;
-  const Stopwatch waited;
   if (store.add(arrival_of(launch.rank), 1) != 1)
     TRIB_RAISE(Fault::kResource, .what = "mesh: two processes have the same rank",
                .where = str(launch.launcher, " on ", host_name()),
                .found = str("rank ", launch.rank, " has arrived before"),
                .expected = "each rank once",
                .fix = "check the launch variables, and that no older job uses this port");
-  store.add("arrived", 1);
-  while (store.add("arrived", 0) < launch.world) {
-    if (waited.seconds() > timeout_seconds) store.set(kMissing, list_missing(store, launch.world));
-    if (store.check({kMissing})) {
-      const std::string missing = store.get_to_str(kMissing);
-      stay_until_told(store, launch);
-      raise_missing(launch, missing, timeout_seconds);
-    }
-    std::this_thread::sleep_for(20ms);
-  }
+  if (store.add("arrived", 1) == launch.world) (void)decide(store, kMet);
+  const std::string verdict = await_verdict(store, launch, timeout_seconds);
+  if (verdict == kMet) return;
+  stay_until_told(store, launch);
+  raise_missing(launch, verdict, timeout_seconds);
 }
 
 StorePointer open_and_meet(const Launch& launch, const std::string& prefix,
@@ -150,7 +163,7 @@ StorePointer connect_store(const Launch& launch, double timeout_seconds) {
 
 std::string host_name() {
   std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown-host";
 }
 
 }  // namespace tributary::mesh

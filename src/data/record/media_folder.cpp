@@ -91,8 +91,6 @@ Result<std::vector<std::uint8_t>> read_all(int file, std::size_t most, const std
 
 }  // namespace
 
-void close_descriptor(int descriptor) { close(descriptor); }
-
 MediaFolder::MediaFolder(std::string root, Confinement confinement)
     : root_(std::move(root)), confinement_(confinement) {
   folder_ = Descriptor(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/handle.h"
+#include "core/file/descriptor.h"
 #include "core/result.h"
 
 namespace tributary::data {
@@ -13,9 +13,6 @@ namespace tributary::data {
 /// Who keeps paths inside the folder: the kernel (openat2, Linux 5.6), or a comparison of resolved
 /// paths where the kernel cannot.
 enum class Confinement { kKernel, kResolvedPath };
-
-void close_descriptor(int descriptor);
-using Descriptor = Handle<int, -1, close_descriptor>;
 
 /// The folder that the relative paths of a data set start from. Nothing outside it is ever opened:
 /// no absolute path, no `..`, no link that leaves it, no URL, nothing but regular files.

@@ -44,7 +44,7 @@ class Controller final : public Link {
         listener_(listen_for_ranks(launch.local_world == launch.world)),
         key_(random_key()),
         members_(static_cast<std::size_t>(launch.world)),
-        began_at_(steady_seconds()) {
+        began_at_(now_seconds()) {
     members_.front().is_gone = true;  // this rank needs no connection to itself
     store.set(kControllerKey, str(listener_.port, " ", key_));
   }

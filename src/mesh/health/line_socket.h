@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mesh/descriptor.h"
+#include "core/file/descriptor.h"
 
 namespace tributary::mesh {
 

@@ -7,6 +7,7 @@
 
 #include "mesh/health/line_socket.h"
 #include "mesh/health/root_cause.h"
+#include "mesh/now_seconds.h"
 
 namespace c10d {
 class Store;
@@ -47,9 +48,6 @@ class Link {
                                                 const HealthOptions& options);
 /// The link of a world of one.
 [[nodiscard]] std::unique_ptr<Link> make_lonely();
-
-/// Seconds of the steady clock.
-[[nodiscard]] double steady_seconds();
 
 /// The lines on the wire; each kind is one word, then its fields.
 namespace line {

@@ -12,7 +12,7 @@ namespace {
 class Member final : public Link {
  public:
   Member(LineSocket socket, int rank, const std::string& key, const HealthOptions& options)
-      : options_(options), rank_(rank), socket_(std::move(socket)), heard_at_(steady_seconds()) {
+      : options_(options), rank_(rank), socket_(std::move(socket)), heard_at_(now_seconds()) {
     socket_.send(line::hello(key, rank_));
   }
 

@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -20,6 +18,7 @@
 #include "ops/stored_dtype.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/commit.h"
+#include "train/checkpoint/compatibility.h"
 #include "train/checkpoint/directory_lock.h"
 #include "train/checkpoint/retention.h"
 
@@ -55,11 +54,8 @@ std::string compose_global(const CheckpointFacts& facts) {
 }
 
 /// A score that is not finite ranks nowhere, so it is none.
-std::string exact(std::optional<double> score) {
-  if (!score || !std::isfinite(*score)) return "";
-  std::array<char, 40> text{};
-  (void)std::snprintf(text.data(), text.size(), "%.17g", *score);
-  return text.data();
+std::string write_score(std::optional<double> score) {
+  return score && std::isfinite(*score) ? exact(*score) : "";
 }
 
 bool is_written(const NamedTensor& tensor) {
@@ -75,7 +71,7 @@ class Staging {
     StagedContent staged{.step = content.step,
                          .global = compose_global(content),
                          .config_sha256 = sha256(content.config),
-                         .score = exact(score),
+                         .score = write_score(score),
                          .model = copy_tensors(content.model),
                          .optimizer = copy_tensors(content.optimizer),
                          .generators = {},
@@ -280,7 +276,7 @@ class CheckpointWriter::Impl {
     if (ranks_.index() > 0 || !std::isfinite(score) || !exists(files_, path)) return;
     try {
       Manifest manifest = parse_manifest(read_text_file(files_, path, kMostManifestBytes), path);
-      manifest.score = exact(score);
+      manifest.score = write_score(score);
       replace_file(files_, path, write_manifest(manifest));
       sync_directory(files_, directory);
     } catch (const std::exception& error) {

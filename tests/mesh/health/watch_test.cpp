@@ -121,7 +121,7 @@ class ControllerTest : public ::testing::Test {
   template <class Done>
   bool until(const Done& done) {
     for (int i = 0; i < 500 && !done(); ++i) {
-      controller_->exchange(steady_seconds());
+      controller_->exchange(now_seconds());
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     return done();
@@ -149,7 +149,7 @@ TEST_F(ControllerTest, ClosesConnectionsThatAreNotOfTheJob) {
     stranger.send(first);
     EXPECT_TRUE(is_closed_by_controller(stranger));
   }
-  EXPECT_FALSE(controller_->root_cause(steady_seconds())) << "strangers fail no rank";
+  EXPECT_FALSE(controller_->root_cause(now_seconds())) << "strangers fail no rank";
 }
 
 TEST_F(ControllerTest, KeepsTheFirstConnectionOfARank) {
@@ -177,7 +177,7 @@ TEST_F(ControllerTest, TellsAllRanksOfTheOneThatWentSilent) {
   std::optional<Failure> cause;
   ASSERT_TRUE(until([&] {
     ranks[0].send(line::beat({.step = 8, .progress = 2, .section = Section::kForward}));
-    cause = controller_->root_cause(steady_seconds());
+    cause = controller_->root_cause(now_seconds());
     return cause.has_value();
   }));
   EXPECT_EQ(cause->code, ExitCode::kPeerLost);
@@ -205,7 +205,7 @@ TEST_F(ControllerTest, AddsWhoIsSilentToWhatMayBeAnEcho) {
       for ([[maybe_unused]] const std::string& text : each.exchange()) ++welcomed;
     return welcomed == 2;
   }));
-  const double now = steady_seconds();
+  const double now = now_seconds();
   controller_->report({.rank = 0,
                        .code = ExitCode::kHang,
                        .text = "resource error: mesh: collective timed out",
