@@ -13,15 +13,19 @@
 #include "train/collate.h"
 #include "train/executor/executor.h"
 #include "train/metrics/step_metrics.h"
+#include "train/step_sums.h"
 
 namespace tributary::train {
 
-/// What one pass over a global batch gave; the gradients lie in the units' shards.
+/// What one pass over a global batch gave this rank; the gradients lie in the units' shards.
+/// What is said to be of all ranks is that once the slots which name_slots names are shared.
 struct BatchResult {
-  double loss = 0;                    // mean over the target tokens of the global batch
-  std::vector<SourceLoss> by_source;  // of the global batch
+  double loss = 0;                    // of all ranks: mean over the target tokens
+  std::vector<SourceLoss> by_source;  // of all ranks
   PhaseSeconds seconds;               // data (collating), forward, backward
   PipelineUse pipeline;               // of all ranks
+  double busy = 0;                    // [s] of passes, of all ranks
+  double wall = 0;                    // [s] from the first action to the last, the longest
   std::vector<double> microbatches;   // [s] of each on this rank, without waiting
   std::vector<PassTimes> passes;      // of this rank
   double began = 0;                   // [s] of mesh::now_seconds(): all ranks knew the step
@@ -47,13 +51,16 @@ struct GradientOptions {
 /// errors: Fault::kInput when no sample of the global batch has a target token, and when ranks have
 ///         other samples than their replica or another plan
 /// collective: over all ranks of the model's mesh, which run equally many microbatches: idle ones
-///         where a replica has fewer
+///         where a replica has fewer; of what the host knows one, before the first pass
 [[nodiscard]] BatchResult accumulate_gradients(model::Model& model,
                                                std::span<const data::EncodedSample> samples,
                                                const schedule::PackedBins& microbatches,
                                                const GradientOptions& options);
 
-/// Adds up the losses of the ranks that count. collective: over the group
+/// Names what the result has of all ranks.
+void name_slots(BatchResult& result, const model::Model& model, StepSums& sums);
+
+/// Adds up the losses of the ranks that count, alone. collective: over the group
 void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source);
 
 /// Adds the loss of each target row to its source, in f64 and in row order.

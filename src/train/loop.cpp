@@ -12,8 +12,8 @@
 #include "train/balance/gather_parts.h"
 #include "train/executor/map_stages.h"
 #include "train/flops.h"
-#include "train/gradients.h"
 #include "train/optimizer/apply_update.h"
+#include "train/optimizer/gradient_norm.h"
 #include "train/run/snapshot.h"
 #include "train/run/step_shapes.h"
 
@@ -122,7 +122,7 @@ void Loop::write_events(const StepMetrics& metrics) {
 
 double Loop::wall_seconds() const { return wall_before_ + wall_.seconds(); }
 
-StepMetrics Loop::do_step() {
+StepMetrics Loop::do_step(const StopRequest& stop) {
   const config::RunConfig& config = session_.config;
   Stopwatch whole;
   Stopwatch watch;
@@ -142,48 +142,49 @@ StepMetrics Loop::do_step() {
                             .plan = own.plan,
                             .on_section = [&](mesh::Section section) { enter(section); },
                             .on_action = action_observer()});
-  watch.lap();
-  enter(mesh::Section::kOptimizer);
-  const double prepared = mesh::now_seconds();
-  const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
-  const double updated = mesh::now_seconds();
-
   StepMetrics metrics;
   metrics.step = state_.step + 1;
-  metrics.loss = batch.loss;
-  metrics.learning_rate = update.learning_rate;
-  metrics.grad_norm = update.grad_norm;
   metrics.samples = static_cast<std::int64_t>(samples.size());
   metrics.microbatches = own.microbatches.bins();
   metrics.balance = own.balance;
   const bool was_repacked = own.balance.repacked > 0;
-  metrics.by_source = batch.by_source;
   metrics.seconds = batch.seconds;
   metrics.waiting = waiting;
   metrics.seconds.data += waiting.samples + waiting.packing;
-  metrics.pipeline = batch.pipeline;
-  metrics.collectives = cost_between(before, session_.mesh->traffic());
-  metrics.seconds.optimizer = watch.lap();
   ForwardFlops flops;
   for (const SampleShape& shape : shapes) {
     metrics.tokens += shape.tokens.count;
     metrics.target_tokens += shape.target_tokens.count;
     flops += count_forward(session_.model_config, shape);
   }
-  if (!update.not_finite.empty()) {
-    metrics.skip_reason = "not finite: " + update.not_finite;
-    for (const data::EncodedSample& sample : samples) metrics.sample_keys.push_back(sample.key);
-  }
   std::vector<std::string> run_again = config.model.recompute;
   run_again.insert(run_again.end(), config.model.offload.begin(), config.model.offload.end());
   TrainFlops work = count_training(flops, config.model.freeze, run_again);
-  auto attention_rows = static_cast<double>(batch.attention_rows);
-  add_over_replicas(metrics, work, attention_rows,
-                    load_of(session_.model_config, config.model, shapes));
+  const ReplicaLoad load = load_of(session_.model_config, config.model, shapes);
+  watch.lap();
+  enter(mesh::Section::kOptimizer);
+  const double prepared = mesh::now_seconds();
+  double sum_squared = sum_squared_gradients(session_.model->units());
+  share_sums(batch, sum_squared, metrics, work, load, stop);
+  const Update update =
+      apply_update(*session_.model, *session_.optimizer, config, batch.loss, sum_squared);
+  const double updated = mesh::now_seconds();
+  metrics.seconds.optimizer = watch.lap();
+  metrics.loss = batch.loss;
+  metrics.by_source = batch.by_source;
+  metrics.pipeline = batch.pipeline;
+  metrics.learning_rate = update.learning_rate;
+  metrics.grad_norm = update.grad_norm;
+  metrics.collectives = cost_between(before, session_.mesh->traffic());
+  if (!update.not_finite.empty()) {
+    metrics.skip_reason = "not finite: " + update.not_finite;
+    metrics.sample_keys = keys_of_all(samples);
+  }
   metrics.fill = static_cast<double>(metrics.tokens) /
                  static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
-  metrics.padding = 1 - static_cast<double>(metrics.tokens) / attention_rows;
-  metrics.peak_bytes = peak_process_bytes();
+  metrics.padding =
+      1 - static_cast<double>(metrics.tokens) / static_cast<double>(batch.attention_rows);
+  metrics.peak_bytes = peak_bytes(session_.device);
   if (shapes_file_) shapes_ = describe_shapes(metrics.step, shapes, own.microbatches).dump();
   const double step_seconds = whole.seconds();
   metrics.seconds.other = step_seconds - metrics.seconds.sum();
@@ -209,47 +210,39 @@ StepMetrics Loop::do_step() {
   return metrics;
 }
 
-void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows,
-                             const ReplicaLoad& load) const {
+void Loop::share_sums(BatchResult& batch, double& sum_squared, StepMetrics& metrics,
+                      TrainFlops& work, const ReplicaLoad& load, const StopRequest& stop) {
   const mesh::Mesh& mesh = *session_.mesh;
-  if (mesh.size() == 1) return;
-  std::vector<double> values{static_cast<double>(metrics.samples),
-                             static_cast<double>(metrics.microbatches),
-                             static_cast<double>(metrics.tokens),
-                             static_cast<double>(metrics.target_tokens),
-                             work.causal,
-                             work.full,
-                             work.hardware,
-                             attention_rows,
-                             static_cast<double>(metrics.balance.repacked)};
-  const std::size_t first_load = values.size();
-  const auto replicas = static_cast<std::size_t>(mesh.data_ranks());
-  values.resize(first_load + replicas * load.size());
-  std::ranges::copy(load, values.begin() + static_cast<std::ptrdiff_t>(
-                                               first_load + mesh.data_index() * load.size()));
-  if (!mesh.leads_replica()) std::ranges::fill(values, 0.0);
-  values = mesh.world().sum(std::move(values));
-  const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(values[i]); };
-  metrics.samples = count(0);
-  metrics.microbatches = count(1);
-  metrics.tokens = count(2);
-  metrics.target_tokens = count(3);
-  work = {.full = values[5], .causal = values[4], .hardware = values[6]};
-  attention_rows = values[7];
-  metrics.balance.repacked = count(8);
-  std::vector<ReplicaLoad> loads(replicas);
-  for (std::size_t i = first_load; i < values.size(); ++i)
-    loads[(i - first_load) / load.size()][(i - first_load) % load.size()] = values[i];
-  metrics.balance.imbalance = imbalance_of(loads);
-  if (metrics.skip_reason.empty()) return;
+  const bool counts = mesh.leads_replica();
+  StepSums sums;
+  name_slots(batch, *session_.model, sums);
+  sums.sum(sum_squared);
+  for (std::int64_t* count :
+       {&metrics.samples, &metrics.microbatches, &metrics.tokens, &metrics.target_tokens,
+        &metrics.balance.repacked, &batch.attention_rows})
+    sums.sum(*count, counts);
+  for (double* flops : {&work.causal, &work.full, &work.hardware}) sums.sum(*flops, counts);
+  ReplicaLoad largest = load;
+  ReplicaLoad all = load;
+  for (double& each : largest) sums.largest(each);
+  for (double& each : all) sums.sum(each, counts);
+  std::int64_t asked = stop.asked() ? 1 : 0;
+  sums.largest(asked);
+  sums.share(mesh.world());
+  stops_ = asked != 0;
+  if (mesh.size() > 1) metrics.balance.imbalance = imbalance_of(largest, all, mesh.data_ranks());
+}
+
+std::vector<std::string> Loop::keys_of_all(const std::vector<data::EncodedSample>& samples) const {
   std::string own;
-  for (const std::string& key : metrics.sample_keys)
-    if (mesh.leads_replica()) own += key + "\n";
-  metrics.sample_keys.clear();
-  for (const std::string& keys : mesh.world().gather_text(own)) {
+  if (session_.mesh->leads_replica())
+    for (const data::EncodedSample& sample : samples) own += sample.key + "\n";
+  std::vector<std::string> all;
+  for (const std::string& keys : session_.mesh->world().gather_text(own)) {
     std::istringstream lines(keys);
-    for (std::string key; std::getline(lines, key);) metrics.sample_keys.push_back(key);
+    for (std::string key; std::getline(lines, key);) all.push_back(key);
   }
+  return all;
 }
 
 void Loop::record(const StepMetrics& metrics) {
@@ -358,18 +351,20 @@ Loop::End Loop::run(const StopRequest& stop) {
                                       ? 1
                                       : config.stability.most_skips;
   while (state_.step < config.run.steps) {
-    record(do_step());
+    record(do_step(stop));
     if (state_.skips_in_a_row >= most_skips) {
       checkpoints_.finish();
       return End::kNonFinite;
     }
     const bool is_last = state_.step == config.run.steps;
+    bool ends = stops_;
     std::optional<double> score;
-    if (!is_last && !is_asked(stop) && due(config.validation.every))
+    if (!is_last && !ends && due(config.validation.every)) {
       score = validate_now(/*is_last=*/false, stop);
+      ends = is_asked(stop);
+    }
     // The best can be kept only if every state that has a score is saved.
     const bool is_rated = config.checkpoint.keep_best && score;
-    const bool ends = is_asked(stop);
     if (is_last || ends || is_rated || due(config.checkpoint.every)) save(score);
     if (ends && !is_last) {
       checkpoints_.finish();

@@ -9,6 +9,7 @@
 #include "core/stopwatch.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/flops.h"
+#include "train/gradients.h"
 #include "train/metrics/console.h"
 #include "train/metrics/event_file.h"
 #include "train/metrics/step_trace.h"
@@ -28,7 +29,8 @@ class Loop {
        double peak_flops, std::ostream& out);
 
   enum class End { kDone, kTerminated, kNonFinite };
-  /// Steps until run.steps, a signal, or too many steps skipped in a row.
+  /// Steps until run.steps, a signal, or too many steps skipped in a row. A signal ends the run
+  /// after the step whose gradients are not complete yet.
   [[nodiscard]] End run(const StopRequest& stop);
 
   [[nodiscard]] const TrainState& state() const { return state_; }
@@ -39,10 +41,14 @@ class Loop {
   [[nodiscard]] double wall_seconds() const;
 
  private:
-  [[nodiscard]] StepMetrics do_step();
-  /// Adds what other replicas did. collective: over all ranks
-  void add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows,
-                         const ReplicaLoad& load) const;
+  [[nodiscard]] StepMetrics do_step(const StopRequest& stop);
+  /// Makes what the step gave this rank that of all ranks, and learns whether any was asked to
+  /// stop. collective: one, over all ranks
+  void share_sums(BatchResult& batch, double& sum_squared, StepMetrics& metrics, TrainFlops& work,
+                  const ReplicaLoad& load, const StopRequest& stop);
+  /// collective: over all ranks
+  [[nodiscard]] std::vector<std::string> keys_of_all(
+      const std::vector<data::EncodedSample>& samples) const;
   [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
   /// Tells the other ranks' watch, and a fault drill, what this one is at.
   void enter(mesh::Section section) const;
@@ -70,6 +76,7 @@ class Loop {
   std::optional<JsonLines> metrics_file_;  // of rank 0
   std::optional<JsonLines> shapes_file_;   // of the rank that leads a replica
   std::string shapes_;                     // its line of the step under way
+  bool stops_ = false;                     // some rank was asked to before the step's sums
   Console console_;
   std::optional<EventFile> events_;  // with metrics.tensorboard
   CheckpointWriter& checkpoints_;

@@ -71,14 +71,16 @@ TrainState restore(Session& session, const TrainRequest& request, const std::str
 double write_environment(const RunDirectory& run, const TrainRequest& request,
                          const Session& session) {
   const double given = request.config.metrics.peak_flops;
-  const double peak_flops = given > 0 ? given : measure_peak_flops();
+  const PeakFlops peak =
+      given > 0 ? PeakFlops{.per_second = given, .how = "metrics.peak_flops"}
+                : measure_peak_flops(session.device,
+                                     session.model->units().front()->shard_value().scalar_type());
   Json environment = describe_environment(request.config.run.device, request.command);
-  environment["peak_flops"] = peak_flops;
-  environment["peak_flops_from"] =
-      given > 0 ? "metrics.peak_flops" : "fastest of 8 f32 products of 1024 x 1024 matrices";
+  environment["peak_flops"] = peak.per_second;
+  environment["peak_flops_from"] = peak.how;
   environment["parameters"] = config::count_parameters(session.model_config);
   write_run_file(run, "environment.json", environment.dump(2) + "\n");
-  return peak_flops;
+  return peak.per_second;
 }
 
 /// What of the run a simulation reads; the model is named from the folder of the plan.

@@ -76,7 +76,7 @@ RunConfig random_config(std::mt19937_64& random) {
     config.batch.microbatches = 7;
     if (config.batch.balance == Balance::kNone) config.batch.balance = Balance::kLpt;
   }
-  if (config.batch.balance == Balance::kNone) config.batch.correct_costs = false;
+  config.batch.correct_costs = false;  // of a CPU alone
   config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";

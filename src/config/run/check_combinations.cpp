@@ -139,6 +139,11 @@ void check_data(const RunConfig& config, Checker& check) {
                 {.what = "config: batch.correct_costs has no effect without batch.balance",
                  .found = "correct_costs true, balance none",
                  .expected = "batch.balance lpt or lpt_2d, or correct_costs false"});
+  check.require(!batch.correct_costs || config.run.device == "cpu", "batch.correct_costs",
+                {.what = "config: costs are corrected from times that the device does not tell",
+                 .found = str("correct_costs true on ", config.run.device),
+                 .expected = "run.device cpu: on others a pass is not told from what it waits for",
+                 .fix = "set batch.correct_costs to false"});
   const bool is_level = batch.packing == Packing::kLevel;
   check.require(!is_level || batch.balance != Balance::kNone, "batch.packing",
                 {.what = "config: microbatches cannot be level where nothing is balanced",

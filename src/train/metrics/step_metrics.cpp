@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
+#include <c10/core/CachingDeviceAllocator.h>
+
 namespace tributary::train {
 namespace {
 
@@ -79,6 +81,15 @@ std::int64_t peak_process_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+std::int64_t peak_bytes(c10::Device device) {
+  if (device.is_cpu()) return peak_process_bytes();
+  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return c10::getDeviceAllocator(device.type())
+      ->getDeviceStats(device.index())
+      .allocated_bytes.at(all)
+      .peak;
 }
 
 }  // namespace tributary::train

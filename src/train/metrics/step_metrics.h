@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "core/json.h"
 #include "train/balance/replica_loads.h"
 
@@ -97,5 +99,8 @@ struct StepMetrics {
 
 /// Most memory that the process has held [bytes].
 [[nodiscard]] std::int64_t peak_process_bytes();
+/// Most memory that the run has held: of its process on a CPU, of the tensors on another device
+/// [bytes].
+[[nodiscard]] std::int64_t peak_bytes(c10::Device device);
 
 }  // namespace tributary::train

@@ -18,9 +18,10 @@ struct Update {
 /// Votes on loss and gradients, then clips and updates; the learning rate is that of the
 /// optimizer's next step. A vote against leaves parameters, moments and the step count as they are.
 ///
-/// stream: the host waits once for the norm
+/// units:  `loss` and `sum_squared` (sum_squared_gradients) are those of all ranks
+/// collective: over all ranks, where the gradients are not finite
 /// source: reliability.md section 6.1
 [[nodiscard]] Update apply_update(const model::Model& model, AdamW& optimizer,
-                                  const config::RunConfig& config, double loss);
+                                  const config::RunConfig& config, double loss, double sum_squared);
 
 }  // namespace tributary::train

@@ -109,7 +109,7 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
       {"target_tokens", state.target_tokens},
       {"tokens_per_second", finite(static_cast<double>(state.tokens) / state.train_seconds)},
       {"wall_seconds", loop.wall_seconds()},
-      {"peak_bytes", peak_process_bytes()},
+      {"peak_bytes", peak_bytes(session.device)},
       {"skipped_steps", state.skipped_steps},
       {"quarantined_samples", count_quarantined(session)},
       {"checkpoint", loop.last_checkpoint()},
