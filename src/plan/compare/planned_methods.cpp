@@ -35,6 +35,8 @@ PlanChoice choice_of(const PlanningProblem& problem, const StudySetting& setting
                               .ulysses = setting.ulysses,
                               .ep = setting.ep},
                      .recompute = recompute};
+  for (std::size_t encoder = 0; encoder < choice.encoders.size(); ++encoder)
+    choice.inside.set(encoder, recompute);
   TRIB_REQUIRE(can_cut(problem, *problem.model.find("backbone"), choice.backbone.mesh),
                .what = "plan: the model cannot be cut so", .where = str("setting ", setting.name),
                .found = str("ulysses ", setting.ulysses, ", ep ", setting.ep),

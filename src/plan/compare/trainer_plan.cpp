@@ -45,6 +45,8 @@ class FormPlacing {
     runner_.choice = {.backbone = chain_of(form.backbone, form.shards, recompute),
                       .encoders = {encoders_.size(), std::nullopt},
                       .microbatches = form.microbatches};
+    for (std::size_t encoder = 0; encoder < encoders_.size(); ++encoder)
+      runner_.choice.inside.set(encoder, recompute);
     const ModuleNode& backbone = *problem.model.find("backbone");
     if (has_own_encoder() && encoders_.size() == 1) {
       runner_.choice.encoders[0] = chain_of(form.encoder, form.shards, recompute);

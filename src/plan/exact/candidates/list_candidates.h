@@ -34,6 +34,7 @@ struct CandidateEffort {
 struct CandidateList {
   std::vector<Candidate> candidates = {};  // the best first; ties: as they are listed
   Nanoseconds lower_bound = {};            // no plan of the space has a mean step below
+  Nanoseconds rounding = {};               // that the bound has lost to whole nanoseconds
   std::int64_t cells = 0;                  // degrees of the backbone with numbers of microbatches
   std::int64_t estimates = 0;
   LeftOut left_out = {};
