@@ -344,9 +344,10 @@ class Search {
                .found = str(certificate.value, " with a bound of ", certificate.lower_bound));
     const bool is_simulated =
         result_.plans.front().simulated_batches == std::ssize(problem_.batches);
-    certificate.status = is_simulated && certificate.value <= certificate.lower_bound + rounding_
-                             ? Status::kOptimal
-                             : Status::kFeasible;
+    certificate.status =
+        is_simulated && certificate.value <= certificate.lower_bound + rounding_ * 2
+            ? Status::kOptimal
+            : Status::kFeasible;
     for (FoundPlan& each : result_.plans) {
       each.plan.predicted.step = each.step;
       each.plan.predicted.lower_bound = certificate.lower_bound;
@@ -363,7 +364,7 @@ class Search {
   JudgeWorkers workers_;
   std::size_t batches_;
   std::vector<Runner> runners_;
-  Nanoseconds rounding_;  // that the bound has lost
+  Nanoseconds rounding_;  // that the bound has lost; a step may have gained as much
   Bytes least_peak_;
   std::string shortage_;
   PlanSearch result_;
