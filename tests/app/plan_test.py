@@ -32,7 +32,12 @@ class Plan(PlanCase):
         self.assertAlmostEqual(1e-9 * predicted["step_ns"], found["value"], places=8)
         code, out, err = self.run_verb("simulate", output, "--cluster", CPU, "--steps", "3", "--json")
         self.assertEqual((code, err), (0, ""))
+        self.assertEqual(json.loads(out)["step_ns"], predicted["step_ns"])
         self.assertEqual(json.loads(out)["distribution_ns"]["mean"], predicted["step_ns"])
+        code, out, err = self.run_verb("simulate", output, "--cluster", CPU, "--steps", "3")
+        step, plans = (re.search(text + r" ([0-9.]+ ms)", out)[1]
+                       for text in ("^step", "the plan predicts"))
+        self.assertEqual(step, plans)
 
     def simulated(self, output, *words):
         code, out, err = self.run_verb("simulate", output, "--cluster", A100, *words)

@@ -124,6 +124,11 @@ void add_names(const Trace& trace, OrderedJson& events) {
 
 }  // namespace
 
+Nanoseconds TraceSummary::shown_step() const {
+  const auto median = distribution.find("median");
+  return median == distribution.end() ? step : median->second;
+}
+
 bool TraceSummary::knows(std::string_view figure) const {
   return std::find(unknown.begin(), unknown.end(), figure) == unknown.end();
 }

@@ -47,10 +47,9 @@ std::string in_other_words(const config::NamedShares& shares) {
 
 void print_as_text(const config::Trace& trace, bool in_batches) {
   const config::TraceSummary& summary = trace.summary;
-  const double gap = gap_above(summary.step, summary.lower_bound);
-  std::cout << "step " << in_milliseconds(summary.step) << " on " << summary.ranks << " ranks of "
-            << summary.cluster << "; no order of the passes is below "
-            << in_milliseconds(summary.lower_bound) << " (gap " << in_percent(gap, 1) << ")\n";
+  std::cout << "step " << in_milliseconds(summary.step);
+  if (summary.steps > 1) std::cout << ", the mean of " << summary.steps << ',';
+  std::cout << " on " << summary.ranks << " ranks of " << summary.cluster << '\n';
   if (summary.planned_step.count > 0)
     std::cout << "the plan predicts " << in_milliseconds(summary.planned_step) << '\n';
   if (!summary.samples.empty()) std::cout << "samples: " << summary.samples << '\n';
@@ -58,9 +57,12 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << summary.steps << " steps:";
     for (const auto& [name, time] : summary.distribution)
       std::cout << ' ' << name << ' ' << in_milliseconds(time);
-    std::cout << '\n';
+    std::cout << "\nof the median step: ";
   }
-  std::cout << "mfu " << (summary.knows("mfu") ? in_percent(summary.mfu, 1) : "unknown")
+  const double gap = gap_above(summary.shown_step(), summary.lower_bound);
+  std::cout << "no order of the passes is below " << in_milliseconds(summary.lower_bound)
+            << " (gap " << in_percent(gap, 1) << ")\nmfu "
+            << (summary.knows("mfu") ? in_percent(summary.mfu, 1) : "unknown")
             << in_other_words(summary.utilisation) << ", idle " << in_percent(summary.idle_share, 1)
             << "; critical path:";
   for (const auto& [kind, time] : summary.critical_path)
