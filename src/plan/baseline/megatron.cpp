@@ -44,7 +44,7 @@ double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
     const std::size_t bucket = buckets.at(replica, round);
     const StageShare& share = shares[stage];
-    BatchRunner::StageTimes times =
+    PassSeconds times =
         runner.split_encoder(share.encoder * encoder[bucket] / kernels.efficiency) +
         runner.split_backbone(share.backbone * backbone[bucket] / kernels.efficiency);
     const bool sends =
