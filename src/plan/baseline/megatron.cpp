@@ -10,7 +10,7 @@ namespace tributary::plan {
 namespace {
 
 std::string describe(const Degrees& degrees, std::int64_t rounds) {
-  return str(to_text(degrees), ", ", rounds, " microbatches");
+  return str(to_text(degrees), ", ", microbatches_text(rounds));
 }
 
 struct Kernels {
@@ -75,7 +75,7 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
         for (const std::int64_t rounds : rounds_of(problem, dp)) {
           const Plan3d plan = {{degree.tp, mine, dp}, {degree.tp, stages - mine, dp}, rounds, 0};
           const std::string text = str(to_text({degree.tp, stages, dp}), ", first ", mine,
-                                       " stages the encoder, ", rounds, " microbatches");
+                                       " stages the encoder, ", microbatches_text(rounds));
           if (!is_valid(costs, plan)) {
             const MemoryNeed need = need_of(problem.costs, plan);
             best.refuse({need.bytes, text, need.of});

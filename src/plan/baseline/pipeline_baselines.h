@@ -43,7 +43,7 @@ enum class BaselineRole {
                 // those of others only where the encoder does not train
   kAblation,    // a system without one of its parts
   kReference,   // no method: a part of the model, or plainer kernels
-  kOurs,
+  kBound,       // no system: the best of all the others' plans, which nobody runs as one
 };
 
 /// A way to place an encoder and a backbone, under its own name.

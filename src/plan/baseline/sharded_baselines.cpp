@@ -78,7 +78,7 @@ void offer_sharded(const TrainingProblem& problem, BatchRunner& runner, BestPlan
       return unsharded - state + state / double(costs.devices) +
              2 * state * module.parameter_share / double(module.layers);
     };
-    const std::string text = str("sharded, dp ", costs.devices, ", ", rounds, " microbatches");
+    const std::string text = str("sharded, dp ", costs.devices, ", ", microbatches_text(rounds));
     if (!best.admits(bytes(costs.encoder) + bytes(costs.backbone), fullest_of_both(problem, 1),
                      [&] { return text; }))
       continue;

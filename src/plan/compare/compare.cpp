@@ -74,7 +74,7 @@ class Runner {
       for (const PipelineBaseline& baseline : pipeline_baselines()) {
         if (!is_listed(study_, baseline.name)) continue;
         note(baseline.name);
-        result.methods.push_back(solve(setting, baseline, levels));
+        result.methods.push_back(solve(setting, baseline, levels, options_.plan_files));
       }
     } else {
       result.tokens_per_sample = mean_tokens(setting);
@@ -112,7 +112,7 @@ class Runner {
   }
 
   static MethodResult solve(const StudySetting& setting, const PipelineBaseline& baseline,
-                            const std::vector<RecomputedTables>& levels) {
+                            const std::vector<RecomputedTables>& levels, bool plan_files) {
     MethodResult method{.method = std::string(baseline.name),
                         .source = std::string(baseline.source)};
     const Stopwatch watch;
@@ -125,6 +125,8 @@ class Runner {
     method.mfu = mfu_of(step_flops(tables->problem, baseline.encodes), method.step_s, setting);
     method.idle_share = std::max(0.0, 1 - answer.busy_share);
     method.bubble_share = answer.bubble_share;
+    if (plan_files && baseline.role != BaselineRole::kReference)
+      method.plan_file = judge_plan_file(setting, answer, tables->recompute);
     return method;
   }
 

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/baseline/pipeline_baselines.h"
 #include "plan/compare/compare.h"
 #include "plan/shapes/deal_samples.h"
 
@@ -27,5 +28,12 @@ inline constexpr std::string_view kVeomniMethod = "veomni";
 /// errors: Fault::kInput naming the setting when the degrees cut not the devices or not the model,
 ///         or when its samples do not divide over the replicas
 [[nodiscard]] MethodResult run_veomni(const config::StudySetting& setting);
+
+/// Makes the plan that a method found by tables one of plan files, and simulates it.
+///
+/// cost: as trainer_plan
+[[nodiscard]] PlanFile judge_plan_file(const config::StudySetting& setting,
+                                       const PipelineAnswer& answer,
+                                       config::RecomputePlan recompute);
 
 }  // namespace tributary::plan

@@ -177,11 +177,13 @@ TrainerPlan trainer_plan(const PlanningProblem& problem, const TrainerForm& form
     placed = placing.place();
     if (placed.found) {
       placed.found->plan.predicted.step = placed.found->step;
+      placed.is_changed = shards != form.shards || level != recompute;
       if (shards != form.shards) placed.text += ", sharded to fit";
       if (level != recompute) placed.text += ", recomputed to fit";
       break;
     }
-    if (!placing.is_short()) break;
+    placed.is_short = placing.is_short();
+    if (!placed.is_short) break;
   }
   return placed;
 }

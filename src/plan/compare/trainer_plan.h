@@ -11,6 +11,8 @@ namespace tributary::plan {
 /// A published method's plan as one of the trainer's, or why there is none.
 struct TrainerPlan {
   std::optional<FoundPlan> found = {};
+  bool is_changed = false;  // sharded, recomputed or both, to fit
+  bool is_short = false;    // none: it is memory that it lacks
   std::string text = {};    // of it
   std::string reason = {};  // what the trainer's plans lack, or what does not fit
 };

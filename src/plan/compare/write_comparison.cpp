@@ -32,7 +32,8 @@ OrderedJson to_json(const MethodResult& method) {
           {"least_occupancy", or_null(method.least_occupancy)},
           {"plan", method.plan},
           {"evaluations", method.certificate.evaluations},
-          {"milliseconds", method.milliseconds}};
+          {"milliseconds", method.milliseconds},
+          {"plan_file", name_of(method.plan_file)}};
 }
 
 OrderedJson to_json(const SettingResult& setting) {
@@ -74,6 +75,22 @@ OrderedJson to_json(const OrderResult& result) {
 }
 
 }  // namespace
+
+std::string_view name_of(PlanFile file) {
+  switch (file) {
+    case PlanFile::kNotAsked:
+      return "not_asked";
+    case PlanFile::kFits:
+      return "fits";
+    case PlanFile::kChanged:
+      return "changed";
+    case PlanFile::kTooLarge:
+      return "too_large";
+    case PlanFile::kNoForm:
+      return "no_form";
+  }
+  return "";
+}
 
 std::string_view name_of(config::RankedBy by) {
   switch (by) {

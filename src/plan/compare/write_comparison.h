@@ -19,5 +19,7 @@ inline constexpr std::string_view kComparisonFormat = "tributary.comparison/1";
 /// `speedup`, `hours`, ...: as studies spell them.
 [[nodiscard]] std::string_view name_of(config::FigureQuantity quantity);
 [[nodiscard]] std::string_view name_of(config::RankedBy by);
+/// `not_asked`, `fits`, `changed`, `too_large`, `no_form`
+[[nodiscard]] std::string_view name_of(PlanFile file);
 
 }  // namespace tributary::plan

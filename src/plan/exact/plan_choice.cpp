@@ -232,7 +232,8 @@ std::string describe(const PlanningProblem& problem, const PlanChoice& choice) {
   text += std::string(schedule::traits_of(choice.schedule).name);
   if (choice.schedule == config::PipelineOrder::kInterleaved)
     text += str(' ', choice.chunks, " chunks");
-  return text + str(", ", choice.microbatches, " microbatches");
+  return text +
+         str(", ", choice.microbatches, choice.microbatches == 1 ? " microbatch" : " microbatches");
 }
 
 }  // namespace tributary::plan

@@ -183,7 +183,7 @@ TEST(NoteOnExact, NamesTheRowsWhosePlansAreOutsideOfItsSpace) {
     for (const std::string& name : names) setting.methods.push_back({.method = name});
     return note_on_exact(setting);
   };
-  EXPECT_EQ(note_on({"dflop", "combined"}), "");
+  EXPECT_EQ(note_on({"dflop", "best_of_methods"}), "");
   EXPECT_EQ(note_on({"exact", "veomni"}), "");   // both simulated
   EXPECT_EQ(note_on({"exact", "spindle"}), "");  // both by the same tables
   EXPECT_THAT(note_on({"dflop", "exact"}),
