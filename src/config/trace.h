@@ -60,6 +60,7 @@ struct BeyondGrid {
 struct TraceSummary {
   std::string source = "simulated";  // or measured
   std::string plan = {};
+  std::string plan_digest = {};  // of config/plan/plan_digest.h; empty: not known
   std::string cluster = {};
   std::int64_t steps = 1;
   Nanoseconds step = {};          // that the trace shows
