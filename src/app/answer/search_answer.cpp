@@ -110,7 +110,7 @@ void check_request(const SearchRequest& request) {
 std::string beyond_trainer(const SearchAnswer& answer) {
   for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
     if (baseline.name != answer.method || baseline.beyond_exact.empty()) continue;
-    if (baseline.role == plan::BaselineRole::kOurs)
+    if (baseline.role == plan::BaselineRole::kBound)
       return str("its best one is of a family that those lack: ", answer.plans.front().text);
     return str("it has ", baseline.beyond_exact);
   }

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/answer/profile_model.h"
+#include "app/answer/measured_machine.h"
 #include "app/python/given_arguments.h"
 #include "config/plan/artifact_object.h"
 #include "core/error.h"

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <thread>
 
+#include "app/answer/measured_machine.h"
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/engine/engine.h"
@@ -81,6 +82,8 @@ ExitCode run_profile_jobs(const Arguments& arguments) {
   const config::Profile profile = config::read_profile(arguments.options.output);
   std::cout << arguments.options.output << ": " << profile.layers.size() << " tables of layers, "
             << profile.collectives.size() << " of collectives\n";
+  const std::string note = note_on_noise(profile, arguments.options.output);
+  if (!note.empty()) std::cout << note << '\n';
   return ExitCode::kDone;
 }
 
