@@ -13,6 +13,7 @@
 #include "config/study.h"
 #include "config/trace.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "plan/shapes/recorded_steps.h"
 
 namespace tributary::app {
@@ -113,9 +114,9 @@ std::vector<Artifact> artifacts() {
        [](Text text) { read_as(text, [](const Document& it) { return read_sizes(it); }); }},
       {"trace", parsed(kTrace), [](Text text) { (void)config::parse_trace(text, "a.json"); }},
       {"sharing problem", parsed(kSharing),
-       [](Text text) { (void)answer_staging(Json::parse(text), "a.json"); }},
+       [](Text text) { (void)answer_staging(parse_json(text, "a.json"), "a.json"); }},
       {"co-locations", parsed(kTogether),
-       [](Text text) { (void)answer_interference(Json::parse(text), "a.json"); }},
+       [](Text text) { (void)answer_interference(parse_json(text, "a.json"), "a.json"); }},
       {"recorded step", parsed(kStep), read_steps}};
   for (const char* study : {"small.yaml", "loongforge_levels.yaml"})
     all.push_back({str("study ", study), document(kConfigs / "studies" / study), read_study});

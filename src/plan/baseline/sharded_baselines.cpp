@@ -52,8 +52,7 @@ class ShardedStep {
     };
     const double gather = moved(module.parameter_share);
     const double reduce = moved(module.gradient_share);
-    const PassSeconds times =
-        BatchRunner::split(module, runner_.module_seconds(module, 1, shape));
+    const PassSeconds times = BatchRunner::split(module, runner_.module_seconds(module, 1, shape));
     // A module without backward has no second gather either.
     const double again = module.forward_share < 1 ? gather + reduce : 0;
     // The first gather and the last reduction have nothing to hide behind.
