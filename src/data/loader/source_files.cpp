@@ -37,6 +37,12 @@ std::optional<std::string> first_path(const Record& record) {
   return std::nullopt;
 }
 
+/// Whether another folder might have the image.
+bool is_out_of_reach(const Refusal& refusal) {
+  return refusal.code == "missing_file" || refusal.code == "path_escapes" ||
+         refusal.code == "bad_path";
+}
+
 }  // namespace
 
 SourceFiles::SourceFiles(const config::SourceSection& source, double held_out_fraction)
@@ -76,10 +82,10 @@ void SourceFiles::probe_images() {
     const auto bytes = folder_.read_beginning(*path, kProbedBytes);
     beginnings += *path + '\n';
     if (bytes) beginnings.append(bytes.value().begin(), bytes.value().end());
-    if (bytes || bytes.refusal().code != "missing_file") {
+    if (bytes || !is_out_of_reach(bytes.refusal())) {
       ++found;
     } else if (missing++ == 0) {
-      first_missing = str(escaped(*path), " of ", parsed.value().key);
+      first_missing = str(escaped(*path), " of ", parsed.value().key, ": ", bytes.refusal().reason);
     }
   }
   TRIB_REQUIRE(found > 0 || missing < kEnoughMissing,
