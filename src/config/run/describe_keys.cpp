@@ -16,7 +16,7 @@ constexpr const char* kIntroduction =
 One YAML file describes a run: `tributary train CONFIG.yaml [key.path=value ...]`. The whole file is checked before anything is loaded, and every problem is reported at once with its line. `tributary config CONFIG.yaml` checks a file and prints the resolved configuration; `tributary train` saves that as `config.yaml` in the run directory, and it reads back as a configuration.
 
 - An override on the command line is written as in YAML; items of a list go by number from 0: `data.sources.0.weight=2`, `model.freeze=[vision]`. A text is taken as it stands. The last one of a key counts.
-- Relative paths start at the current directory of the command, not at the file.
+- Relative paths start at the current directory of the command, not at the file; a `~/` in front is the home directory.
 - Duplicate keys, anchors, aliases, merge keys, tags and files above 1 MiB are refused.
 )";
 

@@ -266,9 +266,11 @@ std::vector<Key> run_keys() {
 
       key<&R::checkpoint, &CheckpointSection::every>(
           {.path = "checkpoint.every",
-           .meaning = "Steps between checkpoints; the last step has one in any case.",
+           .meaning =
+               "Steps between checkpoints; 0: at the end alone. The last step has one in any "
+               "case.",
            .unit = "steps",
-           .range = {1, kManySteps}}),
+           .range = {0, kManySteps}}),
       key<&R::checkpoint, &CheckpointSection::keep_latest>(
           {.path = "checkpoint.keep_latest",
            .meaning =

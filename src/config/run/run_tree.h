@@ -22,6 +22,9 @@ void apply_overrides(std::span<const std::string> overrides, YamlNode& tree, Pro
 KeyPlaces fill_run_config(const YamlNode& tree, const std::string& file, RunConfig& config,
                           Problems& problems);
 
+/// Puts $HOME in place of a `~` that begins a path.
+void expand_home(RunConfig& config, const KeyPlaces& places, Problems& problems);
+
 /// Checks what must hold between keys.
 void check_combinations(const RunConfig& config, const KeyPlaces& places, Problems& problems);
 
