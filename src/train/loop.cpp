@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "core/log.h"
-#include "schedule/pack.h"
 #include "train/balance/gather_parts.h"
 #include "train/executor/map_stages.h"
 #include "train/flops.h"
 #include "train/gradients.h"
 #include "train/optimizer/apply_update.h"
 #include "train/run/snapshot.h"
+#include "train/run/step_samples.h"
 #include "train/run/step_shapes.h"
 
 namespace tributary::train {
@@ -23,48 +23,11 @@ namespace {
 constexpr std::int64_t kPicturesPerSource = 8;  // predictions shown with their pictures
 constexpr std::int64_t kWrongPicturesPerSource = 32;
 
-std::vector<Tokens> lengths_of(const std::vector<SampleShape>& shapes) {
-  std::vector<Tokens> lengths;
-  for (const SampleShape& shape : shapes) lengths.push_back(shape.tokens);
-  return lengths;
-}
-
 std::vector<SampleShape> shapes_of(const std::vector<data::EncodedSample>& samples) {
   std::vector<SampleShape> shapes;
   shapes.reserve(samples.size());
   for (const data::EncodedSample& sample : samples) shapes.push_back(sample.shape());
   return shapes;
-}
-
-/// What this rank's replica trains on in a step.
-struct OwnPart {
-  schedule::PackedBins microbatches;  // bins of places among its samples
-  std::int64_t plan = 0;              // fingerprint
-  BalanceMetrics balance;
-  std::optional<schedule::PredictedBatch> predicted;  // where costs are corrected
-};
-
-/// As planned ahead, where samples are balanced. A sample in place of a bad one may have another
-/// shape than the plan knew: then the replica packs what it has got.
-OwnPart take_part(const Session& session, std::int64_t first_index,
-                  const std::vector<SampleShape>& shapes) {
-  const config::BatchSection& batch = session.config.batch;
-  OwnPart own;
-  own.balance.replicas = session.mesh->data_ranks();
-  if (session.planner) {
-    PlannedStep planned = session.planner->take(first_index);
-    const data::DealSeconds seconds = session.loader->deal_seconds();
-    own.plan = planned.fingerprint;
-    own.microbatches = std::move(planned.microbatches);
-    own.balance.gap = planned.gap;
-    own.predicted = std::move(planned.predicted);
-    own.balance.planning = seconds.describing + seconds.dealing;
-    own.balance.exposed = seconds.waited;
-    if (planned.shapes == shapes) return own;
-    own.balance.repacked = 1;
-  }
-  own.microbatches = schedule::pack(batch.packing, lengths_of(shapes), batch.capacity_tokens);
-  return own;
 }
 
 CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& after) {
@@ -83,6 +46,7 @@ Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, Tr
       state_(std::move(state)),
       peak_flops_(peak_flops),
       wall_before_(state_.wall_seconds),
+      saved_step_(state_.step),
       console_(out, isatty(STDOUT_FILENO) != 0, session.config.run.steps,
                session.config.metrics.console_every),
       checkpoints_(checkpoints) {
@@ -122,14 +86,19 @@ void Loop::write_events(const StepMetrics& metrics) {
 
 double Loop::wall_seconds() const { return wall_before_ + wall_.seconds(); }
 
-StepMetrics Loop::do_step() {
+std::optional<StepMetrics> Loop::do_step() {
   const config::RunConfig& config = session_.config;
   Stopwatch whole;
   Stopwatch watch;
-  const mesh::Traffic before = session_.mesh->traffic();
   enter(mesh::Section::kData);
   const std::int64_t first_index = session_.loader->next_index();
-  const std::vector<data::EncodedSample> samples = session_.loader->next_batch();
+  const StepSamples taken = take_samples(session_);
+  if (!taken.refusal.empty()) {
+    data_refusal_ = taken.refusal;
+    return std::nullopt;
+  }
+  const mesh::Traffic before = session_.mesh->traffic();
+  const std::vector<data::EncodedSample>& samples = taken.samples;
   WaitSeconds waiting{.samples = watch.lap()};
   const std::vector<SampleShape> shapes = shapes_of(samples);
   const OwnPart own = take_part(session_, first_index, shapes);
@@ -154,6 +123,7 @@ StepMetrics Loop::do_step() {
   metrics.learning_rate = update.learning_rate;
   metrics.grad_norm = update.grad_norm;
   metrics.samples = static_cast<std::int64_t>(samples.size());
+  metrics.left_out = taken.left_out;
   metrics.microbatches = own.microbatches.bins();
   metrics.balance = own.balance;
   const bool was_repacked = own.balance.repacked > 0;
@@ -221,7 +191,8 @@ void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& att
                              work.full,
                              work.hardware,
                              attention_rows,
-                             static_cast<double>(metrics.balance.repacked)};
+                             static_cast<double>(metrics.balance.repacked),
+                             static_cast<double>(metrics.left_out)};
   const std::size_t first_load = values.size();
   const auto replicas = static_cast<std::size_t>(mesh.data_ranks());
   values.resize(first_load + replicas * load.size());
@@ -237,6 +208,7 @@ void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& att
   work = {.full = values[5], .causal = values[4], .hardware = values[6]};
   attention_rows = values[7];
   metrics.balance.repacked = count(8);
+  metrics.left_out = count(9);
   std::vector<ReplicaLoad> loads(replicas);
   for (std::size_t i = first_load; i < values.size(); ++i)
     loads[(i - first_load) / load.size()][(i - first_load) % load.size()] = values[i];
@@ -338,6 +310,7 @@ void Loop::save(std::optional<double> score) {
     state_.correction = session_.planner->correction()->save().dump();
   state_.wall_seconds = wall_seconds();
   checkpoints_.save(describe_snapshot(session_, state_), score);
+  saved_step_ = state_.step;
 }
 
 bool Loop::is_asked(const StopRequest& stop) const {
@@ -358,7 +331,13 @@ Loop::End Loop::run(const StopRequest& stop) {
                                       ? 1
                                       : config.stability.most_skips;
   while (state_.step < config.run.steps) {
-    record(do_step());
+    const std::optional<StepMetrics> metrics = do_step();
+    if (!metrics) {
+      if (state_.step > saved_step_) save({});
+      checkpoints_.finish();
+      return End::kBadData;
+    }
+    record(*metrics);
     if (state_.skips_in_a_row >= most_skips) {
       checkpoints_.finish();
       return End::kNonFinite;

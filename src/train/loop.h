@@ -27,11 +27,14 @@ class Loop {
   Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, TrainState state,
        double peak_flops, std::ostream& out);
 
-  enum class End { kDone, kTerminated, kNonFinite };
-  /// Steps until run.steps, a signal, or too many steps skipped in a row.
+  enum class End { kDone, kTerminated, kNonFinite, kBadData };
+  /// Steps until run.steps, a signal, too many steps skipped in a row, or data beyond a limit; then
+  /// the last step that was done is saved.
   [[nodiscard]] End run(const StopRequest& stop);
 
   [[nodiscard]] const TrainState& state() const { return state_; }
+  /// Why the data ended the run; empty when they did not.
+  [[nodiscard]] const std::string& data_refusal() const { return data_refusal_; }
   /// Of the end of the run; nothing when it did not get there.
   [[nodiscard]] const std::optional<ValidationResult>& final_result() const { return final_; }
   [[nodiscard]] std::string last_checkpoint() const;
@@ -39,7 +42,8 @@ class Loop {
   [[nodiscard]] double wall_seconds() const;
 
  private:
-  [[nodiscard]] StepMetrics do_step();
+  /// Nothing: the data ended the run, and the step was not done.
+  [[nodiscard]] std::optional<StepMetrics> do_step();
   /// Adds what other replicas did. collective: over all ranks
   void add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows,
                          const ReplicaLoad& load) const;
@@ -64,6 +68,8 @@ class Loop {
   TrainState state_;
   double peak_flops_;
   double wall_before_;
+  std::int64_t saved_step_;  // of the newest checkpoint of this part of the run
+  std::string data_refusal_;
   Stopwatch wall_;
   RankTimes last_times_;  // of the last step
   std::optional<ValidationResult> final_;

@@ -13,6 +13,8 @@
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "data/loader/encode_sample.h"
+#include "data/text/model_template.h"
 #include "train/agreement.h"
 #include "train/executor/map_stages.h"
 #include "train/loop.h"
@@ -112,6 +114,15 @@ void print_variables(std::ostream& out) {
   if (!text.empty()) out << "set in the environment:" << text << "\n";
 }
 
+/// What the run will leave out, and values of its configuration that it never comes to.
+void print_notes(std::ostream& out, const Session& session) {
+  for (const std::string& idle : config::list_idle_values(session.config)) log_warning(idle);
+  const std::string other_template = data::describe_other_template(session.config.model.path);
+  if (!other_template.empty()) out << other_template << "\n";
+  for (const std::string& finding : session.loader->look()) out << finding << "\n";
+  out << std::flush;
+}
+
 /// What most likely made losses or gradients not finite, and what to try.
 std::string explain_non_finite(const config::RunConfig& config, const TrainState& state) {
   if (state.optimizer_steps == 0)
@@ -127,9 +138,32 @@ std::string explain_non_finite(const config::RunConfig& config, const TrainState
   return text + ", or raise schedule.warmup_steps";
 }
 
+/// Says how a run goes on that its data have ended.
+void print_way_on(std::ostream& out, const TrainRequest& request, const Loop& loop) {
+  out << "stopped after step " << loop.state().step
+      << " by the data; once they are mended, go on with:\n  " << request.resume_command
+      << "\n(--accept-change data.digest lets changed files pass, data.bad_at_least=N so many bad "
+         "records)"
+      << std::endl;
+}
+
+/// What a run left out, where it left out anything.
+void print_left_out(std::ostream& out, const Session& session, const Loop& loop) {
+  const std::int64_t left_out = count_left_out(loop);
+  if (left_out > 0)
+    out << left_out << (left_out == 1 ? " record was" : " records were")
+        << " left out: longer than " << data::most_tokens_of(session.config)
+        << " (data.too_long: drop)\n";
+}
+
 ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDirectory& run,
                    const Session& session, const Loop& loop, Loop::End end) {
+  print_left_out(out, session, loop);
   switch (end) {
+    case Loop::End::kBadData:
+      if (session.mesh->rank() == 0) log_note(loop.data_refusal());
+      print_way_on(out, request, loop);
+      return ExitCode::kDataLimit;
     case Loop::End::kTerminated:
       out << "stopped after step " << loop.state().step << "; go on with:\n  "
           << request.resume_command << std::endl;
@@ -150,7 +184,10 @@ ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDire
 /// What ends the loop with an error is left in the run directory, where the report finds it.
 Loop::End run_loop(Loop& loop, const StopRequest& stop, const RunDirectory& run, bool leads) {
   try {
-    return loop.run(stop);
+    const Loop::End end = loop.run(stop);
+    if (leads && end == Loop::End::kBadData)
+      write_run_file(run, "error.txt", loop.data_refusal() + "\n");
+    return end;
   } catch (const Error& error) {
     if (leads) write_run_file(run, "error.txt", std::string(error.what()) + "\n");
     throw;
@@ -194,6 +231,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
         << describe_seconds(start.seconds());
     if (ranks.mesh.size() > 1) out << " on " << config::describe(ranks.mesh.shape());
     out << std::endl;
+    if (leads) print_notes(out, session);
 
     Loop loop(session, run, checkpoints, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));

@@ -316,11 +316,19 @@ class TrainRun(unittest.TestCase):
         for source in content["data"]["sources"]:
             source["path"] = source["path"].replace("/data/", "/bad/")
         config.write_text(json.dumps(content))
-        self.expect_fails(config, code=3, words=["too many bad", "bad_json"])
+        result = self.expect_fails(config, code=3, words=["too many bad", "bad_json"])
         run = self.shared / "bad-run"
         self.assertIn("too many bad", (run / "error.txt").read_text())
-        subprocess.run([PROGRAM, "report", run], check=True, stdout=subprocess.DEVNULL)
-        self.assertIn("has not come to its end: input error: data: too many bad",
+        # What was trained is kept, and the way on is said.
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["stopped"], "bad_data")
+        steps = summary["steps"]
+        self.assertEqual(len(tiny_run.read_lines(run / "metrics.jsonl")), steps)
+        if steps > 0:
+            self.assertEqual(summary["checkpoint"], f"checkpoints/step-{steps}")
+        self.assertIn(f"stopped after step {steps} by the data", result.stdout)
+        self.assertIn("--resume auto\n", result.stdout)
+        self.assertIn("by its data: input error: data: too many bad",
                       (run / "report.html").read_text())
         (data / "words.train.jsonl").write_text("\n".join(lines) + "\n")
         result = tiny_run.train(PROGRAM, config, "--resume", "auto", "--accept-change",
@@ -328,9 +336,48 @@ class TrainRun(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertFalse((run / "error.txt").exists())
 
-    def test_sample_longer_than_a_microbatch_is_quarantined(self):
+    def test_data_that_are_too_long_as_a_whole_are_refused(self):
         config = self.config("long", run={"steps": 2}, batch={"capacity_tokens": 8})
-        self.expect_fails(config, code=3, words=["too_long"])
+        self.expect_fails(config, code=3, words=[
+            "no sample of the source is short enough", "fix: raise batch.capacity_tokens"])
+
+    def lengthen_data(self, name):
+        """Every eighth record of `words` has a long answer."""
+        data = self.shared / name
+        shutil.copytree(self.shared / "data", data)
+        file = data / "words.train.jsonl"
+        records = [json.loads(line) for line in file.read_text().splitlines()]
+        for record in records[::8]:
+            record["messages"][-1]["content"] = "oak " * 400
+        tiny_run.write_lines(file, records)
+        return len(records[::8])
+
+    def with_data(self, config, name):
+        config.write_text(config.read_text().replace("/data/", f"/{name}/"))
+        return config
+
+    def test_samples_that_are_too_long_are_left_out_and_counted(self):
+        count = self.lengthen_data("lengthened")
+        config = self.with_data(self.config("left-out", run={"steps": 30},
+                                            data={"bad_at_least": 0, "bad_fraction": 0}), "lengthened")
+        result = tiny_run.train(PROGRAM, config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("source words: samples that are too long are left out, 6 of 48 records looked at",
+                      result.stdout)
+        run = self.shared / "left-out"
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual((summary["quarantined_samples"], summary["left_out_samples"]), (0, count))
+        self.assertIn(f"{count} records were left out: longer than", result.stdout)
+        lines = tiny_run.read_lines(run / "metrics.jsonl")
+        self.assertEqual(sum(line.get("left_out", 0) for line in lines), count)
+        self.assertFalse((run / "quarantine.jsonl").exists())
+
+    def test_samples_that_are_too_long_are_refused_on_request(self):
+        self.lengthen_data("refused-data")
+        config = self.with_data(self.config("refused", data={"too_long": "refuse"}), "refused-data")
+        self.expect_fails(config, code=3, words=[
+            "data: samples are too long", "words.train.jsonl:1: ", "fix: raise batch.capacity_tokens"])
+        self.assertFalse((self.shared / "refused/metrics.jsonl").exists())
 
     def test_learning_rate_that_is_too_high_is_named(self):
         config = self.config("steep", run={"steps": 60}, schedule={"warmup_steps": 0},

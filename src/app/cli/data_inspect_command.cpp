@@ -16,6 +16,7 @@ namespace {
 
 struct Arguments {
   std::string path;
+  std::vector<std::string> overrides;
   std::string images;
   std::int64_t limit = 0;
   bool json = false;
@@ -32,13 +33,17 @@ bool is_config(const std::string& path) {
 
 /// Surveys every source of a run, the held-out files too, with its own tokenizer and limits.
 std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t limit) {
+  config::RunConfig unlimited = run;  // a sample that is too long is counted with its tokens
+  unlimited.data.max_tokens = 0;
+  unlimited.batch.capacity_tokens = {0};
   const config::ModelConfig model = config::read_model_config(run.model.path);
   const auto tokenizer = data::Tokenizer::load(run.model.path + "/tokenizer.json");
   const auto encoder = data::make_encoder(
-      run, model, tokenizer, [](const data::Picture&, int, int) -> data::Picture {
+      unlimited, model, tokenizer, [](const data::Picture&, int, int) -> data::Picture {
         TRIB_RAISE(Fault::kBug, .what = "app: data inspect resized a picture");
       });
-  const data::SurveyOptions options{.limit = limit, .encoder = encoder.get()};
+  const data::SurveyOptions options{
+      .limit = limit, .encoder = encoder.get(), .most_tokens = data::most_tokens_of(run)};
   std::vector<data::Survey> surveys;
   for (const config::SourceSection& source : run.data.sources) {
     const std::string images = source.images.empty() ? folder_of(source.path) : source.images;
@@ -85,14 +90,16 @@ ExitCode inspect(const Arguments& arguments) {
   if (is_config(arguments.path)) {
     TRIB_REQUIRE(arguments.images.empty(), .what = "app: --images beside a configuration",
                  .found = arguments.images, .fix = "set `images` of the source there");
-    run = config::read_run_config(arguments.path);
+    run = config::read_run_config(arguments.path, arguments.overrides);
     surveys = survey_run(run, arguments.limit);
   } else {
+    TRIB_REQUIRE(arguments.overrides.empty(), .what = "app: values without a configuration",
+                 .where = arguments.path, .found = arguments.overrides.front(),
+                 .expected = "key.path=value after the YAML file of a run");
     const std::string images =
         arguments.images.empty() ? folder_of(arguments.path) : arguments.images;
     const std::string name = std::filesystem::path(arguments.path).stem().string();
-    surveys.push_back(data::survey_file(name, arguments.path, images,
-                                        {.limit = arguments.limit, .encoder = nullptr}));
+    surveys.push_back(data::survey_file(name, arguments.path, images, {.limit = arguments.limit}));
   }
   print(surveys, arguments.json);
   return judge(surveys, run.data);
@@ -103,6 +110,8 @@ ExitCode inspect(const Arguments& arguments) {
 Run declare_data_inspect(Verb& verb) {
   const auto arguments = std::make_shared<Arguments>();
   verb.positional("PATH", arguments->path, "a JSONL file, or a run's YAML file: all its sources");
+  verb.rest("key.path=value", arguments->overrides,
+            "values that replace those of the YAML file, for example data.max_tokens=512");
   verb.option("--images", arguments->images,
               "folder that image paths start from (default: the folder of the file)");
   verb.option("--limit", arguments->limit, "records of each file to look at, 0: all");

@@ -58,6 +58,11 @@ inline const std::vector<std::string>& names_of<Shard>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<TooLong>() {
+  static const std::vector<std::string> names{"drop", "refuse"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<Bind>() {
   static const std::vector<std::string> names{"auto", "cores", "none"};
   return names;

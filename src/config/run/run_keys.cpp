@@ -121,9 +121,14 @@ std::vector<Key> run_keys() {
                                                .range = {1, kManyPixels}}),
       key<&R::data, &DataSection::max_tokens>(
           {.path = "data.max_tokens",
-           .meaning = "Longer samples are quarantined; 0: `batch.capacity_tokens`.",
+           .meaning = "Longest sample; 0: `batch.capacity_tokens`.",
            .unit = "tokens",
            .range = {0, kManyTokens}}),
+      key<&R::data, &DataSection::too_long>(
+          {.path = "data.too_long",
+           .meaning = "What becomes of longer samples: `drop` leaves them out, counts them and "
+                      "draws another in place of each; `refuse` looks at all of them before the "
+                      "first step and ends there if there is one."}),
       key<&R::data, &DataSection::system_prompt>(
           {.path = "data.system_prompt",
            .meaning = "System turn of conversations that have none."}),

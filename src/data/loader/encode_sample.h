@@ -27,7 +27,10 @@ struct QwenEncoding {
 ///         `length_changed`
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
 
-/// The same from a run's configuration: limits, prompt and preprocessor_config.json.
+/// Longest sample that a run takes.
+[[nodiscard]] Tokens most_tokens_of(const config::RunConfig& run);
+
+/// Makes that encoder from a run's configuration: limits, prompt and preprocessor_config.json.
 ///
 /// owns: borrows the tokenizer
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,

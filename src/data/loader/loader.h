@@ -52,6 +52,7 @@ struct LoaderState {
   std::vector<std::int64_t> cursors;        // samples drawn from each source, over all epochs
   std::vector<RecordId> quarantined;        // in the order found
   std::map<std::string, std::int64_t> bad;  // reason code -> records
+  std::vector<std::int64_t> left_out;       // of each source: too long, in its first epoch
   std::vector<std::int64_t> carried;        // ids handed out that the caller has yet to train on
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
@@ -92,8 +93,9 @@ struct LoaderOptions {
 /// An endless, reproducible stream of samples from a weighted mixture of JSONL files.
 ///
 /// Sample `i` is a pure function of (seed, i): the source by a draw keyed by i, the record by a
-/// permutation keyed by (source, epoch), and for a bad record a replacement drawn from the same
-/// source by a stream keyed by i. Worker threads only fill slots ahead of time.
+/// permutation keyed by (source, epoch), and for a bad record, or one that is too long, a
+/// replacement drawn from the same source by a stream keyed by i. Worker threads only fill slots
+/// ahead of time.
 ///
 /// A batch is dealt by the shapes of records whose text and image headers are good, which every
 /// part finds alike; nobody decodes for that. Where the pixels of one then turn out bad, the part
@@ -101,8 +103,8 @@ struct LoaderOptions {
 /// of a batch are the same under any deal, but the shape of that one is another than was dealt by.
 ///
 /// owns:   its worker threads, which stop at destruction; the encoder must outlive the loader
-/// errors: Fault::kInput at construction for a missing file or image folder, an empty source, or
-///         fewer samples than one batch
+/// errors: Fault::kInput at construction for a missing file or image folder, an empty source,
+///         fewer samples than one batch, or with `data.too_long: refuse` a sample that is too long
 class Loader {
  public:
   Loader(const LoaderOptions& options, const SampleEncoder& encoder);
@@ -136,6 +138,15 @@ class Loader {
 
   /// Training records of all sources, one epoch of each.
   [[nodiscard]] std::int64_t records() const;
+
+  /// Records of this part that were left out so far because they are too long, each once.
+  [[nodiscard]] std::int64_t left_out() const;
+
+  /// Looks at a few records of each source for what the run leaves out; a sentence for each
+  /// finding.
+  ///
+  /// errors: Fault::kInput with ExitCode::kDataLimit when a small source is too long as a whole
+  [[nodiscard]] std::vector<std::string> look();
 
  private:
   class Impl;

@@ -61,6 +61,7 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
             {"hfu", rounded(metrics.hfu, 6)},
             {"bytes", metrics.peak_bytes},
             {"skipped", !metrics.skip_reason.empty()}};
+  if (metrics.left_out > 0) line["left_out"] = metrics.left_out;
   if (!metrics.pipeline.in_flight.empty())
     line["pipeline"] = {{"bubble", rounded(metrics.pipeline.bubble, 5)},
                         {"in_flight", metrics.pipeline.in_flight}};

@@ -72,6 +72,7 @@ struct StepMetrics {
   std::int64_t tokens = 0;
   std::int64_t target_tokens = 0;
   std::int64_t samples = 0;
+  std::int64_t left_out = 0;  // records drawn that are too long (data.too_long)
   std::int64_t microbatches = 0;
   PhaseSeconds seconds;
   WaitSeconds waiting;

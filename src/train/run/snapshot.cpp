@@ -31,7 +31,12 @@ TrainState restore_snapshot(Session& session, const std::string& checkpoint,
   TrainState state = train_state_from_json(parse_json(facts.state, checkpoint), checkpoint);
   load_checkpoint(checkpoint, list_parameters(*session.model), session.optimizer->state());
   session.optimizer->restore(state.optimizer_steps);
-  session.loader->restore(state.loader, accepted);
+  data::LoaderState loader = state.loader;
+  if (session.mesh->data_index() != 0) {  // the counts of all replicas go on in one of them
+    loader.bad.clear();
+    loader.left_out.assign(loader.left_out.size(), 0);
+  }
+  session.loader->restore(loader, accepted);
   if (session.planner && session.planner->correction() && !state.correction.empty())
     session.planner->correction()->restore(parse_json(state.correction, checkpoint), checkpoint);
   return state;

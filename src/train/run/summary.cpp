@@ -26,6 +26,8 @@ const char* name_of(Loop::End end) {
       return "terminated";
     case Loop::End::kNonFinite:
       return "non_finite";
+    case Loop::End::kBadData:
+      return "bad_data";
   }
   return "";
 }
@@ -97,6 +99,11 @@ std::int64_t count_quarantined(const Session& session) {
 
 }  // namespace
 
+std::int64_t count_left_out(const Loop& loop) {
+  const std::vector<std::int64_t>& sources = loop.state().loader.left_out;
+  return std::accumulate(sources.begin(), sources.end(), std::int64_t{0});
+}
+
 void write_summary(const RunDirectory& run, const Session& session, const Loop& loop,
                    Loop::End end) {
   const TrainState& state = loop.state();
@@ -112,6 +119,7 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
       {"peak_bytes", peak_process_bytes()},
       {"skipped_steps", state.skipped_steps},
       {"quarantined_samples", count_quarantined(session)},
+      {"left_out_samples", count_left_out(loop)},
       {"checkpoint", loop.last_checkpoint()},
       {"stopped", name_of(end)}};
   summary.update(describe_loss(run));

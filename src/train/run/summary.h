@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 
 #include "train/loop.h"
 
 namespace tributary::train {
+
+/// Records of all replicas that were left out because they are too long, up to the last checkpoint.
+[[nodiscard]] std::int64_t count_left_out(const Loop& loop);
 
 /// Writes summary.json, and after a run that came to its end predictions.jsonl with its pictures.
 void write_summary(const RunDirectory& run, const Session& session, const Loop& loop,
