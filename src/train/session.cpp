@@ -1,12 +1,15 @@
 #include "train/session.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include "core/cores.h"
 #include "core/error.h"
+#include "core/machine/memory_limits.h"
 #include "data/loader/encode_sample.h"
 #include "mesh/device.h"
 #include "ops/resize_bicubic.h"
@@ -45,6 +48,33 @@ data::Picture resize_picture(const data::Picture& picture, int height, int width
           .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
 }
 
+constexpr std::int64_t kLong = std::int64_t{256} << 20;  // bytes that take seconds to read
+
+std::int64_t size_of(const std::string& file) {
+  std::error_code unreadable;  // who opens it says so
+  const std::uintmax_t bytes = std::filesystem::file_size(file, unreadable);
+  return unreadable ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+/// Every byte of the data is read once, for its digest.
+std::string announce_data(const config::DataSection& data) {
+  std::int64_t bytes = 0;
+  for (const config::SourceSection& source : data.sources)
+    bytes += size_of(source.path) + (source.held_out.empty() ? 0 : size_of(source.held_out));
+  return bytes < kLong ? "" : str("checking ", describe_bytes({bytes}), " of data ...");
+}
+
+std::string announce_weights(const config::ModelSection& model) {
+  if (model.weights != config::Weights::kPretrained) return "";
+  std::int64_t bytes = 0;
+  std::error_code unreadable;  // who loads them says so
+  for (const auto& file : std::filesystem::directory_iterator(model.path, unreadable))
+    if (file.path().extension() == ".safetensors") bytes += size_of(file.path());
+  return bytes < kLong
+             ? ""
+             : str("loading ", describe_bytes({bytes}), " of weights from ", model.path, " ...");
+}
+
 }  // namespace
 
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
@@ -70,8 +100,12 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
 }
 
 Session open_session(const config::RunConfig& config, const Ranks& ranks,
-                     const std::string& quarantine_path) {
+                     const std::string& quarantine_path,
+                     const std::function<void(const std::string&)>& say) {
   const mesh::Mesh& mesh = ranks.mesh;
+  const auto announce = [&say](const std::string& line) {
+    if (!line.empty()) say(line);
+  };
   set_compute(config.run, ranks.launch);
   Session session;
   session.config = config;
@@ -89,6 +123,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   if (config.batch.balance != config::Balance::kNone &&
       (mesh.data_ranks() > 1 || config.batch.packing == config::Packing::kLevel))
     session.planner = std::make_unique<StepPlanner>(config, session.model_config, mesh);
+  announce(announce_data(config.data));
   session.loader = std::make_unique<data::Loader>(
       data::LoaderOptions{.data = config.data,
                           .seed = config.run.seed,
@@ -100,6 +135,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
                           .begin_thread = unbind_from_cores},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
+  announce(announce_weights(config.model));
   session.model = build_model(config, session.model_config,
                               lay_out(config, mesh, session.model_config), session.device);
   session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,11 +45,12 @@ struct Session {
                                                         at::Device device);
 
 /// Sets threads and determinism, builds the model with its weights, opens the data: of both what
-/// this rank holds.
+/// this rank holds. `say` gets a line before what takes long: much data, or large weights.
 ///
 /// errors: Fault::kInput for what the configuration names and is not there or does not fit;
 ///         Fault::kResource for a device that is not there
-[[nodiscard]] Session open_session(const config::RunConfig& config, const Ranks& ranks,
-                                   const std::string& quarantine_path);
+[[nodiscard]] Session open_session(
+    const config::RunConfig& config, const Ranks& ranks, const std::string& quarantine_path,
+    const std::function<void(const std::string&)>& say = [](const std::string&) {});
 
 }  // namespace tributary::train

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -13,12 +14,14 @@
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "mesh/device.h"
 #include "train/agreement.h"
 #include "train/executor/map_stages.h"
 #include "train/loop.h"
 #include "train/metrics/environment.h"
 #include "train/run/snapshot.h"
 #include "train/run/summary.h"
+#include "train/start/start_block.h"
 
 namespace tributary::train {
 namespace {
@@ -67,16 +70,28 @@ TrainState restore(Session& session, const TrainRequest& request, const std::str
   return state;
 }
 
+std::int64_t count_held_out(const Session& session) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < session.sources.size(); ++i)
+    count += session.held_out->size(static_cast<int>(i));
+  return count;
+}
+
 /// Writes environment.json. Returns the FLOP/s that MFU is a share of.
 double write_environment(const RunDirectory& run, const TrainRequest& request,
-                         const Session& session) {
+                         const Session& session, const MemoryNeed& need) {
   const double given = request.config.metrics.peak_flops;
   const double peak_flops = given > 0 ? given : measure_peak_flops();
   Json environment = describe_environment(request.config.run.device, request.command);
   environment["peak_flops"] = peak_flops;
   environment["peak_flops_from"] =
       given > 0 ? "metrics.peak_flops" : "fastest of 8 f32 products of 1024 x 1024 matrices";
-  environment["parameters"] = config::count_parameters(session.model_config);
+  environment["parameters"] = need.count_parameters();
+  for (const ModuleSize& module : need.modules)
+    environment["modules"].push_back(
+        {{"name", module.name}, {"parameters", module.parameters}, {"trained", module.trains}});
+  environment["training_records"] = session.loader->records();
+  environment["held_out_records"] = count_held_out(session);
   write_run_file(run, "environment.json", environment.dump(2) + "\n");
   return peak_flops;
 }
@@ -90,18 +105,21 @@ void write_plan(const RunDirectory& run, const Session& session) {
 
 /// Makes the run's directory ready for the steps after `state`. Returns the peak FLOP/s.
 double begin_run(const RunDirectory& run, const TrainRequest& request, const Session& session,
-                 const TrainState& state) {
+                 const TrainState& state, const MemoryNeed& need) {
   create_run_directory(run, request.config);
   cut_run_files(run, state);
   write_plan(run, session);
-  return write_environment(run, request, session);
+  return write_environment(run, request, session, need);
 }
 
-/// Variables that `tributary` and its launcher set themselves; environment.json has them all.
+/// Variables that `tributary` and its launcher set themselves, and where a toolkit lies, which no
+/// run reads; environment.json has them all.
 bool is_own_variable(const std::string& name) {
-  constexpr std::array<std::string_view, 7> kOwn{
-      "GOMP_SPINCOUNT",  "TRIB_ATTEMPT",          "TRIB_COMMAND",   "TRIB_RANK",
-      "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR", "TRIB_WORLD_SIZE"};
+  constexpr std::array<std::string_view, 9> kOwn{
+      "CUDA_HOME", "CUDA_PATH",       "GOMP_SPINCOUNT",        "TRIB_ATTEMPT",   "TRIB_COMMAND",
+      "TRIB_RANK", "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR", "TRIB_WORLD_SIZE"};
+  // `tributary launch` shares the cores out by it; the line `device` says how many there are.
+  if (name == "OMP_NUM_THREADS" && std::getenv("TRIB_COMMAND") != nullptr) return true;
   return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
 }
 
@@ -157,11 +175,30 @@ Loop::End run_loop(Loop& loop, const StopRequest& stop, const RunDirectory& run,
   }
 }
 
+MemoryNeed count_need(const TrainRequest& request, const Ranks& ranks) {
+  const config::ModelConfig model = config::read_model_config(request.config.model.path);
+  MemoryNeed need =
+      count_memory(request.config.model, model, lay_out(request.config, ranks.mesh, model));
+  if (request.estimate_activations)
+    need.activations = request.estimate_activations(ranks.mesh.shape());
+  return need;
+}
+
+MemoryPlace find_place(const config::RunConfig& config, const MemoryNeed& need,
+                       const Ranks& ranks) {
+  const c10::Device device = mesh::open_device(config.run.device, ranks.launch.local_rank);
+  const std::int64_t left = device.is_cpu() ? 0 : mesh::free_device_bytes(device.index());
+  return tightest_place(need, {left}, list_memory_limits(), ranks.launch.local_world);
+}
+
 /// The run on the ranks that have met.
 TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream& out) {
   const config::RunConfig& config = request.config;
   const RunDirectory run{config::run_directory(config)};
   const bool leads = ranks.mesh.rank() == 0;
+  const MemoryNeed need = count_need(request, ranks);
+  const MemoryPlace place = find_place(config, need, ranks);
+  require_memory(need, place);
   const auto [checkpoint, damaged] = choose_together(request, run.checkpoints(), ranks.mesh);
   // Holds the directory from here on; nothing in it is touched before.
   CheckpointWriter checkpoints(
@@ -178,22 +215,23 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
   TrainEnd ended{ExitCode::kDone, leads};
   run_for_all(ranks, [&] {
     const Stopwatch start;
-    Session session = open_session(config, ranks, quarantine_path(run, ranks.mesh));
+    print_start(out, config, ranks, need, place);
+    if (const std::string shortage = describe_shortage(need, place); leads && !shortage.empty())
+      log_warning(shortage);
+    Session session = open_session(config, ranks, quarantine_path(run, ranks.mesh),
+                                   [&](const std::string& line) { out << line << std::endl; });
     require_agreement(session);
     const TrainState state = restore(session, request, checkpoint);
     if (leads) checkpoints.set_damaged_aside();  // nothing refuses the run any more
 
     const double peak_flops =
-        leads ? begin_run(run, request, session, state) : config.metrics.peak_flops;
+        leads ? begin_run(run, request, session, state, need) : config.metrics.peak_flops;
     (void)ranks.mesh.world().sum(std::vector<std::int64_t>{0});  // the directory is ready
-    print_variables(out);
     if (ranks.drill) out << ranks.drill->announcement() << "\n";
     if (!checkpoint.empty()) out << "resuming from " << checkpoint << "\n";
-    out << "model with " << config::count_parameters(session.model_config) << " parameters, "
-        << session.loader->records() << " training records, ready after "
-        << describe_seconds(start.seconds());
-    if (ranks.mesh.size() > 1) out << " on " << config::describe(ranks.mesh.shape());
-    out << std::endl;
+    print_variables(out);
+    print_data(out, config, session.loader->records(), count_held_out(session));
+    out << "ready after " << describe_seconds(start.seconds()) << std::endl;
 
     Loop loop(session, run, checkpoints, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -99,6 +100,36 @@ class TrainRun(unittest.TestCase):
         self.assertAlmostEqual(summary["loss"], sum(line["loss"] for line in metrics) / 12)
         self.assertEqual(set(summary["accuracy"]), {"overall", "colours", "words"})
         self.assertTrue((self.straight / summary["checkpoint"]).is_dir())
+
+    def test_the_start_says_what_the_run_is_and_needs(self):
+        text = self.straight_result.stdout
+        for words in ("parameters, all trained: vision ", "memory     parameters ", " = ",
+                      " of activations for a full microbatch; there are ", "device     cpu, 1 thread, ",
+                      f"directory  {self.straight}",
+                      "data       96 training records, 12 held out; 16 steps an epoch, 12 steps are "
+                      "0.8 epochs"):
+            self.assertIn(words, text)
+        self.assertLess(text.index("directory "), text.index("ready after"))
+
+    def test_a_model_that_cannot_fit_is_refused_with_the_sum_before_it_is_allocated(self):
+        model = self.shared / "three_billion"
+        shutil.copytree(self.shared / "model", model)
+        content = json.loads((model / "config.json").read_text())
+        content.update(hidden_size=2048, intermediate_size=11008, num_hidden_layers=36,
+                       num_attention_heads=16, num_key_value_heads=2, vocab_size=151936,
+                       rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]})
+        content["vision_config"].update(depth=32, hidden_size=1280, intermediate_size=3420,
+                                        num_heads=16, out_hidden_size=2048)
+        (model / "config.json").write_text(json.dumps(content))
+        config = self.config("too_large", model={"path": str(model)})
+        limit = (16 << 30, 16 << 30)
+        result = tiny_run.train(PROGRAM, config,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit))
+        self.assertEqual(result.returncode, 5, result.stderr)
+        self.assertIn("parameters 14.0 GiB + gradients 14.0 GiB + moments 28.0 GiB = 55.9 GiB",
+                      result.stderr)
+        self.assertIn("left of ulimit -v", result.stderr)
+        self.assertFalse((self.shared / "too_large").exists())
 
     def test_validation_and_predictions_agree_with_the_summary(self):
         lines = tiny_run.read_lines(self.straight / "validation.jsonl")

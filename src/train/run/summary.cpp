@@ -105,6 +105,8 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
       {"name", session.config.run.name},
       {"steps", state.step},
       {"optimizer_steps", state.optimizer_steps},
+      {"epochs", static_cast<double>(state.step * session.config.batch.global_samples) /
+                     static_cast<double>(session.loader->records())},
       {"tokens", state.tokens},
       {"target_tokens", state.target_tokens},
       {"tokens_per_second", finite(static_cast<double>(state.tokens) / state.train_seconds)},
