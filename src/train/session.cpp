@@ -17,7 +17,7 @@ namespace {
 
 void set_compute(const config::RunSection& run, const mesh::Launch& launch) {
   at::set_num_threads(compute_threads(run.threads, launch.local_world));
-  // Some accumulations differ from run to run on two threads without this (toolchain.md 13).
+  // Some sums differ between runs without this: docs/theory/reliability.md, "Repeatable sums".
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   // That mode also fills every empty tensor before its first use, which no kernel here reads.
   at::globalContext().setDeterministicFillUninitializedMemory(false);

@@ -19,7 +19,7 @@ struct Update {
 /// optimizer's next step. A vote against leaves parameters, moments and the step count as they are.
 ///
 /// stream: the host waits once for the norm
-/// source: reliability.md section 6.1
+/// source: docs/theory/reliability.md, "Vote on gradients"
 [[nodiscard]] Update apply_update(const model::Model& model, AdamW& optimizer,
                                   const config::RunConfig& config, double loss);
 

@@ -50,7 +50,7 @@ struct CandidateList {
 /// back; and what units keep meanwhile has no more room than the ranks. Each level of recompute is
 /// bounded by itself, where it may fit.
 ///
-/// source: planning.md sections 4.3 to 4.5; the bound of pipelines with equal microbatches is ours
+/// source: docs/theory/bound.md
 [[nodiscard]] CandidateList list_candidates(const PlanningProblem& problem, ChainTables& tables,
                                             const CandidateEffort& effort = {});
 
