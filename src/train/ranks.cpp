@@ -35,8 +35,8 @@ std::function<void()> observer_of(Drill* drill) {
 }  // namespace
 
 // Ranks that share cores gain where each keeps to one: the system wakes both at the end of a wait
-// on one core while another is free (docs/results.md). Where there are cores enough it deals them
-// as well itself. A part of the machine is left as it is: the launcher may have dealt it out
+// on one core while another is free (docs/results/speed.md). With enough cores it spreads them well
+// itself. A part of the machine is left as it is: the launcher may have dealt it out
 // already.
 std::vector<int> cores_to_use(const config::RunSection& run, const mesh::Launch& launch) {
   const std::vector<int>& usable = usable_cores();
