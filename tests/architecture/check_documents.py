@@ -1,4 +1,4 @@
-"""Checks that documents lead somewhere: links, anchors, paths, names of tests, citations."""
+"""Checks links, anchors, paths, names of tests, citations and lengths of paragraphs."""
 
 import re
 from pathlib import Path
@@ -12,6 +12,8 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 PATH = re.compile(r"`((?:src|docs|tests|bench|scripts|setup|configs)/[\w./-]+)`")
 TEST = re.compile(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+MAX_WORDS_OF_PARAGRAPH = 80
+MAX_WORDS_OF_CELL = 40
 
 
 def pages_of(root):
@@ -107,6 +109,35 @@ def check_rooms(root):
             yield f"src/{room.name}: no README.md"
 
 
+def paragraphs_of(text):
+    """Runs of prose lines; a list item begins a paragraph of its own."""
+    paragraph = []
+    for line in [*FENCE.sub("", text).split("\n"), ""]:
+        begins_item = re.match(r"\s*(?:[-*]|\d+\.) ", line)
+        is_prose = line.strip() and not re.match(r"\s*(?:\||#)", line)
+        if paragraph and (begins_item or not is_prose):
+            yield " ".join(paragraph)
+            paragraph = []
+        if is_prose:
+            paragraph.append(line.strip())
+
+
+def check_lengths(root):
+    """Guides are read by people in a hurry."""
+    for page in sorted(root.glob("docs/guides/*.md")):
+        text = page.read_text()
+        for paragraph in paragraphs_of(text):
+            if len(paragraph.split()) > MAX_WORDS_OF_PARAGRAPH:
+                yield (f"{page.relative_to(root)}: a paragraph of {len(paragraph.split())} words, "
+                       f"at most {MAX_WORDS_OF_PARAGRAPH}: {paragraph[:60]}")
+        for line in re.findall(r"^\|.*\|$", FENCE.sub("", text), re.MULTILINE):
+            for cell in line.strip("|").split("|"):
+                if len(cell.split()) > MAX_WORDS_OF_CELL:
+                    yield (f"{page.relative_to(root)}: a cell of {len(cell.split())} words, "
+                           f"at most {MAX_WORDS_OF_CELL}: {cell.strip()[:60]}")
+
+
 def check_documents(root):
-    checks = (check_links, check_paths, check_tests, check_rooms, check_citations)
+    checks = (check_links, check_paths, check_tests, check_rooms, check_citations,
+              check_lengths)
     return [violation for check in checks for violation in check(root)]

@@ -69,6 +69,17 @@ class PlantedViolations(unittest.TestCase):
         self.assert_only("src/data: no README.md")
 
 
+    def test_a_long_paragraph_of_a_guide_is_named(self):
+        self.plant("docs/guides/plan.md", "word " * 80 + "\n\n- " + "word " * 79)
+        self.assertEqual(check_documents(self.root), [])
+        self.plant("docs/guides/plan.md", "word " * 40 + "\n" + "word " * 41 + "\n")
+        self.assert_only("docs/guides/plan.md: a paragraph of 81 words, at most 80")
+
+    def test_a_long_cell_of_a_guide_is_named(self):
+        self.plant("docs/guides/plan.md", "| " + "word " * 41 + "| b |\n")
+        self.assert_only("docs/guides/plan.md: a cell of 41 words, at most 40")
+
+
 class RealDocuments(unittest.TestCase):
     def test_keep_the_rules(self):
         self.assertEqual(check_documents(ROOT), [])
