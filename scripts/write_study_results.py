@@ -1,9 +1,10 @@
-"""Runs the studies of configs/studies and writes their tables into docs/studies.md.
+"""Runs the studies of configs/studies and writes their tables: docs/studies.md and a page a study below it.
 
 usage: write_study_results.py TRIBUTARY [STUDY ...]
 
-Only what stands between the two markers of the page is replaced. With names of studies, the answers
-of the others are taken from build/studies, where each run leaves its JSON.
+Only what stands between the two markers of a page is replaced. The last column of the table is what the page of
+the study says in its line "In short: ...". With names of studies, the answers of the others are taken from
+build/studies, where each run leaves its JSON.
 """
 
 import json
@@ -13,6 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/studies.md"
+PAGES = ROOT / "docs/studies"
 ANSWERS = ROOT / "build/studies"
 BEGIN, END = "<!-- results: begin -->\n", "<!-- results: end -->\n"
 LEFT_OUT = {"small"}  # an example of the format
@@ -101,8 +103,7 @@ def step_text(seconds):
 
 
 def study_section(name, answer):
-    lines = [f"### {answer['name']}", "",
-             f"`configs/studies/{name}.yaml`. Source: {answer['source']}. {answer['notes'].strip()}", ""]
+    lines = ["", f"`configs/studies/{name}.yaml`. Source: {answer['source']}. {answer['notes'].strip()}", ""]
     methods = [m["method"] for m in answer["settings"][0]["methods"]]
     lines += ["| step (MFU) | " + " | ".join(s["name"] for s in answer["settings"]) + " |",
               "| --- |" + " --- |" * len(answer["settings"])]
@@ -138,16 +139,16 @@ def counts_of(figures, orders):
 def summary(answers):
     lines = ["| study | figures kept | single numbers, within 15 % | ranges, inside "
              "| within 15 %, of a range of its nearer end | of these nearer to 1.00 than to that "
-             "| orders that hold | of these ties |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+             "| orders that hold | of these ties | in short |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
 
-    def add(name, figures, orders):
+    def add(name, figures, orders, short=""):
         counts = counts_of(figures, orders)
-        lines.append("| {} | {} of {} | {} of {} | {} of {} | {} of {} | {} | {} of {} | {} |".format(name, *counts))
+        lines.append("| {} | {} of {} | {} of {} | {} of {} | {} of {} | {} | {} of {} | {} | {} |".format(name, *counts, short))
 
     every = [(name, f) for name, answer in answers.items() for f in answer["figures"]]
     for name, answer in answers.items():
-        add(name, answer["figures"], answer["orders"])
+        add(f"[{name}](studies/{name}.md)", answer["figures"], answer["orders"], in_short(name))
     add("all", [f for _, f in every], [o for answer in answers.values() for o in answer["orders"]])
     aimed = {name for name, f in every if is_aimed_at(name, f)}
     orders = [o for name, answer in answers.items() if name in aimed or name == "dflop_data" for o in answer["orders"]]
@@ -155,6 +156,22 @@ def summary(answers):
     add("the same, with utilisation itself",
         [f for name, f in every if is_aimed_at(name, f) or is_aimed_mfu(f)], orders)
     return "\n".join(lines) + "\n"
+
+
+def page_of(name):
+    return PAGES / f"{name}.md"
+
+
+def in_short(name):
+    """What the page says of the study in one sentence."""
+    line = next(line for line in page_of(name).read_text().split("\n") if line.startswith("In short: "))
+    return line.removeprefix("In short: ")
+
+
+def write_between_markers(page, text):
+    before, _, rest = page.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    page.write_text(before + BEGIN + text + "\n" + END + after)
 
 
 def main():
@@ -170,10 +187,11 @@ def main():
             kept.write_text(subprocess.run([tributary, "compare", path, "--json"], check=True,
                                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout)
         answers[path.stem] = json.loads(kept.read_text())
-    sections = "\n".join(study_section(*item) for item in answers.items())
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(before + BEGIN + "\n" + summary(answers) + "\n" + sections + "\n" + END + after)
+    for name, answer in answers.items():
+        if not page_of(name).exists():
+            page_of(name).write_text(f"# {answer['name']}\n\nIn short: nobody has looked at it yet.\n\n{BEGIN}{END}")
+        write_between_markers(page_of(name), study_section(name, answer))
+    write_between_markers(PAGE, "\n" + summary(answers))
 
 
 main()
