@@ -1,9 +1,12 @@
-"""Runs the studies of configs/studies and writes their tables into docs/studies.md.
+"""Runs the studies of configs/studies and writes their tables: docs/studies.md and a page a study below it.
+
+The inputs are frozen: what is found may change with the code, never a study to come nearer to what is published.
 
 usage: write_study_results.py TRIBUTARY [STUDY ...]
 
-Only what stands between the two markers of the page is replaced. With names of studies, the answers
-of the others are taken from build/studies, where each run leaves its JSON.
+Only what stands between the two markers of a page is replaced. The last column of the table is what the page of
+the study says in its line "In short: ...". With names of studies, the answers of the others are taken from
+build/studies, where each run leaves its JSON.
 """
 
 import json
@@ -13,16 +16,21 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/studies.md"
+PAGES = ROOT / "docs/studies"
 ANSWERS = ROOT / "build/studies"
 BEGIN, END = "<!-- results: begin -->\n", "<!-- results: end -->\n"
 LEFT_OUT = {"small"}  # an example of the format
 TOLERANCE = 0.15
+# What the simulator of plan files says of a plan that was found by tables.
+MARKS = {"changed": " †", "too_large": " ‡", "no_form": " §"}
+NOTES = {"†": "† fits in the project's simulator only with parameters sharded, layers recomputed or both",
+         "‡": "‡ does not fit in the project's simulator",
+         "§": "§ has no form that a plan file holds, so that the simulator cannot judge it"}
 
 
 def value_text(figure, value):
     quantity = figure["quantity"]
-    is_ratio = quantity.endswith("occupancy") and (figure["against"] or figure["against_setting"])
-    if quantity == "speedup" or is_ratio:
+    if is_ratio(figure):
         return f"{value:.3f}"
     if quantity == "hours":
         return f"{value:.2f} h"
@@ -54,18 +62,27 @@ def is_kept(figure):
     return abs(figure["deviation"]) <= (TOLERANCE if is_single(figure) else 0)
 
 
-def is_near(figure):
-    """Within the tolerance of the number, or of the nearer end of the range."""
-    return figure["found"] is not None and abs(figure["deviation"]) <= TOLERANCE
+def is_ratio(figure):
+    quantity = figure["quantity"]
+    return quantity == "speedup" or quantity.endswith("occupancy") and bool(figure["against"] or figure["against_setting"])
 
 
-def is_like_none(figure):
-    """A ratio within the tolerance that is nearer to no difference at all than to what is published."""
-    if figure["quantity"] != "speedup" or not is_near(figure):
+def is_met_by_none(figure):
+    """A ratio that "no difference", 1.00, would keep: no outcome near 1 can miss it."""
+    if not is_ratio(figure):
         return False
     least, most = figure["published"]
-    found = figure["found"]
-    return abs(found - 1) < abs(found - min(max(found, least), most))
+    return abs(1 / least - 1) <= TOLERANCE if is_single(figure) else least <= 1 <= most
+
+
+def ranges_of(figures):
+    """Each published range once, with all that was found for it."""
+    ranges = {}
+    for figure in figures:
+        if not is_single(figure):
+            key = (figure["where"].partition(",")[0], figure["quantity"], *figure["published"])
+            ranges.setdefault(key, []).append(figure)
+    return list(ranges.values())
 
 
 def is_aimed_at(study, figure):
@@ -100,9 +117,13 @@ def step_text(seconds):
     return f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
+def mark_notes(table):
+    used = [note for mark, note in NOTES.items() if mark in table]
+    return ["; ".join(used) + ".", ""] if used else []
+
+
 def study_section(name, answer):
-    lines = [f"### {answer['name']}", "",
-             f"`configs/studies/{name}.yaml`. Source: {answer['source']}. {answer['notes'].strip()}", ""]
+    lines = ["", f"`configs/studies/{name}.yaml`. Source: {answer['source']}. {answer['notes'].strip()}", ""]
     methods = [m["method"] for m in answer["settings"][0]["methods"]]
     lines += ["| step (MFU) | " + " | ".join(s["name"] for s in answer["settings"]) + " |",
               "| --- |" + " --- |" * len(answer["settings"])]
@@ -111,9 +132,10 @@ def study_section(name, answer):
         for setting in answer["settings"]:
             found = setting["methods"][i]
             mfu = f" ({100 * found['mfu']:.1f} %)" if found["step_s"] > 0 else ""
-            cells.append(step_text(found["step_s"]) + mfu)
+            cells.append(step_text(found["step_s"]) + mfu + MARKS.get(found["plan_file"], ""))
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     lines.append("")
+    lines += mark_notes("\n".join(lines))
     if answer["figures"]:
         lines += ["| published in | figure | published | found | deviation |", "| --- |" * 1 + " --- |" * 4]
         for figure in answer["figures"]:
@@ -128,33 +150,59 @@ def study_section(name, answer):
 
 
 def counts_of(figures, orders):
-    single = [f for f in figures if is_single(f)]
-    ranges = [f for f in figures if not is_single(f)]
-    return [sum(map(is_kept, figures)), len(figures), sum(map(is_kept, single)), len(single),
-            sum(map(is_kept, ranges)), len(ranges), sum(map(is_near, figures)), len(figures), sum(map(is_like_none, figures)),
-            sum(o["holds"] for o in orders), len(orders), sum(o["tie"] for o in orders)]
+    """Of what "no difference" does not meet already: ratios, other numbers, and each range once."""
+    tested = [f for f in figures if not is_met_by_none(f)]
+    ratios = [f for f in tested if is_single(f) and is_ratio(f)]
+    numbers = [f for f in tested if is_single(f) and not is_ratio(f)]
+    ranges = ranges_of(tested)
+    left_out = [f for f in figures if is_met_by_none(f)]
+    return [sum(map(is_kept, ratios)), len(ratios), sum(map(is_kept, numbers)), len(numbers),
+            sum(all(map(is_kept, each)) for each in ranges), len(ranges), len(left_out),
+            sum(o["holds"] and not o["tie"] for o in orders), len(orders), sum(o["tie"] for o in orders)]
+
+
+def headline(figures):
+    kept, ratios = counts_of(figures, [])[:2]
+    return (f"Of {ratios} single ratios that \"no difference\" does not already meet, {kept} are within 15 %; "
+            "each range is counted once.\n")
 
 
 def summary(answers):
-    lines = ["| study | figures kept | single numbers, within 15 % | ranges, inside "
-             "| within 15 %, of a range of its nearer end | of these nearer to 1.00 than to that "
-             "| orders that hold | of these ties |",
+    lines = ["| study | single ratios within 15 % | other single numbers within 15 % | ranges, all found inside "
+             "| left out: 1.00 would do | orders that hold | ties | in short |",
              "| --- | --- | --- | --- | --- | --- | --- | --- |"]
 
-    def add(name, figures, orders):
+    def add(name, figures, orders, short=""):
         counts = counts_of(figures, orders)
-        lines.append("| {} | {} of {} | {} of {} | {} of {} | {} of {} | {} | {} of {} | {} |".format(name, *counts))
+        lines.append("| {} | {} of {} | {} of {} | {} of {} | {} | {} of {} | {} | {} |".format(name, *counts, short))
 
     every = [(name, f) for name, answer in answers.items() for f in answer["figures"]]
     for name, answer in answers.items():
-        add(name, answer["figures"], answer["orders"])
+        add(f"[{name}](studies/{name}.md)", answer["figures"], answer["orders"], in_short(name))
     add("all", [f for _, f in every], [o for answer in answers.values() for o in answer["orders"]])
     aimed = {name for name, f in every if is_aimed_at(name, f)}
+    claims = [f for name, f in every if is_aimed_at(name, f)]
     orders = [o for name, answer in answers.items() if name in aimed or name == "dflop_data" for o in answer["orders"]]
-    add("the aim's claims alone", [f for name, f in every if is_aimed_at(name, f)], orders)
+    add("the aim's claims alone", claims, orders)
     add("the same, with utilisation itself",
         [f for name, f in every if is_aimed_at(name, f) or is_aimed_mfu(f)], orders)
-    return "\n".join(lines) + "\n"
+    return f"The aim's claims: {headline(claims)}\nAll studies: {headline([f for _, f in every])}\n" + "\n".join(lines) + "\n"
+
+
+def page_of(name):
+    return PAGES / f"{name}.md"
+
+
+def in_short(name):
+    """What the page says of the study in one sentence."""
+    line = next(line for line in page_of(name).read_text().split("\n") if line.startswith("In short: "))
+    return line.removeprefix("In short: ")
+
+
+def write_between_markers(page, text):
+    before, _, rest = page.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    page.write_text(before + BEGIN + text + "\n" + END + after)
 
 
 def main():
@@ -167,13 +215,15 @@ def main():
         kept = ANSWERS / f"{path.stem}.json"
         if not chosen or path.stem in chosen or not kept.exists():
             print(path.stem, flush=True)
-            kept.write_text(subprocess.run([tributary, "compare", path, "--json"], check=True,
+            kept.write_text(subprocess.run([tributary, "compare", path, "--plan-files", "--json"], check=True,
                                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout)
         answers[path.stem] = json.loads(kept.read_text())
-    sections = "\n".join(study_section(*item) for item in answers.items())
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(before + BEGIN + "\n" + summary(answers) + "\n" + sections + "\n" + END + after)
+    for name, answer in answers.items():
+        if not page_of(name).exists():
+            page_of(name).write_text(f"# {answer['name']}\n\nIn short: nobody has looked at it yet.\n\n{BEGIN}{END}")
+        write_between_markers(page_of(name), study_section(name, answer))
+    write_between_markers(PAGE, "\n" + summary(answers))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -51,7 +51,8 @@ class OrderedStep {
     return order;
   }
 
-  /// Of planning.md section 3.6; small_rounds_out by the whole cost.
+  /// The orders of docs/theory/planning.md, "Order of rounds"; small_rounds_out goes
+  /// by the whole cost.
   [[nodiscard]] std::vector<RoundOrder> starts(std::int64_t stages) {
     std::vector<double> encoder(static_cast<std::size_t>(rounds_));
     std::vector<double> backbone(encoder.size());

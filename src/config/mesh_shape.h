@@ -43,7 +43,7 @@ struct MeshCoordinates {
 /// Finds the coordinates of a rank; tp changes fastest, pp slowest.
 ///
 /// errors: Fault::kBug when rank is not in [0, world)
-/// source: parallelism.md section 1.1
+/// source: docs/theory/parallelism.md, "Axes of a mesh"
 [[nodiscard]] MeshCoordinates coordinates_of(const MeshShape& shape, std::int64_t rank);
 
 /// The inverse of coordinates_of.
@@ -64,7 +64,7 @@ struct MeshCoordinates {
 ///
 /// errors: Fault::kInput that lists every rule that is broken with key, value and the nearest
 ///         values that keep it
-/// source: parallelism.md sections 1.3 and 4.2
+/// source: docs/theory/parallelism.md, "What must divide"
 [[nodiscard]] MeshShape resolve_mesh(const ParallelSection& parallel, std::int64_t world,
                                      const ModelConfig& model);
 

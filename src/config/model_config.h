@@ -70,7 +70,7 @@ struct ModelConfig {
 /// that transformers 5.x writes, old `rope_scaling` and new `rope_parameters`.
 ///
 /// errors: Fault::kInput naming the file and the key: unknown family, missing or impossible value
-/// source: models.md section 1.12 lists the class defaults that a missing field takes
+/// source: docs/theory/numerics.md, "Defaults of missing fields"
 [[nodiscard]] ModelConfig read_model_config(const std::string& directory);
 
 /// Number of parameters; tied embeddings counted once.

@@ -4,7 +4,8 @@
 
 namespace tributary::config {
 
-/// In which order a pipeline stage runs the passes of its microbatches (parallelism.md section 6).
+/// In which order a pipeline stage runs the passes of its microbatches.
+/// source: docs/theory/parallelism.md, "Orders of passes"
 enum class PipelineOrder : std::uint8_t {
   kGpipe,
   k1f1b,

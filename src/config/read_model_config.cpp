@@ -27,15 +27,20 @@ const Family& find_family(const JsonObject& config) {
 
 }  // namespace
 
+ModelConfig parse_model_config(std::string_view text, const std::string& where) {
+  const Json json = parse_json(text, where, {.most_bytes = kMostBytes});
+  const JsonObject config(json, where);
+  return find_family(config).read(config);
+}
+
 ModelConfig read_model_config(const std::string& directory) {
   const std::string path = directory + (directory.ends_with('/') ? "" : "/") + "config.json";
-  const std::string text = read_given_file(
-      path, kMostBytes,
-      {.what = "config: file cannot be read",
-       .fix = "give a model directory in Hugging Face layout, with config.json (model.path)"});
-  const Json json = parse_json(text, path, {.most_bytes = kMostBytes});
-  const JsonObject config(json, path);
-  return find_family(config).read(config);
+  return parse_model_config(
+      read_given_file(
+          path, kMostBytes,
+          {.what = "config: file cannot be read",
+           .fix = "give a model directory in Hugging Face layout, with config.json (model.path)"}),
+      path);
 }
 
 }  // namespace tributary::config

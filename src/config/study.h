@@ -152,7 +152,8 @@ struct Study {
 /// A name that studies may list.
 struct StudyMethod {
   std::string name = {};
-  bool in_all = true;  // runs where a study lists no methods
+  bool in_all = true;            // runs where a study lists no methods
+  std::string former_name = {};  // older studies may call it so
 };
 
 /// All methods of a kind; what they are is known where they are.

@@ -39,7 +39,7 @@ struct TraceLane {
   Nanoseconds busy = {};
   Nanoseconds communication = {};
   Nanoseconds idle = {};
-  NamedTimes uses = {};  // the three, by cause; they add up to the step
+  NamedTimes uses = {};  // the three, by cause; they add up to the shown step
   Bytes peak = {};
   NamedBytes peak_parts = {};                              // add up to the peak
   std::vector<std::pair<Nanoseconds, Bytes>> memory = {};  // after each change
@@ -60,9 +60,10 @@ struct BeyondGrid {
 struct TraceSummary {
   std::string source = "simulated";  // or measured
   std::string plan = {};
+  std::string plan_digest = {};  // of config/plan/plan_digest.h; empty: not known
   std::string cluster = {};
   std::int64_t steps = 1;
-  Nanoseconds step = {};          // that the trace shows
+  Nanoseconds step = {};          // mean of the steps
   Nanoseconds planned_step = {};  // that the plan predicts; 0: it says nothing
   std::string samples = {};       // of what sizes they were
   NamedTimes distribution = {};   // mean, deviation, least, median, percentile_95, largest
@@ -72,7 +73,7 @@ struct TraceSummary {
   double mfu = 0;
   std::string mfu_formula = {};
   NamedShares utilisation = {};              // mfu_full, hfu, and without frozen modules
-  NamedTimes critical_path = {};             // by kind; adds up to the step
+  NamedTimes critical_path = {};             // by kind; adds up to the shown step
   std::string out_of_memory = {};            // empty when the plan fits
   std::vector<BeyondGrid> beyond_grid = {};  // of a measured profile
   bool unsettled = false;                    // work ahead still changed after the warm-up
@@ -80,6 +81,8 @@ struct TraceSummary {
   double goodput = 1;
   std::vector<std::string> unknown = {};  // of kTraceUnknowns: what the input does not tell
 
+  /// The step that all of the trace is about: the median one, where it is one of several.
+  [[nodiscard]] Nanoseconds shown_step() const;
   [[nodiscard]] bool knows(std::string_view figure) const;
   friend bool operator==(const TraceSummary&, const TraceSummary&) = default;
 };

@@ -15,7 +15,7 @@ struct PatchedItem {
   Modality modality = Modality::kImage;
   Grid grid;
   double seconds_per_step = 0;  // of a clip: time between two grid steps
-  std::vector<float> rows;      // [grid.patches(), patch_width], order of models.md section 5.1.2
+  std::vector<float> rows;      // [grid.patches(), patch_width]
 };
 
 /// One training example, tokenised and decoded.

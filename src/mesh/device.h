@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct Devices {
 
 /// Makes an accelerator the current device of this thread; returns whether our kernels run on it.
 [[nodiscard]] bool use_device(int index);
+
+/// Memory of an accelerator that nobody has taken, in bytes; 0 where it cannot be asked.
+[[nodiscard]] std::int64_t free_device_bytes(int index);
 
 /// The device that process `local_rank` of a machine takes where `run.device` names none: its own
 /// among those that it sees, or the only one that its launcher lets it see.

@@ -1,19 +1,16 @@
 #include "mesh/group.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <exception>
 #include <numeric>
 
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "core/log.h"
 
 namespace tributary::mesh {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Traffic& Traffic::operator+=(const Traffic& other) {
   calls += other.calls;
@@ -23,9 +20,13 @@ Traffic& Traffic::operator+=(const Traffic& other) {
   return *this;
 }
 
-/// Counts of one group; written by the threads that wait.
+/// Counts of one group, written by the threads that wait; and who is told of each collective.
 class Ledger {
  public:
+  explicit Ledger(std::function<void()> on_issue = {}) : on_issue_(std::move(on_issue)) {}
+  void tell_of_issue() const {
+    if (on_issue_) on_issue_();
+  }
   void add(const Traffic& traffic) {
     const std::scoped_lock lock(mutex_);
     total_ += traffic;
@@ -36,6 +37,7 @@ class Ledger {
   }
 
  private:
+  std::function<void()> on_issue_;
   mutable std::mutex mutex_;
   Traffic total_;
 };
@@ -62,12 +64,37 @@ Pending::Pending(std::unique_ptr<Work> work, std::shared_ptr<Ledger> ledger, std
                  double issued)
     : work_(std::move(work)), ledger_(std::move(ledger)), what_(std::move(what)), issued_(issued) {}
 
-void Pending::wait() {
+Pending& Pending::operator=(Pending&& other) noexcept {
+  Pending taken(std::move(other));
+  std::swap(work_, taken.work_);
+  std::swap(ledger_, taken.ledger_);
+  std::swap(what_, taken.what_);
+  std::swap(issued_, taken.issued_);
+  return *this;
+}
+
+Pending::~Pending() {
   if (!work_) return;
-  const std::unique_ptr<Work> work = std::move(work_);
+  (void)work_.release();
+  if (std::uncaught_exceptions() == 0)
+    log_warning(str("mesh: nothing waited for a collective: ", what_));
+}
+
+void Pending::wait() { (void)end(/*may_hold_stream=*/true); }
+
+bool Pending::try_wait() { return end(/*may_hold_stream=*/false); }
+
+bool Pending::end(bool may_hold_stream) {
+  if (!work_) return true;
+  std::unique_ptr<Work> work = std::move(work_);
   const double began = now_seconds();
   try {
-    work->finish();
+    if (may_hold_stream) {
+      work->finish();
+    } else if (!work->try_finish()) {
+      work_ = std::move(work);
+      return false;
+    }
   } catch (const std::exception& broken) {
     raise_broken(what_, broken);
   }
@@ -76,17 +103,18 @@ void Pending::wait() {
                 .bytes = 0,
                 .under_way = std::max(work->arrived(), began) - issued_,
                 .waited = ended - began});
+  return true;
 }
 
 Group::Group() : name_("self"), ranks_{0}, ledger_(std::make_shared<Ledger>()) {}
 
 Group::Group(std::string name, std::vector<int> ranks, int index,
-             std::unique_ptr<Transport> transport)
+             std::unique_ptr<Transport> transport, std::function<void()> on_issue)
     : name_(std::move(name)),
       ranks_(std::move(ranks)),
       index_(index),
       transport_(std::move(transport)),
-      ledger_(std::make_shared<Ledger>()) {
+      ledger_(std::make_shared<Ledger>(std::move(on_issue))) {
   TRIB_CHECK((transport_ != nullptr) == (ranks_.size() > 1) && index_ >= 0 && index_ < size(),
              .what = "mesh: group of ranks without a transport", .where = name_,
              .found = str(size(), " ranks, index ", index_));
@@ -95,13 +123,14 @@ Group::Group(std::string name, std::vector<int> ranks, int index,
 Traffic Group::traffic() const { return ledger_->total(); }
 
 Pending Group::start(const char* what, std::int64_t bytes, const Issue& issue) const {
-  std::string name = str(what, " over ", name_);
+  const std::string name = str(what, " over ", name_);
   const double issued = now_seconds();
   try {
-    std::unique_ptr<Pending::Work> work = issue();
+    Pending pending(issue(), ledger_, name, issued);
     // What is copied on the way out the rank waits for as well.
     ledger_->add({.calls = 1, .bytes = bytes, .under_way = 0, .waited = now_seconds() - issued});
-    return {std::move(work), ledger_, std::move(name), issued};
+    ledger_->tell_of_issue();
+    return pending;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& broken) {
@@ -216,6 +245,16 @@ std::vector<std::int64_t> Group::largest(std::vector<std::int64_t> values) const
 }
 std::vector<double> Group::sum(std::vector<double> values) const {
   return reduce_numbers(*this, std::move(values), Reduce::kSum);
+}
+
+std::vector<std::int64_t> Group::gather(std::vector<std::int64_t> values) const {
+  if (is_single() || values.empty()) return values;
+  std::vector<std::int64_t> all(values.size() * ranks_.size());
+  const auto view = [](std::vector<std::int64_t>& numbers) {
+    return at::from_blob(numbers.data(), {std::ssize(numbers)}, at::kLong);
+  };
+  all_gather(view(values), view(all)).wait();
+  return all;
 }
 
 std::vector<std::string> Group::gather_text(const std::string& text) const {

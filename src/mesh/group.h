@@ -10,6 +10,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "mesh/now_seconds.h"
+
 namespace tributary::mesh {
 
 enum class Reduce { kSum, kMax };
@@ -25,13 +27,23 @@ struct Traffic {
 };
 
 /// A collective under way, or nothing. Its tensors stay alive and must not change until `wait`.
+///
+/// Each must be waited for. One that is thrown away under way keeps its tensors until the process
+/// ends, since the transport still reads and writes them; without an error on its way that is a
+/// bug, of which a warning tells.
 class Pending {
  public:
   /// Waits for the pieces, then does what is left to do locally (sums).
   struct Work {
     virtual ~Work() = default;
     virtual void finish() = 0;
-    /// When the last piece arrived, on the clock of now_seconds(); known after finish().
+    /// Finishes what a wait on the host or no wait at all can finish; returns whether it has. What
+    /// runs on a stream of its own is never waited for here.
+    [[nodiscard]] virtual bool try_finish() {
+      finish();
+      return true;
+    }
+    /// When the last piece arrived, on the clock of now_seconds(); known once it is finished.
     [[nodiscard]] virtual double arrived() const = 0;
   };
 
@@ -39,13 +51,22 @@ class Pending {
   Pending(std::unique_ptr<Work> work, std::shared_ptr<class Ledger> ledger, std::string what,
           double issued);
   Pending(Pending&&) noexcept = default;
-  Pending& operator=(Pending&&) noexcept = default;
+  Pending& operator=(Pending&& other) noexcept;
+  ~Pending();
 
   [[nodiscard]] bool is_under_way() const { return work_ != nullptr; }
+  /// stream: on CUDA devices the current one waits, the host does not
   /// errors: Fault::kResource, ExitCode::kPeerLost or kHang, naming the collective and its group
   void wait();
+  /// For a message that was sent and that nothing computed later depends on: ends it without a wait
+  /// of the current stream, and returns whether it is over. Between processes on CPU the host waits
+  /// until it is.
+  /// errors: as of wait()
+  [[nodiscard]] bool try_wait();
 
  private:
+  [[nodiscard]] bool end(bool may_hold_stream);
+
   std::unique_ptr<Work> work_;
   std::shared_ptr<Ledger> ledger_;
   std::string what_;
@@ -80,7 +101,9 @@ class Group {
  public:
   /// A group of one rank.
   Group();
-  Group(std::string name, std::vector<int> ranks, int index, std::unique_ptr<Transport> transport);
+  /// `on_issue` is called by the thread that issues a collective as soon as it is under way.
+  Group(std::string name, std::vector<int> ranks, int index, std::unique_ptr<Transport> transport,
+        std::function<void()> on_issue = {});
 
   [[nodiscard]] const std::string& name() const { return name_; }  // dp_shard.cp
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
@@ -114,6 +137,8 @@ class Group {
   [[nodiscard]] std::vector<std::int64_t> sum(std::vector<std::int64_t> values) const;
   [[nodiscard]] std::vector<std::int64_t> largest(std::vector<std::int64_t> values) const;
   [[nodiscard]] std::vector<double> sum(std::vector<double> values) const;
+  /// Numbers of all ranks in their order. shape: values [n], n the same on all -> [size * n]
+  [[nodiscard]] std::vector<std::int64_t> gather(std::vector<std::int64_t> values) const;
   /// Texts of all ranks in their order.
   [[nodiscard]] std::vector<std::string> gather_text(const std::string& text) const;
 
@@ -127,8 +152,5 @@ class Group {
   std::shared_ptr<Transport> transport_;  // none in a group of one; shared by copies of the group
   std::shared_ptr<Ledger> ledger_;
 };
-
-/// Seconds on the steady clock.
-[[nodiscard]] double now_seconds();
 
 }  // namespace tributary::mesh

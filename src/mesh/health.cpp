@@ -116,10 +116,10 @@ class Health::Watch {
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // those are the main thread's
 
     double next_beat = 0;
-    double before = steady_seconds();
+    double before = now_seconds();
     while (!stop.stop_requested()) {
       wait(std::min(kWatchSeconds, options_.heartbeat_seconds));
-      const double now = steady_seconds();
+      const double now = now_seconds();
       // Other threads did not run either while this one was stopped.
       if (now - before > 1) clock_.forgive(now - before);
       before = now;
@@ -163,7 +163,7 @@ class Health::Watch {
 
   void look_for_stall(double now) {
     if (has_stalled_) return;
-    const auto stall = clock_.find_stall(now);
+    const auto stall = clock_.find_stall(now, link_->progress_of_others());
     if (!stall) return;
     has_stalled_ = true;
     const std::string place = stacks_path();
@@ -192,10 +192,10 @@ class Health::Watch {
   [[noreturn]] void leave(const Failure& cause) {
     // Who waits for a rank that hangs can tell as much as that rank.
     if (cause.code == ExitCode::kHang && !has_stalled_) write_stacks(cause.text);
-    const double began = steady_seconds();
-    while (!link_->hang_up() && steady_seconds() - began < kHangUpSeconds) {
+    const double began = now_seconds();
+    while (!link_->hang_up() && now_seconds() - began < kHangUpSeconds) {
       wait(0.01);
-      link_->exchange(steady_seconds());
+      link_->exchange(now_seconds());
     }
     print_and_exit(cause);
   }
@@ -234,7 +234,7 @@ Health::Health(const Launch& launch, c10d::Store& store, HealthOptions options)
 Health::~Health() = default;
 
 void Health::enter(Section section, std::int64_t step) {
-  watch_->clock().enter(section, step, steady_seconds());
+  watch_->clock().enter(section, step, now_seconds());
 }
 void Health::progress() { watch_->clock().progress(); }
 void Health::report_failure(const std::string& text, ExitCode code) { watch_->report(text, code); }

@@ -30,7 +30,8 @@ enum class Section {
 /// The name in messages: `setup`, `load`, ...
 [[nodiscard]] const char* name_of(Section section);
 
-/// Times in seconds on the steady clock; reliability.md section 4.1 gives the defaults.
+/// Times in seconds on the steady clock; the defaults are those of
+/// docs/theory/reliability.md, "Timers of the watch".
 struct HealthOptions {
   double heartbeat_seconds = 1;
   double lost_after_seconds = 5;        // a rank that is silent for longer is lost

@@ -30,7 +30,7 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 ///
 /// errors: Fault::kInput that names the variable: one without its partner, no number, a rank
 ///         outside the world, no address or port of the store where there is more than one process
-/// source: toolchain.md section 7, the table of variables
+/// source: docs/theory/reliability.md, "Variables of launchers"
 [[nodiscard]] Launch read_launch(const Lookup& lookup);
 /// The same with the environment of this process.
 [[nodiscard]] Launch read_launch();

@@ -16,8 +16,8 @@ using config::MeshCoordinates;
 using config::MeshShape;
 
 /// Of groups in which ranks wait for each other's files: loading and saving take unequal times. A
-/// rank that is lost meanwhile is the watch's to find (health.h).
-constexpr double kPatience = 600;
+/// rank that is lost or makes no progress meanwhile is the watch's to find (health.h).
+constexpr double kPatience = 86'400;  // s
 
 constexpr const char* kSaving = "saving";
 
@@ -59,9 +59,11 @@ void meet_stages(const Group& link, int first_of_backbone, c10::Device device) {
 Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Store>& store,
            const MeshOptions& options)
     : shape_(shape), at_(config::coordinates_of(shape, rank)), rank_(rank) {
+  enum class For { kDevice, kMessages, kHost };
   const auto open = [&](const std::string& name, const std::vector<int>& ranks,
-                        bool for_host = false) {
+                        For use = For::kDevice) {
     if (ranks.size() == 1) return Group();
+    const bool for_host = use == For::kHost;
     const auto index = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
     const TransportOptions transport{
         .name = tributary::str("group/", name, "/", ranks.front()),
@@ -70,21 +72,21 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
         .timeout_seconds =
             for_host ? std::max(kPatience, options.timeout_seconds) : options.timeout_seconds,
         .interface = options.interface,
-        .shares_memory = options.shares_memory};
+        .shares_memory = options.shares_memory,
+        .only_messages = use == For::kMessages};
     std::unique_ptr<Transport> opened = options.device.is_cuda() && !for_host
                                             ? make_nccl(store, transport, options.device.index())
                                             : make_direct(store, transport);
-    if (options.on_collective && name != kSaving)
-      opened = make_observed(std::move(opened), options.on_collective);
-    return Group(name, ranks, index, std::move(opened));
+    return Group(name, ranks, index, std::move(opened),
+                 name == kSaving ? nullptr : options.on_collective);
   };
   const auto along = [&](const std::string& name, const Axes& axes) {
     return open(name, members(shape, at_, axes));
   };
   // In one order on all ranks: constructing a group is itself a meeting of its members.
   const std::vector<int> all = members(shape, at_, {true, true, true, true, true, true});
-  world_ = open("world", all, /*for_host=*/true);
-  saving_ = open(kSaving, all, /*for_host=*/true);
+  world_ = open("world", all, For::kHost);
+  saving_ = open(kSaving, all, For::kHost);
   shard_ = along("shard", {.dp_shard = true, .cp = true, .ulysses = true});
   shard_reduce_ = along("shard_reduce", {.dp_shard = true, .cp = true, .ulysses = true});
   replicate_ = along("dp_replicate", {.dp_replicate = true});
@@ -95,7 +97,7 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
   constexpr std::array<const char*, 4> kLinks{"pp.activations.down", "pp.activations.up",
                                               "pp.gradients.down", "pp.gradients.up"};
   for (std::size_t link = 0; link < kLinks.size(); ++link)
-    stages_[link] = along(kLinks[link], {.pp = true});
+    stages_[link] = open(kLinks[link], members(shape, at_, {.pp = true}), For::kMessages);
   const std::vector<int> chain = members(shape, at_, {.pp = true});
   const int begin = chain[static_cast<std::size_t>(options.first_of_backbone)];
   if (begin != chain.back() && (rank == begin || rank == chain.back()))
@@ -110,6 +112,11 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
     for (const Group& link : stages_) meet_stages(link, options.first_of_backbone, options.device);
   // A rank has its connections before the others have theirs: none may leave until all do.
   (void)world_.sum(std::vector<std::int64_t>{0});
+}
+
+std::int64_t Mesh::data_index_of(int rank) const {
+  const MeshCoordinates at = config::coordinates_of(shape_, rank);
+  return at.dp_replicate * shape_.dp_shard + at.dp_shard;
 }
 
 Traffic Mesh::traffic() const {

@@ -82,9 +82,8 @@ class Mesh {
 
   /// Replicas of the model that take different samples, and which of them this rank belongs to.
   [[nodiscard]] std::int64_t data_ranks() const { return shape_.dp_replicate * shape_.dp_shard; }
-  [[nodiscard]] std::int64_t data_index() const {
-    return at_.dp_replicate * shape_.dp_shard + at_.dp_shard;
-  }
+  [[nodiscard]] std::int64_t data_index() const { return data_index_of(rank_); }
+  [[nodiscard]] std::int64_t data_index_of(int rank) const;
   /// Whether this rank counts for its replica where a sum must take every sample once.
   [[nodiscard]] bool leads_replica() const { return at_.pp == 0 && leads_stage(); }
   /// Whether it counts for what its stage alone knows.

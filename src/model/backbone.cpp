@@ -71,14 +71,17 @@ at::Tensor Backbone::embed(const at::Tensor& token_ids) const {
                              [this](const at::Tensor& ids) { return (*embedding_)(ids); });
 }
 
-at::Tensor Backbone::normalise(const at::Tensor& hidden) const {
-  return parallel::run_layer(*head_unit_, parallel::Keep::kActivations, hidden,
-                             [this](const at::Tensor& x) { return (*final_norm_)(x); });
-}
-
-at::Tensor Backbone::head(const at::Tensor& hidden) const {
-  return parallel::run_layer(head_->unit(), parallel::Keep::kActivations, hidden,
-                             [this](const at::Tensor& x) { return (*head_)(x); });
+at::Tensor Backbone::run_head(const at::Tensor& hidden, parallel::LayerBody body) const {
+  const auto normalise = [this](const at::Tensor& x) { return (*final_norm_)(x); };
+  constexpr parallel::Keep kKeep = parallel::Keep::kActivations;
+  if (&head_->unit() == head_unit_)
+    return parallel::run_layer(
+        *head_unit_, kKeep, hidden,
+        [normalise, body = std::move(body)](const at::Tensor& x) { return body(normalise(x)); });
+  // A tied head's weight is that of another unit than the norm's.
+  return parallel::run_layer(head_->unit(), kKeep,
+                             parallel::run_layer(*head_unit_, kKeep, hidden, normalise),
+                             std::move(body));
 }
 
 std::shared_ptr<const PackContext> Backbone::context_of(const at::Tensor& hidden,
@@ -108,7 +111,7 @@ at::Tensor Backbone::forward(int stage, const at::Tensor& hidden, const at::Tens
         *layer_units_[i], keep_, passed,
         [&layer, context](const at::Tensor& input) { return layer(input, *context); });
   }
-  return is_last(stage) ? normalise(passed) : passed;
+  return passed;
 }
 
 void Backbone::set_keep(parallel::Keep keep) {
@@ -136,7 +139,7 @@ at::Tensor Backbone::prefill(int stage, const at::Tensor& hidden, const at::Tens
   std::vector<std::int64_t> last_tokens;
   for (std::size_t i = 1; i < cu_seqlens.size(); ++i) last_tokens.push_back(cu_seqlens[i] - 1);
   const at::Tensor rows = at::tensor(last_tokens, at::kLong).to(passed.device());
-  return normalise(passed.index_select(0, rows));
+  return passed.index_select(0, rows);
 }
 
 at::Tensor Backbone::decode(int stage, const at::Tensor& hidden, KvCache& cache) const {
@@ -155,7 +158,7 @@ at::Tensor Backbone::decode(int stage, const at::Tensor& hidden, KvCache& cache)
     const at::Tensor query = heads.narrow(1, 0, queries).contiguous();
     passed = layers_[i].finish(passed, ops::attend_cached(query, kept, hidden_columns));
   }
-  return is_last(stage) ? normalise(passed) : passed;
+  return passed;
 }
 
 }  // namespace tributary::model

@@ -22,7 +22,7 @@ namespace tributary::model {
 /// The decoder-only language model that encoders feed: token embedding, layers, norm, head.
 ///
 /// It takes embedded inputs, so that a family can put vision features in their places first. Where
-/// a pipeline cuts it, each virtual stage runs its layers; the last one ends with the norm.
+/// a pipeline cuts it, each virtual stage runs its layers; the final norm belongs to the head.
 class Backbone {
  public:
   /// Appends its units: backbone.embed, backbone.layers.<n>, backbone.head. `prefix` begins the
@@ -39,12 +39,15 @@ class Backbone {
 
   /// shape: hidden [tokens that this rank keeps, width] of the stage before, or embedded;
   ///        position_ids [3, tokens of the pack] i64 -> returns the hidden states after the stage,
-  ///        shaped as hidden; after the last one normalised
+  ///        shaped as hidden
   [[nodiscard]] at::Tensor forward(int stage, const at::Tensor& hidden,
                                    const at::Tensor& position_ids,
                                    const parallel::TokenSplit& split) const;
-  /// shape: hidden [rows, width] -> returns [rows, vocab]; on the last stage
-  [[nodiscard]] at::Tensor head(const at::Tensor& hidden) const;
+  /// Runs `body` on the normalised hidden states, while the head's weight is whole. Norm and body
+  /// share one boundary, so that a unit which holds both is gathered once.
+  /// shape: hidden [rows, width], which `body` gets normalised -> returns what it returns; on the
+  ///        last stage
+  [[nodiscard]] at::Tensor run_head(const at::Tensor& hidden, parallel::LayerBody body) const;
   [[nodiscard]] const parallel::LanguageHead& language_head() const { return *head_; }
 
   /// Runs whole prompts and starts the cache with them.
@@ -73,7 +76,6 @@ class Backbone {
   [[nodiscard]] std::shared_ptr<const PackContext> context_of(
       const at::Tensor& hidden, const at::Tensor& position_ids,
       const parallel::TokenSplit& split) const;
-  [[nodiscard]] at::Tensor normalise(const at::Tensor& hidden) const;
 
   config::BackboneConfig config_;
   parallel::Keep keep_ = parallel::Keep::kActivations;

@@ -44,7 +44,44 @@ std::int64_t draw_token(const at::Tensor& logits, const Decoding& decoding, Rand
   return order[count - 1];
 }
 
-/// shape: hidden [samples, width] -> returns one token a sample
+/// An answer that is still being decoded.
+struct OpenAnswer {
+  std::int64_t replica = 0;
+  std::size_t sample = 0;  // of the replica's prompts
+};
+
+/// Answers of all replicas, in their order.
+/// collective: over all ranks
+std::vector<OpenAnswer> open_answers(const mesh::Mesh& mesh, std::size_t prompts) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(mesh.data_ranks()));
+  if (mesh.leads_replica())
+    counts[static_cast<std::size_t>(mesh.data_index())] = static_cast<std::int64_t>(prompts);
+  counts = mesh.world().sum(std::move(counts));
+  std::vector<OpenAnswer> open;
+  for (std::int64_t replica = 0; replica < mesh.data_ranks(); ++replica)
+    for (std::int64_t i = 0; i < counts[static_cast<std::size_t>(replica)]; ++i)
+      open.push_back({.replica = replica, .sample = static_cast<std::size_t>(i)});
+  return open;
+}
+
+std::vector<std::size_t> samples_of(const std::vector<OpenAnswer>& open, std::int64_t replica) {
+  std::vector<std::size_t> samples;
+  for (const OpenAnswer& answer : open)
+    if (answer.replica == replica) samples.push_back(answer.sample);
+  return samples;
+}
+
+/// One token, for a replica that only keeps in step with the others.
+PackedBatch idle_prompt(at::Device device) {
+  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
+  PackedBatch prompt;
+  prompt.input_ids = at::zeros({1}, whole);
+  prompt.position_ids = at::zeros({3, 1}, whole);
+  prompt.cu_seqlens = {0, 1};
+  return prompt;
+}
+
+/// shape: hidden [samples, width], one idle row without samples -> returns one token a sample
 std::vector<std::int64_t> choose_tokens(Model& model, const at::Tensor& hidden,
                                         const std::vector<std::size_t>& samples, std::int64_t step,
                                         const Decoding& decoding) {
@@ -53,7 +90,7 @@ std::vector<std::int64_t> choose_tokens(Model& model, const at::Tensor& hidden,
   if (decoding.temperature == 0) {
     const at::Tensor best = at::argmax(logits, -1).to(at::kCPU).contiguous();
     return {best.const_data_ptr<std::int64_t>(),
-            best.const_data_ptr<std::int64_t>() + best.numel()};
+            best.const_data_ptr<std::int64_t>() + samples.size()};
   }
   const at::Tensor host = logits.to(at::kCPU);
   std::vector<std::int64_t> tokens;
@@ -64,14 +101,19 @@ std::vector<std::int64_t> choose_tokens(Model& model, const at::Tensor& hidden,
   return tokens;
 }
 
-/// Every rank goes on with the same tokens: how many steps follow depends on them, and two machines
-/// may round two equal scores differently.
-std::vector<std::int64_t> tokens_of_one_rank(const parallel::Layout& layout,
-                                             std::vector<std::int64_t> tokens) {
+/// Every rank learns the tokens of all replicas: how many steps follow depends on them, and two
+/// machines may round two equal scores differently.
+/// shape: own [open answers of this replica] -> returns [open]
+std::vector<std::int64_t> share_tokens(const parallel::Layout& layout,
+                                       const std::vector<OpenAnswer>& open,
+                                       const std::vector<std::int64_t>& own) {
   const mesh::Mesh& mesh = *layout.mesh;
-  if (mesh.world().is_single()) return tokens;
-  const bool decides = layout.holds_head() && mesh.data_index() == 0 && mesh.leads_stage();
-  if (!decides) std::ranges::fill(tokens, 0);
+  if (mesh.world().is_single()) return own;
+  std::vector<std::int64_t> tokens(open.size());
+  const bool decides = layout.holds_head() && mesh.leads_stage();
+  auto next = own.begin();
+  for (std::size_t i = 0; decides && i < open.size(); ++i)
+    if (open[i].replica == mesh.data_index()) tokens[i] = *next++;
   return mesh.world().sum(std::move(tokens));
 }
 
@@ -81,35 +123,41 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
                                                 const Decoding& decoding, const OnToken& on_token) {
   require_sound(decoding);
   const at::NoGradGuard no_grad;
-  const parallel::TokensWhole tokens_whole(model.layout());
-  const std::size_t count = prompts.cu_seqlens.size() - 1;
-  std::vector<std::vector<std::int64_t>> answers(count);
-  std::vector<std::size_t> samples(count);  // those still being answered, as in the cache
-  std::iota(samples.begin(), samples.end(), std::size_t{0});
+  const parallel::Layout& layout = model.layout();
+  const parallel::TokensWhole tokens_whole(layout);
+  const std::int64_t replica = layout.mesh->data_index();
+  std::vector<std::vector<std::int64_t>> answers(prompts.cu_seqlens.size() - 1);
+  std::vector<OpenAnswer> open = open_answers(*layout.mesh, answers.size());
+  if (open.empty()) return answers;
 
   KvCache cache(decoding.max_new_tokens);
-  at::Tensor hidden = model.prefill(prompts, cache);
+  const at::Device device = prompts.input_ids.device();
+  at::Tensor hidden = model.prefill(answers.empty() ? idle_prompt(device) : prompts, cache);
   for (std::int64_t step = 0;; ++step) {
-    const std::vector<std::int64_t> tokens =
-        tokens_of_one_rank(model.layout(), choose_tokens(model, hidden, samples, step, decoding));
-    std::vector<std::int64_t> going_on;  // rows of the cache
+    const std::vector<std::int64_t> tokens = share_tokens(
+        layout, open, choose_tokens(model, hidden, samples_of(open, replica), step, decoding));
+    std::vector<OpenAnswer> still_open;
+    std::vector<std::int64_t> kept_rows;  // of the cache
     std::vector<std::int64_t> new_tokens;
-    std::vector<std::size_t> next_samples;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const bool is_own = open[i].replica == replica;
+      const std::int64_t own_row = is_own ? row++ : -1;
       const bool stops = std::find(decoding.stop_tokens.begin(), decoding.stop_tokens.end(),
                                    tokens[i]) != decoding.stop_tokens.end();
       if (stops) continue;
-      answers[samples[i]].push_back(tokens[i]);
-      if (on_token) on_token(samples[i], tokens[i]);
-      going_on.push_back(static_cast<std::int64_t>(i));
+      still_open.push_back(open[i]);
+      if (!is_own) continue;
+      answers[open[i].sample].push_back(tokens[i]);
+      if (on_token) on_token(open[i].sample, tokens[i]);
+      kept_rows.push_back(own_row);
       new_tokens.push_back(tokens[i]);
-      next_samples.push_back(samples[i]);
     }
-    if (going_on.empty() || step + 1 == decoding.max_new_tokens) return answers;
-    if (going_on.size() < samples.size())
-      cache.keep(at::tensor(going_on, at::kLong).to(prompts.input_ids.device()));
-    samples = std::move(next_samples);
-    hidden = model.decode(at::tensor(new_tokens, at::kLong).to(prompts.input_ids.device()), cache);
+    if (still_open.empty() || step + 1 == decoding.max_new_tokens) return answers;
+    if (kept_rows.empty()) kept_rows = new_tokens = {0};  // goes on idle, in step with the others
+    if (std::ssize(kept_rows) < cache.samples()) cache.keep(kept_rows);
+    open = std::move(still_open);
+    hidden = model.decode(at::tensor(new_tokens, at::kLong).to(device), cache);
   }
 }
 

@@ -21,8 +21,12 @@ struct Decoding {
 using OnToken = std::function<void(std::size_t sample, std::int64_t token)>;
 
 /// Decodes an answer to every prompt of a pack, all at once; finished samples leave the batch.
+/// Replicas decode prompts of their own, in step: one without prompts, or whose answers have ended,
+/// goes on idle until the last answer of all has.
 ///
-/// shape:  returns one list of tokens a sample
+/// shape:  returns one list of tokens a sample of this replica; `prompts` may be empty (no token,
+///         cu_seqlens [0]) where replicas have different ones
+/// collective: over all ranks of the model's mesh, with equal `decoding`
 /// owns:   an answer depends on its own prompt, the seed and its place in the pack alone, up to the
 ///         rounding of sums
 /// errors: Fault::kInput when temperature, top_p or max_new_tokens is out of range

@@ -19,17 +19,16 @@ void KvCache::start(std::span<const std::int32_t> cu_seqlens, const at::Tensor& 
                .found = str("sample ", i));
     longest = std::max<std::int64_t>(longest, cu_seqlens[i + 1] - cu_seqlens[i]);
   }
-  std::vector<std::int64_t> starts;
   std::vector<std::int64_t> last_tokens;
   std::vector<std::int64_t> token_of_column;
   for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i) {
-    starts.push_back(longest - (cu_seqlens[i + 1] - cu_seqlens[i]));
+    first_columns_.push_back(longest - (cu_seqlens[i + 1] - cu_seqlens[i]));
     last_tokens.push_back(cu_seqlens[i + 1] - 1);
     for (std::int64_t column = 0; column < longest; ++column)  // hidden columns copy token 0
       token_of_column.push_back(std::max<std::int64_t>(0, cu_seqlens[i + 1] - longest + column));
   }
   const at::Device device = position_ids.device();
-  starts_ = at::tensor(starts, at::kLong).to(device);
+  starts_ = at::tensor(first_columns_, at::kLong).to(device);
   token_of_column_ = at::tensor(token_of_column, at::kLong).to(device);
   next_positions_ =
       position_ids.select(0, 0).index_select(0, at::tensor(last_tokens, at::kLong).to(device)) + 1;
@@ -60,17 +59,23 @@ at::Tensor KvCache::append(std::int64_t layer, const at::Tensor& keys_values) {
   return kept.narrow(1, 0, columns_);
 }
 
-void KvCache::keep(const at::Tensor& samples) {
-  starts_ = starts_.index_select(0, samples);
-  next_positions_ = next_positions_.index_select(0, samples);
+void KvCache::keep(std::span<const std::int64_t> samples) {
+  std::vector<std::int64_t> first_columns;
+  for (const std::int64_t sample : samples)
+    first_columns.push_back(first_columns_.at(static_cast<std::size_t>(sample)));
+  first_columns_ = std::move(first_columns);
+  const at::Tensor rows =
+      at::tensor(at::IntArrayRef(samples.data(), samples.size()), at::kLong).to(starts_.device());
+  starts_ = starts_.index_select(0, rows);
+  next_positions_ = next_positions_.index_select(0, rows);
   for (at::Tensor& layer : layers_)  // of other pipeline stages there is nothing
-    if (layer.defined()) layer = layer.index_select(0, samples);
+    if (layer.defined()) layer = layer.index_select(0, rows);
 }
 
 at::Tensor KvCache::positions() const { return (next_positions_ - 1).unsqueeze(0).expand({3, -1}); }
 
 at::Tensor KvCache::hidden_columns(at::ScalarType dtype) const {
-  if (at::all(starts_ == 0).item<bool>()) return {};
+  if (std::ranges::all_of(first_columns_, [](std::int64_t first) { return first == 0; })) return {};
   const at::Tensor column = at::arange(columns_, starts_.options());
   const at::Tensor is_hidden = column.unsqueeze(0) < starts_.unsqueeze(1);
   const at::Tensor zeros = at::zeros(is_hidden.sizes(), starts_.options().dtype(dtype));

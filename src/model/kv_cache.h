@@ -35,25 +35,27 @@ class KvCache {
   [[nodiscard]] at::Tensor append(std::int64_t layer, const at::Tensor& keys_values);
 
   /// Goes on with these samples alone, in this order: finished ones cost nothing more.
-  /// shape: samples [kept samples] i64
-  void keep(const at::Tensor& samples);
+  /// shape: samples [kept samples]
+  void keep(std::span<const std::int64_t> samples);
 
-  [[nodiscard]] std::int64_t samples() const { return starts_.size(0); }
+  [[nodiscard]] std::int64_t samples() const { return std::ssize(first_columns_); }
   [[nodiscard]] std::int64_t columns() const { return columns_; }
   /// Positions of the newest tokens. shape: [3, samples] i64
   [[nodiscard]] at::Tensor positions() const;
   /// Added to the scores: -inf at columns before a sample. shape: [samples, 1, 1, columns], or
-  /// undefined when all prompts are equally long
+  /// undefined when all prompts that are left begin at the first column
+  /// stream: the host does not wait
   [[nodiscard]] at::Tensor hidden_columns(at::ScalarType dtype) const;
 
  private:
   std::int64_t new_tokens_;
   std::int64_t capacity_ = 0;
   std::int64_t columns_ = 0;
-  at::Tensor starts_;               // [samples] first column of each sample
-  at::Tensor next_positions_;       // [samples] of the token after the newest
-  at::Tensor token_of_column_;      // [samples * longest prompt]
-  std::vector<at::Tensor> layers_;  // [samples, capacity, 2 * kv_heads, head_width]
+  std::vector<std::int64_t> first_columns_;  // [samples] where each sample begins
+  at::Tensor starts_;                        // the same on the device
+  at::Tensor next_positions_;                // [samples] of the token after the newest
+  at::Tensor token_of_column_;               // [samples * longest prompt]
+  std::vector<at::Tensor> layers_;           // [samples, capacity, 2 * kv_heads, head_width]
 };
 
 }  // namespace tributary::model

@@ -28,6 +28,10 @@ at::Tensor Model::forward(const PackedBatch& batch) {
       [&](int stage, const at::Tensor& input) { return run_stage(stage, batch, input); });
 }
 
+at::Tensor Model::head(const at::Tensor& hidden) {
+  return run_head(hidden, [this](const at::Tensor& x) { return language_head()(x); });
+}
+
 at::Tensor Model::prefill(const PackedBatch& batch, KvCache& cache) {
   const at::NoGradGuard no_grad;
   cache.start(batch.cu_seqlens, batch.position_ids.to(batch.input_ids.device()),

@@ -45,9 +45,9 @@ class Model {
   /// In order of the forward pass; the tied head is the embedding's parameter.
   [[nodiscard]] std::span<const std::unique_ptr<parallel::Unit>> units() const { return units_; }
 
-  /// shape: returns the final hidden states [tokens, width], normalised, before the head; where the
-  ///        layout splits tokens, those that this rank keeps (parallel::TokenSplit). Undefined on
-  ///        ranks that hold an earlier pipeline stage alone
+  /// shape: returns the final hidden states [tokens, width], before the final norm and the head;
+  ///        where the layout splits tokens, those that this rank keeps (parallel::TokenSplit).
+  ///        Undefined on ranks that hold an earlier pipeline stage alone
   /// errors: Fault::kInput when media rows and placeholders do not match
   /// collective: over shard, tp, cp, ulysses and pp; all ranks take part, whatever media their
   /// batch holds
@@ -60,9 +60,12 @@ class Model {
   /// Memory for what a virtual stage takes from the one before. shape: [rows, width]
   [[nodiscard]] virtual at::Tensor empty_input(int stage, const PackedBatch& batch) const;
 
-  /// shape: hidden [rows, width] -> [rows, vocab]
-  [[nodiscard]] virtual at::Tensor head(const at::Tensor& hidden) = 0;
-  /// The block behind `head`, for losses.
+  /// shape: hidden [rows, width] as forward returns them -> [rows, vocab]
+  [[nodiscard]] at::Tensor head(const at::Tensor& hidden);
+  /// Runs `body` on the normalised hidden states, while the weight of `language_head` is whole.
+  /// shape: hidden [rows, width] as forward returns them -> returns what `body` returns
+  [[nodiscard]] virtual at::Tensor run_head(const at::Tensor& hidden, parallel::LayerBody body) = 0;
+  /// The block behind `head`; called within `run_head` alone.
   [[nodiscard]] virtual const parallel::LanguageHead& language_head() const = 0;
 
   /// Runs the prompts of all samples and fills a fresh cache.

@@ -28,7 +28,7 @@ struct PositionInputs {
 ///         after the largest position, kHf5 (transformers 5.9 to 5.17) takes whole seconds and
 ///         continues after the picture's longer side
 /// errors: Fault::kInput naming sample and token when placeholders and grids do not match
-/// source: models.md section 5.1.6
+/// source: docs/theory/numerics.md, "Positions in time, row and column"
 [[nodiscard]] at::Tensor position_ids(const config::ModelConfig& config,
                                       const PositionInputs& inputs, config::MropeMode mode);
 

@@ -12,7 +12,7 @@ namespace tributary::model {
 /// three runs that follow time, row and column ("chunked"); without it all follow row 0.
 ///
 /// shape:  position_ids [3, tokens] i64 -> returns [tokens, head_width / 2] f32
-/// source: models.md sections 3 and 5.1.6
+/// source: docs/theory/numerics.md, "Norms, rotary positions and attention"
 [[nodiscard]] at::Tensor rotary_angles(const config::BackboneConfig& config,
                                        const at::Tensor& position_ids);
 

@@ -12,28 +12,21 @@
 namespace tributary::model {
 namespace {
 
-at::Tensor row_losses(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
-                      std::int64_t most_logits) {
-  const std::int64_t rows = hidden.size(0);
-  const parallel::LanguageHead& head = model.language_head();
-  const std::int64_t columns = model.config().backbone.vocab / model.layout().tp().size();
-  const std::int64_t chunk =
-      rows * columns <= most_logits ? rows : std::max<std::int64_t>(1, most_logits / columns);
-  // One boundary around all chunks: ranks with more targets must not gather more often.
-  return parallel::run_layer(
-      head.unit(), parallel::Keep::kActivations, hidden, [=, &head](const at::Tensor& all) {
-        if (chunk == rows) return head.losses(all, targets);
-        std::vector<at::Tensor> losses;
-        for (std::int64_t first = 0; first < rows; first += chunk) {
-          const std::int64_t count = std::min(chunk, rows - first);
-          losses.push_back(parallel::run_twice(
-              head.unit(), all.narrow(0, first, count),
-              [&head, wanted = targets.narrow(0, first, count)](const at::Tensor& some) {
-                return head.losses(some, wanted);
-              }));
-        }
-        return at::cat(losses, 0);
-      });
+/// The losses of rows whose weight is whole, in chunks that make their logits again in backward.
+at::Tensor row_losses(const parallel::LanguageHead& head, const at::Tensor& rows,
+                      const at::Tensor& targets, std::int64_t most_rows) {
+  const std::int64_t count = rows.size(0);
+  if (count <= most_rows) return head.losses(rows, targets);
+  std::vector<at::Tensor> losses;
+  for (std::int64_t first = 0; first < count; first += most_rows) {
+    const std::int64_t some = std::min(most_rows, count - first);
+    losses.push_back(parallel::run_twice(
+        head.unit(), rows.narrow(0, first, some),
+        [&head, wanted = targets.narrow(0, first, some)](const at::Tensor& chunk) {
+          return head.losses(chunk, wanted);
+        }));
+  }
+  return at::cat(losses, 0);
 }
 
 /// The losses of all targets of the pack, of which this rank has computed some.
@@ -51,14 +44,20 @@ at::Tensor complete_rows(const at::Tensor& own, const at::Tensor& own_tokens,
 LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
                  std::span<const std::int32_t> cu_seqlens, std::int64_t most_logits) {
   const parallel::TokenSplit split(cu_seqlens, model.layout());
-  const at::Tensor all = parallel::all_tokens(hidden, model.layout());
   const at::Tensor wanted = split.keep(targets, /*padding=*/-100);
-  TRIB_CHECK(targets.dim() == 1 && wanted.size(0) == all.size(0),
+  TRIB_CHECK(targets.dim() == 1 && hidden.size(0) == split.hidden_rows(),
              .what = "model: one target a token",
-             .found = tributary::str("hidden ", all.sizes(), ", targets ", targets.sizes()));
+             .found = tributary::str("hidden ", hidden.sizes(), ", targets ", targets.sizes()));
   const at::Tensor rows = at::nonzero(wanted >= 0).squeeze(1);
-  const at::Tensor losses =
-      row_losses(model, ops::select_rows(all, rows), wanted.index_select(0, rows), most_logits);
+  const std::int64_t columns = model.config().backbone.vocab / model.layout().tp().size();
+  // One boundary around all chunks: ranks with more targets must not gather more often.
+  const at::Tensor losses = model.run_head(
+      hidden,
+      [&model, rows, own = wanted.index_select(0, rows),
+       most_rows = std::max<std::int64_t>(1, most_logits / columns)](const at::Tensor& normalised) {
+        const at::Tensor all = parallel::all_tokens(normalised, model.layout());
+        return row_losses(model.language_head(), ops::select_rows(all, rows), own, most_rows);
+      });
   LossSum result{.sum = losses.sum(), .rows = losses.detach(), .targets = rows.size(0)};
   if (!model.layout().splits_sequence()) return result;
   const at::Tensor kept = at::tensor(split.kept(), at::kLong).to(targets.device());

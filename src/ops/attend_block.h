@@ -35,7 +35,7 @@ struct BlockGradients {
                                                    const at::Tensor& keys, const at::Tensor& values,
                                                    const BlockResult& all, Mask mask);
 
-/// The result over the keys of both. source: parallelism.md section 4.3
+/// The result over the keys of both. source: docs/theory/parallelism.md, "Ring attention"
 [[nodiscard]] BlockResult join_blocks(const BlockResult& a, const BlockResult& b);
 
 }  // namespace tributary::ops

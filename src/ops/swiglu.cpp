@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t kRowsOfThread = 64;  // fewer are not worth a thread
+constexpr std::int64_t kGateRowsOfThread = 64;  // fewer are not worth a thread
 
 bool has_kernel(const at::Tensor& gate_up) {
   return gate_up.is_cpu() && gate_up.scalar_type() == at::kFloat;
@@ -34,7 +34,7 @@ at::Tensor gate_by_kernel(const at::Tensor& gate_up) {
   at::Tensor result = at::empty(sizes, gate_up.options());
   const float* in = gate_up.const_data_ptr<float>();
   float* out = result.mutable_data_ptr<float>();
-  at::parallel_for(0, width == 0 ? 0 : result.numel() / width, kRowsOfThread,
+  at::parallel_for(0, width == 0 ? 0 : result.numel() / width, kGateRowsOfThread,
                    [&](std::int64_t first, std::int64_t last) {
                      cpu::swiglu({first, last}, width, in, out);
                    });
@@ -59,7 +59,7 @@ at::Tensor differentiate_by_kernel(const at::Tensor& given, const at::Tensor& ga
   const float* gradients = gradient.const_data_ptr<float>();
   const float* in = gate_up.const_data_ptr<float>();
   float* out = result.mutable_data_ptr<float>();
-  at::parallel_for(0, width == 0 ? 0 : gradient.numel() / width, kRowsOfThread,
+  at::parallel_for(0, width == 0 ? 0 : gradient.numel() / width, kGateRowsOfThread,
                    [&](std::int64_t first, std::int64_t last) {
                      cpu::swiglu_backward({first, last}, width, gradients, in, out);
                    });

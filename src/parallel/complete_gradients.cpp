@@ -10,14 +10,6 @@
 namespace tributary::parallel {
 namespace {
 
-void add_over_replicas(std::span<const std::unique_ptr<Unit>> units) {
-  std::vector<mesh::Pending> pending;
-  for (const auto& unit : units)
-    if (unit->trainable())
-      pending.push_back(unit->layout().mesh->replicate().all_reduce(unit->shard_gradient()));
-  for (mesh::Pending& reduction : pending) reduction.wait();
-}
-
 /// One all-reduce for all partial gradients of a group, whatever their number.
 void add_over_copies(std::span<const std::unique_ptr<Unit>> units) {
   std::map<std::string, std::pair<const mesh::Group*, std::vector<at::Tensor>>> by_group;
@@ -50,7 +42,6 @@ void complete_gradients(std::span<const std::unique_ptr<Unit>> units) {
   if (units.empty() || !units.front()->layout().chain) return;
   const at::NoGradGuard no_grad;
   units.front()->layout().chain->finish_reductions();
-  add_over_replicas(units);
   add_over_copies(units);
 }
 

@@ -13,7 +13,7 @@ namespace tributary::parallel {
 
 // Moves between a tensor that every rank of a group holds whole and one whose rows are split over
 // them. Each backward is the exact adjoint of its forward; in a group of one all are the identity.
-// source: parallelism.md section 3.1; Korthikanti 2022, "Reducing activation recomputation"
+// source: docs/theory/parallelism.md, "Primitive pairs of tensor parallelism"
 
 /// x, of which every rank uses a part of what follows. Backward adds the gradients of all ranks.
 [[nodiscard]] at::Tensor copy_to_ranks(const at::Tensor& x, const mesh::Group& group);

@@ -117,8 +117,8 @@ void Unit::materialize(at::Device device, at::ScalarType dtype, bool trainable) 
   values_are_direct_ = group.is_single();
   const at::ScalarType gradient_dtype = reduces_in_f32 ? at::kFloat : dtype;
   gradients_are_direct_ = !trainable || group.is_single();
-  TRIB_CHECK(layout_.chain || is_direct(), .what = "parallel: a sharded unit needs a chain",
-             .where = name_);
+  TRIB_CHECK(layout_.chain || (values_are_direct_ && gradients_are_direct_),
+             .what = "parallel: a sharded unit needs a chain", .where = name_);
 
   const auto options = at::TensorOptions().device(device).dtype(dtype);
   if (!is_here()) return materialize_elsewhere(options, gradient_dtype);
@@ -172,6 +172,11 @@ std::vector<PlacedBox> Unit::boxes_of(const Parameter& parameter) const {
   std::vector<PlacedBox> boxes = parallel::boxes_of(parameter, begin, begin + range.count);
   for (PlacedBox& placed : boxes) placed.first += range.first;
   return boxes;
+}
+
+bool Unit::is_direct() const {
+  return values_are_direct_ && gradients_are_direct_ &&
+         (!trainable_ || layout_.mesh->replicate().is_single());
 }
 
 at::Tensor Unit::gradient_of(const Parameter& parameter) const {
@@ -243,8 +248,18 @@ void Unit::end_backward() {
 
 void Unit::end_gradient() {
   --backwards_due_;
-  if (gradients_are_direct_ || !trainable_ || backwards_due_ > 0) return;
-  if (!layout_.chain->options().reduce_once) start_reduction();
+  if (!trainable_ || backwards_due_ > 0 || !layout_.chain) return;
+  const bool is_last = layout_.chain->is_in_last_backward(layout_.virtual_stage);
+  if (gradients_are_direct_) {
+    if (is_last) complete();
+    return;
+  }
+  if (is_last || !layout_.chain->options().reduce_once) start_reduction();
+}
+
+void Unit::complete() {
+  is_complete_ = true;
+  layout_.chain->add_over_replicas();
 }
 
 void Unit::start_reduction() {
@@ -263,9 +278,11 @@ void Unit::finish_reduction() {
   reduced_ = at::Tensor();
   empty_hollow(whole_gradient_, *layout_.chain);
   has_whole_gradient_ = false;
+  if (backwards_due_ == 0 && layout_.chain->is_in_last_backward(layout_.virtual_stage)) complete();
 }
 
 void Unit::clear_gradient() {
+  is_complete_ = false;
   if (!trainable_) return;
   const at::NoGradGuard no_grad;
   shard_gradient_.zero_();

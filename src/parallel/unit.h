@@ -76,8 +76,9 @@ class Unit {
   void prefetch_previous();
   /// Forgets whole values, since the shard has changed.
   void discard();
-  /// Where the parameters' memory is the shard itself: nothing to gather or to reduce.
-  [[nodiscard]] bool is_direct() const { return values_are_direct_ && gradients_are_direct_; }
+  /// Where the parameters' memory is the shard itself and no other rank has a gradient for it:
+  /// nothing to gather or to reduce.
+  [[nodiscard]] bool is_direct() const;
 
   // Gradients, called by the layer boundary.
   void expect_backward() { ++backwards_due_; }
@@ -92,6 +93,8 @@ class Unit {
   /// Starts to reduce the whole gradient, if there is one. collective: over shard
   void start_reduction();
   void finish_reduction();
+  /// Whether no backward of this step adds to the shard's gradient any more.
+  [[nodiscard]] bool is_complete() const { return is_complete_; }
   /// Zeros before the first microbatch of a step.
   void clear_gradient();
 
@@ -100,6 +103,7 @@ class Unit {
   [[nodiscard]] std::int64_t assign_offsets(std::int64_t step);
   void materialize_elsewhere(const at::TensorOptions& options, at::ScalarType gradient_dtype);
   [[nodiscard]] std::int64_t shard_begin() const;
+  void complete();
 
   std::string module_;
   std::string name_;
@@ -122,6 +126,7 @@ class Unit {
   bool has_whole_gradient_ = false;
   mesh::Pending reducing_;
   at::Tensor reduced_;  // [shard elements] the sum that arrives
+  bool is_complete_ = false;
 };
 
 /// Keeps a unit whole as long as it lives.

@@ -52,11 +52,27 @@ void UnitChain::add_reduction(Unit& unit) {
   }
 }
 
+void UnitChain::add_over_replicas() {
+  for (; over_replicas_ < units_.size(); ++over_replicas_) {
+    const Unit& unit = *units_[units_.size() - 1 - over_replicas_];
+    if (!unit.trainable()) continue;
+    if (!unit.is_complete() && !all_are_complete_) return;
+    adding_.push_back(unit.layout().mesh->replicate().all_reduce(unit.shard_gradient()));
+  }
+}
+
 void UnitChain::finish_reductions() {
   if (options_.reduce_once)
     for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit) (*unit)->start_reduction();
   for (Unit* unit : reducing_) unit->finish_reduction();
   reducing_.clear();
+  all_are_complete_ = true;
+  add_over_replicas();
+  for (mesh::Pending& sum : adding_) sum.wait();
+  adding_.clear();
+  in_last_backward_.clear();
+  over_replicas_ = 0;
+  all_are_complete_ = false;
 }
 
 at::DataPtr UnitChain::take(std::size_t bytes, at::Device device) {

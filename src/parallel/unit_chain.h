@@ -4,12 +4,14 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "mesh/group.h"
 #include "parallel/layout.h"
 
 namespace tributary::parallel {
@@ -62,7 +64,17 @@ class UnitChain {
   void prefetch_before(std::size_t place);
   /// Lets at most two reductions be under way: their buffers are as large as whole units.
   void add_reduction(Unit& unit);
+  /// The last backward of a virtual stage in this step begins: what it ends with is complete.
+  void begin_last_backward(int virtual_stage) { in_last_backward_.insert(virtual_stage); }
+  [[nodiscard]] bool is_in_last_backward(int virtual_stage) const {
+    return in_last_backward_.contains(virtual_stage);
+  }
+  /// Starts to add over dp_replicate what is complete. From the last unit to the first, as backward
+  /// goes: replicas that hold other media complete their units in another order.
+  /// collective: over dp_replicate
+  void add_over_replicas();
   /// After the last microbatch of a step: starts what was held back, and ends all.
+  /// collective: over shard and dp_replicate
   void finish_reductions();
 
   /// Memory of a freed buffer of this size on this device, or new memory there.
@@ -81,6 +93,10 @@ class UnitChain {
   std::optional<std::size_t> forward_at_;   // the latest place of a forward
   std::optional<std::size_t> backward_at_;  // likewise
   std::deque<Unit*> reducing_;
+  std::set<int> in_last_backward_;  // virtual stages
+  std::size_t over_replicas_ = 0;   // units, from the last one, whose sums are under way
+  bool all_are_complete_ = false;
+  std::vector<mesh::Pending> adding_;
   std::multimap<std::pair<std::string, std::size_t>, at::DataPtr> free_;  // by device and bytes
 };
 

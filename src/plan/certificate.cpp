@@ -15,8 +15,9 @@ Certificate join(const Certificate& one, const Certificate& other) {
     if (each.status != Status::kInfeasible || each.lower_bound.count > 0)
       joined.lower_bound = std::min(joined.lower_bound, each.lower_bound);
   const bool is_cut = one.status == Status::kTruncated || other.status == Status::kTruncated;
-  joined.status = is_cut ? Status::kTruncated : Status::kFeasible;
-  if (joined.value == joined.lower_bound) joined.status = Status::kOptimal;
+  joined.status = is_cut                               ? Status::kTruncated
+                  : joined.value == joined.lower_bound ? Status::kOptimal
+                                                       : Status::kFeasible;
   return joined;
 }
 

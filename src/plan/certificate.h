@@ -10,7 +10,7 @@ namespace tributary::plan {
 
 /// How a search ended.
 enum class Status {
-  kOptimal,     // proven: value and lower_bound are equal
+  kOptimal,     // proven: value and lower_bound meet, but for the rounding to whole nanoseconds
   kFeasible,    // a plan, and a bound below it
   kInfeasible,  // no plan; `limit` says why
   kTruncated,   // the budget of evaluations ended it; value and bound hold
@@ -24,9 +24,9 @@ struct Certificate {
   std::int64_t evaluations = 0;  // candidates whose value was computed
   std::string limit = {};        // of an infeasible problem: what binds, and by how much
 
-  /// value / lower_bound - 1
+  /// value / lower_bound - 1; 0 of what is proven optimal
   [[nodiscard]] double gap() const {
-    if (value == lower_bound) return 0.0;
+    if (value == lower_bound || status == Status::kOptimal) return 0.0;
     return static_cast<double>(value.count) / static_cast<double>(lower_bound.count) - 1.0;
   }
 };

@@ -74,7 +74,7 @@ struct StepPlan {
 ///
 /// shape:  nth and the place count from 0 and are below `rounds`; the last place is that of the
 ///         least round, which some replicas may lack
-/// source: planning.md section 3.6; beside other orders: docs/results.md
+/// source: docs/theory/planning.md, "Order of rounds"
 [[nodiscard]] constexpr std::int64_t place_of_round(std::int64_t nth, std::int64_t rounds) {
   const std::int64_t smaller = rounds - 1 - nth;
   return smaller % 2 == 0 ? rounds - 1 - smaller / 2 : smaller / 2;

@@ -27,8 +27,9 @@ Media join_media(Samples samples, Modality modality, std::int64_t patch_width, F
     for (const data::PatchedItem& item : sample->items) {
       if (item.modality != modality) continue;
       const auto expected = static_cast<std::size_t>(item.grid.patches() * patch_width);
-      TRIB_CHECK(item.rows.size() == expected, .what = "train: item has the wrong number of values",
-                 .where = sample->key, .found = str(item.rows.size()), .expected = str(expected));
+      TRIB_CHECK(fields == Fields::kWithoutPixels || item.rows.size() == expected,
+                 .what = "train: item has the wrong number of values", .where = sample->key,
+                 .found = str(item.rows.size()), .expected = str(expected));
       media.grids.push_back(item.grid);
       media.seconds_per_step.push_back(item.seconds_per_step);
       patches += item.grid.patches();
@@ -43,7 +44,36 @@ Media join_media(Samples samples, Modality modality, std::int64_t patch_width, F
   return media;
 }
 
+/// The device would say no more of it than that an assertion failed.
+void require_known_ids(const data::EncodedSample& sample, std::int64_t vocab) {
+  const auto is_known = [&](std::int64_t id) { return id >= 0 && id < vocab; };
+  for (std::size_t i = 0; i < sample.tokens.size(); ++i) {
+    const std::int64_t target = sample.targets[i];
+    const bool is_target = target == data::kIgnoredTarget || is_known(target);
+    TRIB_REQUIRE(is_known(sample.tokens[i]) && is_target,
+                 .what = "train: token id outside the vocabulary", .where = sample.key,
+                 .found = str(is_target ? "token " : "target ", i, " with id ",
+                              is_target ? sample.tokens[i] : target),
+                 .expected = str("0 to ", vocab - 1),
+                 .fix = "use the tokenizer of this model, or set vocab_size in its config.json");
+  }
+}
+
 }  // namespace
+
+Fields fields_of(const parallel::Layout& layout) {
+  return layout.holds(0) ? Fields::kAll : Fields::kWithoutPixels;
+}
+
+Microbatch idle_microbatch(at::Device device) {
+  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
+  Microbatch idle;
+  idle.batch.input_ids = at::zeros({1}, whole);
+  idle.batch.position_ids = at::zeros({3, 1}, whole);
+  idle.batch.cu_seqlens = {0, 1};
+  idle.targets = at::full({1}, data::kIgnoredTarget, whole);
+  return idle;
+}
 
 Microbatch collate(Samples samples, const config::ModelConfig& config, config::MropeMode mode,
                    at::Device device, Fields fields) {
@@ -55,6 +85,7 @@ Microbatch collate(Samples samples, const config::ModelConfig& config, config::M
         sample->targets.size() == sample->tokens.size(),
         .what = "train: sample has not one target a token", .where = sample->key,
         .found = str(sample->targets.size(), " targets, ", sample->tokens.size(), " tokens"));
+    require_known_ids(*sample, config.backbone.vocab);
     batch.cu_seqlens.push_back(batch.cu_seqlens.back() +
                                static_cast<std::int32_t>(sample->tokens.size()));
   }

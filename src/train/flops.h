@@ -28,7 +28,7 @@ struct ForwardFlops {
   ForwardFlops& operator+=(const ForwardFlops& other);
 };
 
-/// source: models.md section 8.1
+/// source: docs/theory/numerics.md, "FLOPs"
 [[nodiscard]] ForwardFlops count_forward(const config::ModelConfig& config,
                                          const SampleShape& shape);
 

@@ -1,12 +1,12 @@
 #include "train/gradients.h"
 
-#include <cmath>
-#include <limits>
+#include <algorithm>
+#include <functional>
+#include <map>
 
 #include <ATen/ATen.h>
 
 #include "core/error.h"
-#include "core/stopwatch.h"
 #include "ops/attend_packed.h"
 #include "parallel/complete_gradients.h"
 #include "train/executor/executor.h"
@@ -21,12 +21,24 @@ std::int64_t count_targets(std::span<const data::EncodedSample> samples) {
   return targets;
 }
 
-constexpr double kNanoseconds = 1e9;  // of a second
+void name_losses(std::vector<SourceLoss>& by_source, bool counts, StepSums& sums) {
+  for (SourceLoss& source : by_source) {
+    sums.sum(source.sum, counts);
+    sums.sum(source.targets, counts);
+  }
+}
+
+double mean_of(const std::vector<SourceLoss>& by_source) {
+  SourceLoss all;
+  for (const SourceLoss& source : by_source) all += source;
+  return all.mean();
+}
 
 /// What all ranks know of a step before it begins.
 struct Agreement {
   std::int64_t targets = 0;       // of the global batch
   std::int64_t microbatches = 0;  // that every rank runs
+  std::int64_t refused = 0;       // 1: the data of some rank are beyond a limit
 };
 
 /// A number of 62 bits that other samples hardly have.
@@ -36,37 +48,44 @@ std::int64_t fingerprint(std::span<const data::EncodedSample> samples) {
   for (const data::EncodedSample& sample : samples) {
     for (const char letter : sample.key) mix(static_cast<unsigned char>(letter));
     mix(sample.tokens.size());
-    for (const data::PatchedItem& item : sample.items) mix(item.rows.size());
+    for (const data::PatchedItem& item : sample.items)
+      mix(static_cast<std::size_t>(item.grid.patches()));
   }
   return static_cast<std::int64_t>(hash >> 2);
 }
 
 /// Each rank of a replica has read its samples for itself, and all must have the same.
 Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> samples,
-                std::int64_t microbatches, std::int64_t plan) {
-  const std::int64_t counted = mesh.leads_replica() ? count_targets(samples) : 0;
-  const auto replicas = static_cast<std::size_t>(mesh.data_ranks());
-  const auto own = static_cast<std::size_t>(mesh.data_index());
-  std::vector<std::int64_t> values(2 * replicas + 3, std::numeric_limits<std::int64_t>::min());
-  values[2 * own] = fingerprint(samples);
-  values[2 * own + 1] = -values[2 * own];
-  values[2 * replicas] = plan;
-  values[2 * replicas + 1] = -plan;
-  values.back() = microbatches;
-  const std::vector<std::int64_t> most = mesh.world().largest(std::move(values));
-  for (std::size_t replica = 0; replica < replicas; ++replica)
-    TRIB_REQUIRE(most[2 * replica] == -most[2 * replica + 1],
+                std::int64_t microbatches, const GradientOptions& options) {
+  Agreement agreed{.targets = count_targets(samples),
+                   .microbatches = microbatches,
+                   .refused = options.refused ? 1 : 0};
+  std::vector<std::int64_t> samples_of, plan_of;  // [ranks]
+  StepSums sums;
+  sums.each(fingerprint(samples), samples_of);
+  sums.each(options.plan, plan_of);
+  sums.sum(agreed.targets, /*counts=*/mesh.leads_replica());
+  sums.largest(agreed.microbatches);
+  sums.largest(agreed.refused);
+  sums.share(mesh.world());
+  if (agreed.refused != 0) return agreed;
+  std::map<std::int64_t, std::int64_t> samples_of_replica;
+  for (std::size_t rank = 0; rank < samples_of.size(); ++rank) {
+    const std::int64_t replica = mesh.data_index_of(static_cast<int>(rank));
+    const auto first = samples_of_replica.try_emplace(replica, samples_of[rank]).first;
+    TRIB_REQUIRE(samples_of[rank] == first->second,
                  .what = "train: ranks of one replica have read different samples",
-                 .where = str("replica ", replica), .found = "other keys or lengths",
+                 .where = str("replica ", replica, ", rank ", rank),
+                 .found = "other keys or lengths",
                  .expected = "the same samples on all its pp, cp, ulysses and tp ranks",
                  .fix = "see the quarantine files for records that one machine cannot read");
-  TRIB_REQUIRE(most[2 * replicas] == -most[2 * replicas + 1],
+  }
+  TRIB_REQUIRE(std::ranges::adjacent_find(plan_of, std::not_equal_to()) == plan_of.end(),
                .what = "train: ranks have planned the step differently",
                .found = "other shapes of the samples, or another program",
                .expected = "one plan on all ranks",
                .fix = "see whether all machines can read the headers of all images");
-  return {.targets = mesh.world().sum(std::vector<std::int64_t>{counted}).front(),
-          .microbatches = most.back()};
+  return agreed;
 }
 
 std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSample> samples,
@@ -75,30 +94,6 @@ std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSamp
   for (const std::int32_t member : members)
     selected.push_back(&samples[static_cast<std::size_t>(member)]);
   return selected;
-}
-
-/// One token that predicts nothing: it keeps a rank in step with ranks that have samples left.
-Microbatch idle_microbatch(at::Device device) {
-  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
-  Microbatch idle;
-  idle.batch.input_ids = at::zeros({1}, whole);
-  idle.batch.position_ids = at::zeros({3, 1}, whole);
-  idle.batch.cu_seqlens = {0, 1};
-  idle.targets = at::full({1}, data::kIgnoredTarget, whole);
-  return idle;
-}
-
-/// collective: over all ranks, with more than one stage
-PipelineUse add_up(const mesh::Mesh& mesh, const Execution& execution) {
-  if (mesh.shape().pp == 1) return {};
-  PipelineUse use{.bubble = 0, .in_flight = std::vector<std::int64_t>(mesh.shape().pp, 0)};
-  use.in_flight[static_cast<std::size_t>(mesh.at().pp)] = execution.in_flight;
-  use.in_flight.push_back(std::llround(execution.wall * kNanoseconds));
-  use.in_flight = mesh.world().largest(std::move(use.in_flight));
-  const double busy = mesh.world().sum(std::vector<double>{execution.busy}).front();
-  use.bubble = 1 - busy * kNanoseconds / static_cast<double>(use.in_flight.back() * mesh.size());
-  use.in_flight.pop_back();
-  return use;
 }
 
 }  // namespace
@@ -115,28 +110,38 @@ void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
 }
 
 void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source) {
-  if (world.is_single()) return;
-  std::vector<double> values;
-  for (const SourceLoss& source : by_source) {
-    values.push_back(counts ? source.sum : 0);
-    values.push_back(counts ? static_cast<double>(source.targets) : 0);
-  }
-  values = world.sum(std::move(values));
-  for (std::size_t i = 0; i < by_source.size(); ++i)
-    by_source[i] = {.sum = values[2 * i], .targets = static_cast<std::int64_t>(values[2 * i + 1])};
+  StepSums sums;
+  name_losses(by_source, counts, sums);
+  sums.share(world);
+}
+
+void name_slots(BatchResult& result, const model::Model& model, StepSums& sums) {
+  const mesh::Mesh& mesh = *model.layout().mesh;
+  name_losses(result.by_source, mesh.leads_stage() && model.layout().holds_head(), sums);
+  sums.then([&result] { result.loss = mean_of(result.by_source); });
+  if (mesh.shape().pp == 1 || result.targets == 0) return;
+  for (std::int64_t& in_flight : result.pipeline.in_flight) sums.largest(in_flight);
+  sums.sum(result.busy);
+  sums.largest(result.wall);
+  sums.then([&result, ranks = mesh.size()] {
+    result.pipeline.bubble = 1 - result.busy / (result.wall * ranks);
+  });
 }
 
 BatchResult accumulate_gradients(model::Model& model, std::span<const data::EncodedSample> samples,
                                  const schedule::PackedBins& microbatches,
                                  const GradientOptions& options) {
   const mesh::Mesh& mesh = *model.layout().mesh;
-  const Agreement agreed = agree(mesh, samples, microbatches.bins(), options.plan);
-  TRIB_REQUIRE(agreed.targets > 0, .what = "train: no sample of the batch has a target token",
-               .where = samples.empty() ? "" : samples.front().key,
-               .expected = "at least one assistant turn that is not empty");
+  const Agreement agreed = agree(mesh, samples, microbatches.bins(), options);
+  BatchResult result;
+  result.refused = agreed.refused != 0;
+  if (result.refused) return result;
+  result.targets = agreed.targets;
+  result.by_source.resize(static_cast<std::size_t>(options.sources));
+  result.loss = std::numeric_limits<double>::quiet_NaN();
+  if (agreed.targets == 0) return result;
   for (const auto& unit : model.units()) unit->clear_gradient();
   const StepSchedule schedule = schedule_step(model, agreed.microbatches);
-  BatchResult result;
   const auto collate_bin = [&](int bin, Fields fields) {
     if (bin >= microbatches.bins()) return idle_microbatch(options.device);
     Microbatch microbatch = collate(select(samples, microbatches.bin(bin)), model.config(),
@@ -145,30 +150,32 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
         ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
     return microbatch;
   };
-  Execution execution = Executor(model, {.targets = agreed.targets,
-                                         .most_logits = options.most_logits,
-                                         .sources = options.sources,
-                                         .collate = collate_bin,
-                                         .on_section = options.on_section,
-                                         .on_action = options.on_action})
-                            .run(schedule.actions);
+  Executor executor(model, {.targets = agreed.targets,
+                            .most_logits = options.most_logits,
+                            .sources = options.sources,
+                            .device = options.device,
+                            .collate = collate_bin,
+                            .on_section = options.on_section,
+                            .on_action = options.on_action});
+  executor.run(schedule.actions);
+  parallel::complete_gradients(model.units());
+  Execution execution = executor.finish();
   TRIB_CHECK(execution.in_flight <= schedule.in_flight,
              .what = "train: stage kept more activations than its schedule promises",
              .found = str(execution.in_flight), .expected = str("at most ", schedule.in_flight));
-  Stopwatch watch;
-  parallel::complete_gradients(model.units());
-  result.reduced = mesh::now_seconds();
-  result.by_source = execution.by_source;
-  add_over_ranks(mesh.world(), mesh.leads_stage() && model.layout().holds_head(), result.by_source);
-  SourceLoss all;
-  for (const SourceLoss& source : result.by_source) all += source;
-  result.loss = all.mean();
+  result.reduced = execution.reduced;
+  result.by_source = std::move(execution.by_source);
+  result.loss = mean_of(result.by_source);
   result.seconds = execution.seconds;
   result.microbatches = execution.microbatches;
   result.began = execution.began;
-  result.pipeline = add_up(mesh, execution);
+  result.busy = execution.busy;
+  result.wall = execution.wall;
+  if (mesh.shape().pp > 1) {
+    result.pipeline.in_flight.assign(static_cast<std::size_t>(mesh.shape().pp), 0);
+    result.pipeline.in_flight[static_cast<std::size_t>(mesh.at().pp)] = execution.in_flight;
+  }
   result.passes = std::move(execution.passes);
-  result.seconds.backward += watch.lap();
   return result;
 }
 

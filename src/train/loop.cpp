@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <unistd.h>
 
 #include "core/log.h"
-#include "schedule/pack.h"
 #include "train/balance/gather_parts.h"
 #include "train/executor/map_stages.h"
 #include "train/flops.h"
-#include "train/gradients.h"
 #include "train/optimizer/apply_update.h"
+#include "train/optimizer/gradient_norm.h"
 #include "train/run/snapshot.h"
+#include "train/run/step_samples.h"
 #include "train/run/step_shapes.h"
 
 namespace tributary::train {
@@ -23,12 +24,6 @@ namespace {
 constexpr std::int64_t kPicturesPerSource = 8;  // predictions shown with their pictures
 constexpr std::int64_t kWrongPicturesPerSource = 32;
 
-std::vector<Tokens> lengths_of(const std::vector<SampleShape>& shapes) {
-  std::vector<Tokens> lengths;
-  for (const SampleShape& shape : shapes) lengths.push_back(shape.tokens);
-  return lengths;
-}
-
 std::vector<SampleShape> shapes_of(const std::vector<data::EncodedSample>& samples) {
   std::vector<SampleShape> shapes;
   shapes.reserve(samples.size());
@@ -36,35 +31,19 @@ std::vector<SampleShape> shapes_of(const std::vector<data::EncodedSample>& sampl
   return shapes;
 }
 
-/// What this rank's replica trains on in a step.
-struct OwnPart {
-  schedule::PackedBins microbatches;  // bins of places among its samples
-  std::int64_t plan = 0;              // fingerprint
-  BalanceMetrics balance;
-  std::optional<schedule::PredictedBatch> predicted;  // where costs are corrected
-};
+/// A batch without target tokens has no gradient to update with.
+Update update_after(const BatchResult& batch, double sum_squared, const Session& session) {
+  if (batch.targets == 0)
+    return {.learning_rate = next_learning_rate(*session.optimizer, session.config),
+            .grad_norm = std::numeric_limits<double>::quiet_NaN(),
+            .not_finite = {}};
+  return apply_update(*session.model, *session.optimizer, session.config, batch.loss, sum_squared);
+}
 
-/// As planned ahead, where samples are balanced. A sample in place of a bad one may have another
-/// shape than the plan knew: then the replica packs what it has got.
-OwnPart take_part(const Session& session, std::int64_t first_index,
-                  const std::vector<SampleShape>& shapes) {
-  const config::BatchSection& batch = session.config.batch;
-  OwnPart own;
-  own.balance.replicas = session.mesh->data_ranks();
-  if (session.planner) {
-    PlannedStep planned = session.planner->take(first_index);
-    const data::DealSeconds seconds = session.loader->deal_seconds();
-    own.plan = planned.fingerprint;
-    own.microbatches = std::move(planned.microbatches);
-    own.balance.gap = planned.gap;
-    own.predicted = std::move(planned.predicted);
-    own.balance.planning = seconds.describing + seconds.dealing;
-    own.balance.exposed = seconds.waited;
-    if (planned.shapes == shapes) return own;
-    own.balance.repacked = 1;
-  }
-  own.microbatches = schedule::pack(batch.packing, lengths_of(shapes), batch.capacity_tokens);
-  return own;
+/// Why the parameters were left as they were; empty: they were not.
+std::string reason_to_skip(const BatchResult& batch, const Update& update) {
+  if (batch.targets == 0) return "no target token in the batch";
+  return update.not_finite.empty() ? "" : "not finite: " + update.not_finite;
 }
 
 CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& after) {
@@ -76,16 +55,18 @@ CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& af
 
 }  // namespace
 
-Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, TrainState state,
-           double peak_flops, std::ostream& out)
+Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, WatchedFiles& files,
+           TrainState state, double peak_flops, std::ostream& out)
     : session_(session),
       run_(std::move(run)),
       state_(std::move(state)),
       peak_flops_(peak_flops),
       wall_before_(state_.wall_seconds),
+      saved_step_(state_.step),
       console_(out, isatty(STDOUT_FILENO) != 0, session.config.run.steps,
                session.config.metrics.console_every),
-      checkpoints_(checkpoints) {
+      checkpoints_(checkpoints),
+      files_(files) {
   if (leads()) metrics_file_.emplace(run_.file("metrics.jsonl"));
   if (session_.mesh->leads_replica())
     shapes_file_.emplace(
@@ -94,100 +75,82 @@ Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, Tr
   if (events_ && state_.step > 0) events_->restart_at(state_.step + 1);
 }
 
-void Loop::write_events(const StepMetrics& metrics) {
-  if (!events_) return;
-  const auto scalar = [&](const std::string& tag, double value) {
-    events_->scalar(tag, metrics.step, value);
-  };
-  scalar("loss", metrics.loss);
-  for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
-    if (metrics.by_source[i].targets > 0)
-      scalar("loss_by_source/" + session_.sources[i], metrics.by_source[i].mean());
-  scalar("learning_rate", metrics.learning_rate);
-  scalar("grad_norm", metrics.grad_norm);
-  scalar("tokens_per_second", metrics.tokens_per_second());
-  scalar("target_tokens", static_cast<double>(metrics.target_tokens));
-  scalar("mfu_causal", metrics.mfu_causal);
-  scalar("mfu_full", metrics.mfu_full);
-  scalar("hfu", metrics.hfu);
-  scalar("fill", metrics.fill);
-  scalar("padding", metrics.padding);
-  scalar("waiting/samples", metrics.waiting.samples);
-  scalar("waiting/packing", metrics.waiting.packing);
-  scalar("seconds/data", metrics.seconds.data);
-  scalar("seconds/forward", metrics.seconds.forward);
-  scalar("seconds/backward", metrics.seconds.backward);
-  scalar("seconds/optimizer", metrics.seconds.optimizer);
-}
-
 double Loop::wall_seconds() const { return wall_before_ + wall_.seconds(); }
 
-StepMetrics Loop::do_step() {
+std::optional<StepMetrics> Loop::do_step(const StopRequest& stop) {
   const config::RunConfig& config = session_.config;
   Stopwatch whole;
   Stopwatch watch;
-  const mesh::Traffic before = session_.mesh->traffic();
   enter(mesh::Section::kData);
   const std::int64_t first_index = session_.loader->next_index();
-  const std::vector<data::EncodedSample> samples = session_.loader->next_batch();
+  const StepSamples taken = take_samples(session_);
+  const mesh::Traffic before = session_.mesh->traffic();
+  const std::vector<data::EncodedSample>& samples = taken.samples;
   WaitSeconds waiting{.samples = watch.lap()};
   const std::vector<SampleShape> shapes = shapes_of(samples);
-  const OwnPart own = take_part(session_, first_index, shapes);
+  const bool refused = !taken.refusal.empty();
+  const OwnPart own = refused ? OwnPart{} : take_part(session_, first_index, shapes);
   waiting.packing = watch.lap();
   BatchResult batch =
       accumulate_gradients(*session_.model, samples, own.microbatches,
                            {.mrope = config.model.mrope,
                             .device = session_.device,
                             .sources = static_cast<int>(session_.sources.size()),
+                            .refused = refused,
                             .plan = own.plan,
                             .on_section = [&](mesh::Section section) { enter(section); },
                             .on_action = action_observer()});
-  watch.lap();
-  enter(mesh::Section::kOptimizer);
-  const double prepared = mesh::now_seconds();
-  const Update update = apply_update(*session_.model, *session_.optimizer, config, batch.loss);
-  const double updated = mesh::now_seconds();
-
+  if (batch.refused) {
+    data_refusal_ = give_back(session_, taken);
+    return std::nullopt;
+  }
   StepMetrics metrics;
   metrics.step = state_.step + 1;
-  metrics.loss = batch.loss;
-  metrics.learning_rate = update.learning_rate;
-  metrics.grad_norm = update.grad_norm;
   metrics.samples = static_cast<std::int64_t>(samples.size());
+  metrics.left_out = taken.left_out;
   metrics.microbatches = own.microbatches.bins();
+  metrics.media_decoded = session_.loader->media_decoded();
   metrics.balance = own.balance;
   const bool was_repacked = own.balance.repacked > 0;
-  metrics.by_source = batch.by_source;
   metrics.seconds = batch.seconds;
   metrics.waiting = waiting;
   metrics.seconds.data += waiting.samples + waiting.packing;
-  metrics.pipeline = batch.pipeline;
-  metrics.collectives = cost_between(before, session_.mesh->traffic());
-  metrics.seconds.optimizer = watch.lap();
   ForwardFlops flops;
   for (const SampleShape& shape : shapes) {
     metrics.tokens += shape.tokens.count;
     metrics.target_tokens += shape.target_tokens.count;
-    flops += count_forward(session_.model_config, shape);
-  }
-  if (!update.not_finite.empty()) {
-    metrics.skip_reason = "not finite: " + update.not_finite;
-    for (const data::EncodedSample& sample : samples) metrics.sample_keys.push_back(sample.key);
+    if (batch.targets > 0) flops += count_forward(session_.model_config, shape);
   }
   std::vector<std::string> run_again = config.model.recompute;
   run_again.insert(run_again.end(), config.model.offload.begin(), config.model.offload.end());
   TrainFlops work = count_training(flops, config.model.freeze, run_again);
-  auto attention_rows = static_cast<double>(batch.attention_rows);
-  add_over_replicas(metrics, work, attention_rows,
-                    load_of(session_.model_config, config.model, shapes));
+  const ReplicaLoad load = load_of(session_.model_config, config.model, shapes);
+  watch.lap();
+  enter(mesh::Section::kOptimizer);
+  const double prepared = mesh::now_seconds();
+  double sum_squared = batch.targets > 0 ? sum_squared_gradients(session_.model->units()) : 0;
+  share_sums(batch, sum_squared, metrics, work, load, stop);
+  const Update update = update_after(batch, sum_squared, session_);
+  const double updated = mesh::now_seconds();
+  metrics.seconds.optimizer = watch.lap();
+  metrics.loss = batch.loss;
+  metrics.by_source = batch.by_source;
+  metrics.pipeline = batch.pipeline;
+  metrics.learning_rate = update.learning_rate;
+  metrics.grad_norm = update.grad_norm;
+  metrics.collectives = cost_between(before, session_.mesh->traffic());
+  metrics.skip_reason = reason_to_skip(batch, update);
+  if (!metrics.skip_reason.empty()) metrics.sample_keys = keys_of_all(samples);
   metrics.fill = static_cast<double>(metrics.tokens) /
                  static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
-  metrics.padding = 1 - static_cast<double>(metrics.tokens) / attention_rows;
-  metrics.peak_bytes = peak_process_bytes();
+  if (batch.attention_rows > 0)
+    metrics.padding =
+        1 - static_cast<double>(metrics.tokens) / static_cast<double>(batch.attention_rows);
+  metrics.peak_bytes = peak_bytes(session_.device);
   if (shapes_file_) shapes_ = describe_shapes(metrics.step, shapes, own.microbatches).dump();
   const double step_seconds = whole.seconds();
   metrics.seconds.other = step_seconds - metrics.seconds.sum();
-  if (own.predicted)
+  if (own.predicted && batch.targets > 0)
     session_.planner->correction()->end_step(first_index, *own.predicted,
                                              gather_parts({.replica = session_.mesh->data_index(),
                                                            .microbatches = batch.microbatches,
@@ -198,6 +161,7 @@ StepMetrics Loop::do_step() {
   metrics.mfu_causal = work.causal / available;
   metrics.mfu_full = work.full / available;
   metrics.hfu = work.hardware / available;
+  if (batch.targets == 0) return metrics;
   last_times_ = {.began = batch.began,
                  .reduced = batch.reduced,
                  .prepared = prepared,
@@ -209,47 +173,40 @@ StepMetrics Loop::do_step() {
   return metrics;
 }
 
-void Loop::add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows,
-                             const ReplicaLoad& load) const {
+void Loop::share_sums(BatchResult& batch, double& sum_squared, StepMetrics& metrics,
+                      TrainFlops& work, const ReplicaLoad& load, const StopRequest& stop) {
   const mesh::Mesh& mesh = *session_.mesh;
-  if (mesh.size() == 1) return;
-  std::vector<double> values{static_cast<double>(metrics.samples),
-                             static_cast<double>(metrics.microbatches),
-                             static_cast<double>(metrics.tokens),
-                             static_cast<double>(metrics.target_tokens),
-                             work.causal,
-                             work.full,
-                             work.hardware,
-                             attention_rows,
-                             static_cast<double>(metrics.balance.repacked)};
-  const std::size_t first_load = values.size();
-  const auto replicas = static_cast<std::size_t>(mesh.data_ranks());
-  values.resize(first_load + replicas * load.size());
-  std::ranges::copy(load, values.begin() + static_cast<std::ptrdiff_t>(
-                                               first_load + mesh.data_index() * load.size()));
-  if (!mesh.leads_replica()) std::ranges::fill(values, 0.0);
-  values = mesh.world().sum(std::move(values));
-  const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(values[i]); };
-  metrics.samples = count(0);
-  metrics.microbatches = count(1);
-  metrics.tokens = count(2);
-  metrics.target_tokens = count(3);
-  work = {.full = values[5], .causal = values[4], .hardware = values[6]};
-  attention_rows = values[7];
-  metrics.balance.repacked = count(8);
-  std::vector<ReplicaLoad> loads(replicas);
-  for (std::size_t i = first_load; i < values.size(); ++i)
-    loads[(i - first_load) / load.size()][(i - first_load) % load.size()] = values[i];
-  metrics.balance.imbalance = imbalance_of(loads);
-  if (metrics.skip_reason.empty()) return;
+  const bool counts = mesh.leads_replica();
+  StepSums sums;
+  name_slots(batch, *session_.model, sums);
+  sums.sum(sum_squared);
+  for (std::int64_t* count :
+       {&metrics.samples, &metrics.microbatches, &metrics.tokens, &metrics.target_tokens,
+        &metrics.left_out, &metrics.balance.repacked, &batch.attention_rows})
+    sums.sum(*count, counts);
+  sums.sum(metrics.media_decoded);
+  for (double* flops : {&work.causal, &work.full, &work.hardware}) sums.sum(*flops, counts);
+  ReplicaLoad largest = load;
+  ReplicaLoad all = load;
+  for (double& each : largest) sums.largest(each);
+  for (double& each : all) sums.sum(each, counts);
+  std::int64_t asked = stop.asked() ? 1 : 0;
+  sums.largest(asked);
+  sums.share(mesh.world());
+  stops_ = asked != 0;
+  if (mesh.size() > 1) metrics.balance.imbalance = imbalance_of(largest, all, mesh.data_ranks());
+}
+
+std::vector<std::string> Loop::keys_of_all(const std::vector<data::EncodedSample>& samples) const {
   std::string own;
-  for (const std::string& key : metrics.sample_keys)
-    if (mesh.leads_replica()) own += key + "\n";
-  metrics.sample_keys.clear();
-  for (const std::string& keys : mesh.world().gather_text(own)) {
+  if (session_.mesh->leads_replica())
+    for (const data::EncodedSample& sample : samples) own += sample.key + "\n";
+  std::vector<std::string> all;
+  for (const std::string& keys : session_.mesh->world().gather_text(own)) {
     std::istringstream lines(keys);
-    for (std::string key; std::getline(lines, key);) metrics.sample_keys.push_back(key);
+    for (std::string key; std::getline(lines, key);) all.push_back(key);
   }
+  return all;
 }
 
 void Loop::record(const StepMetrics& metrics) {
@@ -259,7 +216,8 @@ void Loop::record(const StepMetrics& metrics) {
   state_.tokens += metrics.tokens;
   state_.target_tokens += metrics.target_tokens;
   state_.train_seconds += metrics.seconds.sum();
-  state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
+  if (metrics.target_tokens > 0)  // else it says nothing of the numbers that the run has come to
+    state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
   state_.skipped_steps += skipped ? 1 : 0;
   if (shapes_file_) shapes_file_->append(Json::parse(shapes_));
   if (!leads()) return;
@@ -268,9 +226,9 @@ void Loop::record(const StepMetrics& metrics) {
     JsonLines(run_.file("skipped.jsonl"))
         .append({{"step", metrics.step},
                  {"rank", 0},
-                 {"first_not_finite", metrics.skip_reason},
+                 {"reason", metrics.skip_reason},
                  {"samples", metrics.sample_keys}});
-  write_events(metrics);
+  if (events_) add_step(*events_, metrics, session_.sources);
   console_.show(metrics);
 }
 
@@ -308,9 +266,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
     events_->scalar("validation/accuracy", state_.step, accuracy);
   }
   const std::string at = str("validation at step ", state_.step);
-  console_.say(result.predictions.empty()
-                   ? str(at, ": no held-out sample could be used")
-                   : str(at, ": ", describe(result), " (", describe_seconds(watch.seconds()), ")"));
+  console_.say(str(at, ": ", describe(result), " (", describe_seconds(watch.seconds()), ")"));
   if (is_last) final_ = std::move(result);
   return accuracy;
 }
@@ -320,14 +276,15 @@ void Loop::enter(mesh::Section section) const {
   const bool is_after =
       section == mesh::Section::kValidation || section == mesh::Section::kCheckpoint;
   const std::int64_t step = state_.step + (is_after ? 0 : 1);
+  files_.set_watched(section == mesh::Section::kCheckpoint);
   if (session_.health != nullptr) session_.health->enter(section, step);
   if (session_.drill != nullptr) session_.drill->enter(section, step);
 }
 
 std::function<void()> Loop::action_observer() const {
-  if (session_.drill == nullptr) return {};
   return [this, action = std::int64_t{0}]() mutable {
-    session_.drill->on_action(state_.step + 1, action++);
+    if (session_.health != nullptr) session_.health->progress();
+    if (session_.drill != nullptr) session_.drill->on_action(state_.step + 1, action++);
   };
 }
 
@@ -338,6 +295,7 @@ void Loop::save(std::optional<double> score) {
     state_.correction = session_.planner->correction()->save().dump();
   state_.wall_seconds = wall_seconds();
   checkpoints_.save(describe_snapshot(session_, state_), score);
+  saved_step_ = state_.step;
 }
 
 bool Loop::is_asked(const StopRequest& stop) const {
@@ -358,20 +316,31 @@ Loop::End Loop::run(const StopRequest& stop) {
                                       ? 1
                                       : config.stability.most_skips;
   while (state_.step < config.run.steps) {
-    record(do_step());
+    const std::optional<StepMetrics> metrics = do_step(stop);
+    if (!metrics) {
+      if (state_.step > saved_step_) save({});
+      enter(mesh::Section::kCheckpoint);
+      checkpoints_.finish();
+      return End::kBadData;
+    }
+    record(*metrics);
     if (state_.skips_in_a_row >= most_skips) {
+      enter(mesh::Section::kCheckpoint);
       checkpoints_.finish();
       return End::kNonFinite;
     }
     const bool is_last = state_.step == config.run.steps;
+    bool ends = stops_;
     std::optional<double> score;
-    if (!is_last && !is_asked(stop) && due(config.validation.every))
+    if (!is_last && !ends && due(config.validation.every)) {
       score = validate_now(/*is_last=*/false, stop);
+      ends = is_asked(stop);
+    }
     // The best can be kept only if every state that has a score is saved.
     const bool is_rated = config.checkpoint.keep_best && score;
-    const bool ends = is_asked(stop);
     if (is_last || ends || is_rated || due(config.checkpoint.every)) save(score);
     if (ends && !is_last) {
+      enter(mesh::Section::kCheckpoint);
       checkpoints_.finish();
       write_trace();
       return End::kTerminated;
@@ -380,6 +349,7 @@ Loop::End Loop::run(const StopRequest& stop) {
   // The last checkpoint is on its way before the validation that may take long.
   std::optional<double> score;
   if (!is_asked(stop)) score = validate_now(/*is_last=*/true, stop);
+  enter(mesh::Section::kCheckpoint);
   checkpoints_.finish();
   write_trace();
   if (!score) return End::kTerminated;
@@ -389,8 +359,7 @@ Loop::End Loop::run(const StopRequest& stop) {
 
 std::string Loop::last_checkpoint() const {
   const std::optional<std::string> newest = newest_checkpoint(run_.checkpoints());
-  if (!newest) return "";
-  return std::filesystem::relative(*newest, run_.path).string();
+  return newest ? std::filesystem::relative(*newest, run_.path).string() : "";
 }
 
 }  // namespace tributary::train

@@ -8,7 +8,9 @@
 
 #include "core/stopwatch.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/watched_files.h"
 #include "train/flops.h"
+#include "train/gradients.h"
 #include "train/metrics/console.h"
 #include "train/metrics/event_file.h"
 #include "train/metrics/step_trace.h"
@@ -17,21 +19,26 @@
 #include "train/run/stop_request.h"
 #include "train/run/train_state.h"
 #include "train/session.h"
-#include "train/validation.h"
+#include "train/validation/validate.h"
 
 namespace tributary::train {
 
 /// The steps of one run, from the state that it starts or resumes with.
 class Loop {
  public:
-  Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, TrainState state,
-       double peak_flops, std::ostream& out);
+  /// `files`: what the checkpoints are written through
+  Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, WatchedFiles& files,
+       TrainState state, double peak_flops, std::ostream& out);
 
-  enum class End { kDone, kTerminated, kNonFinite };
-  /// Steps until run.steps, a signal, or too many steps skipped in a row.
+  enum class End { kDone, kTerminated, kNonFinite, kBadData };
+  /// Steps until run.steps, a signal, too many steps skipped in a row, or data beyond a limit; then
+  /// the last step that was done is saved. A signal ends the run after the step whose gradients are
+  /// not complete yet.
   [[nodiscard]] End run(const StopRequest& stop);
 
   [[nodiscard]] const TrainState& state() const { return state_; }
+  /// Why the data ended the run; empty when they did not.
+  [[nodiscard]] const std::string& data_refusal() const { return data_refusal_; }
   /// Of the end of the run; nothing when it did not get there.
   [[nodiscard]] const std::optional<ValidationResult>& final_result() const { return final_; }
   [[nodiscard]] std::string last_checkpoint() const;
@@ -39,17 +46,21 @@ class Loop {
   [[nodiscard]] double wall_seconds() const;
 
  private:
-  [[nodiscard]] StepMetrics do_step();
-  /// Adds what other replicas did. collective: over all ranks
-  void add_over_replicas(StepMetrics& metrics, TrainFlops& work, double& attention_rows,
-                         const ReplicaLoad& load) const;
+  /// Nothing: the data ended the run, and the step was not done.
+  [[nodiscard]] std::optional<StepMetrics> do_step(const StopRequest& stop);
+  /// Makes what the step gave this rank that of all ranks, and learns whether any was asked to
+  /// stop. collective: one, over all ranks
+  void share_sums(BatchResult& batch, double& sum_squared, StepMetrics& metrics, TrainFlops& work,
+                  const ReplicaLoad& load, const StopRequest& stop);
+  /// collective: over all ranks
+  [[nodiscard]] std::vector<std::string> keys_of_all(
+      const std::vector<data::EncodedSample>& samples) const;
   [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
   /// Tells the other ranks' watch, and a fault drill, what this one is at.
   void enter(mesh::Section section) const;
-  /// Tells a fault drill which action of the step comes; nothing without one.
+  /// What tells the watch, and a fault drill, that the next action of the step comes.
   [[nodiscard]] std::function<void()> action_observer() const;
   void record(const StepMetrics& metrics);
-  void write_events(const StepMetrics& metrics);
   /// Of the last step, where this process took one. collective: over all ranks
   void write_trace() const;
   /// Whether any rank was asked to stop. collective: over all ranks
@@ -64,15 +75,19 @@ class Loop {
   TrainState state_;
   double peak_flops_;
   double wall_before_;
+  std::int64_t saved_step_;  // of the newest checkpoint of this part of the run
+  std::string data_refusal_;
   Stopwatch wall_;
   RankTimes last_times_;  // of the last step
   std::optional<ValidationResult> final_;
   std::optional<JsonLines> metrics_file_;  // of rank 0
   std::optional<JsonLines> shapes_file_;   // of the rank that leads a replica
   std::string shapes_;                     // its line of the step under way
+  bool stops_ = false;                     // some rank was asked to before the step's sums
   Console console_;
   std::optional<EventFile> events_;  // with metrics.tensorboard
   CheckpointWriter& checkpoints_;
+  WatchedFiles& files_;
 };
 
 }  // namespace tributary::train

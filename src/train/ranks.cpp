@@ -35,8 +35,8 @@ std::function<void()> observer_of(Drill* drill) {
 }  // namespace
 
 // Ranks that share cores gain where each keeps to one: the system wakes both at the end of a wait
-// on one core while another is free (docs/results.md). Where there are cores enough it deals them
-// as well itself. A part of the machine is left as it is: the launcher may have dealt it out
+// on one core while another is free (docs/results/speed.md). With enough cores it spreads them well
+// itself. A part of the machine is left as it is: the launcher may have dealt it out
 // already.
 std::vector<int> cores_to_use(const config::RunSection& run, const mesh::Launch& launch) {
   const std::vector<int>& usable = usable_cores();
@@ -64,14 +64,18 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
   bind_to_cores(cores_to_use(config.run, ranks.launch));
   if (ranks.launch.world == 1) return ranks;
-  ranks.store = mesh::connect_store(ranks.launch, config.parallel.bootstrap_timeout_seconds);
   const config::ParallelSection& times = config.parallel;
+  ranks.store =
+      mesh::connect_store(ranks.launch, {.timeout_seconds = times.bootstrap_timeout_seconds,
+                                         .lost_after_seconds = times.lost_after_seconds});
   ranks.health = std::make_unique<mesh::Health>(
       ranks.launch, *ranks.store,
       mesh::HealthOptions{.heartbeat_seconds = times.heartbeat_seconds,
                           .lost_after_seconds = times.lost_after_seconds,
                           .bootstrap_seconds = times.bootstrap_timeout_seconds,
+                          .setup_deadline_seconds = times.setup_deadline_seconds,
                           .step_deadline_seconds = times.step_deadline_seconds,
+                          .checkpoint_deadline_seconds = times.checkpoint_deadline_seconds,
                           .run_directory = config::run_directory(config)});
   const bool is_local = ranks.launch.local_world == ranks.launch.world;
   if (ranks.launch.rank == 0 && !is_local && ranks.launch.local_world % shape.tp != 0)
@@ -155,18 +159,21 @@ data::LoaderState gather_loader_state(const Session& session) {
   if (mesh.leads_replica()) own = data::to_json(state);
   std::vector<data::RecordId> quarantined;
   std::map<std::string, std::int64_t> bad;
+  std::vector<std::int64_t> left_out(state.left_out.size());
   for (const std::string& text : mesh.world().gather_text(own.dump())) {
     const Json json = parse_json(text, "state of a loader");
     if (json.empty()) continue;
     const data::LoaderState other = data::loader_state_from_json(json, "state of a loader");
     quarantined.insert(quarantined.end(), other.quarantined.begin(), other.quarantined.end());
     for (const auto& [reason, count] : other.bad) bad[reason] += count;
+    for (std::size_t i = 0; i < left_out.size(); ++i) left_out[i] += other.left_out[i];
   }
   std::ranges::sort(quarantined);
   const auto repeated = std::ranges::unique(quarantined);
   quarantined.erase(repeated.begin(), repeated.end());
   state.quarantined = std::move(quarantined);
   state.bad = std::move(bad);
+  state.left_out = std::move(left_out);
   return state;
 }
 

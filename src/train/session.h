@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ struct Session {
   RunIdentity identity;  // what a checkpoint of this run may be resumed with
 };
 
+/// Whether a run on the device takes kernels that give the same bits each time.
+[[nodiscard]] bool is_deterministic(config::Deterministic asked, at::Device device);
+
 /// The model of a run as it lies over the ranks, with its weights.
 [[nodiscard]] std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                                         const config::ModelConfig& model_config,
@@ -44,11 +48,12 @@ struct Session {
                                                         at::Device device);
 
 /// Sets threads and determinism, builds the model with its weights, opens the data: of both what
-/// this rank holds.
+/// this rank holds. `say` gets a line before what takes long: much data, or large weights.
 ///
 /// errors: Fault::kInput for what the configuration names and is not there or does not fit;
 ///         Fault::kResource for a device that is not there
-[[nodiscard]] Session open_session(const config::RunConfig& config, const Ranks& ranks,
-                                   const std::string& quarantine_path);
+[[nodiscard]] Session open_session(
+    const config::RunConfig& config, const Ranks& ranks, const std::string& quarantine_path,
+    const std::function<void(const std::string&)>& say = [](const std::string&) {});
 
 }  // namespace tributary::train

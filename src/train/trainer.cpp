@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string_view>
 
@@ -13,26 +15,33 @@
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "data/loader/encode_sample.h"
+#include "data/text/model_template.h"
+#include "mesh/device.h"
 #include "train/agreement.h"
+#include "train/checkpoint/watched_files.h"
 #include "train/executor/map_stages.h"
+#include "train/load_section.h"
 #include "train/loop.h"
 #include "train/metrics/environment.h"
 #include "train/run/snapshot.h"
 #include "train/run/summary.h"
+#include "train/start/start_block.h"
 
 namespace tributary::train {
 namespace {
 
 /// The checkpoint to go on from; no path for a fresh run.
-IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::string& checkpoints) {
+IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::string& checkpoints,
+                                   FileSystem& files) {
   TRIB_REQUIRE(!request.fall_back || request.resume == "auto",
                .what = "train: nothing to fall back from", .where = "--fallback",
                .found = request.resume.empty() ? "no --resume" : "--resume " + request.resume,
                .expected = "--resume auto");
-  if (request.fall_back) return newest_intact_checkpoint(checkpoints);
+  if (request.fall_back) return newest_intact_checkpoint(checkpoints, files);
   if (!request.resume.empty() && request.resume != "auto")
-    return {.path = find_checkpoint(request.resume), .damaged = {}};
-  const std::string newest = newest_checkpoint(checkpoints).value_or("");
+    return {.path = find_checkpoint(request.resume, files), .damaged = {}};
+  const std::string newest = newest_checkpoint(checkpoints, files).value_or("");
   TRIB_REQUIRE(newest.empty() || !request.resume.empty(),
                .what = "train: the run directory already holds a run", .where = "run.dir",
                .found = newest, .expected = "a directory without checkpoints",
@@ -42,9 +51,12 @@ IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::strin
 
 /// What rank 0 chooses: a directory changes while ranks look at it.
 IntactCheckpoint choose_together(const TrainRequest& request, const std::string& checkpoints,
-                                 const mesh::Mesh& mesh) {
+                                 const Ranks& ranks) {
+  const mesh::Mesh& mesh = ranks.mesh;
+  const LoadSection loading(ranks.health.get());
+  WatchedFiles files(real_file_system(), loading.on_progress());
   IntactCheckpoint chosen;
-  if (mesh.rank() == 0) chosen = choose_checkpoint(request, checkpoints);
+  if (mesh.rank() == 0) chosen = choose_checkpoint(request, checkpoints, files);
   chosen.path = mesh.world().gather_text(chosen.path).front();
   return chosen;
 }
@@ -67,18 +79,32 @@ TrainState restore(Session& session, const TrainRequest& request, const std::str
   return state;
 }
 
+std::int64_t count_held_out(const Session& session) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < session.sources.size(); ++i)
+    count += session.held_out->size(static_cast<int>(i));
+  return count;
+}
+
 /// Writes environment.json. Returns the FLOP/s that MFU is a share of.
 double write_environment(const RunDirectory& run, const TrainRequest& request,
-                         const Session& session) {
+                         const Session& session, const MemoryNeed& need) {
   const double given = request.config.metrics.peak_flops;
-  const double peak_flops = given > 0 ? given : measure_peak_flops();
+  const PeakFlops peak =
+      given > 0 ? PeakFlops{.per_second = given, .how = "metrics.peak_flops"}
+                : measure_peak_flops(session.device,
+                                     session.model->units().front()->shard_value().scalar_type());
   Json environment = describe_environment(request.config.run.device, request.command);
-  environment["peak_flops"] = peak_flops;
-  environment["peak_flops_from"] =
-      given > 0 ? "metrics.peak_flops" : "fastest of 8 f32 products of 1024 x 1024 matrices";
-  environment["parameters"] = config::count_parameters(session.model_config);
+  environment["peak_flops"] = peak.per_second;
+  environment["peak_flops_from"] = peak.how;
+  environment["parameters"] = need.count_parameters();
+  for (const ModuleSize& module : need.modules)
+    environment["modules"].push_back(
+        {{"name", module.name}, {"parameters", module.parameters}, {"trained", module.trains}});
+  environment["training_records"] = session.loader->records();
+  environment["held_out_records"] = count_held_out(session);
   write_run_file(run, "environment.json", environment.dump(2) + "\n");
-  return peak_flops;
+  return peak.per_second;
 }
 
 /// What of the run a simulation reads; the model is named from the folder of the plan.
@@ -90,18 +116,21 @@ void write_plan(const RunDirectory& run, const Session& session) {
 
 /// Makes the run's directory ready for the steps after `state`. Returns the peak FLOP/s.
 double begin_run(const RunDirectory& run, const TrainRequest& request, const Session& session,
-                 const TrainState& state) {
+                 const TrainState& state, const MemoryNeed& need) {
   create_run_directory(run, request.config);
   cut_run_files(run, state);
   write_plan(run, session);
-  return write_environment(run, request, session);
+  return write_environment(run, request, session, need);
 }
 
-/// Variables that `tributary` and its launcher set themselves; environment.json has them all.
+/// Variables that `tributary` and its launcher set themselves, and where a toolkit lies, which no
+/// run reads; environment.json has them all.
 bool is_own_variable(const std::string& name) {
-  constexpr std::array<std::string_view, 7> kOwn{
-      "GOMP_SPINCOUNT",  "TRIB_ATTEMPT",          "TRIB_COMMAND",   "TRIB_RANK",
-      "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR", "TRIB_WORLD_SIZE"};
+  constexpr std::array<std::string_view, 9> kOwn{
+      "CUDA_HOME", "CUDA_PATH",       "GOMP_SPINCOUNT",        "TRIB_ATTEMPT",   "TRIB_COMMAND",
+      "TRIB_RANK", "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR", "TRIB_WORLD_SIZE"};
+  // `tributary launch` shares the cores out by it; the line `device` says how many there are.
+  if (name == "OMP_NUM_THREADS" && std::getenv("TRIB_COMMAND") != nullptr) return true;
   return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
 }
 
@@ -110,6 +139,15 @@ void print_variables(std::ostream& out) {
   for (const auto& [name, value] : list_behaviour_variables())
     if (!is_own_variable(name)) text += str(" ", name, "=", escaped(value));
   if (!text.empty()) out << "set in the environment:" << text << "\n";
+}
+
+/// What the run will leave out, and values of its configuration that it never comes to.
+void print_notes(std::ostream& out, const Session& session) {
+  for (const std::string& idle : config::list_idle_values(session.config)) log_warning(idle);
+  const std::string other_template = data::describe_other_template(session.config.model.path);
+  if (!other_template.empty()) out << other_template << "\n";
+  for (const std::string& finding : session.loader->look()) out << finding << "\n";
+  out << std::flush;
 }
 
 /// What most likely made losses or gradients not finite, and what to try.
@@ -127,9 +165,32 @@ std::string explain_non_finite(const config::RunConfig& config, const TrainState
   return text + ", or raise schedule.warmup_steps";
 }
 
+/// Says how a run goes on that its data have ended.
+void print_way_on(std::ostream& out, const TrainRequest& request, const Loop& loop) {
+  out << "stopped after step " << loop.state().step
+      << " by the data; once they are mended, go on with:\n  " << request.resume_command
+      << "\n(--accept-change data.digest lets changed files pass, data.bad_at_least=N so many bad "
+         "records)"
+      << std::endl;
+}
+
+/// What a run left out, where it left out anything.
+void print_left_out(std::ostream& out, const Session& session, const Loop& loop) {
+  const std::int64_t left_out = count_left_out(loop);
+  if (left_out > 0)
+    out << left_out << (left_out == 1 ? " record was" : " records were")
+        << " left out: longer than " << data::most_tokens_of(session.config)
+        << " (data.too_long: drop)\n";
+}
+
 ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDirectory& run,
                    const Session& session, const Loop& loop, Loop::End end) {
+  print_left_out(out, session, loop);
   switch (end) {
+    case Loop::End::kBadData:
+      if (session.mesh->rank() == 0) log_note(loop.data_refusal());
+      print_way_on(out, request, loop);
+      return ExitCode::kDataLimit;
     case Loop::End::kTerminated:
       out << "stopped after step " << loop.state().step << "; go on with:\n  "
           << request.resume_command << std::endl;
@@ -147,14 +208,55 @@ ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDire
   return ExitCode::kDone;
 }
 
+/// A disk that is full may not take it; the error itself says more than that.
+void leave_error(const RunDirectory& run, const Error& error) {
+  try {
+    write_run_file(run, "error.txt", std::string(error.what()) + "\n");
+  } catch (const Error& second) {
+    log_warning(str("train: error.txt could not be written: ", second.what()));
+  }
+}
+
 /// What ends the loop with an error is left in the run directory, where the report finds it.
 Loop::End run_loop(Loop& loop, const StopRequest& stop, const RunDirectory& run, bool leads) {
   try {
-    return loop.run(stop);
+    const Loop::End end = loop.run(stop);
+    if (leads && end == Loop::End::kBadData)
+      write_run_file(run, "error.txt", loop.data_refusal() + "\n");
+    return end;
   } catch (const Error& error) {
-    if (leads) write_run_file(run, "error.txt", std::string(error.what()) + "\n");
+    if (leads) leave_error(run, error);
     throw;
   }
+}
+
+/// Says what another value means for a run that goes on; the checkpoint's own rules refuse the
+/// rest.
+void print_changes(std::ostream& out, const CheckpointFacts& facts,
+                   const config::RunConfig& config) {
+  try {
+    const config::RunConfig before = config::parse_run_config(facts.config, "the checkpoint's");
+    const std::string changes = config::describe_changes(before, config);
+    if (!changes.empty()) out << "changed since the checkpoint: " << changes << "\n";
+  } catch (const Error& error) {
+    out << "the checkpoint's configuration is of another version: " << error.what() << "\n";
+  }
+}
+
+MemoryNeed count_need(const TrainRequest& request, const Ranks& ranks) {
+  const config::ModelConfig model = config::read_model_config(request.config.model.path);
+  MemoryNeed need =
+      count_memory(request.config.model, model, lay_out(request.config, ranks.mesh, model));
+  if (request.estimate_activations)
+    need.activations = request.estimate_activations(ranks.mesh.shape());
+  return need;
+}
+
+MemoryPlace find_place(const config::RunConfig& config, const MemoryNeed& need,
+                       const Ranks& ranks) {
+  const c10::Device device = mesh::open_device(config.run.device, ranks.launch.local_rank);
+  const std::int64_t left = device.is_cpu() ? 0 : mesh::free_device_bytes(device.index());
+  return tightest_place(need, {left}, list_memory_limits(), ranks.launch.local_world);
 }
 
 /// The run on the ranks that have met.
@@ -162,44 +264,66 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
   const config::RunConfig& config = request.config;
   const RunDirectory run{config::run_directory(config)};
   const bool leads = ranks.mesh.rank() == 0;
-  const auto [checkpoint, damaged] = choose_together(request, run.checkpoints(), ranks.mesh);
+  const MemoryNeed need = count_need(request, ranks);
+  const MemoryPlace place = find_place(config, need, ranks);
+  require_memory(need, place);
+  const auto [checkpoint, damaged] = choose_together(request, run.checkpoints(), ranks);
+  std::optional<CheckpointFacts> facts;
+  if (!checkpoint.empty()) facts = read_checkpoint_facts(checkpoint);
+  WatchedFiles files(real_file_system(), progress_of(ranks.health.get()));
+  const std::vector<std::string> missing = missing_directories(run.checkpoints());
   // Holds the directory from here on; nothing in it is touched before.
-  CheckpointWriter checkpoints(
-      {.root = run.checkpoints(),
-       .keep_latest = config.checkpoint.keep_latest,
-       .keep_best = config.checkpoint.keep_best,
-       .async = config.checkpoint.async,
-       .start_step = checkpoint.empty() ? 0 : read_checkpoint_facts(checkpoint).step,
-       .damaged = damaged,
-       .ranks = &ranks.mesh.saving(),
-       .on_written = [drill = ranks.drill.get()](std::int64_t step) {
-         if (drill != nullptr) drill->on_written(step);
-       }});
+  CheckpointWriter checkpoints({.root = run.checkpoints(),
+                                .keep_latest = config.checkpoint.keep_latest,
+                                .keep_best = config.checkpoint.keep_best,
+                                .async = config.checkpoint.async,
+                                .start_step = facts ? facts->step : 0,
+                                .damaged = damaged,
+                                .ranks = &ranks.mesh.saving(),
+                                .on_written =
+                                    [drill = ranks.drill.get()](std::int64_t step) {
+                                      if (drill != nullptr) drill->on_written(step);
+                                    }},
+                               files);
   TrainEnd ended{ExitCode::kDone, leads};
   run_for_all(ranks, [&] {
     const Stopwatch start;
-    Session session = open_session(config, ranks, quarantine_path(run, ranks.mesh));
-    require_agreement(session);
-    const TrainState state = restore(session, request, checkpoint);
+    print_start(out, config, ranks, need, place);
+    if (const std::string shortage = describe_shortage(need, place); leads && !shortage.empty())
+      log_warning(shortage);
+    Session session;
+    TrainState state;
+    try {
+      session = open_session(config, ranks, quarantine_path(run, ranks.mesh),
+                             [&](const std::string& line) { out << line << std::endl; });
+      require_agreement(session);
+      state = restore(session, request, checkpoint);
+    } catch (const Error&) {
+      if (leads) remove_made_directories(run, missing);
+      throw;
+    }
     if (leads) checkpoints.set_damaged_aside();  // nothing refuses the run any more
 
     const double peak_flops =
-        leads ? begin_run(run, request, session, state) : config.metrics.peak_flops;
+        leads ? begin_run(run, request, session, state, need) : config.metrics.peak_flops;
     (void)ranks.mesh.world().sum(std::vector<std::int64_t>{0});  // the directory is ready
-    print_variables(out);
     if (ranks.drill) out << ranks.drill->announcement() << "\n";
-    if (!checkpoint.empty()) out << "resuming from " << checkpoint << "\n";
-    out << "model with " << config::count_parameters(session.model_config) << " parameters, "
-        << session.loader->records() << " training records, ready after "
-        << describe_seconds(start.seconds());
-    if (ranks.mesh.size() > 1) out << " on " << config::describe(ranks.mesh.shape());
-    out << std::endl;
+    if (facts) {
+      out << "resuming from " << checkpoint << "\n";
+      print_changes(out, *facts, config);
+    }
+    print_variables(out);
+    print_data(out, config, session.loader->records(), count_held_out(session));
+    out << "ready after " << describe_seconds(start.seconds()) << std::endl;
+    if (leads) print_notes(out, session);
 
-    Loop loop(session, run, checkpoints, state, peak_flops, out);
+    Loop loop(session, run, checkpoints, files, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));
     const Loop::End end = run_loop(loop, stop, run, leads);
-    if (leads) write_summary(run, session, loop, end);
+    const BadRecords bad = gather_loader_state(session).bad;
+    if (leads) write_summary(run, session, loop, end, bad);
     ended.code = print_end(out, request, run, session, loop, end);
+    print_bad_records(out, run, session, bad);
   });
   return ended;
 }

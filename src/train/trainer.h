@@ -1,11 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
 
+#include "config/mesh_shape.h"
 #include "config/run_config.h"
 #include "core/exit_code.h"
+#include "core/units.h"
 
 namespace tributary::train {
 
@@ -17,6 +20,8 @@ struct TrainRequest {
   bool allow_nonfinite = false;               // weights to begin with may hold NaN or infinity
   std::string command;                        // as typed, for environment.json
   std::string resume_command;                 // what to type to go on
+  // Bytes of activations of a full microbatch on each rank of this mesh, an estimate; none: 0.
+  std::function<Bytes(const config::MeshShape&)> estimate_activations = {};
 };
 
 struct TrainEnd {
@@ -30,7 +35,8 @@ struct TrainEnd {
 /// The code is kDone, kTerminated after SIGTERM or Ctrl-C (a checkpoint is committed), or
 /// kNonFinite. errors: Fault::kInput for a configuration, model, data set or checkpoint that cannot
 /// be used,
-///         each before the first step; kDataLimit when too many records are bad; Fault::kResource
+///         each before the first step; kDataLimit when too many records are bad; Fault::kResource,
+///         also before weights are allocated for a model that does not fit into memory
 [[nodiscard]] TrainEnd train(const TrainRequest& request, std::ostream& out);
 
 }  // namespace tributary::train

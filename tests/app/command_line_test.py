@@ -104,6 +104,14 @@ class Mistakes(unittest.TestCase):
         self.assert_refused(["data", "make-demo"], "--output is required",
                             "see `tributary data make-demo --help`")
 
+    def test_keys_with_dashes_and_options_without_a_value(self):
+        self.assert_refused(["train", "run.yaml", "--run.steps=5"],
+                            "keys have no dashes and one `=`: run.steps=VALUE")
+        self.assert_refused(["train", "run.yaml", "--resume"], "`--resume auto` goes on from the newest")
+        self.assert_refused(["train", "run.yaml", "--fallback"], "write a value behind it")
+        self.assert_refused(["train", "mine.jsonl"], "a data set in place of a configuration",
+                            "data.sources.0.path=mine.jsonl")
+
     def test_a_missing_argument_is_named(self):
         self.assert_refused(["train"], "CONFIG")
 

@@ -3,7 +3,10 @@
 #include <iterator>
 
 #include "app/cli/verb.h"
+#include "config/plan/plan_digest.h"
 #include "config/read_run_config.h"
+#include "config/trace.h"
+#include "core/text.h"
 #include "tests/config/temporary_folder.h"
 
 namespace tributary::app {
@@ -67,6 +70,32 @@ TEST(ReportCommand, WritesThePageIntoTheRunDirectoryOrElsewhere) {
     EXPECT_TRUE(page.starts_with("<!doctype html>")) << name;
     EXPECT_TRUE(page.ends_with("</html>\n")) << name;
   }
+}
+
+TEST(ReportCommand, RefusesThePredictionOfAnotherPlan) {
+  const TemporaryFolder folder;
+  folder.write("demo/config.yaml", kRun);
+  folder.write("demo/metrics.jsonl", "{\"step\": 1, \"loss\": 2.5}\n");
+  config::Plan plan = config::read_plan(str(TRIB_SOURCE_DIR, "/configs/plans/demo_pipeline.json"));
+  config::Trace trace;
+  const auto outcome_of = [&](const std::string& digest) {
+    trace.summary.plan_digest = digest;
+    folder.write("trace.json", config::write_trace(trace));
+    return run({"report", folder.path("demo"), "--predicted", folder.path("trace.json")});
+  };
+  const std::string ran = config::plan_digest(plan);
+  EXPECT_THAT(outcome_of(ran).errors, HasSubstr("does not say its plan")) << "no plan.json yet";
+  // What a planner predicts is not what a plan decides.
+  plan.predicted.step = Nanoseconds{123};
+  folder.write("demo/plan.json", config::write_plan(plan));
+  EXPECT_EQ(outcome_of(ran).errors, "");
+  EXPECT_EQ(outcome_of(ran).exit_code, 0);
+  EXPECT_THAT(outcome_of("").errors, HasSubstr("does not say its plan"));
+  plan.batch.microbatches += 1;
+  const Outcome other = outcome_of(config::plan_digest(plan));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.errors, AllOf(HasSubstr("report: prediction is of another plan"),
+                                  HasSubstr("expected: " + ran), HasSubstr("tributary simulate")));
 }
 
 TEST(ReportCommand, SaysWhatIsWrong) {

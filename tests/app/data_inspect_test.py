@@ -71,7 +71,8 @@ class DataInspect(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         for words in ("records: 3", "messages 3, conversations 0", "images 2, clips 0", "bad: 0",
                       "user: [image a.png]what?", "assistant: a cat",
-                      "longer side of a picture [pixels]: least 100, mean 100, most 100"):
+                      "longer side of a picture [pixels]: least 100, mean 100, most 100; median 100, "
+                      "90 % within 100, 99 % within 100"):
             self.assertIn(words, out)
 
     def test_gives_the_same_as_json(self):
@@ -81,6 +82,16 @@ class DataInspect(unittest.TestCase):
         (survey,) = json.loads(out)
         self.assertEqual((survey["records"], survey["surveyed"], survey["turns"]), (4, 3, 6))
         self.assertEqual(survey["text_bytes"]["counts"], [[8, 3]])
+        self.assertEqual((survey["text_bytes"]["median"], survey["text_bytes"]["percentile_99"]), (10, 10))
+        self.assertNotIn("tokens", survey)  # nobody said with which model
+
+    def test_lists_keys_that_nothing_reads(self):
+        path = self.write_lines("train.jsonl", [{**question(), "id": i} for i in range(3)] + [question()])
+        code, out, _ = self.run_verb(path)
+        self.assertEqual(code, 0)
+        self.assertIn("keys that nothing reads: id in 3 of 4 records", out)
+        (survey,) = json.loads(self.run_verb(path, "--json")[1])
+        self.assertEqual(survey["unread_keys"], {"id": 3})
 
     def test_names_every_bad_record(self):
         self.write("broken.png", grey_png(9, 9)[:-20])
@@ -89,8 +100,9 @@ class DataInspect(unittest.TestCase):
                question("/etc/passwd"), question("http://host/a.png"), "{broken",
                {"messages": []}, '{"messages":[],"messages":[]}']
         path = self.write_lines("train.jsonl", [question()] * 30 + bad)
-        code, out, _ = self.run_verb(path)
+        code, out, err = self.run_verb(path)
         self.assertEqual(code, 0)  # up to ten bad records are borne
+        self.assertIn("data: 8 of 38 records are bad; training replaces them", err)
         self.assertIn("bad: 8 (bad_json 2, bad_path 1, missing_file 1, no_answer 1, "
                       "path_escapes 1, png_damaged 1, unknown_format 1)", out)
         self.assertIn("train.jsonl:31  missing_file: \"none.png\"", out)
@@ -104,10 +116,19 @@ class DataInspect(unittest.TestCase):
         self.assertIn("and 1 more", out)
         self.assertIn("input error: data: too many bad samples; found: 11 of 41", err)
 
+    def test_a_source_that_is_mostly_bad_is_code_3(self):
+        path = self.write_lines("train.jsonl", [question()] + [question("none.png")] * 5)
+        code, _, err = self.run_verb(path)
+        self.assertEqual(code, 3)
+        self.assertIn("found: 5 of 6", err)
+        self.assertIn("half of the records of a source", err)
+
     def test_no_good_record_is_code_3(self):
-        code, _, err = self.run_verb(self.write_lines("train.jsonl", ["{}"]))
+        code, out, err = self.run_verb(self.write_lines("train.jsonl", ["{}"]))
         self.assertEqual(code, 3)
         self.assertIn("found: 1 of 1", err)
+        self.assertIn("no record is good\n  bad: 1 (bad_form 1)", out)
+        self.assertNotIn("turns:", out)
 
     def test_unusable_files_are_code_2(self):
         path = self.write_lines("train.jsonl", [question()])
@@ -117,6 +138,9 @@ class DataInspect(unittest.TestCase):
                 ([self.write("list.jsonl", "[{}]")], "data: file is one JSON list, not JSON lines"),
                 ([path, "--images", self.folder + "/pics"], "data: image folder does not exist"),
                 ([path, "--limit", "-1"], "app: limit is negative"),
+                ([path, "data.max_tokens=5"], "app: values without a configuration"),
+                ([self.write("a.parquet", "PAR1")], "found: Parquet; expected: one JSON object"),
+                ([self.folder], "data: a directory in place of a file"),
                 ([], "command line not understood")):
             with self.subTest(expected):
                 code, _, err = self.run_verb(*words)
@@ -138,8 +162,8 @@ class DataInspect(unittest.TestCase):
             "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32,
             "vocab_size": 258, "max_position_embeddings": 512}))
         self.write("a.png", grey_png(9, 9))
-        train = self.write_lines("train.jsonl", [question(), question("a.png"),
-                                                 question(text="w" * 300)])
+        train = self.write_lines("train.jsonl", [question()] * 2 + [question("a.png"),
+                                                                    question(text="w" * 300)])
         held_out = self.write_lines("test.jsonl", [question(text="why?")])
         run = self.write("run.yaml", f"""
 model: {{path: {self.folder}/model}}
@@ -149,10 +173,16 @@ data:
   sources: [{{name: cats, path: {train}, held_out: {held_out}}}]
 """)
         code, out, err = self.run_verb(run, "--json")
-        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(code, 0)
+        self.assertIn("data: 1 of 5 records are bad", err)
         cats, kept = json.loads(out)
         self.assertEqual((cats["name"], kept["name"]), ("cats", "cats (held out)"))
-        self.assertEqual(cats["bad"], {"no_vision": 1, "too_long": 1})
+        self.assertEqual(cats["bad"], {"no_vision": 1})
+        self.assertEqual((cats["most_tokens"], cats["too_long"], cats["tokens"]["values"]), (200, 1, 3))
+        code, out, _ = self.run_verb(run, "data.max_tokens=30")
+        self.assertEqual(code, 0)
+        self.assertIn("longer than 30 tokens: 3 of 3 samples; data.too_long says", out)
+        self.assertIn("train.jsonl:4  too_long: ", out)
         # One token a byte, four control tokens a pair of turns and the system turn's two.
         text = "system\nhi\nuser\nwhy?\nassistant\na cat\n"
         self.assertEqual(kept["tokens"]["sum"], len(text) + 6)

@@ -25,14 +25,22 @@ class Plan(PlanCase):
         self.assertLessEqual(found["lower_bound"], found["value"])
         self.assertAlmostEqual(found["gap"], found["value"] / found["lower_bound"] - 1, places=9)
         self.assertEqual(found["value"], found["plans"][0]["step_s"])
-        steps = [plan["step_s"] for plan in found["plans"]]
+        steps = [(not plan["trains"], plan["step_s"]) for plan in found["plans"]]
         self.assertEqual(steps, sorted(steps))
+        self.assertEqual(found["global_samples"], 8)
+        best = found["plans"][0]
+        self.assertAlmostEqual(best["tokens_per_s"], found["tokens"] / best["step_s"], places=3)
         with open(output) as file:
             predicted = json.load(file)["predicted"]
         self.assertAlmostEqual(1e-9 * predicted["step_ns"], found["value"], places=8)
         code, out, err = self.run_verb("simulate", output, "--cluster", CPU, "--steps", "3", "--json")
         self.assertEqual((code, err), (0, ""))
+        self.assertEqual(json.loads(out)["step_ns"], predicted["step_ns"])
         self.assertEqual(json.loads(out)["distribution_ns"]["mean"], predicted["step_ns"])
+        code, out, err = self.run_verb("simulate", output, "--cluster", CPU, "--steps", "3")
+        step, plans = (re.search(text + r" ([0-9.]+ m?s)", out)[1]
+                       for text in ("^step", "the plan predicts"))
+        self.assertEqual(step, plans)
 
     def simulated(self, output, *words):
         code, out, err = self.run_verb("simulate", output, "--cluster", A100, *words)
@@ -72,12 +80,7 @@ class Plan(PlanCase):
         large = self.path("large")
         os.makedirs(large)
         with open(os.path.join(large, "config.json"), "w") as file:
-            json.dump({"model_type": "llava_onevision",
-                       "vision_config": {"hidden_size": 1152, "num_hidden_layers": 26, "num_attention_heads": 16,
-                                         "intermediate_size": 4304, "patch_size": 14},
-                       "text_config": {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
-                                       "num_key_value_heads": 4, "intermediate_size": 18944,
-                                       "vocab_size": 152064}}, file)
+            json.dump(json.loads(pathlib.Path(ROOT, "configs/qwen2_5_vl_7b/config.json").read_text()), file)
         whole = 0
         for devices, words in (("8", ()), ("16", ()), ("8", ("--runnable",)), ("8", ("--axes", "tp,dp", "--runnable"))):
             output = self.path("handed.json")
@@ -101,7 +104,44 @@ class Plan(PlanCase):
         os.mkdir(self.path("odd"))
         self.path("odd/config.json", json.dumps(odd))
         code, out, err = self.run_verb("plan", self.path("odd"), "--cluster", CPU, *SMALL, "--seed", "1")
-        self.assertIn("the trainer does not run a colocated encoder", out)
+        self.assertIn("faster, but for simulation alone:", out)
+        self.assertIn("`train` refuses: of modules.vision.placement it takes inline or separate, not colocated", out)
+        self.assertLess(out.index(" 1.  "), out.index("faster, but"))
+
+    def test_text_is_for_a_person(self):
+        output = self.path("plan.json")
+        code, out, err = self.run_verb("plan", MODEL, "--cluster", CPU, *SMALL, "-o", output)
+        self.assertEqual((code, err), (0, ""))
+        head, step = out.splitlines()[:2]
+        self.assertRegex(head, r"^\w+: 8 samples a step \([\d.]+ k tokens, mean of 3 batches\) on 4 devices \(")
+        self.assertRegex(step, r"^step [\d.]{5} (s|ms); no plan that `train` runs is below [\d.]{5} (s|ms), gap ")
+        self.assertRegex(out, r"(?m)^ 1\.  [\d.]+ (s|ms) \+- [\d.]+ (s|ms|us) +[\d.]+ % +[\d.]+(?: [kM])? +[\d.]+ %  ")
+        written = out.splitlines()[-1]
+        self.assertTrue(written.startswith(f"wrote {output}, to train with: "), written)
+        self.assertTrue(written.endswith(f" launch -n 4 -- train RUN.yaml --plan {output}"), written)
+        for line in out.splitlines()[:-1]:
+            self.assertLessEqual(len(line), 120, line)
+
+    def test_the_former_name_of_the_search_is_taken(self):
+        words = [MODEL, "--cluster", A100, "--devices", "2", "--global-samples", "16", "--batches", "1"]
+        found = self.answer(*words, "--method", "exact")
+        self.assertEqual(found["method"], "search")
+        self.assertEqual(found["value"], self.answer(*words, "--method", "search")["value"])
+
+    def test_says_before_its_plans_that_the_trainer_does_not_know_the_model(self):
+        output = self.path("plan.json")
+        for model, reason in ((self.text_model(), 'model family is not known, found "qwen3_moe", expected one of qwen2'),
+                              (OMNI, 'model family is not known, found "qwen2_5_omni_thinker"')):
+            words = [model, "--cluster", A100, "--devices", "8", "--global-samples", "16", "--batches", "1"]
+            code, out, err = self.run_verb("plan", *words, "-o", output)
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn(f"for simulation alone: `train` refuses all plans of this model: {reason}", out.splitlines()[1])
+            self.assertIn(f"wrote {output}, for simulation alone: ", out)
+            self.assertNotIn("to train with", out)
+            for plan in self.answer(*words)["plans"]:
+                self.assertFalse(plan["trains"])
+                self.assertIn(reason, plan["refusal"])
+            self.refused(2, "app: the trainer runs no plan of this model; where: --runnable", *words, "--runnable")
 
     def text_model(self):
         folder = self.path("text")
@@ -202,7 +242,7 @@ class Plan(PlanCase):
         self.assertGreater(gains["devices with twice the arithmetic"], 0.2)
         self.assertIn("links of level loopback with twice the rate", gains)
         self.assertEqual(list(gains.values()), sorted(gains.values(), reverse=True))
-        for batches, words in (("3", " on the first 2 of 3 batches:"), ("2", " ms:")):
+        for batches, words in (("3", " on the first 2 of 3 batches:"), ("2", "s:")):
             code, out, err = self.run_verb("plan", MODEL, "--cluster", CPU, *SMALL[:2], "--devices", "4",
                                            "--batches", batches, "--explain")
             self.assertEqual((code, err), (0, ""))
@@ -212,6 +252,7 @@ class Plan(PlanCase):
     def test_runnable_plans_are_of_the_trainer(self):
         found = self.answer(MODEL, "--cluster", CPU, *SMALL, "--runnable")
         for plan in found["plans"]:
+            self.assertTrue(plan["trains"], plan)
             self.assertNotIn("ep ", plan["plan"])
 
     def test_a_run_configuration_gives_samples_and_frozen_modules(self):

@@ -70,6 +70,9 @@ class PublishedPlan(PlanCase):
         answers = {each["method"]: each for each in self.answer(*words, "--method", "all")}
         for method in ("published_objective", "megatron_uniform", "dflop", "flowtrain", "fsdp"):
             self.assertGreater(answers[method]["value"], 0)
+        trains = [answer.get("trainer_plan", {}).get("trains", False) for answer in answers.values()]
+        self.assertEqual(trains, sorted(trains, reverse=True))
+        self.assertTrue(trains[0] and not trains[-1], trains)
         alone = self.answer(*words, "--method", "megatron_uniform")
         self.assertEqual([each["value"] for each in alone], [answers["megatron_uniform"]["value"]])
 
@@ -100,12 +103,14 @@ class PublishedPlan(PlanCase):
                 self.assertAlmostEqual(1e-9 * json.loads(out)["distribution_ns"]["mean"], trainer["step_s"], places=9)
                 code, out, err = self.run_verb("plan", *EIGHT, "--method", method, *words)
                 self.assertEqual((code, err), (0, ""))
-                self.assertIn(trainer["plan"], out)
+                self.assertIn(trainer["plan"], " ".join(out.split()))
+                refused = f"{method}: for simulation alone: `train` refuses its plan: {trainer['refusal']}"
+                self.assertEqual(refused in out, not trainer["trains"], out)
 
     def test_says_why_a_method_has_no_plan_of_the_trainer(self):
         output = self.path("none.json")
         for method, reason in (("optimus", "it has the encoder in idle time of all stages"),
-                               ("combined", "its best one is of a family that those lack: encoder "),
+                               ("best_of_methods", "its best one is of a family that those lack: encoder "),
                                ("flowtrain", "vision trains, and an encoder is ahead")):
             for words in (("-o", output), ("--explain",)):
                 self.refused(5, f"where: {words[0].replace('-o', '--output')}; found: method {method}: {reason}",
@@ -136,12 +141,12 @@ class PublishedPlan(PlanCase):
                      "--devices", "2", "--method", "dflop")
 
     def test_names_what_is_no_method_of_a_model(self):
-        for method, words in (("dflopp", "did you mean dflop?"), ("nosuch", "one of exact (of models), all, published"),
+        for method, words in (("dflopp", "did you mean dflop?"), ("nosuch", "one of search (of models), all, published"),
                               ("mosaic", "with a study of kind sharing"), ("spindle", "for modules that share devices"),
                               ("veomni", "tributary compare, docs/formats/study.md")):
             self.refused(2, f"where: --method; found: {method}; ", MODEL, "--cluster", CPU, "--method", method)
             self.refused(2, words, MODEL, "--cluster", CPU, "--method", method)
-        self.refused(2, "exact plans a model, not a cost table; where: --method", TABLE, "--method", "exact")
+        self.refused(2, "search plans a model, not a cost table; where: --method", TABLE, "--method", "exact")
 
 
 if __name__ == "__main__":

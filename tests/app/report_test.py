@@ -331,7 +331,7 @@ def main():
                        capture_output=True)
         dom = open_in_browser(browser, page, "--dump-dom")
         assert dom.count('class="bar-row"') >= 20, "a bar for each method"
-        assert "megatron_uniform" in dom and "combined" in dom
+        assert "megatron_uniform" in dom and "best_of_methods" in dom
         dark = "--blink-settings=preferredColorScheme=0"
         assert 'data-theme="dark"' in open_in_browser(browser, page, dark, "--dump-dom")
         if folder:

@@ -5,10 +5,11 @@ Usage: simulate_test.py TRIBUTARY ROOT
 
 import json
 import os
+import subprocess
 import unittest
 
 from demo_profile import profile_of_demo
-from verb_case import ROOT, VerbCase
+from verb_case import ROOT, TRIBUTARY, VerbCase
 
 PLAN = os.path.join(ROOT, "configs/plans/demo_pipeline.json")
 
@@ -197,6 +198,15 @@ class Simulate(SimulateCase):
         found = self.answer(plan, "--lengths", self.path("long.csv", "60000000,0,0\n"))
         self.assertIn("needs", found["out_of_memory"])
         self.assertIn("activations", found["out_of_memory"])
+
+    def test_says_before_it_begins_that_much_takes_long(self):
+        def enlarge(plan):
+            plan["batch"].update(global_samples=64000, balance="lpt_2d")
+        words = ["simulate", self.changed_plan(enlarge), "--mixture"]
+        with subprocess.Popen([TRIBUTARY, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+            line = run.stderr.readline()
+            run.kill()
+        self.assertIn("simulate: 1 step of 64.0 k samples each, to be dealt and run: this may take minutes", line)
 
     def test_options_that_would_count_for_nothing_are_refused(self):
         lengths = self.path("lengths.csv", "300,400,1\n")

@@ -3,7 +3,7 @@
 Usage: check_tree.py ROOT prints one line a violation and exits 1 when there is any.
 The rules: src/rooms.txt says what each room may include; a torch-free room includes no torch
 header; the table has no cycle; a file has at most 400 lines, a folder at most 16 units; names are
-snake_case and say what is inside.
+snake_case and say what is inside; headers define no type twice in a namespace.
 """
 
 import re
@@ -16,6 +16,8 @@ CODE = {".cpp", ".h", ".cu", ".cuh"}
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
+TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: : [^;]*)? \{")
 STEM = re.compile(r"^[a-z][a-z0-9_]*$")
 
 
@@ -103,6 +105,21 @@ def check_names_and_sizes(root):
                 yield f"{folder.relative_to(root)}: {len(units)} units, at most {MOST_UNITS}"
 
 
+def check_types(root):
+    """Two types of one name in a namespace break a program that links both."""
+    homes = {}
+    for path in code_files(root, "src"):
+        namespace = ""
+        for line in path.read_text().splitlines() if path.suffix in {".h", ".cuh"} else []:
+            if found := NAMESPACE.match(line):
+                namespace = found[1]
+            elif found := TYPE.match(line):
+                home = homes.setdefault((namespace, found[1]), path)
+                if home != path:
+                    yield (f"{path.relative_to(root)}: defines {namespace}::{found[1]}, as "
+                           f"{home.relative_to(root)} does")
+
+
 def check_tree(root):
     rooms = read_rooms(root)
     return [
@@ -110,6 +127,7 @@ def check_tree(root):
         *check_includes(root, rooms),
         *check_executable_is_torch_free(root),
         *check_names_and_sizes(root),
+        *check_types(root),
     ]
 
 

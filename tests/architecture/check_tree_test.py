@@ -61,6 +61,11 @@ class PlantedViolations(unittest.TestCase):
             self.plant(f"src/data/unit_{number}.cpp", "")
         self.assert_only("17 units, at most 16")
 
+    def test_a_type_of_two_headers_is_named(self):
+        for name in ("sample", "shape"):
+            self.plant(f"src/data/{name}.h", "namespace tributary::data {\nstruct Size {\n};\n}\n")
+        self.assert_only("src/data/shape.h: defines tributary::data::Size, as src/data/sample.h")
+
     def test_torch_in_the_command_line_is_named(self):
         self.plant("src/rooms.txt", "core no\napp yes core\n")
         self.plant("src/app/cli/main.cpp", "#include <torch/torch.h>\n")

@@ -59,7 +59,8 @@ TEST(CheckSurroundings, ListsEveryPathThatIsMissing) {
               HasSubstr("directory does not exist; where: model.path = models/none (from /"));
   EXPECT_THAT(refusal, HasSubstr("file does not exist; where: data.sources.0.path = " +
                                  folder.path("none.jsonl")));
-  EXPECT_THAT(refusal, HasSubstr("not a file; where: data.sources.0.held_out"));
+  EXPECT_THAT(refusal, AllOf(HasSubstr("not a file; where: data.sources.0.held_out"),
+                             HasSubstr("`tributary data inspect PATH` says how to convert")));
   EXPECT_THAT(refusal, HasSubstr("not a directory; where: data.sources.0.images"));
   EXPECT_THAT(refusal, HasSubstr("run directory cannot be made; where: run.dir"));
 }

@@ -99,7 +99,7 @@ TEST(ResolveMesh, GivesTheAutoAxisWhatTheOthersLeave) {
   EXPECT_EQ(resolve_mesh(parallel, 8, text_model()), (MeshShape{.tp = 8}));
 }
 
-/// The rules of parallelism.md sections 1.3 and 4.2, written as they stand there.
+/// The rules of docs/theory/parallelism.md, "What must divide", written as they stand there.
 bool keeps_rules(const ModelConfig& model, std::int64_t tp, std::int64_t ulysses) {
   const std::int64_t heads = model.backbone.heads;
   const std::int64_t kv = model.backbone.kv_heads;
@@ -247,7 +247,7 @@ TEST(ParallelSection, RefusesTwoAutosWrongValuesAndBeatsThatComeTooLate) {
                       HasSubstr("a whole number from 1 to 65536, or auto")))
         << value;
   EXPECT_THAT(refusal({"parallel.heartbeat_seconds=3"}),
-              AllOf(HasSubstr("lost before it can beat twice"), HasSubstr("lost_after_seconds 5"),
+              AllOf(HasSubstr("lost_after_seconds is below two heartbeats"), HasSubstr("lost_after_seconds 5"),
                     HasSubstr("heartbeat_seconds 3")));
 }
 

@@ -35,7 +35,7 @@ std::string refusal_of_text(const std::string& text) {
 }
 std::string refusal_of(const Json& json) { return refusal_of_text(json.dump()); }
 
-/// Published sizes, models.md section 1.2.
+/// Published sizes, docs/theory/numerics.md, "Text decoders".
 struct Published {
   std::string name;
   std::string model_type;

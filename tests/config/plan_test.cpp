@@ -224,7 +224,7 @@ TEST(Plan, NamesEveryRuleBetweenKeysThatIsBroken) {
       {R"({"edges": [{"from": "projector", "to": "backbone"}]})",
        "module is not connected to the backbone; where: plan.json edges; found: vision"},
       {R"({"batch": {"packing": "level", "balance": "none"}})",
-       "microbatches cannot be level where nothing is balanced; where: plan.json batch.packing"},
+       "packing level needs batch.balance; where: plan.json batch.packing"},
       {R"({"predicted": {"peak_bytes": {"audio": 1}}})", "predicted.peak_bytes.audio"},
   };
   for (const Rule& rule : rules)

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,6 +24,22 @@ data:
 
 RunConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return parse_run_config(text, "run.yaml", overrides);
+}
+
+TEST(DescribeChanges, NamesEachKeyThatHasAnotherValue) {
+  const RunConfig before = parse(kLeast);
+  EXPECT_EQ(describe_changes(before, before), "");
+  const RunConfig now = parse(kLeast, {"run.steps=7", "optimizer.learning_rate=0.25",
+                                       "data.sources.0.weight=3", "model.freeze=[vision]"});
+  const std::string changes = describe_changes(before, now);
+  EXPECT_THAT(changes, HasSubstr("run.steps 7 (was "));
+  EXPECT_THAT(changes, HasSubstr("optimizer.learning_rate 0.25 (was "));
+  EXPECT_THAT(changes, HasSubstr("data.sources.0.weight 3"));
+  EXPECT_THAT(changes, HasSubstr("model.freeze "));
+  EXPECT_EQ(std::count(changes.begin(), changes.end(), '('), 4) << changes;
+  RunConfig more = before;
+  more.data.sources.push_back({.name = "second"});
+  EXPECT_EQ(describe_changes(before, more), "data.sources 2 items (was 1)");
 }
 
 /// Random values of every key, within its range, that the combination rules allow.
@@ -76,7 +93,7 @@ RunConfig random_config(std::mt19937_64& random) {
     config.batch.microbatches = 7;
     if (config.batch.balance == Balance::kNone) config.batch.balance = Balance::kLpt;
   }
-  if (config.batch.balance == Balance::kNone) config.batch.correct_costs = false;
+  config.batch.correct_costs = false;  // of a CPU alone
   config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";

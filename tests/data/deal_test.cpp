@@ -1,8 +1,11 @@
 #include <atomic>
+#include <condition_variable>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "core/random.h"
 #include "tests/data/small_mixture.h"
@@ -113,6 +116,82 @@ TEST_F(DealTest, APartDecodesItsOwnSamplesAlone) {
   EXPECT_LT(own, kBatches * 3);
   EXPECT_GE(late_.decoded, own);
   EXPECT_LE(late_.decoded, own + 8) << "of the batch read ahead";
+}
+
+/// Brings together what readers of one part in threads have read.
+class Meeting {
+ public:
+  explicit Meeting(std::size_t readers) : readers_(readers), messages_(readers) {}
+  /// Of one reader; the others must come too.
+  Pass pass_of(std::size_t reader) {
+    return [this, reader](const std::function<std::string(MediaRows)>& write) {
+      std::unique_lock lock(mutex_);
+      messages_[reader] = write(MediaRows::kWith);
+      const std::int64_t own_turn = turn_;
+      if (++here_ == readers_) {
+        here_ = 0;
+        ++turn_;
+        result_ = messages_;
+        all_here_.notify_all();
+      }
+      all_here_.wait(lock, [&] { return turn_ > own_turn; });
+      std::vector<std::string> others = result_;
+      others[reader].clear();
+      return others;
+    };
+  }
+
+ private:
+  std::size_t readers_;
+  std::mutex mutex_;
+  std::condition_variable all_here_;
+  std::size_t here_ = 0;
+  std::int64_t turn_ = 0;
+  std::vector<std::string> messages_;
+  std::vector<std::string> result_;
+};
+
+TEST_F(DealTest, ReadersOfAPartDecodeEachSampleOnceAndHaveAllOfIt) {
+  constexpr std::size_t kReaders = 3;
+  for (const bool is_dealt : {false, true}) {
+    LoaderOptions of_part = is_dealt ? part(1, 2) : options();
+    of_part.data.prefetch_batches = 1;
+    std::vector<std::string> expected;
+    std::int64_t decoded_alone = 0;
+    std::vector<RecordId> bad;
+    {
+      const LateEncoder encoder;
+      Loader alone(of_part, encoder);
+      for (int i = 0; i < kBatches; ++i)
+        for (const EncodedSample& sample : alone.next_batch()) expected.push_back(name_of(sample));
+      decoded_alone = encoder.decoded;
+      bad = alone.state().quarantined;
+    }
+    const LateEncoder shared;  // counts what all readers decode
+    Meeting meeting(kReaders);
+    std::vector<std::vector<std::string>> found(kReaders);
+    std::vector<std::vector<RecordId>> quarantined(kReaders);
+    std::vector<std::jthread> threads;
+    for (std::size_t reader = 0; reader < kReaders; ++reader)
+      threads.emplace_back([&, reader] {
+        LoaderOptions own = of_part;
+        own.reader = static_cast<std::int64_t>(reader);
+        own.readers = kReaders;
+        own.pass = meeting.pass_of(reader);
+        Loader loader(own, shared);
+        for (int i = 0; i < kBatches; ++i)
+          for (const EncodedSample& sample : loader.next_batch())
+            found[reader].push_back(name_of(sample));
+        quarantined[reader] = loader.state().quarantined;
+      });
+    threads.clear();  // joins
+    for (std::size_t reader = 0; reader < kReaders; ++reader) {
+      EXPECT_EQ(found[reader], expected);
+      EXPECT_EQ(quarantined[reader], bad);
+    }
+    EXPECT_NEAR(static_cast<double>(shared.decoded), static_cast<double>(decoded_alone), 16)
+        << "but for what was read ahead";
+  }
 }
 
 TEST_F(DealTest, GoesOnFromAStateUnderAnotherNumberOfParts) {

@@ -105,11 +105,30 @@ TEST(ReadPictureSize, AsksForMoreWhenTheHeaderIsCut) {
 }
 
 TEST(DecodePicture, ReadsTheFormatFromTheFirstBytes) {
-  const std::string text = "GIF89a and so on";
-  const auto gif = decode_picture(Bytes8(text.begin(), text.end()));
-  EXPECT_EQ(gif.refusal().code, "unknown_format");
-  EXPECT_THAT(gif.refusal().reason, HasSubstr("GIF89a"));
+  const std::string text = "a text that is no picture";
+  const auto other = decode_picture(Bytes8(text.begin(), text.end()));
+  EXPECT_EQ(other.refusal().code, "unknown_format");
+  EXPECT_THAT(other.refusal().reason, HasSubstr("begins with \"a text t\", neither JPEG nor PNG"));
   EXPECT_THAT(decode_picture({}).refusal().reason, HasSubstr("empty"));
+}
+
+TEST(DecodePicture, NamesAFormatThatIsNotReadAndTheWayOn) {
+  const std::vector<std::pair<std::string, std::string>> files{
+      {"WebP", std::string("RIFF\x24\0\0\0WEBPVP8 ", 16)},
+      {"GIF", "GIF89a and so on"},
+      {"BMP", std::string("BM\x36\0\0\0\0\0", 8)},
+      {"TIFF", std::string("II*\0\x08\0\0\0", 8)},
+      {"AVIF", std::string("\0\0\0\x1c"
+                           "ftypavif",
+                           12)}};
+  for (const auto& [name, bytes] : files) {
+    const Bytes8 file(bytes.begin(), bytes.end());
+    const Refusal refusal = read_picture_size(file).refusal();
+    EXPECT_EQ(refusal.code, "unknown_format");
+    EXPECT_THAT(refusal.reason, HasSubstr("file is " + name + ", and JPEG and PNG are read"));
+    EXPECT_THAT(refusal.reason, HasSubstr("`mogrify -format png FILE`"));
+    EXPECT_EQ(decode_picture(file).refusal().reason, refusal.reason);
+  }
 }
 
 TEST(DecodePicture, RefusesSizesBeforeDecoding) {
@@ -119,7 +138,9 @@ TEST(DecodePicture, RefusesSizesBeforeDecoding) {
   EXPECT_EQ(refusal(40000, 3).code, "too_large");
   EXPECT_THAT(refusal(40000, 3).reason, HasSubstr("40000 x 3, limit 32768 pixels a side"));
   EXPECT_EQ(refusal(20000, 20000).code, "too_large");
-  EXPECT_THAT(refusal(20000, 20000).reason, HasSubstr("limit 67108864 pixels"));
+  EXPECT_THAT(refusal(20000, 20000).reason, HasSubstr("limit 67108864 pixels; no key raises it"));
+  EXPECT_THAT(refusal(20000, 20000).reason, HasSubstr("`mogrify -resize '67108864@>' FILE`"));
+  EXPECT_THAT(refusal(40000, 3).reason, HasSubstr("`mogrify -resize '32768x32768>' FILE`"));
   EXPECT_EQ(refusal(1, 201).code, "bad_aspect");
   EXPECT_THAT(refusal(1, 201).reason, HasSubstr("1 x 201, limit 200 : 1"));
   EXPECT_EQ(refusal(0, 0).code, "empty_picture");

@@ -1,7 +1,9 @@
 #include "data/record/jsonl_file.h"
 
+#include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -95,13 +97,51 @@ TEST(JsonlFile, NamesAFileThatCannotBeUsed) {
   EXPECT_THAT(message_of(folder.at("none.jsonl")),
               AllOf(HasSubstr("input error: data: file cannot be opened"), HasSubstr("none.jsonl"),
                     HasSubstr("No such file")));
-  EXPECT_THAT(message_of(folder.path()), HasSubstr("data: not a regular file"));
+  EXPECT_THAT(message_of("none.jsonl"),
+              AllOf(HasSubstr("where: none.jsonl (from /"),
+                    HasSubstr("relative paths start from the directory where `tributary` is")));
+  ASSERT_EQ(mkfifo(folder.at("fifo").c_str(), 0600), 0);
+  EXPECT_THAT(message_of(folder.at("fifo")), HasSubstr("data: not a regular file"));
   EXPECT_THAT(message_of(folder.write("empty.jsonl", "")),
               AllOf(HasSubstr("data: file holds no record"), HasSubstr("0 bytes")));
   EXPECT_THAT(message_of(folder.write("blank.jsonl", "\n \n")),
               AllOf(HasSubstr("data: file holds no record"), HasSubstr("2 blank lines")));
   EXPECT_THAT(message_of(folder.write("list.json", "[{}, {}]")),
               AllOf(HasSubstr("data: file is one JSON list, not JSON lines"), HasSubstr("jq -c")));
+}
+
+TEST(JsonlFile, KnowsFilesOfOtherForms) {
+  const TemporaryFolder folder;
+  using namespace std::string_literals;
+  const std::string tar = "0001.jpg" + std::string(249, '\0') + "ustar\0"s + std::string(600, '\0');
+  const std::vector<std::array<std::string, 4>> files{
+      {"a.parquet", "PAR1\x15\0"s, "found: Parquet", "load_dataset('parquet'"},
+      {"a.arrow", "ARROW1\0\0"s, "found: an Arrow file", "Dataset.from_file("},
+      {"a.jsonl.gz", "\x1f\x8b\x08\0"s, "found: compressed by gzip", "gunzip -c "},
+      {"a.jsonl.zst", "\x28\xb5\x2f\xfd\0"s, "found: compressed by zstd", "zstd -d "},
+      {"a.zip", "PK\x03\x04\0"s, "found: a zip archive", "unzip "},
+      {"a.tar", tar, "found: a tar archive (WebDataset)", "tar -xf "}};
+  for (const auto& [name, content, found, fix] : files) {
+    const std::string path = folder.write(name, content + "\n{}\n");
+    EXPECT_THAT(message_of(path), AllOf(HasSubstr("data: file holds no JSON lines; where: " + path),
+                                        HasSubstr(found), HasSubstr("fix: "), HasSubstr(fix)));
+  }
+}
+
+TEST(JsonlFile, KnowsDirectoriesOfOtherForms) {
+  const TemporaryFolder folder;
+  folder.write("saved/state.json", "{}");
+  folder.write("splits/dataset_dict.json", "{}");
+  folder.write("pictures/cat/1.JPG", "");
+  folder.write("empty/none", "");
+  const auto message = [&](const char* name) { return message_of(folder.at(name)); };
+  EXPECT_THAT(message("saved"), AllOf(HasSubstr("data: a directory in place of a file"),
+                                      HasSubstr("found: a directory of `datasets`;"),
+                                      HasSubstr("load_from_disk('" + folder.at("saved") +
+                                                "').to_json('" + folder.at("saved.jsonl") + "')")));
+  EXPECT_THAT(message("splits"), HasSubstr("load_from_disk('" + folder.at("splits/train") + "')"));
+  EXPECT_THAT(message("pictures"), HasSubstr("found: a directory of pictures; expected: a file"));
+  EXPECT_THAT(message("empty"), HasSubstr("fix: name a file of JSON lines"));
 }
 
 }  // namespace

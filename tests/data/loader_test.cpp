@@ -18,7 +18,6 @@ namespace tributary::data {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST_F(LoaderTest, ContentAndOrderDoNotDependOnThreads) {
@@ -76,57 +75,6 @@ TEST_F(LoaderTest, LoadsAHandedOutSampleAgain) {
     EXPECT_EQ(again.tokens, samples[id].tokens);
   }
   EXPECT_THROW((void)loader.load(160), Error);
-}
-
-TEST_F(LoaderTest, QuarantinesABadRecordOnceAndReplacesIt) {
-  LoaderOptions chosen = options();
-  chosen.quarantine_path = folder_.at("quarantine.jsonl");
-  Loader loader(chosen, encoder_);
-  for (const std::string& sample : list(loader, 60)) EXPECT_THAT(sample, Not(HasSubstr("bad")));
-  const LoaderState state = loader.state();
-  EXPECT_THAT(state.quarantined, testing::UnorderedElementsAre(RecordId{1, 50}, RecordId{1, 51}));
-  EXPECT_THAT(state.bad, ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 1)));
-  std::ifstream in(chosen.quarantine_path);
-  std::set<std::string> codes;
-  std::set<std::string> beginnings;
-  for (std::string line; std::getline(in, line);) {
-    const Json entry = parse_json(line, "quarantine");
-    codes.insert(entry.at("code"));
-    EXPECT_THAT(entry.at("key").get<std::string>(), HasSubstr("large.jsonl:5"));
-    EXPECT_EQ(entry.at("source"), 1);
-    EXPECT_GT(entry.at("offset").get<int>(), 0);
-    beginnings.insert(entry.at("beginning_sha256"));
-  }
-  EXPECT_THAT(codes, ElementsAre("bad_json", "too_ugly"));
-  EXPECT_THAT(beginnings, testing::Contains(sha256("{broken").substr(0, 16)));
-  EXPECT_EQ(beginnings.size(), 2);
-}
-
-TEST_F(LoaderTest, StopsWhenTooManyRecordsAreBad) {
-  std::string text = lines_of("l", 60);
-  for (int i = 0; i < 20; ++i) text += line_of(str("bad", i));
-  folder_.write("large.jsonl", text);
-  LoaderOptions chosen = options();
-  chosen.quarantine_path = folder_.at("quarantine.jsonl");
-  chosen.data.bad_at_least = 12;
-  EXPECT_THAT(failure(chosen, ExitCode::kDataLimit),
-              AllOf(HasSubstr("input error: data: too many bad samples"), HasSubstr("13 of "),
-                    HasSubstr("too_ugly 13"), HasSubstr("0.1 % (data.bad_fraction)"),
-                    HasSubstr("12 (data.bad_at_least)"), HasSubstr("quarantine.jsonl")));
-  chosen.data.bad_at_least = 20;
-  EXPECT_EQ(failure(chosen), "no failure");
-  chosen.data.bad_at_least = 3;
-  chosen.data.bad_fraction = 0.9;
-  EXPECT_EQ(failure(chosen), "no failure");
-}
-
-TEST_F(LoaderTest, StopsWhenNoReplacementIsGood) {
-  std::string text;
-  for (int i = 0; i < 9; ++i) text += line_of(str("bad", i));
-  folder_.write("large.jsonl", text);
-  EXPECT_THAT(failure(options(), ExitCode::kDataLimit),
-              AllOf(HasSubstr("no good record found in place of a bad one"),
-                    HasSubstr("101 bad records in a row"), HasSubstr("text is bad")));
 }
 
 TEST_F(LoaderTest, AnExceptionOfAWorkerReachesTheCaller) {
@@ -331,6 +279,26 @@ TEST_F(LoaderTest, HeldOutPartIsDisjointAndTheSameForEverySeed) {
   }
 }
 
+TEST_F(LoaderTest, HoldsOutAtLeastOneOfTwoRecords) {
+  LoaderOptions chosen = options();
+  chosen.data.held_out_fraction = 0.001;
+  for (const int records : {2, 3, 15, 40}) {
+    folder_.write("small.jsonl", lines_of("s", records));
+    const HeldOut held_out(chosen.data, encoder_);
+    EXPECT_EQ(held_out.size(0), 1) << records << " records";
+    const std::string kept = held_out.load(0, 0).value().sample.key;
+    Loader loader(chosen, encoder_);
+    EXPECT_EQ(loader.records(), records - 1 + 82 - held_out.size(1));
+    for (int i = 0; i < 40; ++i)
+      for (const EncodedSample& sample : loader.next_batch()) EXPECT_NE(sample.key, kept);
+  }
+  folder_.write("small.jsonl", lines_of("s", 1));
+  EXPECT_EQ(HeldOut(chosen.data, encoder_).size(0), 0) << "nothing would be left to train on";
+  chosen.data.held_out_fraction = 0;
+  folder_.write("small.jsonl", lines_of("s", 15));
+  EXPECT_EQ(HeldOut(chosen.data, encoder_).size(0), 0);
+}
+
 TEST_F(LoaderTest, HeldOutFileIsReadInItsOrder) {
   LoaderOptions chosen = options();
   folder_.write("test.jsonl", line_of("first") + line_of("bad") + line_of("third"));
@@ -339,6 +307,8 @@ TEST_F(LoaderTest, HeldOutFileIsReadInItsOrder) {
   const HeldOut held_out(chosen.data, encoder_);
   EXPECT_EQ(held_out.size(0), 3);
   EXPECT_EQ(held_out.size(1), 0);
+  EXPECT_EQ(held_out.describe(0, 0).value().tokens.count, 5);
+  EXPECT_EQ(held_out.describe(0, 1).refusal().code, "too_ugly");
   EXPECT_EQ(text_of(held_out.load(0, 0).value().sample), "first");
   EXPECT_EQ(held_out.load(0, 1).refusal().code, "too_ugly");
   EXPECT_EQ(text_of(held_out.load(0, 2).value().sample), "third");

@@ -42,6 +42,24 @@ TEST_P(MediaFolderTest, ReadsAFileBeneath) {
   EXPECT_EQ(folder.read("inner.png").value().size(), 7u);
 }
 
+TEST_P(MediaFolderTest, TakesAnAbsolutePathThatLiesBeneath) {
+  const MediaFolder folder(inside_.path(), GetParam());
+  EXPECT_EQ(folder.read(inside_.at("pictures/a.png")).value().size(), 7u);
+  link(outside_.at("secret.png"), "link.png");
+  EXPECT_EQ(refusal(inside_.at("link.png")).code, "path_escapes");
+  EXPECT_EQ(refusal(inside_.at("pictures/../a.png")).code, "path_escapes");
+  EXPECT_EQ(refusal(inside_.path() + "x/a.png").code, "path_escapes");
+  EXPECT_EQ(refusal(inside_.path()).code, "path_escapes");
+  // The folder may be named by a link, and the picture by the path behind it, or the other way.
+  std::filesystem::create_directory_symlink(inside_.path(), outside_.at("door"));
+  const MediaFolder door(outside_.at("door"), GetParam());
+  EXPECT_EQ(door.read(inside_.at("pictures/a.png")).value().size(), 7u);
+  EXPECT_EQ(door.read(outside_.at("door/pictures/a.png")).value().size(), 7u);
+  EXPECT_THAT(refusal("/etc/passwd").reason,
+              AllOf(HasSubstr("is absolute and not below " + inside_.path()),
+                    HasSubstr("set `images` of the source")));
+}
+
 TEST_P(MediaFolderTest, RefusesPathsThatLeaveIt) {
   EXPECT_EQ(refusal(outside_.at("secret.png")).code, "path_escapes");
   EXPECT_THAT(refusal("/etc/passwd").reason, HasSubstr("is absolute"));
@@ -55,10 +73,12 @@ TEST_P(MediaFolderTest, RefusesPathsThatLeaveIt) {
 }
 
 TEST_P(MediaFolderTest, RefusesUrlsAndEmptyPaths) {
-  for (const char* url : {"http://host/a.png", "https://host/a.png", "file:///etc/passwd"}) {
+  for (const char* url : {"http://host/a.png", "https://host/a.png"}) {
     EXPECT_EQ(refusal(url).code, "bad_path");
     EXPECT_THAT(refusal(url).reason, HasSubstr("nothing is fetched from the network"));
   }
+  EXPECT_EQ(refusal("file:///etc/passwd").code, "bad_path");
+  EXPECT_THAT(refusal("file:///etc/passwd").reason, HasSubstr("without `file://`"));
   EXPECT_THAT(refusal("").reason, HasSubstr("path is empty"));
   EXPECT_EQ(refusal(std::string("a\0b", 3)).code, "bad_path");
 }
@@ -67,10 +87,18 @@ TEST_P(MediaFolderTest, RefusesWhatIsNoRegularFile) {
   ASSERT_EQ(mkfifo(inside_.at("fifo").c_str(), 0600), 0);
   EXPECT_EQ(refusal("fifo").code, "not_a_file");  // and does not wait for a writer
   EXPECT_EQ(refusal("pictures").code, "not_a_file");
+  EXPECT_THAT(refusal("pictures").reason, HasSubstr("is a directory"));
   EXPECT_EQ(refusal("none.png").code, "missing_file");
   EXPECT_EQ(refusal("pictures/a.png/b").code, "missing_file");
   EXPECT_THAT(refusal("none.png").reason,
               AllOf(HasSubstr("\"none.png\""), HasSubstr(inside_.path()), HasSubstr("not exist")));
+}
+
+TEST_P(MediaFolderTest, SeesThatAPathNamesTheFolderOnceMore) {
+  const MediaFolder folder(inside_.at("pictures"), GetParam());
+  const auto read = folder.read("pictures/a.png");
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.refusal().reason, HasSubstr("leave out pictures/, or name the folder above"));
 }
 
 TEST_P(MediaFolderTest, MissingFolderIsOneError) {

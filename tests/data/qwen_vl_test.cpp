@@ -42,7 +42,7 @@ struct SizeCase {
 };
 
 TEST(SmartResize, GivesTheSizesOfTransformers) {
-  // models.md section 5.1.1, all of them run against transformers 5.17.
+  // docs/theory/numerics.md, "Image size", all run against transformers 5.17.
   const SizeCase cases[] = {
       {{1080, 1920}, {1092, 1932}}, {{720, 1280}, {728, 1288}}, {{480, 640}, {476, 644}},
       {{336, 336}, {336, 336}},     {{224, 224}, {224, 224}},   {{100, 30}, {112, 28}},
@@ -85,7 +85,7 @@ TEST(SmartResize, RefusesExtremeAspectsAndEmptyPictures) {
   EXPECT_EQ(smart_resize({0, 5}, 28, kPublished).refusal().code, "no_pixels");
 }
 
-/// The definition of models.md section 5.1.2, index by index.
+/// The definition of docs/theory/numerics.md, "Patch rows", index by index.
 float expected_value(std::span<const Picture> frames, const PatchedItem& item,
                      const PreprocessorConfig& config, std::int64_t row, std::int64_t column) {
   const std::int64_t in_block = row % (config.merge * config.merge);

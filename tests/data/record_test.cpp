@@ -125,6 +125,61 @@ TEST(ParseRecord, RefusesKeysThatWouldChangeWhatIsLearned) {
   EXPECT_EQ(refusal(told("a", R"(,"tools":"[]","objects":{},"rejected":null)")), "accepted");
 }
 
+TEST(ParseRecord, RefusesKeysWithinPictures) {
+  EXPECT_THAT(
+      refusal(asked(R"([{"type":"image_url","image_url":{"url":"a","detail":"low"}}])")),
+      HasSubstr("unread_key: messages[0].content[0].image_url.detail is not read: set data"));
+  EXPECT_EQ(refusal(asked(R"([{"type":"image_url","image_url":{"url":"a","detail":"auto"}}])")),
+            "accepted");
+  EXPECT_THAT(refusal(asked(R"([{"type":"image","image":"a.png","detail":"high"}])")),
+              HasSubstr("unread_key: messages[0].content[0].detail"));
+  EXPECT_THAT(refusal(told("<image>", R"(,"images":[{"path":"a.png","resized_height":28}])")),
+              HasSubstr("unread_key: images[0].resized_height is not read: set data.max_pixels"));
+  EXPECT_THAT(refusal(told("<image>", R"(,"images":[{"path":"a.png","bytes":"iVBO"}])")),
+              HasSubstr("unread_key: images[0].bytes is not read: write a data URL"));
+  EXPECT_EQ(refusal(told("<image>", R"(,"images":[{"path":"a.png","bytes":null}])")), "accepted");
+  EXPECT_THAT(refusal(told("<image>", R"(,"image":"a.png","max_pixels":784)")),
+              HasSubstr("unread_key: record.max_pixels"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"text","text":"a","image":"a.png"}])")),
+              HasSubstr("messages[0].content[0].image is not read: a part of this `type` has no"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"image","image":"a.png","path":"b.png"}])")),
+              HasSubstr("messages[0].content[0] names a picture twice"));
+}
+
+TEST(ParseRecord, NamesSlipsOfThePen) {
+  EXPECT_THAT(
+      refusal(asked(R"([{"type":"image","imgae":"a.png"},{"type":"text","text":"b"}])")),
+      HasSubstr("unread_key: messages[0].content[0].imgae is not read: did you mean `image`"));
+  EXPECT_THAT(refusal(told("a", R"(,"sytem":"be brief")")), HasSubstr("did you mean `system`?"));
+  EXPECT_THAT(refusal(told("a", R"(,"imagse":["a.png"])")), HasSubstr("did you mean `images`?"));
+}
+
+TEST(ParseRecord, NamesKeysThatNothingReads) {
+  const Record record = read(
+      R"({"id":7,"source":"web","note":null,"tags":[],"odd key":1,"messages":[)"
+      R"({"role":"user","name":"ann","content":[{"type":"text","text":"a","cache":1},)"
+      R"({"type":"text","text":"b","cache":2}]},{"role":"assistant","name":"bot","content":"c"}]})");
+  EXPECT_THAT(record.unread_keys,
+              testing::UnorderedElementsAre("id", "source", "\"odd key\"", "messages[].name",
+                                            "messages[].content[].cache"));
+  EXPECT_THAT(read(told("<image>", R"(,"images":[{"path":"a.png","height":5}])")).unread_keys,
+              ElementsAre("images[].height"));
+  EXPECT_THAT(read(told("a")).unread_keys, testing::IsEmpty());
+}
+
+TEST(ParseRecord, NamesTheFormOfALineWithoutTurns) {
+  EXPECT_THAT(refusal(R"({"instruction":"a","input":"","output":"b"})"),
+              HasSubstr("bad_form: neither messages nor conversations; found input, instruction, "
+                        "output: the Alpaca form; docs/formats/data.md says how to convert it"));
+  EXPECT_THAT(refusal(R"({"prompt":"a","chosen":"b","rejected":"c"})"),
+              HasSubstr("found chosen, prompt, rejected: preferences (DPO)"));
+  EXPECT_THAT(refusal(R"({"text":"a"})"), HasSubstr("found text: raw text"));
+  EXPECT_THAT(refusal(R"({"file_name":"a.png","label":3})"), HasSubstr("an imagefolder"));
+  EXPECT_THAT(refusal(R"({"speech":"a"})"),
+              testing::EndsWith("neither messages nor conversations; found speech"));
+  EXPECT_THAT(refusal("{}"), testing::EndsWith("found no key"));
+}
+
 TEST(ParseRecord, RefusesWhatIsNotOneJsonObject) {
   EXPECT_THAT(refusal("{\"messages\": [}"),
               HasSubstr("bad_json: line is not valid JSON: byte 15: unexpected '}'; expected '['"));

@@ -12,7 +12,8 @@
 
 namespace tributary::data {
 
-/// Gives the characters of the first turn as tokens; refuses a record whose text is "bad". Sleeps
+/// Gives the characters of the first turn as tokens; refuses a record whose text is "bad", and
+/// one whose text is "long" as too long. Sleeps
 /// for a time that differs from record to record, so that threads finish out of order.
 class LetterEncoder final : public SampleEncoder {
  public:
@@ -27,6 +28,7 @@ class LetterEncoder final : public SampleEncoder {
     std::this_thread::sleep_for(std::chrono::microseconds(text.size() * 7919 % 300));
     if (text == "stop") throw std::runtime_error("encoder broke");
     if (text.starts_with("bad")) return Refusal{"too_ugly", "text is " + text};
+    if (text.starts_with("long")) return Refusal{kTooLong, "9 tokens, limit 8"};
     EncodedSample sample;
     sample.key = record.key;
     sample.tokens.assign(text.begin(), text.end());

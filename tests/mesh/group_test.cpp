@@ -48,6 +48,16 @@ TEST_P(Groups, FindTheLargestOfWholeNumbers) {
   });
 }
 
+TEST_P(Groups, GatherNumbersInTheOrderOfRanks) {
+  run([&](const Mesh& mesh) {
+    const std::vector<std::int64_t> all = mesh.world().gather({mesh.rank(), -7});
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(mesh.size()); ++rank) {
+      EXPECT_EQ(all.at(2 * rank), static_cast<std::int64_t>(rank));
+      EXPECT_EQ(all.at(2 * rank + 1), -7);
+    }
+  });
+}
+
 TEST_P(Groups, GatherPartsInTheOrderOfRanks) {
   run([&](const Mesh& mesh) {
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kLong}) {
@@ -175,6 +185,100 @@ TEST(Mesh, JoinsTheRanksOfEachAxis) {
     EXPECT_EQ(sum_of(mesh.world()), 255);
     EXPECT_TRUE(mesh.cp().is_single());
   });
+}
+
+/// What a scripted piece of work was asked to do.
+struct Script {
+  int tries_left = 0;  // before it lets itself be ended without a wait
+  int finished = 0;
+  bool is_alive = true;
+};
+
+class ScriptedWork final : public Pending::Work {
+ public:
+  explicit ScriptedWork(Script& script) : script_(script) {}
+  ~ScriptedWork() override { script_.is_alive = false; }
+  void finish() override { ++script_.finished; }
+  bool try_finish() override { return script_.tries_left-- == 0; }
+  [[nodiscard]] double arrived() const override { return 0; }
+
+ private:
+  Script& script_;
+};
+
+/// Sends by the script, and does nothing else.
+class ScriptedTransport final : public Transport {
+ public:
+  explicit ScriptedTransport(Script& script) : script_(script) {}
+  using Work = std::unique_ptr<Pending::Work>;
+  Work all_reduce(at::Tensor, Reduce) override { return nullptr; }
+  Work all_gather(at::Tensor, at::Tensor) override { return nullptr; }
+  Work reduce_scatter(at::Tensor, at::Tensor) override { return nullptr; }
+  Work all_to_all(at::Tensor, std::vector<std::int64_t>, at::Tensor,
+                  std::vector<std::int64_t>) override {
+    return nullptr;
+  }
+  Work exchange(at::Tensor, int, at::Tensor, int) override { return nullptr; }
+  Work send(at::Tensor, int, int) override { return std::make_unique<ScriptedWork>(script_); }
+  Work receive(at::Tensor, int, int) override { return nullptr; }
+
+ private:
+  Script& script_;
+};
+
+Group scripted_group(Script& script, std::function<void()> on_issue = {}) {
+  return {"pair", {0, 1}, 0, std::make_unique<ScriptedTransport>(script), std::move(on_issue)};
+}
+
+TEST(Pending, IsEndedWithoutAWaitOnceItsMessageHasLeft) {
+  Script script{.tries_left = 2};
+  Pending sent = scripted_group(script).send(at::zeros({4}), /*to=*/1, /*tag=*/0);
+  EXPECT_FALSE(sent.try_wait());
+  EXPECT_FALSE(sent.try_wait());
+  EXPECT_TRUE(sent.is_under_way());
+  EXPECT_TRUE(sent.try_wait());
+  EXPECT_FALSE(sent.is_under_way());
+  EXPECT_EQ(script.finished, 0);
+  EXPECT_FALSE(script.is_alive);
+}
+
+TEST(Pending, WarnsAndKeepsItsTensorsWhenNothingWaitedForIt) {
+  Script dropped, replaced;
+  testing::internal::CaptureStderr();
+  {
+    const Pending gone = scripted_group(dropped).send(at::zeros({4}), /*to=*/1, /*tag=*/0);
+    Pending overwritten = scripted_group(replaced).send(at::zeros({4}), /*to=*/1, /*tag=*/0);
+    overwritten = Pending();
+  }
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, testing::HasSubstr("nothing waited for a collective: send over pair"));
+  EXPECT_TRUE(dropped.is_alive);
+  EXPECT_TRUE(replaced.is_alive);
+}
+
+TEST(Pending, SaysNothingOfWhatAnErrorLeftBehind) {
+  Script script;
+  testing::internal::CaptureStderr();
+  try {
+    const Pending sent = scripted_group(script).send(at::zeros({4}), /*to=*/1, /*tag=*/0);
+    throw std::runtime_error("something else");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_TRUE(script.is_alive);
+}
+
+TEST(Group, TellsOfEachCollectiveWhileItIsUnderWay) {
+  Script script;
+  int told = 0;
+  const Group group = scripted_group(script, [&] {
+    EXPECT_EQ(script.finished, 0);
+    ++told;
+  });
+  Pending sent = group.send(at::zeros({4}), /*to=*/1, /*tag=*/0);
+  EXPECT_EQ(told, 1);
+  sent.wait();
+  EXPECT_EQ(script.finished, 1);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ checkpoint. Both sides then run in fp32 on one thread, and logits, loss and ever
 compared. One process runs many cases, because importing transformers takes ten seconds.
 
 Limits and procedure: docs/models.md; why packed rows need 4-row positions, no mask and no cache in
-transformers: models.md section 6 of the project's references.
+transformers: docs/theory/numerics.md, "Packed rows and the loss".
 """
 
 import argparse

@@ -16,7 +16,8 @@ TEST(PackingBound, GivesTheGoldenValues) {
   EXPECT_EQ(packing_bound({}, {10}), 0);
 }
 
-/// The formula of planning.md section 9.2 for every threshold, item by item.
+/// The formula of docs/theory/planning.md, "Bound of packing" for every threshold,
+/// item by item.
 std::int64_t bound_by_definition(std::span<const Tokens> lengths, std::int64_t capacity) {
   std::int64_t bound = 0;
   for (std::int64_t k = 1; k == 1 || 2 * k <= capacity; ++k) {

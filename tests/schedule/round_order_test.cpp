@@ -75,7 +75,7 @@ class UnevenRounds {
   std::vector<std::int64_t> apart_;  // [stages, rounds]
 };
 
-/// Against all orders; no other start of planning.md section 3.6 is as near.
+/// Against all orders; no other start of docs/theory/planning.md, "Order of rounds" is as near.
 TEST(PlaceOfRound, IsNearTheBestOfAllOrders) {
   double places = 0;
   double natural = 0;

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "tests/model/tiny_text_model.h"
+#include "train/optimizer/gradient_norm.h"
 
 namespace tributary::train {
 namespace {
@@ -34,6 +35,9 @@ struct Trained {
     config.optimizer.learning_rate = 0.01;
     return config;
   }
+  [[nodiscard]] Update update(double loss) {
+    return apply_update(*model, optimizer, config, loss, sum_squared_gradients(model->units()));
+  }
   /// Copies of all values and moments.
   [[nodiscard]] std::vector<at::Tensor> snapshot() const {
     std::vector<at::Tensor> copies;
@@ -51,14 +55,14 @@ bool same_bits(const std::vector<at::Tensor>& left, const std::vector<at::Tensor
 
 void expect_skipped(Trained& trained, double loss, const std::string& named) {
   const auto before = trained.snapshot();
-  const Update update = apply_update(*trained.model, trained.optimizer, trained.config, loss);
+  const Update update = trained.update(loss);
   EXPECT_EQ(update.not_finite, named);
   EXPECT_TRUE(same_bits(trained.snapshot(), before));
 }
 
 TEST(ApplyUpdate, ChangesNothingWhenTheLossIsNotFinite) {
   Trained trained;
-  (void)apply_update(*trained.model, trained.optimizer, trained.config, 1.0);
+  (void)trained.update(1.0);
   expect_skipped(trained, std::nan(""), "loss");
   expect_skipped(trained, kInfinity, "loss");
   EXPECT_EQ(trained.optimizer.steps(), 1);
@@ -74,9 +78,7 @@ TEST(ApplyUpdate, NamesTheParameterWhoseGradientIsNotFinite) {
 
 TEST(ApplyUpdate, HoldsTheScheduleDuringASkippedStep) {
   Trained trained;
-  const auto rate = [&](double loss) {
-    return apply_update(*trained.model, trained.optimizer, trained.config, loss).learning_rate;
-  };
+  const auto rate = [&](double loss) { return trained.update(loss).learning_rate; };
   EXPECT_DOUBLE_EQ(rate(1), 0.01);
   EXPECT_DOUBLE_EQ(rate(std::nan("")), 0.01 * 0.99);
   EXPECT_DOUBLE_EQ(rate(1), 0.01 * 0.99);
@@ -90,7 +92,7 @@ TEST(ApplyUpdate, ClipsTheGlobalNorm) {
   double elements = 0;
   for (const auto& unit : trained.model->units())
     elements += static_cast<double>(unit->shard_gradient().numel());
-  const Update update = apply_update(*trained.model, trained.optimizer, trained.config, 1.0);
+  const Update update = trained.update(1.0);
   EXPECT_NEAR(update.grad_norm, std::sqrt(elements), 1e-3);
   const at::Tensor moment = trained.optimizer.state()[0].value;
   EXPECT_NEAR(moment.view({-1})[0].item<double>(), 0.1 * 0.5 / std::sqrt(elements), 1e-8);

@@ -1,9 +1,11 @@
 #include "train/collate.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
 
+#include "core/error.h"
 #include "tests/model/tiny_text_model.h"
 #include "tests/train/tiny_samples.h"
 
@@ -73,6 +75,34 @@ TEST(Collate, RestartsPositionsInEachSample) {
                                          at::kLong)
                                   .view({3, 9});
   EXPECT_TRUE(at::equal(pack.batch.position_ids, expected)) << pack.batch.position_ids;
+}
+
+TEST(Collate, NamesTheSampleOfATokenOutsideTheVocabulary) {
+  const config::ModelConfig config = model::tiny_config(config::ModelFamily::kQwen2);
+  const auto message = [&](auto&& change) -> std::string {
+    auto samples = make_text_samples({4, 2, 5}, config.backbone.vocab);
+    change(samples[2]);
+    try {
+      (void)collate_all(samples, config);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::kInput);
+      return error.what();
+    }
+    return "collated";
+  };
+  using data::EncodedSample;
+  using testing::AllOf;
+  using testing::HasSubstr;
+  EXPECT_EQ(message([](EncodedSample&) {}), "collated");
+  EXPECT_THAT(message([&](EncodedSample& s) {
+                s.tokens[3] = static_cast<std::int32_t>(config.backbone.vocab);
+              }),
+              AllOf(HasSubstr("train: token id outside the vocabulary; where: samples.jsonl:3"),
+                    HasSubstr(str("token 3 with id ", config.backbone.vocab)),
+                    HasSubstr(str("expected: 0 to ", config.backbone.vocab - 1))));
+  EXPECT_THAT(message([](EncodedSample& s) { s.tokens[1] = -1; }), HasSubstr("token 1 with id -1"));
+  EXPECT_THAT(message([](EncodedSample& s) { s.targets[2] = 5000; }),
+              HasSubstr("target 2 with id 5000"));
 }
 
 }  // namespace

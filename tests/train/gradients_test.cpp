@@ -154,15 +154,20 @@ TEST(AccumulateGradients, GivesAFrozenModuleNoGradientBuffer) {
   EXPECT_GT(frozen_units, 0);
 }
 
-TEST(AccumulateGradients, RefusesABatchWithoutTargets) {
+TEST(AccumulateGradients, ComputesNothingOfABatchWithoutTargets) {
   const config::ModelConfig config = model::tiny_config(config::ModelFamily::kQwen2);
   const auto model = model::make_random_model(config);
   auto samples = make_text_samples({4}, config.backbone.vocab);
+  (void)accumulate_gradients(*model, samples, cut_into(1, 1), {.sources = 2});
+  const at::Tensor before = model::all_gradients(*model).clone();
   samples[0].targets.assign(4, data::kIgnoredTarget);
-  EXPECT_THAT([&] { (void)accumulate_gradients(*model, samples, cut_into(1, 1), {.sources = 2}); },
-              testing::ThrowsMessage<Error>(testing::AllOf(
-                  testing::HasSubstr("train: no sample of the batch has a target token"),
-                  testing::HasSubstr("samples.jsonl:1"))));
+  const BatchResult result = accumulate_gradients(*model, samples, cut_into(1, 1), {.sources = 2});
+  EXPECT_EQ(result.targets, 0);
+  EXPECT_TRUE(std::isnan(result.loss));
+  ASSERT_EQ(result.by_source.size(), 2u);
+  EXPECT_EQ(result.by_source[0].targets, 0);
+  EXPECT_TRUE(result.passes.empty());
+  EXPECT_TRUE(at::equal(model::all_gradients(*model), before));
 }
 
 }  // namespace

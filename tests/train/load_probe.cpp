@@ -19,7 +19,7 @@ int main(int count, char** arguments) {
   if (count != 2) return 2;
   at::set_num_threads(1);
   const mesh::Launch launch = mesh::read_launch();
-  const auto store = mesh::connect_store(launch, /*timeout_seconds=*/60);
+  const auto store = mesh::connect_store(launch, {.timeout_seconds = 60});
   const mesh::Mesh mesh({.dp_shard = launch.world}, launch.rank, store,
                         {.timeout_seconds = 60, .interface = "lo", .shares_memory = true});
   const config::ModelConfig config = config::read_model_config(arguments[1]);

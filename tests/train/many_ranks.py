@@ -6,6 +6,7 @@ usage: many_ranks.py TRIBUTARY [unittest arguments]
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,7 +30,8 @@ def free_port():
 class Job:
     """One process for each rank, with the variables of torchrun's kind."""
 
-    def __init__(self, config, ranks, *arguments):
+    def __init__(self, config, ranks, *arguments, of_last=()):
+        """`of_last`: arguments that the last rank alone gets."""
         port = free_port()
         self.processes = []
         for rank in range(ranks):
@@ -38,7 +40,8 @@ class Job:
                                MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                                OMP_NUM_THREADS="1")
             self.processes.append(subprocess.Popen(
-                [PROGRAM, "train", str(config), *arguments], env=environment, text=True,
+                [PROGRAM, "train", str(config), *arguments,
+                 *(of_last if rank == ranks - 1 else ())], env=environment, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
     def wait(self, seconds=120):
@@ -128,10 +131,51 @@ class ManyRanks(unittest.TestCase):
                 self.assertEqual(summary["held_out_samples"], wanted["held_out_samples"])
                 self.assertAlmostEqual(summary["held_out_loss"], wanted["held_out_loss"],
                                        delta=1e-4 * wanted["held_out_loss"])
-                answers, expected = ([line["answer"] for line in
-                                      tiny_run.read_lines(each / "predictions.jsonl")]
-                                     for each in (run, self.one))
-                self.assertEqual(answers, expected)
+                self.assertEqual(tiny_run.read_lines(run / "predictions.jsonl"),
+                                 tiny_run.read_lines(self.one / "predictions.jsonl"))
+                self.expect_same_pictures(run)
+                self.assertEqual(self.decoded(run), self.decoded(self.one), "decodes")
+
+    def expect_same_pictures(self, run):
+        """Kept pictures are those of one process, byte for byte."""
+        files = sorted(path.relative_to(self.one)
+                       for path in (self.one / "predictions").glob("*/*.png"))
+        self.assertGreater(len(files), 0)
+        self.assertEqual(sorted(path.relative_to(run)
+                                for path in (run / "predictions").glob("*/*.png")), files)
+        for file in files:
+            self.assertEqual((run / file).read_bytes(), (self.one / file).read_bytes(), file)
+
+    def decoded(self, run):
+        """How many pictures the ranks decoded together, by step."""
+        return [line["media_decoded"] for line in tiny_run.read_lines(run / "metrics.jsonl")]
+
+    def test_ranks_agree_on_held_out_pictures_that_one_cannot_read(self):
+        elsewhere = self.shared / "elsewhere"
+        shutil.copytree(self.shared / "data/images", elsewhere / "images")
+        for picture in (elsewhere / "images").glob("held_out-*"):  # the headers stay
+            picture.write_bytes(picture.read_bytes()[:-30])
+        wanted = tiny_run.read_lines(self.one / "predictions.jsonl")
+        for name, ranks, mesh in (("unread-tp", 2, {"tp": 2}), ("unread-shard", 2, {"dp_shard": 2}),
+                                  ("unread-cp", 2, {"cp": 2}), ("unread-pp", 2, {"pp": 2})):
+            with self.subTest(name):
+                config = self.config(name, run={"dir": str(self.shared / name), "steps": 12},
+                                     parallel=mesh, validation={"every": 5})
+                job = Job(config, ranks, of_last=[f"data.sources.0.images={elsewhere}"])
+                for rank, (code, out, err) in enumerate(job.wait()):
+                    self.assertEqual(code, 0, f"rank {rank}: {err}\n{out}")
+                validations = tiny_run.read_lines(self.shared / name / "validation.jsonl")
+                self.assertEqual([line["step"] for line in validations], [5, 10, 12])
+                refused = validations[-1]["refused"]
+                predictions = tiny_run.read_lines(self.shared / name / "predictions.jsonl")
+                self.assertEqual(len(predictions) + refused, len(wanted))
+                if name == "unread-pp":  # whose second stage reads nothing
+                    self.assertEqual(refused, 0)
+                else:
+                    self.assertGreater(refused, 0)
+                for line in predictions:  # what is left was scored as ever
+                    self.assertIn((line["source"], line["question"], line["expected"]),
+                                  [(w["source"], w["question"], w["expected"]) for w in wanted])
 
     def write_plan(self, name, **modules):
         """A plan of the one-process run on stages of unequal layers."""

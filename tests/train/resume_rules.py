@@ -81,6 +81,40 @@ class ResumeRules(unittest.TestCase):
                     run / "checkpoints/step-20")
         self.assertEqual(files_of(run), before)
 
+    def test_refused_resume_leaves_no_directory(self):
+        other = self.shared / "other-model-run"
+        config = tiny_run.write_config(
+            self.shared / "other-model.yaml", self.shared,
+            run={"dir": str(other), "steps": 24, "seed": 99}, checkpoint={"every": 4})
+        self.expect(4, ["run.seed was 5, is 99"], config, "--resume", self.straight)
+        self.assertFalse(other.exists())
+
+    def test_resume_says_in_one_line_what_has_changed(self):
+        run, config = self.copy_of_straight("told", last_step=20, run={"steps": 28},
+                                            optimizer={"learning_rate": 0.001})
+        result = self.expect(0, ["resuming from"], config, "--resume", "auto")
+        (line,) = [line for line in result.stdout.splitlines()
+                   if line.startswith("changed since the checkpoint: ")]
+        self.assertIn("run.steps 28 (was 24)", line)
+        self.assertIn("optimizer.learning_rate 0.001 (was 0.003)", line)
+
+    def test_line_of_another_shape_is_named_and_a_link_is_not_followed(self):
+        for name, line, word in (("array", "[1]", "found: array"),
+                                 ("text", '{"step": "x"}', 'found: "x"')):
+            run, config = self.copy_of_straight(f"shape-{name}", last_step=20)
+            with open(run / "metrics.jsonl", "a") as file:
+                file.write(line + "\n")
+            self.expect(2, ["has another shape", f"{run}/metrics.jsonl:25", word], config,
+                        "--resume", "auto")
+        run, config = self.copy_of_straight("linked")
+        outside = self.shared / "outside.jsonl"
+        (run / "metrics.jsonl").rename(outside)
+        (run / "metrics.jsonl").symlink_to(outside)
+        before = outside.read_bytes()
+        self.expect(5, ["metrics.jsonl; found: a symbolic link", "remove the link"], config,
+                    "--resume", "auto", "run.steps=26")
+        self.assertEqual(outside.read_bytes(), before)
+
     # Lines of the part that is done again come once, files written at the end stay until replaced.
 
     def test_lines_written_after_the_checkpoint_come_once(self):

@@ -44,6 +44,43 @@ TEST_F(RunFiles, KeepTheLinesUpToAStep) {
   EXPECT_THAT(content(), testing::EndsWith("{\"step\":3}\n{\"step\":4}\n"));
 }
 
+TEST_F(RunFiles, NameTheLineThatHasAnotherShape) {
+  for (const auto& [line, found] :
+       {std::pair{"[1, 2]", "found: array; expected: an object"},
+        std::pair{"7", "found: number; expected: an object"},
+        std::pair{R"({"step": "x"})", "found: \"x\"; expected: a whole"},
+        std::pair{R"({"step": 1.5})", "found: 1.5; expected: a whole"},
+        std::pair{R"({"step": null})", "found: null"}, std::pair{"{\"step\"", "json"}}) {
+    SCOPED_TRACE(line);
+    std::ofstream(path_) << "{\"step\": 1}\n" << line << "\n";
+    try {
+      cut_lines_after(path_, 1);
+      ADD_FAILURE() << "was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::kInput);
+      EXPECT_THAT(error.what(), testing::AllOf(HasSubstr(path_ + ":2"), HasSubstr(found)));
+    }
+  }
+}
+
+TEST_F(RunFiles, WriteThroughNoLink) {
+  const std::string outside = path_ + ".outside";
+  const std::string part = path_ + ".part";
+  std::ofstream(outside) << "{\"step\": 1}\n{\"step\": 2}\n";
+  std::filesystem::create_symlink(outside, path_);
+  EXPECT_THAT([&] { JsonLines lines(path_); },
+              testing::ThrowsMessage<Error>(testing::AllOf(
+                  HasSubstr(path_ + "; found: a symbolic link"), HasSubstr("remove the link"))));
+  std::filesystem::create_symlink(outside, part);
+  EXPECT_THAT([&] { cut_lines_after(path_, 1); },
+              testing::ThrowsMessage<Error>(
+                  HasSubstr("a symbolic link where a file is written; where: " + part)));
+  std::ifstream in(outside);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "{\"step\": 1}\n{\"step\": 2}\n");
+  std::filesystem::remove(outside);
+  std::filesystem::remove(part);
+}
+
 TEST_F(RunFiles, WriteNoNumberThatIsNotFinite) {
   StepMetrics metrics;
   metrics.loss = std::nan("");

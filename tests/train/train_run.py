@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,36 @@ class TrainRun(unittest.TestCase):
         self.assertEqual(set(summary["accuracy"]), {"overall", "colours", "words"})
         self.assertTrue((self.straight / summary["checkpoint"]).is_dir())
 
+    def test_the_start_says_what_the_run_is_and_needs(self):
+        text = self.straight_result.stdout
+        for words in ("parameters, all trained: vision ", "memory     parameters ", " = ",
+                      " of activations for a full microbatch; there are ", "device     cpu, 1 thread, ",
+                      f"directory  {self.straight}",
+                      "data       96 training records, 12 held out; 16 steps an epoch, 12 steps are "
+                      "0.8 epochs"):
+            self.assertIn(words, text)
+        self.assertLess(text.index("directory "), text.index("ready after"))
+
+    def test_a_model_that_cannot_fit_is_refused_with_the_sum_before_it_is_allocated(self):
+        model = self.shared / "three_billion"
+        shutil.copytree(self.shared / "model", model)
+        content = json.loads((model / "config.json").read_text())
+        content.update(hidden_size=2048, intermediate_size=11008, num_hidden_layers=36,
+                       num_attention_heads=16, num_key_value_heads=2, vocab_size=151936,
+                       rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]})
+        content["vision_config"].update(depth=32, hidden_size=1280, intermediate_size=3420,
+                                        num_heads=16, out_hidden_size=2048)
+        (model / "config.json").write_text(json.dumps(content))
+        config = self.config("too_large", model={"path": str(model)})
+        limit = (16 << 30, 16 << 30)
+        result = tiny_run.train(PROGRAM, config,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit))
+        self.assertEqual(result.returncode, 5, result.stderr)
+        self.assertIn("parameters 14.0 GiB + gradients 14.0 GiB + moments 28.0 GiB = 55.9 GiB",
+                      result.stderr)
+        self.assertIn("left of ulimit -v", result.stderr)
+        self.assertFalse((self.shared / "too_large").exists())
+
     def test_validation_and_predictions_agree_with_the_summary(self):
         lines = tiny_run.read_lines(self.straight / "validation.jsonl")
         self.assertEqual([line["step"] for line in lines], [6, 12])
@@ -136,6 +167,16 @@ class TrainRun(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return folder / "run", result.stdout
 
+    def test_environment_says_whether_kernels_are_deterministic(self):
+        def recorded(run):
+            return json.loads((run / "environment.json").read_text())["deterministic"]
+
+        self.assertIs(recorded(self.straight), True)
+        config = self.config("free", run={"steps": 2, "deterministic": "no"})
+        result = tiny_run.train(PROGRAM, config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIs(recorded(self.shared / "free"), False)
+
     def test_answers_are_as_long_as_the_held_out_ones(self):
         answer = "red green blue square circle triangle one two three four"
         run, _ = self.train_on_one_answer("by-heart", answer)
@@ -159,6 +200,49 @@ class TrainRun(unittest.TestCase):
         self.assertIn("(wrong, cut)", output)
         page = (run / "report.html").read_text()
         self.assertIn("cut at 5 tokens", page)
+
+    def train_on_lines(self, name, lines, **data):
+        """A run on one source without a held-out file; returns its result."""
+        folder = self.shared / name
+        folder.mkdir()
+        tiny_run.write_lines(folder / "train.jsonl", lines)
+        config = self.config(name, run={"dir": str(folder / "run"), "steps": 4},
+                             batch={"global_samples": 3})
+        content = json.loads(config.read_text())
+        content["data"] |= {"sources": [{"name": "it", "path": str(folder / "train.jsonl")}]} | data
+        config.write_text(json.dumps(content))
+        return tiny_run.train(PROGRAM, config)
+
+    def test_a_small_set_holds_out_a_record_and_says_so(self):
+        lines = [{"messages": tiny_run.chat("say it", "oak")}] * 15
+        result = self.train_on_lines("fifteen", lines, held_out_fraction=0.1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("14 training records, 1 held out", result.stdout)
+        self.assertIn("% of 1", result.stdout)
+        result = self.train_on_lines("nothing-held-out", lines)
+        self.assertIn("15 training records, 0 held out", result.stdout)
+        self.assertIn("no sample is held out, so no accuracy is measured", result.stdout)
+        self.assertNotIn("could be used", result.stdout)
+
+    def test_held_out_samples_that_are_all_bad_are_called_so(self):
+        tiny_run.write_lines(self.shared / "bad.jsonl", [{"messages": []}] * 2)
+        lines = [{"messages": tiny_run.chat("say it", "oak")}] * 15
+        result = self.train_on_lines("bad-held-out", lines, sources=[
+            {"name": "it", "path": str(self.shared / "bad-held-out/train.jsonl"),
+             "held_out": str(self.shared / "bad.jsonl")}])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("none of 2 held-out samples could be used: all are bad", result.stdout)
+
+    def test_the_end_of_a_run_names_its_bad_records(self):
+        good = [{"messages": tiny_run.chat("say it", "oak")}] * 25
+        result = self.train_on_lines("ten-bad", good + [{"messages": []}] * 10)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("bad records: ", result.stdout.splitlines()[-1])
+        self.assertIn(" of 35 (", result.stdout.splitlines()[-1])
+        self.assertIn("quarantine.jsonl", result.stdout.splitlines()[-1])
+        result = self.train_on_lines("mostly-bad", good[:4] + [{"messages": []}] * 6)
+        self.assertEqual(result.returncode, 3, result.stdout)
+        self.assertIn("6 of 10 of the source", result.stderr)
 
     def test_pictures_of_wrong_answers_are_kept(self):
         folder = self.shared / "many-held-out"
@@ -316,11 +400,19 @@ class TrainRun(unittest.TestCase):
         for source in content["data"]["sources"]:
             source["path"] = source["path"].replace("/data/", "/bad/")
         config.write_text(json.dumps(content))
-        self.expect_fails(config, code=3, words=["too many bad", "bad_json"])
+        result = self.expect_fails(config, code=3, words=["too many bad", "bad_json"])
         run = self.shared / "bad-run"
         self.assertIn("too many bad", (run / "error.txt").read_text())
-        subprocess.run([PROGRAM, "report", run], check=True, stdout=subprocess.DEVNULL)
-        self.assertIn("has not come to its end: input error: data: too many bad",
+        # What was trained is kept, and the way on is said.
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["stopped"], "bad_data")
+        steps = summary["steps"]
+        self.assertEqual(len(tiny_run.read_lines(run / "metrics.jsonl")), steps)
+        if steps > 0:
+            self.assertEqual(summary["checkpoint"], f"checkpoints/step-{steps}")
+        self.assertIn(f"stopped after step {steps} by the data", result.stdout)
+        self.assertIn("--resume auto\n", result.stdout)
+        self.assertIn("by its data: input error: data: too many bad",
                       (run / "report.html").read_text())
         (data / "words.train.jsonl").write_text("\n".join(lines) + "\n")
         result = tiny_run.train(PROGRAM, config, "--resume", "auto", "--accept-change",
@@ -328,9 +420,48 @@ class TrainRun(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertFalse((run / "error.txt").exists())
 
-    def test_sample_longer_than_a_microbatch_is_quarantined(self):
+    def test_data_that_are_too_long_as_a_whole_are_refused(self):
         config = self.config("long", run={"steps": 2}, batch={"capacity_tokens": 8})
-        self.expect_fails(config, code=3, words=["too_long"])
+        self.expect_fails(config, code=3, words=[
+            "no sample of the source is short enough", "fix: raise batch.capacity_tokens"])
+
+    def lengthen_data(self, name):
+        """Every eighth record of `words` has a long answer."""
+        data = self.shared / name
+        shutil.copytree(self.shared / "data", data)
+        file = data / "words.train.jsonl"
+        records = [json.loads(line) for line in file.read_text().splitlines()]
+        for record in records[::8]:
+            record["messages"][-1]["content"] = "oak " * 400
+        tiny_run.write_lines(file, records)
+        return len(records[::8])
+
+    def with_data(self, config, name):
+        config.write_text(config.read_text().replace("/data/", f"/{name}/"))
+        return config
+
+    def test_samples_that_are_too_long_are_left_out_and_counted(self):
+        count = self.lengthen_data("lengthened")
+        config = self.with_data(self.config("left-out", run={"steps": 30},
+                                            data={"bad_at_least": 0, "bad_fraction": 0}), "lengthened")
+        result = tiny_run.train(PROGRAM, config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("source words: samples that are too long are left out, 6 of 48 records looked at",
+                      result.stdout)
+        run = self.shared / "left-out"
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual((summary["quarantined_samples"], summary["left_out_samples"]), (0, count))
+        self.assertIn(f"{count} records were left out: longer than", result.stdout)
+        lines = tiny_run.read_lines(run / "metrics.jsonl")
+        self.assertEqual(sum(line.get("left_out", 0) for line in lines), count)
+        self.assertFalse((run / "quarantine.jsonl").exists())
+
+    def test_samples_that_are_too_long_are_refused_on_request(self):
+        self.lengthen_data("refused-data")
+        config = self.with_data(self.config("refused", data={"too_long": "refuse"}), "refused-data")
+        self.expect_fails(config, code=3, words=[
+            "data: samples are too long", "words.train.jsonl:1: ", "fix: raise batch.capacity_tokens"])
+        self.assertFalse((self.shared / "refused/metrics.jsonl").exists())
 
     def test_learning_rate_that_is_too_high_is_named(self):
         config = self.config("steep", run={"steps": 60}, schedule={"warmup_steps": 0},

@@ -1,5 +1,9 @@
 #include "app/answer/measured_machine.h"
 
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "core/error.h"
@@ -28,6 +32,12 @@ void check_threads(const config::Profile& profile, const std::string& profile_na
                         ", or measure: tributary profile with run.threads=", threads));
 }
 
+/// A digest stands behind the model's name.
+bool has_digest(const std::string& model, std::size_t digits) {
+  return model.size() > digits && model[model.size() - digits - 1] == ' ' &&
+         model.find_first_not_of("0123456789abcdef", model.size() - digits) == std::string::npos;
+}
+
 }  // namespace
 
 MeasuredMachine measured_machine(const config::Profile& profile, const std::string& profile_name,
@@ -44,6 +54,29 @@ MeasuredMachine measured_machine(const config::Profile& profile, const std::stri
   machine.device.memory = cluster->device.memory;
   machine.device.reserve = cluster->device.reserve;
   return {std::move(machine), costs};
+}
+
+std::string note_on_noise(const config::Profile& profile, const std::string& profile_name) {
+  constexpr double kUsable = 0.1;
+  if (profile.noise <= kUsable) return {};
+  return str(
+      "noise ", std::llround(100 * profile.noise), " %: runs of one point differ by so much, ",
+      "and above some 10 % a plan or a simulation by this profile is of little use; end what "
+      "else computes on the machine, remove ",
+      profile_name, ", whose points are kept, and measure again");
+}
+
+void check_profile_model(const config::Profile& profile, const std::string& profile_name,
+                         const std::string& model) {
+  std::ifstream file(std::filesystem::path(model) / "config.json", std::ios::binary);
+  if (!file) return;
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string digest = config::model_digest(text);
+  if (!has_digest(profile.model, digest.size())) return;
+  TRIB_REQUIRE(profile.model.ends_with(digest), .what = "app: profile is of another model",
+               .where = profile_name + " model", .found = profile.model,
+               .expected = str("a name and ", digest, ", of ", model, "/config.json"),
+               .fix = "measure this one: tributary profile");
 }
 
 }  // namespace tributary::app

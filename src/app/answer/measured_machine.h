@@ -28,4 +28,16 @@ struct MeasuredMachine {
                                                const std::optional<config::Cluster>& cluster,
                                                Caller caller);
 
+/// Says of a profile whose points were measured with much noise how little it is worth, and what to
+/// do; empty where it has at most 10 %.
+[[nodiscard]] std::string note_on_noise(const config::Profile& profile,
+                                        const std::string& profile_name);
+
+/// Refuses a profile of another model than that of a directory with a config.json; other kinds of
+/// model files have nothing to tell them by.
+///
+/// errors: Fault::kInput naming the profile's key
+void check_profile_model(const config::Profile& profile, const std::string& profile_name,
+                         const std::string& model);
+
 }  // namespace tributary::app

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "app/answer/certificate_json.h"
 #include "app/answer/measured_machine.h"
@@ -11,6 +12,7 @@
 #include "config/trace/beyond_grid_json.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
+#include "plan/compare/mean_flops.h"
 #include "plan/cost/watched_costs.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/plan_choice.h"
@@ -181,12 +183,68 @@ std::string explain_schedules(const PlanRequest& request, const PlanningProblem&
 
 Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
   Json plans = Json::array();
-  for (const FoundPlan& found : answer.search.plans) {
-    if (std::ssize(plans) == keep) break;
-    plans.push_back(to_json(found, describe(answer.problem, found.choice)));
-    plans.back()["gap"] = gap_above(found.step, answer.search.certificate.lower_bound);
-  }
+  std::int64_t of_kind[2] = {};  // that train, and that do not
+  for (const ListedPlan& listed : answer.plans)
+    if (of_kind[listed.trains() ? 0 : 1]++ < keep)
+      plans.push_back(to_json(listed, describe(answer.problem, listed.found.choice)));
   return plans;
+}
+
+/// A model that the trainer does not know has no plan that trains, whatever a search says.
+void check_runnable(const PlanRequest& request) {
+  TRIB_REQUIRE(!request.runnable || request.trainer.refusal_of_model().empty(),
+               .what = "app: the trainer runs no plan of this model",
+               .where = argument_name(request.caller, "runnable"),
+               .found = request.trainer.refusal_of_model(),
+               .expected = "a model that `train` knows",
+               .fix = "leave it out to plan for simulation");
+}
+
+std::vector<ListedPlan> list_plans(const PlanRequest& request, const PlanningProblem& problem,
+                                   const plan::PlanSearch& search) {
+  std::vector<ListedPlan> plans;
+  for (const FoundPlan& found : search.plans)
+    plans.push_back(list_plan(request, problem, found, search.certificate.lower_bound));
+  return plans;
+}
+
+/// Puts a search among plans that train before one among all.
+void take_runnable(const plan::PlanSearch& runnable, PlanAnswer& answer) {
+  plan::PlanSearch all = std::exchange(answer.search, runnable);
+  answer.search.cells += all.cells;
+  answer.search.estimates += all.estimates;
+  answer.search.judged += all.judged;
+  answer.search.unshared += all.unshared;
+  answer.search.certificate.evaluations += all.certificate.evaluations;
+  answer.search.left_out = std::move(all.left_out);
+}
+
+/// The plans of an answer in their order: those that train first.
+void search_both(const PlanRequest& request, PlanAnswer& answer) {
+  const plan::PlanEffort effort{.candidates = {.keep = request.candidates}};
+  answer.search = search_plan(answer.problem, effort);
+  answer.plans = list_plans(request, answer.problem, answer.search);
+  const bool may_train = request.trainer.refusal_of_model().empty();
+  if (may_train && !request.runnable && !answer.plans.empty() && !answer.plans.front().trains()) {
+    PlanningProblem own = answer.problem;
+    own.space.runnable = true;
+    const plan::PlanSearch runnable = search_plan(own, effort);
+    if (!runnable.plans.empty()) {
+      std::erase_if(answer.plans, [](const ListedPlan& listed) { return listed.trains(); });
+      for (ListedPlan& listed : list_plans(request, own, runnable))
+        answer.plans.push_back(std::move(listed));
+      take_runnable(runnable, answer);
+    }
+  }
+  std::ranges::stable_partition(answer.plans, &ListedPlan::trains);
+  if (answer.plans.empty() || !answer.plans.front().trains()) return;
+  const Nanoseconds trained = answer.plans.front().found.step;
+  plan::Certificate& certificate = answer.search.certificate;
+  if (std::exchange(certificate.value, trained) != trained)
+    certificate.status = plan::Status::kFeasible;
+  std::erase_if(answer.plans, [&](const ListedPlan& listed) {
+    return !listed.trains() && (request.runnable || listed.found.step >= trained);
+  });
 }
 
 }  // namespace
@@ -227,21 +285,40 @@ void note_samples(const PlanRequest& request, const PlanningProblem& problem, co
   }
 }
 
+double mean_tokens(const PlanningProblem& problem) { return mean_batch(problem).backbone.tokens; }
+
+ListedPlan list_plan(const PlanRequest& request, const PlanningProblem& problem, FoundPlan found,
+                     Nanoseconds bound) {
+  note_samples(request, problem, found.plan);
+  ListedPlan listed;
+  listed.found = std::move(found);
+  listed.refusal = request.trainer.refusal_of(listed.found.plan);
+  listed.gap = gap_above(listed.found.step, bound);
+  const double seconds = seconds_of(listed.found.step);
+  listed.tokens_per_s = mean_tokens(problem) / seconds;
+  const bool knows_peak = !request.profile || request.profile->flops_per_s > 0;
+  if (knows_peak)
+    listed.mfu = mean_flops(problem, listed.found.plan) /
+                 (seconds * static_cast<double>(listed.found.choice.devices()) *
+                  problem.cluster.device.matrix_flops_per_s);
+  return listed;
+}
+
 PlanAnswer answer_plan(const PlanRequest& request) {
+  check_runnable(request);
   PlanAnswer answer{.problem = problem_of(request)};
   answer.note = note_on_devices(request, answer.problem);
+  answer.tokens = mean_tokens(answer.problem);
   const Stopwatch watch;
-  answer.search = search_plan(answer.problem, {.candidates = {.keep = request.candidates}});
-  for (FoundPlan& found : answer.search.plans) note_samples(request, answer.problem, found.plan);
+  search_both(request, answer);
   answer.milliseconds = 1e3 * watch.seconds();
   std::string& limit = answer.search.certificate.limit;
-  if (answer.search.plans.empty() && !request.schedules.empty() && limit.starts_with("schedules: "))
+  if (answer.plans.empty() && !request.schedules.empty() && limit.starts_with("schedules: "))
     limit += explain_schedules(request, answer.problem);
-  if (request.profile && !answer.search.plans.empty())
-    answer.beyond_grid = find_beyond_grid(answer.problem, answer.search.plans.front());
-  if (request.explain && !answer.search.plans.empty())
-    answer.explanation =
-        explain_plan(answer.problem, answer.search.plans.front(), kExplainedBatches);
+  if (answer.plans.empty()) return answer;
+  const FoundPlan& best = answer.plans.front().found;
+  if (request.profile) answer.beyond_grid = find_beyond_grid(answer.problem, best);
+  if (request.explain) answer.explanation = explain_plan(answer.problem, best, kExplainedBatches);
   return answer;
 }
 
@@ -262,31 +339,39 @@ Json to_json(const plan::PlanExplanation& explanation) {
   return json;
 }
 
-Json to_json(const FoundPlan& found, const std::string& told) {
+Json to_json(const ListedPlan& listed, const std::string& told) {
+  const FoundPlan& found = listed.found;
   return {{"plan", told},
+          {"trains", listed.trains()},
+          {"refusal", listed.refusal},
           {"step_s", seconds_of(found.step)},
           {"deviation_s", seconds_of(found.deviation)},
           {"percentile_95_s", seconds_of(found.percentile_95)},
+          {"tokens_per_s", listed.tokens_per_s},
+          {"mfu", listed.mfu},
           {"devices", found.choice.devices()},
           {"peak_bytes", found.peak.count},
           {"fullest", found.fullest},
           {"links_shared", found.links_shared},
           {"simulated_batches", found.simulated_batches},
-          {"outside_grid", found.outside_grid}};
+          {"outside_grid", found.outside_grid},
+          {"gap", listed.gap}};
 }
 
 Json to_json(const PlanAnswer& answer, std::int64_t keep) {
   const plan::PlanSearch& search = answer.search;
   const plan::Certificate& certificate = search.certificate;
   Json json = {
-      {"method", kExact},
+      {"method", kSearch},
       {"status", plan::name_of(certificate.status)},
       {"value", seconds_of(certificate.value)},
       {"lower_bound", seconds_of(certificate.lower_bound)},
-      {"gap", search.plans.empty() ? 0 : certificate.gap()},
+      {"gap", answer.plans.empty() ? 0 : certificate.gap()},
       {"evaluations", certificate.evaluations},
       {"milliseconds", answer.milliseconds},
       {"limit", certificate.limit},
+      {"global_samples", answer.problem.global_samples()},
+      {"tokens", answer.tokens},
       {"cells", search.cells},
       {"estimates", search.estimates},
       {"judged", search.judged},

@@ -7,6 +7,7 @@
 
 #include "app/answer/argument_name.h"
 #include "app/answer/given_options.h"
+#include "app/answer/trainer_check.h"
 #include "config/cluster.h"
 #include "config/module_graph.h"
 #include "config/profile.h"
@@ -16,7 +17,8 @@
 
 namespace tributary::app {
 
-inline constexpr const char* kExact = "exact";
+inline constexpr const char* kSearch = "search";
+inline constexpr const char* kFormerSearch = "exact";  // still taken
 
 /// An explanation simulates so many batches, the first ones.
 inline constexpr std::int64_t kExplainedBatches = 2;
@@ -24,6 +26,7 @@ inline constexpr std::int64_t kExplainedBatches = 2;
 /// A model to be placed on devices by the default search.
 struct PlanRequest {
   config::ModuleGraph model;
+  TrainerCheck trainer;                         // of the model
   std::optional<config::Cluster> cluster = {};  // none: of the profile, or nodes of 8 A100
   std::optional<config::Profile> profile = {};  // measured costs of layers and collectives
   std::string profile_name = {};                // for messages
@@ -44,9 +47,24 @@ struct PlanRequest {
   GivenOptions given = {};  // what would count for nothing is refused
 };
 
+/// A plan of an answer, and what a person asks of it.
+struct ListedPlan {
+  plan::FoundPlan found;
+  std::string refusal;      // by the trainer; empty: `train --plan` takes it
+  double gap = 0;           // above the bound of plans of its kind
+  double tokens_per_s = 0;  // of the backbone, all devices together
+  double mfu = 0;           // 0: the peak of the devices is not known
+
+  [[nodiscard]] bool trains() const { return refusal.empty(); }
+};
+
 struct PlanAnswer {
   plan::PlanningProblem problem = {};
-  plan::PlanSearch search = {};
+  plan::PlanSearch search = {};  // its certificate is of plans of the first one's kind; the others
+                                 // are counted in
+  // Those that train first, by step; then those that do not and are faster than these.
+  std::vector<ListedPlan> plans = {};
+  double tokens = 0;  // of the backbone in a step, on the mean
   std::optional<plan::PlanExplanation> explanation = {};
   double milliseconds = 0;                           // of the search
   std::vector<config::BeyondGrid> beyond_grid = {};  // of the profile, by the best plan
@@ -68,20 +86,29 @@ struct PlanAnswer {
 /// errors: Fault::kInput naming the argument
 void check_keep(std::int64_t keep, Caller caller);
 
+/// What the trainer, a clock and the devices say of a plan; its gap is above `bound`.
+[[nodiscard]] ListedPlan list_plan(const PlanRequest& request, const plan::PlanningProblem& problem,
+                                   plan::FoundPlan found, Nanoseconds bound);
+
+/// Tokens of the backbone in a step, on the mean over the batches.
+[[nodiscard]] double mean_tokens(const plan::PlanningProblem& problem);
+
 /// So that whoever simulates the plan can take the same samples.
 void note_samples(const PlanRequest& request, const plan::PlanningProblem& problem,
                   config::Plan& plan);
 
-/// Searches for plans; that none fits is an answer.
+/// Searches for plans, and where the best one is none of the trainer's for its own too; that none
+/// fits is an answer.
 ///
-/// errors: Fault::kInput as problem_of and search_plan
+/// errors: Fault::kInput as problem_of and search_plan; where plans that train are asked for of a
+///         model that the trainer does not know
 [[nodiscard]] PlanAnswer answer_plan(const PlanRequest& request);
 
-/// The object that docs/guides/plan.md explains, with so many plans at most.
+/// The object that docs/guides/plan.md explains, with so many plans of a kind at most.
 [[nodiscard]] Json to_json(const PlanAnswer& answer, std::int64_t keep);
 
 /// One of its `plans`, but for the gap; and its `explanation`.
-[[nodiscard]] Json to_json(const plan::FoundPlan& found, const std::string& told);
+[[nodiscard]] Json to_json(const ListedPlan& listed, const std::string& told);
 [[nodiscard]] Json to_json(const plan::PlanExplanation& explanation);
 
 }  // namespace tributary::app

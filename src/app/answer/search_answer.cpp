@@ -54,8 +54,9 @@ SearchAnswer solve_baseline(const PipelineBaseline& baseline, Levels levels) {
 /// Methods that plan something else than an encoder and a backbone by a cost table.
 void refuse_of_elsewhere(Caller caller, const std::string& method, const std::string& where) {
   const bool is_python = caller == Caller::kPython;
-  TRIB_REQUIRE(method != kExact, .what = "app: exact plans a model, not a cost table",
-               .where = where, .found = method,
+  TRIB_REQUIRE(method != kSearch && method != kFormerSearch,
+               .what = "app: search plans a model, not a cost table", .where = where,
+               .found = method,
                .expected = is_python ? "a method of a cost table, or `plan` for a model"
                                      : "a method of a cost table, or a model as CONFIG");
   TRIB_REQUIRE(
@@ -73,7 +74,7 @@ void refuse_of_elsewhere(Caller caller, const std::string& method, const std::st
                                   "in Python");
 }
 
-Json to_json(const plan::Degrees& degrees) {
+Json degrees_json(const plan::Degrees& degrees) {
   return {{"tp", degrees.tp}, {"pp", degrees.pp}, {"dp", degrees.dp}};
 }
 
@@ -97,10 +98,10 @@ void check_request(const SearchRequest& request) {
   const std::string where = argument_name(request.caller, "method");
   refuse_of_elsewhere(request.caller, method, where);
   std::vector<std::string> names = known;
-  if (request.caller == Caller::kCommandLine) names.insert(names.begin(), {kExact, kAllMethods});
+  if (request.caller == Caller::kCommandLine) names.insert(names.begin(), {kSearch, kAllMethods});
   std::string list;
   for (const std::string& name : names)
-    list += str(list.empty() ? "" : ", ", name, name == kExact ? " (of models)" : "");
+    list += str(list.empty() ? "" : ", ", name, name == kSearch ? " (of models)" : "");
   const std::string nearest = nearest_name(method, names);
   TRIB_RAISE(Fault::kInput, .what = "app: unknown method", .where = where, .found = method,
              .expected = str("one of ", list),
@@ -109,10 +110,10 @@ void check_request(const SearchRequest& request) {
 
 std::string beyond_trainer(const SearchAnswer& answer) {
   for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
-    if (baseline.name != answer.method || baseline.beyond_exact.empty()) continue;
-    if (baseline.role == plan::BaselineRole::kOurs)
+    if (baseline.name != answer.method || baseline.beyond_search.empty()) continue;
+    if (baseline.role == plan::BaselineRole::kBound)
       return str("its best one is of a family that those lack: ", answer.plans.front().text);
-    return str("it has ", baseline.beyond_exact);
+    return str("it has ", baseline.beyond_search);
   }
   return "it has none of their forms";
 }
@@ -142,8 +143,8 @@ Json to_json(const SearchAnswer& answer) {
   for (const FoundPlan& found : answer.plans) {
     Json plan = {{"plan", found.text}, {"step_s", found.seconds}};
     if (found.exact) {
-      plan["encoder"] = to_json(found.exact->encoder);
-      plan["backbone"] = to_json(found.exact->backbone);
+      plan["encoder"] = degrees_json(found.exact->encoder);
+      plan["backbone"] = degrees_json(found.exact->backbone);
       plan["microbatches"] = found.exact->microbatches;
     }
     plans.push_back(std::move(plan));

@@ -8,6 +8,7 @@
 
 #include "app/answer/measured_machine.h"
 #include "app/answer/standard_cluster.h"
+#include "config/plan/plan_digest.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
@@ -274,6 +275,7 @@ config::Trace answer_simulate(const SimulateRequest& request) {
     trace.summary.utilisation.clear();
     trace.summary.unknown = {"mfu"};
   }
+  trace.summary.plan_digest = config::plan_digest(plan);
   trace.summary.planned_step = plan.predicted.step;
   trace.summary.samples = samples.words;
   trace.summary.beyond_grid = source->beyond_grid();

@@ -17,8 +17,8 @@ using config::ArtifactObject;
 using plan::SharedModule;
 using plan::SharingProblem;
 
-constexpr config::WholeRange kAmount = {0, std::int64_t{1} << 53};
-constexpr const char* kExact = "exact";
+constexpr config::WholeRange kQuantity = {0, std::int64_t{1} << 53};
+constexpr const char* kProven = "exact";
 constexpr const char* kMosaic = "mosaic";
 
 /// The rows of a table of whole numbers, one after another.
@@ -138,16 +138,16 @@ Json waves_json(const SharingProblem& problem, const plan::SharingAnswer& found)
 
 /// Stages are counted by the searches for them alone.
 void refuse_idle_evaluations(const Json& given, const std::string& method) {
-  if (method == kExact || method == kMosaic || !given.contains("evaluations")) return;
+  if (method == kProven || method == kMosaic || !given.contains("evaluations")) return;
   const GivenOptions options([] { return std::vector<std::string>{"--evaluations"}; },
                              Caller::kPython);
   options.refuse({"--evaluations"}, str("method ", method),
-                 str("method ", kExact, " or ", kMosaic));
+                 str("method ", kProven, " or ", kMosaic));
 }
 
 Json solve(const SharingProblem& problem, const std::string& method,
            const plan::StagingEffort& effort) {
-  if (method == kExact) return staging_json(problem, group_stages(problem, effort));
+  if (method == kProven) return staging_json(problem, group_stages(problem, effort));
   if (method == kMosaic) return staging_json(problem, merge_stages(problem, effort));
   for (const plan::SharingBaseline& baseline : plan::sharing_baselines()) {
     if (baseline.name == method) return waves_json(problem, baseline.solve(problem));
@@ -158,9 +158,9 @@ Json solve(const SharingProblem& problem, const std::string& method,
 }  // namespace
 
 std::vector<std::string> staging_methods() {
-  std::vector<std::string> names = {kExact};
+  std::vector<std::string> names = {kProven};
   for (const plan::SharingBaseline& baseline : plan::sharing_baselines()) {
-    if (baseline.name != kExact) names.emplace_back(baseline.name);
+    if (baseline.name != kProven) names.emplace_back(baseline.name);
   }
   return names;
 }
@@ -174,7 +174,7 @@ Json answer_staging(const Json& json, std::string_view where) {
   }
   problem.devices = root.whole("devices", std::nullopt, {1, plan::kMostSharingDevices});
   problem.units = root.whole("units", 10, {1, plan::kMostShareUnits});
-  if (root.has("memory_bytes")) problem.memory = {root.whole("memory_bytes", 0, kAmount)};
+  if (root.has("memory_bytes")) problem.memory = {root.whole("memory_bytes", 0, kQuantity)};
   problem.interference = read_interference(root.object("interference", false));
   const std::vector<std::string> methods = staging_methods();
   const auto method = root.choice<std::size_t>("method", 0, methods);
@@ -191,8 +191,8 @@ Json answer_interference(const Json& json, std::string_view where) {
   ArtifactObject root(json, std::string(where), "", problems);
   std::vector<plan::CoLocation> points;
   for (ArtifactObject& point : root.items("points")) {
-    points.push_back({.alone = {point.whole("alone_ns", std::nullopt, kAmount)},
-                      .together = {point.whole("together_ns", std::nullopt, kAmount)},
+    points.push_back({.alone = {point.whole("alone_ns", std::nullopt, kQuantity)},
+                      .together = {point.whole("together_ns", std::nullopt, kQuantity)},
                       .bandwidth = read_list<double>(point, "bandwidth")});
     point.refuse_unknown();
   }

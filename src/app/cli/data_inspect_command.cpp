@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "data/loader/encode_sample.h"
+#include "data/loader/quarantine.h"
 #include "data/loader/survey.h"
 
 namespace tributary::app {
@@ -16,6 +17,7 @@ namespace {
 
 struct Arguments {
   std::string path;
+  std::vector<std::string> overrides;
   std::string images;
   std::int64_t limit = 0;
   bool json = false;
@@ -32,13 +34,17 @@ bool is_config(const std::string& path) {
 
 /// Surveys every source of a run, the held-out files too, with its own tokenizer and limits.
 std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t limit) {
+  config::RunConfig unlimited = run;  // a sample that is too long is counted with its tokens
+  unlimited.data.max_tokens = 0;
+  unlimited.batch.capacity_tokens = {0};
   const config::ModelConfig model = config::read_model_config(run.model.path);
   const auto tokenizer = data::Tokenizer::load(run.model.path + "/tokenizer.json");
   const auto encoder = data::make_encoder(
-      run, model, tokenizer, [](const data::Picture&, int, int) -> data::Picture {
+      unlimited, model, tokenizer, [](const data::Picture&, int, int) -> data::Picture {
         TRIB_RAISE(Fault::kBug, .what = "app: data inspect resized a picture");
       });
-  const data::SurveyOptions options{.limit = limit, .encoder = encoder.get()};
+  const data::SurveyOptions options{
+      .limit = limit, .encoder = encoder.get(), .most_tokens = data::most_tokens_of(run)};
   std::vector<data::Survey> surveys;
   for (const config::SourceSection& source : run.data.sources) {
     const std::string images = source.images.empty() ? folder_of(source.path) : source.images;
@@ -61,7 +67,15 @@ void print(const std::vector<data::Survey>& surveys, bool json) {
   std::cout << list.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-/// The limit is that of a training run: data.bad_fraction, at least data.bad_at_least.
+ExitCode refuse(std::int64_t bad, std::int64_t surveyed, const std::string& where,
+                const std::string& rule) {
+  log_note(str("input error: data: too many bad samples", where, "; found: ", bad, " of ", surveyed,
+               "; expected: ", rule, "; fix: repair the records listed above"));
+  return ExitCode::kDataLimit;
+}
+
+/// The limits are those of a training run: data.bad_fraction, at least data.bad_at_least; and half
+/// of a source. Bad records within them are named in the last line.
 ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSection& data) {
   std::int64_t bad = 0;
   std::int64_t surveyed = 0;
@@ -70,11 +84,17 @@ ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSecti
     surveyed += survey.surveyed;
   }
   const auto share = static_cast<std::int64_t>(data.bad_fraction * static_cast<double>(surveyed));
-  if (bad <= std::max(data.bad_at_least, share) && bad < surveyed) return ExitCode::kDone;
-  log_note(str("input error: data: too many bad samples; found: ", bad, " of ", surveyed,
-               "; expected: at most ", data.bad_fraction * 100, " % (data.bad_fraction), or ",
-               data.bad_at_least, " (data.bad_at_least); fix: repair the records listed above"));
-  return ExitCode::kDataLimit;
+  const std::string rule = str("at most ", data.bad_fraction * 100, " % (data.bad_fraction), or ",
+                               data.bad_at_least, " (data.bad_at_least)");
+  if (bad > std::max(data.bad_at_least, share)) return refuse(bad, surveyed, "", rule);
+  for (const data::Survey& survey : surveys)
+    if (survey.bad_records() > data::most_bad_of_source(survey.surveyed, data.bad_fraction))
+      return refuse(survey.bad_records(), survey.surveyed, "; where: " + survey.path,
+                    "at most half of the records of a source, or data.bad_fraction of them");
+  if (bad > 0)
+    log_note(
+        str("data: ", bad, " of ", surveyed, " records are bad; training replaces them: ", rule));
+  return ExitCode::kDone;
 }
 
 ExitCode inspect(const Arguments& arguments) {
@@ -85,14 +105,16 @@ ExitCode inspect(const Arguments& arguments) {
   if (is_config(arguments.path)) {
     TRIB_REQUIRE(arguments.images.empty(), .what = "app: --images beside a configuration",
                  .found = arguments.images, .fix = "set `images` of the source there");
-    run = config::read_run_config(arguments.path);
+    run = config::read_run_config(arguments.path, arguments.overrides);
     surveys = survey_run(run, arguments.limit);
   } else {
+    TRIB_REQUIRE(arguments.overrides.empty(), .what = "app: values without a configuration",
+                 .where = arguments.path, .found = arguments.overrides.front(),
+                 .expected = "key.path=value after the YAML file of a run");
     const std::string images =
         arguments.images.empty() ? folder_of(arguments.path) : arguments.images;
     const std::string name = std::filesystem::path(arguments.path).stem().string();
-    surveys.push_back(data::survey_file(name, arguments.path, images,
-                                        {.limit = arguments.limit, .encoder = nullptr}));
+    surveys.push_back(data::survey_file(name, arguments.path, images, {.limit = arguments.limit}));
   }
   print(surveys, arguments.json);
   return judge(surveys, run.data);
@@ -103,6 +125,8 @@ ExitCode inspect(const Arguments& arguments) {
 Run declare_data_inspect(Verb& verb) {
   const auto arguments = std::make_shared<Arguments>();
   verb.positional("PATH", arguments->path, "a JSONL file, or a run's YAML file: all its sources");
+  verb.rest("key.path=value", arguments->overrides,
+            "values that replace those of the YAML file, for example data.max_tokens=512");
   verb.option("--images", arguments->images,
               "folder that image paths start from (default: the folder of the file)");
   verb.option("--limit", arguments->limit, "records of each file to look at, 0: all");

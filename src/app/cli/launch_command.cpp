@@ -10,14 +10,14 @@ namespace tributary::app {
 
 namespace {
 
-struct Arguments {
+struct LaunchArguments {
   std::int64_t ranks = 0;
   RestartLimits limits;
   std::vector<std::string> words;
 };
 
 /// The launcher as it was called, up to the words of a rank.
-std::string words_again(const Arguments& given) {
+std::string words_again(const LaunchArguments& given) {
   const RestartLimits standard;
   std::string text = str(program_words(), " launch -n ", given.ranks);
   if (given.limits.restarts != standard.restarts)
@@ -30,7 +30,7 @@ std::string words_again(const Arguments& given) {
 }  // namespace
 
 Run declare_launch(Verb& verb) {
-  const auto given = std::make_shared<Arguments>();
+  const auto given = std::make_shared<LaunchArguments>();
   verb.option("-n,--ranks", given->ranks, "processes to start on this machine");
   verb.option("--restarts", given->limits.restarts,
               "starts after the first when a rank is lost, hangs, breaks or lacks a resource; "

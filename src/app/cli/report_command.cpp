@@ -5,15 +5,37 @@
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/report/write_report.h"
+#include "config/plan/plan_digest.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace tributary::app {
 namespace {
+
+/// A run drawn over the prediction of another plan would compare what does not belong together.
+void check_same_plan(const std::filesystem::path& run, const config::Trace& predicted,
+                     const std::string& path) {
+  const std::string plan = (run / "plan.json").string();
+  const std::string& digest = predicted.summary.plan_digest;
+  if (digest.empty() || !std::filesystem::exists(plan)) {
+    log_warning(str("report: ", digest.empty() ? path : run.string(),
+                    " does not say its plan: whether the prediction is of the plan that ran is "
+                    "not known"));
+    return;
+  }
+  const std::string ran = config::plan_digest(config::read_plan(plan));
+  TRIB_REQUIRE(digest == ran, .what = "report: prediction is of another plan",
+               .where = str("--predicted ", path),
+               .found = str("plan_digest ", digest, ", of ", escaped(predicted.summary.plan)),
+               .expected = str(ran, ", of ", plan),
+               .fix = str("simulate the plan that ran: tributary simulate ", plan, " -o ", path));
+}
 
 std::optional<RunPrediction> read_prediction(const std::filesystem::path& run,
                                              const std::string& predicted) {
   if (predicted.empty()) return std::nullopt;
   RunPrediction prediction{.predicted = config::read_trace(predicted), .measured = std::nullopt};
+  check_same_plan(run, prediction.predicted, predicted);
   const std::filesystem::path measured = run / "trace.json";
   if (std::filesystem::exists(measured))
     prediction.measured = config::read_trace(measured.string());

@@ -10,6 +10,8 @@
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
 #include "config/read_run_config.h"
+#include "core/error.h"
+#include "core/log.h"
 #include "core/text.h"
 
 namespace tributary::app {
@@ -36,6 +38,20 @@ void finish_run(const std::string& directory, ExitCode code, const std::string& 
   std::cout << "\nreport: " << report << "\n";
   if (code != ExitCode::kDone) return;
   std::cout << "ask the model:\n  " << program << generate_words(directory, run) << "\n";
+}
+
+/// Draws the report of a run that ended with an error, as far as a full disk lets it. A run that
+/// was refused has left no error behind: there is nothing to draw.
+void draw_failed_run(const std::string& directory, const std::string& error) {
+  try {
+    const RunRecord run = read_run(directory);
+    if (run.failure.empty() || !error.starts_with(run.failure)) return;
+    const std::string report = directory + "/report.html";
+    write_report_file(write_report(run), report);
+    std::cout << "\nreport: " << report << "\n";
+  } catch (const Error& second) {
+    log_warning(str("app: no report of the run was drawn: ", second.what()));
+  }
 }
 
 }  // namespace
@@ -79,8 +95,13 @@ Run declare_train(Verb& verb) {
     if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
     const config::RunConfig config = config::read_run_config(options->config, options->overrides);
     const bool on_cuda = config.run.device.starts_with("cuda");
-    const TrainOutcome outcome =
-        load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).train(*options);
+    TrainOutcome outcome;
+    try {
+      outcome = load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).train(*options);
+    } catch (const Error& error) {
+      draw_failed_run(config::run_directory(config), error.what());
+      throw;
+    }
     if (outcome.leads) finish_run(config::run_directory(config), outcome.code, own_program_words());
     return outcome.code;
   };

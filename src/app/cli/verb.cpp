@@ -211,7 +211,15 @@ std::string describe_mistake(const CLI::App& root, std::vector<std::string> word
   } else {
     const std::string unknown = unknown_option(*verb, words);
     const std::string nearest = unknown.empty() ? "" : nearest_option(*verb, unknown);
-    if (!nearest.empty()) hint = str("did you mean ", nearest, "? ");
+    if (unknown.find('.') != std::string::npos) {
+      hint = str("keys have no dashes and one `=`: ", unknown.substr(2), "=VALUE; ");
+    } else if (!nearest.empty()) {
+      hint = str("did you mean ", nearest, "? ");
+    } else if (refusal.starts_with("--resume: ")) {
+      hint = "`--resume auto` goes on from the newest checkpoint; ";
+    } else if (refusal.find("required TEXT missing") != std::string::npos) {
+      hint = "write a value behind it; ";
+    }
     text += refusal;
   }
   return str(text, "; fix: ", hint, "see `", path, " --help`");

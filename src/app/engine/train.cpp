@@ -2,6 +2,7 @@
 
 #include "app/cli/command_words.h"
 #include "app/engine/engine_verbs.h"
+#include "app/engine/estimate_activations.h"
 #include "config/plan.h"
 #include "config/read_run_config.h"
 #include "core/error.h"
@@ -37,14 +38,17 @@ TrainOutcome run_train(const TrainOptions& options) {
                .what = "train: no such fallback", .where = "--fallback",
                .found = escaped(options.fallback), .expected = "previous");
   const std::string command = command_of(options);
-  const train::TrainEnd end = train::train({.config = config,
-                                            .resume = options.resume,
-                                            .fall_back = !options.fallback.empty(),
-                                            .accepted_changes = options.accepted_changes,
-                                            .allow_nonfinite = options.allow_nonfinite,
-                                            .command = command + describe_resume(options),
-                                            .resume_command = command + " --resume auto"},
-                                           std::cout);
+  const train::TrainEnd end = train::train(
+      {.config = config,
+       .resume = options.resume,
+       .fall_back = !options.fallback.empty(),
+       .accepted_changes = options.accepted_changes,
+       .allow_nonfinite = options.allow_nonfinite,
+       .command = command + describe_resume(options),
+       .resume_command = command + " --resume auto",
+       .estimate_activations =
+           [&](const config::MeshShape& mesh) { return estimate_activations(config, mesh); }},
+      std::cout);
   return {end.code, end.leads};
 }
 

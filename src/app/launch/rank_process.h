@@ -4,16 +4,12 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
-#include "core/handle.h"
+#include "core/file/descriptor.h"
 
 namespace tributary::app {
-
-inline int close_descriptor(int descriptor) { return ::close(descriptor); }
-using Descriptor = Handle<int, -1, close_descriptor>;
 
 /// How to start one rank.
 struct RankCommand {

@@ -33,7 +33,7 @@ struct NextAction {
 
 /// Decides after each failed attempt, from nothing but how the attempts ended.
 ///
-/// source: reliability.md section 7.1
+/// source: docs/theory/reliability.md, "Restarts"
 class RestartPolicy {
  public:
   explicit RestartPolicy(RestartLimits limits) : limits_(limits) {}

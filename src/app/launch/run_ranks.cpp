@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kRootCauseSeconds = 0.2;  // for the others to leave with the same cause
 constexpr double kTerminateSeconds = 5;    // from SIGTERM to SIGKILL after a failure
-constexpr double kGraceSeconds = 30;       // from a forwarded signal to SIGKILL
+constexpr double kGraceSeconds = 30;       // from the end of a rank after a signal to SIGKILL
 constexpr double kHoldSeconds = 2;         // from an error of rank 0 to its end, if it is one
 constexpr std::size_t kMostShownLines = 40;
 
@@ -182,8 +182,10 @@ class Attempt {
       for (const RankProcess& each : ranks_) each.send_signal(signal);
     };
     if (was_signalled()) {
-      // The ranks have their signal; another one would make them drop what they save.
-      if (now - forwarded_at_ > kGraceSeconds) send(SIGKILL);
+      // The ranks have their signal; another one would make them drop what they save. How long they
+      // may save is theirs to know (stability.stop_grace_seconds); when one has left, all are done.
+      if (failed_at_ >= 0 && now - std::max(failed_at_, forwarded_at_) > kGraceSeconds)
+        send(SIGKILL);
     } else if (terminated_at_ >= 0) {
       if (now - terminated_at_ > kTerminateSeconds) send(SIGKILL);
     } else if (failed_at_ >= 0 && now - failed_at_ > kRootCauseSeconds) {

@@ -120,8 +120,8 @@ std::pair<std::string, std::string> plan_model(const GivenDocument& model,
   check_keep(keep, Caller::kPython);
   const nb::gil_scoped_release unlocked;
   const PlanAnswer answer = answer_plan(read_request(arguments));
-  if (answer.search.plans.empty()) return {to_json(answer, keep).dump(), "null"};
-  config::Plan best = answer.search.plans.front().plan;
+  if (answer.plans.empty()) return {to_json(answer, keep).dump(), "null"};
+  config::Plan best = answer.plans.front().found.plan;
   if (arguments.model.is_path) best.model = arguments.model.text;
   return {to_json(answer, keep).dump(), config::write_plan(best)};
 }

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/answer/profile_model.h"
+#include "app/answer/measured_machine.h"
 #include "app/python/given_arguments.h"
 #include "config/plan/artifact_object.h"
 
@@ -45,7 +45,8 @@ void read_options(Json json, PlanRequest& request) {
 }  // namespace
 
 PlanRequest read_request(const PlanArguments& arguments) {
-  PlanRequest request{.model = read_model(arguments.model)};
+  PlanRequest request{.model = read_model(arguments.model),
+                      .trainer = TrainerCheck(arguments.model)};
   request.caller = Caller::kPython;
   const Json options = parse_json(arguments.options, "plan");
   request.given = given_arguments(options, arguments.sizes || arguments.size_table);

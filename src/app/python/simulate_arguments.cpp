@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/answer/profile_model.h"
+#include "app/answer/measured_machine.h"
 #include "app/python/given_arguments.h"
 #include "config/plan/artifact_object.h"
 #include "core/error.h"
@@ -11,7 +11,7 @@ namespace tributary::app {
 namespace {
 
 constexpr double kAny = 1e300;  // ranges are checked where the numbers are used
-constexpr config::WholeRange kWhole = {-(std::int64_t{1} << 53), std::int64_t{1} << 53};
+constexpr config::WholeRange kWholeNumber = {-(std::int64_t{1} << 53), std::int64_t{1} << 53};
 
 /// What options name in place of a plan's own samples and layers; empty: nothing.
 struct NamedFiles {
@@ -28,17 +28,17 @@ NamedFiles read_options(const Json& json, SimulateRequest& request) {
     field = options.number(key, field, -kAny, kAny);
   };
   files.run = options.text("run", files.run);
-  files.skip = options.whole("skip", files.skip, kWhole);
+  files.skip = options.whole("skip", files.skip, kWholeNumber);
   files.workload = options.text("workload", files.workload);
-  request.threads = options.whole("threads", request.threads, kWhole);
-  request.steps = options.whole("steps", request.steps, kWhole);
-  request.seed = options.whole("seed", request.seed, kWhole);
+  request.threads = options.whole("threads", request.threads, kWholeNumber);
+  request.steps = options.whole("steps", request.steps, kWholeNumber);
+  request.seed = options.whole("seed", request.seed, kWholeNumber);
   request.mixture = options.flag("mixture", request.mixture);
   request.unfused_attention = options.flag("unfused_attention", request.unfused_attention);
   request.sequence_parallel = options.flag("sequence_parallel", request.sequence_parallel);
   request.reduce_dtype = options.text("reduce_dtype", request.reduce_dtype);
-  request.pool = options.whole("pool", request.pool, kWhole);
-  request.ahead = options.whole("ahead", request.ahead, kWhole);
+  request.pool = options.whole("pool", request.pool, kWholeNumber);
+  request.ahead = options.whole("ahead", request.ahead, kWholeNumber);
   number("scheduler_ms", request.scheduler_ms);
   plan::Disturbance& disturbance = request.disturbance;
   number("stragglers", disturbance.straggler_share);
@@ -48,7 +48,7 @@ NamedFiles read_options(const Json& json, SimulateRequest& request) {
   number("failure_hours", disturbance.hours_between_failures);
   number("restart_seconds", disturbance.restart_s);
   disturbance.checkpoint_steps =
-      options.whole("checkpoint_steps", disturbance.checkpoint_steps, kWhole);
+      options.whole("checkpoint_steps", disturbance.checkpoint_steps, kWholeNumber);
   options.refuse_unknown();
   problems.raise_if_any("simulate");
   return files;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
+#include <limits>
 
 #include "app/report/html.h"
 #include "app/report/page_frame.h"
@@ -36,7 +37,7 @@ std::string name_of_method(const config::RankedMethod& ranked) {
 std::string show_rank(config::RankedBy by, double value) {
   switch (by) {
     case config::RankedBy::kStep:
-      return show_step(value);
+      return show_time(value);
     case config::RankedBy::kMfu:
     case config::RankedBy::kOccupancy:
       return show_figure(FigureQuantity::kMfu, value);
@@ -86,17 +87,24 @@ std::string figure_section(const Comparison& comparison) {
   return text + "</section>\n";
 }
 
+/// A name that may go on in a new line behind each underscore, and nowhere else.
+std::string breakable(const std::string& name) {
+  std::string text;
+  for (const char letter : html(name)) text += letter == '_' ? "_<wbr>" : std::string(1, letter);
+  return text;
+}
+
 std::string bars(const SettingResult& setting) {
   double longest = 0;
   for (const MethodResult& method : setting.methods) longest = std::max(longest, method.step_s);
   std::string rows;
-  for (const MethodResult& method : setting.methods) {
+  for (const MethodResult& method : fastest_first(setting)) {
     const double width = longest > 0 ? 100 * method.step_s / longest : 0;
     rows +=
-        str("<div class=\"bar-row\"><div class=\"name\">", html(method.method),
+        str("<div class=\"bar-row\"><div class=\"name\">", breakable(method.method),
             "</div><div class=\"track\"><div class=\"bar\"><i style=\"width:", show_number(width),
             "%\"></i></div></div><div class=\"value\">",
-            method.step_s > 0 ? html(show_step(method.step_s)) : "no plan", "</div></div>\n");
+            method.step_s > 0 ? html(show_time(method.step_s)) : "no plan", "</div></div>\n");
   }
   return str("<div class=\"bars\">\n", rows, "</div>\n");
 }
@@ -108,10 +116,10 @@ std::string setting_table(const SettingResult& setting, const std::string& again
       str("<div class=\"scroll\"><table><tr><th>Method</th><th>Step</th>",
           base != nullptr ? str("<th>Against ", html(against), "</th>") : "", "<th>MFU</th><th>",
           time.name, "</th><th>Gap to bound</th><th>Evaluations</th><th>Plan</th></tr>\n");
-  for (const MethodResult& method : setting.methods) {
+  for (const MethodResult& method : fastest_first(setting)) {
     const bool has_plan = method.step_s > 0;
     text += str("<tr>", cell(html(method.method), "name"),
-                cell(has_plan ? html(show_step(method.step_s)) : "–", "number"));
+                cell(has_plan ? html(show_time(method.step_s)) : "–", "number"));
     if (base != nullptr)
       text += cell(has_plan && base->step_s > 0
                        ? html(show_figure(FigureQuantity::kSpeedup, base->step_s / method.step_s))
@@ -140,7 +148,7 @@ std::vector<PageLink> links_of(const Comparison& comparison) {
 
 std::string setting_section(const SettingResult& setting, const std::string& id,
                             const std::string& against) {
-  std::string note = plan::note_on_exact(setting);
+  std::string note = plan::note_on_search(setting);
   if (!note.empty()) note = str("<p class=\"about\">Note: ", html(note), "</p>\n");
   return str("<section id=\"", id, "\"><h2>", html(setting.name), "</h2>\n<p class=\"about\">",
              html(setting.model), " on ", setting.devices, " devices of ", html(setting.cluster),
@@ -151,11 +159,6 @@ std::string setting_section(const SettingResult& setting, const std::string& id,
 }
 
 }  // namespace
-
-std::string show_step(double seconds) {
-  if (seconds < 1) return str(show_number(1e3 * seconds), " ms");
-  return str(show_number(seconds), " s");
-}
 
 std::string show_figure(FigureQuantity quantity, double value) {
   switch (quantity) {
@@ -178,6 +181,14 @@ std::string show_figure(FigureQuantity quantity, double value) {
 std::string show_figure(const config::PublishedFigure& figure, double value) {
   const bool is_ratio = figure.is_of_occupancy() && figure.is_set_against();
   return show_figure(is_ratio ? FigureQuantity::kSpeedup : figure.quantity, value);
+}
+
+std::vector<MethodResult> fastest_first(const SettingResult& setting) {
+  std::vector<MethodResult> methods = setting.methods;
+  std::ranges::stable_sort(methods, {}, [](const MethodResult& method) {
+    return method.step_s > 0 ? method.step_s : std::numeric_limits<double>::infinity();
+  });
+  return methods;
 }
 
 TimeColumn time_column(const SettingResult& setting) {

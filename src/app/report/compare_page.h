@@ -12,12 +12,14 @@ namespace tributary::app {
 [[nodiscard]] std::string write_compare_page(const plan::Comparison& comparison);
 
 /// `1.234 s`, `12.3 ms`.
-[[nodiscard]] std::string show_step(double seconds);
 
 /// A figure's value as its quantity is read: a ratio, hours, a share.
 [[nodiscard]] std::string show_figure(config::FigureQuantity quantity, double value);
 /// The same of a published figure, which may be a ratio of what its quantity is.
 [[nodiscard]] std::string show_figure(const config::PublishedFigure& figure, double value);
+
+/// The methods of a setting by their step; those without a plan last.
+[[nodiscard]] std::vector<plan::MethodResult> fastest_first(const plan::SettingResult& setting);
 
 /// What a setting's tables show of the devices' time: how occupied they are where that is counted,
 /// else how idle.

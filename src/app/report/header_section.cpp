@@ -15,6 +15,7 @@ std::string status_pill(const RunRecord& run) {
   const std::string& stopped = run.summary->stopped;
   if (stopped == "terminated") return pill("warn", "stopped early");
   if (stopped == "non_finite") return pill("bad", "stopped: not finite");
+  if (stopped == "bad_data") return pill("bad", "stopped: data");
   return pill("good", stopped.empty() || stopped == "done" ? "finished" : stopped);
 }
 
@@ -68,6 +69,10 @@ std::string non_finite_sentence(const RunRecord& run) {
 std::string lead_sentence(const RunRecord& run) {
   if (!run.summary) return unfinished_sentence(run);
   if (run.summary->stopped == "non_finite") return non_finite_sentence(run);
+  if (run.summary->stopped == "bad_data")
+    return str("The run was stopped after ", bold_steps(last_step(run)),
+               " by its data: ", html(run.failure),
+               " Once they are mended, <code>--resume auto</code> goes on.");
   if (run.summary->stopped == "terminated")
     return str("The run was stopped after ", bold_steps(last_step(run)),
                "; <code>--resume auto</code> goes on from its checkpoint.");

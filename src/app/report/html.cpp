@@ -4,7 +4,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <iomanip>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/text.h"
 
@@ -81,6 +84,17 @@ std::string show_duration(double seconds) {
   if (whole < 60) return str(whole, " s");
   if (whole < 3600) return str(whole / 60, " min ", whole % 60, " s");
   return str(whole / 3600, " h ", whole % 3600 / 60, " min");
+}
+
+std::string show_time(double seconds) {
+  constexpr std::array<std::pair<double, const char*>, 4> kUnits{
+      {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
+  const auto* unit = kUnits.begin();
+  while (std::next(unit) != kUnits.end() && seconds < unit->first) ++unit;
+  const double value = seconds / unit->first;
+  int decimals = seconds < 1e-6 ? 0 : 3;
+  while (decimals > 0 && std::round(value * std::pow(10, decimals)) >= 1e4) --decimals;
+  return str(std::fixed, std::setprecision(decimals), value, ' ', unit->second);
 }
 
 std::string show_bytes(double bytes) {

@@ -35,8 +35,9 @@ std::string duration(double seconds) {
 }
 std::string seconds(Nanoseconds time) { return duration(seconds_of(time)); }
 
-std::string figure(const std::string& name, const std::string& value, const std::string& note) {
-  return str("<div class=\"figure\"><dt>", html(name), "</dt><dd>", html(value), "</dd>",
+std::string summary_figure(const std::string& name, const std::string& value,
+                           const std::string& note) {
+  return str("<div class=\"summary_figure\"><dt>", html(name), "</dt><dd>", html(value), "</dd>",
              note.empty() ? "" : str("<p class=\"note\">", html(note), "</p>"), "</div>\n");
 }
 
@@ -87,8 +88,8 @@ std::string draw_time_axis(Nanoseconds axis, double bottom) {
 }
 
 Nanoseconds axis_of(const Trace& predicted, const Trace* measured) {
-  return std::max(
-      {predicted.summary.step, measured ? measured->summary.step : Nanoseconds{}, Nanoseconds{1}});
+  return std::max({predicted.summary.shown_step(),
+                   measured ? measured->summary.shown_step() : Nanoseconds{}, Nanoseconds{1}});
 }
 
 /// The lanes that are drawn: the first ones of every module, so that none is left out.
@@ -163,7 +164,7 @@ std::string timeline(const Trace& predicted, const Trace* measured) {
     key += str("<span><i class=\"k-", html(kind), "\"></i>", html(kind), "</span>");
   return str(
       "<section id=\"timeline\"><h2>Timeline</h2>\n<p class=\"about\">One step of ",
-      html(seconds(predicted.summary.step)),
+      html(seconds(predicted.summary.shown_step())),
       ", a line for each stage; what makes the step as long as it is has a frame. Point at a "
       "pass to read it.</p>\n<div class=\"card scroll\">",
       text, "</svg><p class=\"key\">", key, "</p>", count_left_out(predicted, lanes.size()),
@@ -183,8 +184,8 @@ std::string use_bars(const Trace& trace) {
       const auto found = trace.lanes[lane].uses.find(use);
       if (found == trace.lanes[lane].uses.end()) continue;
       const Nanoseconds time = found->second;
-      const double width =
-          kWidth * double(time.count) / double(std::max<std::int64_t>(1, trace.summary.step.count));
+      const double width = kWidth * double(time.count) /
+                           double(std::max<std::int64_t>(1, trace.summary.shown_step().count));
       text += rectangle(x, y, width, kRow - 4, use, str(use, ' ', seconds(time)));
       x += width;
     }
@@ -201,7 +202,7 @@ std::string use_table(const Trace& trace) {
     const TraceLane& lane = trace.lanes[i];
     const auto share = [&](Nanoseconds time) {
       return show_percent(double(time.count) /
-                          double(std::max<std::int64_t>(1, trace.summary.step.count)));
+                          double(std::max<std::int64_t>(1, trace.summary.shown_step().count)));
     };
     std::string causes;
     for (const auto& [use, time] : lane.uses)
@@ -220,8 +221,9 @@ std::string memory_chart(const Trace& trace) {
   for (const TraceLane& lane : trace.lanes) most = std::max(most, lane.peak);
   constexpr double kHeight = 220;
   std::string text = open_svg(kHeight + kAxis, "memory");
-  text += draw_time_axis(std::max(trace.summary.step, Nanoseconds{1}), kHeight);
-  const double x_scale = kWidth / double(std::max<std::int64_t>(1, trace.summary.step.count));
+  const Nanoseconds step = std::max(trace.summary.shown_step(), Nanoseconds{1});
+  text += draw_time_axis(step, kHeight);
+  const double x_scale = kWidth / double(step.count);
   const double y_scale = (kHeight - 10) / double(most.count);
   for (const double share : {0.0, 0.5, 1.0}) {
     const double y = kHeight - share * (kHeight - 10);
@@ -268,20 +270,23 @@ std::string memory_table(const Trace& trace) {
 std::string figures(const Trace& trace) {
   const config::TraceSummary& summary = trace.summary;
   std::string text = "<dl class=\"figures\">\n";
-  text += figure("Step", seconds(summary.step), summary.source);
+  text += summary_figure("Step", seconds(summary.step),
+                         summary.steps > 1 ? str(summary.source, ", mean") : summary.source);
   if (summary.planned_step.count > 0)
-    text += figure("Planned step", seconds(summary.planned_step), "by the plan");
-  text += figure("Lower bound", seconds(summary.lower_bound), "no order of passes is below");
-  text += figure("MFU", summary.knows("mfu") ? show_percent(summary.mfu) : "unknown",
-                 str(summary.ranks, " ranks"));
-  text += figure("Idle", show_percent(summary.idle_share), "of all ranks' time");
+    text += summary_figure("Planned step", seconds(summary.planned_step), "by the plan");
+  text +=
+      summary_figure("Lower bound", seconds(summary.lower_bound), "no order of passes is below");
+  text += summary_figure("MFU", summary.knows("mfu") ? show_percent(summary.mfu) : "unknown",
+                         str(summary.ranks, " ranks"));
+  text += summary_figure("Idle", show_percent(summary.idle_share), "of all ranks' time");
   for (const auto& [name, time] : summary.distribution)
     if (summary.steps > 1 && (name == "percentile_95" || name == "largest"))
-      text += figure(name == "largest" ? "Longest step" : "95th percentile", seconds(time),
-                     str(summary.steps, " steps"));
+      text += summary_figure(name == "largest" ? "Longest step" : "95th percentile", seconds(time),
+                             str(summary.steps, " steps"));
   if (summary.failures > 0)
-    text += figure("Goodput", show_percent(summary.goodput),
-                   str(summary.failures, " failures", summary.goodput == 0 ? ", no progress" : ""));
+    text += summary_figure(
+        "Goodput", show_percent(summary.goodput),
+        str(summary.failures, " failures", summary.goodput == 0 ? ", no progress" : ""));
   return text + "</dl>\n";
 }
 
@@ -312,7 +317,7 @@ std::string trace_sections(const Trace& predicted, const Trace* measured) {
 std::string prediction_table(const Trace& predicted, const MeasuredSteps& measured) {
   double peak = 0;
   for (const TraceLane& lane : predicted.lanes) peak = std::max(peak, double(lane.peak.count));
-  const double step = seconds_of(predicted.summary.step);
+  const double step = seconds_of(predicted.summary.shown_step());
   const auto row = [](const std::string& name, const std::string& is, const std::string& was,
                       double ratio) {
     return str("<tr><td class=\"name\">", html(name), "</td><td>", html(was), "</td><td>", html(is),

@@ -78,7 +78,7 @@ std::vector<std::int64_t> windows_of(const JsonObject& text, const DecoderClass&
 
 /// Multi-head latent attention: queries, keys and values through narrow products.
 ///
-/// source: models.md section 2.4; DeepSeek-AI 2024, "DeepSeek-V2"
+/// source: docs/theory/numerics.md, "Multi-head latent attention"
 void add_latents(const JsonObject& text, LayerShape& block) {
   block.rope_width = text.whole("qk_rope_head_dim", std::nullopt);
   block.head_width = text.whole("qk_nope_head_dim", std::nullopt) + block.rope_width;

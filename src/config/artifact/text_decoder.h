@@ -12,7 +12,8 @@ namespace tributary::config {
 /// `decoder` the model_type of the decoder's class.
 ///
 /// errors: Fault::kInput naming file and key: a decoder that is not known, a size that is missing
-/// source: models.md sections 1.2, 1.3; the classes of transformers 5 for what a missing key means
+/// source: docs/theory/numerics.md, "Text decoders" and "Experts"; the
+///         classes of transformers 5 for what a missing key means
 [[nodiscard]] ModuleNode backbone_of(const JsonObject& root, const JsonObject& text,
                                      const std::string& decoder);
 

@@ -1,6 +1,7 @@
 #include "config/cluster/yaml_json.h"
 
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "config/run/yaml_tree.h"
@@ -24,7 +25,8 @@ Json to_scalar(const YamlNode& node) {
   std::int64_t whole = 0;
   if (read_number(node.text, whole)) return whole;
   double number = 0;
-  if (read_number(node.text, number)) return number;  // inf and nan too: the ranges refuse them
+  // inf and nan stay texts, which no range takes: JSON has no such numbers.
+  if (read_number(node.text, number) && std::isfinite(number)) return number;
   return node.text;
 }
 

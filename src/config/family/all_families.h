@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/family/json_object.h"
@@ -17,6 +18,9 @@ struct Family {
 
 /// The visible list.
 [[nodiscard]] const std::vector<Family>& all_families();
+
+/// As read_model_config, of a config.json at hand; `where` names it in messages.
+[[nodiscard]] ModelConfig parse_model_config(std::string_view text, const std::string& where);
 
 // One function a family, each in `<family>.cpp`.
 [[nodiscard]] ModelConfig read_qwen2(const JsonObject& config);

@@ -25,7 +25,7 @@ std::int64_t count_vision(const VisionConfig& v) {
 
 }  // namespace
 
-// source: models.md section 1.1
+// source: docs/theory/numerics.md, "Parameter counts"
 std::int64_t count_parameters(const ModelConfig& config) {
   return count_backbone(config.backbone) + (config.vision ? count_vision(*config.vision) : 0);
 }

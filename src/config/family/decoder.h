@@ -24,7 +24,7 @@ struct DecoderDefaults {
 ///
 /// errors: Fault::kInput for what no class of these families does or what Tributary does not do:
 ///         another activation, dropout, a window in use, a scaled rope
-/// source: models.md section 1.12
+/// source: docs/theory/numerics.md, "Defaults of missing fields"
 [[nodiscard]] BackboneConfig read_decoder(const JsonObject& text, const DecoderDefaults& defaults);
 
 /// Checks what must hold between the fields once the family has filled in the rest.

@@ -1,12 +1,11 @@
-#include <algorithm>
-#include <numeric>
+#include "config/plan/apply_plan.h"
 
-#include "config/plan.h"
+#include <algorithm>
+#include <utility>
+
 #include "config/plan/plan_names.h"
 #include "config/run/problems.h"
 #include "config/run/run_tree.h"
-#include "config/run_config.h"
-#include "core/error.h"
 
 namespace tributary::config {
 namespace {
@@ -14,20 +13,21 @@ namespace {
 /// Gathers what of a plan the trainer cannot do.
 class Limits {
  public:
-  Limits(const std::string& path, Problems& problems) : path_(path), problems_(problems) {}
+  explicit Limits(const std::string& path) : path_(path) {}
 
   void require(bool holds, const std::string& module, const std::string& key,
                const std::string& found, const std::string& expected) {
     if (holds) return;
-    problems_.add({.what = "train: plan asks for what the trainer cannot do",
-                   .where = str(path_, " modules.", module, ".", key),
-                   .found = found,
-                   .expected = expected});
+    limits_.push_back({.what = "train: plan asks for what the trainer cannot do",
+                       .where = str(path_, " modules.", module, ".", key),
+                       .found = found,
+                       .expected = expected});
   }
+  [[nodiscard]] std::vector<ErrorParts> take() { return std::move(limits_); }
 
  private:
   const std::string& path_;
-  Problems& problems_;
+  std::vector<ErrorParts> limits_;
 };
 
 bool is_consecutive(const std::vector<std::int64_t>& ranks, std::int64_t first) {
@@ -78,31 +78,41 @@ void set_module(const ModulePlan& module, RunConfig& config) {
 
 }  // namespace
 
-RunConfig apply_plan(RunConfig config) {
-  const std::string& path = config.parallel.plan;
-  if (path.empty()) return config;
-  const Plan plan = read_plan(path);
+std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where) {
   const ModulePlan* backbone = plan.find("backbone");
-  TRIB_REQUIRE(backbone != nullptr, .what = "train: plan has no backbone", .where = path,
-               .expected = "modules.backbone");
+  if (backbone == nullptr)
+    return {
+        {.what = "train: plan has no backbone", .where = where, .expected = "modules.backbone"}};
+  Limits limits(where);
   const ModulePlan* vision = plan.find("vision");
-  const bool is_apart = vision != nullptr && vision->placement != Placement::kInline;
-
-  Problems problems;
-  Limits limits(path, problems);
-  check_backbone(*backbone, is_apart ? std::ssize(vision->ranks) : 0, limits);
+  const bool is_apart = vision != nullptr && vision->placement == Placement::kSeparate;
   if (vision != nullptr) check_tower(*vision, *backbone, limits);
+  check_backbone(*backbone, is_apart ? std::ssize(vision->ranks) : 0, limits);
   for (const ModulePlan& module : plan.modules) check_module(module, *backbone, limits);
   for (const EdgePlan& edge : plan.edges)
     limits.require(edge.via == EdgeVia::kExchange, edge.from, "via", "pool", "exchange");
+  return limits.take();
+}
+
+RunConfig apply_plan(RunConfig config) {
+  const std::string path = config.parallel.plan;
+  return path.empty() ? config : apply_plan(read_plan(path), path, std::move(config));
+}
+
+RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig config) {
+  Problems problems;
+  for (ErrorParts& limit : trainer_limits(plan, where)) problems.add(std::move(limit));
   if (config.batch.correct_costs && plan.batch.balance == Balance::kNone)
     problems.add({.what = "train: costs are corrected that the plan balances nothing by",
-                  .where = str(path, " batch.balance"),
+                  .where = str(where, " batch.balance"),
                   .found = "none, and batch.correct_costs true",
                   .expected = "lpt or lpt_2d, or batch.correct_costs false"});
   problems.raise_if_any("plan of the run");
 
+  const ModulePlan* backbone = plan.find("backbone");
   ParallelSection& parallel = config.parallel;
+  const ModulePlan* vision = plan.find("vision");
+  const bool is_apart = vision != nullptr && vision->placement != Placement::kInline;
   parallel.vision_stages = is_apart ? vision->mesh.pp : 0;
   parallel.pp.count = backbone->mesh.pp + parallel.vision_stages;
   parallel.dp_replicate.count = backbone->mesh.dp_replicate;
@@ -125,7 +135,7 @@ RunConfig apply_plan(RunConfig config) {
   config.batch.microbatches = plan.batch.packing == Packing::kLevel ? plan.batch.microbatches : 0;
   config.batch.balance = plan.batch.balance;
   check_combinations(config, {}, problems);
-  problems.raise_if_any(path);
+  problems.raise_if_any(where);
   return config;
 }
 

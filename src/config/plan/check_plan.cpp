@@ -39,8 +39,8 @@ class PlanCheck {
       }
     }
     if (plan_.batch.packing == Packing::kLevel && plan_.batch.balance == Balance::kNone)
-      add("batch.packing", "config: microbatches cannot be level where nothing is balanced",
-          "level, balance none", "batch.balance lpt or lpt_2d, or another packing");
+      add("batch.packing", "config: packing level needs batch.balance", "level, balance none",
+          "batch.balance lpt or lpt_2d, or another packing");
     check_sharing();
     check_edges();
     for (const auto& [module, bytes] : plan_.predicted.peak_bytes)

@@ -1,8 +1,10 @@
 #include <nlohmann/json.hpp>
 
+#include "config/plan/plan_digest.h"
 #include "config/plan/plan_names.h"
 #include "config/plan/ranges.h"
 #include "core/json.h"
+#include "core/sha256.h"
 
 namespace tributary::config {
 namespace {
@@ -55,6 +57,14 @@ std::string write_plan(const Plan& plan) {
     json["predicted"]["sample_tokens"] = plan.predicted.sample_tokens.count;
   if (!plan.model.empty()) json["model"] = plan.model;
   return json.dump(2) + "\n";
+}
+
+std::string plan_digest(Plan plan) {
+  plan.predicted = {};
+  plan.model.clear();
+  for (ModulePlan& module : plan.modules)
+    if (module.stages.size() == 1) module.stages.clear();
+  return sha256(write_plan(plan)).substr(0, 16);
 }
 
 }  // namespace tributary::config

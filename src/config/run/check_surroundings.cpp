@@ -7,19 +7,12 @@
 
 #include "config/read_run_config.h"
 #include "config/run/problems.h"
+#include "core/file/shown_path.h"
 
 namespace tributary::config {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Relative paths are reported with the directory that they start from.
-std::string shown(const fs::path& path) {
-  std::error_code ignored;
-  return path.is_absolute()
-             ? path.string()
-             : str(path.string(), " (from ", fs::current_path(ignored).string(), ")");
-}
 
 class Surroundings {
  public:
@@ -81,12 +74,17 @@ class Surroundings {
  private:
   void refuse(const std::string& what, const std::string& key, const fs::path& path,
               const std::string& found, const std::string& fix) {
-    problems_.add(
-        {.what = what, .where = str(key, " = ", shown(path)), .found = found, .fix = fix});
+    problems_.add({.what = what,
+                   .where = str(key, " = ", shown_path(path.string())),
+                   .found = found,
+                   .fix = fix});
   }
 
   Problems& problems_;
 };
+
+constexpr const char* kSourceIsOneFile =
+    "name one file of JSON lines; `tributary data inspect PATH` says how to convert other data";
 
 /// A path of two words may be meant as the name that a model has on a hub.
 std::string fix_for_missing_model(const std::string& path) {
@@ -121,8 +119,9 @@ void check_surroundings(const RunConfig& config) {
   for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
     const SourceSection& source = config.data.sources[i];
     const std::string key = str("data.sources.", i, ".");
-    check.require_file(key + "path", source.path);
-    if (!source.held_out.empty()) check.require_file(key + "held_out", source.held_out);
+    check.require_file(key + "path", source.path, kSourceIsOneFile);
+    if (!source.held_out.empty())
+      check.require_file(key + "held_out", source.held_out, kSourceIsOneFile);
     if (!source.images.empty()) (void)check.require_folder(key + "images", source.images);
   }
   check.require_writable("run.dir", run_directory(config));

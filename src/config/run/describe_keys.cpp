@@ -16,7 +16,7 @@ constexpr const char* kIntroduction =
 One YAML file describes a run: `tributary train CONFIG.yaml [key.path=value ...]`. The whole file is checked before anything is loaded, and every problem is reported at once with its line. `tributary config CONFIG.yaml` checks a file and prints the resolved configuration; `tributary train` saves that as `config.yaml` in the run directory, and it reads back as a configuration.
 
 - An override on the command line is written as in YAML; items of a list go by number from 0: `data.sources.0.weight=2`, `model.freeze=[vision]`. A text is taken as it stands. The last one of a key counts.
-- Relative paths start at the current directory of the command, not at the file.
+- Relative paths start at the current directory of the command, not at the file; a `~/` in front is the home directory.
 - Duplicate keys, anchors, aliases, merge keys, tags and files above 1 MiB are refused.
 )";
 
@@ -60,14 +60,14 @@ std::string row(const Key& key, const RunConfig& defaults) {
              describe_allowed(key), " | ", cell(key.meaning), " |\n");
 }
 
-std::string section_of(const Key& key) { return key.path.substr(0, key.path.rfind('.')); }
+std::string table_of(const Key& key) { return key.path.substr(0, key.path.rfind('.')); }
 
 /// The sections in the order of the table, a list after the section that it stands in.
 std::vector<std::string> list_sections() {
   std::vector<std::string> sections;
   for (const bool lists : {false, true}) {
     for (const Key& key : all_keys()) {
-      const std::string section = section_of(key);
+      const std::string section = table_of(key);
       if (section.ends_with("[]") != lists ||
           std::find(sections.begin(), sections.end(), section) != sections.end())
         continue;
@@ -90,7 +90,7 @@ std::string describe_keys() {
             "\n| key | type | unit | default | allowed | meaning |\n"
             "| --- | --- | --- | --- | --- | --- |\n";
     for (const Key& key : all_keys())
-      if (section_of(key) == section) text += row(key, defaults);
+      if (table_of(key) == section) text += row(key, defaults);
   }
   return text;
 }

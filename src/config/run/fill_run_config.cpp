@@ -79,11 +79,14 @@ std::vector<std::string> names_below(const std::string& prefix) {
 }
 
 /// The known key nearest to an unknown one: a sibling, else a key of nearly that name elsewhere. A
-/// short name is near too much there: `lr` is two edits from `dir`.
+/// short name is near to too much there: `lr` is two edits from `dir`, and a section that has a
+/// `name` is not every section.
 std::string nearest_key(const std::string& prefix, const std::string& shown_prefix,
                         const std::string& name) {
+  constexpr std::size_t kLongName = 8;
   const std::string sibling = nearest_name(name, names_below(prefix));
   if (!sibling.empty()) return shown_prefix + sibling;
+  if (!prefix.empty() && name.size() < kLongName) return "";
   std::vector<std::string> leaves;
   for (const Key& key : all_keys()) leaves.push_back(key.path.substr(key.path.rfind('.') + 1));
   const std::string leaf = nearest_name(name, leaves, name.size() / 4);
@@ -148,7 +151,10 @@ class Filler {
       problems_.add({.what = "config: value cannot be used",
                      .where = str(node.where, " ", shown),
                      .found = describe_value(node),
-                     .expected = describe_allowed(key)});
+                     .expected = describe_allowed(key),
+                     .fix = key.type == KeyType::kTexts && node.kind == YamlNode::Kind::kScalar
+                                ? str("write [", node.text, "]")
+                                : ""});
     } else if (key.required && *value == KeyValue(std::string())) {
       problems_.add({.what = "config: value is empty",
                      .where = str(node.where, " ", shown),
@@ -207,8 +213,11 @@ class Filler {
     if (const std::size_t bracket = name.find('['); bracket != std::string::npos && bracket > 0)
       return str("list items go by number: ", shown, name.substr(0, bracket), ".0");
     const std::string nearest = nearest_key(path, shown, name);
-    return nearest.empty() ? "`tributary config --keys` lists every key"
-                           : str("did you mean ", nearest, "?");
+    if (!nearest.empty()) return str("did you mean ", nearest, "?");
+    std::string siblings;
+    for (const std::string& each : names_below(path)) siblings += " " + each;
+    return str(path.empty() ? "the sections are" : "the keys here are", siblings,
+               "; docs/configuration.md explains them");
   }
 
   void refuse_missing(const std::string& shown, const std::string& where) {

@@ -114,12 +114,26 @@ std::vector<Key> parallel_keys() {
            .meaning = "A rank that is silent for longer is lost, and the others leave.",
            .unit = "s",
            .range = kShortTime}),
+      key<&R::parallel, &P::setup_deadline_seconds>(
+          {.path = "parallel.setup_deadline_seconds",
+           .meaning =
+               "Set-up, the first step or a validation without progress for longer counts as "
+               "hung.",
+           .unit = "s",
+           .range = kShortTime}),
       key<&R::parallel, &P::step_deadline_seconds>(
           {.path = "parallel.step_deadline_seconds",
            .meaning = "A step without progress for longer counts as hung; 0: the larger of 60 s "
                       "and 8 times the median of the last 20 steps.",
            .unit = "s",
            .range = kTime}),
+      key<&R::parallel, &P::checkpoint_deadline_seconds>(
+          {.path = "parallel.checkpoint_deadline_seconds",
+           .meaning =
+               "A save or a load without progress for longer counts as hung, however long it "
+               "takes as a whole.",
+           .unit = "s",
+           .range = kShortTime}),
   };
 }
 

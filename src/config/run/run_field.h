@@ -58,8 +58,18 @@ inline const std::vector<std::string>& names_of<Shard>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<TooLong>() {
+  static const std::vector<std::string> names{"drop", "refuse"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<Bind>() {
   static const std::vector<std::string> names{"auto", "cores", "none"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<Deterministic>() {
+  static const std::vector<std::string> names{"auto", "yes", "no"};
   return names;
 }
 template <>

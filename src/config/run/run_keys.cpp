@@ -48,6 +48,11 @@ std::vector<Key> run_keys() {
                       "equal part of those that it was started with: `cores`, `none`, or `auto`, "
                       "which binds ranks of a CPU that have the whole machine and more threads "
                       "than it has cores."}),
+      key<&R::run, &RunSection::deterministic>(
+          {.path = "run.deterministic",
+           .meaning = "Whether only kernels run that give the same bits each time: `yes`, `no`, or "
+                      "`auto`, which is `yes` on a CPU and `no` on a CUDA device, where these "
+                      "kernels are slower and some operations have none."}),
 
       key<&R::model, &ModelSection::path>(
           {.path = "model.path",
@@ -107,7 +112,8 @@ std::vector<Key> run_keys() {
            .range = {0, kManySteps}}),
       key<&R::data, &DataSection::held_out_fraction>(
           {.path = "data.held_out_fraction",
-           .meaning = "Part of each source without a `held_out` file that is kept for validation.",
+           .meaning = "Part of each source without a `held_out` file that is kept for validation: "
+                      "above 0 at least one record of two or more.",
            .unit = "fraction",
            .range = {0, 1, false, true}}),
       key<&R::data, &DataSection::min_pixels>(
@@ -121,9 +127,14 @@ std::vector<Key> run_keys() {
                                                .range = {1, kManyPixels}}),
       key<&R::data, &DataSection::max_tokens>(
           {.path = "data.max_tokens",
-           .meaning = "Longer samples are quarantined; 0: `batch.capacity_tokens`.",
+           .meaning = "Longest sample; 0: `batch.capacity_tokens`.",
            .unit = "tokens",
            .range = {0, kManyTokens}}),
+      key<&R::data, &DataSection::too_long>(
+          {.path = "data.too_long",
+           .meaning = "What becomes of longer samples: `drop` leaves them out, counts them and "
+                      "draws another in place of each; `refuse` looks at all of them before the "
+                      "first step and ends there if there is one."}),
       key<&R::data, &DataSection::system_prompt>(
           {.path = "data.system_prompt",
            .meaning = "System turn of conversations that have none."}),
@@ -148,7 +159,10 @@ std::vector<Key> run_keys() {
            .range = {0, 1}}),
       key<&R::data, &DataSection::bad_at_least>(
           {.path = "data.bad_at_least",
-           .meaning = "Bad samples that are always tolerated, before `data.bad_fraction` counts.",
+           .meaning =
+               "Bad samples that are tolerated before `data.bad_fraction` counts; but no more "
+               "than half of the records of a source, or `data.bad_fraction` of them where "
+               "that is more.",
            .unit = "samples",
            .range = {0, kManySteps}}),
 
@@ -266,9 +280,11 @@ std::vector<Key> run_keys() {
 
       key<&R::checkpoint, &CheckpointSection::every>(
           {.path = "checkpoint.every",
-           .meaning = "Steps between checkpoints; the last step has one in any case.",
+           .meaning =
+               "Steps between checkpoints; 0: at the end alone. The last step has one in any "
+               "case.",
            .unit = "steps",
-           .range = {1, kManySteps}}),
+           .range = {0, kManySteps}}),
       key<&R::checkpoint, &CheckpointSection::keep_latest>(
           {.path = "checkpoint.keep_latest",
            .meaning =

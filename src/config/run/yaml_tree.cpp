@@ -192,7 +192,10 @@ YamlNode parse_yaml(std::string_view text, const std::string& file, Problems& pr
     parser.HandleNextDocument(builder);
     TreeBuilder rest(file, problems);
     TRIB_REQUIRE(!parser.HandleNextDocument(rest), .what = "config: more than one YAML document",
-                 .where = file, .expected = "one document, without `---` between");
+                 .where = file, .expected = "one document, without `---` between",
+                 .fix = text.starts_with('{') ? "JSON lines are data: name them in data.sources of "
+                                                "a YAML file"
+                                              : "");
   } catch (const YAML::Exception& broken) {
     TRIB_RAISE(
         Fault::kInput, .what = "config: not valid YAML",

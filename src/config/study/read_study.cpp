@@ -226,6 +226,25 @@ Json merge_defaults(const Json& root) {
   return merged;
 }
 
+/// Studies may still call a method by the name that it had before.
+void rename_former(Study& study, const std::vector<StudyMethod>& known) {
+  const auto rename = [&](std::string& name) {
+    for (const StudyMethod& method : known)
+      if (!name.empty() && name == method.former_name) name = method.name;
+  };
+  for (std::string& method : study.methods) rename(method);
+  rename(study.against);
+  for (PublishedFigure& figure : study.figures) {
+    rename(figure.method);
+    rename(figure.against);
+  }
+  for (PublishedOrder& order : study.orders)
+    for (auto& ranked : order.ranked) {
+      rename(ranked.method);
+      rename(ranked.against);
+    }
+}
+
 }  // namespace
 
 Study parse_study(std::string_view text, const std::string& where, const StudyMethods& methods) {
@@ -259,7 +278,9 @@ Study parse_study(std::string_view text, const std::string& where, const StudyMe
   }
   root.refuse_unknown();
   check_settings(root, study, problems);
-  check_methods(root, study, methods ? methods(study.kind) : std::vector<StudyMethod>{}, problems);
+  const std::vector<StudyMethod> known = methods ? methods(study.kind) : std::vector<StudyMethod>{};
+  rename_former(study, known);
+  check_methods(root, study, known, problems);
   problems.raise_if_any(where);
   return study;
 }

@@ -93,6 +93,7 @@ TraceSummary read_summary(ArtifactObject& json, std::vector<TraceLane>& lanes) {
   TraceSummary summary;
   summary.source = json.text("source", std::nullopt);
   summary.plan = json.text("plan", "");
+  summary.plan_digest = json.text("plan_digest", "");
   summary.cluster = json.text("cluster", "");
   summary.steps = json.whole("steps", 1, {1, 1'000'000});
   summary.step = {json.whole("step_ns", std::nullopt, kAmount)};

@@ -69,6 +69,7 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
   const TraceSummary& summary = trace.summary;
   OrderedJson json{{"source", summary.source},
                    {"plan", summary.plan},
+                   {"plan_digest", summary.plan_digest},
                    {"cluster", summary.cluster},
                    {"steps", summary.steps},
                    {"step_ns", summary.step.count},
@@ -90,6 +91,7 @@ OrderedJson summary_json(const Trace& trace, bool with_lanes) {
                    {"goodput", summary.goodput},
                    {"unknown", summary.unknown},
                    {"modules", module_json(trace.lanes, summary.knows("memory"))}};
+  if (summary.plan_digest.empty()) json.erase("plan_digest");
   if (!summary.knows("mfu"))
     for (const char* key : {"mfu", "mfu_formula", "utilisation"}) json.erase(key);
   if (!summary.knows("memory")) json.erase("out_of_memory");
@@ -123,6 +125,11 @@ void add_names(const Trace& trace, OrderedJson& events) {
 }
 
 }  // namespace
+
+Nanoseconds TraceSummary::shown_step() const {
+  const auto median = distribution.find("median");
+  return median == distribution.end() ? step : median->second;
+}
 
 bool TraceSummary::knows(std::string_view figure) const {
   return std::find(unknown.begin(), unknown.end(), figure) == unknown.end();

@@ -23,6 +23,10 @@ std::int64_t require(std::int64_t result, std::string_view call, const std::stri
 std::int64_t open_for(FileSystem& files, const std::string& path, OpenFor purpose) {
   std::int64_t file = -EINTR;
   while (file == -EINTR) file = files.open(path, purpose);
+  if (file == -ELOOP && purpose == OpenFor::kCreate)
+    TRIB_RAISE(Fault::kResource, .what = "file: a symbolic link where a file is written",
+               .where = path, .expected = "a plain file: what it points to must not change",
+               .fix = "remove the link");
   return require(file, "open", path);
 }
 

@@ -74,7 +74,9 @@ void refuse_output(int reason, const std::string& path, ErrorParts& parts,
   parts.found = reason == EISDIR ? "a directory" : std::strerror(reason);
   parts.fix = reason == EISDIR                        ? "name a file in it"
               : reason == ENOENT || reason == ENOTDIR ? "correct the path, or make the folder"
-                                                      : "name a file that can be written";
+              : reason == EACCES || reason == EROFS
+                  ? "make its folder writable, or name a file in another one with --output"
+                  : "name another file with --output";
   raise(Fault::kResource, parts, raised_at);
 }
 

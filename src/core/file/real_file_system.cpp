@@ -20,7 +20,7 @@ int flags_of(OpenFor purpose) {
     case OpenFor::kRead:
       return O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a FIFO must not block; a file does not care
     case OpenFor::kCreate:
-      return O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+      return O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
     case OpenFor::kDirectory:
       return O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   }

@@ -12,7 +12,7 @@
 namespace tributary {
 namespace {
 
-using Descriptor = Handle<int, -1, [](int file) { ::close(file); }>;
+using FileDescriptor = Handle<int, -1, [](int file) { ::close(file); }>;
 
 [[noreturn]] void fail(std::string_view call, const std::string& path) {
   TRIB_RAISE(Fault::kResource, .what = str("safetensors: ", call, " fails"), .where = path,
@@ -23,7 +23,7 @@ using Descriptor = Handle<int, -1, [](int file) { ::close(file); }>;
 
 MappedSafetensors::MappedSafetensors(const std::string& path) : path_(path) {
   header_ = read_safetensors_header(InputFile(real_file_system(), path));
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) fail("open", path);
   void* map = ::mmap(nullptr, header_.file_bytes, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (map == MAP_FAILED) fail("mmap", path);

@@ -1,6 +1,8 @@
 #include "data/decode/decode_picture.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "data/decode/jpeg_file.h"
 #include "data/decode/png_file.h"
@@ -8,11 +10,39 @@
 namespace tributary::data {
 namespace {
 
+struct OtherFormat {
+  std::string_view name;
+  std::string_view mark;
+  std::size_t place = 0;  // of the mark in the file
+};
+constexpr std::array<OtherFormat, 10> kOtherFormats{{{"WebP", "WEBP", 8},
+                                                     {"GIF", "GIF8"},
+                                                     {"BMP", "BM"},
+                                                     {"TIFF", {"II*\0", 4}},
+                                                     {"TIFF", {"MM\0*", 4}},
+                                                     {"AVIF", "ftypavif", 4},
+                                                     {"HEIC", "ftypheic", 4},
+                                                     {"JPEG 2000", {"\0\0\0\x0cjP", 6}},
+                                                     {"PDF", "%PDF"},
+                                                     {"SVG", "<svg"}}};
+
 Refusal unknown_format(std::span<const std::uint8_t> file) {
   if (file.empty()) return {"unknown_format", "image file is empty"};
   const std::string first(reinterpret_cast<const char*>(file.data()),
-                          std::min<std::size_t>(file.size(), 8));
-  return {"unknown_format", str("file begins with ", escaped(first), ", neither JPEG nor PNG")};
+                          std::min<std::size_t>(file.size(), 16));
+  for (const OtherFormat& format : kOtherFormats)
+    if (first.size() > format.place && first.substr(format.place).starts_with(format.mark))
+      return {"unknown_format", str("file is ", format.name,
+                                    ", and JPEG and PNG are read; write it as PNG "
+                                    "(`mogrify -format png FILE` of ImageMagick) and name that")};
+  return {"unknown_format",
+          str("file begins with ", escaped(first.substr(0, 8)), ", neither JPEG nor PNG")};
+}
+
+/// How to make a picture fit that is larger than any key allows.
+std::string scale_down(const std::string& geometry) {
+  return str("; no key raises it: scale the file down, `mogrify -resize '", geometry,
+             ">' FILE` of ImageMagick");
 }
 
 }  // namespace
@@ -22,13 +52,15 @@ std::optional<Refusal> refuse_size(PictureSize size, const PictureLimits& limits
   const std::string found = str("width x height = ", width, " x ", height);
   if (width < 1 || height < 1) return Refusal{"empty_picture", found + ", at least 1 x 1"};
   if (width > limits.most_side || height > limits.most_side)
-    return Refusal{"too_large", str(found, ", limit ", limits.most_side, " pixels a side")};
+    return Refusal{"too_large", str(found, ", limit ", limits.most_side, " pixels a side",
+                                    scale_down(str(limits.most_side, "x", limits.most_side)))};
   if (width * height > limits.most_pixels)
-    return Refusal{"too_large", str(found, ", limit ", limits.most_pixels, " pixels")};
+    return Refusal{"too_large", str(found, ", limit ", limits.most_pixels, " pixels",
+                                    scale_down(str(limits.most_pixels, "@")))};
   if (width * height * 4 > limits.most_decoded.count)
     return Refusal{"too_large", str(found, ", limit ", limits.most_decoded, " decoded")};
   if (std::max(width, height) > limits.most_aspect * std::min(width, height))
-    return Refusal{"bad_aspect", str(found, ", limit ", limits.most_aspect, " : 1")};
+    return Refusal{"bad_aspect", str(found, ", limit ", limits.most_aspect, " : 1; crop the file")};
   return std::nullopt;
 }
 

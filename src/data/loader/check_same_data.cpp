@@ -25,9 +25,10 @@ void check_same_data(const LoaderState& saved, const LoaderState& own,
   refuse_if(saved.seed != own.seed, "seed", "run.seed", str(own.seed), str(saved.seed));
   refuse_if(saved.held_out_fraction != own.held_out_fraction, "held_out_fraction",
             "data.held_out_fraction", str(own.held_out_fraction), str(saved.held_out_fraction));
-  refuse_if(
-      saved.sources.size() != own.sources.size() || saved.cursors.size() != own.cursors.size(),
-      "number of sources", "", str(own.sources.size()), str(saved.sources.size()));
+  refuse_if(saved.sources.size() != own.sources.size() ||
+                saved.cursors.size() != own.cursors.size() ||
+                saved.left_out.size() != own.left_out.size(),
+            "number of sources", "", str(own.sources.size()), str(saved.sources.size()));
   for (std::size_t i = 0; i < own.sources.size(); ++i) {
     refuse_if(saved.sources[i] != own.sources[i], "data set", "data.digest",
               describe(own.sources[i]), describe(saved.sources[i]));

@@ -127,7 +127,7 @@ Result<PatchedItem> QwenEncoder::patch(const Record& record, MediaReference medi
 
 std::optional<Refusal> QwenEncoder::refuse_shape(const SampleShape& shape) const {
   if (encoding_.most_tokens.count > 0 && shape.tokens > encoding_.most_tokens)
-    return Refusal{"too_long", str(shape.tokens, ", limit ", encoding_.most_tokens)};
+    return Refusal{kTooLong, str(shape.tokens, ", limit ", encoding_.most_tokens)};
   if (shape.target_tokens.count == 0)
     return Refusal{"no_targets", "no token of the sample counts in the loss"};
   return std::nullopt;
@@ -181,9 +181,8 @@ Result<EncodedSample> QwenEncoder::encode_with(const Record& record,
 }
 
 Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
-  Record judged = record;  // up to its last answer
-  const std::size_t answer = find_answer(judged.turns);
-  judged.turns.resize(answer + 1);
+  const Record judged = judged_part(record);
+  const std::size_t answer = judged.turns.size() - 1;
   HeldOutSample held_out;
   Result<EncodedSample> sample = encode_with(judged, &held_out.pictures);
   if (!sample) return sample.refusal();
@@ -198,6 +197,12 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
 }
 
 }  // namespace
+
+Record judged_part(const Record& record) {
+  Record judged = record;
+  judged.turns.resize(find_answer(record.turns) + 1);
+  return judged;
+}
 
 std::string last_answer(const Record& record) {
   return text_of(record.turns[find_answer(record.turns)]);
@@ -233,6 +238,10 @@ std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding) {
   return std::make_unique<QwenEncoder>(std::move(encoding));
 }
 
+Tokens most_tokens_of(const config::RunConfig& run) {
+  return run.data.max_tokens > 0 ? Tokens{run.data.max_tokens} : run.batch.capacity_tokens;
+}
+
 std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
                                             const config::ModelConfig& model,
                                             const Tokenizer& tokenizer, Resize resize) {
@@ -240,8 +249,7 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
   encoding.tokenizer = &tokenizer;
   encoding.chat = {.system_prompt = run.data.system_prompt,
                    .train_on_newline = run.data.train_on_newline};
-  encoding.most_tokens =
-      run.data.max_tokens > 0 ? Tokens{run.data.max_tokens} : run.batch.capacity_tokens;
+  encoding.most_tokens = most_tokens_of(run);
   if (model.vision)
     encoding.pictures = read_preprocessor_config(
         run.model.path, *model.vision,

@@ -27,7 +27,10 @@ struct QwenEncoding {
 ///         `length_changed`
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
 
-/// The same from a run's configuration: limits, prompt and preprocessor_config.json.
+/// Longest sample that a run takes.
+[[nodiscard]] Tokens most_tokens_of(const config::RunConfig& run);
+
+/// Makes that encoder from a run's configuration: limits, prompt and preprocessor_config.json.
 ///
 /// owns: borrows the tokenizer
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
@@ -35,6 +38,8 @@ struct QwenEncoding {
                                                           const Tokenizer& tokenizer,
                                                           Resize resize);
 
+/// A held-out record as it is scored: up to its last answer that is to be learned.
+[[nodiscard]] Record judged_part(const Record& record);
 /// The text of the last assistant turn.
 [[nodiscard]] std::string last_answer(const Record& record);
 

@@ -6,35 +6,29 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
-#include <optional>
+#include <set>
 #include <stop_token>
 #include <thread>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/stopwatch.h"
 #include "data/loader/check_same_data.h"
 #include "data/loader/data_order.h"
+#include "data/loader/look_at_sources.h"
 #include "data/loader/quarantine.h"
+#include "data/loader/read_sample.h"
 #include "data/loader/source_files.h"
 
 namespace tributary::data {
 namespace {
-constexpr std::int64_t kMostReplacements = 100;  // for one sample, in a row
-
-/// Where sample `index` comes from.
-struct Draw {
-  std::int64_t index = 0;
-  int source = 0;
-  std::int64_t position = 0;  // in the source, over all epochs
-};
-
 /// A place in the queue: drawn, then filled by a worker, then handed out.
 struct Slot {
   Draw draw;
-  bool is_own = true;
-  bool is_filled = false;
-  EncodedSample sample;
-  std::vector<Rejection> rejections;  // of the records that were tried before
+  bool is_own = true;      // of this loader's part
+  bool is_read = true;     // by this loader
+  bool is_filled = false;  // or to be read by another one
+  ReadSample read;
   std::exception_ptr failure;
   DealSeconds seconds;  // of the batch, in its first slot
 };
@@ -48,10 +42,17 @@ class Loader::Impl {
   std::vector<EncodedSample> next_batch();
   std::int64_t next_index() const { return next_index_; }
   DealSeconds deal_seconds() const { return deal_seconds_; }
+  std::int64_t media_decoded() const { return media_decoded_; }
   EncodedSample load(std::int64_t id) const;
   LoaderState state() const;
   void restore(const LoaderState& state, std::span<const std::string> accepted);
   std::int64_t records() const;
+  std::int64_t left_out() const {
+    return std::accumulate(left_out_.begin(), left_out_.end(), std::int64_t{0});
+  }
+  std::vector<std::string> look() {
+    return look_at_sources(options_.data, sources_, encoder_, unread_keys_);
+  }
 
  private:
   void start_workers();
@@ -59,27 +60,29 @@ class Loader::Impl {
   Slot* take_work(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
   void deal_ahead(const std::stop_token& stop);
   std::vector<std::unique_ptr<Slot>> deal_batch(const std::vector<Draw>& draws) const;
-  /// Tries the records that may stand at a place of the order until `use` refuses none.
-  template <class Use>
-  void find_good(const Draw& draw, std::vector<Rejection>& rejections, const Use& use) const;
-  void fill(Slot& slot) const;
-  SampleShape describe(const Draw& draw) const;
   Draw draw_next();
   bool is_in_turn(std::int64_t index) const;
+  bool reads(std::int64_t place) const { return place % options_.readers == options_.reader; }
   std::size_t most_queued() const;
   void wait_for_deal(std::unique_lock<std::mutex>& lock);
   std::vector<std::unique_ptr<Slot>> take_batch();
+  void pass(std::vector<std::unique_ptr<Slot>>& batch) const;
   std::int64_t good_records() const;
+  void tell_of_unread_keys(const Slot& slot);
 
   LoaderOptions options_;
   const SampleEncoder& encoder_;
   std::vector<std::unique_ptr<SourceFiles>> sources_;
   DataOrder order_;
+  SampleReader reader_;
   Quarantine quarantine_;
+  std::set<std::string> unread_keys_;  // that were told of
 
   std::int64_t next_index_ = 0;  // of the caller's thread: what was handed out
   std::vector<std::int64_t> cursors_;
+  std::vector<std::int64_t> left_out_;
   DealSeconds deal_seconds_;
+  std::int64_t media_decoded_ = 0;
 
   std::mutex mutex_;                         // guards what follows
   std::condition_variable_any room_;         // a slot may be drawn, or was dealt
@@ -97,8 +100,10 @@ Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
       encoder_(encoder),
       sources_(open_sources(options.data)),
       order_(options.seed, mix(options.data, sources_, options.batch_samples)),
+      reader_(sources_, order_, encoder, options.data.too_long),
       quarantine_(options.quarantine_path, options.data.bad_fraction, options.data.bad_at_least),
       cursors_(sources_.size()),
+      left_out_(sources_.size()),
       drawn_cursors_(sources_.size()) {
   TRIB_REQUIRE(options_.data.workers >= 1, .what = "data: no decoding thread",
                .where = "data.workers", .found = str(options_.data.workers),
@@ -119,6 +124,8 @@ Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
                .where = "data.sources", .found = str(reachable, " training samples"),
                .expected = str("at least ", options_.batch_samples, " (batch.global_samples)"),
                .fix = "lower batch.global_samples or add data");
+  if (options_.data.too_long == config::TooLong::kRefuse)
+    refuse_too_long(options_.data, sources_, encoder_);
 }
 
 Draw Loader::Impl::draw_next() {
@@ -135,60 +142,6 @@ bool Loader::Impl::is_in_turn(std::int64_t index) const {
 std::size_t Loader::Impl::most_queued() const {
   return static_cast<std::size_t>(std::max(1, options_.data.prefetch_batches) *
                                   options_.batch_samples);
-}
-
-template <class Use>
-void Loader::Impl::find_good(const Draw& draw, std::vector<Rejection>& rejections,
-                             const Use& use) const {
-  const SourceFiles& files = *sources_[static_cast<std::size_t>(draw.source)];
-  std::int64_t item = order_.item_at(draw.source, draw.position);
-  for (std::int64_t attempt = 0; attempt <= kMostReplacements; ++attempt) {
-    const std::int64_t in_file = files.train_record(item);
-    const Result<Record> record = files.read_train(item);
-    const std::optional<Refusal> refusal =
-        record ? use(record.value(), files.file().key(in_file)) : record.refusal();
-    if (!refusal) return;
-    rejections.push_back({{draw.source, in_file},
-                          files.file().key(in_file),
-                          files.file().offset(in_file),
-                          files.digest_beginning(in_file),
-                          *refusal});
-    item = order_.replacement(draw.source, draw.index, attempt);
-  }
-  TRIB_RAISE(Fault::kInput, .what = "data: no good record found in place of a bad one",
-             .where = files.file().path(),
-             .found = str(kMostReplacements + 1,
-                          " bad records in a row, the last: ", rejections.back().refusal.reason),
-             .exit = ExitCode::kDataLimit);
-}
-
-/// Reads, decodes and encodes the sample of a slot; a bad record gives way to the next replacement.
-void Loader::Impl::fill(Slot& slot) const {
-  find_good(slot.draw, slot.rejections,
-            [&](const Record& record, std::string key) -> std::optional<Refusal> {
-              Result<EncodedSample> sample = encoder_.encode(record);
-              if (!sample) return sample.refusal();
-              slot.sample = std::move(sample).value();
-              slot.sample.id = slot.draw.index;
-              slot.sample.source = slot.draw.source;
-              slot.sample.key = std::move(key);
-              return std::nullopt;
-            });
-}
-
-/// The shape of the first record in line whose text and headers are good. Who fills the slot meets
-/// the others again, and counts them.
-SampleShape Loader::Impl::describe(const Draw& draw) const {
-  SampleShape shape;
-  std::vector<Rejection> left_to_who_fills;
-  find_good(draw, left_to_who_fills,
-            [&](const Record& record, const std::string&) -> std::optional<Refusal> {
-              Result<SampleShape> described = encoder_.describe(record);
-              if (!described) return described.refusal();
-              shape = std::move(described).value();
-              return std::nullopt;
-            });
-  return shape;
 }
 
 void Loader::Impl::start_workers() {
@@ -210,15 +163,17 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Dr
   try {
     Stopwatch watch;
     std::vector<SampleShape> shapes;
-    for (const Draw& draw : draws) shapes.push_back(describe(draw));
+    for (const Draw& draw : draws) shapes.push_back(reader_.describe(draw));
     slots.front()->seconds.describing = watch.lap();
     const std::vector<std::int32_t> parts = options_.deal(draws.front().index, shapes);
     TRIB_CHECK(parts.size() == slots.size(), .what = "data: not every sample was dealt",
                .found = str(parts.size()), .expected = str(slots.size()));
     slots.front()->seconds.dealing = watch.lap();
+    std::int64_t place = 0;  // among those of the part
     for (std::size_t i = 0; i < slots.size(); ++i) {
       slots[i]->is_own = parts[i] == options_.part;
-      slots[i]->is_filled = !slots[i]->is_own;
+      slots[i]->is_read = slots[i]->is_own && reads(place++);
+      slots[i]->is_filled = !slots[i]->is_read;
     }
   } catch (...) {
     slots.front()->failure = std::current_exception();  // raised where the batch is handed out
@@ -255,6 +210,7 @@ Slot* Loader::Impl::take_work(std::unique_lock<std::mutex>& lock, const std::sto
     Slot& slot = *queue_.emplace_back(std::make_unique<Slot>());
     slot.draw = draw_next();
     slot.is_own = is_in_turn(slot.draw.index);
+    slot.is_read = slot.is_own && reads(slot.draw.index % options_.batch_samples / options_.parts);
   }
   return queue_[begun_++].get();
 }
@@ -265,9 +221,13 @@ void Loader::Impl::work(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      if (slot->is_own) fill(*slot);
-    } catch (...) {
+      if (slot->is_read) reader_.read(slot->draw, slot->read);
+    } catch (const Error& error) {
       failure = std::current_exception();  // raised again where the sample is handed out
+      slot->read.sample.id = slot->draw.index;
+      if (error.exit_code() == ExitCode::kDataLimit) slot->read.passed.limit = error.what();
+    } catch (...) {
+      failure = std::current_exception();
     }
     lock.lock();
     slot->failure = failure;
@@ -310,16 +270,49 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::take_batch() {
   return batch;
 }
 
+/// Brings what other readers have read into a batch.
+void Loader::Impl::pass(std::vector<std::unique_ptr<Slot>>& batch) const {
+  const auto write = [&](MediaRows rows) {
+    std::string message;
+    for (const std::unique_ptr<Slot>& slot : batch)
+      if (slot->is_read) append_read(message, slot->read, rows);
+    return message;
+  };
+  for (const std::string& message : options_.pass(write)) {
+    for (ReadSample& read : take_read(message)) {
+      const auto place = static_cast<std::size_t>(read.sample.id - batch.front()->draw.index);
+      batch.at(place)->read = std::move(read);
+    }
+  }
+}
+
 std::vector<EncodedSample> Loader::Impl::next_batch() {
   start_workers();
   std::vector<EncodedSample> samples;
-  for (std::unique_ptr<Slot>& slot : take_batch()) {
+  std::vector<std::unique_ptr<Slot>> batch = take_batch();
+  media_decoded_ = 0;
+  for (const std::unique_ptr<Slot>& slot : batch)
+    if (slot->is_read) media_decoded_ += std::ssize(slot->read.sample.items);
+  // Data beyond a limit end the step on all readers. Another failure is raised below, and ends the
+  // ranks that wait for it.
+  const bool has_failed = std::ranges::any_of(batch, [](const auto& slot) {
+    return slot->failure != nullptr && slot->read.passed.limit.empty();
+  });
+  if (options_.pass && !has_failed) pass(batch);
+  for (std::unique_ptr<Slot>& slot : batch) {
     ++next_index_;
     ++cursors_[static_cast<std::size_t>(slot->draw.source)];
     // In the order of the samples, so that counts and limit do not depend on the threads.
-    for (const Rejection& rejection : slot->rejections) quarantine_.add(rejection, good_records());
+    for (const Rejection& rejection : slot->read.passed.bad)
+      quarantine_.add(rejection, good_records(),
+                      sources_[static_cast<std::size_t>(rejection.id.source)]->train_size());
+    left_out_[static_cast<std::size_t>(slot->draw.source)] += slot->read.passed.is_left_out ? 1 : 0;
+    tell_of_unread_keys(*slot);
     if (slot->failure) std::rethrow_exception(slot->failure);
-    if (slot->is_own) samples.push_back(std::move(slot->sample));
+    TRIB_REQUIRE(slot->read.passed.limit.empty(),
+                 .what = "data: another rank of the replica met data beyond a limit",
+                 .found = slot->read.passed.limit, .exit = ExitCode::kDataLimit);
+    if (slot->is_own) samples.push_back(std::move(slot->read.sample));
   }
   return samples;
 }
@@ -327,14 +320,24 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
 EncodedSample Loader::Impl::load(std::int64_t id) const {
   TRIB_CHECK(id >= 0 && id < next_index_, .what = "data: sample was not handed out yet",
              .found = str(id), .expected = str("below ", next_index_));
-  Slot slot;
-  slot.draw = {.index = id, .source = order_.source_at(id), .position = 0};
+  Draw draw{.index = id, .source = order_.source_at(id), .position = 0};
   std::int64_t later = 0;  // draws of the same source since
   for (std::int64_t index = id; index < next_index_; ++index)
-    later += order_.source_at(index) == slot.draw.source ? 1 : 0;
-  slot.draw.position = cursors_[static_cast<std::size_t>(slot.draw.source)] - later;
-  fill(slot);
-  return std::move(slot.sample);
+    later += order_.source_at(index) == draw.source ? 1 : 0;
+  draw.position = cursors_[static_cast<std::size_t>(draw.source)] - later;
+  ReadSample read;
+  reader_.read(draw, read);
+  return std::move(read.sample);
+}
+
+/// Says once of every key that nothing reads it; those of the beginning are known by then.
+void Loader::Impl::tell_of_unread_keys(const Slot& slot) {
+  const std::string& source =
+      options_.data.sources[static_cast<std::size_t>(slot.draw.source)].name;
+  for (const std::string& key : slot.read.passed.unread_keys)
+    if (unread_keys_.insert(str(source, " ", key)).second && !options_.quarantine_path.empty())
+      log_warning(str("data: nothing reads the key ", key, " of source ", source,
+                      ", first seen in ", slot.read.sample.key));
 }
 
 /// Every index drawn ends in one good record, whatever was tried before.
@@ -357,7 +360,8 @@ LoaderState Loader::Impl::state() const {
   state.next_index = next_index_;
   state.cursors = cursors_;
   state.quarantined = quarantine_.records();
-  state.bad = quarantine_.counts();
+  state.bad = options_.part == 0 ? quarantine_.counts() : quarantine_.new_counts();
+  state.left_out = left_out_;
   return state;
 }
 
@@ -368,6 +372,7 @@ void Loader::Impl::restore(const LoaderState& saved, std::span<const std::string
   begun_ = 0;
   next_index_ = drawn_index_ = saved.next_index;
   cursors_ = drawn_cursors_ = saved.cursors;
+  left_out_ = saved.left_out;
   quarantine_.restore(saved.quarantined, saved.bad);
 }
 
@@ -381,6 +386,7 @@ Loader::Loader(const LoaderOptions& options, const SampleEncoder& encoder)
 Loader::~Loader() = default;
 std::vector<EncodedSample> Loader::next_batch() { return impl_->next_batch(); }
 std::int64_t Loader::next_index() const { return impl_->next_index(); }
+std::int64_t Loader::media_decoded() const { return impl_->media_decoded(); }
 DealSeconds Loader::deal_seconds() const { return impl_->deal_seconds(); }
 EncodedSample Loader::load(std::int64_t id) const { return impl_->load(id); }
 LoaderState Loader::state() const { return impl_->state(); }
@@ -388,5 +394,7 @@ void Loader::restore(const LoaderState& state, std::span<const std::string> acce
   impl_->restore(state, accepted);
 }
 std::int64_t Loader::records() const { return impl_->records(); }
+std::int64_t Loader::left_out() const { return impl_->left_out(); }
+std::vector<std::string> Loader::look() { return impl_->look(); }
 
 }  // namespace tributary::data

@@ -11,6 +11,7 @@
 
 #include "config/run_config.h"
 #include "core/json.h"
+#include "data/loader/sample_bytes.h"
 #include "data/loader/sample_encoder.h"
 #include "data/sample.h"
 
@@ -52,6 +53,7 @@ struct LoaderState {
   std::vector<std::int64_t> cursors;        // samples drawn from each source, over all epochs
   std::vector<RecordId> quarantined;        // in the order found
   std::map<std::string, std::int64_t> bad;  // reason code -> records
+  std::vector<std::int64_t> left_out;       // of each source: too long, in its first epoch
   std::vector<std::int64_t> carried;        // ids handed out that the caller has yet to train on
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
@@ -67,6 +69,11 @@ struct LoaderState {
 /// shape: `shapes` of the samples from `first_index` on [batch_samples] -> part of each
 using Deal = std::function<std::vector<std::int32_t>(std::int64_t first_index,
                                                      std::span<const SampleShape> shapes)>;
+
+/// Swaps what the readers of a part have read, so that each has all of it: sends what `write` makes
+/// of the samples, and returns what each reader has sent, nothing of this one.
+using Pass =
+    std::function<std::vector<std::string>(const std::function<std::string(MediaRows)>& write)>;
 
 /// Seconds that dealing out a batch took.
 struct DealSeconds {
@@ -86,14 +93,20 @@ struct LoaderOptions {
   std::int64_t part = 0;
   std::int64_t parts = 1;
   Deal deal = {};
+  // Where several ranks take the part, each reads the samples at places reader, reader + readers,
+  // ... of it (-1: none) and `pass` brings the others; called by next_batch.
+  std::int64_t reader = 0;
+  std::int64_t readers = 1;
+  Pass pass = {};
   std::function<void()> begin_thread = {};  // by each thread of the loader, first
 };
 
 /// An endless, reproducible stream of samples from a weighted mixture of JSONL files.
 ///
 /// Sample `i` is a pure function of (seed, i): the source by a draw keyed by i, the record by a
-/// permutation keyed by (source, epoch), and for a bad record a replacement drawn from the same
-/// source by a stream keyed by i. Worker threads only fill slots ahead of time.
+/// permutation keyed by (source, epoch), and for a bad record, or one that is too long, a
+/// replacement drawn from the same source by a stream keyed by i. Worker threads only fill slots
+/// ahead of time.
 ///
 /// A batch is dealt by the shapes of records whose text and image headers are good, which every
 /// part finds alike; nobody decodes for that. Where the pixels of one then turn out bad, the part
@@ -101,8 +114,8 @@ struct LoaderOptions {
 /// of a batch are the same under any deal, but the shape of that one is another than was dealt by.
 ///
 /// owns:   its worker threads, which stop at destruction; the encoder must outlive the loader
-/// errors: Fault::kInput at construction for a missing file or image folder, an empty source, or
-///         fewer samples than one batch
+/// errors: Fault::kInput at construction for a missing file or image folder, an empty source,
+///         fewer samples than one batch, or with `data.too_long: refuse` a sample that is too long
 class Loader {
  public:
   Loader(const LoaderOptions& options, const SampleEncoder& encoder);
@@ -111,6 +124,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// Hands out this part of the next batch_samples samples, ids ascending; waits for the workers.
+  /// Samples that another reader has decoded may come without the rows of their media (Pass).
   ///
   /// errors: Fault::kInput with ExitCode::kDataLimit when more records are bad than
   ///         data.bad_fraction of those read and more than data.bad_at_least; Fault::kResource with
@@ -120,6 +134,8 @@ class Loader {
   [[nodiscard]] std::int64_t next_index() const;
   /// Of the last batch handed out; 0 without a deal.
   [[nodiscard]] DealSeconds deal_seconds() const;
+  /// Images and clips of the last batch that this loader has decoded itself.
+  [[nodiscard]] std::int64_t media_decoded() const;
   /// Makes the sample with this id again, as it was handed out. For carried ids after a restore.
   ///
   /// units: id in [0, state().next_index)
@@ -137,6 +153,15 @@ class Loader {
   /// Training records of all sources, one epoch of each.
   [[nodiscard]] std::int64_t records() const;
 
+  /// Records of this part that were left out so far because they are too long, each once.
+  [[nodiscard]] std::int64_t left_out() const;
+
+  /// Looks at a few records of each source for what the run leaves out; a sentence for each
+  /// finding.
+  ///
+  /// errors: Fault::kInput with ExitCode::kDataLimit when a small source is too long as a whole
+  [[nodiscard]] std::vector<std::string> look();
+
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
@@ -153,6 +178,8 @@ class HeldOut {
   HeldOut& operator=(const HeldOut&) = delete;
 
   [[nodiscard]] std::int64_t size(int source) const;
+  /// Sizes a record from its text and image headers; refuses what these show to be bad.
+  [[nodiscard]] Result<SampleShape> describe(int source, std::int64_t position) const;
   /// Loads one record; refuses a bad one with its reason.
   [[nodiscard]] Result<HeldOutSample> load(int source, std::int64_t position) const;
   /// The expected answer alone; no picture is opened.

@@ -46,6 +46,7 @@ Json to_json(const LoaderState& state) {
           {"cursors", state.cursors},
           {"quarantined", quarantined},
           {"bad", state.bad},
+          {"left_out", state.left_out},
           {"carried", state.carried}};
 }
 
@@ -69,6 +70,7 @@ LoaderState loader_state_from_json(const Json& json, const std::string& where) {
   for (const Pair& id : read<std::vector<Pair>>(json, "quarantined", where))
     state.quarantined.push_back({id[0], id[1]});
   state.bad = read<std::map<std::string, std::int64_t>>(json, "bad", where);
+  state.left_out = read<std::vector<std::int64_t>>(json, "left_out", where);
   state.carried = read<std::vector<std::int64_t>>(json, "carried", where);
   return state;
 }

@@ -16,10 +16,17 @@ namespace tributary::data {
 Quarantine::Quarantine(std::string path, double most_fraction, std::int64_t at_least)
     : path_(std::move(path)), most_fraction_(most_fraction), at_least_(at_least) {}
 
-void Quarantine::add(const Rejection& rejection, std::int64_t good_records) {
+std::int64_t most_bad_of_source(std::int64_t records, double most_fraction) {
+  return std::max(records / 2,
+                  static_cast<std::int64_t>(most_fraction * static_cast<double>(records)));
+}
+
+void Quarantine::add(const Rejection& rejection, std::int64_t good_records,
+                     std::int64_t source_records) {
   if (!known_.insert(rejection.id).second) return;
   records_.push_back(rejection.id);
   ++counts_[rejection.refusal.code];
+  ++new_counts_[rejection.refusal.code];
   write(rejection);
   log_warning(str("data: bad record: ", rejection.key, ", ", rejection.refusal.code, ": ",
                   rejection.refusal.reason, "; another one takes its place"));
@@ -27,10 +34,19 @@ void Quarantine::add(const Rejection& rejection, std::int64_t good_records) {
   const std::int64_t records_read = good_records + bad;
   const auto allowed = std::max(
       at_least_, static_cast<std::int64_t>(most_fraction_ * static_cast<double>(records_read)));
-  TRIB_REQUIRE(bad <= allowed, .what = "data: too many bad samples", .where = rejection.key,
-               .found = str(bad, " of ", records_read, " read: ", summary()),
-               .expected = str("at most ", most_fraction_ * 100, " % (data.bad_fraction), or ",
-                               at_least_, " (data.bad_at_least)"),
+  require_few(rejection, bad, str(records_read, " read"), allowed,
+              str("at most ", most_fraction_ * 100, " % (data.bad_fraction), or ", at_least_,
+                  " (data.bad_at_least)"));
+  require_few(rejection, ++bad_of_source_[rejection.id.source],
+              str(source_records, " of the source"),
+              most_bad_of_source(source_records, most_fraction_),
+              "at most half of the records of a source, or data.bad_fraction of them");
+}
+
+void Quarantine::require_few(const Rejection& rejection, std::int64_t bad, const std::string& of,
+                             std::int64_t most, const std::string& rule) const {
+  TRIB_REQUIRE(bad <= most, .what = "data: too many bad samples", .where = rejection.key,
+               .found = str(bad, " of ", of, ": ", summary()), .expected = rule,
                .fix = path_.empty() ? std::string("repair the records")
                                     : "repair the records listed in " + path_,
                .exit = ExitCode::kDataLimit);
@@ -47,7 +63,8 @@ void Quarantine::write(const Rejection& rejection) const {
                   {"reason", rejection.refusal.reason}};
   const std::string text =
       line.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
-  const Descriptor file(open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  const Descriptor file(
+      open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   const bool written = file && ::write(file.get(), text.data(), text.size()) == std::ssize(text) &&
                        fsync(file.get()) == 0;
   if (!written)
@@ -58,8 +75,11 @@ void Quarantine::write(const Rejection& rejection) const {
 void Quarantine::restore(std::vector<RecordId> records,
                          std::map<std::string, std::int64_t> counts) {
   known_ = {records.begin(), records.end()};
+  bad_of_source_.clear();
+  for (const RecordId& record : records) ++bad_of_source_[record.source];
   records_ = std::move(records);
   counts_ = std::move(counts);
+  new_counts_.clear();
 }
 
 std::string Quarantine::summary() const {

@@ -19,33 +19,47 @@ struct Rejection {
   Refusal refusal;
 };
 
+/// Most bad records that a source of so many may have, however few there are: half of them, or
+/// `most_fraction` where that is more.
+[[nodiscard]] std::int64_t most_bad_of_source(std::int64_t records, double most_fraction);
+
 /// Counts bad records, each once however often it is drawn, writes them down, and ends the run when
 /// they are too many.
 class Quarantine {
  public:
-  /// units: bad records may be `most_fraction` of the records read, but always `at_least`
+  /// units: bad records may be `most_fraction` of the records read, but always `at_least`; of one
+  ///        source they may be half of its records, or `most_fraction` where that is more
   Quarantine(std::string path, double most_fraction, std::int64_t at_least);
 
-  /// units:  `good_records` were read and used until now, each counted once
+  /// units:  `good_records` were read and used until now, each counted once; the source has
+  ///         `source_records` in all
   /// errors: Fault::kInput with ExitCode::kDataLimit and the count of each reason, when the limit
   ///         is passed; Fault::kResource when the file cannot be written
-  void add(const Rejection& rejection, std::int64_t good_records);
+  void add(const Rejection& rejection, std::int64_t good_records, std::int64_t source_records);
 
   [[nodiscard]] const std::vector<RecordId>& records() const { return records_; }
   [[nodiscard]] const std::map<std::string, std::int64_t>& counts() const { return counts_; }
+  /// Without those that were restored.
+  [[nodiscard]] const std::map<std::string, std::int64_t>& new_counts() const {
+    return new_counts_;
+  }
   void restore(std::vector<RecordId> records, std::map<std::string, std::int64_t> counts);
   /// "jpeg_warning 790, png_crc 22"
   [[nodiscard]] std::string summary() const;
 
  private:
   void write(const Rejection& rejection) const;
+  void require_few(const Rejection& rejection, std::int64_t bad, const std::string& of,
+                   std::int64_t most, const std::string& rule) const;
 
   std::string path_;
   double most_fraction_;
   std::int64_t at_least_;
   std::vector<RecordId> records_;  // in the order found
   std::set<RecordId> known_;
+  std::map<std::int64_t, std::int64_t> bad_of_source_;
   std::map<std::string, std::int64_t> counts_;
+  std::map<std::string, std::int64_t> new_counts_;
 };
 
 }  // namespace tributary::data

@@ -11,6 +11,9 @@ namespace tributary::data {
 
 struct Record;
 
+/// The code of a Refusal for a sample above the limit: `data.too_long` says what becomes of it.
+inline constexpr const char* kTooLong = "too_long";
+
 /// A held-out record, ready to be scored and to be answered by generation.
 struct HeldOutSample {
   EncodedSample sample;              // the whole conversation with its targets: for the loss

@@ -37,6 +37,12 @@ std::optional<std::string> first_path(const Record& record) {
   return std::nullopt;
 }
 
+/// Whether another folder might have the image.
+bool is_out_of_reach(const Refusal& refusal) {
+  return refusal.code == "missing_file" || refusal.code == "path_escapes" ||
+         refusal.code == "bad_path";
+}
+
 }  // namespace
 
 SourceFiles::SourceFiles(const config::SourceSection& source, double held_out_fraction)
@@ -52,11 +58,21 @@ void SourceFiles::divide(double held_out_fraction) {
   TRIB_REQUIRE(held_out_fraction >= 0 && held_out_fraction < 1,
                .what = "data: held-out fraction is out of range", .where = "data.held_out_fraction",
                .found = str(held_out_fraction), .expected = "at least 0, below 1");
+  double least = 1;
+  std::size_t first_drawn = 0;  // place in train_, as long as none is held out
   for (std::int64_t record = 0; record < file_.records(); ++record) {
     RandomStream draw(/*seed=*/0, "held out", static_cast<std::uint64_t>(record));
-    const bool held_out = held_out_fraction > 0 && draw.uniform() < held_out_fraction;
-    (held_out ? held_out_ : train_).push_back(static_cast<std::uint32_t>(record));
+    const double drawn = draw.uniform();
+    if (drawn < least) {
+      least = drawn;
+      first_drawn = train_.size();
+    }
+    (drawn < held_out_fraction ? held_out_ : train_).push_back(static_cast<std::uint32_t>(record));
   }
+  if (held_out_fraction == 0 || !held_out_.empty() || train_.size() < 2) return;
+  const auto chosen = train_.begin() + static_cast<std::ptrdiff_t>(first_drawn);
+  held_out_.push_back(*chosen);
+  train_.erase(chosen);
 }
 
 /// A wrong folder would make every record bad, one at a time; it is one error instead. Another
@@ -76,10 +92,10 @@ void SourceFiles::probe_images() {
     const auto bytes = folder_.read_beginning(*path, kProbedBytes);
     beginnings += *path + '\n';
     if (bytes) beginnings.append(bytes.value().begin(), bytes.value().end());
-    if (bytes || bytes.refusal().code != "missing_file") {
+    if (bytes || !is_out_of_reach(bytes.refusal())) {
       ++found;
     } else if (missing++ == 0) {
-      first_missing = str(escaped(*path), " of ", parsed.value().key);
+      first_missing = str(escaped(*path), " of ", parsed.value().key, ": ", bytes.refusal().reason);
     }
   }
   TRIB_REQUIRE(found > 0 || missing < kEnoughMissing,

@@ -20,7 +20,8 @@ class SourceFiles {
   /// Opens and indexes the files, and looks whether the first images are there at all.
   ///
   /// A record is held out by a draw keyed by its place in the file alone, so the division is the
-  /// same for every seed and disjoint.
+  /// same for every seed and disjoint. With a fraction above 0 at least one of two records and more
+  /// is held out: where the draws leave all to training, the one drawn lowest.
   /// errors: Fault::kInput when a file or the image folder is missing, when none of the first
   ///         images exists, or when held_out_fraction is outside [0, 1)
   SourceFiles(const config::SourceSection& source, double held_out_fraction);

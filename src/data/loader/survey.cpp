@@ -91,7 +91,14 @@ std::optional<Refusal> survey_record(const std::string& line, const std::string&
     if (!shape) return shape.refusal();
     survey.tokens.add(shape.value().tokens.count);
     survey.target_tokens.add(shape.value().target_tokens.count);
+    if (survey.most_tokens.count > 0 && shape.value().tokens > survey.most_tokens) {
+      ++survey.too_long;
+      if (survey.first_too_long.size() < kMostBadShown)
+        survey.first_too_long.push_back(
+            {key, {kTooLong, str(shape.value().tokens, ", limit ", survey.most_tokens)}});
+    }
   }
+  for (const std::string& unread : record.unread_keys) ++survey.unread_keys[unread];
   ++(form == RecordForm::kMessages ? survey.messages : survey.conversations);
   survey.turns += std::ssize(record.turns);
   survey.images += std::ssize(record.images);
@@ -111,6 +118,16 @@ void Histogram::add(std::int64_t value) {
   ++values;
   sum += value;
   ++counts[static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value)))];
+  ++exact[value];
+}
+
+std::int64_t Histogram::percentile(int percent) const {
+  std::int64_t below = 0;
+  for (const auto& [value, count] : exact) {
+    below += count;
+    if (below * 100 >= values * percent) return value;
+  }
+  return 0;
 }
 
 std::int64_t Survey::bad_records() const {
@@ -129,6 +146,7 @@ Survey survey_file(const std::string& name, const std::string& path, const std::
   survey.bytes = file.bytes();
   survey.records = file.records();
   survey.blank_lines = file.blank_lines();
+  survey.most_tokens = options.most_tokens;
   survey.surveyed = options.limit > 0 ? std::min(options.limit, file.records()) : file.records();
   for (std::int64_t record = 0; record < survey.surveyed; ++record) {
     const std::string key = file.key(record);

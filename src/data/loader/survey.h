@@ -7,19 +7,23 @@
 
 #include "config/run_config.h"
 #include "core/json.h"
+#include "core/units.h"
 #include "data/loader/sample_encoder.h"
 
 namespace tributary::data {
 
 /// Counts of values in ranges that double: [1, 2), [2, 4), ...; zero on its own.
 struct Histogram {
-  std::map<std::int64_t, std::int64_t> counts;  // least value of the range -> how many
+  std::map<std::int64_t, std::int64_t> counts;  // min value of the range -> how many
+  std::map<std::int64_t, std::int64_t> exact;   // value -> how many
   std::int64_t values = 0;
   std::int64_t least = 0;
   std::int64_t most = 0;
   std::int64_t sum = 0;
 
   void add(std::int64_t value);
+  /// The smallest value that at least `percent` of all values do not exceed; 0 without values.
+  [[nodiscard]] std::int64_t percentile(int percent) const;
 };
 
 struct BadRecord {
@@ -43,9 +47,13 @@ struct Survey {
   std::int64_t frames = 0;
   Histogram text_bytes;     // of a record
   Histogram picture_sides;  // longer side of each picture [pixels]
-  Histogram tokens;         // of a sample; empty without an encoder
+  Histogram tokens;         // of a sample, too long or not; empty without an encoder
   Histogram target_tokens;
-  std::map<std::string, std::int64_t> bad;  // reason code -> records
+  Tokens most_tokens;         // of SurveyOptions
+  std::int64_t too_long = 0;  // samples above it, which are not bad
+  std::vector<BadRecord> first_too_long;
+  std::map<std::string, std::int64_t> unread_keys;  // key -> records that have it
+  std::map<std::string, std::int64_t> bad;          // reason code -> records
   std::vector<BadRecord> first_bad;
   std::string first_sample;  // rendered; empty when none is good
 
@@ -54,7 +62,8 @@ struct Survey {
 
 struct SurveyOptions {
   std::int64_t limit = 0;                  // records of each file; 0: all
-  const SampleEncoder* encoder = nullptr;  // given: tokens are counted too
+  const SampleEncoder* encoder = nullptr;  // given: tokens are counted too; it has no limit
+  Tokens most_tokens = {};                 // samples above it are too long; 0: no limit
 };
 
 /// Reads one JSONL file from its beginning.

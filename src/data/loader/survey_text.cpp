@@ -18,13 +18,18 @@ Json to_json(const Histogram& histogram) {
           {"least", histogram.least},
           {"most", histogram.most},
           {"sum", histogram.sum},
+          {"median", histogram.percentile(50)},
+          {"percentile_90", histogram.percentile(90)},
+          {"percentile_99", histogram.percentile(99)},
           {"counts", counts}};
 }
 
 void print(std::ostream& out, const std::string& title, const Histogram& histogram) {
   if (histogram.values == 0) return;
   out << "  " << title << ": least " << histogram.least << ", mean "
-      << histogram.sum / histogram.values << ", most " << histogram.most << '\n';
+      << histogram.sum / histogram.values << ", most " << histogram.most << "; median "
+      << histogram.percentile(50) << ", 90 % within " << histogram.percentile(90)
+      << ", 99 % within " << histogram.percentile(99) << '\n';
   std::int64_t highest = 0;
   for (const auto& [from, count] : histogram.counts) highest = std::max(highest, count);
   for (const auto& [from, count] : histogram.counts) {
@@ -35,6 +40,36 @@ void print(std::ostream& out, const std::string& title, const Histogram& histogr
   }
 }
 
+void print_examples(std::ostream& out, const std::vector<BadRecord>& records, std::int64_t all) {
+  for (const BadRecord& each : records)
+    out << "    " << each.key << "  " << each.refusal.code << ": " << each.refusal.reason << '\n';
+  const std::int64_t left = all - std::ssize(records);
+  if (left > 0) out << "    and " << left << " more\n";
+}
+
+void print_too_long(std::ostream& out, const Survey& survey) {
+  if (survey.too_long == 0) return;
+  out << "  longer than " << survey.most_tokens << ": " << survey.too_long << " of "
+      << survey.tokens.values
+      << " samples; data.too_long says what becomes of them, batch.capacity_tokens and "
+         "data.max_tokens set the limit\n";
+  print_examples(out, survey.first_too_long, survey.too_long);
+}
+
+void print_unread_keys(std::ostream& out, const Survey& survey) {
+  constexpr std::size_t kMostShown = 20;
+  if (survey.unread_keys.empty()) return;
+  out << "  keys that nothing reads:";
+  std::size_t shown = 0;
+  for (const auto& [key, records] : survey.unread_keys) {
+    if (shown++ == kMostShown) break;
+    out << (shown == 1 ? " " : ", ") << key << " in " << records;
+  }
+  if (survey.unread_keys.size() > kMostShown)
+    out << " and " << survey.unread_keys.size() - kMostShown << " more";
+  out << " of " << survey.surveyed - survey.bad_records() << " records\n";
+}
+
 void print_bad(std::ostream& out, const Survey& survey) {
   out << "  bad: " << survey.bad_records();
   std::string separator = " (";
@@ -43,10 +78,7 @@ void print_bad(std::ostream& out, const Survey& survey) {
     separator = ", ";
   }
   out << (survey.bad.empty() ? "\n" : ")\n");
-  for (const BadRecord& bad : survey.first_bad)
-    out << "    " << bad.key << "  " << bad.refusal.code << ": " << bad.refusal.reason << '\n';
-  const auto left = survey.bad_records() - std::ssize(survey.first_bad);
-  if (left > 0) out << "    and " << left << " more\n";
+  print_examples(out, survey.first_bad, survey.bad_records());
 }
 
 }  // namespace
@@ -56,25 +88,33 @@ Json to_json(const Survey& survey) {
   for (const BadRecord& bad : survey.first_bad)
     first_bad.push_back(
         {{"key", bad.key}, {"code", bad.refusal.code}, {"reason", bad.refusal.reason}});
-  return {{"name", survey.name},
-          {"path", survey.path},
-          {"bytes", survey.bytes},
-          {"records", survey.records},
-          {"surveyed", survey.surveyed},
-          {"blank_lines", survey.blank_lines},
-          {"messages", survey.messages},
-          {"conversations", survey.conversations},
-          {"turns", survey.turns},
-          {"images", survey.images},
-          {"clips", survey.clips},
-          {"frames", survey.frames},
-          {"text_bytes", to_json(survey.text_bytes)},
-          {"picture_sides", to_json(survey.picture_sides)},
-          {"tokens", to_json(survey.tokens)},
-          {"target_tokens", to_json(survey.target_tokens)},
-          {"bad", survey.bad},
-          {"first_bad", first_bad},
-          {"first_sample", survey.first_sample}};
+  Json json{{"name", survey.name},
+            {"path", survey.path},
+            {"bytes", survey.bytes},
+            {"records", survey.records},
+            {"surveyed", survey.surveyed},
+            {"blank_lines", survey.blank_lines},
+            {"messages", survey.messages},
+            {"conversations", survey.conversations},
+            {"turns", survey.turns},
+            {"images", survey.images},
+            {"clips", survey.clips},
+            {"frames", survey.frames},
+            {"text_bytes", to_json(survey.text_bytes)},
+            {"picture_sides", to_json(survey.picture_sides)},
+            {"unread_keys", survey.unread_keys},
+            {"bad", survey.bad},
+            {"first_bad", first_bad},
+            {"first_sample", survey.first_sample}};
+  if (survey.tokens.values > 0) {
+    json["tokens"] = to_json(survey.tokens);
+    json["target_tokens"] = to_json(survey.target_tokens);
+  }
+  if (survey.most_tokens.count > 0) {
+    json["most_tokens"] = survey.most_tokens.count;
+    json["too_long"] = survey.too_long;
+  }
+  return json;
 }
 
 std::string to_text(const Survey& survey) {
@@ -83,13 +123,21 @@ std::string to_text(const Survey& survey) {
       << "  records: " << survey.records << " in " << survey.bytes << " bytes";
   if (survey.surveyed < survey.records) out << ", the first " << survey.surveyed << " inspected";
   if (survey.blank_lines > 0) out << ", " << survey.blank_lines << " blank lines";
-  out << "\n  forms: messages " << survey.messages << ", conversations " << survey.conversations
+  out << '\n';
+  if (survey.messages + survey.conversations == 0) {
+    out << "  no record is good\n";
+    print_bad(out, survey);
+    return std::move(out).str();
+  }
+  out << "  forms: messages " << survey.messages << ", conversations " << survey.conversations
       << "\n  turns: " << survey.turns << "\n  media: images " << survey.images << ", clips "
       << survey.clips << " (" << survey.frames << " frames)\n";
   print(out, "text of a record [bytes]", survey.text_bytes);
   print(out, "tokens of a sample", survey.tokens);
   print(out, "target tokens of a sample", survey.target_tokens);
   print(out, "longer side of a picture [pixels]", survey.picture_sides);
+  print_too_long(out, survey);
+  print_unread_keys(out, survey);
   print_bad(out, survey);
   if (!survey.first_sample.empty()) {
     out << "  first sample:\n";

@@ -20,7 +20,7 @@ using Resize = std::function<Picture(const Picture&, int height, int width)>;
 /// units:  pixels; halves round to even
 /// errors: Refusal `extreme_aspect` when one side is more than 200 times the other, `no_pixels`
 ///         when a side is below 1
-/// source: models.md section 5.1.1, policy `hf` (transformers 5.17)
+/// source: docs/theory/numerics.md, "Image size"
 [[nodiscard]] Result<PictureSize> smart_resize(PictureSize size, std::int64_t factor,
                                                PixelLimits limits);
 
@@ -40,7 +40,7 @@ using Resize = std::function<Picture(const Picture&, int height, int width)>;
 ///         merged token are consecutive
 /// errors: those of smart_resize
 /// cost:   one resize, one pass over the resized pixels
-/// source: models.md sections 4.1 and 5.1.2
+/// source: docs/theory/numerics.md, "Resizing pixels" and "Patch rows"
 [[nodiscard]] Result<PatchedItem> patch_image(const Picture& picture,
                                               const PreprocessorConfig& config,
                                               const Resize& resize);

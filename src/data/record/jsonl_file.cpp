@@ -16,6 +16,8 @@
 #include <xxhash.h>
 
 #include "core/error.h"
+#include "core/file/shown_path.h"
+#include "data/record/other_files.h"
 
 namespace tributary::data {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 constexpr std::uint32_t kMostLineBytes = 16u << 20;
 constexpr std::uint32_t kLargest = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kBeginningBytes = 512;  // a tar archive is known by its 257th byte
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::int64_t changed_at(const struct stat& facts) {
@@ -43,16 +46,42 @@ std::int64_t read_at(int file, char* to, std::size_t count, std::int64_t offset)
   return static_cast<std::int64_t>(done);
 }
 
+[[noreturn]] void refuse_open(const std::string& path, int reason) {
+  TRIB_RAISE(Fault::kInput, .what = "data: file cannot be opened", .where = shown_path(path),
+             .found = std::strerror(reason),
+             .fix = reason == EACCES ? "chmod u+r the file and make its directories searchable"
+                                     : "correct the path of the source; relative paths start from "
+                                       "the directory where `tributary` is started");
+}
+
+/// Refuses what is known to hold no JSON lines, with a way on.
+void refuse_other_form(const std::string& path, int file, const struct stat& facts) {
+  if (S_ISDIR(facts.st_mode)) {
+    const OtherFile other = recognise_directory(path);
+    TRIB_RAISE(Fault::kInput, .what = "data: a directory in place of a file",
+               .where = shown_path(path), .found = other.what, .expected = "a file of JSON lines",
+               .fix = other.fix);
+  }
+  TRIB_REQUIRE(S_ISREG(facts.st_mode), .what = "data: not a regular file",
+               .where = shown_path(path), .expected = "a file of JSON lines");
+  std::array<char, kBeginningBytes> beginning{};
+  const std::int64_t got = read_at(file, beginning.data(), beginning.size(), 0);
+  if (got <= 0) return;  // the reading of its lines says what is wrong
+  const auto other = recognise_file(path, {beginning.data(), static_cast<std::size_t>(got)});
+  if (!other) return;
+  TRIB_RAISE(Fault::kInput, .what = "data: file holds no JSON lines", .where = shown_path(path),
+             .found = other->what, .expected = "one JSON object a line", .fix = other->fix);
+}
+
 }  // namespace
 
 JsonlFile::JsonlFile(std::string path) : path_(std::move(path)) {
   file_ = Descriptor(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  TRIB_REQUIRE(file_, .what = "data: file cannot be opened", .where = path_,
-               .found = std::strerror(errno), .fix = "correct the path of the source");
+  if (!file_) refuse_open(path_, errno);
   struct stat facts {};
-  TRIB_REQUIRE(fstat(file_.get(), &facts) == 0 && S_ISREG(facts.st_mode),
-               .what = "data: not a regular file", .where = path_,
-               .expected = "a file of JSON lines");
+  TRIB_REQUIRE(fstat(file_.get(), &facts) == 0, .what = "data: file cannot be opened",
+               .where = shown_path(path_), .found = std::strerror(errno));
+  refuse_other_form(path_, file_.get(), facts);
   bytes_ = facts.st_size;
   changed_ns_ = changed_at(facts);
   index_lines();

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/file/shown_path.h"
 
 namespace tributary::data {
 namespace {
@@ -20,22 +21,6 @@ namespace {
 constexpr std::size_t kMostFileBytes = std::size_t{512} << 20;
 constexpr int kReadTries = 3;
 constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;  // a FIFO must not block
-
-/// Refuses what no file system needs to be asked about.
-std::optional<Refusal> refuse_path(const std::string& path) {
-  const std::string shown = escaped(path);
-  if (path.empty()) return Refusal{"bad_path", "path is empty"};
-  if (path.find("://") != std::string::npos)
-    return Refusal{"bad_path", str(shown, " is a URL; nothing is fetched from the network")};
-  if (path.find('\0') != std::string::npos)
-    return Refusal{"bad_path", str(shown, " holds a NUL character")};
-  const std::filesystem::path parts(path);
-  if (parts.is_absolute())
-    return Refusal{"path_escapes", str(shown, " is absolute, expected a relative path")};
-  if (std::find(parts.begin(), parts.end(), "..") != parts.end())
-    return Refusal{"path_escapes", str(shown, " holds \"..\"")};
-  return std::nullopt;
-}
 
 int open_by_kernel(int folder, const std::string& path) {
   open_how how{};
@@ -67,7 +52,14 @@ Refusal refuse_open(const std::string& path, const std::string& root, int reason
   const std::string shown = str(escaped(path), " under ", root);
   if (reason == EXDEV || reason == ELOOP)
     return {"path_escapes", shown + " leads out of the folder by a link"};
-  if (reason == ENOENT || reason == ENOTDIR) return {"missing_file", shown + " does not exist"};
+  if (reason == ENOENT || reason == ENOTDIR) {
+    const std::string last = std::filesystem::path(root).filename().string() + "/";
+    const bool names_it_twice = last.size() > 1 && path.starts_with(last);
+    return {"missing_file", str(shown, " does not exist",
+                                names_it_twice ? "; paths start within that folder: leave out " +
+                                                     last + ", or name the folder above as `images`"
+                                               : "")};
+  }
   return {"read_failed", str(shown, ": ", std::strerror(reason))};
 }
 
@@ -91,18 +83,45 @@ Result<std::vector<std::uint8_t>> read_all(int file, std::size_t most, const std
 
 }  // namespace
 
-void close_descriptor(int descriptor) { close(descriptor); }
+Result<std::string> MediaFolder::below_root(const std::string& path) const {
+  const std::string shown = escaped(path);
+  if (path.empty()) return Refusal{"bad_path", "path is empty"};
+  if (path.starts_with("file:"))
+    return Refusal{"bad_path", str(shown, " is a URL; write the path alone, without `file://`")};
+  if (path.find("://") != std::string::npos)
+    return Refusal{"bad_path", str(shown, " is a URL; nothing is fetched from the network")};
+  if (path.find('\0') != std::string::npos)
+    return Refusal{"bad_path", str(shown, " holds a NUL character")};
+  const std::filesystem::path parts(path);
+  if (std::find(parts.begin(), parts.end(), "..") != parts.end())
+    return Refusal{"path_escapes", str(shown, " holds \"..\"")};
+  if (!parts.is_absolute()) return path;
+  for (const std::string& root : absolute_roots_)
+    if (path.starts_with(root)) return path.substr(root.size());
+  return Refusal{"path_escapes", str(shown, " is absolute and not below ", shown_path(root_),
+                                     "; set `images` of the source (--images of data inspect) to "
+                                     "a folder above it, or write paths from that folder on")};
+}
 
 MediaFolder::MediaFolder(std::string root, Confinement confinement)
     : root_(std::move(root)), confinement_(confinement) {
   folder_ = Descriptor(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  TRIB_REQUIRE(folder_, .what = "data: image folder does not exist", .where = root_,
+  TRIB_REQUIRE(folder_, .what = "data: image folder does not exist", .where = shown_path(root_),
                .found = std::strerror(errno), .expected = "a folder that can be entered",
-               .fix = "correct `images` of the source");
+               .fix =
+                   "correct `images` of the source; relative paths start from the directory "
+                   "where `tributary` is started");
+  std::error_code failure;
+  const std::string written = std::filesystem::absolute(root_, failure).lexically_normal().string();
+  const std::string resolved = std::filesystem::canonical(root_, failure).string();
+  for (const std::string& each : {written, resolved})
+    if (!each.empty()) absolute_roots_.push_back(each.ends_with('/') ? each : each + "/");
 }
 
-Result<Descriptor> MediaFolder::open_file(const std::string& path) const {
-  if (auto refusal = refuse_path(path)) return *refusal;
+Result<Descriptor> MediaFolder::open_file(const std::string& given) const {
+  const Result<std::string> below = below_root(given);
+  if (!below) return below.refusal();
+  const std::string& path = below.value();
   Descriptor file(confinement_ == Confinement::kKernel ? open_by_kernel(folder_.get(), path)
                                                        : open_by_resolved_path(root_, path));
   if (!file && confinement_ == Confinement::kKernel && errno == ENOSYS)
@@ -111,7 +130,8 @@ Result<Descriptor> MediaFolder::open_file(const std::string& path) const {
   struct stat facts {};
   if (fstat(file.get(), &facts) != 0) return refuse_open(path, root_, errno);
   if (!S_ISREG(facts.st_mode))
-    return Refusal{"not_a_file", str(escaped(path), " is not a regular file")};
+    return Refusal{"not_a_file",
+                   str(escaped(path), S_ISDIR(facts.st_mode) ? " is a directory" : " is no file")};
   if (static_cast<std::size_t>(facts.st_size) > kMostFileBytes)
     return Refusal{"too_large",
                    str(escaped(path), " has ", facts.st_size, " bytes, limit ", kMostFileBytes)};

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/handle.h"
+#include "core/file/descriptor.h"
 #include "core/result.h"
 
 namespace tributary::data {
@@ -14,11 +14,9 @@ namespace tributary::data {
 /// paths where the kernel cannot.
 enum class Confinement { kKernel, kResolvedPath };
 
-void close_descriptor(int descriptor);
-using Descriptor = Handle<int, -1, close_descriptor>;
-
-/// The folder that the relative paths of a data set start from. Nothing outside it is ever opened:
-/// no absolute path, no `..`, no link that leaves it, no URL, nothing but regular files.
+/// The folder that the relative paths of a data set start from. An absolute path is taken where it
+/// begins with the folder's own. Nothing outside the folder is ever opened: no `..`, no link that
+/// leaves it, no URL, nothing but regular files.
 ///
 /// Safe to use from any thread.
 class MediaFolder {
@@ -36,8 +34,11 @@ class MediaFolder {
 
  private:
   [[nodiscard]] Result<Descriptor> open_file(const std::string& path) const;
+  /// The path from root() on; refuses what no file system needs to be asked about.
+  [[nodiscard]] Result<std::string> below_root(const std::string& path) const;
 
   std::string root_;
+  std::vector<std::string> absolute_roots_;  // as written and with links resolved, `/` at the end
   Confinement confinement_;
   Descriptor folder_;
 };

@@ -4,14 +4,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 
 #include "core/json.h"
+#include "data/record/unread_keys.h"
 
 namespace tributary::data {
 namespace {
 
-constexpr std::size_t kMostLineBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostRecordBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostFrames = 768;
 constexpr std::size_t kMostItems = 1024;
 constexpr double kMostFps = 1000;
@@ -57,7 +57,13 @@ double fps_of(const Json& object, const std::string& where, double otherwise) {
   return value;
 }
 
-std::vector<std::string> paths_of(const Json& value, const std::string& where) {
+void refuse_unread(const Json& object, RecordObject kind, const std::string& where,
+                   Record& record) {
+  if (auto refusal = find_unread_keys(object, kind, where, record.unread_keys))
+    throw Refused{*std::move(refusal)};
+}
+
+std::vector<std::string> paths_of(const Json& value, const std::string& where, Record& record) {
   if (value.is_string()) return {text_of(value, where)};
   if (!value.is_array())
     refuse("bad_field", str(where, " is of type ", value.type_name(), ", expected string or list"));
@@ -65,15 +71,16 @@ std::vector<std::string> paths_of(const Json& value, const std::string& where) {
   for (const Json& entry : value) {
     const std::string place = str(where, "[", paths.size(), "]");
     // Some writers wrap each path: {"path": "a.png"}.
+    if (entry.is_object()) refuse_unread(entry, RecordObject::kListedImage, place, record);
     paths.push_back(text_of(entry.is_object() ? member(entry, "path", place) : entry, place));
   }
   return paths;
 }
 
-Clip clip_of(const Json& value, const std::string& where, double fps) {
+Clip clip_of(const Json& value, const std::string& where, double fps, Record& record) {
   if (value.is_string())
     refuse("video_file", str(where, " names a file; expected a list of frame pictures"));
-  Clip clip{.frames = paths_of(value, where), .fps = fps};
+  Clip clip{.frames = paths_of(value, where, record), .fps = fps};
   if (clip.frames.empty() || clip.frames.size() > kMostFrames)
     refuse("bad_field",
            str(where, " has ", clip.frames.size(), " frames, expected 1 to ", kMostFrames));
@@ -90,63 +97,6 @@ Role role_of(const std::string& name, const std::string& where) {
   if (name == "system") return Role::kSystem;
   refuse("bad_role",
          str(where, " = ", escaped(name), ", expected system, user, human, assistant or gpt"));
-}
-
-/// A key that changes what a record teaches, and that nothing here reads.
-struct UnreadKey {
-  const char* name;
-  const char* reason;
-};
-constexpr UnreadKey kUnreadOfRecord[] = {
-    {"tools", "tool calls are not trained; leave the record or the key out"},
-    {"functions", "tool calls are not trained; leave the record or the key out"},
-    {"chosen", "preferences are not trained; leave `chosen` and `rejected` out"},
-    {"rejected", "preferences are not trained; leave it out to train on the turns alone"},
-    {"rejected_response", "preferences are not trained; leave it out to train on the turns alone"},
-    {"rejected_messages", "preferences are not trained; leave it out to train on the turns alone"},
-    {"reasoning_content", "thinking is not trained; write it into the answer or leave it out"},
-    {"audio", "audio is not read"},
-    {"audios", "audio is not read"},
-    {"objects", "boxes are not read; write their coordinates into the text"},
-    {"weight", "records have no weight; set `weight` of the source, or of a turn"},
-};
-constexpr UnreadKey kUnreadOfTurn[] = {
-    {"tool_calls", "tool calls are not trained"},
-    {"tool_call_id", "tool calls are not trained"},
-    {"function_call", "tool calls are not trained"},
-    {"reasoning_content", "thinking is not trained; write it into the answer or leave it out"},
-    {"thinking", "thinking is not trained; write it into the answer or leave it out"},
-    {"loss", "write `train` true or false"},
-    {"loss_scale", "write `weight` 0 or 1"},
-    {"image", "name it in `images` of the record, or in a part of `content`"},
-    {"images", "name them in `images` of the record, or in parts of `content`"},
-    {"video", "name it in `videos` of the record, or in a part of `content`"},
-    {"videos", "name them in `videos` of the record, or in parts of `content`"},
-    {"audio", "audio is not read"},
-};
-constexpr UnreadKey kUnreadOfPart[] = {
-    {"min_pixels", "set data.min_pixels for the run"},
-    {"max_pixels", "set data.max_pixels for the run"},
-    {"total_pixels", "set data.max_pixels for the run"},
-    {"resized_height", "set data.max_pixels for the run, or resize the file"},
-    {"resized_width", "set data.max_pixels for the run, or resize the file"},
-    {"nframes", "name the frames that are to be read"},
-    {"video_start", "name the frames that are to be read"},
-    {"video_end", "name the frames that are to be read"},
-    {"url", "write `image`"},
-    {"base64", "write a data URL in `image`"},
-};
-
-/// Empty columns that data set writers leave behind.
-bool says_nothing(const Json& value) {
-  if (value.is_string()) return value.get_ref<const std::string&>().empty() || value == "[]";
-  return value.empty();
-}
-
-void refuse_unread(const Json& object, std::span<const UnreadKey> keys, const std::string& where) {
-  for (const UnreadKey& key : keys)
-    if (const Json* value = find(object, key.name); value != nullptr && !says_nothing(*value))
-      refuse("unread_key", str(where, ".", key.name, " is not read: ", key.reason));
 }
 
 /// Whether a turn counts in the loss, by its `weight` or `train`.
@@ -174,7 +124,7 @@ class ListedMedia {
   ListedMedia(const Json& root, Record& record) : record_(record) {
     for (const char* key : {"image", "images"})
       if (const Json* value = find(root, key))
-        for (std::string& path : paths_of(*value, key)) images_.push_back(std::move(path));
+        for (std::string& path : paths_of(*value, key, record)) images_.push_back(std::move(path));
     const double fps = fps_of(root, "record", Clip{}.fps);
     for (const char* key : {"video", "videos"})
       if (const Json* value = find(root, key)) add_clips(*value, key, fps);
@@ -207,9 +157,9 @@ class ListedMedia {
     const bool nested = value.is_array() && !value.empty() && value.front().is_array();
     if (key == "videos" && !nested && !(value.is_array() && value.empty()))
       refuse("video_file", "videos must be a list of lists of frame pictures");
-    if (!nested && key == "video") return clips_.push_back(clip_of(value, key, fps));
+    if (!nested && key == "video") return clips_.push_back(clip_of(value, key, fps, record_));
     for (std::size_t i = 0; i < value.size(); ++i)
-      clips_.push_back(clip_of(value[i], str(key, "[", i, "]"), fps));
+      clips_.push_back(clip_of(value[i], str(key, "[", i, "]"), fps, record_));
   }
 
   Record& record_;
@@ -239,29 +189,43 @@ std::vector<Part> split_text(const std::string& text, ListedMedia& media) {
   }
 }
 
+/// Reads the picture that a part names itself, or takes the next one of the record's list.
+MediaReference read_image_part(const Json& part, const std::string& type, const std::string& where,
+                               ListedMedia& media, Record& record) {
+  const Json* source = find(part, type.c_str());
+  const Json* path = type == "image" ? find(part, "path") : nullptr;
+  if (source != nullptr && path != nullptr)
+    refuse("bad_field", where + " names a picture twice, as `image` and as `path`");
+  if (source == nullptr) source = path;
+  if (source == nullptr && type == "image") return media.take_image();
+  if (source == nullptr) refuse("bad_field", where + ".image_url is missing");
+  const std::string place = where + "." + type;
+  if (source->is_object()) refuse_unread(*source, RecordObject::kImageUrl, place, record);
+  record.images.push_back(
+      text_of(source->is_object() ? member(*source, "url", place) : *source, place));
+  return {Modality::kImage, static_cast<int>(record.images.size()) - 1};
+}
+
 /// Reads one entry of a content list.
 std::vector<Part> read_part(const Json& part, const std::string& where, ListedMedia& media,
                             Record& record) {
   const std::string type = text_of(member(part, "type", where), where + ".type");
-  refuse_unread(part, kUnreadOfPart, where);
   if (type == "text") {
+    refuse_unread(part, RecordObject::kTextPart, where, record);
     const std::string text = text_of(member(part, "text", where), where + ".text");
     return text.empty() ? std::vector<Part>{} : std::vector<Part>{text};
   }
   if (type == "image_url" || type == "image") {
-    const Json* source = find(part, type.c_str());
-    if (source == nullptr && type == "image") source = find(part, "path");
-    if (source == nullptr && type == "image") return {media.take_image()};
-    if (source == nullptr) refuse("bad_field", where + ".image_url is missing");
-    const std::string place = where + "." + type;
-    record.images.push_back(
-        text_of(source->is_object() ? member(*source, "url", place) : *source, place));
-    return {MediaReference{Modality::kImage, static_cast<int>(record.images.size()) - 1}};
+    refuse_unread(part, type == "image" ? RecordObject::kImagePart : RecordObject::kImageUrlPart,
+                  where, record);
+    return {read_image_part(part, type, where, media, record)};
   }
   if (type == "video") {
+    refuse_unread(part, RecordObject::kVideoPart, where, record);
     const Json* source = find(part, "video");
     if (source == nullptr) return {media.take_clip()};
-    record.clips.push_back(clip_of(*source, where + ".video", fps_of(part, where, Clip{}.fps)));
+    record.clips.push_back(
+        clip_of(*source, where + ".video", fps_of(part, where, Clip{}.fps), record));
     return {MediaReference{Modality::kVideo, static_cast<int>(record.clips.size()) - 1}};
   }
   refuse("bad_field",
@@ -272,7 +236,7 @@ Turn read_message(const Json& message, const std::string& where, ListedMedia& me
                   Record& record) {
   Turn turn;
   turn.role = role_of(text_of(member(message, "role", where), where + ".role"), where + ".role");
-  refuse_unread(message, kUnreadOfTurn, where);
+  refuse_unread(message, RecordObject::kMessage, where, record);
   turn.is_learned = is_learned(message, turn.role, where);
   const Json& content = member(message, "content", where);
   if (content.is_string()) {
@@ -289,10 +253,10 @@ Turn read_message(const Json& message, const std::string& where, ListedMedia& me
   return turn;
 }
 
-Turn read_speech(const Json& speech, const std::string& where, ListedMedia& media) {
+Turn read_speech(const Json& speech, const std::string& where, ListedMedia& media, Record& record) {
   Turn turn;
   turn.role = role_of(text_of(member(speech, "from", where), where + ".from"), where + ".from");
-  refuse_unread(speech, kUnreadOfTurn, where);
+  refuse_unread(speech, RecordObject::kSpeech, where, record);
   turn.is_learned = is_learned(speech, turn.role, where);
   turn.parts = split_text(text_of(member(speech, "value", where), where + ".value"), media);
   return turn;
@@ -333,8 +297,9 @@ ParsedRecord read_record(const Json& root, const std::string& key) {
   const Json* messages = find(root, "messages");
   const Json* conversations = find(root, "conversations");
   if ((messages == nullptr) == (conversations == nullptr))
-    refuse("bad_form", messages == nullptr ? "neither messages nor conversations"
-                                           : "both messages and conversations");
+    refuse("bad_form", messages == nullptr
+                           ? "neither messages nor conversations; " + describe_other_form(root)
+                           : "both messages and conversations");
   ParsedRecord parsed;
   parsed.form = messages != nullptr ? RecordForm::kMessages : RecordForm::kConversations;
   parsed.record.key = key;
@@ -342,7 +307,7 @@ ParsedRecord read_record(const Json& root, const std::string& key) {
   const Json& list = messages != nullptr ? *messages : *conversations;
   if (!list.is_array())
     refuse("bad_field", str(name, " is of type ", list.type_name(), ", expected list"));
-  refuse_unread(root, kUnreadOfRecord, "record");
+  refuse_unread(root, RecordObject::kRecord, "record", parsed.record);
   if (const Json* system = find(root, "system"); system != nullptr && !says_nothing(*system))
     parsed.record.turns.push_back({Role::kSystem, {text_of(*system, "system")}});
   ListedMedia media(root, parsed.record);
@@ -350,7 +315,7 @@ ParsedRecord read_record(const Json& root, const std::string& key) {
     const std::string where = str(name, "[", i, "]");
     parsed.record.turns.push_back(messages != nullptr
                                       ? read_message(list[i], where, media, parsed.record)
-                                      : read_speech(list[i], where, media));
+                                      : read_speech(list[i], where, media, parsed.record));
   }
   media.check_counts();
   check_turns(parsed.record.turns, name);
@@ -363,8 +328,8 @@ ParsedRecord read_record(const Json& root, const std::string& key) {
 }  // namespace
 
 Result<ParsedRecord> parse_record(std::string_view line, const std::string& key) {
-  if (line.size() > kMostLineBytes)
-    return Refusal{"line_too_long", str(line.size(), " bytes, limit ", kMostLineBytes)};
+  if (line.size() > kMostRecordBytes)
+    return Refusal{"line_too_long", str(line.size(), " bytes, limit ", kMostRecordBytes)};
   const Result<Json> root = try_parse_json(line);
   if (!root) {
     const Refusal& refusal = root.refusal();

@@ -25,7 +25,8 @@ struct Record {
   std::vector<Turn> turns;
   std::vector<std::string> images;  // paths or data URLs; MediaReference counts in here
   std::vector<Clip> clips;
-  const MediaFolder* folder = nullptr;  // where paths start; may be null when all are data URLs
+  const MediaFolder* folder = nullptr;   // where paths start; may be null when all are data URLs
+  std::vector<std::string> unread_keys;  // that change nothing: `id`, `messages[].name`
 };
 
 /// How a record is written.
@@ -44,7 +45,8 @@ struct ParsedRecord {
 /// content list these letters are plain text.
 /// `system` beside the turns is the system turn; `weight` 0 or `train` false leaves an assistant
 /// turn out of the loss. A key that would change what is learned and is not read refuses the
-/// record. errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`, `bad_form`, `bad_field`,
+/// record; other keys that nothing reads are named in `unread_keys`.
+/// errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`, `bad_form`, `bad_field`,
 /// `bad_role`,
 ///         `bad_text`, `unread_key`, `empty_text`, `no_answer`, `placeholder_count`,
 ///         `media_in_answer`, `video_file`

@@ -29,8 +29,8 @@ struct EncodedChat {
 /// The ChatML of the Qwen families, built from turns and not from text, so that what a user writes
 /// cannot become a control token.
 ///
-/// Text: what the template of Qwen2.5-VL renders (models.md section 5.1.4); with an empty
-/// system_prompt, what plain ChatML (Qwen3 without tools and thinking) renders.
+/// Text: what the template of Qwen2.5-VL renders; with an empty system_prompt, what plain ChatML
+/// (Qwen3 without tools and thinking) renders; docs/theory/numerics.md, "Prompt and targets".
 /// Ids: those of the rendered text, but for one case: the answer is tokenised apart from the
 /// "assistant\n" before it, as it is when it is generated. This shows only when an answer begins
 /// with white space that holds a newline.

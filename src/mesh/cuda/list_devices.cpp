@@ -40,4 +40,12 @@ Devices list_devices() {
   return devices;
 }
 
+std::int64_t free_device_bytes(int index) {
+  std::size_t free = 0;
+  std::size_t all = 0;
+  const bool known =
+      cudaSetDevice(index) == cudaSuccess && cudaMemGetInfo(&free, &all) == cudaSuccess;
+  return known ? static_cast<std::int64_t>(free) : 0;
+}
+
 }  // namespace tributary::mesh

@@ -22,6 +22,11 @@ class OnStream final : public Pending::Work {
     work_->wait();
     arrived_ = now_seconds();
   }
+  bool try_finish() override {
+    if (!work_->isCompleted()) return false;
+    arrived_ = now_seconds();
+    return true;
+  }
   [[nodiscard]] double arrived() const override { return arrived_; }
 
  private:
@@ -98,9 +103,14 @@ std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& stor
   settings->timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
   settings->group_name = options.name;
-  return std::make_unique<Nccl>(c10::make_intrusive<c10d::ProcessGroupNCCL>(
+  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
       c10::make_intrusive<c10d::PrefixStore>(options.name, store), options.index, options.size,
-      settings));
+      settings);
+  // Now, where all ranks are, and not inside the first step. A group of messages must not: torch
+  // would then send and receive in turn on one communicator, and a receive that waits would hold
+  // up a send. Its pairs connect as they meet (mesh.cpp).
+  if (!options.only_messages) group->eagerConnectSingleDevice(guard.current_device());
+  return std::make_unique<Nccl>(std::move(group));
 }
 
 }  // namespace tributary::mesh

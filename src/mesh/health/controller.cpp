@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <sstream>
 
@@ -13,7 +14,7 @@
 namespace tributary::mesh {
 namespace {
 
-constexpr std::size_t kMostStrangers = 64;  // connections that have not said hello
+constexpr std::size_t kMostStrangers = 64;  // connections that have not said hello; others queue
 constexpr double kHelloSeconds = 5;
 
 struct Stranger {
@@ -22,7 +23,7 @@ struct Stranger {
   bool is_done = false;  // has become a member, or is refused
 };
 
-struct Member {
+struct WatchedRank {
   std::optional<LineSocket> socket = {};  // nothing: has not joined
   std::string host = "unknown host";
   Beat last = {};
@@ -44,15 +45,16 @@ class Controller final : public Link {
         listener_(listen_for_ranks(launch.local_world == launch.world)),
         key_(random_key()),
         members_(static_cast<std::size_t>(launch.world)),
-        began_at_(steady_seconds()) {
+        began_at_(now_seconds()) {
     members_.front().is_gone = true;  // this rank needs no connection to itself
     store.set(kControllerKey, str(listener_.port, " ", key_));
   }
 
   void add_descriptors(std::vector<pollfd>& waits) const override {
-    waits.push_back({.fd = listener_.socket.get(), .events = POLLIN, .revents = 0});
+    if (strangers_.size() < kMostStrangers)
+      waits.push_back({.fd = listener_.socket.get(), .events = POLLIN, .revents = 0});
     for (const Stranger& each : strangers_) add(each.socket, waits);
-    for (const Member& each : members_)
+    for (const WatchedRank& each : members_)
       if (each.socket) add(*each.socket, waits);
   }
 
@@ -64,7 +66,18 @@ class Controller final : public Link {
     for (std::size_t rank = 1; rank < members_.size(); ++rank) hear(static_cast<int>(rank), now);
   }
 
-  void send_beat(const Beat& beat) override { send_all(line::beat(beat)); }
+  /// Says with it how far all ranks are together: members hear of each other from here alone.
+  void send_beat(const Beat& beat) override {
+    Beat all = beat;
+    all.progress += progress_of_others();
+    send_all(line::beat(all));
+  }
+
+  std::uint64_t progress_of_others() const override {
+    return std::accumulate(
+        members_.begin(), members_.end(), std::uint64_t{0},
+        [](std::uint64_t sum, const WatchedRank& each) { return sum + each.last.progress; });
+  }
 
   void report(const Failure& failure) override { failures_.push_back(failure); }
 
@@ -85,12 +98,12 @@ class Controller final : public Link {
 
   bool may_go() const override {
     return has_left_ && std::all_of(members_.begin(), members_.end(),
-                                    [](const Member& each) { return each.is_gone; });
+                                    [](const WatchedRank& each) { return each.is_gone; });
   }
 
   bool hang_up() override {
     bool all_closed = true;
-    for (Member& each : members_) {
+    for (WatchedRank& each : members_) {
       if (each.is_gone || !each.socket || each.socket->is_closed()) continue;
       each.socket->finish_sending();
       all_closed = all_closed && each.socket->is_closed();
@@ -106,14 +119,17 @@ class Controller final : public Link {
   }
 
   void send_all(const std::string& text) {
-    for (Member& each : members_)
+    for (WatchedRank& each : members_)
       if (each.socket) each.socket->send(text);
   }
 
+  /// Who finds no room waits in the queue of the system: it may be a rank.
   void welcome(double now) {
-    for (Descriptor socket = accept_next(listener_); socket; socket = accept_next(listener_))
-      if (strangers_.size() < kMostStrangers)
-        strangers_.push_back({.socket = LineSocket(std::move(socket)), .since = now});
+    while (strangers_.size() < kMostStrangers) {
+      Descriptor socket = accept_next(listener_);
+      if (!socket) return;
+      strangers_.push_back({.socket = LineSocket(std::move(socket)), .since = now});
+    }
   }
 
   /// A connection becomes that of a rank by its first line, or it is closed.
@@ -128,7 +144,7 @@ class Controller final : public Link {
     if (hello->rank < 1 || static_cast<std::size_t>(hello->rank) >= members_.size() ||
         members_[static_cast<std::size_t>(hello->rank)].socket)
       return refuse(stranger, str("says it is rank ", hello->rank));
-    Member& member = members_[static_cast<std::size_t>(hello->rank)];
+    WatchedRank& member = members_[static_cast<std::size_t>(hello->rank)];
     member.socket.emplace(std::move(stranger.socket));
     member.host = hello->host;
     member.heard_at = now;
@@ -145,13 +161,13 @@ class Controller final : public Link {
   }
 
   void hear(int rank, double now) {
-    Member& member = members_[static_cast<std::size_t>(rank)];
+    WatchedRank& member = members_[static_cast<std::size_t>(rank)];
     if (!member.socket) return;
     for (const std::string& text : member.socket->exchange()) take(rank, text, now);
   }
 
   void take(int rank, const std::string& text, double now) {
-    Member& member = members_[static_cast<std::size_t>(rank)];
+    WatchedRank& member = members_[static_cast<std::size_t>(rank)];
     member.heard_at = now;
     if (const auto beat = line::parse_beat(text)) {
       member.last = *beat;
@@ -166,12 +182,14 @@ class Controller final : public Link {
 
   void find_lost(double now) {
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-      Member& member = members_[rank];
+      WatchedRank& member = members_[rank];
       if (member.is_gone) continue;
       std::string why;
       if (!member.socket) {
-        if (now - began_at_ > options_.bootstrap_seconds)
-          why = str("did not join within ", options_.bootstrap_seconds, " s");
+        // All have met at the store, a moment before this began to listen.
+        if (now - began_at_ > options_.lost_after_seconds)
+          why = str("met the others and did not join the watch within ",
+                    options_.lost_after_seconds, " s (parallel.lost_after_seconds)");
       } else if (member.socket->is_closed()) {
         why = "its connection ended: " + member.socket->closed_because();
       } else if (now - member.heard_at > options_.lost_after_seconds) {
@@ -188,7 +206,7 @@ class Controller final : public Link {
   }
 
   std::string describe(std::size_t rank, const std::string& why, double now) const {
-    const Member& member = members_[rank];
+    const WatchedRank& member = members_[rank];
     const double silent = now - (member.socket ? member.heard_at : began_at_);
     return describe_lost(static_cast<int>(rank), member.host, silent, member.last, why);
   }
@@ -197,7 +215,7 @@ class Controller final : public Link {
   std::string list_silent(double now) const {
     std::string list;
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-      const Member& member = members_[rank];
+      const WatchedRank& member = members_[rank];
       const double silent = now - member.heard_at;
       if (!member.is_gone && member.socket && silent > 2 * options_.heartbeat_seconds)
         list += str(list.empty() ? "; silent: " : ", ", "rank ", rank, " on ", member.host, " for ",
@@ -210,7 +228,7 @@ class Controller final : public Link {
   const Listener listener_;
   const std::string key_;
   std::vector<Stranger> strangers_;
-  std::vector<Member> members_;  // by rank
+  std::vector<WatchedRank> members_;  // by rank
   std::vector<Failure> failures_;
   std::optional<Failure> decided_;
   double began_at_;

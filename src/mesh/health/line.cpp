@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <sstream>
 
 #include "core/text.h"
@@ -7,10 +6,6 @@
 #include "mesh/store.h"
 
 namespace tributary::mesh {
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 namespace line {
 namespace {

@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::size_t kMostUnsent = 64 << 10;  // bytes
 constexpr std::size_t kMostLine = 8 << 10;     // bytes
+constexpr std::size_t kMostRead = 64 << 10;    // bytes at once: a peer that sends without end must
+                                               // not keep this thread
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -72,12 +74,14 @@ std::vector<std::string> LineSocket::exchange() {
   std::vector<std::string> lines;
   std::string reason;
   std::array<char, 4096> block;
-  while (!is_closed() && reason.empty()) {
+  std::size_t taken = 0;
+  while (!is_closed() && reason.empty() && taken < kMostRead) {
     const ssize_t count = recv(socket_.get(), block.data(), block.size(), 0);
     if (count < 0 && would_block()) break;
     if (count < 0) reason = std::strerror(errno);
     if (count == 0) reason = "connection closed";
     if (count > 0) unread_.append(block.data(), static_cast<std::size_t>(count));
+    taken += static_cast<std::size_t>(std::max<ssize_t>(count, 0));
     for (std::size_t end = unread_.find('\n'); end != std::string::npos; end = unread_.find('\n')) {
       lines.push_back(unread_.substr(0, end));
       unread_.erase(0, end + 1);

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mesh/descriptor.h"
+#include "core/file/descriptor.h"
 
 namespace tributary::mesh {
 
@@ -17,8 +17,8 @@ class LineSocket {
   /// Queues a line and sends what the socket takes. A peer that reads nothing loses lines beyond
   /// 64 KiB: a heartbeat is worth nothing when the next one is there.
   void send(std::string_view line);
-  /// Sends the queue and reads, as far as both go at once; returns the whole lines that came.
-  /// A line above 8 KiB closes the connection.
+  /// Sends the queue and reads, as far as both go at once and no more than 64 KiB; returns the
+  /// whole lines that came. A line above 8 KiB closes the connection.
   [[nodiscard]] std::vector<std::string> exchange();
   /// The end of sending: the peer reads what was queued and then the end.
   void finish_sending();

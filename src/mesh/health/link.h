@@ -7,6 +7,7 @@
 
 #include "mesh/health/line_socket.h"
 #include "mesh/health/root_cause.h"
+#include "mesh/now_seconds.h"
 
 namespace c10d {
 class Store;
@@ -25,6 +26,8 @@ class Link {
   /// Takes what came, sends what is queued.
   virtual void exchange(double now) = 0;
   virtual void send_beat(const Beat& beat) = 0;
+  /// Counts the progress of the other ranks, as of their last heartbeats.
+  [[nodiscard]] virtual std::uint64_t progress_of_others() const = 0;
   /// Tells the controller of a failure.
   virtual void report(const Failure& failure) = 0;
   /// The failure that explains all, once it is decided.
@@ -47,9 +50,6 @@ class Link {
                                                 const HealthOptions& options);
 /// The link of a world of one.
 [[nodiscard]] std::unique_ptr<Link> make_lonely();
-
-/// Seconds of the steady clock.
-[[nodiscard]] double steady_seconds();
 
 /// The lines on the wire; each kind is one word, then its fields.
 namespace line {

@@ -2,7 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "core/error.h"
+#include "core/text.h"
 #include "mesh/health/link.h"
 #include "mesh/store.h"
 
@@ -12,7 +12,7 @@ namespace {
 class Member final : public Link {
  public:
   Member(LineSocket socket, int rank, const std::string& key, const HealthOptions& options)
-      : options_(options), rank_(rank), socket_(std::move(socket)), heard_at_(steady_seconds()) {
+      : options_(options), rank_(rank), socket_(std::move(socket)), heard_at_(now_seconds()) {
     socket_.send(line::hello(key, rank_));
   }
 
@@ -36,6 +36,9 @@ class Member final : public Link {
   }
 
   void send_beat(const Beat& beat) override { socket_.send(line::beat(beat)); }
+
+  /// With that of this rank two heartbeats ago, which stops when this rank does.
+  std::uint64_t progress_of_others() const override { return controller_.progress; }
 
   void report(const Failure& failure) override { socket_.send(line::failure("fail", failure)); }
 
@@ -86,6 +89,7 @@ class Lonely final : public Link {
   void add_descriptors(std::vector<pollfd>&) const override {}
   void exchange(double) override {}
   void send_beat(const Beat&) override {}
+  std::uint64_t progress_of_others() const override { return 0; }
   void report(const Failure& failure) override {
     if (!decided_) decided_ = failure;
   }
@@ -104,15 +108,9 @@ std::unique_ptr<Link> make_member(const Launch& launch, c10d::Store& store,
                                   const HealthOptions& options) {
   int port = 0;
   std::string key;
-  try {
-    std::istringstream place(store.get_to_str(kControllerKey));
-    place >> port >> key;
-  } catch (const std::exception& lost) {
-    const std::string found = lost.what();
-    TRIB_RAISE(Fault::kResource, .what = "mesh: rank 0 does not say where it takes heartbeats",
-               .where = str("rank ", launch.rank), .found = found.substr(0, found.find('\n')),
-               .fix = "see the log of rank 0");
-  }
+  std::istringstream place(
+      await_key(store, kControllerKey, /*writer=*/0, options.lost_after_seconds));
+  place >> port >> key;
   const std::string host = launch.local_world == launch.world ? "127.0.0.1" : launch.master_address;
   LineSocket socket(connect_to(host, port, options.bootstrap_seconds));
   return std::make_unique<Member>(std::move(socket), launch.rank, key, options);

@@ -9,6 +9,11 @@ constexpr std::size_t kMostDurations = 20;
 constexpr double kLeastStepDeadline = 60;  // s
 constexpr double kMedians = 8;
 
+bool is_of_a_step(Section section) {
+  return section == Section::kData || section == Section::kForward ||
+         section == Section::kBackward || section == Section::kOptimizer;
+}
+
 }  // namespace
 
 SectionClock::SectionClock(const HealthOptions& options)
@@ -19,7 +24,8 @@ SectionClock::SectionClock(const HealthOptions& options)
       step_deadline_(options.setup_deadline_seconds) {}
 
 void SectionClock::enter(Section section, std::int64_t step, double now) {
-  if (step > step_.load(std::memory_order_relaxed) || !step_began_) {
+  const bool is_next = step > step_.load(std::memory_order_relaxed) || !step_began_;
+  if (is_of_a_step(section) && is_next) {
     if (step_began_) record_step(now - *step_began_);
     step_began_ = now;
   }
@@ -50,9 +56,9 @@ Beat SectionClock::beat() const {
 double SectionClock::deadline_of(Section section) const {
   switch (section) {
     case Section::kSetup:
-    case Section::kLoad:
     case Section::kValidation:
       return setup_deadline_;
+    case Section::kLoad:
     case Section::kCheckpoint:
       return checkpoint_deadline_;
     default:
@@ -60,10 +66,13 @@ double SectionClock::deadline_of(Section section) const {
   }
 }
 
-std::optional<SectionClock::Stall> SectionClock::find_stall(double now) {
+std::optional<SectionClock::Stall> SectionClock::find_stall(double now,
+                                                            std::uint64_t progress_of_others) {
   const Beat at = beat();
-  if (moved_at_ < 0 || at.progress != seen_progress_) {
+  const bool others_moved = !is_of_a_step(at.section) && progress_of_others != seen_of_others_;
+  if (moved_at_ < 0 || at.progress != seen_progress_ || others_moved) {
     seen_progress_ = at.progress;
+    seen_of_others_ = progress_of_others;
     moved_at_ = now;
     return std::nullopt;
   }

@@ -27,8 +27,9 @@ class SectionClock {
     double seconds = 0;
     double deadline_seconds = 0;
   };
-  /// The stall, when there was no progress for longer than the deadline of the section.
-  [[nodiscard]] std::optional<Stall> find_stall(double now);
+  /// The stall, when there was no progress for longer than the deadline of the section. Where ranks
+  /// wait for each other's files (setup, load, checkpoint, validation), that of the others counts.
+  [[nodiscard]] std::optional<Stall> find_stall(double now, std::uint64_t progress_of_others = 0);
   /// The whole process stood still, stopped or suspended: that time does not count.
   void forgive(double seconds) { moved_at_ += seconds; }
 
@@ -52,6 +53,7 @@ class SectionClock {
 
   // Of the watching thread.
   std::uint64_t seen_progress_ = 0;
+  std::uint64_t seen_of_others_ = 0;
   double moved_at_ = -1;  // below 0: not looked yet
 };
 

@@ -108,7 +108,7 @@ void prepare_thread_stacks() {
 void write_thread_stacks(const std::string& path, const std::string& headline) {
   int file = STDERR_FILENO;
   if (!path.empty()) {
-    file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (file < 0) {
       log_warning("mesh: file of the stacks cannot be written: " + path);
       file = STDERR_FILENO;

@@ -8,4 +8,6 @@ Devices list_devices() {
 
 bool use_device(int /*index*/) { return false; }
 
+std::int64_t free_device_bytes(int /*index*/) { return 0; }
+
 }  // namespace tributary::mesh

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "mesh/descriptor.h"
+#include "core/file/descriptor.h"
 
 namespace tributary::mesh {
 

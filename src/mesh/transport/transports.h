@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +20,7 @@ struct TransportOptions {
   double timeout_seconds = 60;
   std::string interface;       // network interface, empty: that of the address of the host's name
   bool shares_memory = false;  // the ranks are on one machine
+  bool only_messages = false;  // pairs send and receive, and nothing else is done
 };
 
 /// Between processes on CPU: through memory where they share it, or else through sockets.
@@ -31,9 +31,5 @@ struct TransportOptions {
 /// Between CUDA devices; the build without CUDA refuses.
 [[nodiscard]] std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                    const TransportOptions& options, int device);
-
-/// Calls `on_issue` whenever a collective of `inner` has been issued and is not waited for yet.
-[[nodiscard]] std::unique_ptr<Transport> make_observed(std::unique_ptr<Transport> inner,
-                                                       std::function<void()> on_issue);
 
 }  // namespace tributary::mesh

@@ -33,12 +33,14 @@ class Qwen2_5VlVision {
                   std::vector<std::unique_ptr<parallel::Unit>>& units);
   ~Qwen2_5VlVision();
 
-  /// shape:  rows [patches, patch_width] in the order of models.md section 5.1.2, items back to
-  ///         back -> returns [merged tokens, output_width], items and tokens in their order
+  /// shape:  rows [patches, patch_width], items back to back, each in the order of
+  ///         docs/theory/numerics.md, "Patch rows" -> returns [merged tokens, output_width], items
+  ///         and tokens in their order
   /// dtype:  f32 in; that of the parameters inside and out; rotary angles in f32
   /// errors: Fault::kInput when rows and grids do not match or a grid is impossible
   /// cost:   keeps nothing for backward when neither module is trainable
-  /// source: Bai 2025, "Qwen2.5-VL technical report" (arXiv:2502.13923); models.md section 5.1.5
+  /// source: Bai 2025, "Qwen2.5-VL technical report" (arXiv:2502.13923);
+  ///         docs/theory/numerics.md, "Vision tower"
   [[nodiscard]] at::Tensor operator()(const at::Tensor& rows, std::span<const Grid> grids,
                                       VisionKeep keep);
 

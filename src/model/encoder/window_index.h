@@ -22,7 +22,7 @@ struct WindowIndex {
 /// units:  grids in patches; `window` in merged tokens
 /// errors: Fault::kInput when a grid is empty or no multiple of `merge`
 /// cost:   O(patches)
-/// source: models.md section 5.1.5
+/// source: docs/theory/numerics.md, "Attention windows"
 [[nodiscard]] WindowIndex index_windows(std::span<const Grid> grids, std::int64_t merge,
                                         std::int64_t window);
 

@@ -37,7 +37,9 @@ class Qwen2_5Vl final : public Model {
     const at::ScalarType dtype = units().front()->shard_value().scalar_type();
     return at::empty({patches, config_.vision->width}, batch.input_ids.options().dtype(dtype));
   }
-  at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
+  at::Tensor run_head(const at::Tensor& hidden, parallel::LayerBody body) override {
+    return backbone_.run_head(hidden, std::move(body));
+  }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
   at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,

@@ -23,7 +23,9 @@ class TextModel final : public Model {
         stage == 0 ? backbone_.embed(split.keep(batch.input_ids, /*padding=*/0)) : input;
     return backbone_.forward(stage, hidden, batch.position_ids, split);
   }
-  at::Tensor head(const at::Tensor& hidden) override { return backbone_.head(hidden); }
+  at::Tensor run_head(const at::Tensor& hidden, parallel::LayerBody body) override {
+    return backbone_.run_head(hidden, std::move(body));
+  }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
   at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,

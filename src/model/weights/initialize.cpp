@@ -4,7 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "core/random.h"
-#include "model/model.h"
+#include "model/weights/fill_parameters.h"
 
 namespace tributary::model {
 namespace {
@@ -62,7 +62,9 @@ void fill_normal(const parallel::Parameter& parameter, const std::vector<PlacedB
 
 }  // namespace
 
-void initialize(Model& model, std::uint64_t seed) {
+void initialize(Model& model, std::uint64_t seed) { initialize(model, seed, {}); }
+
+void initialize(Model& model, std::uint64_t seed, const OnProgress& on_progress) {
   using Kind = Initializer::Kind;
   const at::NoGradGuard no_grad;
   for (const auto& unit : model.units()) {
@@ -85,6 +87,7 @@ void initialize(Model& model, std::uint64_t seed) {
           break;
         }
       }
+      if (on_progress) on_progress();
     }
     unit->discard();
   }

@@ -7,7 +7,7 @@
 #include "core/file/weight_directory.h"
 #include "core/log.h"
 #include "model/family/all_families.h"
-#include "model/model.h"
+#include "model/weights/fill_parameters.h"
 #include "model/weights/stored_tensors.h"
 
 namespace tributary::model {
@@ -88,20 +88,42 @@ struct Copy {
   Place place;
 };
 
+/// A slow disk fills this much well before anybody takes the rank for one that hangs.
+constexpr std::int64_t kBlockBytes = std::int64_t{16} << 20;
+
+/// Copies row by row, as many at once as make a block.
+/// shape: from and to [rows, ...], equal
+void copy_in_blocks(const at::Tensor& from, const at::Tensor& to, const OnProgress& on_progress) {
+  const std::int64_t rows = from.size(0);
+  const auto bytes = static_cast<std::int64_t>(from.numel() * from.element_size());
+  const std::int64_t step =
+      std::max<std::int64_t>(1, rows * kBlockBytes / std::max(bytes, kBlockBytes));
+  for (std::int64_t row = 0; row < rows; row += step) {
+    const std::int64_t count = std::min(step, rows - row);
+    to.narrow(0, row, count).copy_(from.narrow(0, row, count));
+    if (on_progress) on_progress();
+  }
+}
+
 /// Reads what this rank's shard holds of a parameter: other pages of the file are never touched.
-void copy_own_part(const Copy& copy) {
+void copy_own_part(const Copy& copy, const OnProgress& on_progress) {
   const at::Tensor stored = view_stored(*copy.place.file, *copy.place.tensor);
   for (const auto& [box, first] : copy.unit.boxes_of(copy.parameter)) {
     at::Tensor part = stored;
     for (std::size_t i = 0; i < box.lengths.size(); ++i)
       part = part.narrow(static_cast<std::int64_t>(i), box.offsets[i], box.lengths[i]);
-    copy.unit.shard_value().narrow(0, first, part.numel()).view(box.lengths).copy_(part);
+    copy_in_blocks(part, copy.unit.shard_value().narrow(0, first, part.numel()).view(box.lengths),
+                   on_progress);
   }
 }
 
 }  // namespace
 
 void load_weights(Model& model, const std::string& directory) {
+  load_weights(model, directory, {});
+}
+
+void load_weights(Model& model, const std::string& directory, const OnProgress& on_progress) {
   const at::NoGradGuard no_grad;
   const WeightDirectory weights(directory);
   std::map<std::string, Place> located =
@@ -145,7 +167,7 @@ void load_weights(Model& model, const std::string& directory) {
   for (const auto& [name, place] : located)
     faults.unexpected.push_back(escaped(place.tensor->name));
   faults.raise_if_any(directory);
-  for (const Copy& copy : copies) copy_own_part(copy);
+  for (const Copy& copy : copies) copy_own_part(copy, on_progress);
   for (const auto& unit : model.units()) unit->discard();
 }
 

@@ -11,7 +11,7 @@ namespace tributary::parallel {
 
 // Ulysses: ranks that hold slices of a row, with all heads, exchange them for the whole row with
 // some heads, attend, and exchange back.
-// source: Jacobs 2023, "DeepSpeed Ulysses" (arXiv:2309.14509); parallelism.md section 4.2
+// source: docs/theory/parallelism.md, "Head exchange"
 
 /// An exchange under way. What is computed between its start and its arrival runs while it travels,
 /// and in backward the gradient travels while what lies between is differentiated.

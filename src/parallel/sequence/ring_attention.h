@@ -52,7 +52,7 @@ class RingPlan {
 /// collective: over `ring`, forward and backward
 /// cost:   2 * kv_heads * head_width elements a token pass each link, size - 1 times forward; in
 ///         backward as many again, and their gradients in f32 size times
-/// source: Liu 2023, "Ring Attention" (arXiv:2310.01889); parallelism.md sections 4.3 and 4.4
+/// source: docs/theory/parallelism.md, "Ring attention"
 [[nodiscard]] at::Tensor attend_ring(const at::Tensor& qkv, std::int64_t heads,
                                      std::int64_t kv_heads, std::shared_ptr<const RingPlan> plan,
                                      const mesh::Group& ring);

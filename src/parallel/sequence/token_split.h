@@ -17,8 +17,7 @@ namespace tributary::parallel {
 /// equal ones, so that under the causal mask all ranks have equal work. Its ulysses ranks keep
 /// consecutive slices of that row, and of such a slice its tp ranks, where the layout splits tokens
 /// over tp. Rows end with padding, up to slices of equal length; a row has no less than one token.
-/// source: parallelism.md sections 4.1 and 4.4; pieces may differ by one token instead of padding
-///         every sample
+/// source: docs/theory/parallelism.md, "Order of tokens" and "Balanced split of a causal row"
 class TokenSplit {
  public:
   /// units: cu_seqlens as in model::PackedBatch

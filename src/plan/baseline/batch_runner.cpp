@@ -275,11 +275,11 @@ double BatchRunner::run_pipelines(int stages, const Buckets& buckets, const Stag
   double slowest = 0;
   const auto rounds = static_cast<std::size_t>(buckets.rounds);
   for (std::int64_t replica = 0; replica < buckets.replicas && slowest < limit; ++replica) {
-    std::vector<StageTimes> times(static_cast<std::size_t>(stages) * rounds);
+    std::vector<PassSeconds> times(static_cast<std::size_t>(stages) * rounds);
     double busy = 0;
     double mine = beside;
     for (int stage = 0; stage < stages; ++stage) {
-      StageTimes sum;
+      PassSeconds sum;
       for (std::int64_t round = 0; round < buckets.rounds; ++round)
         sum = sum + (times[stage * rounds + round] = cost(stage, replica, round));
       busy += (sum.forward + sum.backward) * static_cast<double>(devices(stage));

@@ -98,8 +98,7 @@ class BatchRunner {
   [[nodiscard]] double encoder_phase(std::span<const double> tiles, std::int64_t tp);
 
   /// What a stage takes in a round: of the module `shares` of the layers that it holds.
-  using StageTimes = plan::StageTimes;
-  using StageCost = std::function<StageTimes(int stage, std::int64_t replica, std::int64_t round)>;
+  using StageCost = std::function<PassSeconds(int stage, std::int64_t replica, std::int64_t round)>;
   /// Devices of a replica that work on a stage; none where the stage's work is counted elsewhere.
   using StageDevices = std::function<std::int64_t(int stage)>;
   /// The slowest of the replicas' pipelines; of those up to the first that takes `limit` seconds,
@@ -129,13 +128,13 @@ class BatchRunner {
   }
   /// Seconds in which the same go around between so many devices, within a node over its links.
   [[nodiscard]] double exchange_seconds(std::span<const double> tiles, std::int64_t devices) const;
-  [[nodiscard]] static StageTimes split(const ModuleCosts& module, double seconds) {
+  [[nodiscard]] static PassSeconds split(const ModuleCosts& module, double seconds) {
     return {seconds * module.forward_share, seconds * (1 - module.forward_share)};
   }
-  [[nodiscard]] StageTimes split_encoder(double seconds) const {
+  [[nodiscard]] PassSeconds split_encoder(double seconds) const {
     return split(problem_.costs.encoder, seconds);
   }
-  [[nodiscard]] StageTimes split_backbone(double seconds) const {
+  [[nodiscard]] PassSeconds split_backbone(double seconds) const {
     return split(problem_.costs.backbone, seconds);
   }
 

@@ -15,7 +15,7 @@ std::int64_t count(double seconds) { return to_nanoseconds(seconds).count; }
 /// round earlier, and then the backward of microbatch k from the last stage to the first.
 class Rounds {
  public:
-  Rounds(int stages, std::span<const StageTimes> times)
+  Rounds(int stages, std::span<const PassSeconds> times)
       : stages_(stages),
         microbatches_(std::ssize(times) / stages),
         times_(times),
@@ -31,7 +31,7 @@ class Rounds {
   }
 
   /// With an encoder whose parts all stages have.
-  [[nodiscard]] std::int64_t makespan_with(std::span<const StageTimes> encoder) {
+  [[nodiscard]] std::int64_t makespan_with(std::span<const PassSeconds> encoder) {
     std::vector<std::int64_t> gradient(static_cast<std::size_t>(microbatches_));
     for (std::ptrdiff_t round = 1 - stages_; round < microbatches_ + stages_ - 1; ++round) {
       std::int64_t features = 0;
@@ -77,7 +77,7 @@ class Rounds {
 
   int stages_;
   std::ptrdiff_t microbatches_;
-  std::span<const StageTimes> times_;
+  std::span<const PassSeconds> times_;
   std::vector<std::int64_t> free_;     // when a stage has ended
   std::vector<std::int64_t> arrived_;  // its latest forward
 };
@@ -86,22 +86,22 @@ class Rounds {
 
 Nanoseconds to_nanoseconds(double seconds) { return {std::llround(1e9 * seconds)}; }
 
-double time_1f1b(int stages, std::span<const StageTimes> times) {
+double time_1f1b(int stages, std::span<const PassSeconds> times) {
   return 1e-9 * static_cast<double>(Rounds(stages, times).makespan());
 }
 
-double time_nested_1f1b(int stages, std::span<const StageTimes> times,
-                        std::span<const StageTimes> encoder) {
+double time_nested_1f1b(int stages, std::span<const PassSeconds> times,
+                        std::span<const PassSeconds> encoder) {
   return 1e-9 * static_cast<double>(Rounds(stages, times).makespan_with(encoder));
 }
 
-std::vector<double> idle_in_1f1b(int stages, std::span<const StageTimes> times) {
+std::vector<double> idle_in_1f1b(int stages, std::span<const PassSeconds> times) {
   const std::int64_t makespan = Rounds(stages, times).makespan();
   const auto microbatches = std::ssize(times) / stages;
   std::vector<double> idle;
   for (int stage = 0; stage < stages; ++stage) {
     std::int64_t busy = 0;
-    for (const StageTimes& pass : times.subspan(stage * microbatches, microbatches))
+    for (const PassSeconds& pass : times.subspan(stage * microbatches, microbatches))
       busy += count(pass.forward) + count(pass.backward);
     idle.push_back(1e-9 * static_cast<double>(makespan - busy));
   }

@@ -8,11 +8,11 @@
 namespace tributary::plan {
 
 /// Seconds of a microbatch on a stage; backward includes recompute.
-struct StageTimes {
+struct PassSeconds {
   double forward = 0;
   double backward = 0;
 
-  friend StageTimes operator+(const StageTimes& a, const StageTimes& b) {
+  friend PassSeconds operator+(const PassSeconds& a, const PassSeconds& b) {
     return {a.forward + b.forward, a.backward + b.backward};
   }
 };
@@ -24,17 +24,17 @@ struct StageTimes {
 ///
 /// shape: times [stages, microbatches]
 /// cost:  one pass over the times, without a list of actions
-[[nodiscard]] double time_1f1b(int stages, std::span<const StageTimes> times);
+[[nodiscard]] double time_1f1b(int stages, std::span<const PassSeconds> times);
 
 /// Seconds of the same step with an encoder nested into it: each stage takes its part of the
 /// forward of a microbatch as many rounds ahead as the backbone's forwards are, and of its backward
 /// as many rounds behind as the gradient comes later than its own backward.
 ///
 /// shape: times and encoder [stages, microbatches]
-[[nodiscard]] double time_nested_1f1b(int stages, std::span<const StageTimes> times,
-                                      std::span<const StageTimes> encoder);
+[[nodiscard]] double time_nested_1f1b(int stages, std::span<const PassSeconds> times,
+                                      std::span<const PassSeconds> encoder);
 
 /// Seconds in which each stage of a 1F1B chain does nothing.
-[[nodiscard]] std::vector<double> idle_in_1f1b(int stages, std::span<const StageTimes> times);
+[[nodiscard]] std::vector<double> idle_in_1f1b(int stages, std::span<const PassSeconds> times);
 
 }  // namespace tributary::plan

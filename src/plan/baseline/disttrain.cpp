@@ -16,7 +16,7 @@
 namespace tributary::plan {
 namespace {
 
-constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
+constexpr double kTimeRounding = 1e-6;  // passes are timed in whole nanoseconds
 
 /// Seconds of a module's microbatches in a step, all layers.
 struct ModuleWork {
@@ -162,7 +162,7 @@ constexpr std::size_t kMostCandidates = 120'000;
 class CandidateList {
  public:
   CandidateList(const BatchRunner& runner, double limit)
-      : problem_(runner.problem()), runner_(runner), limit_(limit * (1 + 2 * kRounding)) {
+      : problem_(runner.problem()), runner_(runner), limit_(limit * (1 + 2 * kTimeRounding)) {
     const auto batches = static_cast<double>(problem_.batches.size());
     for (const std::vector<SampleWork>& batch : problem_.batches) {
       for (const SampleWork& sample : batch) {
@@ -292,11 +292,11 @@ PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
   // By bound, but in large parts by what buckets they have, which then are dealt once for all.
   constexpr std::ptrdiff_t kPart = 8192;
   for (auto part = candidates.begin(); part != candidates.end() && !is_cut;) {
-    if (part->bound * (1 - kRounding) >= best.seconds()) break;
+    if (part->bound * (1 - kTimeRounding) >= best.seconds()) break;
     const auto end = part + std::min(kPart, candidates.end() - part);
     if (std::ssize(candidates) > kPart) sort_by_buckets(part, end);
     for (; part != end && !is_cut; ++part) {
-      if (part->bound * (1 - kRounding) >= best.seconds()) continue;
+      if (part->bound * (1 - kTimeRounding) >= best.seconds()) continue;
       is_cut |= looked_at >= 2 * problem.budget || runner.passes() >= problem.budget;
       if (is_cut) break;
       best.race({describe(part->plan), form_of(part->plan)}, cost_of(runner, part->plan),

@@ -111,7 +111,7 @@ std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& lean
         const double bytes = backbone_bytes(problem, degrees, rounds);
         keep_least(leanest.backbones[devices], bytes, [&] {
           return MemoryNeed{bytes,
-                            str("backbone ", to_text(degrees), ", ", rounds, " microbatches"),
+                            str("backbone ", to_text(degrees), ", ", microbatches_text(rounds)),
                             fullest_of(costs.backbone, degrees.pp)};
         });
         if (bytes > costs.memory_bytes) continue;
@@ -277,7 +277,7 @@ double run_synchronized(BatchRunner& runner, std::size_t batch, const Pair& pair
 
 std::string describe(const Pair& pair) {
   return str("encoder ", to_text(pair.encoder), "; backbone ", to_text(pair.backbone.degrees), ", ",
-             pair.backbone.rounds, " microbatches");
+             microbatches_text(pair.backbone.rounds));
 }
 
 /// With the pool.

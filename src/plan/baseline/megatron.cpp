@@ -10,7 +10,7 @@ namespace tributary::plan {
 namespace {
 
 std::string describe(const Degrees& degrees, std::int64_t rounds) {
-  return str(to_text(degrees), ", ", rounds, " microbatches");
+  return str(to_text(degrees), ", ", microbatches_text(rounds));
 }
 
 struct Kernels {
@@ -44,7 +44,7 @@ double run_chain(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
     const std::size_t bucket = buckets.at(replica, round);
     const StageShare& share = shares[stage];
-    BatchRunner::StageTimes times =
+    PassSeconds times =
         runner.split_encoder(share.encoder * encoder[bucket] / kernels.efficiency) +
         runner.split_backbone(share.backbone * backbone[bucket] / kernels.efficiency);
     const bool sends =
@@ -75,7 +75,7 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
         for (const std::int64_t rounds : rounds_of(problem, dp)) {
           const Plan3d plan = {{degree.tp, mine, dp}, {degree.tp, stages - mine, dp}, rounds, 0};
           const std::string text = str(to_text({degree.tp, stages, dp}), ", first ", mine,
-                                       " stages the encoder, ", rounds, " microbatches");
+                                       " stages the encoder, ", microbatches_text(rounds));
           if (!is_valid(costs, plan)) {
             const MemoryNeed need = need_of(problem.costs, plan);
             best.refuse({need.bytes, text, need.of});

@@ -43,7 +43,7 @@ enum class BaselineRole {
                 // those of others only where the encoder does not train
   kAblation,    // a system without one of its parts
   kReference,   // no method: a part of the model, or plainer kernels
-  kOurs,
+  kBound,       // no system: the best of all the others' plans, which nobody runs as one
 };
 
 /// A way to place an encoder and a backbone, under its own name.
@@ -52,8 +52,8 @@ struct PipelineBaseline {
   std::string_view source;
   BaselineRole role;
   PipelineAnswer (*solve)(const TrainingProblem& problem);
-  std::string_view beyond_exact = {};  // what its plans have that none of `exact` has
-  bool encodes = true;                 // else the encoder's FLOPs are none of its steps'
+  std::string_view beyond_search = {};  // what its plans have that none of `search` has
+  bool encodes = true;                  // else the encoder's FLOPs are none of its steps'
 };
 
 /// All of them: the one list that `compare` and the tests go through.

@@ -118,7 +118,7 @@ void for_each_backbone(
 /// Tells the leanest plan of the published search's space, none of which fits.
 void refuse_leanest(const TrainingProblem& problem, BestPlan& best);
 
-// Families of plans that `combined` goes through, each offered to the best so far.
+// Families of plans that `best_of_methods` goes through, each offered to the best so far.
 void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_shards(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
@@ -155,6 +155,6 @@ void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner
 [[nodiscard]] PipelineAnswer solve_loongforge_2(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_loongforge_3(const TrainingProblem& problem);
 [[nodiscard]] PipelineAnswer solve_backbone_alone(const TrainingProblem& problem);
-[[nodiscard]] PipelineAnswer solve_combined(const TrainingProblem& problem);
+[[nodiscard]] PipelineAnswer solve_best_of_methods(const TrainingProblem& problem);
 
 }  // namespace tributary::plan

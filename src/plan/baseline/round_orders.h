@@ -18,7 +18,7 @@ using RoundOrder = std::vector<std::int64_t>;
 /// modules, small rounds out.
 ///
 /// shape:  encoder and backbone [rounds] seconds
-/// source: planning.md section 3.6
+/// source: docs/theory/planning.md, "Order of rounds"
 [[nodiscard]] std::vector<RoundOrder> starting_orders(std::span<const double> encoder,
                                                       std::span<const double> backbone,
                                                       std::int64_t stages);

@@ -44,7 +44,8 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
     for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
       const double bytes = backbone_bytes(problem, degrees, rounds);
       keep_least(least_need, bytes, [&] {
-        return MemoryNeed{bytes, str("backbone ", to_text(degrees), ", ", rounds, " microbatches"),
+        return MemoryNeed{bytes,
+                          str("backbone ", to_text(degrees), ", ", microbatches_text(rounds)),
                           fullest_of(module, degrees.pp)};
       });
       if (bytes > problem.costs.memory_bytes) continue;

@@ -52,8 +52,7 @@ class ShardedStep {
     };
     const double gather = moved(module.parameter_share);
     const double reduce = moved(module.gradient_share);
-    const BatchRunner::StageTimes times =
-        BatchRunner::split(module, runner_.module_seconds(module, 1, shape));
+    const PassSeconds times = BatchRunner::split(module, runner_.module_seconds(module, 1, shape));
     // A module without backward has no second gather either.
     const double again = module.forward_share < 1 ? gather + reduce : 0;
     // The first gather and the last reduction have nothing to hide behind.
@@ -78,7 +77,7 @@ void offer_sharded(const TrainingProblem& problem, BatchRunner& runner, BestPlan
       return unsharded - state + state / double(costs.devices) +
              2 * state * module.parameter_share / double(module.layers);
     };
-    const std::string text = str("sharded, dp ", costs.devices, ", ", rounds, " microbatches");
+    const std::string text = str("sharded, dp ", costs.devices, ", ", microbatches_text(rounds));
     if (!best.admits(bytes(costs.encoder) + bytes(costs.backbone), fullest_of_both(problem, 1),
                      [&] { return text; }))
       continue;

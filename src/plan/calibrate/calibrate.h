@@ -63,7 +63,7 @@ struct PredictionError {
 /// times differ. Of rows that are predicted equally fast a group takes the one measured slowest.
 ///
 /// shape:  predicted [rows] seconds
-/// source: planning.md section 17.1
+/// source: docs/theory/planning.md, "Errors of predictions"
 [[nodiscard]] PredictionError judge_predictions(std::span<const TrainingRow> rows,
                                                 std::span<const double> predicted);
 

@@ -27,7 +27,7 @@ constexpr std::int64_t kQuickDevices = 16;
 bool wants_tables(const config::Study& study) {
   return study.methods.empty() ||
          std::any_of(study.methods.begin(), study.methods.end(), [](const std::string& name) {
-           return name != kExactMethod && name != kVeomniMethod;
+           return name != kSearchMethod && name != kVeomniMethod;
          });
 }
 
@@ -49,9 +49,9 @@ double mfu_of(double flops, double step_s, const StudySetting& setting) {
                   setting.cluster.device.matrix_flops_per_s);
 }
 
-class Runner {
+class StudyRunner {
  public:
-  Runner(const config::Study& study, const CompareOptions& options)
+  StudyRunner(const config::Study& study, const CompareOptions& options)
       : study_(study), options_(options) {}
 
   [[nodiscard]] SettingResult run(const StudySetting& setting) const {
@@ -74,7 +74,7 @@ class Runner {
       for (const PipelineBaseline& baseline : pipeline_baselines()) {
         if (!is_listed(study_, baseline.name)) continue;
         note(baseline.name);
-        result.methods.push_back(solve(setting, baseline, levels));
+        result.methods.push_back(solve(setting, baseline, levels, options_.plan_files));
       }
     } else {
       result.tokens_per_sample = mean_tokens(setting);
@@ -84,12 +84,12 @@ class Runner {
       result.methods.push_back(run_veomni(setting));
     }
     // Packs of a given capacity are no part of its space: studies that list it are refused.
-    if (is_listed(study_, kExactMethod) && setting.capacity_tokens == 0) {
-      note(kExactMethod);
-      result.methods.push_back(search_exactly(setting));
+    if (is_listed(study_, kSearchMethod) && setting.capacity_tokens == 0) {
+      note(kSearchMethod);
+      result.methods.push_back(run_search(setting));
       // Beside methods with tables by their FLOPs, so that one table's MFUs are those of its steps.
-      MethodResult& exact = result.methods.back();
-      if (exact.step_s > 0 && flops > 0) exact.mfu = mfu_of(flops, exact.step_s, setting);
+      MethodResult& found = result.methods.back();
+      if (found.step_s > 0 && flops > 0) found.mfu = mfu_of(flops, found.step_s, setting);
     }
     return result;
   }
@@ -112,7 +112,7 @@ class Runner {
   }
 
   static MethodResult solve(const StudySetting& setting, const PipelineBaseline& baseline,
-                            const std::vector<RecomputedTables>& levels) {
+                            const std::vector<RecomputedTables>& levels, bool plan_files) {
     MethodResult method{.method = std::string(baseline.name),
                         .source = std::string(baseline.source)};
     const Stopwatch watch;
@@ -125,6 +125,8 @@ class Runner {
     method.mfu = mfu_of(step_flops(tables->problem, baseline.encodes), method.step_s, setting);
     method.idle_share = std::max(0.0, 1 - answer.busy_share);
     method.bubble_share = answer.bubble_share;
+    if (plan_files && baseline.role != BaselineRole::kReference)
+      method.plan_file = judge_plan_file(setting, answer, tables->recompute);
     return method;
   }
 
@@ -244,15 +246,15 @@ void check_methods(const config::Study& study) {
                  .what = "plan: unknown method", .where = str("study ", study.name, " methods"),
                  .found = name, .expected = str("one of ", all));
   }
-  const bool wants_exact =
-      study.against == kExactMethod || (!study.methods.empty() && is_listed(study, kExactMethod));
-  if (!wants_exact) return;
+  const bool wants_search =
+      study.against == kSearchMethod || (!study.methods.empty() && is_listed(study, kSearchMethod));
+  if (!wants_search) return;
   for (const StudySetting& setting : study.settings) {
     TRIB_REQUIRE(setting.capacity_tokens == 0,
-                 .what = "plan: exact has no packed sequences of a given capacity",
+                 .what = "plan: search has no packed sequences of a given capacity",
                  .where = str("study ", study.name, " settings ", setting.name, " capacity_tokens"),
-                 .found = str(setting.capacity_tokens), .expected = "no such key beside exact",
-                 .fix = "leave out capacity_tokens, or exact of the methods");
+                 .found = str(setting.capacity_tokens), .expected = "no such key beside search",
+                 .fix = "leave out capacity_tokens, or search of the methods");
   }
 }
 
@@ -267,12 +269,12 @@ const MethodResult* SettingResult::find(std::string_view method) const {
 std::vector<config::StudyMethod> study_methods(StudyKind kind) {
   std::vector<config::StudyMethod> methods;
   const auto add = [&](std::string_view name, bool in_all) {
-    methods.push_back({std::string(name), in_all});
+    methods.push_back({std::string(name), in_all, /*former_name=*/{}});
   };
   if (kind == StudyKind::kPipeline) {
     for (const PipelineBaseline& each : pipeline_baselines()) add(each.name, true);
     add(kVeomniMethod, false);
-    add(kExactMethod, true);
+    methods.push_back({std::string(kSearchMethod), /*in_all=*/true, /*former_name=*/"exact"});
   } else {
     for (const SharingBaseline& each : sharing_baselines()) add(each.name, true);
   }
@@ -283,7 +285,7 @@ Comparison compare(const config::Study& study, const CompareOptions& options) {
   check_methods(study);
   Comparison comparison{
       .name = study.name, .source = study.source, .notes = study.notes, .against = study.against};
-  const Runner runner(study, options);
+  const StudyRunner runner(study, options);
   for (const StudySetting& setting : study.settings) {
     comparison.settings.push_back(runner.run(options.quick ? shorten(setting) : setting));
     if (options.quick) break;

@@ -11,6 +11,15 @@
 
 namespace tributary::plan {
 
+/// What the simulator of plan files says of the plan of a method that was found by tables.
+enum class PlanFile {
+  kNotAsked,
+  kFits,      // its form is one of theirs, and fits as the method has it
+  kChanged,   // it fits with parameters sharded, layers recomputed, or both
+  kTooLarge,  // it does not fit
+  kNoForm,    // plan files have no such form
+};
+
 /// What one method reaches in one setting with the best plan of its own space.
 struct MethodResult {
   std::string method = {};
@@ -24,6 +33,7 @@ struct MethodResult {
   std::optional<double> occupancy = {};     // of a graph of modules: Occupancy::mean
   std::optional<double> least_occupancy = {};
   double milliseconds = 0;  // of the search
+  PlanFile plan_file = PlanFile::kNotAsked;
 };
 
 struct SettingResult {
@@ -64,7 +74,8 @@ struct Comparison {
 };
 
 struct CompareOptions {
-  bool quick = false;  // the first setting alone, one batch, at most 64 samples and 16 devices
+  bool quick = false;       // the first setting alone, one batch, at most 64 samples and 16 devices
+  bool plan_files = false;  // asks the simulator of plan files about the plans found by tables
   /// Called before each search.
   std::function<void(const std::string& setting, std::string_view method)> on_search = {};
 };
@@ -75,7 +86,7 @@ struct CompareOptions {
 /// Gives every method of a study its best plan in every setting.
 ///
 /// errors: Fault::kInput naming a method that is not in the lists of baselines, or capacity_tokens
-///         where `exact` is listed, and as problem_of_model and sharing_of_model
+///         where `search` is listed, and as problem_of_model and sharing_of_model
 [[nodiscard]] Comparison compare(const config::Study& study, const CompareOptions& options = {});
 
 /// A number found within `tolerance` of the published one; of a range anything inside at its

@@ -2,6 +2,8 @@
 
 #include "core/error.h"
 #include "core/stopwatch.h"
+#include "plan/compare/mean_flops.h"
+#include "plan/compare/trainer_plan.h"
 #include "plan/exact/judge/simulate_on.h"
 #include "plan/exact/search_plan.h"
 #include "plan/shapes/draw_classes.h"
@@ -35,6 +37,8 @@ PlanChoice choice_of(const PlanningProblem& problem, const StudySetting& setting
                               .ulysses = setting.ulysses,
                               .ep = setting.ep},
                      .recompute = recompute};
+  for (std::size_t encoder = 0; encoder < choice.encoders.size(); ++encoder)
+    choice.inside.set(encoder, recompute);
   TRIB_REQUIRE(can_cut(problem, *problem.model.find("backbone"), choice.backbone.mesh),
                .what = "plan: the model cannot be cut so", .where = str("setting ", setting.name),
                .found = str("ulysses ", setting.ulysses, ", ep ", setting.ep),
@@ -49,14 +53,9 @@ PlanChoice choice_of(const PlanningProblem& problem, const StudySetting& setting
   return choice;
 }
 
-/// Of the batches' model FLOPs in the mean step: a simulation's own is that of the step it shows.
 double mean_mfu(const PlanningProblem& problem, const config::Plan& plan, double step_s) {
-  double flops = 0;
-  for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
-    flops += simulate_on(problem, plan, batch, batch + 1).utilisation.flops.all.causal;
-  return flops / static_cast<double>(problem.batches.size()) /
-         (step_s * static_cast<double>(problem.devices) *
-          problem.cluster.device.matrix_flops_per_s);
+  return mean_flops(problem, plan) / (step_s * static_cast<double>(problem.devices) *
+                                      problem.cluster.device.matrix_flops_per_s);
 }
 
 }  // namespace
@@ -70,8 +69,8 @@ std::vector<std::vector<SampleSize>> batches_of(const StudySetting& setting) {
   return batches;
 }
 
-MethodResult search_exactly(const StudySetting& setting) {
-  MethodResult method{.method = std::string(kExactMethod), .source = "ours, the search of `plan`"};
+MethodResult run_search(const StudySetting& setting) {
+  MethodResult method{.method = std::string(kSearchMethod), .source = "ours, the search of `plan`"};
   const PlanningProblem problem = problem_of(setting);
   const Stopwatch watch;
   const PlanSearch found = search_plan(problem);
@@ -105,6 +104,15 @@ MethodResult run_veomni(const StudySetting& setting) {
   method.certificate.status = Status::kFeasible;
   method.milliseconds = 1e3 * watch.seconds();
   return method;
+}
+
+PlanFile judge_plan_file(const StudySetting& setting, const PipelineAnswer& answer,
+                         config::RecomputePlan recompute) {
+  // Packs of a given capacity are no part of what plan files are judged with.
+  if (!answer.form || setting.capacity_tokens > 0) return PlanFile::kNoForm;
+  const TrainerPlan placed = trainer_plan(problem_of(setting), *answer.form, recompute);
+  if (placed.found) return placed.is_changed ? PlanFile::kChanged : PlanFile::kFits;
+  return placed.is_short ? PlanFile::kTooLarge : PlanFile::kNoForm;
 }
 
 }  // namespace tributary::plan

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/baseline/pipeline_baselines.h"
 #include "plan/compare/compare.h"
 #include "plan/shapes/deal_samples.h"
 
@@ -11,13 +12,13 @@ namespace tributary::plan {
 // Methods that run as plans of the trainer, judged by their simulator: no tables of an encoder and
 // a backbone, so that any model will do.
 
-inline constexpr std::string_view kExactMethod = "exact";
+inline constexpr std::string_view kSearchMethod = "search";
 inline constexpr std::string_view kVeomniMethod = "veomni";
 
 [[nodiscard]] std::vector<std::vector<SampleSize>> batches_of(const config::StudySetting& setting);
 
 /// The default search of `plan`; its MFU is that of the best plan's simulation.
-[[nodiscard]] MethodResult search_exactly(const config::StudySetting& setting);
+[[nodiscard]] MethodResult run_search(const config::StudySetting& setting);
 
 /// Sharded parameters, sequences cut over `ulysses` ranks and experts over `ep`, as the setting
 /// gives them: one sequence in a microbatch of each group. Memory is not judged: losses in place
@@ -27,5 +28,12 @@ inline constexpr std::string_view kVeomniMethod = "veomni";
 /// errors: Fault::kInput naming the setting when the degrees cut not the devices or not the model,
 ///         or when its samples do not divide over the replicas
 [[nodiscard]] MethodResult run_veomni(const config::StudySetting& setting);
+
+/// Makes the plan that a method found by tables one of plan files, and simulates it.
+///
+/// cost: as trainer_plan
+[[nodiscard]] PlanFile judge_plan_file(const config::StudySetting& setting,
+                                       const PipelineAnswer& answer,
+                                       config::RecomputePlan recompute);
 
 }  // namespace tributary::plan

@@ -45,6 +45,8 @@ class FormPlacing {
     runner_.choice = {.backbone = chain_of(form.backbone, form.shards, recompute),
                       .encoders = {encoders_.size(), std::nullopt},
                       .microbatches = form.microbatches};
+    for (std::size_t encoder = 0; encoder < encoders_.size(); ++encoder)
+      runner_.choice.inside.set(encoder, recompute);
     const ModuleNode& backbone = *problem.model.find("backbone");
     if (has_own_encoder() && encoders_.size() == 1) {
       runner_.choice.encoders[0] = chain_of(form.encoder, form.shards, recompute);
@@ -177,11 +179,13 @@ TrainerPlan trainer_plan(const PlanningProblem& problem, const TrainerForm& form
     placed = placing.place();
     if (placed.found) {
       placed.found->plan.predicted.step = placed.found->step;
+      placed.is_changed = shards != form.shards || level != recompute;
       if (shards != form.shards) placed.text += ", sharded to fit";
       if (level != recompute) placed.text += ", recomputed to fit";
       break;
     }
-    if (!placing.is_short()) break;
+    placed.is_short = placing.is_short();
+    if (!placed.is_short) break;
   }
   return placed;
 }

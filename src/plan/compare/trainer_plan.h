@@ -11,11 +11,13 @@ namespace tributary::plan {
 /// A published method's plan as one of the trainer's, or why there is none.
 struct TrainerPlan {
   std::optional<FoundPlan> found = {};
+  bool is_changed = false;  // sharded, recomputed or both, to fit
+  bool is_short = false;    // none: it is memory that it lacks
   std::string text = {};    // of it
   std::string reason = {};  // what the trainer's plans lack, or what does not fit
 };
 
-/// Makes the plan of a form, with samples dealt as for plans of `exact`, and simulates it with
+/// Makes the plan of a form, with samples dealt as for plans of `search`, and simulates it with
 /// shared links on as many batches as take 250,000 messages, at least one; an encoder ahead of its
 /// step on all of them, as they follow each other. A colocated encoder takes as few passes as
 /// memory allows. What does not fit is sharded, recomputed or both: tables cut the optimizer's

@@ -32,7 +32,8 @@ OrderedJson to_json(const MethodResult& method) {
           {"least_occupancy", or_null(method.least_occupancy)},
           {"plan", method.plan},
           {"evaluations", method.certificate.evaluations},
-          {"milliseconds", method.milliseconds}};
+          {"milliseconds", method.milliseconds},
+          {"plan_file", name_of(method.plan_file)}};
 }
 
 OrderedJson to_json(const SettingResult& setting) {
@@ -75,6 +76,22 @@ OrderedJson to_json(const OrderResult& result) {
 
 }  // namespace
 
+std::string_view name_of(PlanFile file) {
+  switch (file) {
+    case PlanFile::kNotAsked:
+      return "not_asked";
+    case PlanFile::kFits:
+      return "fits";
+    case PlanFile::kChanged:
+      return "changed";
+    case PlanFile::kTooLarge:
+      return "too_large";
+    case PlanFile::kNoForm:
+      return "no_form";
+  }
+  return "";
+}
+
 std::string_view name_of(config::RankedBy by) {
   switch (by) {
     case config::RankedBy::kStep:
@@ -111,23 +128,23 @@ std::string_view name_of(config::FigureQuantity quantity) {
   return "";
 }
 
-std::string note_on_exact(const SettingResult& setting) {
-  if (setting.find(kExactMethod) == nullptr) return {};
+std::string note_on_search(const SettingResult& setting) {
+  if (setting.find(kSearchMethod) == nullptr) return {};
   std::vector<std::pair<std::string_view, std::string>> outside;  // by what their plans have
   bool has_tables = false;
   for (const PipelineBaseline& baseline : pipeline_baselines()) {
     if (setting.find(baseline.name) == nullptr) continue;
     has_tables = true;
-    if (baseline.beyond_exact.empty()) continue;
+    if (baseline.beyond_search.empty()) continue;
     auto group = std::find_if(outside.begin(), outside.end(), [&](const auto& each) {
-      return each.first == baseline.beyond_exact;
+      return each.first == baseline.beyond_search;
     });
-    if (group == outside.end()) group = outside.insert(outside.end(), {baseline.beyond_exact, ""});
+    if (group == outside.end()) group = outside.insert(outside.end(), {baseline.beyond_search, ""});
     group->second += str(group->second.empty() ? "" : ", ", baseline.name);
   }
   if (!has_tables) return {};
   std::string note =
-      "exact is judged by the simulator of the trainer's plans, the other rows by tables of equal "
+      "search is judged by the simulator of the trainer's plans, the other rows by tables of equal "
       "layers, which spread embedding and head over all stages, hide most messages and have no "
       "update of weights: a smaller step of theirs need not be a better plan.";
   for (const auto& [what, methods] : outside)

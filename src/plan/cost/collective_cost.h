@@ -32,7 +32,7 @@ struct CollectiveCost {
 ///
 /// errors: Fault::kInput when the group is not within the cluster
 /// cost:   under a microsecond
-/// source: planning.md section 12; one rank costs nothing
+/// source: docs/theory/planning.md, "Collectives"
 [[nodiscard]] CollectiveCost collective_cost(const config::Cluster& cluster,
                                              config::CollectiveOp op,
                                              const CommunicationGroup& group, Bytes bytes);

@@ -76,7 +76,7 @@ struct LayerCost {
 /// Costs by a measured table; between its points linear in time and never decreasing; beyond them
 /// at the throughput of the last, with outside_grid set.
 ///
-/// source: planning.md section 2.3
+/// source: docs/theory/planning.md, "Measured tables"
 [[nodiscard]] LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch,
                                    const PassShape& pass, std::int64_t optimizer_shards = 1,
                                    Training training = {});

@@ -12,7 +12,7 @@ namespace tributary::plan {
 /// has. On a CPU each computes with `threads`; 0: an equal part of the cores, and at least one.
 ///
 /// errors: of every look-up Fault::kInput naming the table that the profile lacks
-/// source: planning.md section 2.3; no fitted line, nothing beyond the degrees that were measured
+/// source: docs/theory/planning.md, "Measured tables"
 class ProfileCosts final : public CostSource {
  public:
   ProfileCosts(config::Profile profile, std::int64_t ranks, std::int64_t threads,

@@ -9,6 +9,12 @@ double mean_tokens(const PlanningProblem& problem) {
   return mean_batch(problem).backbone.tokens / static_cast<double>(problem.global_samples());
 }
 
+/// Of an encoder inside the backbone, which has the ranks of its ep.
+bool divides_experts(const config::ModuleNode& node, std::int64_t ep) {
+  return std::ranges::all_of(
+      node.layers, [ep](const config::LayerRun& run) { return run.shape.experts % ep == 0; });
+}
+
 }  // namespace
 
 std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t encoder,
@@ -23,8 +29,11 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
     if (encoder < encoders.size()) return true;
     config::MeshShape dense = mesh;
     dense.ep = 1;
-    for (std::size_t i = 0; i < encoders.size(); ++i)  // those inside must be cut as it is
-      if ((apart >> i & 1) == 0 && !can_cut(problem, *encoders[i], dense)) return false;
+    for (std::size_t i = 0; i < encoders.size(); ++i) {  // those inside must be cut as it is
+      if ((apart >> i & 1) != 0) continue;
+      if (!can_cut(problem, *encoders[i], dense) || !divides_experts(*encoders[i], form.ep))
+        return false;
+    }
     return true;
   };
   const bool is_long = encoder == encoders.size() &&
@@ -32,7 +41,8 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
   const std::int64_t most_cp = is_long ? problem.space.most_cp : 1;
   const std::int64_t most_ulysses = is_long ? problem.space.most_ulysses : 1;
   const std::int64_t most_sequence = std::max(most_cp, most_ulysses);
-  const std::int64_t most_ep = problem.space.runnable ? 1 : problem.space.most_ep;
+  const bool shares_experts = encoder == encoders.size() && !problem.space.runnable;
+  const std::int64_t most_ep = shares_experts ? problem.space.most_ep : 1;
   std::vector<ChainForm> forms;
   for (std::int64_t tp = 1; tp <= std::min(problem.space.most_tp, problem.devices); tp *= 2)
     for (std::int64_t cp = 1; cp <= most_cp; cp *= 2)

@@ -55,6 +55,13 @@ std::size_t chain_index(const PlanningProblem& problem, const ChainForm& form) {
   return chain;
 }
 
+/// A form that holds the same state.
+ChainForm without_recompute(ChainForm form) {
+  form.recompute = config::RecomputePlan::kNone;
+  form.inside = {};
+  return form;
+}
+
 bool is_tied(const PlanningProblem& problem) {
   const std::vector<config::LayerRun>& runs = problem.model.find("backbone")->layers;
   return std::any_of(runs.begin(), runs.end(), [](const config::LayerRun& run) {
@@ -105,6 +112,7 @@ PlanChoice choice_of(const PlanningProblem& problem, const ChainForm& form) {
               .tp = form.tp,
               .ep = form.ep};
   own.recompute = form.recompute;
+  choice.inside = form.inside;
   return choice;
 }
 
@@ -127,7 +135,8 @@ ChainTables::ChainTables(const PlanningProblem& problem)
 
 ChainTables::Table& ChainTables::table_of(const ChainForm& form) {
   auto& recent =
-      recent_[(form.encoder * 3 + static_cast<std::size_t>(form.recompute)) % recent_.size()];
+      recent_[(form.encoder * 3 + static_cast<std::size_t>(form.recompute) + 5 * form.inside.bits) %
+              recent_.size()];
   if (recent.first != nullptr && *recent.first == form) return *recent.second;
   const auto [found, is_new] = tables_.try_emplace(form);
   Table& table = found->second;
@@ -296,7 +305,7 @@ ChainTables::Profile ChainTables::profile(const ChainForm& form) {
 const ChainState& ChainTables::state(const ChainForm& form) { return table_of(form).state; }
 
 const ChainState& ChainTables::least_state(ChainForm form, std::int64_t stages) {
-  form.recompute = config::RecomputePlan::kNone;  // holds the same
+  form = without_recompute(form);
   Table& table = table_of(form);
   if (stages > 1) {
     // A head on the embedding's rank has no table of its own.
@@ -313,7 +322,7 @@ const ChainState& ChainTables::least_state(ChainForm form, std::int64_t stages) 
 }
 
 const StageState& ChainTables::state_on_one_stage(ChainForm form, std::int64_t shards) {
-  form.recompute = config::RecomputePlan::kNone;
+  form = without_recompute(form);
   const auto [found, is_new] = table_of(form).sharded.try_emplace(shards);
   if (is_new) {
     PlanChoice choice = choice_of(problem_, form);

@@ -23,6 +23,7 @@ struct ChainForm {
   std::int64_t ulysses = 1;
   std::int64_t ep = 1;
   config::RecomputePlan recompute = config::RecomputePlan::kNone;
+  InlineRecompute inside = {};  // of the encoders inside the backbone
 
   [[nodiscard]] std::int64_t ranks() const { return tp * cp * ulysses; }
   /// The fewest with which ep, a view of them and of the parts of a sequence, has its ranks.

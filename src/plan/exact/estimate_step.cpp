@@ -98,6 +98,7 @@ double held_time(const PlanChoice& choice, double there_and_back, double hop) {
 /// The chain by itself: encoders inside it have layers of their own, and are the difference.
 ChainForm without_inline(ChainForm form) {
   form.apart |= (std::uint64_t{1} << form.encoder) - 1;
+  form.inside = {};
   return form;
 }
 
@@ -217,6 +218,7 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
   const config::MeshShape& mesh = choice.backbone.mesh;
   ChainForm own = form;
   own.recompute = choice.backbone.recompute;
+  own.inside = choice.inside;
   const ChainWork work = tables_.work(own, mesh.dp_replicate * mesh.dp_shard * choice.microbatches);
   StepEstimate estimate{.rounds = static_cast<double>(choice.microbatches), .stages = mesh.pp};
   const bool is_cut = form.apart != 0 || choice.is_cut();

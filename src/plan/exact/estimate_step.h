@@ -30,7 +30,7 @@ struct StepEstimate {
 
 /// Steps by closed forms over mean microbatches and the best cut of the layers: for ranking alone.
 ///
-/// source: planning.md section 3.4
+/// source: docs/theory/planning.md, "Closed forms of a pipeline"
 class StepEstimator {
  public:
   StepEstimator(const PlanningProblem& problem, ChainTables& tables)

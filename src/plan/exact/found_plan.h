@@ -18,9 +18,10 @@ struct FoundPlan {
   Bytes peak = {};            // of the fullest device
   std::string fullest = {};   // its module
   bool links_shared = false;  // simulated in full; else messages travel as if each were alone
-  std::int64_t simulated_batches = 0;  // of them in full; on the others, where messages travel as
-                                       // if alone, a step is as much longer as on those
-  bool outside_grid = false;           // sizes above those that were measured
+  // In full. On the other batches a step is that of replicas whose messages travel as if each were
+  // alone, longer by as much as steps are on these.
+  std::int64_t simulated_batches = 0;
+  bool outside_grid = false;  // sizes above those that were measured
 };
 
 /// Faster; of equals simulated on more batches, or one that the trainer runs.

@@ -166,7 +166,9 @@ config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
   for (const ModuleNode& each : problem.model.modules) {
     if (plan.find(each.name) != nullptr) continue;
     ModulePlan module{.name = each.name, .placement = config::Placement::kInline};
-    module.recompute = choice.backbone.recompute;
+    const auto encoder = std::ranges::find(encoders, &each);
+    if (encoder != encoders.end())
+      module.recompute = choice.inside.of(static_cast<std::size_t>(encoder - encoders.begin()));
     if (problem.is_frozen(each.name)) module.train = config::TrainMode::kFrozen;
     plan.modules.push_back(std::move(module));
   }
@@ -221,7 +223,7 @@ std::string describe(const PlanningProblem& problem, const PlanChoice& choice) {
     const std::optional<ChainChoice>& encoder = choice.encoders[i];
     text += encoders[i]->name;
     if (!encoder) {
-      text += " inline; ";
+      text += str(" inline", recompute_text(choice.inside.of(i)), "; ");
       continue;
     }
     if (encoder->is_colocated()) text += " colocated";
@@ -232,7 +234,8 @@ std::string describe(const PlanningProblem& problem, const PlanChoice& choice) {
   text += std::string(schedule::traits_of(choice.schedule).name);
   if (choice.schedule == config::PipelineOrder::kInterleaved)
     text += str(' ', choice.chunks, " chunks");
-  return text + str(", ", choice.microbatches, " microbatches");
+  return text +
+         str(", ", choice.microbatches, choice.microbatches == 1 ? " microbatch" : " microbatches");
 }
 
 }  // namespace tributary::plan

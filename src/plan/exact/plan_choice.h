@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,10 +22,26 @@ struct ChainChoice {
   friend bool operator==(const ChainChoice&, const ChainChoice&) = default;
 };
 
+/// The level of recompute of each encoder in the backbone's first stage; all of them begin with
+/// none.
+struct InlineRecompute {
+  std::uint64_t bits = 0;  // two of each encoder
+
+  [[nodiscard]] config::RecomputePlan of(std::size_t encoder) const {
+    return static_cast<config::RecomputePlan>(bits >> 2 * encoder & 3);
+  }
+  void set(std::size_t encoder, config::RecomputePlan level) {
+    bits &= ~(std::uint64_t{3} << 2 * encoder);
+    bits |= static_cast<std::uint64_t>(level) << 2 * encoder;
+  }
+  friend auto operator<=>(const InlineRecompute&, const InlineRecompute&) = default;
+};
+
 /// A plan without its cuts: what a search counts through.
 struct PlanChoice {
   ChainChoice backbone = {};
   std::vector<std::optional<ChainChoice>> encoders = {};  // [encoders_of]; none: inline
+  InlineRecompute inside = {};                            // of these
   config::PipelineOrder schedule = config::PipelineOrder::k1f1b;
   std::int64_t chunks = 1;  // virtual stages of a rank of the backbone
   std::int64_t microbatches = 1;

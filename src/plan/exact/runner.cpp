@@ -17,7 +17,8 @@ double spare_room(const PlanningProblem& problem, Bytes peak) {
   return std::clamp(double(left.count) / double(peak.count), 0.0, kMostSpareRoom);
 }
 
-/// How much longer the steps simulated are than the first ones of replicas by themselves.
+/// How much longer the steps simulated are than the first ones of replicas by themselves: sharing
+/// links makes none shorter, though the trainer may deal better than the search does.
 double sharing_of(const std::vector<Nanoseconds>& simulated,
                   const std::vector<Nanoseconds>& steps) {
   double with_links = 0;
@@ -26,7 +27,7 @@ double sharing_of(const std::vector<Nanoseconds>& simulated,
     with_links += static_cast<double>(simulated[i].count);
     alone += static_cast<double>(steps[i].count);
   }
-  return with_links / alone;
+  return std::max(1.0, with_links / alone);
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals, const R
     for (Nanoseconds& step : steps) step = {std::llround(factor * static_cast<double>(step.count))};
   };
   if (simulated == 0) {
-    lengthen(runner.links);
+    lengthen(std::max(1.0, runner.links));
   } else {
     const bool are_all = simulated == different_batches(problem);
     const Simulation simulation = simulate_on(problem, found.plan, deals, 0, simulated);
@@ -62,10 +63,9 @@ FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals, const R
     // One of equal samples is all of them.
     found.simulated_batches =
         are_all ? std::ssize(problem.batches) : static_cast<std::int64_t>(simulated);
-    if (are_all)
-      steps = simulation.steps;
-    else
-      lengthen(sharing_of(simulation.steps, steps));
+    if (!are_all) lengthen(sharing_of(simulation.steps, steps));
+    steps.resize(std::max(steps.size(), simulation.steps.size()));
+    std::ranges::copy(simulation.steps, steps.begin());
     const Bytes bytes = simulation.fullest.memory.total();
     if (are_all || bytes > found.peak) {
       found.peak = bytes;

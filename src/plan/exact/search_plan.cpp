@@ -35,6 +35,7 @@ class Search {
       result_.estimates += list.estimates;
       if (attempt == 0) {
         result_.certificate.lower_bound = list.lower_bound;
+        rounding_ = list.rounding;
         result_.certificate.limit = list.limit;
       }
       if (list.candidates.empty()) break;
@@ -73,7 +74,7 @@ class Search {
     return false;
   }
 
-  /// Of batches that were not simulated the judge rounds sizes.
+  /// Of batches that were not simulated the trainer's microbatches are not known.
   [[nodiscard]] bool fits_finished(const FoundPlan& found) {
     const bool is_whole = found.simulated_batches == std::ssize(problem_.batches);
     const Bytes margin{is_whole ? 0 : found.peak.count / 100};
@@ -298,8 +299,14 @@ class Search {
     const auto first = [&](std::size_t i) {
       return std::min<std::size_t>(shared.of(runners_[i]), are_few ? batches_ : 1);
     };
-    workers_.for_all(runners_.size(), [&](JudgeWorker&, std::size_t i) {
-      found[i] = finish(runners_[i], first(i));
+    workers_.for_all(runners_.size(), [&](JudgeWorker& worker, std::size_t i) {
+      Runner& runner = runners_[i];
+      if (shared.of(runner) < batches_)  // the judge's steps stay in its value
+        runner.verdict.steps =
+            worker.judge
+                .judge(runner.choice, runner.cuts, 0, batches_, PlanJudge::Sizes::kAsTheyAre)
+                .steps;
+      found[i] = finish(runner, first(i));
     });
     std::vector<bool> is_finished(runners_.size());
     Nanoseconds best{std::numeric_limits<std::int64_t>::max()};
@@ -332,14 +339,13 @@ class Search {
     if (result_.plans.empty()) return;
     Certificate& certificate = result_.certificate;
     certificate.value = result_.plans.front().step;
-    // Judging rounds tokens by up to 1/512 and squared tokens by up to 1/64.
-    TRIB_CHECK(certificate.lower_bound.count <= certificate.value.count / 100 * 101 + 100,
+    TRIB_CHECK(certificate.lower_bound <= certificate.value,
                .what = "plan: a plan is below the bound of all plans",
                .found = str(certificate.value, " with a bound of ", certificate.lower_bound));
-    certificate.lower_bound = std::min(certificate.lower_bound, certificate.value);
+    const bool is_simulated =
+        result_.plans.front().simulated_batches == std::ssize(problem_.batches);
     certificate.status =
-        certificate.value == certificate.lower_bound &&
-                result_.plans.front().simulated_batches == std::ssize(problem_.batches)
+        is_simulated && certificate.value <= certificate.lower_bound + rounding_ * 2
             ? Status::kOptimal
             : Status::kFeasible;
     for (FoundPlan& each : result_.plans) {
@@ -358,6 +364,7 @@ class Search {
   JudgeWorkers workers_;
   std::size_t batches_;
   std::vector<Runner> runners_;
+  Nanoseconds rounding_;  // that the bound has lost; a step may have gained as much
   Bytes least_peak_;
   std::string shortage_;
   PlanSearch result_;

@@ -45,7 +45,7 @@ struct PlanSearch {
 ///
 /// errors: Fault::kInput as check_problem; an infeasible problem is a result that says what binds
 /// cost:   1,024 devices: bench/plan/exact_bench
-/// source: planning.md section 4.4
+/// source: docs/theory/planning.md, "Search in steps"
 [[nodiscard]] PlanSearch search_plan(const PlanningProblem& problem, const PlanEffort& effort = {});
 
 }  // namespace tributary::plan

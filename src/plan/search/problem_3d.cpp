@@ -44,9 +44,13 @@ std::string to_text(const Degrees& degrees) {
   return str("tp ", degrees.tp, ", pp ", degrees.pp, ", dp ", degrees.dp);
 }
 
+std::string microbatches_text(std::int64_t microbatches) {
+  return str(microbatches, microbatches == 1 ? " microbatch" : " microbatches");
+}
+
 std::string describe(const Plan3d& plan) {
   return str("encoder ", to_text(plan.encoder), "; backbone ", to_text(plan.backbone), ", ",
-             plan.microbatches, " microbatches");
+             microbatches_text(plan.microbatches));
 }
 
 void check_problem(const Problem3d& problem) {

@@ -49,6 +49,8 @@ struct Degrees {
   friend auto operator<=>(const Degrees&, const Degrees&) = default;
 };
 [[nodiscard]] std::string to_text(const Degrees& degrees);
+/// `1 microbatch`, `12 microbatches`
+[[nodiscard]] std::string microbatches_text(std::int64_t microbatches);
 
 struct Plan3d {
   Degrees encoder;

@@ -46,8 +46,8 @@ enum class MixtureSound { kNone, kBesidePictures };
 /// shape:  `count` samples; the same for the same seed and step. What is longer than `most` is
 ///         drawn again, as the trainer leaves it out; without tokens every length will do.
 /// errors: Fault::kInput when hardly any sample is short enough
-/// source: planning.md section 15.2 (46 : 19 : 60 : 60); a tile is 729 patches; a second of sound
-///         50 positions, 25 tokens, as of Whisper's encoder before and behind a pooling by two
+/// source: docs/theory/planning.md, "Sample mixture"; a second of sound has 50
+///         positions, 25 tokens, as of Whisper's encoder before and behind a pooling by two
 [[nodiscard]] std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step,
                                                    std::int64_t count,
                                                    MixtureSound sound = MixtureSound::kNone,
@@ -79,7 +79,7 @@ using StepShapes = std::vector<std::vector<std::vector<MicrobatchShape>>>;
 ///
 /// shape:  media [modules of the pipeline], of the backbone any; bucket b is microbatch
 ///         b / replicas of replica b mod replicas of the backbone
-/// source: planning.md sections 3.7 and 6
+/// source: docs/theory/planning.md, "Dispatch of a round"
 [[nodiscard]] StepShapes deal_samples(const schedule::Pipeline& pipeline,
                                       std::span<const Media> media,
                                       std::span<const SampleSize> samples,

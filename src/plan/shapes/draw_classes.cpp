@@ -8,7 +8,7 @@
 namespace tributary::plan {
 namespace {
 
-std::int64_t whole(double value) { return std::max<std::int64_t>(0, std::llround(value)); }
+std::int64_t rounded(double value) { return std::max<std::int64_t>(0, std::llround(value)); }
 
 /// An image, or a clip.
 struct ItemDraw {
@@ -22,13 +22,13 @@ struct DrawnItems {
   std::int64_t units = 0;
 };
 
-/// An item that does not fit whole is left out, with all after it.
+/// An item that does not fit rounded is left out, with all after it.
 DrawnItems draw_items(const ItemDraw& of, std::int64_t items, std::int64_t most_tokens,
                       std::int64_t& tokens, RandomStream& random) {
   DrawnItems drawn;
   while (drawn.items < items) {
-    const std::int64_t units = whole(draw_number(of.units, random));
-    const std::int64_t own = whole(static_cast<double>(units) / of.units_per_token);
+    const std::int64_t units = rounded(draw_number(of.units, random));
+    const std::int64_t own = rounded(static_cast<double>(units) / of.units_per_token);
     if (most_tokens > 0 && tokens + own > most_tokens) break;
     drawn.units += units;
     tokens += own;
@@ -44,7 +44,7 @@ SampleSize draw_sample(const config::SampleClass& of, std::int64_t most_tokens,
     return static_cast<std::int64_t>(std::floor(draw_number(draw, random)));
   };
   const std::int64_t items = count(of.items);
-  std::int64_t tokens = whole(draw_number(of.text, random));
+  std::int64_t tokens = rounded(draw_number(of.text, random));
   const DrawnItems images =
       draw_items({of.patches, of.patches_per_token}, items, most_tokens, tokens, random);
   const DrawnItems clips =

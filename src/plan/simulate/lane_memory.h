@@ -39,7 +39,7 @@ struct MemoryPoint {
 /// ranks are counted.
 ///
 /// shape:  costs [actions], of passes; points, where they are wanted, [lanes]
-/// source: parallelism.md section 6.10 for what F, B and W keep
+/// source: docs/theory/parallelism.md, "Splitting B and W"
 [[nodiscard]] std::vector<LaneMemory> follow_memory(const StepProgram& program,
                                                     const StepLoad& load, const StepTimes& times,
                                                     const StageCosts& costs,

@@ -118,7 +118,8 @@ struct LayerExecution {
 /// links.
 ///
 /// owns:   copies of all it is given; the source with others
-/// source: planning.md sections 2 and 12; parallelism.md sections 2.3, 4, 5.9 and 6.10
+/// source: docs/theory/planning.md, "Times of a stage" and "Collectives";
+///         docs/theory/parallelism.md, "Splitting B and W"
 class LayerStageCosts final : public StageCosts {
  public:
   /// errors: Fault::kInput naming module and key when plan and model do not fit each other, or when

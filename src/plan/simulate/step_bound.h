@@ -31,7 +31,7 @@ struct StepBound {
 /// and after all of them the step. Lanes ahead hold no other lane back.
 ///
 /// cost:   O(actions + messages), and O(log(chunks)) for each reduction
-/// source: planning.md section 3.4, for any pipeline, with reductions and the step
+/// source: docs/theory/planning.md, "Bounds of a step"
 [[nodiscard]] StepBound bound_step(const StepProgram& program, const StepLoad& load,
                                    const Network& network, const LanesAhead& ahead = {});
 

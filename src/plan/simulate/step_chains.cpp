@@ -9,7 +9,7 @@ namespace {
 
 using schedule::Lane;
 
-constexpr Nanoseconds kLongest{std::numeric_limits<std::int64_t>::max()};
+constexpr Nanoseconds kUnbounded{std::numeric_limits<std::int64_t>::max()};
 
 Nanoseconds longest_step(const StepProgram& program, const StepLoad& load) {
   Nanoseconds first;
@@ -147,7 +147,7 @@ Nanoseconds StepChains::travel(int message) const {
 
 Nanoseconds StepChains::least_travel(int channel) const {
   const Channel& of = program_.channels()[channel];
-  Nanoseconds least = kLongest;
+  Nanoseconds least = kUnbounded;
   for (int i = 0; i < of.messages; ++i) least = std::min(least, travel(of.first_message + i));
   return least;
 }
@@ -156,7 +156,7 @@ Nanoseconds StepChains::least_travel(int channel) const {
 Nanoseconds StepChains::work_with(int lane, bool forward,
                                   const std::vector<Nanoseconds>& beyond) const {
   Nanoseconds work;
-  Nanoseconds least = kLongest;
+  Nanoseconds least = kUnbounded;
   for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
        ++action) {
     if (program_.kind(action) != StepKind::kPass) continue;

@@ -26,7 +26,7 @@ struct RankGroups {
 /// shape: returns [pp]
 /// errors: Fault::kBug when the module has not as many ranks as its mesh
 /// cost:   O(ranks)
-/// source: parallelism.md section 1.1
+/// source: docs/theory/parallelism.md, "Axes of a mesh"
 [[nodiscard]] std::vector<RankGroups> groups_of(const config::ModulePlan& module,
                                                 const config::Cluster& cluster);
 

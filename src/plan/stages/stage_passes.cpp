@@ -21,7 +21,7 @@ struct InLine {
 /// Keys and values pass around a ring, each block while another is attended to; in backward their
 /// float32 gradients follow them, and once more to where they belong.
 ///
-/// source: parallel/sequence/ring_attention.h; parallelism.md section 4.3
+/// source: parallel/sequence/ring_attention.h; docs/theory/parallelism.md, "Ring attention"
 InLine ring_time(const LayerShape& layer, const LayerCost& cost, double tokens,
                  const PlacedStage& stage, const StageRules& rules) {
   const config::MeshShape& mesh = stage.mesh;
@@ -48,7 +48,7 @@ InLine ring_time(const LayerShape& layer, const LayerCost& cost, double tokens,
 
 /// Heads are exchanged for rows of queries, keys and values, and back for the output.
 ///
-/// source: parallelism.md section 4.2
+/// source: docs/theory/parallelism.md, "Head exchange"
 Nanoseconds head_exchange_time(const LayerShape& layer, double tokens_of_rank,
                                const PlacedStage& stage, const StageRules& rules) {
   const config::MeshShape& mesh = stage.mesh;
@@ -85,7 +85,7 @@ InLine in_line_time(const PlacedRun& run, const LayerCost& cost, const PassShape
   if (layer.kind != LayerKind::kBlock) return time;
   time.mlp = tp;
   if (layer.experts > 0) {
-    // Tokens go to their experts and come back. source: parallelism.md section 5.9
+    // source: docs/theory/parallelism.md, "Exchange of experts"
     const Nanoseconds exchange =
         collective_time(rules, CollectiveOp::kAllToAll, stage.groups.expert,
                         rules.value_bytes() * pass.tokens *

@@ -7,7 +7,7 @@
 namespace tributary::plan {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNotPlaced = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
@@ -23,11 +23,11 @@ SharedPlacer::Answer SharedPlacer::solve(ModuleSet modules, Nanoseconds least, N
   std::stable_sort(order_.begin(), order_.end(),
                    [&](int a, int b) { return options_.work(a) > options_.work(b); });
   least_ = least.count;
-  found_ = kNever;
+  found_ = kNotPlaced;
   last_step_ = steps_ + steps;
   Blocks start = {};
   for (Block& block : start) {
-    block = {.units = problem_.units, .memory = problem_.memory.value_or(Bytes{kNever}).count};
+    block = {.units = problem_.units, .memory = problem_.memory.value_or(Bytes{kNotPlaced}).count};
   }
   // A tight limit is soon refuted; it grows until something fits, which then tightens it again.
   for (std::int64_t limit = least_, step = std::max<std::int64_t>(least_ / 64, 1);;
@@ -39,8 +39,8 @@ SharedPlacer::Answer SharedPlacer::solve(ModuleSet modules, Nanoseconds least, N
     search(static_cast<int>(problem_.widths()) - 1, 0, modules, problem_.devices * problem_.units,
            blocks);
     const bool is_cut = steps_ >= last_step_;
-    if (found_ != kNever || is_cut || is_last) {
-      return {.value = found_ == kNever ? std::nullopt : std::optional(Nanoseconds{found_}),
+    if (found_ != kNotPlaced || is_cut || is_last) {
+      return {.value = found_ == kNotPlaced ? std::nullopt : std::optional(Nanoseconds{found_}),
               .is_proven = !is_cut || found_ <= least_};
     }
   }
@@ -76,7 +76,7 @@ void SharedPlacer::search(int width, std::size_t position, ModuleSet rest, std::
     halves[block] = block / 2 < wide
                         ? blocks[block / 2]
                         : Block{.units = problem_.units,
-                                .memory = problem_.memory.value_or(Bytes{kNever}).count};
+                                .memory = problem_.memory.value_or(Bytes{kNotPlaced}).count};
   }
   search(width - 1, 0, rest, free, halves);
 }
@@ -84,7 +84,7 @@ void SharedPlacer::search(int width, std::size_t position, ModuleSet rest, std::
 void SharedPlacer::try_shares(int width, std::size_t position, ModuleSet rest, std::int64_t free,
                               Blocks& blocks) {
   const int module = order_[position];
-  std::int64_t fastest = kNever;
+  std::int64_t fastest = kNotPlaced;
   for (std::int64_t share = 1; share <= problem_.units; ++share) {
     const std::int64_t time = problem_.time(module, width, share).count;
     // More units that make it no faster help nobody, unless they take less bandwidth.

@@ -32,7 +32,7 @@ constexpr std::array<OpTraits, 16> kOps{{
     {"OPT", Stream::kCompute},
 }};
 
-const OpTraits& traits_of(Op op) { return kOps[static_cast<std::size_t>(op)]; }
+const OpTraits& op_traits(Op op) { return kOps[static_cast<std::size_t>(op)]; }
 
 /// Reads a number from the front of `word`; -1 when there is none.
 int take_number(std::string_view& word) {
@@ -79,9 +79,9 @@ bool gives_input_gradient(Op op) { return op == Op::kBackward || op == Op::kBack
 
 bool gives_weight_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardWeight; }
 
-Stream stream_of(Op op) { return traits_of(op).stream; }
+Stream stream_of(Op op) { return op_traits(op).stream; }
 
-std::string_view name_of(Op op) { return traits_of(op).name; }
+std::string_view name_of(Op op) { return op_traits(op).name; }
 
 std::string_view span_kind_of(Op op) {
   if (is_send(op) || is_receive(op)) return "transfer";

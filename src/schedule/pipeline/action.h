@@ -64,7 +64,7 @@ using ActionList = std::vector<Action>;
 
 /// The canonical text: a list a line, actions parted by one space, every line ended by `\n`.
 ///
-/// source: parallelism.md section 6.1
+/// source: docs/theory/parallelism.md, "Lists of actions"
 [[nodiscard]] std::string to_text(std::span<const ActionList> lists);
 
 /// Reads the canonical text of passes and local actions back; peers and bytes are not in it.

@@ -8,9 +8,7 @@ namespace tributary::schedule {
 
 /// How a pass changes what a virtual stage keeps, in any unit. The three add up to 0.
 ///
-/// source: parallelism.md section 6.10: without recompute +1, 0, -1; with full recompute the
-/// forward
-///         adds only the input of the layers, and B what W needs
+/// source: docs/theory/parallelism.md, "Splitting B and W"
 struct KeptAfter {
   std::int64_t forward = 1;
   std::int64_t backward_input = 0;

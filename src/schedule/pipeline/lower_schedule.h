@@ -18,7 +18,7 @@ struct Buffers {
 /// reduction of a chunk after its last weight gradient.
 ///
 /// errors: Fault::kBug when the lists are not made for the pipeline
-/// source: parallelism.md section 6.1
+/// source: docs/theory/parallelism.md, "Lists of actions"
 [[nodiscard]] Schedule lower_schedule(const Schedule& passes, const Buffers& buffers);
 
 /// What a pass waits for and what it gives, as the actions of its own lane.

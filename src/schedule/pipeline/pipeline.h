@@ -139,9 +139,7 @@ struct Schedule {
 ///
 /// errors: Fault::kInput when an order cannot be made for its module, or puts weight gradients off
 ///         until a colocated module goes back on the same ranks
-/// source: Huang 2019 and others for the orders (schedule/order); branches: planning.md
-/// section 3.2,
-///         for any order of the backbone
+/// source: docs/theory/parallelism.md, "Orders of passes"
 [[nodiscard]] Schedule schedule_passes(const Pipeline& pipeline);
 
 }  // namespace tributary::schedule

@@ -47,7 +47,7 @@ struct ScheduleTime {
 ///
 /// errors: Fault::kBug when lanes are blocked (ask graph.blocked() first)
 /// cost:   one pass over nodes and dependencies
-/// source: parallelism.md section 6.12
+/// source: docs/theory/parallelism.md, "Timing of a schedule"
 [[nodiscard]] ScheduleTime time_schedule(const DependencyGraph& graph, const PipelineMap& map,
                                          const ScheduleCosts& costs);
 

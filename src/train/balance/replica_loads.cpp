@@ -1,7 +1,5 @@
 #include "train/balance/replica_loads.h"
 
-#include <algorithm>
-
 #include "train/balance/predict_load.h"
 #include "train/flops.h"
 
@@ -27,17 +25,11 @@ ReplicaLoad load_of(const config::ModelConfig& model, const config::ModelSection
   return load;
 }
 
-ReplicaLoad imbalance_of(std::span<const ReplicaLoad> replicas) {
+ReplicaLoad imbalance_of(const ReplicaLoad& largest, const ReplicaLoad& sum,
+                         std::int64_t replicas) {
   ReplicaLoad imbalance{};
-  for (std::size_t i = 0; i < imbalance.size(); ++i) {
-    double sum = 0;
-    double most = 0;
-    for (const ReplicaLoad& replica : replicas) {
-      sum += replica[i];
-      most = std::max(most, replica[i]);
-    }
-    if (sum > 0) imbalance[i] = most * static_cast<double>(replicas.size()) / sum;
-  }
+  for (std::size_t i = 0; i < imbalance.size(); ++i)
+    if (sum[i] > 0) imbalance[i] = largest[i] * static_cast<double>(replicas) / sum[i];
   return imbalance;
 }
 

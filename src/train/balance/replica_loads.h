@@ -24,6 +24,7 @@ using ReplicaLoad = std::array<double, kLoadNames.size()>;
                                   std::span<const SampleShape> shapes);
 
 /// The largest load of any replica / the mean of all, by dimension; 0 where there is none.
-[[nodiscard]] ReplicaLoad imbalance_of(std::span<const ReplicaLoad> replicas);
+[[nodiscard]] ReplicaLoad imbalance_of(const ReplicaLoad& largest, const ReplicaLoad& sum,
+                                       std::int64_t replicas);
 
 }  // namespace tributary::train

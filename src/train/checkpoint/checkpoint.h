@@ -75,12 +75,12 @@ struct CheckpointWriterOptions {
 
 /// Saves checkpoints into one directory, which rank 0 locks as long as it lives.
 ///
-/// `save` copies the content to staging buffers and returns; a thread writes them, rank 0 commits
+/// With `async`, `save` copies the content and returns, and a thread writes it. Rank 0 commits
 /// what all ranks wrote by one rename (docs/formats/checkpoint.md), and only then retires older
 /// checkpoints. A save that fails on one rank fails on all.
 ///
 /// collective: construction, save and finish over `ranks`, which see one file system
-/// owns:   staging buffers as large as the content; the lock; one background thread while saving
+/// owns:   with `async` host memory as large as the content; the lock; a thread while saving
 /// errors: at construction Fault::kInput when another job holds the directory, or when it holds
 ///         steps after start_step
 class CheckpointWriter {

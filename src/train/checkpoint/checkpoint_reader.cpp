@@ -1,6 +1,7 @@
 #include "train/checkpoint/checkpoint_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 
@@ -36,6 +37,7 @@ void CheckpointReader::open_all() {
   const std::string path = directory_ + "/" + kManifestName;
   TRIB_REQUIRE(exists(files_, path), .what = "checkpoint: no manifest", .where = path,
                .fix = name_previous());
+  require_plain_file(path);
   manifest_ = parse_manifest(read_text_file(files_, path, kMostManifestBytes), path);
   const std::string name = std::filesystem::path(directory_).filename();
   TRIB_REQUIRE(step_of(name).value_or(manifest_.step) == manifest_.step,
@@ -46,9 +48,7 @@ void CheckpointReader::open_all() {
     const std::string full = directory_ + "/" + file.name;
     TRIB_REQUIRE(exists(files_, full), .what = "checkpoint: file is missing", .where = full,
                  .fix = name_previous());
-    const FileFacts facts = stat_path(files_, full);
-    TRIB_REQUIRE(facts.kind == FileKind::kFile, .what = "checkpoint: not a regular file",
-                 .where = full, .expected = "a file, no link");
+    require_plain_file(full);
     open_.emplace_back(files_, full);
     TRIB_REQUIRE(
         open_.back().bytes() == file.bytes, .what = "checkpoint: file has another size",
@@ -58,6 +58,16 @@ void CheckpointReader::open_all() {
         .fix = name_previous());
   }
   refuse_strangers();
+}
+
+/// A link, a pipe or a directory may be something else when it is read again.
+void CheckpointReader::require_plain_file(const std::string& path) const {
+  constexpr std::array<const char*, 4> kKinds{"a file", "a directory", "a symbolic link",
+                                              "a pipe, socket or device"};
+  const auto kind = static_cast<std::size_t>(stat_path(files_, path).kind);
+  TRIB_REQUIRE(kind == static_cast<std::size_t>(FileKind::kFile),
+               .what = "checkpoint: not a regular file", .where = path, .found = kKinds.at(kind),
+               .expected = "a file, no link", .fix = name_previous());
 }
 
 void CheckpointReader::refuse_strangers() const {

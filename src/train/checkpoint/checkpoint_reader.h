@@ -51,6 +51,7 @@ class CheckpointReader {
   };
   void open_all();
   void refuse_strangers() const;
+  void require_plain_file(const std::string& path) const;
   void copy_runs(std::size_t file, std::vector<CopyRun> runs);
   void read_block(std::size_t file, std::uint64_t block, std::vector<std::byte>& bytes);
   [[nodiscard]] std::string name_tensors(std::size_t file, std::uint64_t block) const;

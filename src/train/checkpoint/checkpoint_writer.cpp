@@ -1,134 +1,24 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 #include <utility>
 
-#include <ATen/ATen.h>
-
 #include "core/cores.h"
 #include "core/error.h"
-#include "core/json.h"
 #include "core/log.h"
-#include "core/sha256.h"
 #include "core/stopwatch.h"
-#include "ops/stored_dtype.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/commit.h"
+#include "train/checkpoint/compatibility.h"
 #include "train/checkpoint/directory_lock.h"
 #include "train/checkpoint/retention.h"
+#include "train/checkpoint/staging.h"
 
 namespace tributary::train {
 namespace {
-
-constexpr std::uint64_t kStagingAlignment = 64;
-
-std::uint64_t align(std::uint64_t bytes) {
-  return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
-}
-
-/// The content of a checkpoint as bytes that nobody changes any more.
-struct StagedContent {
-  std::int64_t step = 0;
-  std::string global;  // extra/global.json
-  std::string config_sha256;
-  std::string score;
-  std::vector<ChunkToSave> model;
-  std::vector<ChunkToSave> optimizer;
-  std::vector<ChunkToSave> generators;
-  std::uint64_t bytes = 0;
-};
-
-/// The text of extra/global.json, the same for the same facts.
-std::string compose_global(const CheckpointFacts& facts) {
-  const Json json{{"step", facts.step},
-                  {"config", facts.config},
-                  {"model_directory", facts.model_directory},
-                  {"identity", facts.identity},
-                  {"state", parse_json(facts.state, "state of the run")}};
-  return json.dump(1) + "\n";
-}
-
-/// A score that is not finite ranks nowhere, so it is none.
-std::string exact(std::optional<double> score) {
-  if (!score || !std::isfinite(*score)) return "";
-  std::array<char, 40> text{};
-  (void)std::snprintf(text.data(), text.size(), "%.17g", *score);
-  return text.data();
-}
-
-bool is_written(const NamedTensor& tensor) {
-  return !tensor.part || (tensor.part->is_written && tensor.value.numel() > 0);
-}
-
-/// Staging buffers: one block of host memory that is kept from save to save.
-class Staging {
- public:
-  StagedContent copy(const CheckpointContent& content, std::optional<double> score) {
-    reserve(content);
-    used_ = 0;
-    StagedContent staged{.step = content.step,
-                         .global = compose_global(content),
-                         .config_sha256 = sha256(content.config),
-                         .score = exact(score),
-                         .model = copy_tensors(content.model),
-                         .optimizer = copy_tensors(content.optimizer),
-                         .generators = {},
-                         .bytes = 0};
-    for (const auto& [name, bytes] : content.generators) {
-      const std::span<std::byte> place = take(bytes.size());
-      std::copy_n(std::as_bytes(std::span(bytes)).begin(), bytes.size(), place.begin());
-      const std::vector<std::int64_t> shape{static_cast<std::int64_t>(bytes.size())};
-      staged.generators.push_back({name, StoredDtype::kUint8, shape, whole_box(shape), place});
-    }
-    staged.bytes = used_ + staged.global.size();
-    return staged;
-  }
-
- private:
-  void reserve(const CheckpointContent& content) {
-    std::uint64_t bytes = 0;
-    bool on_device = false;
-    for (const std::vector<NamedTensor>* tensors : {&content.model, &content.optimizer})
-      for (const NamedTensor& tensor : *tensors) {
-        if (is_written(tensor)) bytes += align(tensor.value.nbytes());
-        on_device = on_device || tensor.value.is_cuda();
-      }
-    for (const auto& [name, state] : content.generators) bytes += align(state.size());
-    if (buffer_.defined() && static_cast<std::uint64_t>(buffer_.numel()) >= bytes) return;
-    buffer_ = at::Tensor();  // before the new one: two at once may be too much
-    buffer_ = at::empty({static_cast<std::int64_t>(bytes)},
-                        at::TensorOptions().dtype(at::kByte).pinned_memory(on_device));
-  }
-
-  std::span<std::byte> take(std::uint64_t bytes) {
-    auto* begin = static_cast<std::byte*>(buffer_.data_ptr()) + used_;
-    used_ += align(bytes);
-    return {begin, bytes};
-  }
-
-  std::vector<ChunkToSave> copy_tensors(const std::vector<NamedTensor>& tensors) {
-    std::vector<ChunkToSave> chunks;
-    for (const NamedTensor& tensor : tensors) {
-      if (!is_written(tensor)) continue;
-      const std::span<std::byte> place = take(tensor.value.nbytes());
-      at::from_blob(place.data(), tensor.value.sizes(),
-                    at::TensorOptions().dtype(tensor.value.scalar_type()))
-          .copy_(tensor.value.detach());
-      chunks.push_back({tensor.name, ops::stored_dtype(tensor.value.scalar_type()),
-                        tensor.whole_shape(), tensor.box(), place});
-    }
-    return chunks;
-  }
-
-  at::Tensor buffer_;  // [bytes] u8
-  std::uint64_t used_ = 0;
-};
 
 /// Runs a part of a save on every rank; what fails on one fails on all. Returns what each rank
 /// brings, in their order.
@@ -256,7 +146,8 @@ class CheckpointWriter::Impl {
       std::rethrow_exception(std::exchange(failure_, nullptr));
     const SaveKey key{options_.root, job_, incarnation_, content.step};
     if (exists(files_, key.final_path())) return;
-    StagedContent staged = staging_.copy(content, score);
+    StagedContent staged =
+        options_.async ? staging_.copy(content, score) : staging_.borrow(content, score);
     const auto write = [this, key, staged = std::move(staged)] { run(key, staged); };
     if (options_.async)
       writing_ = std::thread([write] {
@@ -280,7 +171,7 @@ class CheckpointWriter::Impl {
     if (ranks_.index() > 0 || !std::isfinite(score) || !exists(files_, path)) return;
     try {
       Manifest manifest = parse_manifest(read_text_file(files_, path, kMostManifestBytes), path);
-      manifest.score = exact(score);
+      manifest.score = score_text(score);
       replace_file(files_, path, write_manifest(manifest));
       sync_directory(files_, directory);
     } catch (const std::exception& error) {
@@ -336,8 +227,10 @@ class CheckpointWriter::Impl {
       failure_ = std::current_exception();
       ++failed_saves_;
       ++failed_in_a_row_;
+      const bool goes_on = failed_in_a_row_ < options_.most_failed_saves;
       log_warning(str("checkpoint: save ", failed_in_a_row_, " of ", options_.most_failed_saves,
-                      " that may fail in a row failed: ", error.what()));
+                      " that may fail in a row failed, ",
+                      goes_on ? "training goes on: " : "the run ends: ", error.what()));
       return;
     }
     retire();

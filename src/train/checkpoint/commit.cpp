@@ -13,6 +13,17 @@ namespace {
 
 constexpr std::array<const char*, 3> kFolders{"model", "optim", "extra"};
 
+/// `3.25 GiB`, `12.00 MiB`, `0.50 KiB`
+std::string describe_bytes(std::uint64_t bytes) {
+  constexpr std::array<const char*, 3> kUnits{"KiB", "MiB", "GiB"};
+  double count = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; count >= 1024 && unit + 1 < kUnits.size(); ++unit) count /= 1024;
+  std::array<char, 40> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.2f %s", count, kUnits.at(unit));
+  return text.data();
+}
+
 /// Chunks by the name that they have in a file.
 using ByStoredName = std::map<std::string, const ChunkToSave*>;
 
@@ -92,8 +103,8 @@ void prepare_save(FileSystem& files, const SaveKey& key, std::uint64_t needed_by
   const std::uint64_t wanted = needed_bytes + needed_bytes / 10;
   if (free < wanted)
     TRIB_RAISE(Fault::kResource, .what = "checkpoint: not enough space for a save",
-               .where = key.root, .found = str(free, " bytes free"),
-               .expected = str(wanted, " bytes"), .fix = "free disk space; training goes on");
+               .where = key.root, .found = describe_bytes(free) + " free",
+               .expected = describe_bytes(wanted), .fix = "free disk space");
   const std::string target = key.temporary_path();
   if (exists(files, target)) remove_tree(files, target);
   make_directories(files, target);
@@ -104,12 +115,24 @@ void prepare_save(FileSystem& files, const SaveKey& key, std::uint64_t needed_by
 FileReport write_shard(FileSystem& files, const SaveKey& key, const std::string& folder,
                        const std::string& name, std::span<const ChunkToSave> chunks) {
   const ByStoredName by_name = name_chunks(chunks);
-  std::vector<TensorBytes> tensors;
+  std::vector<TensorSpec> tensors;
   for (const auto& [stored, chunk] : by_name)
-    tensors.push_back({{stored, chunk->dtype, chunk->box.lengths}, chunk->data});
+    tensors.push_back({stored, chunk->dtype, chunk->box.lengths});
   const std::string relative = folder + "/" + name;
-  WrittenFile written = write_safetensors(files, key.temporary_path() + "/" + relative, tensors,
-                                          shard_metadata(by_name));
+  SafetensorsWriter writer(files, key.temporary_path() + "/" + relative, std::move(tensors),
+                           shard_metadata(by_name));
+  for (const StoredTensor& tensor : writer.tensors()) {
+    std::uint64_t bytes = 0;
+    by_name.at(tensor.name)->read([&](std::span<const std::byte> piece) {
+      writer.append(piece);
+      bytes += piece.size();
+    });
+    TRIB_CHECK(bytes == tensor.bytes(),
+               .what = "checkpoint: bytes of a tensor do not match its shape",
+               .where = str(relative, ", tensor ", escaped(tensor.name)), .found = str(bytes),
+               .expected = str(tensor.bytes()));
+  }
+  WrittenFile written = writer.finish();
   FileReport report{.file = {.name = relative,
                              .bytes = written.bytes,
                              .data_start = written.data_start,

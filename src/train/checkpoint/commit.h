@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -23,13 +24,16 @@ struct SaveKey {
   [[nodiscard]] std::string temporary_path() const;  // <root>/step-<n>.tmp-<job>-<incarnation>
 };
 
+/// Takes bytes, piece by piece.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
 /// A rank's part of a tensor.
 struct ChunkToSave {
   std::string name;  // `<name>` below its folder
   StoredDtype dtype = StoredDtype::kFloat32;
-  std::vector<std::int64_t> shape;  // of the whole tensor
-  Box box;                          // this part
-  std::span<const std::byte> data;  // row-major, of the box
+  std::vector<std::int64_t> shape;                 // of the whole tensor
+  Box box;                                         // this part
+  std::function<void(const ByteSink& sink)> read;  // hands on its bytes: row-major, of the box
 };
 
 /// What a rank tells rank 0 about a file that it wrote.
@@ -56,6 +60,8 @@ struct CommitFacts {
 void prepare_save(FileSystem& files, const SaveKey& key, std::uint64_t needed_bytes);
 
 /// Writes one rank's shard of `folder` (model, optim or extra) at its final name and syncs it.
+///
+/// errors: Fault::kResource; Fault::kBug when a chunk hands on another number of bytes than it has
 [[nodiscard]] FileReport write_shard(FileSystem& files, const SaveKey& key,
                                      const std::string& folder, const std::string& name,
                                      std::span<const ChunkToSave> chunks);

@@ -10,13 +10,6 @@
 namespace tributary::train {
 namespace {
 
-/// Every digit that tells two doubles apart.
-std::string exact(double value) {
-  std::array<char, 40> text{};
-  (void)std::snprintf(text.data(), text.size(), "%.17g", value);
-  return text.data();
-}
-
 std::string name_of(config::Packing packing) {
   switch (packing) {
     case config::Packing::kNone:
@@ -37,6 +30,12 @@ std::string join(const std::set<std::string>& keys) {
 }
 
 }  // namespace
+
+std::string exact(double value) {
+  std::array<char, 40> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.17g", value);
+  return text.data();
+}
 
 RunIdentity describe_identity(const config::RunConfig& config) {
   std::string mixture;

@@ -8,6 +8,9 @@
 
 namespace tributary::train {
 
+/// Every digit that tells two doubles apart.
+[[nodiscard]] std::string exact(double value);
+
 /// What may not change between a checkpoint and the run that goes on from it: key -> value.
 using RunIdentity = std::map<std::string, std::string>;
 

@@ -48,12 +48,11 @@ bool is_job(const std::string& name) {
 
 }  // namespace
 
-void close_descriptor(int file) { ::close(file); }
-
 DirectoryLock::DirectoryLock(const std::string& root) {
   const std::string path = root + "/LOCK";
-  file_ =
-      Handle<int, -1, close_descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  TRIB_REQUIRE(file_ || errno != ELOOP, .what = "checkpoint: the lock is a symbolic link",
+               .where = path, .expected = "a plain file", .fix = "remove the link");
   if (!file_) fail("open", path);
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
     TRIB_REQUIRE(errno != EWOULDBLOCK, .what = "checkpoint: another job holds the directory",

@@ -3,11 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "core/handle.h"
+#include "core/file/descriptor.h"
 
 namespace tributary::train {
-
-void close_descriptor(int file);
 
 /// Holds a checkpoint directory for one job: an exclusive flock on `<root>/LOCK`, which names the
 /// job and counts its starts. The system frees it when the process ends, however it ends.
@@ -23,7 +21,7 @@ class DirectoryLock {
   [[nodiscard]] std::int64_t incarnation() const { return incarnation_; }
 
  private:
-  Handle<int, -1, close_descriptor> file_;
+  Descriptor file_;
   std::string job_;
   std::int64_t incarnation_ = 0;
 };

@@ -23,6 +23,10 @@ std::vector<int> stages_of_rank(const parallel::Layout& layout) {
   return layout.stages->chunks_of(static_cast<int>(layout.mesh->at().pp));
 }
 
+bool is_backward(Op op) {
+  return op == Op::kBackward || op == Op::kBackwardInput || op == Op::kBackwardWeight;
+}
+
 }  // namespace
 
 Executor::Executor(model::Model& model, const ExecutorOptions& options)
@@ -31,27 +35,59 @@ Executor::Executor(model::Model& model, const ExecutorOptions& options)
       options_(options),
       own_(stages_of_rank(layout_)),
       trains_(trained_stages(model)),
-      first_trained_(static_cast<int>(std::ranges::find(trains_, true) - trains_.begin())) {
+      first_trained_(static_cast<int>(std::ranges::find(trains_, true) - trains_.begin())),
+      clock_(options.device) {
   seen_.by_source.resize(static_cast<std::size_t>(options_.sources));
 }
 
-Execution Executor::run(std::span<const Action> actions) {
-  const Stopwatch wall;
-  seen_.began = mesh::now_seconds();
+void Executor::run(std::span<const Action> actions) {
+  clock_.mark();
   watch_.lap();
-  for (const Action& action : actions) {
+  const std::vector<std::size_t> last = last_backwards(actions);
+  for (std::size_t i = 0; i < actions.size(); ++i) {
     if (options_.on_action) options_.on_action();
-    do_action(action);
+    const auto chunk = static_cast<std::size_t>(actions[i].chunk);
+    if (layout_.chain && last[chunk] == i) layout_.chain->begin_last_backward(own_[chunk]);
+    do_action(actions[i]);
   }
   for (auto& [link, messages] : sends_)
     for (mesh::Pending& message : messages) message.wait();
-  seen_.wall = wall.seconds();
   seen_.seconds.backward += watch_.lap();
   TRIB_CHECK(passes_.empty() && activations_.empty() && gradients_.empty(),
              .what = "train: step ended with passes that are not done",
              .found = str(passes_.size(), " passes, ", activations_.size(), " activations, ",
                           gradients_.size(), " gradients"));
+}
+
+Execution Executor::finish() {
+  seen_.seconds.backward += watch_.lap();
+  const std::size_t now = clock_.mark();
+  const std::vector<double> times = clock_.times();
+  seen_.began = times.front();
+  seen_.reduced = times[now];
+  for (const MarkedPass& pass : marked_) count(pass, times);
+  seen_.wall = (seen_.passes.empty() ? seen_.reduced : seen_.passes.back().end) - seen_.began;
+  if (clock_.runs_behind()) seen_.seconds = phases_of_stream();
   return std::move(seen_);
+}
+
+PhaseSeconds Executor::phases_of_stream() const {
+  PhaseSeconds phases;
+  double before = seen_.began;
+  for (const PassTimes& pass : seen_.passes) {
+    phases.data += pass.reached - before;
+    (pass.action.op == Op::kForward ? phases.forward : phases.backward) += pass.end - pass.reached;
+    before = pass.end;
+  }
+  phases.backward += seen_.reduced - before;
+  return phases;
+}
+
+std::vector<std::size_t> Executor::last_backwards(std::span<const Action> actions) const {
+  std::vector<std::size_t> last(own_.size(), actions.size());
+  for (std::size_t i = 0; i < actions.size(); ++i)
+    if (is_backward(actions[i].op)) last[static_cast<std::size_t>(actions[i].chunk)] = i;
+  return last;
 }
 
 void Executor::do_action(const Action& action) {
@@ -96,9 +132,8 @@ const Microbatch& Executor::microbatch(int index) {
   const auto known = microbatches_.find(index);
   if (known != microbatches_.end()) return known->second.first;
   seen_.seconds.forward += watch_.lap();
-  const Fields fields = layout_.holds(0) ? Fields::kAll : Fields::kWithoutPixels;
   auto& entry = microbatches_[index];
-  entry = {options_.collate(index, fields), static_cast<int>(own_.size())};
+  entry = {options_.collate(index, fields_of(layout_)), static_cast<int>(own_.size())};
   seen_.seconds.data += watch_.lap();
   return entry.first;
 }
@@ -108,9 +143,9 @@ void Executor::forward(Place place) {
   if (options_.on_section) options_.on_section(mesh::Section::kForward);
   const Microbatch& batch = microbatch(index);
   Pass pass;
-  const double reached = mesh::now_seconds();
+  const std::size_t reached = clock_.mark();
   if (stage > 0) pass.input = take(Passed::kActivation, place);
-  const PassBegin begin = begin_pass(reached);
+  const MarkedPass begin = begin_pass(reached);
   if (stage > 0) pass.input = pass.input.detach().requires_grad_(has_backward(stage - 1));
   if (layout_.chain) layout_.chain->begin_pass(stage);
   pass.output = model_.run_stage(stage, batch.batch, pass.input);
@@ -127,20 +162,27 @@ void Executor::forward(Place place) {
   seen_.seconds.forward += watch_.lap();
 }
 
-Executor::PassBegin Executor::begin_pass(double reached) const {
-  return {
-      .reached = reached, .start = mesh::now_seconds(), .waited = layout_.mesh->traffic().waited};
+Executor::MarkedPass Executor::begin_pass(std::size_t reached) {
+  return {.action = action_,
+          .reached = reached,
+          .start = clock_.mark(),
+          .waited = layout_.mesh->traffic().waited};
 }
 
-void Executor::end_pass(const PassBegin& begin) {
-  const PassTimes& pass =
-      seen_.passes.emplace_back(PassTimes{.action = action_,
-                                          .reached = begin.reached,
-                                          .start = begin.start,
-                                          .end = mesh::now_seconds(),
-                                          .waited = layout_.mesh->traffic().waited - begin.waited});
+void Executor::end_pass(MarkedPass pass) {
+  pass.end = clock_.mark();
+  pass.waited = layout_.mesh->traffic().waited - pass.waited;
+  marked_.push_back(pass);
+}
+
+void Executor::count(const MarkedPass& marked, const std::vector<double>& times) {
+  const PassTimes& pass = seen_.passes.emplace_back(PassTimes{.action = marked.action,
+                                                              .reached = times[marked.reached],
+                                                              .start = times[marked.start],
+                                                              .end = times[marked.end],
+                                                              .waited = marked.waited});
   const double busy = pass.end - pass.start;
-  const auto place = static_cast<std::size_t>(action_.microbatch);
+  const auto place = static_cast<std::size_t>(pass.action.microbatch);
   seen_.busy += busy;
   if (seen_.microbatches.size() <= place) seen_.microbatches.resize(place + 1);
   seen_.microbatches[place] += busy - pass.waited;
@@ -158,9 +200,9 @@ void Executor::backward(Place place, bool puts_weights_off) {
   const auto [stage, index] = place;
   if (options_.on_section) options_.on_section(mesh::Section::kBackward);
   const bool is_last = stage + 1 == layout_.virtual_stages();
-  const double reached = mesh::now_seconds();
+  const std::size_t reached = clock_.mark();
   const at::Tensor gradient = is_last ? at::Tensor() : take(Passed::kGradient, place);
-  const PassBegin begin = begin_pass(reached);
+  const MarkedPass begin = begin_pass(reached);
   Pass& pass = passes_.at(place);
   if (pass.output.requires_grad()) {
     std::optional<parallel::PutOff> put_off;
@@ -182,7 +224,7 @@ void Executor::backward(Place place, bool puts_weights_off) {
 }
 
 void Executor::backward_weights(Place place) {
-  const PassBegin begin = begin_pass(mesh::now_seconds());
+  const MarkedPass begin = begin_pass(clock_.mark());
   passes_.at(place).weights.run();
   passes_.erase(place);
   --kept_;
@@ -216,10 +258,9 @@ void Executor::post_receive(Passed what, Place from, Place to) {
 
 void Executor::send(Passed what, Place from, Place to) {
   std::deque<mesh::Pending>& under_way = sends_[{what, to.first}];
-  while (under_way.size() >= kBuffersOfALink) {
-    under_way.front().wait();
-    under_way.pop_front();
-  }
+  // Not one more wait than the messages themselves need: on a device it would hold up the stream
+  // that computes until the other stage has received.
+  while (under_way.size() >= kBuffersOfALink && under_way.front().try_wait()) under_way.pop_front();
   under_way.push_back(parallel::send(
       layout_, {.what = what, .from = from.first, .to = to.first, .microbatch = to.second},
       give(what, from).contiguous()));

@@ -17,6 +17,7 @@
 #include "parallel/stage/weight_queue.h"
 #include "schedule/pipeline/action.h"
 #include "train/collate.h"
+#include "train/executor/stream_clock.h"
 #include "train/metrics/step_metrics.h"
 
 namespace tributary::train {
@@ -26,19 +27,20 @@ struct ExecutorOptions {
   std::int64_t targets = 1;                       // target tokens of the global batch
   std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
   int sources = 1;
+  c10::Device device = c10::kCPU;
   /// Collates a microbatch of this rank's replica.
   std::function<Microbatch(int microbatch, Fields fields)> collate;
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action
 };
 
-/// When one pass ran, in seconds of mesh::now_seconds().
+/// When one pass ran, in seconds of mesh::now_seconds(): on a device by the stream that computes.
 struct PassTimes {
   schedule::Action action;
   double reached = 0;  // the rank was done with all before it, collating too
   double start = 0;    // what it waited for was there
   double end = 0;
-  double waited = 0;  // of these, for collectives within
+  double waited = 0;  // of these, by the host for collectives within: on a device next to nothing
 };
 
 /// What one rank saw of a step.
@@ -49,6 +51,7 @@ struct Execution {
   std::vector<double> microbatches;   // [s] passes of each, without waits inside them either
   std::vector<PassTimes> passes;      // in their order
   double began = 0;                   // as PassTimes
+  double reduced = 0;                 // likewise: when finish() was called
   double wall = 0;                    // [s] from the first action to the last
   int in_flight = 0;                  // most chunk activations kept at once
 };
@@ -63,7 +66,10 @@ class Executor {
  public:
   Executor(model::Model& model, const ExecutorOptions& options);
   /// collective: as the model's stages; messages over pp
-  Execution run(std::span<const schedule::Action> actions);
+  void run(std::span<const schedule::Action> actions);
+  /// What became of it; once, when all is handed out that belongs to the step's gradients.
+  /// stream: the host waits until the current one has come here
+  [[nodiscard]] Execution finish();
 
  private:
   /// A virtual stage and a microbatch.
@@ -79,18 +85,26 @@ class Executor {
     mesh::Pending message;
   };
 
+  /// Where the last backward of each chunk is. shape: [chunks]; the number of actions: nowhere
+  [[nodiscard]] std::vector<std::size_t> last_backwards(
+      std::span<const schedule::Action> actions) const;
   void do_action(const schedule::Action& action);
   void forward(Place place);
   void backward(Place place, bool puts_weights_off);
   void backward_weights(Place place);
-  /// What the clocks said when a pass began.
-  struct PassBegin {
-    double reached = 0;
-    double start = 0;
-    double waited = 0;  // for collectives, until then
+  /// A pass as the clocks marked it.
+  struct MarkedPass {
+    schedule::Action action;
+    std::size_t reached = 0;  // marks
+    std::size_t start = 0;
+    std::size_t end = 0;
+    double waited = 0;  // for collectives: until the pass began, then within it
   };
-  [[nodiscard]] PassBegin begin_pass(double reached) const;
-  void end_pass(const PassBegin& begin);
+  [[nodiscard]] MarkedPass begin_pass(std::size_t reached);
+  void end_pass(MarkedPass pass);
+  void count(const MarkedPass& pass, const std::vector<double>& times);
+  /// Phases by the stream: what it did not compute before a pass it waited for the pass's data.
+  [[nodiscard]] PhaseSeconds phases_of_stream() const;
   [[nodiscard]] at::Tensor sum_loss(Place place, const at::Tensor& hidden);
   void post_receive(parallel::Passed what, Place from, Place to);
   void send(parallel::Passed what, Place from, Place to);
@@ -117,6 +131,8 @@ class Executor {
   std::map<Place, at::Tensor> outputs_;  // to pass on
   std::map<Place, at::Tensor> input_gradients_;
   std::map<std::pair<parallel::Passed, int>, std::deque<mesh::Pending>> sends_;  // by far stage
+  StreamClock clock_;
+  std::vector<MarkedPass> marked_;
   Execution seen_;
   schedule::Action action_;  // under way
   Stopwatch watch_;

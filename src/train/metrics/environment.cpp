@@ -2,19 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ctime>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
 #include "core/cores.h"
-#include "core/stopwatch.h"
 #include "core/text.h"
+#include "train/executor/stream_clock.h"
 #include "train/flops.h"
 
 namespace tributary::train {
@@ -90,20 +93,26 @@ Json describe_environment(const std::string& device, const std::string& command)
           {"mfu_formula", describe_mfu()}};
 }
 
-double measure_peak_flops() {
-  constexpr std::int64_t kSide = 1024;
+PeakFlops measure_peak_flops(c10::Device device, c10::ScalarType dtype) {
+  const std::int64_t side = device.is_cpu() ? 1024 : 8192;
   constexpr int kRepeats = 8;
   const at::NoGradGuard no_grad;
-  const at::Tensor left = at::rand({kSide, kSide}, at::kFloat);
-  const at::Tensor right = at::rand({kSide, kSide}, at::kFloat);
+  const auto options = at::TensorOptions().device(device).dtype(dtype);
+  const at::Tensor left = at::rand({side, side}, options);
+  const at::Tensor right = at::rand({side, side}, options);
   at::Tensor product = at::mm(left, right);
-  double best = 1e9;
+  double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRepeats; ++i) {
-    Stopwatch watch;
+    StreamClock clock(device);
+    clock.mark();
     at::mm_out(product, left, right);
-    best = std::min(best, watch.seconds());
+    clock.mark();
+    const std::vector<double> times = clock.times();
+    best = std::min(best, times.back() - times.front());
   }
-  return 2.0 * kSide * kSide * kSide / best;
+  return {.per_second = 2.0 * std::pow(static_cast<double>(side), 3) / best,
+          .how = str("fastest of ", kRepeats, " ", c10::toString(dtype), " products of ", side,
+                     " x ", side, " matrices on ", device.str())};
 }
 
 }  // namespace tributary::train

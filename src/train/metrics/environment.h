@@ -3,6 +3,9 @@
 #include <map>
 #include <string>
 
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
 #include "core/json.h"
 
 namespace tributary::train {
@@ -19,10 +22,18 @@ namespace tributary::train {
 /// MKL, OpenBLAS, PyTorch, CUDA, NCCL, UCX, the loader and allocator of libc, and our own.
 [[nodiscard]] std::map<std::string, std::string> list_behaviour_variables();
 
-/// Measures the matrix product that the machine does best: the peak that MFU is a share of.
+/// A peak that was measured, and how.
+struct PeakFlops {
+  double per_second = 0;
+  std::string how;  // fastest of 8 ...
+};
+
+/// Measures the matrix product that the device does best: the peak that MFU is a share of.
 ///
-/// units: FLOP/s in f32 with the current number of threads
-/// cost:  about 0.3 s
-[[nodiscard]] double measure_peak_flops();
+/// dtype:  that of the model's parameters
+/// units:  on a CPU with the current number of threads
+/// stream: the host waits
+/// cost:   about 0.3 s
+[[nodiscard]] PeakFlops measure_peak_flops(c10::Device device, c10::ScalarType dtype);
 
 }  // namespace tributary::train

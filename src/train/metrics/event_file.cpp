@@ -1,6 +1,5 @@
 #include "train/metrics/event_file.h"
 
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -11,17 +10,13 @@
 
 #include "core/error.h"
 #include "core/file/crc32c.h"
+#include "mesh/store.h"
 
 namespace tributary::train {
 namespace {
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 // Protocol buffers: a field is its number and wire type, then its value.
@@ -72,7 +67,7 @@ std::string new_path(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   return str(directory, "/events.out.tfevents.", static_cast<std::int64_t>(wall_seconds()), ".",
-             host_name(), ".", ::getpid());
+             mesh::host_name(), ".", ::getpid());
 }
 
 }  // namespace

@@ -4,6 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include "train/metrics/event_file.h"
+
 namespace tributary::train {
 namespace {
 
@@ -37,6 +41,7 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
             {"target_tokens", metrics.target_tokens},
             {"samples", metrics.samples},
             {"microbatches", metrics.microbatches},
+            {"media_decoded", metrics.media_decoded},
             {"tokens_per_second", rounded(metrics.tokens_per_second(), 1)},
             {"seconds",
              {{"data", rounded(metrics.seconds.data, 6)},
@@ -61,6 +66,7 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
             {"hfu", rounded(metrics.hfu, 6)},
             {"bytes", metrics.peak_bytes},
             {"skipped", !metrics.skip_reason.empty()}};
+  if (metrics.left_out > 0) line["left_out"] = metrics.left_out;
   if (!metrics.pipeline.in_flight.empty())
     line["pipeline"] = {{"bubble", rounded(metrics.pipeline.bubble, 5)},
                         {"in_flight", metrics.pipeline.in_flight}};
@@ -75,10 +81,45 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
   return line;
 }
 
+void add_step(EventFile& events, const StepMetrics& metrics,
+              const std::vector<std::string>& sources) {
+  const auto scalar = [&](const std::string& tag, double value) {
+    events.scalar(tag, metrics.step, value);
+  };
+  scalar("loss", metrics.loss);
+  for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
+    if (metrics.by_source[i].targets > 0)
+      scalar("loss_by_source/" + sources[i], metrics.by_source[i].mean());
+  scalar("learning_rate", metrics.learning_rate);
+  scalar("grad_norm", metrics.grad_norm);
+  scalar("tokens_per_second", metrics.tokens_per_second());
+  scalar("target_tokens", static_cast<double>(metrics.target_tokens));
+  scalar("mfu_causal", metrics.mfu_causal);
+  scalar("mfu_full", metrics.mfu_full);
+  scalar("hfu", metrics.hfu);
+  scalar("fill", metrics.fill);
+  scalar("padding", metrics.padding);
+  scalar("waiting/samples", metrics.waiting.samples);
+  scalar("waiting/packing", metrics.waiting.packing);
+  scalar("seconds/data", metrics.seconds.data);
+  scalar("seconds/forward", metrics.seconds.forward);
+  scalar("seconds/backward", metrics.seconds.backward);
+  scalar("seconds/optimizer", metrics.seconds.optimizer);
+}
+
 std::int64_t peak_process_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+std::int64_t peak_bytes(c10::Device device) {
+  if (device.is_cpu()) return peak_process_bytes();
+  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return c10::getDeviceAllocator(device.type())
+      ->getDeviceStats(device.index())
+      .allocated_bytes.at(all)
+      .peak;
 }
 
 }  // namespace tributary::train

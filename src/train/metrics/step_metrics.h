@@ -4,10 +4,14 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "core/json.h"
 #include "train/balance/replica_loads.h"
 
 namespace tributary::train {
+
+class EventFile;
 
 /// Wall seconds of one step by phase; `data` is waiting for samples and making tensors of them.
 struct PhaseSeconds {
@@ -72,7 +76,9 @@ struct StepMetrics {
   std::int64_t tokens = 0;
   std::int64_t target_tokens = 0;
   std::int64_t samples = 0;
+  std::int64_t left_out = 0;  // records drawn that are too long (data.too_long)
   std::int64_t microbatches = 0;
+  std::int64_t media_decoded = 0;  // images and clips, each time that a rank decoded one
   PhaseSeconds seconds;
   WaitSeconds waiting;
   CollectiveCost collectives;
@@ -95,7 +101,14 @@ struct StepMetrics {
 
 [[nodiscard]] Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources);
 
+/// The scalars that TensorBoard shows of a step.
+void add_step(EventFile& events, const StepMetrics& metrics,
+              const std::vector<std::string>& sources);
+
 /// Most memory that the process has held [bytes].
 [[nodiscard]] std::int64_t peak_process_bytes();
+/// Most memory that the run has held: of its process on a CPU, of the tensors on another device
+/// [bytes].
+[[nodiscard]] std::int64_t peak_bytes(c10::Device device);
 
 }  // namespace tributary::train

@@ -15,12 +15,16 @@ struct Update {
   std::string not_finite;  // `loss` or such a parameter of any rank; then nothing was changed
 };
 
-/// Votes on loss and gradients, then clips and updates; the learning rate is that of the
-/// optimizer's next step. A vote against leaves parameters, moments and the step count as they are.
+/// The learning rate of the optimizer's next step.
+[[nodiscard]] double next_learning_rate(const AdamW& optimizer, const config::RunConfig& config);
+
+/// Votes on loss and gradients, then clips and updates; the learning rate is the
+/// next one. A vote against leaves parameters, moments and the step count as they are.
 ///
-/// stream: the host waits once for the norm
-/// source: reliability.md section 6.1
+/// units:  `loss` and `sum_squared` (sum_squared_gradients) are those of all ranks
+/// collective: over all ranks, where the gradients are not finite
+/// source: docs/theory/reliability.md, "Vote on gradients"
 [[nodiscard]] Update apply_update(const model::Model& model, AdamW& optimizer,
-                                  const config::RunConfig& config, double loss);
+                                  const config::RunConfig& config, double loss, double sum_squared);
 
 }  // namespace tributary::train

@@ -7,7 +7,8 @@
 
 namespace tributary::train {
 
-/// Sums the squares of all gradients: the global norm squared.
+/// Sums the squares of this rank's share of all gradients; over all ranks they add up to the square
+/// of the global norm, whatever number of ranks holds the same.
 ///
 /// dtype:  rows of 4096 are summed in f32, rows in f64 and in order, so that the number of compute
 ///         threads changes no bit

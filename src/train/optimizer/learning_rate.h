@@ -10,8 +10,8 @@ namespace tributary::train {
 ///
 /// With w = warm-up steps and n = steps of the run: step s < w gives (s + 1) / w. After it, with f
 /// = final_ratio: `constant` 1; `linear` 1 - (1 - f) t and `cosine` f + (1 - f) (1 + cos(pi t)) / 2
-/// with t = (s - w) / (n - w); `warmup_stable_decay` 1 until n - decay_steps, then linear to f with
-/// t = (s - n + decay_steps) / decay_steps. A step beyond n gives f (`constant`: 1).
+/// with t = (s - w) / (n - w); `warmup_stable_decay` 1 until n - decay_steps, or until w where that
+/// is later, then linear to f at n. A step beyond n gives f (`constant`: 1).
 ///
 /// units:  `step` counts optimizer steps from 0; skipped steps do not count
 /// source: Loshchilov 2017, "SGDR", section 3 (cosine); Hu 2024, "MiniCPM", section 4 (stable

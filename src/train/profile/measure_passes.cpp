@@ -214,7 +214,7 @@ std::map<LayerKey, Bytes> parameters_of(const model::Model& model) {
   return parameters;
 }
 
-/// The head is one layer, though it has a norm and a product with boundaries of their own.
+/// The head is one layer, though a tied one has a norm and a product with boundaries of their own.
 bool is_single(const LayerKey& key) { return key.layer == "head"; }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "schedule/pack.h"
 #include "train/gradients.h"
 #include "train/optimizer/apply_update.h"
+#include "train/optimizer/gradient_norm.h"
 #include "train/profile/layer_times.h"
 
 namespace tributary::train {
@@ -54,13 +55,17 @@ StepParts take_step(Session& session, bool counts_cpu) {
   const schedule::PackedBins bins =
       schedule::pack(config.batch.packing, lengths, config.batch.capacity_tokens);
   (void)clock.lap();
-  const BatchResult batch =
-      accumulate_gradients(*session.model, samples, bins,
-                           {.mrope = config.model.mrope,
-                            .device = session.device,
-                            .sources = static_cast<int>(session.sources.size())});
+  BatchResult batch = accumulate_gradients(*session.model, samples, bins,
+                                           {.mrope = config.model.mrope,
+                                            .device = session.device,
+                                            .sources = static_cast<int>(session.sources.size())});
   const double accumulated = clock.lap();
-  (void)apply_update(*session.model, *session.optimizer, config, batch.loss);
+  double sum_squared = sum_squared_gradients(session.model->units());
+  StepSums sums;
+  sums.sum(sum_squared);
+  name_slots(batch, *session.model, sums);
+  sums.share(session.mesh->world());
+  (void)apply_update(*session.model, *session.optimizer, config, batch.loss, sum_squared);
   StepParts parts{.optimizer = clock.lap(), .whole = clock.whole()};
   const double passes = std::accumulate(batch.microbatches.begin(), batch.microbatches.end(), 0.0);
   // Of ranks that share cores the clock knows passes and collating in one sum alone.

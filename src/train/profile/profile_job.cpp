@@ -209,7 +209,11 @@ class ProfileJob {
     if (!process_) process_ = step.process;
     step.process = *process_;
     profile_.steps.push_back(step);
-    if (leads()) profile_.flops_per_s = std::max(profile_.flops_per_s, measure_peak_flops());
+    if (leads()) {
+      const at::ScalarType dtype = session.model->units().front()->shard_value().scalar_type();
+      const PeakFlops peak = measure_peak_flops(session.device, dtype);
+      profile_.flops_per_s = std::max(profile_.flops_per_s, peak.per_second);
+    }
     profile_.memory = {std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)};
     write();
     out_ << "a step of " << crowd.ranks << (crowd.ranks == 1 ? " rank on " : " ranks, each on ")

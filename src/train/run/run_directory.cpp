@@ -11,6 +11,20 @@
 
 namespace tributary::train {
 
+std::vector<std::string> missing_directories(const std::string& path) {
+  std::vector<std::string> missing;
+  for (std::string each = path; !each.empty() && !exists(real_file_system(), each);
+       each = std::filesystem::path(each).parent_path().string())
+    missing.push_back(each);
+  return missing;
+}
+
+void remove_made_directories(const RunDirectory& run, const std::vector<std::string>& made) {
+  if (made.empty()) return;
+  (void)real_file_system().unlink(run.checkpoints() + "/LOCK");
+  for (const std::string& path : made) (void)real_file_system().remove_directory(path);
+}
+
 void create_run_directory(const RunDirectory& run, const config::RunConfig& config) {
   make_directories(real_file_system(), run.checkpoints());
   write_run_file(run, "config.yaml", config::write_run_config(config));
@@ -20,17 +34,18 @@ void cut_run_files(const RunDirectory& run, const TrainState& state) {
   std::filesystem::remove(run.file("error.txt"));
   for (const char* name : {"metrics.jsonl", "validation.jsonl", "skipped.jsonl"})
     cut_lines_after(run.file(name), state.step);
-  for (const std::filesystem::directory_entry& entry :
-       std::filesystem::directory_iterator(run.path))
-    if (const std::string name = entry.path().filename().string();
-        name.starts_with("shapes") && name.ends_with(".jsonl"))
-      cut_lines_after(entry.path().string(), state.step);
+  const std::vector<std::string> names = list_directory(real_file_system(), run.path);
+  for (const std::string& name : names)
+    if (name.starts_with("shapes") && name.ends_with(".jsonl"))
+      cut_lines_after(run.file(name), state.step);
   // Its lines have no step: the loader's state knows which records were found bad until then.
   std::set<data::RecordId> known(state.loader.quarantined.begin(), state.loader.quarantined.end());
-  keep_lines(run.file("quarantine.jsonl"), [&](const Json& line) {
-    return known.erase({line.value("source", std::int64_t{-1}),
-                        line.value("record", std::int64_t{-1})}) == 1;
-  });
+  for (const std::string& name : names)
+    if (name.starts_with("quarantine") && name.ends_with(".jsonl"))
+      keep_lines(run.file(name), [&](const Json& line, const std::string& where) {
+        return known.erase({whole_number(line, "source", -1, where),
+                            whole_number(line, "record", -1, where)}) == 1;
+      });
 }
 
 void write_run_file(const RunDirectory& run, const std::string& name, const std::string& text) {

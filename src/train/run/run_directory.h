@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
 #include "core/json.h"
@@ -16,6 +17,13 @@ struct RunDirectory {
   [[nodiscard]] std::string file(const std::string& name) const { return path + "/" + name; }
   [[nodiscard]] std::string checkpoints() const { return file("checkpoints"); }
 };
+
+/// The directories on the way to `path` that are not there yet, the innermost first.
+[[nodiscard]] std::vector<std::string> missing_directories(const std::string& path);
+
+/// Removes those that a run has made before it was refused, with its lock. What is not empty holds
+/// something of another, and stays.
+void remove_made_directories(const RunDirectory& run, const std::vector<std::string>& made);
 
 /// Makes the directory and writes the resolved configuration into it.
 ///

@@ -1,6 +1,7 @@
 #include "train/run/snapshot.h"
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include <ATen/ATen.h>
@@ -8,6 +9,8 @@
 #include "config/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "train/checkpoint/watched_files.h"
+#include "train/load_section.h"
 #include "train/unit_parts.h"
 
 namespace tributary::train {
@@ -26,23 +29,34 @@ CheckpointContent describe_snapshot(const Session& session, const TrainState& st
 
 TrainState restore_snapshot(Session& session, const std::string& checkpoint,
                             std::span<const std::string> accepted) {
-  const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
+  const LoadSection loading(session.health);
+  WatchedFiles files(real_file_system(), loading.on_progress());
+  const CheckpointFacts facts = read_checkpoint_facts(checkpoint, files);
   check_identity(facts.identity, session.identity, accepted);
   TrainState state = train_state_from_json(parse_json(facts.state, checkpoint), checkpoint);
-  load_checkpoint(checkpoint, list_parameters(*session.model), session.optimizer->state());
+  load_checkpoint(checkpoint, list_parameters(*session.model), session.optimizer->state(),
+                  Verify::kTouched, files);
   session.optimizer->restore(state.optimizer_steps);
-  session.loader->restore(state.loader, accepted);
+  data::LoaderState loader = state.loader;
+  if (session.mesh->data_index() != 0) {  // the counts of all replicas go on in one of them
+    loader.bad.clear();
+    loader.left_out.assign(loader.left_out.size(), 0);
+  }
+  session.loader->restore(loader, accepted);
   if (session.planner && session.planner->correction() && !state.correction.empty())
     session.planner->correction()->restore(parse_json(state.correction, checkpoint), checkpoint);
   return state;
 }
 
 void check_finite(const Session& session, const std::string& source, bool is_allowed) {
+  const LoadSection loading(session.health);
+  const std::function<void()> on_progress = loading.on_progress();
   std::vector<NamedTensor> tensors = list_parameters(*session.model);
   for (NamedTensor& moment : session.optimizer->state()) tensors.push_back(std::move(moment));
   std::string first;
   std::int64_t more = -1;
   for (const NamedTensor& tensor : tensors) {
+    if (on_progress) on_progress();
     const at::Tensor bad = at::logical_not(at::isfinite(tensor.value));
     const std::int64_t count = bad.sum().item<std::int64_t>();
     if (count == 0) continue;

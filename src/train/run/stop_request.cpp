@@ -30,7 +30,9 @@ void write_note(std::string_view text) {
 
 void on_signal(int signal) {
   if (signal == SIGALRM) {
-    write_note("\nthe time that SIGTERM leaves is over: ending without a last checkpoint\n");
+    write_note(
+        "\nthe time that SIGTERM leaves is over (stability.stop_grace_seconds): ending at "
+        "once; a save that was under way is lost, checkpoints before it stay\n");
     _exit(128 + SIGTERM);
   }
   if (stop_asked != 0) _exit(128 + signal);

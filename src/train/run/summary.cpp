@@ -1,6 +1,8 @@
 #include "train/run/summary.h"
 
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <ostream>
@@ -26,6 +28,8 @@ const char* name_of(Loop::End end) {
       return "terminated";
     case Loop::End::kNonFinite:
       return "non_finite";
+    case Loop::End::kBadData:
+      return "bad_data";
   }
   return "";
 }
@@ -46,9 +50,13 @@ void write_picture(const RunDirectory& run, const std::string& name, const data:
 /// among them too.
 Json describe_loss(const RunDirectory& run) {
   std::vector<double> losses;
-  for (const Json& line : last_lines(run.file("metrics.jsonl"), 2 * kLossSteps))
-    if (line.at("loss").is_number() && !line.value("skipped", false))
-      losses.push_back(line.at("loss").get<double>());
+  for (const Json& line : last_lines(run.file("metrics.jsonl"), 2 * kLossSteps)) {
+    const auto loss = line.find("loss");
+    const auto skipped = line.find("skipped");
+    const bool is_skipped = skipped != line.end() && *skipped == true;
+    if (loss != line.end() && loss->is_number() && !is_skipped)
+      losses.push_back(loss->get<double>());
+  }
   if (losses.size() > kLossSteps) losses.erase(losses.begin(), losses.end() - kLossSteps);
   const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
   return {{"loss", finite(sum / static_cast<double>(losses.size()))},
@@ -89,29 +97,37 @@ void write_predictions(const RunDirectory& run, const Session& session,
     if (name != own) remove_tree(real_file_system(), run.file("predictions/" + name));
 }
 
-std::int64_t count_quarantined(const Session& session) {
-  std::int64_t bad = 0;
-  for (const auto& [reason, count] : session.loader->state().bad) bad += count;
-  return bad;
+std::int64_t count(const BadRecords& bad) {
+  std::int64_t records = 0;
+  for (const auto& [reason, number] : bad) records += number;
+  return records;
 }
 
 }  // namespace
 
-void write_summary(const RunDirectory& run, const Session& session, const Loop& loop,
-                   Loop::End end) {
+std::int64_t count_left_out(const Loop& loop) {
+  const std::vector<std::int64_t>& sources = loop.state().loader.left_out;
+  return std::accumulate(sources.begin(), sources.end(), std::int64_t{0});
+}
+
+void write_summary(const RunDirectory& run, const Session& session, const Loop& loop, Loop::End end,
+                   const BadRecords& bad) {
   const TrainState& state = loop.state();
   Json summary{
       {"format", "tributary.summary/1"},
       {"name", session.config.run.name},
       {"steps", state.step},
       {"optimizer_steps", state.optimizer_steps},
+      {"epochs", static_cast<double>(state.step * session.config.batch.global_samples) /
+                     static_cast<double>(session.loader->records())},
       {"tokens", state.tokens},
       {"target_tokens", state.target_tokens},
       {"tokens_per_second", finite(static_cast<double>(state.tokens) / state.train_seconds)},
       {"wall_seconds", loop.wall_seconds()},
-      {"peak_bytes", peak_process_bytes()},
+      {"peak_bytes", peak_bytes(session.device)},
       {"skipped_steps", state.skipped_steps},
-      {"quarantined_samples", count_quarantined(session)},
+      {"quarantined_samples", count(bad)},
+      {"left_out_samples", count_left_out(loop)},
       {"checkpoint", loop.last_checkpoint()},
       {"stopped", name_of(end)}};
   summary.update(describe_loss(run));
@@ -136,9 +152,25 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
   write_run_file(run, "summary.json", summary.dump(2) + "\n");
 }
 
+void print_bad_records(std::ostream& out, const RunDirectory& run, const Session& session,
+                       const BadRecords& bad) {
+  if (bad.empty()) return;
+  const std::int64_t records = session.loader->records();
+  std::array<char, 32> share{};
+  std::snprintf(share.data(), share.size(), "%.1f %%",
+                100 * static_cast<double>(count(bad)) / static_cast<double>(records));
+  std::string reasons;
+  for (const auto& [reason, number] : bad)
+    reasons += str(reasons.empty() ? "" : ", ", reason, " ", number);
+  out << "bad records: " << count(bad) << " of " << records << " (" << share.data()
+      << ") could not be trained on, others took their places: " << reasons << "; listed in "
+      << run.file(session.mesh->data_ranks() > 1 ? "quarantine*.jsonl" : "quarantine.jsonl")
+      << std::endl;
+}
+
 void print_results(std::ostream& out, const Session& session, const ValidationResult& result) {
   if (result.predictions.empty()) {
-    out << "no held-out samples: no accuracy measured\n";
+    out << describe(result) << "\n";
     return;
   }
   out << "\n" << draw_table(result, session.sources);

@@ -42,11 +42,13 @@ std::string describe_memory(const MemoryNeed& need, const MemoryPlace& place, in
 
 std::string describe_device(const config::RunConfig& config, const Ranks& ranks) {
   std::string text = config.run.device;
-  if (config.run.device == "cpu")
-    text += str(", ", compute_threads(config.run.threads, ranks.launch.local_world),
-                " threads a rank, ", describe_cpu());
-  if (ranks.mesh.size() > 1)
-    text += str("; ", ranks.mesh.size(), " ranks: ", config::describe(ranks.mesh.shape()));
+  const int size = ranks.mesh.size();
+  if (config.run.device == "cpu") {
+    const int threads = compute_threads(config.run.threads, ranks.launch.local_world);
+    text += str(", ", threads, threads == 1 ? " thread" : " threads", size > 1 ? " a rank" : "",
+                ", ", describe_cpu());
+  }
+  if (size > 1) text += str("; ", size, " ranks: ", config::describe(ranks.mesh.shape()));
   return text;
 }
 

@@ -164,7 +164,7 @@ TEST(Study, ReadsModelsAtAPath) {
 TEST(Study, HoldsNamesOfMethodsAgainstThoseOfTheKind) {
   const StudyMethods methods = [](StudyKind kind) -> std::vector<StudyMethod> {
     if (kind == StudyKind::kSharing) return {{"mosaic"}, {"spindle"}};
-    return {{"dflop"}, {"flowtrain"}, {"fsdp"}, {"veomni", false}};
+    return {{"dflop"}, {"flowtrain"}, {"fsdp"}, {"veomni", false}, {"search", true, "exact"}};
   };
   const auto message = [&](std::vector<std::pair<std::string, std::string>> changes) {
     std::string text = kPipeline;
@@ -179,6 +179,10 @@ TEST(Study, HoldsNamesOfMethodsAgainstThoseOfTheKind) {
   const std::string listed = "methods: [dflop, flowtrain]\n";
   EXPECT_EQ(message({}), "read");
   EXPECT_EQ(message({{listed, ""}}), "read");
+  const std::string former = std::string(kPipeline).replace(
+      std::string(kPipeline).find(listed), listed.size(), "methods: [dflop, flowtrain, exact]\n");
+  EXPECT_THAT(parse_study(former, kWhere, methods).methods,
+              ElementsAre("dflop", "flowtrain", "search"));
   // Spelt wrong in the list, it is the list that is blamed.
   EXPECT_THAT(message({{listed, "methods: [dflpo, flowtrain]\n"}}),
               AllOf(HasSubstr("methods.0; found: dflpo"), HasSubstr("did you mean dflop?"),

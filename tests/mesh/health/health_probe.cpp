@@ -1,9 +1,12 @@
 // One rank of a job that does nothing but say where it is; health_test.py hurts it.
 //
 // health_probe [steps=N] [bootstrap=S] [run=DIR] [stick=RANK:STEP] [fail=RANK:STEP:CODE:TEXT]...
-// health_probe serve: a store of its own, as torchrun has one; prints the port.
+//              [stop=RANK:start|met]
+// health_probe save=SECONDS:RANK: rank RANK alone works at a save, in pieces, the others wait for
+// it. health_probe serve: a store of its own, as torchrun has one; prints the port.
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
@@ -16,7 +19,9 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "mesh/health.h"
+#include "mesh/health/link.h"
 #include "mesh/launch.h"
+#include "mesh/now_seconds.h"
 #include "mesh/store.h"
 
 namespace tributary::mesh {
@@ -37,6 +42,10 @@ struct Orders {
     std::string text;
   };
   std::vector<Fail> fails;
+  int stopped_rank = -1;
+  std::string stopped_at;  // before it meets the others, or when it has met them
+  double save_seconds = 0;
+  int saving_rank = -1;
 };
 
 Orders read_orders(int argc, char** argv) {
@@ -51,6 +60,8 @@ Orders read_orders(int argc, char** argv) {
     if (name == "bootstrap") value >> orders.bootstrap_seconds;
     if (name == "run") value >> orders.run;
     if (name == "stick") value >> orders.stuck_rank >> colon >> orders.stuck_step;
+    if (name == "stop") value >> orders.stopped_rank >> colon >> orders.stopped_at;
+    if (name == "save") value >> orders.save_seconds >> colon >> orders.saving_rank;
     if (name == "fail") {
       Orders::Fail fail;
       value >> fail.rank >> colon >> fail.step >> colon >> fail.code >> colon;
@@ -71,15 +82,35 @@ int serve_store() {
   for (;;) std::this_thread::sleep_for(1h);
 }
 
+void stop_if(const Orders& orders, const Launch& launch, const std::string& place) {
+  if (orders.stopped_rank == launch.rank && orders.stopped_at == place) std::raise(SIGSTOP);
+}
+
+/// A save of which one rank writes all: the others wait for it in a collective, so to say.
+void save(const Orders& orders, const Launch& launch, Health& health, c10d::Store& store) {
+  health.enter(Section::kCheckpoint, 1);
+  const double end = now_seconds() + orders.save_seconds;
+  if (launch.rank == orders.saving_rank) {
+    for (; now_seconds() < end; std::this_thread::sleep_for(100ms)) health.progress();
+    store.set("saved", "1");
+  }
+  store.wait({"saved"});
+}
+
 void run_rank(const Orders& orders) {
   const Launch launch = read_launch();
-  const auto store = connect_store(launch, orders.bootstrap_seconds);
+  stop_if(orders, launch, "start");
+  const auto store =
+      connect_store(launch, {.timeout_seconds = orders.bootstrap_seconds, .lost_after_seconds = 2});
+  stop_if(orders, launch, "met");
   Health health(launch, *store,
                 {.heartbeat_seconds = 0.1,
                  .lost_after_seconds = 2,
                  .setup_deadline_seconds = 4,
+                 .checkpoint_deadline_seconds = 1.5,
                  .run_directory = orders.run});
   std::cout << "ready" << std::endl;
+  if (orders.save_seconds > 0) save(orders, launch, health, *store);
   for (std::int64_t step = 1; step <= orders.steps; ++step) {
     health.enter(Section::kForward, step);
     std::this_thread::sleep_for(5ms);

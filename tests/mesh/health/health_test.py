@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -169,6 +170,17 @@ class Health(unittest.TestCase):
                 self.assertIn(" health, kernel", stacks)
             self.assertIn("nanosleep", stacks.split("thread")[1])
 
+    def test_a_save_may_take_longer_than_its_deadline_while_any_rank_goes_on(self):
+        with Job(3, "save=6:1", "steps=3") as job:  # the deadline is 1.5 s without progress
+            for code, errors in job.ends().values():
+                self.assertEqual(code, 0, errors)
+
+    def test_a_save_in_which_no_rank_goes_on_ends(self):
+        with tempfile.TemporaryDirectory() as run, Job(2, f"run={run}", "save=6:7") as job:
+            # All wait for a rank that is not there.
+            self.assert_all_say(job.ends(), HANG, "no progress: rank [01] on ",
+                                "section checkpoint of step 1", "deadline 1.5 s")
+
     def test_a_failure_of_a_rank_is_what_all_ranks_say(self):
         with tempfile.TemporaryDirectory() as files:
             text = "input error: data: file is damaged; found: a.jsonl"
@@ -203,6 +215,74 @@ class Health(unittest.TestCase):
             store.communicate()
 
 
+class Strangers(unittest.TestCase):
+    """Whoever connects to the ports of a job changes nothing for it."""
+
+    @staticmethod
+    def ports_of(process):
+        """Those that it listens on: of the store and of the watch."""
+        sockets = set()
+        for file in Path(f"/proc/{process.pid}/fd").iterdir():
+            try:
+                target = os.readlink(file)
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                sockets.add(target[8:-1])
+        ports = set()
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and fields[9] in sockets:
+                    ports.add(int(fields[1].rpartition(":")[2], 16))
+        return ports
+
+    @staticmethod
+    def memory_of(process):
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024  # MiB
+
+    def molest(self, port, seconds):
+        """Garbage, half a line, floods of lines, and connections that say nothing, all at once."""
+        end = time.monotonic() + seconds
+        held = []
+        rubbish = [os.urandom(65536), b"GET / HTTP/1.1\r\n\r\n", b"hello", b"\n" * 65536,
+                   b"\x16\x03\x01\x02\x00\x01", b"\xff" * 4096]
+        turn = 0
+        while time.monotonic() < end:
+            try:
+                connection = socket.create_connection(("127.0.0.1", port), timeout=1)
+                connection.settimeout(0.2)
+                if len(held) < 150:
+                    held.append(connection)
+                    continue
+                connection.sendall(rubbish[turn % len(rubbish)])
+                turn += 1
+                connection.close()
+            except OSError:
+                pass
+        for connection in held:
+            connection.close()
+        return turn
+
+    def test_a_job_goes_on_under_garbage_floods_and_silent_connections(self):
+        with Job(3) as job:
+            job.wait_until_ready()
+            ports = self.ports_of(job.ranks[0])
+            self.assertEqual(len(ports), 2, ports)
+            before = self.memory_of(job.ranks[0])
+            threads = [threading.Thread(target=self.molest, args=(port, 6)) for port in ports]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for rank, process in job.ranks.items():
+                self.assertIsNone(process.poll(), rank)
+            grown = self.memory_of(job.ranks[0]) - before
+            print(f"strangers: memory of rank 0 has grown by {grown:.1f} MiB")
+            self.assertLess(grown, 64)
+
+
 class Start(unittest.TestCase):
     def test_names_the_ranks_that_did_not_arrive(self):
         with Job(5, "bootstrap=6", only=[0, 2, 4]) as job:
@@ -212,6 +292,52 @@ class Start(unittest.TestCase):
                     self.assertIn("ranks are missing at the start", errors)
                     self.assertIn("found: rank 1, rank 3 of 5 did not arrive", errors)
                     self.assertIn("parallel.bootstrap_timeout_seconds", errors)
+
+    @staticmethod
+    def wait_until_stopped(process):
+        """Returns when it was, by the monotonic clock."""
+        while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.005)
+        return time.monotonic()
+
+    def test_names_a_rank_that_was_stopped_before_it_arrived(self):
+        with Job(3, "bootstrap=8", "stop=2:start") as job:
+            for rank, (code, errors) in job.ends(0, 1).items():
+                self.assertEqual(code, 5, errors)
+                self.assertIn("found: rank 2 of 3 did not arrive", errors)
+                if rank == 0 or "still waiting" in errors:  # the first of those that are there
+                    self.assertIn("still waiting at the start: ", errors)
+                    self.assertLess(errors.index("did not arrive within 2 s"),
+                                    errors.index("ranks are missing at the start"))
+
+    def test_names_a_rank_that_was_stopped_when_it_had_met_the_others(self):
+        with Job(3, "bootstrap=100", "stop=2:met") as job:
+            start = self.wait_until_stopped(job.ranks[2])
+            ends = job.ends(0, 1)
+            print(f"SIGSTOP after the meeting: the others left after {time.monotonic() - start:.2f} s")
+            self.assertLess(time.monotonic() - start, 15)
+            for code, errors in ends.values():
+                self.assertEqual(code, PEER_LOST, errors)
+                self.assertIn("rank lost: rank 2 on ", errors)
+                self.assertIn("met the others and did not join the watch within 2 s", errors)
+
+    def test_names_rank_0_that_was_stopped_when_it_had_met_the_others(self):
+        with Job(3, "bootstrap=100", "stop=0:met") as job:
+            start = self.wait_until_stopped(job.ranks[0])
+            ends = job.ends(1, 2)
+            print(f"SIGSTOP of rank 0: the others left after {time.monotonic() - start:.2f} s")
+            self.assertLess(time.monotonic() - start, 15)
+            for code, errors in ends.values():
+                self.assertEqual(code, PEER_LOST, errors)
+                self.assertRegex(errors, "rank lost: rank 0 |nothing from rank 0 for 2 s")
+
+    def test_names_rank_0_that_was_stopped_before_it_serves_the_store(self):
+        with Job(2, "bootstrap=6", "stop=0:start") as job:
+            code, errors = job.ends(1)[1]
+            self.assertEqual(code, 5, errors)
+            self.assertLess(errors.index("still waiting at the start: rank 0 does not serve the store"),
+                            errors.index("mesh: store does not answer"))
 
     def test_says_that_rank_0_is_not_reached(self):
         with Job(2, "bootstrap=2", only=[1]) as job:

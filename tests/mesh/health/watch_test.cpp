@@ -1,3 +1,4 @@
+#include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -10,6 +11,7 @@
 #include "core/error.h"
 #include "mesh/health/link.h"
 #include "mesh/health/section_clock.h"
+#include "mesh/now_seconds.h"
 
 namespace tributary::mesh {
 namespace {
@@ -52,6 +54,32 @@ TEST(SectionClock, CountsTheTimeWithoutProgressAgainstTheDeadlineOfTheSection) {
   clock.forgive(4);  // the process was stopped so long
   EXPECT_FALSE(clock.find_stall(114));
   EXPECT_TRUE(clock.find_stall(115));
+}
+
+TEST(SectionClock, CountsTheProgressOfOthersWhereRanksWaitForFiles) {
+  SectionClock clock({.step_deadline_seconds = 5, .checkpoint_deadline_seconds = 5});
+  clock.enter(Section::kCheckpoint, 3, 0);
+  EXPECT_FALSE(clock.find_stall(100, 7));
+  EXPECT_FALSE(clock.find_stall(104, 8)) << "another rank goes on";
+  EXPECT_FALSE(clock.find_stall(108, 8));
+  EXPECT_TRUE(clock.find_stall(110, 8));
+  clock.enter(Section::kForward, 4, 110);
+  clock.enter(Section::kForward, 5, 111);  // no more the first step
+  EXPECT_FALSE(clock.find_stall(112, 9));
+  EXPECT_TRUE(clock.find_stall(118, 10)) << "in a step each rank has work of its own";
+}
+
+TEST(SectionClock, TakesALoadForNoStep) {
+  SectionClock clock({.setup_deadline_seconds = 600, .checkpoint_deadline_seconds = 5});
+  clock.enter(Section::kLoad, 0, 0);
+  EXPECT_FALSE(clock.find_stall(100));
+  const auto stall = clock.find_stall(106);
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->deadline_seconds, 5);
+  clock.enter(Section::kSetup, 0, 200);
+  clock.enter(Section::kForward, 1, 300);
+  (void)clock.find_stall(301);
+  EXPECT_FALSE(clock.find_stall(800)) << "the first step has the time of the set-up";
 }
 
 double step_deadline(SectionClock& clock, double now) {
@@ -121,7 +149,7 @@ class ControllerTest : public ::testing::Test {
   template <class Done>
   bool until(const Done& done) {
     for (int i = 0; i < 500 && !done(); ++i) {
-      controller_->exchange(steady_seconds());
+      controller_->exchange(now_seconds());
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     return done();
@@ -149,7 +177,41 @@ TEST_F(ControllerTest, ClosesConnectionsThatAreNotOfTheJob) {
     stranger.send(first);
     EXPECT_TRUE(is_closed_by_controller(stranger));
   }
-  EXPECT_FALSE(controller_->root_cause(steady_seconds())) << "strangers fail no rank";
+  EXPECT_FALSE(controller_->root_cause(now_seconds())) << "strangers fail no rank";
+}
+
+TEST_F(ControllerTest, IsNotKeptByAPeerThatSendsWithoutEnd) {
+  LineSocket flood = connect();
+  std::atomic<bool> is_over = false;
+  std::thread sender([&] {
+    const std::string line(100, '\n');
+    while (!is_over) (void)::send(flood.descriptor(), line.data(), line.size(), MSG_NOSIGNAL);
+  });
+  bool is_welcome = false;
+  LineSocket rank = connect();
+  rank.send(line::hello(key_, 1));
+  const double began = now_seconds();
+  EXPECT_TRUE(until([&] { return is_welcome = is_welcome || !rank.exchange().empty(); }));
+  EXPECT_LT(now_seconds() - began, 5);
+  is_over = true;
+  sender.join();
+}
+
+TEST_F(ControllerTest, KeepsRanksWaitingWhileTooManySayNothing) {
+  std::vector<LineSocket> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(connect());
+  LineSocket rank = connect();
+  rank.send(line::hello(key_, 1));
+  std::string answer;
+  const auto is_answered = [&] {
+    for (const std::string& text : rank.exchange()) answer += text;
+    return !answer.empty() || rank.is_closed();
+  };
+  controller_->exchange(now_seconds());
+  EXPECT_FALSE(is_answered()) << "it waits behind them";
+  controller_->exchange(now_seconds() + 6);  // they have said nothing for 5 s
+  EXPECT_TRUE(until(is_answered));
+  EXPECT_THAT(answer, HasSubstr("hello " + key_ + " 0 "));
 }
 
 TEST_F(ControllerTest, KeepsTheFirstConnectionOfARank) {
@@ -177,7 +239,7 @@ TEST_F(ControllerTest, TellsAllRanksOfTheOneThatWentSilent) {
   std::optional<Failure> cause;
   ASSERT_TRUE(until([&] {
     ranks[0].send(line::beat({.step = 8, .progress = 2, .section = Section::kForward}));
-    cause = controller_->root_cause(steady_seconds());
+    cause = controller_->root_cause(now_seconds());
     return cause.has_value();
   }));
   EXPECT_EQ(cause->code, ExitCode::kPeerLost);
@@ -205,7 +267,7 @@ TEST_F(ControllerTest, AddsWhoIsSilentToWhatMayBeAnEcho) {
       for ([[maybe_unused]] const std::string& text : each.exchange()) ++welcomed;
     return welcomed == 2;
   }));
-  const double now = steady_seconds();
+  const double now = now_seconds();
   controller_->report({.rank = 0,
                        .code = ExitCode::kHang,
                        .text = "resource error: mesh: collective timed out",

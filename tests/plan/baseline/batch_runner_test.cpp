@@ -81,7 +81,7 @@ TEST(BatchRunner, CountsBubblesOfPipelinesApartFromTheirEnds) {
   const Buckets buckets = {.replicas = 2, .rounds = 2, .samples = {}, .work = {}};
   // Two stages of 1 s forward and 2 s backward a round, on 4 and 1 devices; replica 1 is idle.
   const auto cost = [](int, std::int64_t replica, std::int64_t) {
-    return replica == 0 ? StageTimes{1, 2} : StageTimes{};
+    return replica == 0 ? PassSeconds{1, 2} : PassSeconds{};
   };
   const auto devices = [](int stage) { return std::int64_t{stage == 0 ? 4 : 1}; };
   EXPECT_DOUBLE_EQ(runner.run_pipelines(2, buckets, devices, cost), 9);

@@ -10,7 +10,7 @@ namespace tributary::plan {
 namespace {
 
 TEST(Time1F1B, EqualsItsClosedFormOnEqualStages) {
-  const std::vector<StageTimes> times(4 * 8, {1, 2});
+  const std::vector<PassSeconds> times(4 * 8, {1, 2});
   EXPECT_NEAR(time_1f1b(4, times), (8 + 3) * 3.0, 1e-9);
   for (const double idle : idle_in_1f1b(4, times)) EXPECT_NEAR(idle, 9.0, 1e-9);
 }
@@ -21,7 +21,7 @@ TEST(Time1F1B, EqualsTheActionListsOnAnyTimes) {
     const auto stages = static_cast<int>(random.between(1, 9));
     const auto microbatches = static_cast<int>(random.between(1, 12));
     SCOPED_TRACE(str("seed ", seed, ": ", stages, " stages, ", microbatches, " microbatches"));
-    std::vector<StageTimes> times;
+    std::vector<PassSeconds> times;
     for (int i = 0; i < stages * microbatches; ++i)
       times.push_back({1e-9 * double(random.between(0, 50)), 1e-9 * double(random.between(0, 90))});
     const schedule::Schedule lists =
@@ -31,7 +31,7 @@ TEST(Time1F1B, EqualsTheActionListsOnAnyTimes) {
     const schedule::PipelineMap map(lists.pipeline);
     const schedule::DependencyGraph graph(lists, map, {});
     const auto cost = [&](int lane, const schedule::Action& pass) {
-      const StageTimes& mine = times[lane * microbatches + pass.microbatch];
+      const PassSeconds& mine = times[lane * microbatches + pass.microbatch];
       return to_nanoseconds(pass.op == schedule::Op::kForward ? mine.forward : mine.backward);
     };
     const schedule::ScheduleTime expected = time_schedule(graph, map, {.action = cost, .hop = {}});
@@ -43,15 +43,15 @@ TEST(Time1F1B, EqualsTheActionListsOnAnyTimes) {
 }
 
 TEST(TimeNested1F1B, Is1F1BBetweenTheEncodersPasses) {
-  const std::vector<StageTimes> times(3 * 4, {1, 2});
-  EXPECT_NEAR(time_nested_1f1b(3, times, std::vector<StageTimes>(3 * 4)), time_1f1b(3, times),
+  const std::vector<PassSeconds> times(3 * 4, {1, 2});
+  EXPECT_NEAR(time_nested_1f1b(3, times, std::vector<PassSeconds>(3 * 4)), time_1f1b(3, times),
               1e-9);
   // One microbatch: before all of it and after all of it.
-  EXPECT_NEAR(time_nested_1f1b(3, std::vector<StageTimes>(3, {1, 2}), {{{4, 6}, {3, 9}, {5, 7}}}),
+  EXPECT_NEAR(time_nested_1f1b(3, std::vector<PassSeconds>(3, {1, 2}), {{{4, 6}, {3, 9}, {5, 7}}}),
               5 + 3 * 3 + 9, 1e-9);
   // One stage has everything one after another.
   EXPECT_NEAR(
-      time_nested_1f1b(1, std::vector<StageTimes>(4, {1, 2}), std::vector<StageTimes>(4, {3, 5})),
+      time_nested_1f1b(1, std::vector<PassSeconds>(4, {1, 2}), std::vector<PassSeconds>(4, {3, 5})),
       4 * 11.0, 1e-9);
 }
 
@@ -62,13 +62,13 @@ TEST(TimeNested1F1B, IsNoLessThanAnyStageAndThanWithoutAnEncoder) {
     const auto stages = static_cast<int>(random.between(1, 6));
     const auto microbatches = static_cast<int>(random.between(1, 9));
     const auto draw = [&] {
-      std::vector<StageTimes> times;
+      std::vector<PassSeconds> times;
       for (int i = 0; i < stages * microbatches; ++i)
         times.push_back({double(random.between(0, 50)), double(random.between(0, 90))});
       return times;
     };
-    const std::vector<StageTimes> times = draw();
-    const std::vector<StageTimes> encoder = draw();
+    const std::vector<PassSeconds> times = draw();
+    const std::vector<PassSeconds> encoder = draw();
     const double found = time_nested_1f1b(stages, times, encoder);
     EXPECT_GE(found, time_1f1b(stages, times) - 1e-6);
     double all = 0;

@@ -50,7 +50,7 @@ TEST(PipelineBaselines, StandInTheOrderThatTheirRulesImply) {
     const std::map<std::string, double> value = solve_all(small_problem(seed));
     for (const auto& [name, seconds] : value) {
       // Sharded copies need no pipeline, which whole ones may; all others give the backbone less.
-      if (name == "fsdp" || name == "orchmllm" || name == "combined") continue;
+      if (name == "fsdp" || name == "orchmllm" || name == "best_of_methods") continue;
       EXPECT_GE(seconds, value.at("backbone_alone")) << name;
     }
     // Slower kernels and no overlap on the same plans.
@@ -63,7 +63,7 @@ TEST(PipelineBaselines, StandInTheOrderThatTheirRulesImply) {
     // Ours knows the plans of all methods whose steps take fresh features.
     for (const PipelineBaseline& baseline : pipeline_baselines()) {
       if (baseline.role != BaselineRole::kMethod) continue;
-      EXPECT_LE(value.at("combined"), value.at(std::string(baseline.name))) << baseline.name;
+      EXPECT_LE(value.at("best_of_methods"), value.at(std::string(baseline.name))) << baseline.name;
     }
     // One part less is never faster here: batches wait, or samples come as they are.
     EXPECT_GE(value.at("flowtrain_without_pool"), value.at("flowtrain") * 0.999);
@@ -138,7 +138,7 @@ TEST(PipelineBaselines, DistTrainFindsTheBestOfItsWholeSpace) {
 
 TEST(PipelineBaselines, SayThatABudgetEndedTheSearch) {
   for (const auto solve : {solve_disttrain_microbatch, solve_disttrain_batch_serial,
-                           solve_disttrain_batch_double, solve_combined}) {
+                           solve_disttrain_batch_double, solve_best_of_methods}) {
     TrainingProblem problem = small_problem(1);
     const Certificate whole = solve(problem).certificate;
     EXPECT_EQ(whole.status, Status::kFeasible);
@@ -160,9 +160,9 @@ TEST(PipelineBaselines, APartOfASpaceHasNothingBetter) {
                                                : found.value.count;
   };
   for (const PipelineBaseline& baseline : pipeline_baselines()) {
-    // These choose by formulas of their own; `combined` holds their plans too.
+    // These choose by formulas of their own; `best_of_methods` holds their plans too.
     if (baseline.name.starts_with("dflop") || baseline.name.starts_with("flowtrain") ||
-        baseline.name == "combined")
+        baseline.name == "best_of_methods")
       continue;
     SCOPED_TRACE(baseline.name);
     const std::int64_t best = value(baseline, whole);
@@ -180,7 +180,7 @@ TEST(PipelineBaselines, APartOfASpaceHasNothingBetter) {
 TEST(PipelineBaselines, WorkAheadIsOursOnlyWhereTheEncoderDoesNotTrain) {
   TrainingProblem problem = small_problem(1);
   problem.encoder_trains = false;
-  const double frozen = solve_all(problem).at("combined");
+  const double frozen = solve_all(problem).at("best_of_methods");
   int ahead_of_batches = 0;
   for (const PipelineBaseline& baseline : pipeline_baselines()) {
     if (baseline.role != BaselineRole::kBatchAhead) continue;

@@ -37,15 +37,15 @@ TEST(Compare, GivesWhatTheMethodsGiveDirectly) {
     for (std::uint64_t batch = 0; batch < 2; ++batch)
       model.batches.push_back(draw_mixture(1, batch, setting.global_samples));
     ASSERT_EQ(comparison.settings[i].methods.size(), pipeline_baselines().size() + 1);
-    const MethodResult* exact = comparison.settings[i].find("exact");
-    ASSERT_NE(exact, nullptr);
+    const MethodResult* listed = comparison.settings[i].find("search");
+    ASSERT_NE(listed, nullptr);
     const PlanSearch search = search_plan({.model = setting.model,
                                            .cluster = setting.cluster,
                                            .devices = setting.devices,
                                            .batches = model.batches,
                                            .frozen = setting.frozen});
-    EXPECT_DOUBLE_EQ(exact->step_s, 1e-9 * double(search.certificate.value.count));
-    EXPECT_FALSE(exact->plan.empty());
+    EXPECT_DOUBLE_EQ(listed->step_s, 1e-9 * double(search.certificate.value.count));
+    EXPECT_FALSE(listed->plan.empty());
     for (const PipelineBaseline& baseline : pipeline_baselines()) {
       SCOPED_TRACE(str(setting.name, ": ", baseline.name));
       double least = 1e300;
@@ -86,27 +86,27 @@ TEST(Compare, TheBackboneAloneIsCreditedWithNoEncoder) {
 
 TEST(Compare, RefusesExactWherePacksHaveACapacity) {
   config::Study study = read("small.yaml");
-  study.methods = {"orchmllm", "exact"};
+  study.methods = {"orchmllm", "search"};
   study.settings[1].capacity_tokens = 65536;
   EXPECT_THAT([&] { (void)compare(study); },
               ThrowsMessage<Error>(testing::AllOf(HasSubstr("frozen encoder capacity_tokens"),
                                                   HasSubstr("found: 65536"))));
   study.methods = {};
-  study.against = "exact";
+  study.against = "search";
   EXPECT_THAT([&] { (void)compare(study); },
-              ThrowsMessage<Error>(HasSubstr("exact has no packed sequences")));
+              ThrowsMessage<Error>(HasSubstr("search has no packed sequences")));
   study.against = "orchmllm";
   study.methods = {"orchmllm"};
-  EXPECT_EQ(compare(study, {.quick = true}).settings[0].find("exact"), nullptr);
+  EXPECT_EQ(compare(study, {.quick = true}).settings[0].find("search"), nullptr);
 }
 
 TEST(Compare, GivesExactNoPlanWhereNothingFits) {
   config::Study study = read("small.yaml");
-  study.methods = {"orchmllm", "exact"};
+  study.methods = {"orchmllm", "search"};
   study.settings[1].memory = Bytes{1000};
   const Comparison comparison = compare(study);
-  EXPECT_NE(comparison.settings[0].find("exact"), nullptr);
-  const MethodResult* none = comparison.settings[1].find("exact");
+  EXPECT_NE(comparison.settings[0].find("search"), nullptr);
+  const MethodResult* none = comparison.settings[1].find("search");
   ASSERT_NE(none, nullptr);
   EXPECT_EQ(none->certificate.status, Status::kInfeasible);
   EXPECT_EQ(none->step_s, 0);
@@ -164,16 +164,16 @@ TEST(Compare, RunsTheDegreesThatVeomniGivesOnTextAlone) {
 TEST(Compare, SimulatesTheMfuOfExactWhereNoMethodHasTables) {
   config::Study study = read("small.yaml");
   study.settings.resize(1);
-  study.methods = {"exact", "veomni"};
+  study.methods = {"search", "veomni"};
   const SettingResult alone = compare(study).settings[0];
-  study.methods = {"exact", "fsdp"};
+  study.methods = {"search", "fsdp"};
   const SettingResult beside = compare(study).settings[0];
-  const double mfu = alone.find("exact")->mfu;
+  const double mfu = alone.find("search")->mfu;
   EXPECT_GT(mfu, 0);
-  EXPECT_DOUBLE_EQ(alone.find("exact")->step_s, beside.find("exact")->step_s);
-  EXPECT_NEAR(mfu, beside.find("exact")->mfu, 0.05 * mfu);  // FLOPs by mean sizes, and by samples
-  const MethodResult& veomni = *alone.find("veomni");       // the same FLOPs in another time
-  EXPECT_NEAR(mfu * alone.find("exact")->step_s / (veomni.mfu * veomni.step_s), 1, 1e-9);
+  EXPECT_DOUBLE_EQ(alone.find("search")->step_s, beside.find("search")->step_s);
+  EXPECT_NEAR(mfu, beside.find("search")->mfu, 0.05 * mfu);  // FLOPs by mean sizes, and by samples
+  const MethodResult& veomni = *alone.find("veomni");        // the same FLOPs in another time
+  EXPECT_NEAR(mfu * alone.find("search")->step_s / (veomni.mfu * veomni.step_s), 1, 1e-9);
 }
 
 TEST(NoteOnExact, NamesTheRowsWhosePlansAreOutsideOfItsSpace) {
@@ -181,23 +181,23 @@ TEST(NoteOnExact, NamesTheRowsWhosePlansAreOutsideOfItsSpace) {
   const auto note_on = [&](std::vector<std::string> names) {
     setting.methods.clear();
     for (const std::string& name : names) setting.methods.push_back({.method = name});
-    return note_on_exact(setting);
+    return note_on_search(setting);
   };
-  EXPECT_EQ(note_on({"dflop", "combined"}), "");
-  EXPECT_EQ(note_on({"exact", "veomni"}), "");   // both simulated
-  EXPECT_EQ(note_on({"exact", "spindle"}), "");  // both by the same tables
-  EXPECT_THAT(note_on({"dflop", "exact"}),
-              testing::AllOf(testing::StartsWith("exact is judged by the simulator"),
+  EXPECT_EQ(note_on({"dflop", "best_of_methods"}), "");
+  EXPECT_EQ(note_on({"search", "veomni"}), "");   // both simulated
+  EXPECT_EQ(note_on({"search", "spindle"}), "");  // both by the same tables
+  EXPECT_THAT(note_on({"dflop", "search"}),
+              testing::AllOf(testing::StartsWith("search is judged by the simulator"),
                              testing::EndsWith("need not be a better plan.")));
   EXPECT_THAT(
-      note_on({"fsdp", "disttrain_batch_serial", "orchmllm", "disttrain_batch_double", "exact"}),
+      note_on({"fsdp", "disttrain_batch_serial", "orchmllm", "disttrain_batch_double", "search"}),
       testing::EndsWith(" Outside of its space: orchmllm (samples dealt anew between encoder and "
                         "backbone in every microbatch); disttrain_batch_serial, "
                         "disttrain_batch_double (encoder and backbone "
                         "in turn by whole batches)."));
   // Phases of an encoder on all ranks are those of a colocated one, and so not outside.
-  EXPECT_THAT(note_on({"loongforge_3", "exact"}), testing::EndsWith("need not be a better plan."));
-  EXPECT_THAT(note_on({"loongforge_1", "loongforge_2", "loongforge_3", "optimus", "exact"}),
+  EXPECT_THAT(note_on({"loongforge_3", "search"}), testing::EndsWith("need not be a better plan."));
+  EXPECT_THAT(note_on({"loongforge_1", "loongforge_2", "loongforge_3", "optimus", "search"}),
               testing::EndsWith(" Outside of its space: optimus (the encoder in idle time of all "
                                 "stages); loongforge_1, loongforge_2 (the encoder at a tp of its "
                                 "own on the first stage alone)."));
@@ -208,7 +208,7 @@ TEST(NoteOnExact, NamesTheRowsWhosePlansAreOutsideOfItsSpace) {
                            name == "fsdp" || name == "disttrain_microbatch" || name == "dflop" ||
                            name == "dflop_fewest" || name == "dflop_without_scheduler" ||
                            name == "loongforge_3" || name == "megatron_first_stage";
-    EXPECT_EQ(each.beyond_exact.empty(), is_inside) << name;
+    EXPECT_EQ(each.beyond_search.empty(), is_inside) << name;
   }
 }
 

@@ -28,7 +28,7 @@ void expect_near(const char* text, double published, double share) {
   EXPECT_GE(counted, published * (1 - share)) << published - counted;
 }
 
-// Totals without another source are those of models.md section 1.1, which transformers 5 makes.
+// Totals without another source are those of docs/theory/numerics.md, "Parameter counts".
 
 TEST(ModelTotals, OfTextDecodersAreExact) {
   EXPECT_EQ(parameters_of(R"({"model_type": "llama", "hidden_size": 4096,

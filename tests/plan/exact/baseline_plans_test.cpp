@@ -48,7 +48,7 @@ std::vector<PublishedPlan> published_plans(const PlanningProblem& problem) {
         plans.push_back({std::string(name), *form, tables.recompute});
     };
     for (const PipelineBaseline& baseline : pipeline_baselines())
-      if (baseline.role != BaselineRole::kOurs)
+      if (baseline.role != BaselineRole::kBound)
         add(baseline.name, baseline.solve(tables.problem).form);
     for (const Plan3d& each : search_3d(tables.problem.costs, {.keep = 3}).plans)
       add("published_objective", form_of(each));

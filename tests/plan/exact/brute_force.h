@@ -117,7 +117,11 @@ class BruteForce {
       if (can_cut_inside(choice)) run_plans(choice, own, cuts);
       return;
     }
-    place_apart(choice, next + 1, own, cuts);
+    for (const config::RecomputePlan level : levels_inside(next)) {
+      choice.inside.set(next, level);
+      place_apart(choice, next + 1, own, cuts);
+    }
+    choice.inside.set(next, config::RecomputePlan::kNone);
     std::int64_t left = problem_.devices - choice.backbone.devices();
     for (const std::optional<ChainChoice>& encoder : choice.encoders)
       if (encoder) left -= encoder->devices();
@@ -162,11 +166,31 @@ class BruteForce {
       for (const config::RecomputePlan level : problem_.space.recompute)
         for (std::int64_t passes = 1; passes <= choice.microbatches; ++passes) {
           choice.encoders[encoder] = ChainChoice{mesh, level, passes};
-          if (!can_cut_inside(choice)) continue;
-          run_plans(choice, {{0, units_of(node)}}, cuts);
-          colocated_ += std::ssize(cuts);
+          if (can_cut_inside(choice)) run_colocated(choice, 0, {{0, units_of(node)}}, cuts);
         }
     }
+  }
+  /// Encoders from `next` on that are inside at every level of recompute.
+  void run_colocated(PlanChoice choice, std::size_t next, const std::vector<ChainCut>& own,
+                     const std::vector<ChainCut>& cuts) {
+    if (next == choice.encoders.size()) {
+      run_plans(choice, own, cuts);
+      colocated_ += std::ssize(cuts);
+    } else if (choice.encoders[next]) {
+      run_colocated(choice, next + 1, own, cuts);
+    } else {
+      for (const config::RecomputePlan level : levels_inside(next)) {
+        choice.inside.set(next, level);
+        run_colocated(choice, next + 1, own, cuts);
+      }
+    }
+  }
+
+  /// A frozen encoder keeps nothing that it could compute again.
+  [[nodiscard]] std::vector<config::RecomputePlan> levels_inside(std::size_t encoder) const {
+    if (problem_.is_frozen(encoders_of(problem_)[encoder]->name))
+      return {problem_.space.recompute.front()};
+    return problem_.space.recompute;
   }
 
   /// What is inline is cut as the backbone.

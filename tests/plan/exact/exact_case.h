@@ -104,4 +104,21 @@ inline PlanningProblem tiny_omni_problem(std::int64_t devices, std::int64_t samp
   return problem;
 }
 
+/// How samples have images and sound.
+enum class Mixed { kFreely, kInTurns, kEqually, kSilent };
+
+inline void mix(PlanningProblem& problem, Mixed how) {
+  const SampleSize first = problem.batches[0][0];
+  for (std::vector<SampleSize>& batch : problem.batches)
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      SampleSize& sample = batch[i];
+      if (how == Mixed::kEqually) sample = first;
+      if (how == Mixed::kSilent) sample.frames = sample.clips = 0;
+      if (how != Mixed::kInTurns) continue;
+      if (i % 3 == 0) sample = {.tokens = 9'000};
+      if (i % 3 == 1) sample = {.tokens = 1'200, .patches = 4'096, .items = 4};
+      if (i % 3 == 2) sample = {.tokens = 900, .frames = 6'000, .clips = 1};
+    }
+}
+
 }  // namespace tributary::plan

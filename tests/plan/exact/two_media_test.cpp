@@ -1,8 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <iostream>
-#include <limits>
-#include <map>
 
 #include "core/error.h"
 #include "plan/exact/explain_plan.h"
@@ -17,95 +14,6 @@ namespace {
 using config::PipelineOrder;
 using config::Placement;
 using config::RecomputePlan;
-
-/// How samples have images and sound.
-enum class Mixed { kFreely, kInTurns, kEqually, kSilent };
-
-void mix(PlanningProblem& problem, Mixed how) {
-  const SampleSize first = problem.batches[0][0];
-  for (std::vector<SampleSize>& batch : problem.batches)
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      SampleSize& sample = batch[i];
-      if (how == Mixed::kEqually) sample = first;
-      if (how == Mixed::kSilent) sample.frames = sample.clips = 0;
-      if (how != Mixed::kInTurns) continue;
-      if (i % 3 == 0) sample = {.tokens = 9'000};
-      if (i % 3 == 1) sample = {.tokens = 1'200, .patches = 4'096, .items = 4};
-      if (i % 3 == 2) sample = {.tokens = 900, .frames = 6'000, .clips = 1};
-    }
-}
-
-/// Small problems with images and sound: frozen encoders, slow links, little memory among them.
-PlanningProblem random_problem(std::uint64_t seed) {
-  RandomStream random(seed, "two_media_test");
-  PlanningProblem problem = tiny_omni_problem(random.between(1, 3), random.between(3, 6), seed);
-  problem.model = tiny_omni_model(random.between(1, 2));
-  mix(problem, static_cast<Mixed>(random.below(4)));
-  const std::vector<std::string> frozen[] = {{}, {}, {"audio"}, {"audio", "vision"}};
-  problem.frozen = frozen[random.below(4)];
-  const std::int64_t memories[] = {900, 1300, 2500, 8000};
-  problem.cluster.device.memory = {memories[random.below(4)] << 20};
-  problem.cluster.device.reserve = {};
-  for (config::LinkLevel& level : problem.cluster.levels)
-    level.bytes_per_s *= random.below(2) == 0 ? 1 : 0.05;
-  problem.space.schedules = {PipelineOrder::k1f1b};
-  if (random.below(3) == 0) problem.space.schedules.push_back(PipelineOrder::kZbH1);
-  problem.space.recompute = {RecomputePlan::kNone, RecomputePlan::kFull};
-  return problem;
-}
-
-TEST(TwoMedia, NoPlanIsBelowTheBoundAndHardlyAnyBelowTheAnswer) {
-  int feasible = 0;
-  int optimal = 0;
-  std::int64_t plans = 0;
-  double worst = 1;
-  std::map<std::string, int> best_placed;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const PlanningProblem problem = random_problem(seed);
-    const PlanSearch search = search_plan(problem);
-    BruteForce brute(problem);
-    const Nanoseconds best = brute.run();
-    plans += brute.plans();
-    if (search.plans.empty()) {
-      EXPECT_EQ(best.count, std::numeric_limits<std::int64_t>::max())
-          << "seed " << seed << ": " << brute.plan() << "; " << search.certificate.limit;
-      continue;
-    }
-    ++feasible;
-    for (const char* name : {"audio inline", "audio tp", "audio colocated", "vision inline",
-                             "vision tp", "vision colocated"})
-      if (brute.plan().find(name) != std::string::npos) ++best_placed[name];
-    SCOPED_TRACE(str("seed ", seed, ": ", brute.plan()));
-    const double ratio = hold_beside(problem, search, best);
-    worst = std::max(worst, ratio);
-    if (ratio == 1) ++optimal;
-  }
-  std::cout << feasible << " problems with one of " << plans << " plans, " << optimal
-            << " answers equal to brute force, worst ratio " << worst << "; the best have";
-  for (const auto& [place, times] : best_placed) std::cout << ' ' << place << ' ' << times << ',';
-  std::cout << '\n';
-  EXPECT_GE(feasible, 30);
-  EXPECT_GE(optimal, feasible * 85 / 100);
-  EXPECT_GE(best_placed.size(), 5U);
-}
-
-TEST(TwoMedia, NoPlanIsBelowTheBoundWhereTextsImagesAndSoundTakeTurns) {
-  // A mean sample has all three, no sample has: texts pay nothing for a pass of either encoder.
-  int tight = 0;
-  for (std::int64_t memory = 900; memory <= 1200; memory += 20) {
-    PlanningProblem problem = tiny_omni_problem(2, 6, 0);
-    problem.model = tiny_omni_model(1);
-    problem.space.placements = {Placement::kInline};
-    problem.space.schedules = {PipelineOrder::k1f1b};
-    problem.space.recompute = {RecomputePlan::kNone};
-    mix(problem, Mixed::kInTurns);
-    problem.cluster.device.memory = {memory << 20};
-    problem.cluster.device.reserve = {};
-    SCOPED_TRACE(str(memory, " MiB"));
-    if (hold_bound(problem)) ++tight;
-  }
-  EXPECT_GE(tight, 2);
-}
 
 TEST(TwoMedia, PlansAreWorthInASimulationWhatTheSearchSays) {
   int placed[3] = {0, 0, 0};  // inline, colocated, separate

@@ -64,7 +64,8 @@ struct Golden {
   std::size_t actions;
 };
 
-/// The digests of parallelism.md section 6.8, on which two independent implementations agree.
+/// Digests on which two independent implementations agree;
+/// docs/theory/parallelism.md, "Reference orders".
 std::vector<Golden> golden_orders() {
   using enum PipelineOrder;
   return {

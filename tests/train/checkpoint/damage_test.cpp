@@ -2,6 +2,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -68,6 +69,26 @@ TEST_F(DamagedCheckpoint, IsRefusedForEveryTruncation) {
     }
     write_file(path, whole);
   }
+  EXPECT_EQ(load_and_compare(newest()), 2);
+}
+
+TEST_F(DamagedCheckpoint, IsRefusedForAManifestThatIsNoPlainFile) {
+  const std::string path = newest() + "/MANIFEST.json";
+  const std::string aside = root_ + "/aside.json";
+  fs::rename(path, aside);
+  const auto expect_refusal = [&](const std::string& found) {
+    EXPECT_THAT(refusal(),
+                AllOf(HasSubstr("not a regular file; where: " + path + "; found: " + found),
+                      HasSubstr("--fallback=previous would use " + root_ + "/step-1")));
+    fs::remove(path);
+  };
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  expect_refusal("a pipe");
+  fs::create_directory(path);
+  expect_refusal("a directory");
+  fs::create_symlink(aside, path);
+  expect_refusal("a symbolic link");
+  fs::rename(aside, path);
   EXPECT_EQ(load_and_compare(newest()), 2);
 }
 

@@ -1,6 +1,8 @@
 #include "train/checkpoint/directory_lock.h"
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -31,6 +33,17 @@ TEST(DirectoryLock, HoldsTheDirectoryAgainstASecondJob) {
   const DirectoryLock again(root);
   EXPECT_EQ(again.job(), job);
   EXPECT_EQ(again.incarnation(), 2);
+}
+
+TEST(DirectoryLock, WritesThroughNoLink) {
+  const std::string root = scratch_directory();
+  const std::string outside = root + "/outside";
+  std::ofstream(outside) << "precious";
+  std::filesystem::create_symlink(outside, root + "/LOCK");
+  EXPECT_THAT(message_of([&] { DirectoryLock lock(root); }, ExitCode::kInput),
+              AllOf(HasSubstr("the lock is a symbolic link; where: " + root + "/LOCK"),
+                    HasSubstr("fix: remove the link")));
+  EXPECT_EQ(text_of(outside), "precious");
 }
 
 /// Until it goes, the process can make no file grow and write none.

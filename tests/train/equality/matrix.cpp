@@ -18,7 +18,7 @@ int main(int count, char** arguments) {
   at::set_num_threads(1);
   const bool all = count > 1 && std::string_view(arguments[1]) == "--all";
   const mesh::Launch launch = mesh::read_launch();
-  const auto store = mesh::connect_store(launch, /*timeout_seconds=*/60);
+  const auto store = mesh::connect_store(launch, {.timeout_seconds = 60});
   bool good = true;
   int number = 0;
   for (const train::Cell& cell : train::list_cells(all)) {

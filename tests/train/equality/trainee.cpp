@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "train/gradients.h"
+#include "train/optimizer/gradient_norm.h"
 #include "train/ranks.h"
 
 namespace tributary::train {
@@ -133,13 +134,28 @@ double Trainee::differentiate(int step) {
   std::vector<data::EncodedSample> samples;
   for (std::size_t i = 0; i < batch.size(); ++i)
     if (replica_of[i] == mesh_.data_index()) samples.push_back(std::move(batch[i]));
-  loss_ = accumulate_gradients(*model_, samples, planned.microbatches,
-                               {.most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
-                                .plan = planned.fingerprint})
-              .loss;
+  BatchResult result =
+      accumulate_gradients(*model_, samples, planned.microbatches,
+                           {.most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
+                            .plan = planned.fingerprint});
+  sum_squared_ = sum_squared_gradients(model_->units());
+  StepSums sums;
+  name_slots(result, *model_, sums);
+  sums.sum(sum_squared_);
+  sums.share(mesh_.world());
+  loss_ = result.loss;
   return loss_;
 }
 
-Update Trainee::update() { return apply_update(*model_, *optimizer_, config_, loss_); }
+void Trainee::measure_norm() {
+  sum_squared_ = sum_squared_gradients(model_->units());
+  StepSums sums;
+  sums.sum(sum_squared_);
+  sums.share(mesh_.world());
+}
+
+Update Trainee::update() {
+  return apply_update(*model_, *optimizer_, config_, loss_, sum_squared_);
+}
 
 }  // namespace tributary::train

@@ -22,6 +22,8 @@ class Trainee {
   Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed = 3);
   /// Leaves the gradients in the units' shards. Returns the loss.
   double differentiate(int step);
+  /// Measures the norm anew, where a test has changed gradients. collective: over all ranks
+  void measure_norm();
   Update update();
   [[nodiscard]] const model::Model& model() const { return *model_; }
   [[nodiscard]] const AdamW& optimizer() const { return *optimizer_; }
@@ -34,6 +36,7 @@ class Trainee {
   std::unique_ptr<model::Model> model_;
   std::optional<AdamW> optimizer_;
   double loss_ = 0;
+  double sum_squared_ = 0;
 };
 
 }  // namespace tributary::train

@@ -3,6 +3,7 @@
 usage: damaged_storage.py TRIBUTARY [unittest arguments]
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -75,7 +76,13 @@ class DamagedStorage(same_bits.SameBits):
                 self.assertEqual(code, 5, words)
                 (line,) = rank_job.causes_in(words)
                 self.assertIn("resource error: checkpoint: not enough space for a save", line)
-            self.assertIn("save 3 of 3", job.words_of(0))
+                self.assertRegex(line, r"found: [\d.]+ KiB free; expected: [\d.]+ KiB; "
+                                       "fix: free disk space$")
+                self.assertNotIn("training goes on", line)
+            self.assertIn("save 2 of 3 that may fail in a row failed, training goes on: ",
+                          job.words_of(0))
+            self.assertIn("save 3 of 3 that may fail in a row failed, the run ends: ",
+                          job.words_of(0))
         self.assertEqual(rank_job.tensors_of(disk / "run"), kept)
         filler.unlink()
         self.finish(name, ["--resume", "auto"])
@@ -111,6 +118,48 @@ class DamagedStorage(same_bits.SameBits):
         self.expect_refusal(4, self.commands("flipped", "--resume", "auto"), shard.name, "crc",
                             "--fallback=previous")
         self.expect_the_previous_one_goes_on("flipped")
+
+
+    # --- bad records
+
+    def test_bad_records_count_once_over_ranks_and_restarts(self):
+        bad = self.shared / "data/bad.jsonl"
+        lines = (self.shared / "data/words.train.jsonl").read_text().splitlines()
+        bad.write_text("\n".join(["{broken"] * 6 + lines[6:]) + "\n")
+        source = {"name": "words", "path": str(bad)}
+
+        def commands(name, *arguments):
+            config = tiny_run.write_config(
+                self.shared / f"{name}.yaml", self.shared,
+                run={"dir": str(self.shared / name), "steps": 12},
+                data={"sources": [source], "held_out_fraction": 0.1},
+                validation={"final_samples_per_source": 1, "max_new_tokens": 1},
+                checkpoint={"every": 2}, metrics={"tensorboard": False})
+            return [[PROGRAM, "train", str(config), *arguments]] * 2
+
+        def found(name):
+            """What is bad: by the checkpoint, and line by line on both ranks."""
+            newest = rank_job.tensors_of(self.shared / name)[0]
+            state = json.loads((self.shared / name / "checkpoints" / newest / "extra/global.json")
+                               .read_text())["state"]["loader"]
+            written = [(line["source"], line["record"])
+                       for file in (self.shared / name).glob("quarantine*.jsonl")
+                       for line in tiny_run.read_lines(file)]
+            return state["bad"], sorted(map(tuple, state["quarantined"])), sorted(written)
+
+        for steps in (4, 8):
+            rank_job.run_to_the_end(commands("bad-resumed", "--resume", "auto", f"run.steps={steps}"))
+        # As a kill leaves it: lines of a part that no checkpoint knows.
+        for file in (self.shared / "bad-resumed").glob("quarantine*.jsonl"):
+            with open(file, "a") as lines_of:
+                lines_of.write(json.dumps({"key": "x", "source": 0, "record": 40}) + "\n")
+        rank_job.run_to_the_end(commands("bad-resumed", "--resume", "auto"))
+        bad_now, quarantined, written = found("bad-resumed")
+        self.assertEqual(quarantined, [(0, record) for record in range(6)])
+        self.assertEqual(written, sorted(set(written)), "each bad record has one line")
+        # Both ranks may find a record before they hear of each other, at the next start.
+        self.assertLessEqual(bad_now["bad_json"], 2 * 6)
+        self.assertEqual(set(written), set(quarantined))
 
 
 if __name__ == "__main__":

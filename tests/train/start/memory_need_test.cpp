@@ -14,27 +14,30 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 /// Qwen2.5-VL-3B, by its config.json.
 config::ModelConfig three_billion() {
-  return {.family = config::ModelFamily::kQwen2_5Vl,
-          .backbone = {.layers = 36,
-                       .width = 2048,
-                       .heads = 16,
-                       .kv_heads = 2,
-                       .head_width = 128,
-                       .mlp_width = 11008,
-                       .vocab = 151936,
-                       .max_positions = 128000,
-                       .rope_theta = 1e6,
-                       .norm_epsilon = 1e-6,
-                       .qkv_bias = true,
-                       .tied_head = true,
-                       .mrope_section = {16, 24, 24}},
-          .vision = config::VisionConfig{.layers = 32,
-                                         .width = 1280,
-                                         .heads = 16,
-                                         .mlp_width = 3420,
-                                         .output_width = 2048,
-                                         .full_attention_layers = {7, 15, 23, 31}},
-          .tokens = {}};
+  config::ModelConfig model;
+  model.family = config::ModelFamily::kQwen2_5Vl;
+  config::BackboneConfig& backbone = model.backbone;
+  backbone.layers = 36;
+  backbone.width = 2048;
+  backbone.heads = 16;
+  backbone.kv_heads = 2;
+  backbone.head_width = 128;
+  backbone.mlp_width = 11008;
+  backbone.vocab = 151936;
+  backbone.max_positions = 128000;
+  backbone.rope_theta = 1e6;
+  backbone.norm_epsilon = 1e-6;
+  backbone.qkv_bias = true;
+  backbone.tied_head = true;
+  backbone.mrope_section = {16, 24, 24};
+  config::VisionConfig& vision = model.vision.emplace();
+  vision.layers = 32;
+  vision.width = 1280;
+  vision.heads = 16;
+  vision.mlp_width = 3420;
+  vision.output_width = 2048;
+  vision.full_attention_layers = {7, 15, 23, 31};
+  return model;
 }
 
 MemoryNeed need_of(const config::ModelSection& section, const parallel::Layout& layout = {}) {
@@ -50,7 +53,9 @@ TEST(CountMemory, KeepsSixteenBytesOfATrainedParameterInFloat32) {
 }
 
 TEST(CountMemory, OfAFrozenModuleThereAreParametersAlone) {
-  const MemoryNeed need = need_of({.freeze = {"vision", "backbone"}});
+  config::ModelSection section;
+  section.freeze = {"vision", "backbone"};
+  const MemoryNeed need = need_of(section);
   ASSERT_EQ(need.modules.size(), 3U);
   EXPECT_FALSE(need.modules.front().trains);
   const std::int64_t trained = need.count_trained();
@@ -63,7 +68,9 @@ TEST(CountMemory, ABfloat16ModelHasFloat32Masters) {
   parallel::Layout layout;
   layout.chain =
       std::make_shared<parallel::UnitChain>(parallel::ChainOptions{.keep_optimizer_on_host = true});
-  const MemoryNeed need = need_of({.dtype = config::Dtype::kBfloat16}, layout);
+  config::ModelSection section;
+  section.dtype = config::Dtype::kBfloat16;
+  const MemoryNeed need = need_of(section, layout);
   const std::int64_t count = need.count_parameters();
   EXPECT_EQ(need.parameters.count, 2 * count);
   EXPECT_EQ(need.gradients.count, 4 * count);  // reduced in float32

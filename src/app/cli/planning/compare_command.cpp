@@ -1,7 +1,9 @@
+#include <cctype>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <unistd.h>
 
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
@@ -25,6 +27,7 @@ struct CompareArguments {
   std::string output;
   bool json = false;
   bool quick = false;
+  bool plan_files = false;
 };
 
 std::string padded(const std::string& text, std::size_t width, bool to_the_right = false) {
@@ -33,6 +36,44 @@ std::string padded(const std::string& text, std::size_t width, bool to_the_right
   for (const char c : text) length += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
   const std::string space(length < width ? width - length : 0, ' ');
   return to_the_right ? space + text : text + space;
+}
+
+/// Says what is searched: on a terminal in one line that is drawn anew, elsewhere a line for each
+/// setting.
+class Progress {
+ public:
+  explicit Progress(std::size_t settings)
+      : settings_(settings), is_terminal_(isatty(STDERR_FILENO) == 1) {}
+  ~Progress() {
+    if (is_terminal_ && settings_begun_ > 0) std::cerr << kClear << std::flush;
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(const std::string& setting, std::string_view method) {
+    const bool is_new = setting != setting_ || settings_begun_ == 0;
+    if (is_new) ++settings_begun_;
+    setting_ = setting;
+    const std::string line = str("compare: ", settings_begun_, " of ", settings_, ": ", setting);
+    if (is_terminal_)
+      std::cerr << kClear << line.substr(0, 80) << ": " << method << std::flush;
+    else if (is_new)
+      std::cerr << line << std::endl;
+  }
+
+ private:
+  static constexpr const char* kClear = "\r\x1b[K";
+
+  std::size_t settings_;
+  bool is_terminal_;
+  std::size_t settings_begun_ = 0;
+  std::string setting_;
+};
+
+/// `idle` of the column `Idle`, as the others of the terminal.
+std::string in_small_letters(std::string name) {
+  for (char& letter : name) letter = static_cast<char>(std::tolower(letter));
+  return name;
 }
 
 void print_setting(const SettingResult& setting, const std::string& against) {
@@ -46,14 +87,15 @@ void print_setting(const SettingResult& setting, const std::string& against) {
   std::cout << "  " << padded("method", width) << "       step";
   if (base != nullptr) std::cout << "    ratio";
   const TimeColumn time = time_column(setting);
-  std::cout << "      mfu" << padded(time.name, 11, true) << "  evaluations  plan\n";
-  for (const MethodResult& method : setting.methods) {
+  std::cout << "      mfu" << padded(in_small_letters(time.name), 11, true)
+            << "  evaluations  plan\n";
+  for (const MethodResult& method : fastest_first(setting)) {
     std::cout << "  " << padded(method.method, width);
     if (method.step_s <= 0) {
       std::cout << "    no plan: " << method.certificate.limit << '\n';
       continue;
     }
-    std::cout << padded(show_step(method.step_s), 11, true);
+    std::cout << padded(show_time(method.step_s), 11, true);
     if (base != nullptr)
       std::cout << padded(base->step_s > 0 ? show_figure(config::FigureQuantity::kSpeedup,
                                                          base->step_s / method.step_s)
@@ -64,7 +106,7 @@ void print_setting(const SettingResult& setting, const std::string& against) {
               << padded(str(method.certificate.evaluations), 13, true) << "  " << method.plan
               << '\n';
   }
-  const std::string note = plan::note_on_exact(setting);
+  const std::string note = plan::note_on_search(setting);
   if (!note.empty()) std::cout << "  note: " << note << '\n';
 }
 
@@ -104,11 +146,14 @@ void print_as_text(const Comparison& comparison) {
 ExitCode run_compare(const CompareArguments& arguments) {
   const config::Study study = config::read_study(arguments.study, plan::study_methods);
   check_output(arguments.output, {arguments.study});
-  plan::CompareOptions options{.quick = arguments.quick};
-  options.on_search = [](const std::string& setting, std::string_view method) {
-    std::cerr << "compare: " << setting << ": " << method << std::endl;
-  };
-  const Comparison comparison = plan::compare(study, options);
+  plan::CompareOptions options{.quick = arguments.quick, .plan_files = arguments.plan_files};
+  const Comparison comparison = [&] {
+    Progress progress(arguments.quick ? 1 : study.settings.size());
+    options.on_search = [&](const std::string& setting, std::string_view method) {
+      progress.show(setting, method);
+    };
+    return plan::compare(study, options);
+  }();
   if (!arguments.output.empty())
     write_report_file(write_compare_page(comparison), arguments.output);
   if (arguments.json) {
@@ -131,6 +176,9 @@ Run declare_compare(Verb& verb) {
             "print one JSON object: docs/formats/study.md says what is in it");
   verb.flag("--quick", arguments->quick,
             "the first setting alone, one batch, at most 64 samples and 16 devices");
+  verb.flag(
+      "--plan-files", arguments->plan_files,
+      "ask the simulator of plan files about each plan found by tables: `plan_file` in --json");
   verb.example("tributary compare configs/studies/small.yaml -o compare.html");
   return [arguments] { return run_compare(*arguments); };
 }

@@ -36,7 +36,8 @@ ExitCode run_plan(const ModelPlanning& arguments) {
                    "cost table (.json)",
                .fix = "correct the path");
   const bool is_table = is_cost_table(arguments.path);
-  if (!is_table && (arguments.method.empty() || arguments.method == kExact))
+  if (!is_table && (arguments.method.empty() || arguments.method == kSearch ||
+                    arguments.method == kFormerSearch))
     return plan_model(arguments);
   return plan_published(arguments, is_table);
 }
@@ -61,8 +62,8 @@ Run declare_plan(Verb& verb) {
               "of the cluster to use; default: all, or one node of a cluster of more than 4096");
   verb.option(
       "--method", arguments->method,
-      "exact, for models alone; published_objective (proven optimal); a published system by "
-      "its name; or all of these but exact");
+      "search (also called exact), for models alone; published_objective, the optimum of DFLOP's "
+      "formula for a step; a published system by its name; or all of these but search");
   verb.option("--global-samples", arguments->global_samples,
               "of a step; default: the run configuration's, or 512");
   verb.option("--tokens", arguments->tokens,

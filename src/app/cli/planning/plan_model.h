@@ -5,7 +5,7 @@
 
 namespace tributary::app {
 
-/// Prints the best plans of `exact` and writes the best one.
+/// Prints the best plans of `search` and writes the best one.
 ///
 /// errors: Fault::kInput naming key or option; Fault::kResource where no plan fits the devices
 [[nodiscard]] ExitCode plan_model(const ModelPlanning& arguments);

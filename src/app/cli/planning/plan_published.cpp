@@ -1,5 +1,6 @@
 #include "app/cli/planning/plan_published.h"
 
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,9 @@
 
 #include "app/answer/search_answer.h"
 #include "app/cli/planning/show_plans.h"
+#include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "plan/baseline/read_cost_table.h"
 #include "plan/compare/trainer_plan.h"
 
@@ -43,7 +46,7 @@ struct ModelTables {
 ModelTables tables_of(const ModelPlanning& arguments) {
   const std::string method = str("method ", arguments.method);
   arguments.given.refuse({"--axes", "--schedules", "--runnable", "--candidates"}, method,
-                         str("none of these: it has a space of its own; or --method ", kExact));
+                         str("none of these: it has a space of its own; or --method ", kSearch));
   check_plan_output(arguments);
   ModelRequest asked = read_model_request(arguments);
   plan::PlanningProblem problem = problem_of(asked.request);
@@ -56,57 +59,77 @@ ModelTables tables_of(const ModelPlanning& arguments) {
   return {std::move(asked), std::move(problem), std::move(levels)};
 }
 
-/// A method's plan as one of the trainer's: told, explained and written.
-class TrainerPlanAnswer {
+/// A method's plan as a plan file: told, explained and written.
+class PlanFileAnswer {
  public:
-  TrainerPlanAnswer(const ModelPlanning& arguments, const ModelTables& tables,
-                    const SearchAnswer& answer)
-      : arguments_(arguments), tables_(tables), method_(answer.method) {
+  PlanFileAnswer(const ModelPlanning& arguments, const ModelTables& tables,
+                 const SearchAnswer& answer)
+      : arguments_(&arguments), tables_(&tables), method_(answer.method) {
     const FoundPlan& best = answer.plans.front();
-    plan_ = best.form ? plan::trainer_plan(tables.problem, *best.form, best.recompute)
-                      : plan::TrainerPlan{.reason = beyond_trainer(answer)};
-    if (!plan_.found) return;
-    note_samples(tables.asked.request, tables.problem, plan_.found->plan);
+    plan::TrainerPlan placed = best.form
+                                   ? plan::trainer_plan(tables.problem, *best.form, best.recompute)
+                                   : plan::TrainerPlan{.reason = beyond_trainer(answer)};
+    text_ = placed.text;
+    reason_ = placed.reason;
+    if (!placed.found) return;
+    plan_ = list_plan(tables.asked.request, tables.problem, *placed.found, placed.found->step);
     if (arguments.explain)
-      explanation_ = plan::explain_plan(tables.problem, *plan_.found, kExplainedBatches,
+      explanation_ = plan::explain_plan(tables.problem, plan_->found, kExplainedBatches,
                                         /*is_searched=*/false);
   }
 
+  [[nodiscard]] bool trains() const { return plan_ && plan_->trains(); }
+
+  /// Why the method's plan cannot be trained, where that is so.
+  void print_refusal() const {
+    if (!plan_)
+      std::cout << method_
+                << ": for simulation by tables alone: no plan file has its form: " << reason_
+                << '\n';
+    else if (!plan_->trains())
+      std::cout << method_ << ": for simulation alone: `train` refuses its plan: " << plan_->refusal
+                << '\n';
+  }
+
   void print() const {
-    if (plan_.found)
-      std::cout << "as a plan of the trainer, simulated as those of " << kExact << ": "
-                << in_a_line(tables_.problem, *plan_.found, plan_.text) << '\n';
-    else
-      std::cout << "no plan of the trainer, " << method_ << "'s is none: " << plan_.reason << '\n';
-    if (explanation_) print_explanation(*explanation_, std::ssize(tables_.problem.batches));
+    if (!plan_) return;
+    std::cout << "as a plan file, simulated as those of " << kSearch
+              << (trains() ? ", `train` runs it" : "") << ":\n";
+    print_heading();
+    print_row(tables_->problem, *plan_, text_, /*place=*/0, /*has_gap=*/false);
+    if (explanation_) print_explanation(*explanation_, std::ssize(tables_->problem.batches));
+    print_written(*plan_, arguments_->output, arguments_->path, arguments_->cluster);
   }
 
   [[nodiscard]] Json json() const {
-    if (!plan_.found) return {{"reason", plan_.reason}};
-    Json json = to_json(*plan_.found, plan_.text);
+    if (!plan_) return {{"reason", reason_}};
+    Json json = to_json(*plan_, text_);
+    json.erase("gap");
     if (explanation_) json["explanation"] = to_json(*explanation_);
     return json;
   }
 
   /// errors: Fault::kResource where something was asked of a plan that is not there
   void write() const {
-    if (plan_.found) {
-      write_plan_of(tables_.asked.model, plan_.found->plan, arguments_.output);
+    if (plan_) {
+      write_plan_of(tables_->asked.model, plan_->found.plan, arguments_->output);
       return;
     }
-    if (arguments_.output.empty() && !arguments_.explain) return;
-    TRIB_RAISE(Fault::kResource, .what = "plan: the method's plan is none of the trainer's",
-               .where = arguments_.output.empty() ? "--explain" : "--output",
-               .found = str("method ", method_, ": ", plan_.reason),
-               .expected = "a plan that the trainer's form holds and its memory has room for",
-               .fix = str("another method, or --method ", kExact));
+    if (arguments_->output.empty() && !arguments_->explain) return;
+    TRIB_RAISE(Fault::kResource, .what = "plan: no plan file has the form of the method's plan",
+               .where = arguments_->output.empty() ? "--explain" : "--output",
+               .found = str("method ", method_, ": ", reason_),
+               .expected = "a plan that a file holds and the simulator's memory has room for",
+               .fix = str("another method, or --method ", kSearch));
   }
 
  private:
-  const ModelPlanning& arguments_;
-  const ModelTables& tables_;
+  const ModelPlanning* arguments_;
+  const ModelTables* tables_;
   std::string method_;
-  plan::TrainerPlan plan_;
+  std::optional<ListedPlan> plan_;  // none: reason_ says why
+  std::string text_;                // of it
+  std::string reason_;
   std::optional<plan::PlanExplanation> explanation_;
 };
 
@@ -116,7 +139,7 @@ SearchRequest request_of(const ModelPlanning& arguments) {
   check_request(request);
   if (request.method != kPublishedObjective)
     arguments.given.refuse({"--keep"}, str("method ", request.method),
-                           str(kPublishedObjective, " or ", kExact, ", which have several plans"));
+                           str(kPublishedObjective, " or ", kSearch, ", which have several plans"));
   return request;
 }
 
@@ -135,17 +158,62 @@ Json to_json(const std::vector<SearchAnswer>& answers) {
   return list;
 }
 
+/// Says what will take long before it begins, so that nobody takes it for a hang.
+void note_size(const plan::TrainingProblem& problem) {
+  constexpr double kMany = 20'000;
+  const double samples = static_cast<double>(problem.costs.global_samples) *
+                         static_cast<double>(std::max<std::size_t>(1, problem.batches.size()));
+  if (samples < kMany) return;
+  log_note(str("plan: ", in_thousands(samples),
+               " samples in all batches, dealt anew for each choice: this may take minutes; fewer "
+               "global_samples or batches take less"));
+}
+
 ExitCode plan_table(const ModelPlanning& arguments) {
   arguments.given.refuse_all_but({"CONFIG", "--method", "--keep", "--json"},
                                  "a cost table, which says all the rest");
   const SearchRequest request = request_of(arguments);
   const plan::RecomputedTables tables{.problem = plan::read_cost_table(arguments.path)};
+  note_size(tables.problem);
   const std::vector<SearchAnswer> answers = answer_search(request, std::span(&tables, 1));
   if (arguments.json) std::cout << to_json(answers).dump() << '\n';
   check_has_plan(request, answers, tables.problem.costs.devices);
   if (!arguments.json)
     for (const SearchAnswer& answer : answers) print_as_text(answer);
   return ExitCode::kDone;
+}
+
+/// What each method's plan is as a plan file, those that `train` runs first.
+void sort_runnable_first(const ModelPlanning& arguments, const ModelTables& tables,
+                         std::vector<SearchAnswer>& answers,
+                         std::vector<std::optional<PlanFileAnswer>>& files) {
+  std::vector<std::pair<SearchAnswer, std::optional<PlanFileAnswer>>> all;
+  for (SearchAnswer& answer : answers) {
+    std::optional<PlanFileAnswer> file;
+    if (!answer.plans.empty()) file.emplace(arguments, tables, answer);
+    all.emplace_back(std::move(answer), std::move(file));
+  }
+  std::ranges::stable_partition(
+      all, [](const auto& each) { return each.second && each.second->trains(); });
+  answers.clear();
+  for (auto& [answer, file] : all) {
+    answers.push_back(std::move(answer));
+    files.push_back(std::move(file));
+  }
+}
+
+void print_methods(const ModelTables& tables, const std::vector<SearchAnswer>& answers,
+                   const std::vector<std::optional<PlanFileAnswer>>& files) {
+  std::cout << describe_work(tables.problem) << '\n';
+  if (const std::string note = note_on_devices(tables.asked.request, tables.problem); !note.empty())
+    std::cout << note << '\n';
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (files[i]) files[i]->print_refusal();
+    print_as_text(answers[i]);
+  }
+  if (tables.problem.measured)
+    std::cout << "degrees that were not measured are left out; measured are "
+              << tables.problem.measured->degrees() << '\n';
 }
 
 }  // namespace
@@ -158,26 +226,21 @@ ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
     arguments.given.refuse({"--output", "--explain"}, str("method ", kAllMethods),
                            "the name of one method");
   const ModelTables tables = tables_of(arguments);
-  const std::vector<SearchAnswer> answers = answer_search(request, tables.levels);
-  std::optional<TrainerPlanAnswer> trainer;
-  if (is_one && !answers.front().plans.empty()) trainer.emplace(arguments, tables, answers.front());
+  std::vector<SearchAnswer> answers = answer_search(request, tables.levels);
+  std::vector<std::optional<PlanFileAnswer>> files;
+  sort_runnable_first(arguments, tables, answers, files);
+  const std::optional<PlanFileAnswer>& file = files.front();
   if (arguments.json) {
     Json list = to_json(answers);
-    if (trainer) list.front()["trainer_plan"] = trainer->json();
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (files[i]) list[i]["trainer_plan"] = files[i]->json();
     std::cout << list.dump() << '\n';
   }
   check_has_plan(request, answers, tables.problem.devices);
-  if (!arguments.json) {
-    if (const std::string note = note_on_devices(tables.asked.request, tables.problem);
-        !note.empty())
-      std::cout << note << '\n';
-    for (const SearchAnswer& answer : answers) print_as_text(answer);
-    if (tables.problem.measured)
-      std::cout << "degrees that were not measured are left out; measured are "
-                << tables.problem.measured->degrees() << '\n';
-    if (trainer) trainer->print();
-  }
-  if (trainer) trainer->write();
+  if (is_one && file) file->write();
+  if (arguments.json) return ExitCode::kDone;
+  print_methods(tables, answers, files);
+  if (is_one && file) file->print();
   return ExitCode::kDone;
 }
 

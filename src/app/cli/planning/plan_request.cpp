@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/answer/profile_model.h"
+#include "app/answer/measured_machine.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/output_file.h"
 #include "config/read_run_config.h"
@@ -34,6 +34,7 @@ struct Setting {
   std::int64_t global_samples = 512;
   std::int64_t tokens = 4096;
   std::vector<std::string> frozen = {};
+  config::RunConfig run = {};  // that the plan would be of
 };
 
 bool is_run_config(const std::string& path) {
@@ -56,6 +57,7 @@ Setting read_setting(const ModelPlanning& arguments) {
   if (is_run_config(arguments.path)) {
     const config::RunConfig run = config::read_run_config(arguments.path);
     setting.model = run.model.path;
+    setting.run = run;
     TRIB_REQUIRE(
         std::filesystem::exists(setting.model),
         .what = "app: model of the run configuration is not there",
@@ -85,7 +87,9 @@ std::string seen_from(const std::string& output, const std::string& model) {
 
 ModelRequest read_model_request(const ModelPlanning& arguments) {
   const Setting setting = read_setting(arguments);
-  PlanRequest request{.model = read_graph(setting.model)};
+  PlanRequest request{
+      .model = read_graph(setting.model),
+      .trainer = TrainerCheck({.name = "CONFIG", .text = setting.model}, setting.run)};
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
   if (!arguments.profile.empty()) {
     request.profile = config::read_profile(arguments.profile);

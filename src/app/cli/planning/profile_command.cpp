@@ -5,6 +5,7 @@
 #include <ranges>
 #include <thread>
 
+#include "app/answer/measured_machine.h"
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/engine/engine.h"
@@ -17,14 +18,14 @@
 namespace tributary::app {
 namespace {
 
-struct Arguments {
+struct ProfileArguments {
   ProfileOptions options;
   std::int64_t ranks = 0;
   bool here = false;
 };
 
 /// Twice the cores, so that ranks which share them are known too; of devices one.
-std::int64_t most_ranks(const Arguments& arguments, bool on_cuda) {
+std::int64_t most_ranks(const ProfileArguments& arguments, bool on_cuda) {
   if (arguments.ranks > 0) return arguments.ranks;
   return on_cuda ? 1
                  : std::min<std::int64_t>(8, 2 * std::max(1U, std::thread::hardware_concurrency()));
@@ -38,7 +39,7 @@ std::vector<std::int64_t> numbers_of_ranks(std::int64_t most) {
 }
 
 /// What each process of a measurement runs.
-std::vector<std::string> words_of(const Arguments& arguments, std::int64_t fewest) {
+std::vector<std::string> words_of(const ProfileArguments& arguments, std::int64_t fewest) {
   std::vector<std::string> words{"profile", arguments.options.config};
   words.insert(words.end(), arguments.options.overrides.begin(), arguments.options.overrides.end());
   words.insert(words.end(), {"-o", arguments.options.output, "--here", "--fewest", str(fewest)});
@@ -53,7 +54,7 @@ void check_profile(const std::string& path, const std::string& config) {
   if (std::filesystem::exists(path)) (void)config::read_profile(path);
 }
 
-ExitCode run_profile_jobs(const Arguments& arguments) {
+ExitCode run_profile_jobs(const ProfileArguments& arguments) {
   TRIB_REQUIRE(arguments.ranks >= 0 && arguments.ranks <= 4096, .what = "app: number of ranks",
                .where = "--ranks", .found = str(arguments.ranks), .expected = "1 to 4096, or 0");
   TRIB_REQUIRE(arguments.options.fewest >= 0 && (arguments.here || arguments.options.fewest == 0),
@@ -81,13 +82,15 @@ ExitCode run_profile_jobs(const Arguments& arguments) {
   const config::Profile profile = config::read_profile(arguments.options.output);
   std::cout << arguments.options.output << ": " << profile.layers.size() << " tables of layers, "
             << profile.collectives.size() << " of collectives\n";
+  const std::string note = note_on_noise(profile, arguments.options.output);
+  if (!note.empty()) std::cout << note << '\n';
   return ExitCode::kDone;
 }
 
 }  // namespace
 
 Run declare_profile(Verb& verb) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ProfileArguments>();
   verb.positional("CONFIG.yaml", arguments->options.config, "the file that describes the run");
   verb.rest("key.path=value", arguments->options.overrides,
             "values that replace those of the file, for example run.threads=1");

@@ -1,33 +1,81 @@
 #include "app/cli/planning/show_plans.h"
 
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 
-#include "app/answer/plan_answer.h"
+#include "app/cli/command_words.h"
 #include "app/cli/planning/show_quantities.h"
 #include "core/text.h"
 
 namespace tributary::app {
+namespace {
 
-std::string in_a_line(const plan::PlanningProblem& problem, const plan::FoundPlan& found,
-                      const std::string& told, const std::string& gap) {
-  std::string line = str(in_milliseconds(found.step), " +- ", in_milliseconds(found.deviation), gap,
-                         ", ", found.choice.devices(), " devices, ", in_gibibytes(found.peak), " (",
-                         found.fullest, "): ", told);
+constexpr std::size_t kIndent = 5;
+
+void print_wrapped(const std::string& text) {
+  std::cout << std::string(kIndent, ' ') << wrapped(text, kIndent) << '\n';
+}
+
+}  // namespace
+
+std::string describe_work(const plan::PlanningProblem& problem) {
+  const auto batches = std::ssize(problem.batches);
+  return str(counted(problem.global_samples(), "sample"), " a step (",
+             in_thousands(mean_tokens(problem)), " tokens",
+             batches > 1 ? str(", mean of ", batches, " batches") : "", ") on ",
+             counted(problem.devices, "device"), " (", problem.cluster.name, ")");
+}
+
+void print_heading() {
+  std::cout
+      << "       step                   gap  tokens/s     MFU  memory of the fullest device\n";
+}
+
+void print_row(const plan::PlanningProblem& problem, const ListedPlan& listed,
+               const std::string& told, std::int64_t place, bool has_gap) {
+  const plan::FoundPlan& found = listed.found;
+  const std::string step = str(in_time(found.step), " +- ", in_time(found.deviation));
+  std::cout << std::setw(3) << (place > 0 ? str(place, '.') : "") << "  " << std::left
+            << std::setw(20) << step << std::right << std::setw(8)
+            << (has_gap ? in_percent(listed.gap, 1) : "") << std::setw(10)
+            << in_thousands(listed.tokens_per_s) << std::setw(8)
+            << (listed.mfu > 0 ? in_percent(listed.mfu, 1) : "unknown") << "  "
+            << in_gibibytes(found.peak) << " of " << in_gibibytes(problem.memory()) << " ("
+            << found.fullest << ")\n";
+  std::string text = told;
+  if (found.choice.devices() != problem.devices)
+    text = counted(found.choice.devices(), "device") + ": " + text;
   if (found.links_shared && found.simulated_batches < std::ssize(problem.batches))
-    line +=
+    text +=
         str(" (", found.simulated_batches, " of ", problem.batches.size(), " batches simulated)");
-  return line;
+  print_wrapped(text);
+}
+
+void print_written(const ListedPlan& listed, const std::string& output, const std::string& config,
+                   const std::string& cluster) {
+  if (output.empty()) return;
+  const bool is_run = config.ends_with(".yaml") || config.ends_with(".yml");
+  const std::string program = own_program_words();
+  if (listed.trains()) {
+    std::cout << "wrote " << output << ", to train with: " << program << " launch -n "
+              << listed.found.choice.devices() << " -- train "
+              << (is_run ? shell_word(config) : "RUN.yaml") << " --plan " << shell_word(output)
+              << '\n';
+    return;
+  }
+  std::cout << "wrote " << output << ", for simulation alone: " << program << " simulate "
+            << shell_word(output)
+            << (cluster.empty() ? "" : str(" --cluster ", shell_word(cluster))) << '\n';
 }
 
 void print_explanation(const plan::PlanExplanation& explanation, std::int64_t batches) {
-  std::cout << "what limits the best plan, step " << in_milliseconds(explanation.step);
+  std::cout << "what limits plan 1, step " << in_time(explanation.step);
   if (batches > kExplainedBatches)
     std::cout << " on the first " << kExplainedBatches << " of " << batches << " batches";
-  std::cout << ":\n"
-            << "  critical path:";
+  std::cout << ":\n  critical path:";
   for (const auto& [kind, time] : explanation.critical_path)
-    std::cout << ' ' << kind << ' ' << in_milliseconds(time);
+    std::cout << ' ' << kind << ' ' << in_time(time);
   std::cout << "\n  time of all ranks: busy " << in_percent(explanation.busy, 2)
             << ", communication " << in_percent(explanation.communication, 2);
   for (const auto& [cause, share] : explanation.idle)
@@ -39,7 +87,7 @@ void print_explanation(const plan::PlanExplanation& explanation, std::int64_t ba
   std::cout << "\nwhat would help, each by another simulation:\n";
   for (const plan::Remedy& remedy : explanation.remedies)
     std::cout << "  " << std::setw(8) << in_percent(remedy.gain, 2) << " to "
-              << in_milliseconds(remedy.step) << ": " << remedy.change << '\n';
+              << in_time(remedy.step) << ": " << remedy.change << '\n';
 }
 
 }  // namespace tributary::app

@@ -1,22 +1,63 @@
 #include "app/cli/planning/show_quantities.h"
 
+#include <array>
+#include <cmath>
 #include <iomanip>
+#include <sstream>
 
+#include "app/report/html.h"
 #include "core/text.h"
 
 namespace tributary::app {
+namespace {
 
-std::string in_milliseconds(Nanoseconds time) {
-  return str(std::fixed, std::setprecision(3), 1e-6 * static_cast<double>(time.count), " ms");
+std::string fixed(double value, int decimals) {
+  return str(std::fixed, std::setprecision(decimals), value);
 }
 
-std::string in_percent(double share, int decimals) {
-  return str(std::fixed, std::setprecision(decimals), 100 * share, " %");
+/// Three digits of a value below 1000.
+std::string three_digits(double value) {
+  int decimals = 2;
+  while (decimals > 0 && std::round(value * std::pow(10, decimals)) >= 1e3) --decimals;
+  return fixed(value, decimals);
 }
+
+}  // namespace
+
+std::string in_time(Nanoseconds time) { return show_time(1e-9 * static_cast<double>(time.count)); }
+
+std::string in_percent(double share, int decimals) { return fixed(100 * share, decimals) + " %"; }
 
 std::string in_gibibytes(Bytes bytes) {
-  return str(std::fixed, std::setprecision(2), static_cast<double>(bytes.count) / (1 << 30),
-             " GiB");
+  return fixed(static_cast<double>(bytes.count) / (1 << 30), 2) + " GiB";
+}
+
+std::string in_thousands(double count) {
+  constexpr std::array<const char*, 4> kUnits{"", " k", " M", " G"};
+  std::size_t unit = 0;
+  for (; count >= 999.5 && unit + 1 < kUnits.size(); ++unit) count /= 1000;
+  return three_digits(count) + kUnits[unit];
+}
+
+std::string counted(std::int64_t count, const std::string& noun) {
+  return str(count, ' ', noun, count == 1 ? "" : "s");
+}
+
+std::string wrapped(std::string_view text, std::size_t indent) {
+  std::istringstream words{std::string(text)};
+  std::string lines;
+  std::size_t column = indent;
+  for (std::string word; words >> word;) {
+    const bool is_first = lines.empty();
+    if (!is_first && column + 1 + word.size() > kLineColumns) {
+      lines += '\n' + std::string(indent, ' ') + word;
+      column = indent + word.size();
+    } else {
+      lines += (is_first ? "" : " ") + word;
+      column += (is_first ? 0 : 1) + word.size();
+    }
+  }
+  return lines;
 }
 
 }  // namespace tributary::app

@@ -5,12 +5,13 @@
 #include <memory>
 
 #include "app/answer/certificate_json.h"
-#include "app/answer/profile_model.h"
+#include "app/answer/measured_machine.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "plan/cost/watched_costs.h"
 
 namespace tributary::app {
@@ -47,24 +48,26 @@ std::string in_other_words(const config::NamedShares& shares) {
 
 void print_as_text(const config::Trace& trace, bool in_batches) {
   const config::TraceSummary& summary = trace.summary;
-  const double gap = gap_above(summary.step, summary.lower_bound);
-  std::cout << "step " << in_milliseconds(summary.step) << " on " << summary.ranks << " ranks of "
-            << summary.cluster << "; no order of the passes is below "
-            << in_milliseconds(summary.lower_bound) << " (gap " << in_percent(gap, 1) << ")\n";
+  std::cout << "step " << in_time(summary.step);
+  if (summary.steps > 1) std::cout << ", the mean of " << summary.steps << ',';
+  std::cout << " on " << summary.ranks << " ranks of " << summary.cluster << '\n';
   if (summary.planned_step.count > 0)
-    std::cout << "the plan predicts " << in_milliseconds(summary.planned_step) << '\n';
+    std::cout << "the plan predicts " << in_time(summary.planned_step) << '\n';
   if (!summary.samples.empty()) std::cout << "samples: " << summary.samples << '\n';
   if (summary.steps > 1) {
     std::cout << summary.steps << " steps:";
     for (const auto& [name, time] : summary.distribution)
-      std::cout << ' ' << name << ' ' << in_milliseconds(time);
-    std::cout << '\n';
+      std::cout << ' ' << name << ' ' << in_time(time);
+    std::cout << "\nof the median step: ";
   }
-  std::cout << "mfu " << (summary.knows("mfu") ? in_percent(summary.mfu, 1) : "unknown")
+  const double gap = gap_above(summary.shown_step(), summary.lower_bound);
+  std::cout << "no order of the passes is below " << in_time(summary.lower_bound) << " (gap "
+            << in_percent(gap, 1) << ")\nmfu "
+            << (summary.knows("mfu") ? in_percent(summary.mfu, 1) : "unknown")
             << in_other_words(summary.utilisation) << ", idle " << in_percent(summary.idle_share, 1)
             << "; critical path:";
   for (const auto& [kind, time] : summary.critical_path)
-    std::cout << ' ' << kind << ' ' << in_milliseconds(time);
+    std::cout << ' ' << kind << ' ' << in_time(time);
   std::cout << '\n';
   if (summary.failures > 0)
     std::cout << summary.failures << " failures, goodput " << in_percent(summary.goodput, 1)
@@ -85,8 +88,7 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     const config::TraceLane& of = trace.lanes[lane];
     std::cout << of.name << ", " << of.ranks << (of.ranks == 1 ? " rank" : " ranks") << ": peak "
               << (summary.knows("memory") ? in_gibibytes(of.peak) : "unknown");
-    for (const auto& [use, time] : of.uses)
-      std::cout << ", " << use << ' ' << in_milliseconds(time);
+    for (const auto& [use, time] : of.uses) std::cout << ", " << use << ' ' << in_time(time);
     std::cout << '\n';
   }
   if (trace.lanes.size() > kMostLanes)
@@ -111,6 +113,16 @@ ExitCode run_workload(const Arguments& arguments) {
   if (!arguments.json) std::cout << plan::describe(workload) << '\n';
   show(arguments, trace);
   return ExitCode::kDone;
+}
+
+/// Says what will take long before it begins, so that nobody takes it for a hang.
+void note_size(const SimulateRequest& request) {
+  constexpr double kMany = 20'000;
+  const auto samples = static_cast<double>(request.plan.batch.global_samples);
+  if (samples < kMany) return;
+  log_note(str("simulate: ", counted(request.steps, "step"), " of ", in_thousands(samples),
+               " samples each, to be dealt and run: this may take minutes; fewer --steps or "
+               "batch.global_samples of the plan take less"));
 }
 
 ExitCode run_simulate(const Arguments& arguments) {
@@ -138,6 +150,7 @@ ExitCode run_simulate(const Arguments& arguments) {
   if (!arguments.run.empty()) take_run(request, arguments.run, arguments.skip);
   if (!arguments.lengths.empty()) request.recorded = read_sizes(arguments.lengths);
   request.sequence_parallel = !arguments.no_sequence_parallel;
+  note_size(request);
   show(arguments, answer_simulate(request));
   return ExitCode::kDone;
 }

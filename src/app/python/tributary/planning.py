@@ -16,12 +16,20 @@ class RankedPlan(TypedDict):
 
     plan: str
     """Degrees and numbers, as a person reads them."""
+    trains: bool
+    """Whether ``train --plan`` takes it."""
+    refusal: str
+    """Why it does not."""
     step_s: float
     """Seconds of a step, mean over the batches."""
     deviation_s: float
     percentile_95_s: float
+    tokens_per_s: float
+    """Of all devices together."""
+    mfu: float
+    """Model FLOPs over those of the devices at their peak; 0: that is not known."""
     gap: float
-    """step / lower_bound - 1."""
+    """step / lower_bound - 1, of plans of its kind."""
     devices: int
     peak_bytes: int
     """Of the fullest device."""
@@ -66,6 +74,9 @@ class _Planned(TypedDict):
     milliseconds: float
     limit: str
     """Where nothing fits: what binds, and by how much."""
+    global_samples: int
+    tokens: float
+    """Of a step, mean over the batches."""
     cells: int
     estimates: int
     judged: int
@@ -75,9 +86,9 @@ class _Planned(TypedDict):
     beyond_grid: list[BeyondGrid]
     """By the best plan."""
     plans: list[RankedPlan]
-    """The best ten, the best first; empty when nothing fits."""
+    """Those that train first, the best first, ten at most; then those that are faster, but for simulation alone."""
     plan: dict[str, Any] | None
-    """The best one, ``docs/formats/plan.md``: for `simulate`, and for ``train --plan``."""
+    """The best one, ``docs/formats/plan.md``: for `simulate`, and where it ``trains`` for ``train --plan``."""
 
 
 class Planned(_Planned, total=False):

@@ -106,7 +106,7 @@ def simulate(
         run: directory of a run: simulate its steps, with the microbatches that they had.
         skip: steps at the beginning of ``run`` to leave out; None: 0.
         workload: in place of a plan, a workload of SimAI, ``docs/formats/simai_workload.md``: its path.
-        steps: to simulate, None: 1; the answer is about the median one.
+        steps: to simulate, None: 1; ``step_ns`` is their mean, all else is of the median one.
         seed: of samples and disturbances; None: 0.
         lengths: [samples][1 to 5] tokens, patches, images or frames, audio positions, clips; or a
             shape histogram (dictionary or path), or a table (path). None: the samples that the plan was

@@ -15,7 +15,7 @@ double colocated_bytes(const TrainingProblem& problem, const Degrees& backbone, 
 }
 
 std::string describe_colocated(const Degrees& backbone, std::int64_t rounds, std::int64_t tp) {
-  return str(to_text(backbone), ", ", rounds, " microbatches, encoder tp ", tp);
+  return str(to_text(backbone), ", ", microbatches_text(rounds), ", encoder tp ", tp);
 }
 
 std::string label_of(const char* where, Deal how) { return how == Deal::kBalanced ? where : ""; }

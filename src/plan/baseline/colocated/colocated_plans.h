@@ -14,7 +14,7 @@ namespace tributary::plan {
 
 [[nodiscard]] std::string describe_colocated(const Degrees& backbone, std::int64_t rounds,
                                              std::int64_t tp);
-/// Where the plan lies, for `combined`, which has others beside it.
+/// Where the plan lies, for `best_of_methods`, which has others beside it.
 [[nodiscard]] std::string label_of(const char* where, Deal how);
 
 /// Every plan of the backbone with every degree of the encoder, and the mean samples of a round.

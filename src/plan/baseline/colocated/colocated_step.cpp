@@ -15,8 +15,8 @@ std::vector<double> tokens_of(const Buckets& buckets) {
 
 }  // namespace
 
-StageTimes ColocatedStep::stage(const Buckets& buckets, int stage, std::int64_t replica,
-                                std::int64_t round) const {
+PassSeconds ColocatedStep::stage(const Buckets& buckets, int stage, std::int64_t replica,
+                                 std::int64_t round) const {
   const ModuleCosts& module = runner_.problem().costs.backbone;
   const double share =
       double(layers_of_stage(module.layers, backbone_.pp, stage)) / double(module.layers);
@@ -25,19 +25,19 @@ StageTimes ColocatedStep::stage(const Buckets& buckets, int stage, std::int64_t 
       runner_.backbone_seconds(backbone_.tp, buckets.work[buckets.at(replica, round)].tokens));
 }
 
-std::vector<StageTimes> ColocatedStep::times_of(const Buckets& buckets,
-                                                std::int64_t replica) const {
+std::vector<PassSeconds> ColocatedStep::times_of(const Buckets& buckets,
+                                                 std::int64_t replica) const {
   std::vector<double> tokens;
   for (std::int64_t round = 0; round < buckets.rounds; ++round)
     tokens.push_back(buckets.work[buckets.at(replica, round)].tokens);
   return times_of(tokens);
 }
 
-std::vector<StageTimes> ColocatedStep::times_of(std::span<const double> tokens) const {
+std::vector<PassSeconds> ColocatedStep::times_of(std::span<const double> tokens) const {
   const ModuleCosts& module = runner_.problem().costs.backbone;
   std::vector<double> whole;
   for (const double mine : tokens) whole.push_back(runner_.backbone_seconds(backbone_.tp, mine));
-  std::vector<StageTimes> times;
+  std::vector<PassSeconds> times;
   for (std::int64_t stage = 0; stage < backbone_.pp; ++stage) {
     const double share =
         double(layers_of_stage(module.layers, backbone_.pp, stage)) / double(module.layers);
@@ -46,12 +46,12 @@ std::vector<StageTimes> ColocatedStep::times_of(std::span<const double> tokens) 
   return times;
 }
 
-void ColocatedStep::add_busy(std::span<const StageTimes> times) {
+void ColocatedStep::add_busy(std::span<const PassSeconds> times) {
   for (const auto& [forward, backward] : times)
     runner_.add_busy((forward + backward) * static_cast<double>(backbone_.tp));
 }
 
-double ColocatedStep::pipeline(std::span<const StageTimes> times) {
+double ColocatedStep::pipeline(std::span<const PassSeconds> times) {
   add_busy(times);
   return time_1f1b(static_cast<int>(backbone_.pp), times);
 }
@@ -61,7 +61,7 @@ double ColocatedStep::run_on_first_stage(std::size_t batch, Deal how, std::int64
   const Degrees copies = {tp, 1, backbone_.dp * backbone_.tp / tp};
   const Buckets& buckets = deal(batch, how, copies);
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
-    const StageTimes times = this->stage(buckets, stage, replica, round);
+    const PassSeconds times = this->stage(buckets, stage, replica, round);
     runner_.add_busy((times.forward + times.backward) * static_cast<double>(backbone_.tp));
     if (stage > 0) return times;
     return times + encoder(buckets, replica, round);
@@ -72,16 +72,16 @@ double ColocatedStep::run_on_first_stage(std::size_t batch, Deal how, std::int64
          sync(copies);
 }
 
-StageTimes ColocatedStep::encode_in_groups(const Buckets& buckets, std::int64_t replica,
-                                           std::int64_t round, std::int64_t tp) {
+PassSeconds ColocatedStep::encode_in_groups(const Buckets& buckets, std::int64_t replica,
+                                            std::int64_t round, std::int64_t tp) {
   const std::int64_t groups = backbone_.tp / tp;
   const auto times_of = [&](std::int64_t member) {
     return runner_.split_encoder(
         runner_.encoder_seconds(tp, buckets.work[buckets.at(replica, member)].tiles));
   };
-  const StageTimes own = times_of(round);
+  const PassSeconds own = times_of(round);
   runner_.add_busy((own.forward + own.backward) * static_cast<double>(tp));
-  StageTimes times = {0, own.backward};
+  PassSeconds times = {0, own.backward};
   if (round % groups != 0) return times;
   const std::int64_t end = std::min(round + groups, buckets.rounds);
   for (std::int64_t member = round; member < end; ++member)
@@ -154,7 +154,7 @@ double ColocatedStep::run_in_bubbles(std::size_t batch, std::int64_t tp, Deal ho
   double slowest = 0;
   for (std::int64_t replica = 0; replica < backbone_.dp; ++replica) {
     const double work = phase(batch, buckets, replica, tp);
-    const std::vector<StageTimes> times = times_of(buckets, replica);
+    const std::vector<PassSeconds> times = times_of(buckets, replica);
     double over = 0;
     for (const double idle : idle_in_1f1b(static_cast<int>(backbone_.pp), times))
       over = std::max(over, work - idle);
@@ -177,7 +177,7 @@ double ColocatedStep::run_nested(std::size_t batch, std::int64_t tp, Deal how, d
   const double end = limit - sync(copies_of(tp));
   double slowest = 0;
   for (std::int64_t replica = 0; replica < backbone_.dp && slowest < end; ++replica) {
-    std::vector<StageTimes> encoder(static_cast<std::size_t>(backbone_.pp * buckets.rounds));
+    std::vector<PassSeconds> encoder(static_cast<std::size_t>(backbone_.pp * buckets.rounds));
     for (std::int64_t round = 0; round < buckets.rounds; ++round) {
       std::vector<double> tiles;
       for (const std::int32_t sample : buckets.samples[buckets.at(replica, round)])
@@ -187,13 +187,13 @@ double ColocatedStep::run_nested(std::size_t batch, std::int64_t tp, Deal how, d
         const double seconds = runner_.encoder_seconds(tp, tiles[group]);
         runner_.add_busy(seconds * static_cast<double>(tp));
         const std::size_t stage = group % static_cast<std::size_t>(backbone_.pp);
-        StageTimes& slot = encoder[stage * static_cast<std::size_t>(buckets.rounds) +
-                                   static_cast<std::size_t>(round)];
-        const StageTimes mine = runner_.split_encoder(seconds);
+        PassSeconds& slot = encoder[stage * static_cast<std::size_t>(buckets.rounds) +
+                                    static_cast<std::size_t>(round)];
+        const PassSeconds mine = runner_.split_encoder(seconds);
         slot = {std::max(slot.forward, mine.forward), std::max(slot.backward, mine.backward)};
       }
     }
-    const std::vector<StageTimes> times = times_of(buckets, replica);
+    const std::vector<PassSeconds> times = times_of(buckets, replica);
     add_busy(times);
     slowest = std::max(slowest, time_nested_1f1b(static_cast<int>(backbone_.pp), times, encoder));
   }

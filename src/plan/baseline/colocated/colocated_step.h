@@ -13,7 +13,7 @@ class ColocatedStep {
  public:
   /// What the encoder takes of a round on the first stage.
   using EncoderCost =
-      std::function<StageTimes(const Buckets& buckets, std::int64_t replica, std::int64_t round)>;
+      std::function<PassSeconds(const Buckets& buckets, std::int64_t replica, std::int64_t round)>;
 
   ColocatedStep(BatchRunner& runner, const Degrees& backbone, std::int64_t rounds)
       : runner_(runner), backbone_(backbone), rounds_(rounds) {}
@@ -23,8 +23,8 @@ class ColocatedStep {
                                           const EncoderCost& encoder);
   /// What a round takes where every group of tp ranks encodes a microbatch of its own, as many at
   /// once as there are groups: forward with the first of them, backward each with its own.
-  [[nodiscard]] StageTimes encode_in_groups(const Buckets& buckets, std::int64_t replica,
-                                            std::int64_t round, std::int64_t tp);
+  [[nodiscard]] PassSeconds encode_in_groups(const Buckets& buckets, std::int64_t replica,
+                                             std::int64_t round, std::int64_t tp);
 
   /// Forward of all encoders, the pipeline, backward of all encoders; features exchanged between.
   [[nodiscard]] double run_in_phases(std::size_t batch);
@@ -46,15 +46,15 @@ class ColocatedStep {
                                     const Degrees& encoder = {}) const {
     return runner_.deal(batch, backbone_.dp, rounds_, how, encoder, backbone_);
   }
-  [[nodiscard]] StageTimes stage(const Buckets& buckets, int stage, std::int64_t replica,
-                                 std::int64_t round) const;
+  [[nodiscard]] PassSeconds stage(const Buckets& buckets, int stage, std::int64_t replica,
+                                  std::int64_t round) const;
   /// Of all stages and rounds of a replica: [pp, rounds].
-  [[nodiscard]] std::vector<StageTimes> times_of(const Buckets& buckets,
-                                                 std::int64_t replica) const;
+  [[nodiscard]] std::vector<PassSeconds> times_of(const Buckets& buckets,
+                                                  std::int64_t replica) const;
   /// The same of rounds with so many tokens.
-  [[nodiscard]] std::vector<StageTimes> times_of(std::span<const double> tokens) const;
-  void add_busy(std::span<const StageTimes> times);
-  [[nodiscard]] double pipeline(std::span<const StageTimes> times);
+  [[nodiscard]] std::vector<PassSeconds> times_of(std::span<const double> tokens) const;
+  void add_busy(std::span<const PassSeconds> times);
+  [[nodiscard]] double pipeline(std::span<const PassSeconds> times);
   /// All samples of a replica over the ranks that hold one copy of the backbone.
   [[nodiscard]] double phase(std::size_t batch, const Buckets& buckets, std::int64_t replica,
                              std::int64_t tp) const;

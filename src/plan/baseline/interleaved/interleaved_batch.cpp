@@ -39,9 +39,9 @@ double InterleavedBatch::least_seconds(std::span<const StageShare> shares) const
   return most + sync_;
 }
 
-std::vector<StageTimes> InterleavedBatch::times(std::int64_t replica,
-                                                std::span<const StageShare> shares) const {
-  std::vector<StageTimes> times;
+std::vector<PassSeconds> InterleavedBatch::times(std::int64_t replica,
+                                                 std::span<const StageShare> shares) const {
+  std::vector<PassSeconds> times;
   times.reserve(shares.size() * static_cast<std::size_t>(rounds_));
   for (const StageShare& share : shares) {
     for (std::int64_t round = 0; round < rounds_; ++round) {
@@ -55,11 +55,11 @@ std::vector<StageTimes> InterleavedBatch::times(std::int64_t replica,
 
 std::vector<std::int64_t> InterleavedBatch::passes(std::int64_t replica,
                                                    std::span<const StageShare> shares) const {
-  const std::vector<StageTimes> times = this->times(replica, shares);
+  const std::vector<PassSeconds> times = this->times(replica, shares);
   std::vector<std::int64_t> passes;
   passes.reserve(2 * times.size());
-  for (const StageTimes& each : times) passes.push_back(to_nanoseconds(each.forward).count);
-  for (const StageTimes& each : times) passes.push_back(to_nanoseconds(each.backward).count);
+  for (const PassSeconds& each : times) passes.push_back(to_nanoseconds(each.forward).count);
+  for (const PassSeconds& each : times) passes.push_back(to_nanoseconds(each.backward).count);
   return passes;
 }
 

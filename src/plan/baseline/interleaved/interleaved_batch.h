@@ -25,8 +25,8 @@ class InterleavedBatch {
   [[nodiscard]] std::vector<std::int64_t> passes(std::int64_t replica,
                                                  std::span<const StageShare> shares) const;
   /// The same as 1F1B takes them: [stages, rounds].
-  [[nodiscard]] std::vector<StageTimes> times(std::int64_t replica,
-                                              std::span<const StageShare> shares) const;
+  [[nodiscard]] std::vector<PassSeconds> times(std::int64_t replica,
+                                               std::span<const StageShare> shares) const;
 
   [[nodiscard]] std::int64_t rounds() const { return rounds_; }
   [[nodiscard]] std::int64_t replicas() const { return degrees_.dp; }

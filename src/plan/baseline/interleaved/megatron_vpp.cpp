@@ -82,7 +82,7 @@ PipelineAnswer solve_megatron_vpp(const TrainingProblem& problem) {
       const double bytes = backbone_bytes(problem, degrees, rounds, chain.depth()) +
                            encoder_bytes(problem, degrees, chain.depth(), samples);
       const auto text = [&] {
-        return str(to_text(degrees), ", ", rounds, " microbatches, ", chunks,
+        return str(to_text(degrees), ", ", microbatches_text(rounds), ", ", chunks,
                    chunks == 1 ? " chunk" : " chunks");
       };
       if (!best.admits(bytes, fullest_of_both(problem, degrees.pp), text)) continue;

@@ -40,7 +40,7 @@ class SegmentedChain {
     return least;
   }
   [[nodiscard]] std::string describe() const {
-    return str(to_text(degrees_), ", ", rounds_, " microbatches, ", segments_.encoder,
+    return str(to_text(degrees_), ", ", microbatches_text(rounds_), ", ", segments_.encoder,
                " encoder and ", segments_.backbone, " backbone segments");
   }
 

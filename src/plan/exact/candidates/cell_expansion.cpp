@@ -7,7 +7,6 @@
 namespace tributary::plan {
 
 using config::PipelineOrder;
-using config::RecomputePlan;
 
 namespace {
 
@@ -29,13 +28,30 @@ void CellExpansion::expand(const ChainForm& form, const Cell& cell) {
       choice.schedule = order;
       for (const std::int64_t chunks : chunks_of(order, cell)) {
         choice.chunks = chunks;
-        for (const RecomputePlan level : problem_.space.recompute) {
-          choice.backbone.recompute = level;
-          if (place_encoders(form, cell, choice)) break;  // more recompute only costs more
-        }
+        place_recompute(form, cell, choice);
       }
     }
   }
+}
+
+/// More recompute than what surely fits only costs more.
+void CellExpansion::place_recompute(const ChainForm& form, const Cell& cell, PlanChoice& choice) {
+  std::vector<RecomputeChoice> enough;
+  for (const RecomputeChoice& each : recompute_of(form.apart)) {
+    const auto is_covered = [&](const RecomputeChoice& less) {
+      return each.covers(less, encoders_);
+    };
+    if (std::ranges::any_of(enough, is_covered)) continue;
+    choice.backbone.recompute = each.backbone;
+    choice.inside = each.inside;
+    if (place_encoders(form, cell, choice)) enough.push_back(each);
+  }
+}
+
+const std::vector<RecomputeChoice>& CellExpansion::recompute_of(std::uint64_t apart) {
+  const auto [found, is_new] = recompute_.try_emplace(apart);
+  if (is_new) found->second = list_recompute(problem_, apart);
+  return found->second;
 }
 
 /// Numbers of chunks that an order can have here; none when it cannot run.

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "plan/exact/candidates/cells.h"
 #include "plan/exact/candidates/encoder_choices.h"
+#include "plan/exact/candidates/recompute_choices.h"
 #include "plan/exact/estimate_step.h"
 
 namespace tributary::plan {
@@ -48,6 +50,8 @@ class CellExpansion {
   [[nodiscard]] std::vector<std::int64_t> chunks_of(config::PipelineOrder order,
                                                     const Cell& cell) const;
   [[nodiscard]] bool has_1f1b() const;
+  void place_recompute(const ChainForm& form, const Cell& cell, PlanChoice& choice);
+  [[nodiscard]] const std::vector<RecomputeChoice>& recompute_of(std::uint64_t apart);
   bool place_encoders(const ChainForm& form, const Cell& cell, PlanChoice& choice);
   [[nodiscard]] bool uses_all(const PlanChoice& choice) const;
   bool offer(const PlanChoice& choice, const StepEstimate& estimate, ChoiceKind kind);
@@ -58,6 +62,7 @@ class CellExpansion {
   EncoderChoices encoder_choices_;
   double caution_;
   ChoiceTaker& taker_;
+  std::map<std::uint64_t, std::vector<RecomputeChoice>> recompute_;  // by encoders apart
   std::int64_t backbones_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "plan/exact/candidates/list_candidates.h"
+#include "plan/exact/candidates/recompute_choices.h"
 #include "plan/exact/chain_forms.h"
 #include "plan/exact/held_state.h"
 #include "plan/exact/lane_times.h"
@@ -15,9 +16,20 @@ namespace tributary::plan {
 namespace {
 
 using config::PipelineOrder;
-using config::RecomputePlan;
 
-constexpr double kRounding = 1 - 1e-4;  // passes are rounded to whole nanoseconds
+constexpr double kNarrow = 1 - 1e-4;  // of bytes times nanoseconds, both whole numbers
+
+/// Times of a layer in one pass that are rounded each, by 1 ns against the mean pass at most: the
+/// two ways of its compute, of its collectives, and of each block that goes around a ring.
+constexpr std::int64_t kRoundedOfLayer = 16;
+constexpr std::int64_t kRoundedOfRing = 4;
+
+std::int64_t layers_of(const config::ModuleGraph& model) {
+  std::int64_t layers = 0;
+  for (const config::ModuleNode& module : model.modules)
+    for (const config::LayerRun& run : module.layers) layers += run.layers;
+  return layers;
+}
 
 bool allows(const PlanSpace& space, config::Placement placement) {
   return std::find(space.placements.begin(), space.placements.end(), placement) !=
@@ -85,8 +97,7 @@ class CellListing {
         equal_samples_(has_equal_samples(problem)),
         rules_{.source = problem.costs(), .execution = problem.execution},
         step_(static_cast<double>(rules_.source->least_step().count)),
-        levels_(problem.space.recompute) {
-    std::sort(levels_.begin(), levels_.end());
+        layers_(layers_of(problem.model)) {
     for (const PipelineOrder order : problem.space.schedules)
       fills_as_1f1b_ =
           fills_as_1f1b_ && (order == PipelineOrder::k1f1b || order == PipelineOrder::kGpipe);
@@ -98,8 +109,11 @@ class CellListing {
       list_set(std::uint64_t{1} << colocated, colocated);
     std::stable_sort(list_.cells.begin(), list_.cells.end(),
                      [](const Cell& a, const Cell& b) { return a.rank < b.rank; });
-    for (const Cell& cell : list_.cells)
-      if (list_.least_bound == 0 || cell.bound < list_.least_bound) list_.least_bound = cell.bound;
+    const auto least = std::ranges::min_element(list_.cells, {}, &Cell::bound);
+    if (least != list_.cells.end()) {
+      list_.least_bound = std::max(0.0, least->bound);
+      list_.rounding = least->rounding;
+    }
     return std::move(list_);
   }
 
@@ -146,10 +160,11 @@ class CellListing {
     return std::max(0.0, least) * static_cast<double>(form.ranks());
   }
 
-  /// What all cells of a form with one level of recompute ask of the tables.
+  /// What all cells of a form with one choice of recompute ask of the tables.
   struct FormCosts {
-    FormCosts(ChainTables& tables, const ChainForm& form)
-        : one_stage(tables.least_state(form, 1)),
+    FormCosts(ChainTables& tables, const ChainForm& form, const RecomputeChoice& of)
+        : recompute(of),
+          one_stage(tables.least_state(form, 1)),
           stages(tables.least_state(form, 2)),
           profile(tables.profile(form)),
           exposed(tables.least_exposed(form)),
@@ -157,6 +172,7 @@ class CellListing {
     [[nodiscard]] const ChainState& state(const Cell& cell) const {
       return cell.pp == 1 ? one_stage : stages;
     }
+    RecomputeChoice recompute;
     ChainState one_stage;  // at least
     ChainState stages;     // likewise, on several
     ChainTables::Profile profile;
@@ -170,11 +186,12 @@ class CellListing {
         missing_degree(problem_, *problem_.model.find("backbone"),
                        {.cp = form.cp, .ulysses = form.ulysses, .tp = form.tp}, form.apart);
     const bool has_costs = missing.empty() && beside.has_value();
-    std::vector<FormCosts> costs;  // [levels of recompute], the least first
+    std::vector<FormCosts> costs;  // [list_recompute]
     ChainForm at = form;
-    for (const RecomputePlan level : levels_) {
-      at.recompute = level;
-      if (has_costs) costs.emplace_back(tables_, at);
+    for (const RecomputeChoice& each : list_recompute(problem_, apart)) {
+      at.recompute = each.backbone;
+      at.inside = each.inside;
+      if (has_costs) costs.emplace_back(tables_, at, each);
     }
     // A device for encoders at least.
     const std::int64_t left = apart == 0 || colocated >= 0 ? 0 : 1;
@@ -240,18 +257,34 @@ class CellListing {
     return passes;
   }
 
-  /// Bounded at each level of recompute that may fit: what keeps less computes more.
-  void add_cell(const ChainForm& form, const std::vector<FormCosts>& levels, Cell cell,
+  /// A rank passes no layer more often than there are microbatches, and updates it once. Where
+  /// ranks share cores, those of others count too.
+  [[nodiscard]] double rounding_of(const ChainForm& form, const Cell& cell) const {
+    const std::int64_t of_layer = kRoundedOfLayer + kRoundedOfRing * form.cp;
+    const double others = std::max(1.0, on_cores(static_cast<double>(problem_.devices)));
+    return others * static_cast<double>(of_layer * layers_ * (cell.microbatches + 1));
+  }
+
+  /// Bounded with each choice of recompute that may fit: what keeps less computes more.
+  void add_cell(const ChainForm& form, const std::vector<FormCosts>& choices, Cell cell,
                 const BesideWork& beside) {
     cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
     cell.bound = cell.bytes = std::numeric_limits<double>::infinity();
+    cell.rounding = rounding_of(form, cell);
     const CellPasses passes = passes_of(cell);
     const auto [point, scale, parts] = passes;
-    for (const FormCosts& costs : levels) {
+    bounded_.clear();
+    for (const FormCosts& costs : choices) {
       const double kept = std::max(scale * costs.profile.kept[point], costs.largest.kept);
       const double bytes = bytes_of(form, costs.state(cell), cell, kept);
       cell.bytes = std::min(cell.bytes, bytes);
       if (bytes > static_cast<double>(problem_.memory().count)) continue;
+      // Of equal samples alone what is kept makes a step longer.
+      const auto is_covered = [&](const FormCosts* less) {
+        return !equal_samples_ && costs.recompute.covers(less->recompute, encoders_);
+      };
+      if (std::ranges::any_of(bounded_, is_covered)) continue;
+      bounded_.push_back(&costs);
       const double each = each_round(costs, cell, passes);
       const double compute = scale * costs.profile.compute[point];
       const double all_compute = compute * parts * static_cast<double>(form.ranks());
@@ -261,8 +294,8 @@ class CellListing {
       const double bound =
           std::max({beside.before + chain_bound(form, costs, cell, each, busiest),
                     holding_bound(form, costs, cell, point, scale),
-                    on_cores(all_compute + beside.all), beside.before + path, beside.each}) *
-          kRounding;
+                    on_cores(all_compute + beside.all), beside.before + path, beside.each}) -
+          cell.rounding;
       if (bound >= cell.bound) continue;
       cell.bound = bound;
       cell.rank = bound + 0.25 * each * (1 - 1 / static_cast<double>(cell.pp));
@@ -327,7 +360,8 @@ class CellListing {
     const ChainState& state = costs.state(cell);
     const double room = (static_cast<double>(problem_.memory().count) - state.process) * cell.pp -
                         held_of(form, state, cell);
-    return scale * scale * costs.profile.holding[point] * cell.microbatches / std::max(1.0, room);
+    return kNarrow * scale * scale * costs.profile.holding[point] * cell.microbatches /
+           std::max(1.0, room);
   }
 
   [[nodiscard]] double chain_bound(const ChainForm& form, const FormCosts& costs, const Cell& cell,
@@ -349,9 +383,10 @@ class CellListing {
   std::size_t encoders_;
   bool equal_samples_;
   StageRules rules_;
-  double step_;                        // [ns] of each rank beside all else
-  bool fills_as_1f1b_ = true;          // whatever order the space allows
-  std::vector<RecomputePlan> levels_;  // of the space, the least first
+  double step_;                                 // [ns] of each rank beside all else
+  bool fills_as_1f1b_ = true;                   // whatever order the space allows
+  std::int64_t layers_;                         // of all modules
+  std::vector<const FormCosts*> bounded_ = {};  // of one cell
   CellList list_;
 };
 

@@ -11,7 +11,8 @@ namespace tributary::plan {
 
 /// Degrees of the backbone, where encoders run, and a number of microbatches.
 struct Cell {
-  double bound = 0;        // [ns]
+  double bound = 0;        // [ns] less `rounding`
+  double rounding = 0;     // [ns] that times of whole nanoseconds may add up to
   double rank = 0;         // [ns] with some of the time to fill the pipeline: what to look at first
   double bytes = 0;        // that the mean rank of a replica holds at least
   std::uint32_t form = 0;  // of CellList::forms
@@ -24,6 +25,7 @@ struct Cell {
 struct CellList {
   std::vector<ChainForm> forms = {};  // of the backbone, without recompute
   double least_bound = 0;             // [ns] of all cells
+  double rounding = 0;                // [ns] that the least bound has lost to whole nanoseconds
   std::int64_t placements = 0;        // of all encoders that the space allows
   std::vector<Cell> cells = {};       // whose memory may suffice; by rank, then as listed
   std::int64_t too_full = 0;          // those that need more memory

@@ -27,7 +27,7 @@ enum class EncoderAim { kTime, kMemory };
 /// which all keep the same pace, found by bisection. Where memory is the aim, the share of it
 /// stands for the time.
 ///
-/// source: planning.md section 4.5
+/// source: docs/theory/planning.md, "Degrees of encoders"
 class EncoderChoices {
  public:
   /// caution: that estimates of memory are taken times

@@ -1,6 +1,7 @@
 #include "plan/exact/candidates/list_candidates.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "plan/exact/candidates/kept_candidates.h"
@@ -96,7 +97,10 @@ CandidateList list_candidates(const PlanningProblem& problem, ChainTables& table
   list.cells = std::ssize(cells.cells);
   list.left_out = cells.left_out;
   list.estimates = kept.offered();
-  if (!cells.cells.empty()) list.lower_bound = {static_cast<std::int64_t>(cells.least_bound)};
+  if (!cells.cells.empty()) {
+    list.lower_bound = {static_cast<std::int64_t>(cells.least_bound)};
+    list.rounding = {static_cast<std::int64_t>(std::ceil(cells.rounding))};
+  }
   list.candidates = kept.take();
   if (!list.candidates.empty()) return list;
   const bool none_runs = !cells.cells.empty() && expansion.backbones() == 0;

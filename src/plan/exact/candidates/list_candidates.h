@@ -34,6 +34,7 @@ struct CandidateEffort {
 struct CandidateList {
   std::vector<Candidate> candidates = {};  // the best first; ties: as they are listed
   Nanoseconds lower_bound = {};            // no plan of the space has a mean step below
+  Nanoseconds rounding = {};               // that the bound has lost to whole nanoseconds
   std::int64_t cells = 0;                  // degrees of the backbone with numbers of microbatches
   std::int64_t estimates = 0;
   LeftOut left_out = {};
@@ -50,7 +51,7 @@ struct CandidateList {
 /// back; and what units keep meanwhile has no more room than the ranks. Each level of recompute is
 /// bounded by itself, where it may fit.
 ///
-/// source: planning.md sections 4.3 to 4.5; the bound of pipelines with equal microbatches is ours
+/// source: docs/theory/bound.md
 [[nodiscard]] CandidateList list_candidates(const PlanningProblem& problem, ChainTables& tables,
                                             const CandidateEffort& effort = {});
 

@@ -116,12 +116,12 @@ PlanJudge::PricedChain& PlanJudge::chain_of(const PlanChoice& choice, std::size_
     if (separate++ == chain) of = &*choice.encoders[i];
   }
   const config::MeshShape& mesh = of->mesh;
-  // What is inline has the recompute of the backbone; encoders do not depend on it.
+  const std::uint64_t inside = of == &choice.backbone ? choice.inside.bits : 0;
   ChainKey key{chain,
                apart,
                choice.is_cut(),
                {mesh.dp_replicate, mesh.dp_shard, mesh.cp, mesh.ulysses, mesh.tp, mesh.ep,
-                static_cast<std::int64_t>(of->recompute)}};
+                static_cast<std::int64_t>(of->recompute), static_cast<std::int64_t>(inside)}};
   std::unique_ptr<PricedChain>& found = chains_[key];
   if (!found) {
     // Passes of a model on several stages do not know of replicas and shards, unless these are
@@ -145,12 +145,13 @@ const ChainCosts& PlanJudge::costs_of(const PlanChoice& choice, std::size_t chai
 
 const PlanJudge::Price& PlanJudge::price(PricedChain& chain, bool is_backbone,
                                          const MicrobatchShape& shape) {
-  constexpr int kBits = 8;
-  constexpr int kSquareBits = 5;
+  constexpr int kAllBits = 62;
+  const int bits = sizes_ == Sizes::kRounded ? 8 : kAllBits;
+  const int square_bits = sizes_ == Sizes::kRounded ? 5 : kAllBits;
   SizeKey key{};
   const auto note = [&](std::size_t place, const PassShape& pass) {
-    key[place] = rounded(pass.tokens, kBits);
-    key[place + 1] = rounded(pass.squared_tokens, kSquareBits);
+    key[place] = rounded(pass.tokens, bits);
+    key[place + 1] = rounded(pass.squared_tokens, square_bits);
   };
   const auto place_of = [](Media media) { return 2 + 2 * static_cast<std::size_t>(media); };
   if (is_backbone) note(0, shape.backbone);
@@ -172,7 +173,8 @@ const PlanJudge::Price& PlanJudge::price(PricedChain& chain, bool is_backbone,
 }
 
 PlanVerdict PlanJudge::judge(const PlanChoice& choice, const std::vector<ChainCut>& cuts,
-                             std::size_t first_batch, std::size_t end_batch) {
+                             std::size_t first_batch, std::size_t end_batch, Sizes sizes) {
+  sizes_ = sizes;
   if (problem_.shares_cores(choice.devices()))
     return judge_by_events(to_plan(problem_, choice, cuts), first_batch, end_batch);
   config::Plan whole = to_plan(problem_, choice, cuts);

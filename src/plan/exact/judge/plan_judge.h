@@ -27,8 +27,8 @@ struct PlanVerdict {
 /// step is shorter than its busiest port is taken.
 ///
 /// Microbatches are priced at rounded sizes, tokens by up to 1/512 and squared tokens by up to
-/// 1/64, so that most are priced once. Plans whose ranks share cores are simulated in full instead:
-/// they slow each other down.
+/// 1/64, so that most are priced once; what is held against a bound is asked for as it is. Plans
+/// whose ranks share cores are simulated in full instead: they slow each other down.
 ///
 /// owns:   what it has priced, for later plans; not for two threads at once
 class PlanJudge {
@@ -36,9 +36,11 @@ class PlanJudge {
   PlanJudge(const PlanningProblem& problem, BatchDeals& deals);
   ~PlanJudge();
 
+  enum class Sizes { kRounded, kAsTheyAre };
   /// Judges on batches [first, end).
   [[nodiscard]] PlanVerdict judge(const PlanChoice& choice, const std::vector<ChainCut>& cuts,
-                                  std::size_t first_batch, std::size_t end_batch);
+                                  std::size_t first_batch, std::size_t end_batch,
+                                  Sizes sizes = Sizes::kRounded);
 
   /// The costs of a chain of the choice, its pp left out.
   [[nodiscard]] const ChainCosts& costs_of(const PlanChoice& choice, std::size_t chain);
@@ -84,6 +86,7 @@ class PlanJudge {
   const PlanningProblem& problem_;
   BatchDeals& deals_;
   bool equal_samples_;
+  Sizes sizes_ = Sizes::kRounded;  // of the plan that is judged
   std::map<ChainKey, std::unique_ptr<PricedChain>> chains_;
   std::map<ChainKey, std::shared_ptr<Prices>> prices_;
   std::map<std::string, std::shared_ptr<const StepProgram>> lists_;  // by name_lists

@@ -21,7 +21,7 @@ namespace tributary::plan {
 /// pool holds them back but how many batches they may be ahead. With 0 modules take turns
 /// (`serial`), with 1 a batch is encoded beside the one before it (`dbuf`).
 ///
-/// source: planning.md sections 10.1 and 10.2
+/// source: docs/theory/planning.md, "Encoders that run ahead"
 class RunAhead {
  public:
   /// How a step finds the lanes ahead and the pool; times count from its own beginning, so that

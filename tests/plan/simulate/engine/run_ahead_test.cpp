@@ -28,8 +28,9 @@ class EncoderCosts final : public StageCosts {
   std::int64_t communicates_;
 };
 
-/// The recursion of planning.md section 10.1 on one endless row of microbatches, with sends that
-/// wait for room: durations of the steps, `slower` times as long, after so many like the first.
+/// The recursion `flow` of docs/theory/planning.md, "Encoders that run ahead", on one
+/// endless row of microbatches: durations of the steps, `slower` times as long, after `warm_up`
+/// steps like the first.
 std::vector<Nanoseconds> recur(const std::vector<Step>& steps, int warm_up, std::size_t pool,
                                std::int64_t slower = 1) {
   std::vector<std::int64_t> taken;

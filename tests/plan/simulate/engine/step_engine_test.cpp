@@ -37,7 +37,8 @@ TEST(StepEngine, ReproducesTheReferenceCases) {
   schedule::Pipeline uneven = schedule::make_pipeline(PipelineOrder::k1f1b, 3, 10);
   uneven.modules[0].times = {{{2}, {2}, {2}}, {{5}, {5}, {5}}, {{3}, {3}, {3}}};
   EXPECT_EQ(makespan(make_case(uneven)), 160);
-  // Stages (encoder, backbone, backbone), six rounds of unequal work: planning.md section 16.3.
+  // Stages (encoder, backbone, backbone), six rounds of unequal work:
+  // docs/theory/planning.md, "Reference steps".
   schedule::Pipeline branch{
       .modules = {{.name = "encoder"}, schedule::make_module(PipelineOrder::k1f1b, 2)},
       .edges = {{.from = 0, .to = 1}},

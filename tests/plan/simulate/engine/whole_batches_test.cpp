@@ -20,8 +20,9 @@ std::int64_t tokens_of(const Step& step) {
   return sum;
 }
 
-/// The recursion of `dbuf` in planning.md section 10.1, so many batches ahead; with 0 the one of
-/// `serial`. 32 steps like the first come before, and two for each batch ahead.
+/// The recursion of `dbuf` in docs/theory/planning.md, "Encoders that run ahead", with
+/// `ahead` batches encoded before they are trained; 0 gives `serial`. 32 steps like the first come
+/// before, and two for each batch ahead.
 std::vector<Nanoseconds> recur_batches(const std::vector<Step>& steps, std::size_t ahead) {
   std::vector<std::int64_t> begun;
   std::vector<Nanoseconds> durations;

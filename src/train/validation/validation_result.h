@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +8,6 @@
 #include "core/json.h"
 #include "data/sample.h"
 #include "train/metrics/step_metrics.h"
-#include "train/session.h"
 
 namespace tributary::train {
 
@@ -22,21 +20,13 @@ struct Prediction {
   bool cut = false;  // the answer had not ended when it had the most tokens that it may have
   std::optional<std::string> blind_answer;  // with the pixels set to zero
   std::int64_t picture_count = 0;           // of the question, kept or not
-  std::vector<data::Picture> pictures;      // empty where they were not kept
+  std::vector<data::Picture> pictures;      // on rank 0; empty where they were not kept
 
   [[nodiscard]] bool correct() const { return answer == expected; }
   [[nodiscard]] bool blind_correct() const { return blind_answer && *blind_answer == expected; }
 };
 
-struct ValidationOptions {
-  std::int64_t samples_per_source = 0;  // the first ones; 0: all
-  bool blind = false;
-  std::int64_t pictures_per_source = 0;        // first predictions that keep their pictures
-  std::int64_t wrong_pictures_per_source = 0;  // wrong ones that do, the first among them
-  std::function<bool()> should_stop = {};      // asked before each pack; empty: never
-};
-
-/// Loss and exact match on held-out samples.
+/// Loss and exact match on held-out samples: of all ranks, the same on each.
 struct ValidationResult {
   std::vector<SourceLoss> loss;  // by source
   std::vector<Prediction> predictions;
@@ -55,20 +45,12 @@ struct ValidationResult {
   [[nodiscard]] double blind_accuracy(int source = -1) const;
 };
 
-/// Scores every held-out sample by its loss and by greedy generation after its prompt. An answer
-/// is right when its text, without white space at both ends, equals the expected one. It may have
-/// validation.max_new_tokens tokens; where that is 0, a quarter and at least 8 more than the
-/// longest expected answer of all that is asked, and at most 1024.
-///
-/// cost: samples are packed to batch.capacity_tokens; generation decodes all of a pack together
-[[nodiscard]] ValidationResult validate(const Session& session, const ValidationOptions& options);
-
 /// The line of validation.jsonl.
 [[nodiscard]] Json to_json(const ValidationResult& result, std::int64_t step,
                            const std::vector<std::string>& sources);
 
-/// Loss and accuracy in a line: `loss 1.4019, exact match 9.1 % of 33`, and how many answers were
-/// cut.
+/// Loss and accuracy in a line: `loss 1.4019, exact match 9.1 % of 33`, and how many samples were
+/// bad and answers cut; without a prediction, why there is none.
 [[nodiscard]] std::string describe(const ValidationResult& result);
 
 /// Accuracy by source as a table for people.

@@ -4,9 +4,10 @@
 
 #include "core/handle.h"
 
-namespace tributary::mesh {
+namespace tributary {
 
 inline int close_descriptor(int descriptor) { return ::close(descriptor); }
+/// An open file, socket or other descriptor.
 using Descriptor = Handle<int, -1, close_descriptor>;
 
-}  // namespace tributary::mesh
+}  // namespace tributary

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace tributary {
+
+/// A path for a message: a relative one with the directory that it starts from.
+[[nodiscard]] std::string shown_path(const std::string& path);
+
+}  // namespace tributary

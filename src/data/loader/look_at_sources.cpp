@@ -1,0 +1,142 @@
+#include "data/loader/look_at_sources.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <thread>
+
+#include "core/error.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr std::int64_t kLookedAt = 64;
+constexpr std::size_t kMostNamed = 10;
+constexpr const char* kFix =
+    "raise batch.capacity_tokens or data.max_tokens, or lower data.max_pixels";
+
+/// Why a record is too long; nothing when it is not, or cannot be read at all.
+std::optional<std::string> why_too_long(const Result<Record>& record,
+                                        const SampleEncoder& encoder) {
+  if (!record) return std::nullopt;
+  const Result<SampleShape> shape = encoder.describe(record.value());
+  if (shape || shape.refusal().code != kTooLong) return std::nullopt;
+  return shape.refusal().reason;
+}
+
+std::string list_keys(const std::map<std::string, std::int64_t>& keys) {
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& [key, records] : keys) {
+    if (named++ == kMostNamed) return str(text, " and ", keys.size() - kMostNamed, " more");
+    text += str(text.empty() ? "" : ", ", key, " in ", records);
+  }
+  return text;
+}
+
+void look_at_source(const config::SourceSection& source, const SourceFiles& files,
+                    const SampleEncoder& encoder, std::map<std::string, std::int64_t>& keys,
+                    std::vector<std::string>& findings) {
+  const std::int64_t looked_at = std::min(kLookedAt, files.train_size());
+  std::int64_t too_long = 0;
+  std::string example;
+  for (std::int64_t i = 0; i < looked_at; ++i) {
+    const Result<Record> record = files.read_train(i * files.train_size() / looked_at);
+    if (record)
+      for (const std::string& key : record.value().unread_keys) ++keys[key];
+    const auto reason = why_too_long(record, encoder);
+    if (!reason) continue;
+    if (too_long++ == 0) example = str(record.value().key, " with ", *reason);
+  }
+  TRIB_REQUIRE(too_long == 0 || too_long < files.train_size(),
+               .what = "data: no sample of the source is short enough",
+               .where = files.file().path(),
+               .found = str("all ", too_long, " are too long: ", example),
+               .fix = str(kFix, ", or leave the source out"), .exit = ExitCode::kDataLimit);
+  const std::string of_records = str(" of ", looked_at, " records looked at");
+  if (too_long > 0)
+    findings.push_back(str("source ", source.name, ": samples that are too long are left out, ",
+                           too_long, of_records, ": ", example, " (data.too_long: drop)"));
+  if (!keys.empty())
+    findings.push_back(
+        str("source ", source.name, ": keys that nothing reads: ", list_keys(keys), of_records));
+}
+
+/// The training items first, first + stride, ... of a source that are too long: key and reason.
+std::vector<std::string> list_too_long(const SourceFiles& files, const SampleEncoder& encoder,
+                                       std::int64_t first, std::int64_t stride) {
+  std::vector<std::string> found;
+  for (std::int64_t item = first; item < files.train_size(); item += stride) {
+    const Result<Record> record = files.read_train(item);
+    if (const auto reason = why_too_long(record, encoder))
+      found.push_back(str(record.value().key, ": ", *reason));
+  }
+  return found;
+}
+
+/// The same for the whole source, on several threads; in no order.
+std::vector<std::string> list_too_long(const SourceFiles& files, const SampleEncoder& encoder,
+                                       int threads) {
+  std::vector<std::vector<std::string>> parts(static_cast<std::size_t>(threads));
+  std::vector<std::exception_ptr> failures(parts.size());
+  {
+    std::vector<std::jthread> running;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      running.emplace_back([&, i] {
+        try {
+          parts[i] = list_too_long(files, encoder, static_cast<std::int64_t>(i), threads);
+        } catch (...) {
+          failures[i] = std::current_exception();
+        }
+      });
+  }
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (failures[i]) std::rethrow_exception(failures[i]);
+    found.insert(found.end(), parts[i].begin(), parts[i].end());
+  }
+  return found;
+}
+
+/// Puts train.jsonl:9 before train.jsonl:10.
+bool is_before(const std::string& a, const std::string& b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
+}  // namespace
+
+std::vector<std::string> look_at_sources(const config::DataSection& data,
+                                         const std::vector<std::unique_ptr<SourceFiles>>& sources,
+                                         const SampleEncoder& encoder,
+                                         std::set<std::string>& unread_keys) {
+  std::vector<std::string> findings;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (data.sources[i].weight == 0) continue;
+    std::map<std::string, std::int64_t> keys;
+    look_at_source(data.sources[i], *sources[i], encoder, keys, findings);
+    for (const auto& [key, records] : keys) unread_keys.insert(data.sources[i].name + " " + key);
+  }
+  return findings;
+}
+
+void refuse_too_long(const config::DataSection& data,
+                     const std::vector<std::unique_ptr<SourceFiles>>& sources,
+                     const SampleEncoder& encoder) {
+  std::string list;
+  std::size_t count = 0;
+  std::int64_t records = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (data.sources[i].weight == 0) continue;
+    records += sources[i]->train_size();
+    std::vector<std::string> found = list_too_long(*sources[i], encoder, data.workers);
+    std::sort(found.begin(), found.end(), is_before);
+    for (const std::string& each : found)
+      if (count++ < kMostNamed) list += "\n  " + each;
+  }
+  if (count > kMostNamed) list += str("\n  and ", count - kMostNamed, " more");
+  TRIB_REQUIRE(count == 0, .what = "data: samples are too long", .where = "data.too_long: refuse",
+               .found = str(count, " of ", records, " training records:", list, "\n "),
+               .fix = str(kFix, ", or set data.too_long: drop"), .exit = ExitCode::kDataLimit);
+}
+
+}  // namespace tributary::data

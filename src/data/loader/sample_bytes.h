@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/json.h"
+#include "data/sample.h"
+
+namespace tributary::data {
+
+/// Whether a sample goes with the values of its media, or with their grids alone.
+enum class MediaRows : std::uint8_t { kWith, kWithout };
+
+/// Appends facts, or a sample, to a message for another rank of the same job.
+///
+/// units: bytes in the order of the machine; facts as CBOR behind their length
+void append_facts(std::string& message, const Json& facts);
+void append_sample(std::string& message, const EncodedSample& sample, MediaRows rows);
+
+/// Takes what was appended first off the front of a message.
+///
+/// errors: Fault::kBug when the message is shorter than it says
+[[nodiscard]] Json take_facts(std::string_view& message);
+/// owns: a sample without rows has items whose `rows` are empty
+[[nodiscard]] EncodedSample take_sample(std::string_view& message);
+
+}  // namespace tributary::data

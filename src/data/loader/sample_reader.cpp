@@ -1,0 +1,84 @@
+#include "data/loader/sample_reader.h"
+
+#include <optional>
+
+#include "core/error.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr std::int64_t kMostReplacements = 100;  // of bad records for one sample, in a row
+constexpr std::int64_t kMostTooLong = 1000;      // likewise of records that are too long
+
+[[noreturn]] void raise_all_bad(const SourceFiles& files, const Passed& passed) {
+  TRIB_RAISE(Fault::kInput, .what = "data: no good record found in place of a bad one",
+             .where = files.file().path(),
+             .found = str(passed.bad.size(),
+                          " bad records in a row, the last: ", passed.bad.back().refusal.reason),
+             .exit = ExitCode::kDataLimit);
+}
+
+[[noreturn]] void raise_all_too_long(const SourceFiles& files, const std::string& last) {
+  TRIB_RAISE(Fault::kInput, .what = "data: no sample of the source is short enough",
+             .where = files.file().path(),
+             .found = str(kMostTooLong, " records in a row are too long, the last: ", last),
+             .fix = "raise batch.capacity_tokens or data.max_tokens, or leave the source out",
+             .exit = ExitCode::kDataLimit);
+}
+
+}  // namespace
+
+template <class Use>
+void SampleReader::find_usable(const Draw& draw, Passed& passed, const Use& use) const {
+  const SourceFiles& files = *sources_[static_cast<std::size_t>(draw.source)];
+  std::int64_t item = order_.item_at(draw.source, draw.position);
+  std::int64_t too_long = 0;
+  for (std::int64_t attempt = 0;; ++attempt) {
+    const std::int64_t in_file = files.train_record(item);
+    const Result<Record> record = files.read_train(item);
+    const std::optional<Refusal> refusal =
+        record ? use(record.value(), files.file().key(in_file)) : record.refusal();
+    if (!refusal) return;
+    if (too_long_ == config::TooLong::kDrop && refusal->code == kTooLong) {
+      if (attempt == 0) passed.is_left_out = draw.position < files.train_size();
+      if (++too_long == kMostTooLong) raise_all_too_long(files, refusal->reason);
+    } else {
+      passed.bad.push_back({{draw.source, in_file},
+                            files.file().key(in_file),
+                            files.file().offset(in_file),
+                            files.digest_beginning(in_file),
+                            *refusal});
+      if (std::ssize(passed.bad) > kMostReplacements) raise_all_bad(files, passed);
+    }
+    item = order_.replacement(draw.source, draw.index, attempt);
+  }
+}
+
+void SampleReader::read(const Draw& draw, ReadSample& read) const {
+  find_usable(draw, read.passed,
+              [&](const Record& record, std::string key) -> std::optional<Refusal> {
+                Result<EncodedSample> sample = encoder_.encode(record);
+                if (!sample) return sample.refusal();
+                read.sample = std::move(sample).value();
+                read.sample.id = draw.index;
+                read.sample.source = draw.source;
+                read.sample.key = std::move(key);
+                read.passed.unread_keys = record.unread_keys;
+                return std::nullopt;
+              });
+}
+
+SampleShape SampleReader::describe(const Draw& draw) const {
+  SampleShape shape;
+  Passed left_to_who_reads;
+  find_usable(draw, left_to_who_reads,
+              [&](const Record& record, const std::string&) -> std::optional<Refusal> {
+                Result<SampleShape> described = encoder_.describe(record);
+                if (!described) return described.refusal();
+                shape = std::move(described).value();
+                return std::nullopt;
+              });
+  return shape;
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,246 @@
+#include "data/record/unread_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+
+#include "core/nearest_name.h"
+
+namespace tributary::data {
+namespace {
+
+using Names = std::span<const std::string_view>;
+
+/// A key that changes what a record teaches, and that nothing here reads.
+struct RefusedKey {
+  std::string_view name;
+  std::string_view reason;
+};
+
+constexpr std::string_view kToolCalls = "tool calls are not trained; leave the record or it out";
+constexpr std::string_view kPreferences =
+    "preferences are not trained; leave it out to train on the turns alone";
+constexpr std::string_view kThinking =
+    "thinking is not trained; write it into the answer or leave it out";
+constexpr std::string_view kAudio = "audio is not read";
+constexpr std::string_view kBoxes = "boxes are not read; write their coordinates into the text";
+constexpr std::string_view kPixels = "set data.max_pixels for the run, or resize the file";
+constexpr std::string_view kFrames = "name the frames that are to be read";
+constexpr std::string_view kInRecord =
+    "name it in `images` or `videos` of the record, or in a part of `content`";
+constexpr std::string_view kDataUrl = "write a data URL in place of the path";
+
+constexpr RefusedKey kRefusedInRecord[] = {
+    {"tools", kToolCalls},
+    {"functions", kToolCalls},
+    {"chosen", kPreferences},
+    {"rejected", kPreferences},
+    {"rejected_response", kPreferences},
+    {"rejected_messages", kPreferences},
+    {"rejected_images", kPreferences},
+    {"kto_tag", kPreferences},
+    {"reasoning_content", kThinking},
+    {"enable_thinking", kThinking},
+    {"chat_template_kwargs", "the chat template has no options"},
+    {"audio", kAudio},
+    {"audios", kAudio},
+    {"objects", kBoxes},
+    {"bbox", kBoxes},
+    {"weight", "records have no weight; set `weight` of the source, or of a turn"},
+    {"min_pixels", "set data.min_pixels for the run"},
+    {"max_pixels", kPixels},
+    {"resized_height", kPixels},
+    {"resized_width", kPixels},
+    {"nframes", kFrames},
+    {"video_fps", "write `fps`"},
+};
+constexpr RefusedKey kRefusedInTurn[] = {
+    {"tool_calls", kToolCalls},
+    {"tool_call_id", kToolCalls},
+    {"function_call", kToolCalls},
+    {"reasoning_content", kThinking},
+    {"thinking", kThinking},
+    {"loss", "write `train` true or false"},
+    {"loss_scale", "write `weight` 0 or 1"},
+    {"image", kInRecord},
+    {"images", kInRecord},
+    {"video", kInRecord},
+    {"videos", kInRecord},
+    {"audio", kAudio},
+};
+constexpr RefusedKey kRefusedInPart[] = {
+    {"min_pixels", "set data.min_pixels for the run"},
+    {"max_pixels", kPixels},
+    {"total_pixels", kPixels},
+    {"resized_height", kPixels},
+    {"resized_width", kPixels},
+    {"detail", kPixels},
+    {"nframes", kFrames},
+    {"video_start", kFrames},
+    {"video_end", kFrames},
+    {"url", "write `image`"},
+    {"base64", "write a data URL in `image`"},
+};
+constexpr RefusedKey kRefusedInImage[] = {
+    {"detail", kPixels},        {"min_pixels", "set data.min_pixels for the run"},
+    {"max_pixels", kPixels},    {"resized_height", kPixels},
+    {"resized_width", kPixels}, {"bytes", kDataUrl},
+    {"base64", kDataUrl},       {"url", "write `path`"},
+    {"path", "write `url`"},
+};
+
+constexpr std::string_view kReadInRecord[] = {"messages", "conversations", "system", "image",
+                                              "images",   "video",         "videos", "fps"};
+constexpr std::string_view kReadInMessage[] = {"role", "content", "weight", "train"};
+constexpr std::string_view kReadInSpeech[] = {"from", "value", "weight", "train"};
+constexpr std::string_view kReadInText[] = {"type", "text"};
+constexpr std::string_view kReadInImagePart[] = {"type", "image", "path"};
+constexpr std::string_view kReadInImageUrlPart[] = {"type", "image_url"};
+constexpr std::string_view kReadInVideo[] = {"type", "video", "fps"};
+constexpr std::string_view kReadInImageUrl[] = {"url"};
+constexpr std::string_view kReadInListedImage[] = {"path"};
+constexpr std::string_view kReadInAnyPart[] = {"text",      "image", "path",
+                                               "image_url", "video", "fps"};
+
+struct Keys {
+  Names read;
+  std::span<const RefusedKey> refused;
+};
+
+Keys keys_of(RecordObject kind) {
+  switch (kind) {
+    case RecordObject::kRecord:
+      return {kReadInRecord, kRefusedInRecord};
+    case RecordObject::kMessage:
+      return {kReadInMessage, kRefusedInTurn};
+    case RecordObject::kSpeech:
+      return {kReadInSpeech, kRefusedInTurn};
+    case RecordObject::kTextPart:
+      return {kReadInText, kRefusedInPart};
+    case RecordObject::kImagePart:
+      return {kReadInImagePart, kRefusedInPart};
+    case RecordObject::kImageUrlPart:
+      return {kReadInImageUrlPart, kRefusedInPart};
+    case RecordObject::kVideoPart:
+      return {kReadInVideo, kRefusedInPart};
+    case RecordObject::kImageUrl:
+      return {kReadInImageUrl, kRefusedInImage};
+    case RecordObject::kListedImage:
+      return {kReadInListedImage, kRefusedInImage};
+  }
+  return {};
+}
+
+bool is_part(RecordObject kind) {
+  return kind == RecordObject::kTextPart || kind == RecordObject::kImagePart ||
+         kind == RecordObject::kImageUrlPart || kind == RecordObject::kVideoPart;
+}
+
+bool contains(Names names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// A key that is read and that `name` misses by one letter or by two that changed places; short
+/// names are near to too much.
+std::string find_slip(const std::string& name, Names read) {
+  constexpr std::size_t kShortest = 4;
+  if (name.size() < kShortest) return "";
+  for (std::size_t i = 0; i + 1 < name.size(); ++i) {
+    std::string swapped = name;
+    std::swap(swapped[i], swapped[i + 1]);
+    if (contains(read, swapped)) return swapped;
+  }
+  const std::vector<std::string> known(read.begin(), read.end());
+  return nearest_name(name, known, /*most_edits=*/1);
+}
+
+std::string why_refused(const std::string& name, const Json& value, RecordObject kind) {
+  const Keys keys = keys_of(kind);
+  if (name == "detail" && value == "auto") return "";
+  for (const RefusedKey& key : keys.refused)
+    if (key.name == name) return std::string(key.reason);
+  if (is_part(kind) && contains(kReadInAnyPart, name))
+    return "a part of this `type` has no such key";
+  const std::string slip = find_slip(name, keys.read);
+  return slip.empty() ? "" : str("did you mean `", slip, "`?");
+}
+
+/// A name as it may be printed; odd ones in quotes.
+std::string shown(const std::string& name) {
+  const bool is_plain =
+      !name.empty() && name.size() <= 80 && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '-';
+      });
+  return is_plain ? name : escaped(name.substr(0, 80));
+}
+
+/// messages[0].content[1] -> messages[].content[]
+std::string without_numbers(const std::string& where) {
+  std::string text;
+  bool in_brackets = false;
+  for (const char c : where) {
+    in_brackets = c != ']' && (in_brackets || c == '[');
+    if (!in_brackets || c == '[') text += c;
+  }
+  return text;
+}
+
+struct OtherForm {
+  std::string_view key;
+  std::string_view what;
+};
+constexpr OtherForm kOtherForms[] = {
+    {"chosen", "preferences (DPO)"},
+    {"instruction", "the Alpaca form"},
+    {"query", "the form query/response"},
+    {"prompt", "the form prompt/completion"},
+    {"file_name", "the metadata of an imagefolder"},
+    {"question", "a question with its answer"},
+    {"text", "raw text"},
+};
+
+}  // namespace
+
+bool says_nothing(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().empty() || value == "[]";
+  return value.empty();
+}
+
+std::optional<Refusal> find_unread_keys(const Json& object, RecordObject kind,
+                                        const std::string& where,
+                                        std::vector<std::string>& unread) {
+  const Names read = keys_of(kind).read;
+  const bool is_record = kind == RecordObject::kRecord;
+  for (const auto& [name, value] : object.items()) {
+    if (contains(read, name) || says_nothing(value)) continue;
+    const std::string reason = why_refused(name, value, kind);
+    if (!reason.empty())
+      return Refusal{"unread_key",
+                     str(is_record ? "record" : where, ".", shown(name), " is not read: ", reason)};
+    const std::string place =
+        is_record ? shown(name) : str(without_numbers(where), ".", shown(name));
+    if (std::find(unread.begin(), unread.end(), place) == unread.end()) unread.push_back(place);
+  }
+  return std::nullopt;
+}
+
+std::string describe_other_form(const Json& root) {
+  constexpr std::size_t kMostShown = 8;
+  std::string found;
+  std::size_t shown_keys = 0;
+  for (const auto& [name, value] : root.items()) {
+    if (shown_keys++ == kMostShown) break;
+    found += str(found.empty() ? "" : ", ", shown(name));
+  }
+  if (root.size() > kMostShown) found += ", ...";
+  std::string text = found.empty() ? "found no key" : "found " + found;
+  for (const OtherForm& form : kOtherForms)
+    if (root.contains(form.key))
+      return str(text, ": ", form.what, "; docs/formats/data.md says how to convert it");
+  return text;
+}
+
+}  // namespace tributary::data

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "core/result.h"
+
+namespace tributary::data {
+
+/// The objects that a record consists of; each has keys of its own.
+enum class RecordObject {
+  kRecord,
+  kMessage,   // a turn of `messages`
+  kSpeech,    // a turn of `conversations`
+  kTextPart,  // an entry of a content list, by its type
+  kImagePart,
+  kImageUrlPart,
+  kVideoPart,
+  kImageUrl,     // {"url": ...} in a part
+  kListedImage,  // {"path": ...} in a list of images or frames
+};
+
+/// Looks for keys that nothing reads. A value that is null or empty says nothing and passes.
+///
+/// `where` is the place of the object, such as `messages[0].content[1]`. A key that changes nothing
+/// is added to `unread` once, without item numbers: `messages[].content[].note`.
+/// errors: Refusal `unread_key` when a key changes what is learned, or is one slip away from a key
+///         that is read
+[[nodiscard]] std::optional<Refusal> find_unread_keys(const Json& object, RecordObject kind,
+                                                      const std::string& where,
+                                                      std::vector<std::string>& unread);
+
+/// Whether a value is null, an empty text, list or object, or a text that stands for an empty list:
+/// what writers of data sets leave in columns that a record does not use.
+[[nodiscard]] bool says_nothing(const Json& value);
+
+/// Says which keys a line without turns has, and which known form of records they belong to.
+[[nodiscard]] std::string describe_other_form(const Json& root);
+
+}  // namespace tributary::data

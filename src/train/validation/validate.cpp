@@ -1,0 +1,267 @@
+#include "train/validation/validate.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "model/generate.h"
+#include "train/collate.h"
+#include "train/gradients.h"
+#include "train/validation/held_out_rounds.h"
+
+namespace tributary::train {
+namespace {
+
+constexpr std::int64_t kMostAnswerTokens = 1024;                   // where no key says how many
+constexpr std::size_t kMostPictureBytes = std::size_t{512} << 20;  // kept for wrong answers
+
+std::string trim(const std::string& text) {
+  constexpr const char* kSpace = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+/// The prompts of the questions as one batch without targets; without questions it is empty.
+Microbatch collate_prompts(const Session& session, const std::vector<Question>& questions) {
+  std::vector<data::EncodedSample> prompts;
+  for (const Question& question : questions) {
+    const data::HeldOutSample& held_out = question.held_out;
+    prompts.push_back(
+        {.id = 0,
+         .source = held_out.sample.source,
+         .key = held_out.sample.key,
+         .tokens = held_out.prompt,
+         .targets = std::vector<std::int64_t>(held_out.prompt.size(), data::kIgnoredTarget),
+         .items = held_out.sample.items});
+  }
+  std::vector<const data::EncodedSample*> pointers;
+  for (const data::EncodedSample& prompt : prompts) pointers.push_back(&prompt);
+  return collate(pointers, session.model_config, session.config.model.mrope, session.device,
+                 fields_of(session.model->layout()));
+}
+
+std::int64_t samples_asked(const Session& session, const ValidationOptions& options, int source) {
+  const std::int64_t held_out = session.held_out->size(source);
+  return options.samples_per_source > 0 ? std::min(options.samples_per_source, held_out) : held_out;
+}
+
+/// Most tokens of an answer, from all that is asked: the same on every rank.
+std::int64_t find_max_new_tokens(const Session& session, const ValidationOptions& options) {
+  const std::int64_t given = session.config.validation.max_new_tokens;
+  if (given > 0) return given;
+  std::int64_t longest = 0;
+  for (int source = 0; source < std::ssize(session.sources); ++source) {
+    for (std::int64_t i = 0; i < samples_asked(session, options, source); ++i) {
+      const Result<std::string> answer = session.held_out->answer(source, i);
+      if (!answer) continue;  // refused, and counted, when it is loaded
+      longest = std::max(longest, std::ssize(session.tokenizer->encode(trim(answer.value()),
+                                                                       data::SpecialText::kPlain)));
+    }
+  }
+  return std::min(longest + std::max<std::int64_t>(8, longest / 4), kMostAnswerTokens);
+}
+
+struct Answer {
+  std::string text;
+  bool cut = false;
+};
+
+/// shape: one answer a prompt of this replica
+std::vector<Answer> answer_prompts(const Session& session, const model::PackedBatch& prompts,
+                                   std::int64_t max_new_tokens) {
+  const auto decoded = model::generate(
+      *session.model, prompts,
+      {.max_new_tokens = max_new_tokens, .stop_tokens = {session.tokenizer->id_of("<|im_end|>")}});
+  std::vector<Answer> answers;
+  for (const std::vector<std::int64_t>& answer : decoded) {
+    const std::vector<data::TokenId> ids(answer.begin(), answer.end());
+    answers.push_back({.text = trim(session.tokenizer->decode(ids, data::SpecialTokens::kSkip)),
+                       .cut = std::ssize(answer) == max_new_tokens});
+  }
+  return answers;
+}
+
+/// A prediction on its way to all ranks.
+struct Scored {
+  std::int64_t position = 0;
+  Prediction prediction;
+  std::vector<data::PictureSize> picture_sizes;
+};
+
+std::string write_scored(const std::vector<Scored>& scored) {
+  std::string message;
+  for (const Scored& one : scored) {
+    const Prediction& prediction = one.prediction;
+    Json sizes = Json::array();
+    for (const data::PictureSize& size : one.picture_sizes)
+      sizes.push_back({size.height, size.width});
+    Json facts{{"position", one.position},        {"question", prediction.question},
+               {"expected", prediction.expected}, {"answer", prediction.answer},
+               {"cut", prediction.cut},           {"pictures", std::move(sizes)}};
+    if (prediction.blind_answer) facts["blind"] = *prediction.blind_answer;
+    data::append_facts(message, facts);
+  }
+  return message;
+}
+
+void take_scored(std::string_view message, int source, std::vector<Scored>& scored) {
+  while (!message.empty()) {
+    const Json facts = data::take_facts(message);
+    Scored& one = scored.emplace_back();
+    one.position = facts.at("position").get<std::int64_t>();
+    one.prediction.source = source;
+    one.prediction.question = facts.at("question").get<std::string>();
+    one.prediction.expected = facts.at("expected").get<std::string>();
+    one.prediction.answer = facts.at("answer").get<std::string>();
+    one.prediction.cut = facts.at("cut").get<bool>();
+    if (facts.contains("blind")) one.prediction.blind_answer = facts.at("blind").get<std::string>();
+    for (const Json& size : facts.at("pictures"))
+      one.picture_sizes.push_back(
+          {.height = size.at(0).get<std::int64_t>(), .width = size.at(1).get<std::int64_t>()});
+  }
+}
+
+/// What the replicas have scored, in the order of the source, on every rank.
+std::vector<Scored> gather_scored(const mesh::Mesh& mesh, int source, std::vector<Scored> own) {
+  if (mesh.size() > 1) {
+    const std::string message = mesh.leads_replica() ? write_scored(own) : "";
+    own.clear();
+    for (const std::string& text : mesh.world().gather_text(message))
+      take_scored(text, source, own);
+  }
+  std::ranges::sort(own, {}, &Scored::position);
+  return own;
+}
+
+/// Decides which predictions keep their pictures: the first of each source do, and wrong ones as
+/// far as number and bytes allow.
+class PictureBudget {
+ public:
+  PictureBudget(const ValidationOptions& options, std::size_t sources)
+      : options_(options), seen_(sources), wrong_(sources) {}
+
+  /// Asked for every prediction in its order.
+  bool keeps(const Scored& scored) {
+    const Prediction& prediction = scored.prediction;
+    const auto source = static_cast<std::size_t>(prediction.source);
+    std::size_t bytes = 0;
+    for (const data::PictureSize& size : scored.picture_sizes)
+      bytes += static_cast<std::size_t>(3 * size.height * size.width);
+    const bool is_first = seen_[source]++ < options_.pictures_per_source;
+    const bool is_shown = !prediction.correct() &&
+                          wrong_[source] < options_.wrong_pictures_per_source &&
+                          wrong_bytes_ + bytes <= kMostPictureBytes;
+    if (bytes == 0 || !(is_first || is_shown)) return false;
+    if (!prediction.correct()) {
+      ++wrong_[source];
+      wrong_bytes_ += bytes;
+    }
+    return true;
+  }
+
+ private:
+  ValidationOptions options_;
+  std::vector<std::int64_t> seen_;
+  std::vector<std::int64_t> wrong_;
+  std::size_t wrong_bytes_ = 0;
+};
+
+/// A replica without questions runs an idle batch: the others gather parameters with it.
+void add_losses(const Session& session, const std::vector<Question>& questions,
+                std::vector<SourceLoss>& by_source) {
+  std::vector<const data::EncodedSample*> samples;
+  for (const Question& question : questions) samples.push_back(&question.held_out.sample);
+  const Microbatch microbatch =
+      samples.empty() ? idle_microbatch(session.device)
+                      : collate(samples, session.model_config, session.config.model.mrope,
+                                session.device, fields_of(session.model->layout()));
+  const at::Tensor hidden = session.model->forward(microbatch.batch);
+  if (!session.model->layout().holds_head()) return;
+  const model::LossSum loss =
+      model::sum_loss(*session.model, hidden, microbatch.targets, microbatch.batch.cu_seqlens);
+  add_by_source(loss.rows, microbatch.target_sources, by_source);
+}
+
+void zero_pixels(model::PackedBatch& batch) {
+  if (batch.pixel_values.defined()) batch.pixel_values.zero_();
+  if (batch.pixel_values_videos.defined()) batch.pixel_values_videos.zero_();
+}
+
+/// Scores and answers the questions of this rank's replica.
+std::vector<Scored> score_pack(const Session& session, const ValidationOptions& options,
+                               const std::vector<Question>& questions, ValidationResult& result) {
+  add_losses(session, questions, result.loss);
+  Microbatch prompts = collate_prompts(session, questions);
+  const std::vector<Answer> answers = answer_prompts(session, prompts.batch, result.max_new_tokens);
+  std::vector<Answer> blind_answers;
+  if (options.blind) {
+    zero_pixels(prompts.batch);
+    blind_answers = answer_prompts(session, prompts.batch, result.max_new_tokens);
+  }
+  std::vector<Scored> scored(questions.size());
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const Question& question = questions[i];
+    Scored& one = scored[i];
+    one.position = question.position;
+    one.picture_sizes = question.picture_sizes;
+    one.prediction.source = question.held_out.sample.source;
+    one.prediction.question = question.held_out.question;
+    one.prediction.expected = trim(question.held_out.answer);
+    one.prediction.answer = answers[i].text;
+    one.prediction.cut = answers[i].cut;
+    if (options.blind) one.prediction.blind_answer = blind_answers[i].text;
+  }
+  return scored;
+}
+
+/// Reads, scores and answers a round of all replicas; every rank learns of all predictions.
+void score_round(const Session& session, const ValidationOptions& options, int source,
+                 const HeldOutRound& round, PictureBudget& budget, ValidationResult& result) {
+  const ReplicaReaders readers(session.model->layout());
+  RoundPart part = read_round(session, readers, source, round);
+  std::vector<Scored> scored =
+      gather_scored(*session.mesh, source, score_pack(session, options, part.questions, result));
+  std::vector<KeptQuestion> kept;
+  for (const Scored& one : scored)
+    if (budget.keeps(one)) kept.push_back({.position = one.position, .sizes = one.picture_sizes});
+  std::vector<std::vector<data::Picture>> pictures;
+  if (!kept.empty()) pictures = collect_pictures(session.mesh->world(), readers, round, kept, part);
+  std::size_t next = 0;
+  for (Scored& one : scored) {
+    one.prediction.picture_count = std::ssize(one.picture_sizes);
+    if (next < pictures.size() && kept[next].position == one.position)
+      one.prediction.pictures = std::move(pictures[next++]);
+    result.predictions.push_back(std::move(one.prediction));
+  }
+}
+
+}  // namespace
+
+ValidationResult validate(const Session& session, const ValidationOptions& options) {
+  const at::NoGradGuard no_grad;
+  const parallel::Layout& layout = session.model->layout();
+  ValidationResult result;
+  result.loss.resize(session.sources.size());
+  result.max_new_tokens = find_max_new_tokens(session, options);
+  PictureBudget budget(options, session.sources.size());
+  const int sources = static_cast<int>(session.sources.size());
+  for (int source = 0; source < sources && !result.stopped; ++source) {
+    const std::int64_t samples = samples_asked(session, options, source);
+    const std::vector<std::int64_t> tokens = measure_held_out(session, source, samples);
+    for (const HeldOutRound& round : deal_rounds(tokens, session.mesh->data_ranks(),
+                                                 session.config.batch.capacity_tokens.count)) {
+      result.stopped = options.should_stop && options.should_stop();
+      if (result.stopped) break;
+      score_round(session, options, source, round, budget, result);
+    }
+    result.refused += samples - result.count(source);
+  }
+  add_over_ranks(session.mesh->world(), session.mesh->leads_stage() && layout.holds_head(),
+                 result.loss);
+  return result;
+}
+
+}  // namespace tributary::train

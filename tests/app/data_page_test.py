@@ -1,0 +1,101 @@
+"""Reads every example of docs/formats/data.md with `tributary data inspect`.
+
+Usage: data_page_test.py TRIBUTARY SOURCE_DIR
+A block `json` must be taken, `json <code>` refused with that code; `json from` is what the shell
+command of the next block converts into a record that is taken.
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+ROOT = pathlib.Path(sys.argv.pop(2))
+TRIBUTARY = sys.argv.pop(1)
+PAGE = ROOT / "docs/formats/data.md"
+
+
+def chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+GREY = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 30, 8, 0, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress((b"\0" + bytes(40)) * 30)) + chunk(b"IEND", b""))
+
+
+def blocks():
+    """(info, text) of every fenced block."""
+    return re.findall(r"^```([^\n]*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+class DataPage(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in re.findall(r'"([a-z0-9]+\.png)"', PAGE.read_text()):
+            (self.folder / name).write_bytes(GREY)
+
+    def inspect(self, record):
+        path = self.folder / "new.jsonl"
+        if record is not None:
+            path.write_text(json.dumps(record) + "\n")
+        done = subprocess.run([TRIBUTARY, "data", "inspect", path, "--json"], capture_output=True,
+                              text=True)
+        return json.loads(done.stdout)[0]
+
+    def test_good_examples_are_taken(self):
+        examples = [json.loads(text) for info, text in blocks() if info == "json"]
+        self.assertGreaterEqual(len(examples), 10)
+        unread = {}
+        for record in examples:
+            with self.subTest(record):
+                survey = self.inspect(record)
+                self.assertEqual((survey["bad"], survey["first_bad"]), ({}, []))
+                self.assertEqual(survey["messages"] + survey["conversations"], 1)
+                unread.update(survey["unread_keys"])
+        self.assertEqual(unread, {"id": 1, "licence": 1, "messages[].name": 1})
+
+    def test_refused_examples_have_their_code(self):
+        examples = [(info.split()[1], json.loads(text)) for info, text in blocks()
+                    if re.fullmatch(r"json [a-z_]+", info) and info != "json from"]
+        self.assertGreaterEqual(len(examples), 10)
+        for code, record in examples:
+            with self.subTest(code):
+                self.assertEqual(self.inspect(record)["bad"], {code: 1})
+
+    def test_every_code_is_named(self):
+        """Codes of the reader and the picture decoders, by the texts of the sources."""
+        codes = set()
+        for room in ("record", "decode"):
+            for path in (ROOT / "src/data" / room).glob("*.cpp"):
+                codes |= set(re.findall(r'(?:refuse\(|Refusal\{|return \{)"([a-z0-9_]+)"',
+                                        path.read_text()))
+        page = PAGE.read_text()
+        known = {code for code in codes if f"`{code}`" in page or f"json {code}\n" in page}
+        self.assertGreater(len(codes), 20)
+        self.assertEqual(codes - known, set())
+
+    def test_conversions_run(self):
+        found = blocks()
+        pairs = [(json.loads(text), found[i + 1]) for i, (info, text) in enumerate(found)
+                 if info == "json from"]
+        self.assertGreaterEqual(len(pairs), 4)
+        for record, (info, command) in pairs:
+            self.assertEqual(info, "sh")
+            with self.subTest(record):
+                self.assertEqual(list(self.inspect(record)["bad"]), ["bad_form"])
+                if shutil.which("jq") is None:
+                    self.skipTest("jq is not installed")
+                (self.folder / "old.jsonl").write_text(json.dumps(record) + "\n")
+                subprocess.run(["sh", "-ec", command], cwd=self.folder, check=True)
+                self.assertEqual(self.inspect(None)["first_bad"], [])
+
+
+unittest.main()
