@@ -200,7 +200,7 @@ StorePointer connect_store(const Launch& launch, const StartPatience& patience) 
   const auto answers = std::make_shared<Answers>();  // with the thread that may be left behind
   std::future<StorePointer> result = in_own_thread(std::function<StorePointer()>(
       [=] { return open_and_meet(launch, prefix, patience, *answers); }));
-  constexpr double kSlackSeconds = 2;  // for the store's own error, which says more
+  constexpr double kSlackSeconds = 5;  // for the store's own error, which says more
   const Stopwatch waited;
   bool is_noted = false;
   double before = 0;

@@ -86,7 +86,7 @@ class ResumeRules(unittest.TestCase):
         config = tiny_run.write_config(
             self.shared / "other-model.yaml", self.shared,
             run={"dir": str(other), "steps": 24, "seed": 99}, checkpoint={"every": 4})
-        self.expect(4, ["run.seed was 5, is 99"], config, "--resume", self.straight)
+        self.expect(4, ['run.seed was "5", is "99"'], config, "--resume", self.straight)
         self.assertFalse(other.exists())
 
     def test_resume_says_in_one_line_what_has_changed(self):

@@ -237,9 +237,9 @@ class TrainRun(unittest.TestCase):
         good = [{"messages": tiny_run.chat("say it", "oak")}] * 25
         result = self.train_on_lines("ten-bad", good + [{"messages": []}] * 10)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("bad records: ", result.stdout.splitlines()[-1])
-        self.assertIn(" of 35 (", result.stdout.splitlines()[-1])
-        self.assertIn("quarantine.jsonl", result.stdout.splitlines()[-1])
+        (told,) = [line for line in result.stdout.splitlines()[-8:] if line.startswith("bad records: ")]
+        self.assertIn(" of 35 (", told)
+        self.assertIn("quarantine.jsonl", told)
         result = self.train_on_lines("mostly-bad", good[:4] + [{"messages": []}] * 6)
         self.assertEqual(result.returncode, 3, result.stdout)
         self.assertIn("6 of 10 of the source", result.stderr)

@@ -43,6 +43,7 @@ void finish_run(const std::string& directory, ExitCode code, const std::string& 
 /// Draws the report of a run that ended with an error, as far as a full disk lets it. A run that
 /// was refused has left no error behind: there is nothing to draw.
 void draw_failed_run(const std::string& directory, const std::string& error) {
+  if (!std::filesystem::exists(directory + "/config.yaml")) return;
   try {
     const RunRecord run = read_run(directory);
     if (run.failure.empty() || !error.starts_with(run.failure)) return;

@@ -68,7 +68,7 @@ TEST(FlowTrain, PaysForEqualCallsWhatDistTrainPaysOneBatchAhead) {
   TrainingProblem problem = two_devices();
   set_launch(problem, 100'000);
   const PipelineAnswer flow = solve_flowtrain(problem);
-  EXPECT_THAT(flow.plan, HasSubstr("tp 1, pp 1, dp 1, 1 microbatches"));
+  EXPECT_THAT(flow.plan, HasSubstr("tp 1, pp 1, dp 1, 1 microbatch"));
   EXPECT_NEAR(seconds_of(flow) / seconds_of(solve_disttrain_batch_double(problem)), 1, 1e-6);
   EXPECT_NEAR(seconds_of(flow) / seconds_of(solve_flowtrain_without_pool(problem)), 1, 1e-6);
 }

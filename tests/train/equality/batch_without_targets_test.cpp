@@ -67,6 +67,7 @@ class BatchWithoutTargets : public testing::Test {
     config::RunConfig config;
     config.run.dir = folder_.at(name);
     config.run.steps = steps;
+    config.model.path = folder_.at("model");
     config.data.sources = {{.name = "lines", .path = folder_.at("lines.jsonl")}};
     config.batch.global_samples = 1;
     config.batch.balance = config::Balance::kNone;

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <mutex>
+#include <set>
 
 #include <ATen/ATen.h>
 
@@ -16,7 +18,7 @@ namespace {
 using Answers = std::vector<std::vector<std::int64_t>>;
 
 constexpr int kPrompts = 5;
-const model::Decoding kDecoding{.max_new_tokens = 9, .stop_tokens = {3, 11, 29}};
+constexpr std::int64_t kMostTokens = 9;
 
 /// A prompt of its own, the longer the later.
 data::EncodedSample make_prompt(std::int64_t index) {
@@ -46,8 +48,26 @@ std::unique_ptr<model::Model> make_model(const mesh::Mesh& mesh) {
   return model;
 }
 
-Answers answer(model::Model& model, const std::vector<std::int64_t>& indices) {
-  return model::generate(model, collate_prompts(model.config(), indices), kDecoding);
+Answers answer(model::Model& model, const std::vector<std::int64_t>& indices,
+               const model::Decoding& decoding) {
+  return model::generate(model, collate_prompts(model.config(), indices), decoding);
+}
+
+/// Ends the answers of the prompts at different lengths: at a token that not all say equally soon.
+model::Decoding uneven_decoding(model::Model& model, const std::vector<std::int64_t>& indices) {
+  model::Decoding decoding{.max_new_tokens = kMostTokens, .stop_tokens = {}};
+  const Answers whole = answer(model, indices, decoding);
+  for (const auto& said : whole)
+    for (const std::int64_t token : said) {
+      std::set<std::ptrdiff_t> lengths;
+      for (const auto& each : whole) lengths.insert(std::ranges::find(each, token) - each.begin());
+      if (lengths.size() > 1) {
+        decoding.stop_tokens = {token};
+        return decoding;
+      }
+    }
+  ADD_FAILURE() << "all answers are alike";
+  return decoding;
 }
 
 TEST(ReplicaAnswers, AreThoseOfOneRankWhateverAReplicaIsAsked) {
@@ -55,7 +75,8 @@ TEST(ReplicaAnswers, AreThoseOfOneRankWhateverAReplicaIsAsked) {
   for (int i = 0; i < kPrompts; ++i) all[static_cast<std::size_t>(i)] = i;
   const mesh::Mesh one;
   const auto alone = make_model(one);
-  const Answers wanted = answer(*alone, all);
+  const model::Decoding decoding = uneven_decoding(*alone, all);
+  const Answers wanted = answer(*alone, all, decoding);
   std::size_t longest = 0;
   std::size_t shortest = 99;
   for (const auto& each : wanted) {
@@ -75,7 +96,7 @@ TEST(ReplicaAnswers, AreThoseOfOneRankWhateverAReplicaIsAsked) {
           [&](const mesh::Mesh& mesh) {
             const auto model = make_model(mesh);
             const auto& own = dealt[static_cast<std::size_t>(mesh.data_index())];
-            const Answers answers = answer(*model, own);
+            const Answers answers = answer(*model, own, decoding);
             ASSERT_EQ(answers.size(), own.size());
             for (std::size_t i = 0; i < own.size(); ++i)
               EXPECT_EQ(answers[i], wanted[static_cast<std::size_t>(own[i])])
@@ -89,7 +110,7 @@ TEST(ReplicaAnswers, AreThoseOfOneRankWhateverAReplicaIsAsked) {
 TEST(ReplicaAnswers, OfNoPromptAnywhereAreNone) {
   mesh::run_ranks({.dp_shard = 2}, [&](const mesh::Mesh& mesh) {
     const auto model = make_model(mesh);
-    EXPECT_TRUE(answer(*model, {}).empty());
+    EXPECT_TRUE(answer(*model, {}, {.max_new_tokens = kMostTokens}).empty());
   });
 }
 

@@ -76,8 +76,8 @@ class DamagedStorage(same_bits.SameBits):
                 self.assertEqual(code, 5, words)
                 (line,) = rank_job.causes_in(words)
                 self.assertIn("resource error: checkpoint: not enough space for a save", line)
-                self.assertRegex(line, r"found: [\d.]+ KiB free; expected: [\d.]+ KiB; "
-                                       "fix: free disk space$")
+                self.assertRegex(line, r"found: [\d.]+ KiB free; expected: [\d.]+ [KM]iB; "
+                                       "fix: free disk space")
                 self.assertNotIn("training goes on", line)
             self.assertIn("save 2 of 3 that may fail in a row failed, training goes on: ",
                           job.words_of(0))
