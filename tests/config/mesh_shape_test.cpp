@@ -247,8 +247,8 @@ TEST(ParallelSection, RefusesTwoAutosWrongValuesAndBeatsThatComeTooLate) {
                       HasSubstr("a whole number from 1 to 65536, or auto")))
         << value;
   EXPECT_THAT(refusal({"parallel.heartbeat_seconds=3"}),
-              AllOf(HasSubstr("lost_after_seconds is below two heartbeats"), HasSubstr("lost_after_seconds 5"),
-                    HasSubstr("heartbeat_seconds 3")));
+              AllOf(HasSubstr("lost_after_seconds is below two heartbeats"),
+                    HasSubstr("lost_after_seconds 5"), HasSubstr("heartbeat_seconds 3")));
 }
 
 }  // namespace
