@@ -36,11 +36,11 @@ struct HealthOptions {
   double heartbeat_seconds = 1;
   double lost_after_seconds = 5;        // a rank that is silent for longer is lost
   double bootstrap_seconds = 120;       // all ranks must have joined by then
-  double setup_deadline_seconds = 600;  // setup, load, validation, and every section up to the
-                                        // end of the first step
+  double setup_deadline_seconds = 600;  // setup, validation, and every section of a step up to the
+                                        // end of the first one
   double step_deadline_seconds = 0;     // data, forward, backward, optimizer; 0: the larger of 60 s
                                         // and 8 times the median of the last 20 steps
-  double checkpoint_deadline_seconds = 60;
+  double checkpoint_deadline_seconds = 60;  // without progress of a save or a load
   std::string run_directory = {};  // gets watchdog-rank-N.txt; empty: the stacks go to stderr
 };
 
