@@ -10,11 +10,11 @@
 
 #include "bench/plan/published_models.h"
 #include "core/random.h"
-#include "plan/baseline/round_orders.h"
-#include "plan/exact/judge/simulate_on.h"
-#include "plan/exact/search_plan.h"
-#include "plan/simulate/step_player.h"
+#include "plan/judge/simulate_on.h"
+#include "plan/search/search_plan.h"
 #include "schedule/pipeline/plan_pipeline.h"
+#include "simulate/step_player.h"
+#include "studies/methods/round_orders.h"
 
 namespace tributary::plan {
 namespace {
@@ -32,7 +32,7 @@ class OrderedStep {
         dealer_(plan, pipeline_, costs_),
         dealt_(dealer_.plan(batch_[0])),
         ordered_(dealt_),
-        options_{.samples = {.kind = SampleSource::Kind::kBatches,
+        options_{.samples = {.kind = simulate::SampleSource::Kind::kBatches,
                              .batches = &batch_,
                              .deals = {&ordered_}}},
         player_(plan, costs_, problem.cluster, options_) {
@@ -44,8 +44,8 @@ class OrderedStep {
 
   [[nodiscard]] std::int64_t rounds() const { return rounds_; }
 
-  [[nodiscard]] RoundOrder by_places() const {
-    RoundOrder order = natural_order(rounds_);
+  [[nodiscard]] studies::RoundOrder by_places() const {
+    studies::RoundOrder order = studies::natural_order(rounds_);
     for (std::int64_t nth = 0; nth < rounds_; ++nth)
       order[schedule::place_of_round(nth, rounds_)] = nth;
     return order;
@@ -53,7 +53,7 @@ class OrderedStep {
 
   /// The orders of docs/theory/planning.md, "Order of rounds"; small_rounds_out goes
   /// by the whole cost.
-  [[nodiscard]] std::vector<RoundOrder> starts(std::int64_t stages) {
+  [[nodiscard]] std::vector<studies::RoundOrder> starts(std::int64_t stages) {
     std::vector<double> encoder(static_cast<std::size_t>(rounds_));
     std::vector<double> backbone(encoder.size());
     for (const schedule::PackedBins& own : dealt_.microbatches)
@@ -66,10 +66,10 @@ class OrderedStep {
           backbone[nth] += static_cast<double>(load.backbone.count);
         }
       }
-    return starting_orders(encoder, backbone, stages);
+    return studies::starting_orders(encoder, backbone, stages);
   }
 
-  [[nodiscard]] std::int64_t time(const RoundOrder& order) {
+  [[nodiscard]] std::int64_t time(const studies::RoundOrder& order) {
     for (std::size_t replica = 0; replica < dealt_.microbatches.size(); ++replica) {
       const schedule::PackedBins& own = dealt_.microbatches[replica];
       schedule::PackedBins& to = ordered_.microbatches[replica] = {.first = {0}, .items = {}};
@@ -81,19 +81,19 @@ class OrderedStep {
         to.first.push_back(static_cast<std::int32_t>(to.items.size()));
       }
     }
-    RunAhead::Left left;
+    simulate::RunAhead::Left left;
     return player_.time(0, /*disturbed=*/false, left).times.makespan.count;
   }
 
  private:
-  std::vector<std::vector<SampleSize>> batch_;  // one
-  LayerStageCosts costs_;
+  std::vector<std::vector<simulate::SampleSize>> batch_;  // one
+  cost::LayerStageCosts costs_;
   schedule::Pipeline pipeline_;
-  StepDealer dealer_;
+  simulate::StepDealer dealer_;
   schedule::StepPlan dealt_;
   schedule::StepPlan ordered_;
-  SimulationOptions options_;
-  StepPlayer player_;
+  simulate::SimulationOptions options_;
+  simulate::StepPlayer player_;
   std::int64_t rounds_ = 0;
 };
 
@@ -104,14 +104,15 @@ constexpr const char* kNames[] = {
 using OrderTimes = std::array<double, std::size(kNames)>;
 
 void add_times(OrderedStep& step, std::int64_t stages, OrderTimes& times) {
-  const std::vector<RoundOrder> starts = step.starts(stages);
+  const std::vector<studies::RoundOrder> starts = step.starts(stages);
   for (std::size_t i = 0; i < 4; ++i)  // of one round there is one
     times[i] += double(step.time(starts[std::min(i, starts.size() - 1)]));
-  RoundOrder order = step.by_places();
+  studies::RoundOrder order = step.by_places();
   const std::int64_t placed = step.time(order);
   times[kPlaces] += double(placed);
-  times[kSwapped] += double(swap_rounds(order, placed, kSwaps, /*seed=*/0,
-                                        [&](const RoundOrder& other) { return step.time(other); }));
+  times[kSwapped] += double(
+      studies::swap_rounds(order, placed, kSwaps, /*seed=*/0,
+                           [&](const studies::RoundOrder& other) { return step.time(other); }));
   RandomStream draws(0, "orders");
   for (int i = 0; i < kRandomOrders; ++i) {
     for (std::size_t last = order.size(); last > 1; --last)
@@ -137,7 +138,7 @@ PlanningProblem make_problem(const char* model, std::int64_t devices, std::int64
                           .devices = devices,
                           .batches = {}};
   for (std::uint64_t batch = 0; batch < 4; ++batch)
-    problem.batches.push_back(draw_mixture(0, batch, samples));
+    problem.batches.push_back(simulate::draw_mixture(0, batch, samples));
   if (space == Space::kSeparate) problem.space.placements = {config::Placement::kSeparate};
   if (space == Space::kInline) {
     problem.space.placements = {config::Placement::kInline};

@@ -1,105 +1,65 @@
-// The published objective and the flow allocator. Goals on one core: 1,024 devices and 2,048
-// samples
-// <= 10 ms, allocation over 256 devices <= 1 ms. The reference values of the first are tested in
-// tests/plan/search.
+// The default search. Goal: 1,024 accelerators, 200 plans simulated, <= 2 s on one core.
 
 #include <benchmark/benchmark.h>
 
-#include "plan/flow/allocate_flow.h"
-#include "plan/search/search_3d.h"
-#include "plan/split/split_layers.h"
-#include "tests/plan/search/problem_3d_oracle.h"
+#include "bench/plan/published_models.h"
+#include "plan/search/search_plan.h"
 
 namespace tributary::plan {
 namespace {
 
-void search(benchmark::State& state, const SyntheticModel& model) {
-  const Problem3d problem = synthetic_problem(model, state.range(0), state.range(1));
-  Search3dResult found;
-  for (auto _ : state) {
-    found = search_3d(problem);
-    benchmark::DoNotOptimize(found.plans.data());
-  }
-  state.counters["evaluations"] = static_cast<double>(found.certificate.evaluations);
-  state.counters["step_s"] = found.plans.at(0).seconds;
-  state.counters["gap"] = found.certificate.gap();
-}
-BENCHMARK_CAPTURE(search, a, kModelA)
-    ->Args({256, 2048})
-    ->Args({1024, 2048})
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(search, b, kModelB)
-    ->Args({256, 2048})
-    ->Args({1024, 2048})
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(search, c, kModelC)
-    ->Args({256, 2048})
-    ->Args({1024, 2048})
-    ->Unit(benchmark::kMillisecond);
-
-void search_200(benchmark::State& state) {
-  const Problem3d problem = synthetic_problem(kModelC, 1024, 2048);
-  for (auto _ : state) benchmark::DoNotOptimize(search_3d(problem, {.keep = 200}).plans.data());
-}
-BENCHMARK(search_200)->Unit(benchmark::kMillisecond);
-
-void exhaustive(benchmark::State& state) {
-  const Problem3d problem = synthetic_problem(kModelC, state.range(0), state.range(1));
-  for (auto _ : state) benchmark::DoNotOptimize(best_by_brute_force(problem).seconds);
-}
-BENCHMARK(exhaustive)->Args({256, 2048})->Iterations(1)->Unit(benchmark::kMillisecond);
-
-/// Every division of up to 256 devices into tp and dp (and pp for the backbone).
-FlowModule flow_module(const char* name, std::int64_t stages, double second_of_sample) {
-  FlowModule module = {.name = name};
-  for (std::int64_t tp = 1; tp <= 8; tp *= 2) {
-    for (std::int64_t pp = 1; pp <= stages; ++pp) {
-      for (std::int64_t dp = 1; tp * pp * dp <= 256; ++dp) {
-        if (256 % dp != 0) continue;
-        const double speed =
-            double(tp * pp * dp) * (1 - 0.05 * double(tp)) / (1 + 0.02 * double(pp));
-        module.candidates.push_back(
-            {tp * pp * dp, {std::llround(1024e9 * second_of_sample / speed) + 1}});
-      }
+PlanningProblem make_problem(const char* model, std::int64_t devices, std::int64_t samples) {
+  PlanningProblem problem{.model = config::parse_graph_of_model(model, "bench"),
+                          .cluster = config::read_cluster(TRIB_CLUSTER),
+                          .devices = devices,
+                          .batches = {}};
+  for (std::uint64_t batch = 0; batch < 8; ++batch) {
+    if (encoders_of(problem).empty()) {
+      problem.batches.emplace_back(samples, simulate::SampleSize{.tokens = 4096});
+    } else {
+      problem.batches.push_back(simulate::draw_mixture(0, batch, samples));
     }
   }
-  return module;
+  return problem;
 }
 
-void flow(benchmark::State& state) {
-  const FlowProblem problem = {
-      .encoders = {flow_module("vision", 1, 0.3), flow_module("audio", 1, 0.1)},
-      .backbone = flow_module("backbone", 64, 2.0),
-      .devices = 256};
-  const auto order = static_cast<FlowOrder>(state.range(0));
-  for (auto _ : state) benchmark::DoNotOptimize(allocate_flow(problem, order).devices);
-  state.counters["candidates"] = static_cast<double>(problem.encoders[0].candidates.size() * 2 +
-                                                     problem.backbone.candidates.size());
-}
-BENCHMARK(flow)->ArgName("order")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
-
-void split(benchmark::State& state) {
-  SplitProblem problem;
-  problem.units.push_back({.forward = {150'000}});
-  for (int layer = 0; layer < 80; ++layer) {
-    problem.units.push_back({.forward = {1'000'000 + 1000 * (layer % 7)},
-                             .input_gradient = {1'000'000},
-                             .weight_gradient = {1'000'000},
-                             .recompute_selective = {100'000},
-                             .recompute_full = {1'000'000},
-                             .state = {10},
-                             .activation = {4},
-                             .activation_selective = {3},
-                             .activation_full = {1}});
+/// Step 1 alone: cells, bounds, closed forms.
+void list(benchmark::State& state, const char* model) {
+  const PlanningProblem problem = make_problem(model, state.range(0), state.range(1));
+  CandidateList found;
+  for (auto _ : state) {
+    ChainTables tables(problem);
+    found = list_candidates(problem, tables);
+    benchmark::DoNotOptimize(found.candidates.data());
   }
-  problem.units.push_back(
-      {.forward = {1'400'000}, .input_gradient = {1'400'000}, .weight_gradient = {1'400'000}});
-  problem.stages = state.range(0);
-  problem.microbatches = 64;
-  problem.memory = Bytes{80 / problem.stages * 10 + 200};
-  for (auto _ : state) benchmark::DoNotOptimize(split_layers(problem).certificate.value.count);
+  state.counters["cells"] = static_cast<double>(found.cells);
+  state.counters["estimates"] = static_cast<double>(found.estimates);
 }
-BENCHMARK(split)->ArgName("stages")->Arg(4)->Arg(8)->Arg(16)->Unit(benchmark::kMillisecond);
+
+void search(benchmark::State& state, const char* model, int threads) {
+  const PlanningProblem problem = make_problem(model, state.range(0), state.range(1));
+  PlanSearch found;
+  for (auto _ : state) {
+    found = search_plan(problem, {.threads = threads});
+    benchmark::DoNotOptimize(found.plans.data());
+  }
+  state.counters["judged"] = static_cast<double>(found.judged);
+  state.counters["steps"] = static_cast<double>(found.certificate.evaluations);
+  state.counters["step_s"] = 1e-9 * static_cast<double>(found.certificate.value.count);
+  state.counters["gap"] = found.certificate.gap();
+}
+
+#define TRIB_SIZES \
+  ->Args({64, 512})->Args({1024, 2048})->Unit(benchmark::kMillisecond)->UseRealTime()
+BENCHMARK_CAPTURE(list, vl7, kVl7) TRIB_SIZES;
+BENCHMARK_CAPTURE(list, vl72, kVl72) TRIB_SIZES;
+BENCHMARK_CAPTURE(list, text70, kText70) TRIB_SIZES;
+BENCHMARK_CAPTURE(search, vl7, kVl7, 1) TRIB_SIZES;
+BENCHMARK_CAPTURE(search, vl7_all_cores, kVl7, 0) TRIB_SIZES;
+BENCHMARK_CAPTURE(search, vl72, kVl72, 1) TRIB_SIZES;
+BENCHMARK_CAPTURE(search, vl72_all_cores, kVl72, 0) TRIB_SIZES;
+BENCHMARK_CAPTURE(search, text70, kText70, 1) TRIB_SIZES;
+BENCHMARK_CAPTURE(search, text70_all_cores, kText70, 0) TRIB_SIZES;
 
 }  // namespace
 }  // namespace tributary::plan

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "mesh/group.h"
+#include "mesh/transport/group.h"
 
 namespace tributary::mesh {
 

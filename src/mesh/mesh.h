@@ -8,8 +8,8 @@
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
-#include "config/mesh_shape.h"
-#include "mesh/group.h"
+#include "config/run/mesh_shape.h"
+#include "mesh/transport/group.h"
 
 namespace c10d {
 class Store;

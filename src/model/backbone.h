@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "config/model_config.h"
+#include "config/family/model_config.h"
 #include "model/decoder_layer.h"
 #include "model/kv_cache.h"
 #include "parallel/embedding.h"

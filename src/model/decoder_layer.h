@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "config/model_config.h"
+#include "config/family/model_config.h"
 #include "ops/rotary.h"
 #include "parallel/layer_boundary.h"
 #include "parallel/linear.h"

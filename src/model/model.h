@@ -10,8 +10,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "config/model_config.h"
-#include "config/run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
 #include "core/sample_shape.h"
 #include "parallel/language_head.h"
 #include "parallel/layer_boundary.h"

@@ -6,8 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "config/model_config.h"
-#include "config/run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
 #include "model/model.h"
 
 namespace tributary::model {

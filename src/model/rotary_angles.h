@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "config/model_config.h"
+#include "config/family/model_config.h"
 
 namespace tributary::model {
 

@@ -5,8 +5,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "parallel/pass_observer.h"
-#include "parallel/stage/weight_queue.h"
 #include "parallel/unit_chain.h"
+#include "parallel/weight_queue.h"
 
 namespace tributary::parallel {
 namespace {

@@ -5,7 +5,7 @@
 #include <c10/core/Device.h>
 
 #include "mesh/mesh.h"
-#include "parallel/stage/stage_map.h"
+#include "parallel/stage_map.h"
 
 namespace tributary::parallel {
 

@@ -1,8 +1,8 @@
 #include "parallel/linear.h"
 
 #include "parallel/split.h"
-#include "parallel/stage/weight_queue.h"
 #include "parallel/token_exchange.h"
+#include "parallel/weight_queue.h"
 
 namespace tributary::parallel {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "mesh/group.h"
+#include "mesh/transport/group.h"
 #include "parallel/layout.h"
 
 namespace tributary::parallel {

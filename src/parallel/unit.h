@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "mesh/group.h"
+#include "mesh/transport/group.h"
 #include "parallel/layout.h"
 #include "parallel/parameter.h"
 

@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "train/balance/flops.h"
 #include "train/balance/gather_parts.h"
 #include "train/executor/map_stages.h"
-#include "train/flops.h"
 #include "train/optimizer/apply_update.h"
 #include "train/optimizer/gradient_norm.h"
-#include "train/run/snapshot.h"
-#include "train/run/step_samples.h"
 #include "train/run/step_shapes.h"
+#include "train/snapshot.h"
+#include "train/step_samples.h"
 
 namespace tributary::train {
 namespace {
@@ -127,11 +127,11 @@ std::optional<StepMetrics> Loop::do_step(const StopRequest& stop) {
   const ReplicaLoad load = load_of(session_.model_config, config.model, shapes);
   watch.lap();
   enter(mesh::Section::kOptimizer);
-  const double prepared = mesh::now_seconds();
+  const double prepared = now_seconds();
   double sum_squared = batch.targets > 0 ? sum_squared_gradients(session_.model->units()) : 0;
   share_sums(batch, sum_squared, metrics, work, load, stop);
   const Update update = update_after(batch, sum_squared, session_);
-  const double updated = mesh::now_seconds();
+  const double updated = now_seconds();
   metrics.seconds.optimizer = watch.lap();
   metrics.loss = batch.loss;
   metrics.by_source = batch.by_source;

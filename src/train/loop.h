@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "core/stopwatch.h"
+#include "train/balance/flops.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/watched_files.h"
-#include "train/flops.h"
-#include "train/gradients.h"
+#include "train/executor/gradients.h"
+#include "train/executor/step_trace.h"
 #include "train/metrics/console.h"
 #include "train/metrics/event_file.h"
-#include "train/metrics/step_trace.h"
 #include "train/run/json_lines.h"
 #include "train/run/run_directory.h"
 #include "train/run/stop_request.h"
 #include "train/run/train_state.h"
-#include "train/session.h"
+#include "train/start/session.h"
 #include "train/validation/validate.h"
 
 namespace tributary::train {

@@ -10,23 +10,23 @@
 #include <ostream>
 #include <string_view>
 
-#include "config/mesh_shape.h"
-#include "config/model_config.h"
-#include "config/read_run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/mesh_shape.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "data/loader/encode_sample.h"
 #include "data/text/model_template.h"
 #include "mesh/device.h"
-#include "train/agreement.h"
 #include "train/checkpoint/watched_files.h"
 #include "train/executor/map_stages.h"
-#include "train/load_section.h"
 #include "train/loop.h"
 #include "train/metrics/environment.h"
-#include "train/run/snapshot.h"
-#include "train/run/summary.h"
+#include "train/snapshot.h"
+#include "train/start/agreement.h"
+#include "train/start/load_section.h"
 #include "train/start/start_block.h"
+#include "train/summary.h"
 
 namespace tributary::train {
 namespace {

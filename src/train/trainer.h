@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "config/mesh_shape.h"
-#include "config/run_config.h"
+#include "config/run/mesh_shape.h"
+#include "config/run/run_config.h"
 #include "core/exit_code.h"
 #include "core/units.h"
 

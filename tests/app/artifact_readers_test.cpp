@@ -9,12 +9,12 @@
 
 #include "app/answer/read_document.h"
 #include "app/answer/staging_answer.h"
-#include "config/cluster/yaml_json.h"
-#include "config/study.h"
-#include "config/trace.h"
+#include "config/reading/yaml_json.h"
+#include "config/study/study.h"
+#include "config/trace/trace.h"
 #include "core/error.h"
 #include "core/json.h"
-#include "plan/shapes/recorded_steps.h"
+#include "simulate/recorded_steps.h"
 
 namespace tributary::app {
 namespace {
@@ -88,7 +88,7 @@ void read_steps(const std::string& text) {
   const fs::path run = fs::path(testing::TempDir()) / "run_of_artifact_readers";
   fs::create_directories(run);
   std::ofstream(run / "shapes.jsonl") << text << '\n';
-  (void)plan::read_recorded_steps(run.string(), 0);
+  (void)simulate::read_recorded_steps(run.string(), 0);
 }
 
 void read_study(const std::string& text) {

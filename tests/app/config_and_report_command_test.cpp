@@ -4,8 +4,8 @@
 
 #include "app/cli/verb.h"
 #include "config/plan/plan_digest.h"
-#include "config/read_run_config.h"
-#include "config/trace.h"
+#include "config/run/read_run_config.h"
+#include "config/trace/trace.h"
 #include "core/text.h"
 #include "tests/config/temporary_folder.h"
 

@@ -99,12 +99,12 @@ TEST(FindCause, OfAKilledRankItSaysWhatTheOthersSaw) {
 TEST(FindCause, NamesAnErrorOfSeveralLinesWhole) {
   const std::deque<std::string> lines{
       "reading",    "input error: config: 2 problems; found: ", "  1. one",
-      "  2. other", "  [config/run/problems.cpp:80]",           "bye"};
+      "  2. other", "  [config/reading/problems.cpp:80]",       "bye"};
   const std::vector<RankEnd> ends{{.rank = 0, .exit_code = 2, .at_seconds = 1, .lines = lines}};
   const AttemptEnd cause = find_cause(ends);
   EXPECT_EQ(cause.cause,
             "rank 0 left with exit code 2: input error: config: 2 problems; found: \n  1. one\n"
-            "  2. other\n  [config/run/problems.cpp:80]");
+            "  2. other\n  [config/reading/problems.cpp:80]");
   EXPECT_THAT(without_error(lines, cause.error), testing::ElementsAre("reading", "bye"));
 }
 

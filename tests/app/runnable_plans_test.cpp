@@ -5,9 +5,9 @@
 #include "app/answer/plan_answer.h"
 #include "app/answer/search_answer.h"
 #include "app/answer/simulate_answer.h"
-#include "config/mesh_shape.h"
+#include "config/run/mesh_shape.h"
 #include "core/error.h"
-#include "plan/compare/trainer_plan.h"
+#include "studies/compare/trainer_plan.h"
 #include "tests/config/temporary_folder.h"
 
 namespace tributary::app {
@@ -102,13 +102,13 @@ TEST(RunnablePlans, OfEveryMethodAreThoseThatTrainTakes) {
     const std::string model = models.path(name);
     const PlanRequest request = request_of(model);
     const plan::PlanningProblem problem = problem_of(request);
-    const auto levels = plan::recompute_levels(
+    const auto levels = studies::recompute_levels(
         problem.model, problem.cluster, {.devices = problem.devices, .batches = problem.batches});
     for (const SearchAnswer& answer : answer_search({.method = kAllMethods}, levels)) {
       SCOPED_TRACE(str(name, ", ", answer.method));
       if (answer.plans.empty() || !answer.plans.front().form) continue;
-      plan::TrainerPlan placed =
-          plan::trainer_plan(problem, *answer.plans.front().form, answer.plans.front().recompute);
+      studies::TrainerPlan placed = studies::trainer_plan(problem, *answer.plans.front().form,
+                                                          answer.plans.front().recompute);
       if (!placed.found) continue;
       const ListedPlan listed = list_plan(request, problem, *placed.found, placed.found->step);
       EXPECT_EQ(listed.trains(), is_taken(listed.found.plan, model, models.folder))

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kError =
     "input error: config: heads do not divide; where: a.yaml:3; found: 28 heads [all]; "
-    "fix: set tp to 4 [config/mesh_shape.cpp:88]";
+    "fix: set tp to 4 [config/run/mesh_shape.cpp:88]";
 
 TEST(LayOutError, LeavesAnErrorAsItStandsWhereNobodyReadsALineForEachPart) {
   EXPECT_EQ(lay_out_error(kError, {}), kError);
@@ -29,13 +29,13 @@ TEST(LayOutError, ColoursWhatAndFixAndNamesTheSourceWhenAsked) {
             "  where     a.yaml:3\n"
             "  found     28 heads [all]\n"
             "  fix       \033[1;32mset tp to 4\033[0m\n"
-            "  source    [config/mesh_shape.cpp:88]");
+            "  source    [config/run/mesh_shape.cpp:88]");
 }
 
 TEST(LayOutError, KeepsAListOfProblems) {
   EXPECT_EQ(
       lay_out_error("input error: config: 2 problems; where: a.yaml; found: \n  1. one; found: "
-                    "x\n  2. two\n  [config/run/problems.cpp:80]",
+                    "x\n  2. two\n  [config/reading/problems.cpp:80]",
                     {.in_lines = true}),
       "input error: config: 2 problems\n  where     a.yaml\n  found     \n  1. one; found: x\n"
       "  2. two");

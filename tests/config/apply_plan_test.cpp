@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "config/plan.h"
-#include "config/run_config.h"
+#include "config/plan/plan.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "tests/config/temporary_folder.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {

@@ -1,11 +1,11 @@
-#include "config/mesh_shape.h"
+#include "config/run/mesh_shape.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 #include <tuple>
 
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {

@@ -1,4 +1,4 @@
-#include "config/plan.h"
+#include "config/plan/plan.h"
 
 #include <fstream>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/plan/ranges.h"
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 #include "core/json.h"
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <random>
 
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "config/run/run_keys.h"
 #include "core/error.h"
 

@@ -1,4 +1,4 @@
-#include "mesh/group.h"
+#include "mesh/transport/group.h"
 
 #include <cstdlib>
 #include <functional>

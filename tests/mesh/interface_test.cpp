@@ -1,4 +1,4 @@
-#include "mesh/interface.h"
+#include "mesh/launch/interface.h"
 
 #include <cstdlib>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "mesh/launch.h"
+#include "mesh/launch/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

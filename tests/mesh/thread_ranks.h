@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "config/mesh_shape.h"
+#include "config/run/mesh_shape.h"
 #include "mesh/mesh.h"
 
 namespace tributary::mesh {

@@ -9,8 +9,8 @@
 #include "parallel/layer_boundary.h"
 #include "parallel/linear.h"
 #include "parallel/stage/stage_link.h"
-#include "parallel/stage/weight_queue.h"
 #include "parallel/unit_chain.h"
+#include "parallel/weight_queue.h"
 #include "tests/mesh/thread_ranks.h"
 
 namespace tributary::parallel {

@@ -1,4 +1,4 @@
-#include "train/collate.h"
+#include "train/executor/collate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "train/drill.h"
+#include "train/start/drill.h"
 
 #include <csignal>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "train/flops.h"
+#include "train/balance/flops.h"
 
 #include <gtest/gtest.h>
 

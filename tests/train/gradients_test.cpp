@@ -1,4 +1,4 @@
-#include "train/gradients.h"
+#include "train/executor/gradients.h"
 
 #include <cmath>
 #include <gmock/gmock.h>

@@ -7,12 +7,12 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "config/model_config.h"
-#include "mesh/launch.h"
-#include "mesh/store.h"
+#include "config/family/model_config.h"
+#include "mesh/launch/launch.h"
+#include "mesh/launch/store.h"
 #include "model/model.h"
 #include "train/metrics/step_metrics.h"
-#include "train/ranks.h"
+#include "train/start/ranks.h"
 
 int main(int count, char** arguments) {
   using namespace tributary;

@@ -1,4 +1,4 @@
-#include "train/session.h"
+#include "train/start/session.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-#include "config/plan.h"
+#include "config/plan/plan.h"
 #include "schedule/order/all_orders.h"
 #include "schedule/pipeline/lower_schedule.h"
 

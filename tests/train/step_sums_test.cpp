@@ -1,4 +1,4 @@
-#include "train/step_sums.h"
+#include "train/executor/step_sums.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "train/executor/stream_clock.h"
+#include "train/metrics/stream_clock.h"
 
 #include <gtest/gtest.h>
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include "mesh/now_seconds.h"
+#include "core/now_seconds.h"
 
 namespace tributary::train {
 namespace {
@@ -59,10 +59,10 @@ TEST(StreamClock, TellsTheTimesOfTheStream) {
 TEST(StreamClock, PutsNoMarkBeforeTheHostMadeIt) {
   // The stream has just come out of older work: for it hardly any time passes between the marks.
   StreamClock clock(c10::Device(kScripted, 0));
-  const double begin = mesh::now_seconds();
+  const double begin = now_seconds();
   stream_ms = 0;
   clock.mark();
-  while (mesh::now_seconds() < begin + 0.02) {
+  while (now_seconds() < begin + 0.02) {
   }
   stream_ms = 1;
   clock.mark();
@@ -73,11 +73,11 @@ TEST(StreamClock, PutsNoMarkBeforeTheHostMadeIt) {
 
 TEST(StreamClock, IsTheHostsOwnOnACpu) {
   StreamClock clock(c10::kCPU);
-  const double begin = mesh::now_seconds();
+  const double begin = now_seconds();
   EXPECT_EQ(clock.mark(), 0);
   EXPECT_EQ(clock.mark(), 1);
   const std::vector<double> times = clock.times();
-  const double end = mesh::now_seconds();
+  const double end = now_seconds();
   constexpr double kRounding = 1e-6;
   EXPECT_GE(times[0], begin - kRounding);
   EXPECT_LE(times[0], times[1]);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "config/model_config.h"
+#include "config/family/model_config.h"
 #include "core/random.h"
 #include "data/sample.h"
 

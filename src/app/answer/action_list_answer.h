@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/plan.h"
+#include "config/plan/plan.h"
 #include "core/json.h"
 
 namespace tributary::app {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/answer/certificate_json.h"
-#include "config/plan/artifact_object.h"
+#include "config/reading/artifact_object.h"
 #include "plan/flow/allocate_flow.h"
 
 namespace tributary::app {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "plan/cost/profile_costs.h"
+#include "cost/profile_costs.h"
 
 namespace tributary::app {
 namespace {
@@ -44,10 +44,10 @@ MeasuredMachine measured_machine(const config::Profile& profile, const std::stri
                                  std::int64_t ranks, std::int64_t threads,
                                  const std::optional<config::Cluster>& cluster, Caller caller) {
   const auto costs =
-      std::make_shared<const plan::ProfileCosts>(profile, ranks, threads, profile_name);
+      std::make_shared<const cost::ProfileCosts>(profile, ranks, threads, profile_name);
   check_threads(profile, profile_name, ranks, threads, costs->threads(), caller);
-  if (!cluster) return {plan::cluster_of(profile, ranks, profile_name), costs};
-  config::Cluster machine = plan::cluster_of(profile, /*ranks=*/1, profile_name);
+  if (!cluster) return {cost::cluster_of(profile, ranks, profile_name), costs};
+  config::Cluster machine = cost::cluster_of(profile, /*ranks=*/1, profile_name);
   machine.name = str(profile.device, " with the links of ", cluster->name);
   machine.devices = cluster->devices;
   machine.levels = cluster->levels;

@@ -5,16 +5,16 @@
 #include <string>
 
 #include "app/answer/argument_name.h"
-#include "config/cluster.h"
-#include "config/profile.h"
-#include "plan/cost/cost_source.h"
+#include "config/artifact/profile.h"
+#include "config/cluster/cluster.h"
+#include "cost/cost_source.h"
 
 namespace tributary::app {
 
 /// Costs that were measured, and the machine to take them for.
 struct MeasuredMachine {
   config::Cluster cluster;
-  std::shared_ptr<const plan::CostSource> costs;
+  std::shared_ptr<const cost::CostSource> costs;
 };
 
 /// The machine of a profile with so many ranks, each with so many compute threads; 0: an equal part

@@ -12,10 +12,10 @@
 #include "config/trace/beyond_grid_json.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
-#include "plan/compare/mean_flops.h"
-#include "plan/cost/watched_costs.h"
-#include "plan/exact/judge/simulate_on.h"
-#include "plan/exact/plan_choice.h"
+#include "cost/watched_costs.h"
+#include "plan/judge/simulate_on.h"
+#include "plan/problem/plan_choice.h"
+#include "studies/compare/mean_flops.h"
 
 namespace tributary::app {
 namespace {
@@ -88,28 +88,28 @@ void set_machine(const PlanRequest& request, PlanningProblem& problem) {
 void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
   const auto seed = static_cast<std::uint64_t>(request.seed);
   const bool has_encoder = !plan::encoders_of(problem).empty();
-  const plan::MixtureSound sound = plan::mixture_sound(problem.model);
+  const simulate::MixtureSound sound = simulate::mixture_sound(problem.model);
   for (std::int64_t i = 0; i < request.batches; ++i) {
     const auto batch = static_cast<std::uint64_t>(i);
     if (request.recorded) {
       problem.batches.push_back(
-          plan::draw_recorded(*request.recorded, seed, batch, request.global_samples));
+          simulate::draw_recorded(*request.recorded, seed, batch, request.global_samples));
     } else if (has_encoder) {
-      problem.batches.push_back(plan::draw_mixture(seed, batch, request.global_samples, sound));
+      problem.batches.push_back(simulate::draw_mixture(seed, batch, request.global_samples, sound));
     } else {
       problem.batches.emplace_back(static_cast<std::size_t>(request.global_samples),
-                                   plan::SampleSize{.tokens = request.tokens});
+                                   simulate::SampleSize{.tokens = request.tokens});
     }
   }
   if (!request.recorded) return;
-  for (const plan::SampleSize& size : request.recorded->sizes)
+  for (const simulate::SampleSize& size : request.recorded->sizes)
     problem.longest_sample = std::max(problem.longest_sample, Tokens{size.tokens});
 }
 
 /// What a plan asks of a profile beyond its points, on the batches that it was simulated on.
 std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const FoundPlan& found) {
   if (found.simulated_batches == 0) return {};
-  const auto watched = std::make_shared<const plan::WatchedCosts>(problem.measured);
+  const auto watched = std::make_shared<const cost::WatchedCosts>(problem.measured);
   problem.measured = watched;
   (void)plan::simulate_on(problem, found.plan, found.simulated_batches);
   return watched->beyond_grid();

@@ -8,12 +8,12 @@
 #include "app/answer/argument_name.h"
 #include "app/answer/given_options.h"
 #include "app/answer/trainer_check.h"
-#include "config/cluster.h"
-#include "config/module_graph.h"
-#include "config/profile.h"
-#include "config/trace.h"
+#include "config/artifact/module_graph.h"
+#include "config/artifact/profile.h"
+#include "config/cluster/cluster.h"
+#include "config/trace/trace.h"
 #include "core/json.h"
-#include "plan/exact/explain_plan.h"
+#include "plan/search/explain_plan.h"
 
 namespace tributary::app {
 
@@ -31,10 +31,10 @@ struct PlanRequest {
   std::optional<config::Profile> profile = {};  // measured costs of layers and collectives
   std::string profile_name = {};                // for messages
   std::int64_t threads = 0;  // of each rank, with a profile of a CPU; 0: an equal part of the cores
-  std::optional<plan::RecordedSizes> recorded = {};  // sizes of samples to draw from
-  std::vector<std::string> frozen = {};              // modules
-  std::vector<std::string> schedules = {};           // to choose from; none: the usual ones
-  std::vector<std::string> axes = {};                // to choose from; none: the usual ones
+  std::optional<simulate::RecordedSizes> recorded = {};  // sizes of samples to draw from
+  std::vector<std::string> frozen = {};                  // modules
+  std::vector<std::string> schedules = {};               // to choose from; none: the usual ones
+  std::vector<std::string> axes = {};                    // to choose from; none: the usual ones
   std::int64_t devices = 0;  // 0: all of the cluster; one node where those are over 4096
   std::int64_t global_samples = 512;
   std::int64_t tokens = 4096;  // of each sample of a text model

@@ -4,7 +4,7 @@
 
 #include "app/answer/simulate_answer.h"
 #include "core/json.h"
-#include "plan/baseline/read_cost_table.h"
+#include "studies/methods/read_cost_table.h"
 
 namespace tributary::app {
 
@@ -23,9 +23,9 @@ config::Profile read_profile(const Document& document) {
                           : config::parse_profile(document.text, document.name);
 }
 
-plan::TrainingProblem read_cost_table(const Document& document) {
-  return document.is_path ? plan::read_cost_table(document.text)
-                          : plan::parse_cost_table(document.text, document.name);
+studies::TrainingProblem read_cost_table(const Document& document) {
+  return document.is_path ? studies::read_cost_table(document.text)
+                          : studies::parse_cost_table(document.text, document.name);
 }
 
 config::ModuleGraph read_model(const Document& document) {
@@ -35,10 +35,10 @@ config::ModuleGraph read_model(const Document& document) {
                   : config::parse_graph_of_model(document.text, document.name);
 }
 
-plan::RecordedSizes read_sizes(const Document& document) {
+simulate::RecordedSizes read_sizes(const Document& document) {
   return document.is_path
              ? read_sizes(document.text)
-             : plan::sizes_of(config::parse_shape_histogram(document.text, document.name));
+             : simulate::sizes_of(config::parse_shape_histogram(document.text, document.name));
 }
 
 }  // namespace tributary::app

@@ -2,12 +2,12 @@
 
 #include <string>
 
-#include "config/cluster.h"
-#include "config/module_graph.h"
-#include "config/plan.h"
-#include "config/profile.h"
-#include "plan/baseline/training_problem.h"
-#include "plan/shapes/deal_samples.h"
+#include "config/artifact/module_graph.h"
+#include "config/artifact/profile.h"
+#include "config/cluster/cluster.h"
+#include "config/plan/plan.h"
+#include "simulate/samples/deal_samples.h"
+#include "studies/methods/training_problem.h"
 
 namespace tributary::app {
 
@@ -25,10 +25,10 @@ struct Document {
 [[nodiscard]] config::Plan read_plan(const Document& document);
 [[nodiscard]] config::Cluster read_cluster(const Document& document);
 [[nodiscard]] config::Profile read_profile(const Document& document);
-[[nodiscard]] plan::TrainingProblem read_cost_table(const Document& document);
+[[nodiscard]] studies::TrainingProblem read_cost_table(const Document& document);
 /// A directory with a config.json or a module graph; or the content of either.
 [[nodiscard]] config::ModuleGraph read_model(const Document& document);
 /// A shape histogram or, as a file, a table of sizes.
-[[nodiscard]] plan::RecordedSizes read_sizes(const Document& document);
+[[nodiscard]] simulate::RecordedSizes read_sizes(const Document& document);
 
 }  // namespace tributary::app

@@ -7,28 +7,28 @@
 #include "core/error.h"
 #include "core/nearest_name.h"
 #include "core/stopwatch.h"
-#include "plan/baseline/pipeline_baselines.h"
-#include "plan/baseline/sharing/sharing_baselines.h"
-#include "plan/compare/planned_methods.h"
-#include "plan/search/search_3d.h"
+#include "studies/compare/planned_methods.h"
+#include "studies/dflop/search_3d.h"
+#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/sharing/sharing_baselines.h"
 
 namespace tributary::app {
 namespace {
 
-using plan::PipelineBaseline;
+using studies::PipelineBaseline;
 
-using Levels = std::span<const plan::RecomputedTables>;
+using Levels = std::span<const studies::RecomputedTables>;
 
 /// The best plans of all levels.
 SearchAnswer solve_published(Levels levels, std::int64_t keep) {
   const Stopwatch watch;
   SearchAnswer answer;
   answer.method = kPublishedObjective;
-  for (const plan::RecomputedTables& tables : levels) {
-    const plan::Search3dResult found = search_3d(tables.problem.costs, {.keep = keep});
+  for (const studies::RecomputedTables& tables : levels) {
+    const studies::Search3dResult found = search_3d(tables.problem.costs, {.keep = keep});
     const bool is_first = &tables == &levels.front();
     answer.certificate = is_first ? found.certificate : join(answer.certificate, found.certificate);
-    for (const plan::Plan3d& one : found.plans)
+    for (const studies::Plan3d& one : found.plans)
       answer.plans.push_back(
           {describe(one) + tables.name, one.seconds, one, form_of(one), tables.recompute});
   }
@@ -60,11 +60,11 @@ void refuse_of_elsewhere(Caller caller, const std::string& method, const std::st
                .expected = is_python ? "a method of a cost table, or `plan` for a model"
                                      : "a method of a cost table, or a model as CONFIG");
   TRIB_REQUIRE(
-      method != plan::kVeomniMethod, .what = "app: method of `compare` alone", .where = where,
+      method != studies::kVeomniMethod, .what = "app: method of `compare` alone", .where = where,
       .found = method,
       .expected = "a study whose `methods` list it and whose settings give `ulysses`, `ep`",
       .fix = "tributary compare, docs/formats/study.md");
-  const auto sharing = plan::sharing_baselines();
+  const auto sharing = studies::sharing_baselines();
   TRIB_REQUIRE(std::none_of(sharing.begin(), sharing.end(),
                             [&](const auto& baseline) { return baseline.name == method; }),
                .what = "app: method for modules that share devices", .where = where,
@@ -74,7 +74,7 @@ void refuse_of_elsewhere(Caller caller, const std::string& method, const std::st
                                   "in Python");
 }
 
-Json degrees_json(const plan::Degrees& degrees) {
+Json degrees_json(const studies::Degrees& degrees) {
   return {{"tp", degrees.tp}, {"pp", degrees.pp}, {"dp", degrees.dp}};
 }
 
@@ -82,7 +82,7 @@ Json degrees_json(const plan::Degrees& degrees) {
 
 std::vector<std::string> search_methods() {
   std::vector<std::string> names = {kPublishedObjective};
-  for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
+  for (const PipelineBaseline& baseline : studies::pipeline_baselines()) {
     names.emplace_back(baseline.name);
   }
   return names;
@@ -109,9 +109,9 @@ void check_request(const SearchRequest& request) {
 }
 
 std::string beyond_trainer(const SearchAnswer& answer) {
-  for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
+  for (const PipelineBaseline& baseline : studies::pipeline_baselines()) {
     if (baseline.name != answer.method || baseline.beyond_search.empty()) continue;
-    if (baseline.role == plan::BaselineRole::kBound)
+    if (baseline.role == studies::BaselineRole::kBound)
       return str("its best one is of a family that those lack: ", answer.plans.front().text);
     return str("it has ", baseline.beyond_search);
   }
@@ -130,7 +130,7 @@ std::vector<SearchAnswer> answer_search(const SearchRequest& request, Levels lev
   if (all || request.method == kPublishedObjective) {
     answers.push_back(solve_published(levels, all ? 1 : request.keep));
   }
-  for (const PipelineBaseline& baseline : plan::pipeline_baselines()) {
+  for (const PipelineBaseline& baseline : studies::pipeline_baselines()) {
     if (all || request.method == baseline.name) {
       answers.push_back(solve_baseline(baseline, levels));
     }

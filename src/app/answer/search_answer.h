@@ -8,7 +8,7 @@
 
 #include "app/answer/argument_name.h"
 #include "core/json.h"
-#include "plan/baseline/recompute_levels.h"
+#include "studies/methods/recompute_levels.h"
 
 namespace tributary::app {
 
@@ -24,9 +24,9 @@ struct SearchRequest {
 
 struct FoundPlan {
   std::string text;
-  double seconds = 0;                 // of a step
-  std::optional<plan::Plan3d> exact;  // none where a method has more than degrees
-  std::optional<plan::TrainerForm> form = {};
+  double seconds = 0;                    // of a step
+  std::optional<studies::Plan3d> exact;  // none where a method has more than degrees
+  std::optional<studies::TrainerForm> form = {};
   config::RecomputePlan recompute = config::RecomputePlan::kNone;
 };
 
@@ -50,7 +50,7 @@ void check_request(const SearchRequest& request);
 ///
 /// errors: Fault::kInput as check_request and the methods
 [[nodiscard]] std::vector<SearchAnswer> answer_search(
-    const SearchRequest& request, std::span<const plan::RecomputedTables> levels);
+    const SearchRequest& request, std::span<const studies::RecomputedTables> levels);
 
 /// Why the trainer has no such plan as the best of a method.
 [[nodiscard]] std::string beyond_trainer(const SearchAnswer& answer);

@@ -12,11 +12,11 @@
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
-#include "plan/cost/watched_costs.h"
-#include "plan/simulate/engine/run_ahead.h"
-#include "plan/simulate/trace_of.h"
-#include "plan/simulate/workload/simulate_workload.h"
+#include "cost/watched_costs.h"
 #include "schedule/pipeline/plan_pipeline.h"
+#include "simulate/engine/run_ahead.h"
+#include "simulate/simai/simulate_workload.h"
+#include "simulate/trace_of.h"
 
 namespace tributary::app {
 namespace {
@@ -34,25 +34,26 @@ MeasuredMachine find_costs(const SimulateRequest& request) {
     return measured_machine(*request.profile, request.profile_name, ranks, request.threads,
                             request.cluster, request.caller);
   config::Cluster cluster = request.cluster ? *request.cluster : standard_cluster();
-  const auto costs = std::make_shared<const plan::ClusterCosts>(cluster);
+  const auto costs = std::make_shared<const cost::ClusterCosts>(cluster);
   return {std::move(cluster), costs};
 }
 
 struct FoundSamples {
-  plan::SampleSource source;
+  simulate::SampleSource source;
   std::string words;  // what they are
 };
 
 /// Recorded sizes or the mixture where they are asked for; else what the plan was judged with; else
 /// the mixture where there is an encoder, and full microbatches where the backbone is alone.
 FoundSamples find_samples(const SimulateRequest& request) {
-  using Kind = plan::SampleSource::Kind;
+  using Kind = simulate::SampleSource::Kind;
   using config::PlannedSamples;
   const config::PredictedPlan& predicted = request.plan.predicted;
   if (!request.run.empty()) return {{}, "microbatches of the run"};
   if (request.recorded)
     return {{.kind = Kind::kRecorded, .recorded = *request.recorded}, "recorded sizes"};
-  const bool has_sound = plan::mixture_sound(request.model) == plan::MixtureSound::kBesidePictures;
+  const bool has_sound =
+      simulate::mixture_sound(request.model) == simulate::MixtureSound::kBesidePictures;
   const std::string mixture = str("drawn from the mixture of photos, documents and videos",
                                   has_sound ? ", with sound" : "");
   if (request.mixture) return {{.kind = Kind::kMixture}, mixture};
@@ -94,19 +95,19 @@ void check_request(const SimulateRequest& request) {
                  .where = argument_name(request.caller, plain), .found = str(found),
                  .expected = expected);
   };
-  TRIB_REQUIRE(request.steps >= 1 && request.steps <= plan::kMostSteps,
+  TRIB_REQUIRE(request.steps >= 1 && request.steps <= simulate::kMostSteps,
                .what = "app: value cannot be used", .where = argument_name(request.caller, "steps"),
-               .found = str(request.steps), .expected = str("1 to ", plan::kMostSteps));
+               .found = str(request.steps), .expected = str("1 to ", simulate::kMostSteps));
   require(request.seed >= 0, "seed", request.seed, "0 or above");
   require(request.pool >= 1 && request.pool <= (1 << 20), "pool", request.pool, "1 to 2^20");
   require(request.ahead >= -1 && request.ahead <= 1000, "ahead", request.ahead,
           "-1 to 1000 batches");
-  plan::RunAhead::check_batches_ahead(request.plan, request.ahead,
-                                      argument_name(request.caller, "ahead"));
+  simulate::RunAhead::check_batches_ahead(request.plan, request.ahead,
+                                          argument_name(request.caller, "ahead"));
   require(request.threads >= 0, "threads", request.threads, "0 or above");
   require(request.scheduler_ms >= 0 && request.scheduler_ms < 1e9, "scheduler_ms",
           request.scheduler_ms, "0 to 1e9");
-  plan::check_disturbance(request.disturbance, [&](std::string_view name) {
+  simulate::check_disturbance(request.disturbance, [&](std::string_view name) {
     return argument_name(request.caller, name);
   });
 }
@@ -115,7 +116,7 @@ void check_request(const SimulateRequest& request) {
 bool fills_pool(const SimulateRequest& request) {
   const schedule::Pipeline pipeline = schedule::pipeline_of(request.plan);
   const schedule::PipelineMap map(pipeline);
-  const std::vector<bool> whole_batches = plan::RunAhead::edges_ahead(request.plan, map);
+  const std::vector<bool> whole_batches = simulate::RunAhead::edges_ahead(request.plan, map);
   for (std::size_t edge = 0; edge < pipeline.edges.size(); ++edge) {
     const std::string& from = pipeline.modules[pipeline.edges[edge].from].name;
     if (request.plan.find(from)->placement != config::Placement::kFlow) continue;
@@ -138,7 +139,7 @@ void refuse_idle_for_plan(const SimulateRequest& request) {
                  "tp above 1");
 }
 
-plan::SimulationOptions options_of(const SimulateRequest& request) {
+simulate::SimulationOptions options_of(const SimulateRequest& request) {
   return {.steps = request.steps,
           .seed = static_cast<std::uint64_t>(request.seed),
           .disturbance = request.disturbance,
@@ -175,7 +176,7 @@ void take_run(SimulateRequest& request, const std::string& run, std::int64_t ski
   TRIB_REQUIRE(skip >= 0, .what = "app: value cannot be used",
                .where = argument_name(request.caller, "skip"), .found = str(skip),
                .expected = "0 or above");
-  request.run = plan::read_recorded_steps(run, skip);
+  request.run = simulate::read_recorded_steps(run, skip);
   if (request.threads == 0) request.threads = threads_of_run(run);
 }
 
@@ -197,18 +198,18 @@ std::string find_model(const std::string& given, const config::Plan& plan,
   return path.string();
 }
 
-plan::RecordedSizes read_sizes(const std::string& path) {
+simulate::RecordedSizes read_sizes(const std::string& path) {
   if (std::filesystem::path(path).extension() == ".json")
-    return plan::sizes_of(config::read_shape_histogram(path));
+    return simulate::sizes_of(config::read_shape_histogram(path));
   return sizes_of(read_table(path));
 }
 
-plan::RecordedSizes sizes_of(const NumberTable& table) {
+simulate::RecordedSizes sizes_of(const NumberTable& table) {
   constexpr std::int64_t kColumns = 5;
   TRIB_REQUIRE(table.width <= kColumns, .what = "app: too many numbers in a line",
                .where = table.place_of(0), .found = str(table.width),
                .expected = "tokens, patches, items, audio positions, clips");
-  plan::RecordedSizes recorded;
+  simulate::RecordedSizes recorded;
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     std::int64_t numbers[kColumns] = {1, 0, 0, 0, 0};
     for (std::int64_t column = 0; column < table.width; ++column) {
@@ -254,22 +255,22 @@ config::Trace answer_simulate(const SimulateRequest& request) {
   refuse_idle_for_plan(request);
   const config::Plan& plan = request.plan;
   const auto [cluster, costs_of_machine] = find_costs(request);
-  const auto source = std::make_shared<const plan::WatchedCosts>(costs_of_machine);
+  const auto source = std::make_shared<const cost::WatchedCosts>(costs_of_machine);
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  const plan::LayerStageCosts costs(
+  const cost::LayerStageCosts costs(
       plan, request.model, cluster, source, pipeline,
       {.attention =
-           request.unfused_attention ? plan::AttentionCore::kScores : plan::AttentionCore::kFused,
+           request.unfused_attention ? cost::AttentionCore::kScores : cost::AttentionCore::kFused,
        .sequence_parallel = request.sequence_parallel,
        .reduce_dtype =
            reduce_dtype_of(request.reduce_dtype, argument_name(request.caller, "reduce_dtype"))});
   const FoundSamples samples = find_samples(request);
-  plan::SimulationOptions options = options_of(request);
+  simulate::SimulationOptions options = options_of(request);
   options.samples = samples.source;
-  const plan::Simulation simulation =
-      request.run.empty() ? plan::simulate(plan, costs, cluster, options)
-                          : plan::simulate_recorded(plan, costs, cluster, options, request.run);
-  config::Trace trace = plan::trace_of(simulation, request.plan_name, cluster.name);
+  const simulate::Simulation simulation =
+      request.run.empty() ? simulate::simulate(plan, costs, cluster, options)
+                          : simulate::simulate_recorded(plan, costs, cluster, options, request.run);
+  config::Trace trace = simulate::trace_of(simulation, request.plan_name, cluster.name);
   if (request.profile && request.profile->flops_per_s == 0) {  // there is nothing to divide by
     trace.summary.mfu = 0;
     trace.summary.utilisation.clear();
@@ -282,12 +283,13 @@ config::Trace answer_simulate(const SimulateRequest& request) {
   return trace;
 }
 
-config::Trace answer_workload(const plan::SimaiWorkload& workload, const SimulateRequest& request) {
+config::Trace answer_workload(const simulate::SimaiWorkload& workload,
+                              const SimulateRequest& request) {
   check_request(request);
   const config::Cluster cluster = request.cluster ? *request.cluster : standard_cluster();
-  const plan::Simulation simulation =
-      plan::simulate_workload(workload, cluster, options_of(request));
-  return plan::trace_of_workload(simulation, workload, cluster.name);
+  const simulate::Simulation simulation =
+      simulate::simulate_workload(workload, cluster, options_of(request));
+  return simulate::trace_of_workload(simulation, workload, cluster.name);
 }
 
 }  // namespace tributary::app

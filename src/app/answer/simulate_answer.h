@@ -7,14 +7,14 @@
 #include "app/answer/argument_name.h"
 #include "app/answer/given_options.h"
 #include "app/table/read_table.h"
-#include "config/cluster.h"
-#include "config/module_graph.h"
-#include "config/plan.h"
-#include "config/profile.h"
-#include "config/trace.h"
-#include "plan/shapes/recorded_steps.h"
-#include "plan/simulate/simulate.h"
-#include "plan/simulate/workload/simai_workload.h"
+#include "config/artifact/module_graph.h"
+#include "config/artifact/profile.h"
+#include "config/cluster/cluster.h"
+#include "config/plan/plan.h"
+#include "config/trace/trace.h"
+#include "simulate/recorded_steps.h"
+#include "simulate/simai/simai_workload.h"
+#include "simulate/simulate.h"
 
 namespace tributary::app {
 
@@ -22,13 +22,13 @@ struct SimulateRequest {
   config::Plan plan;
   std::string plan_name;  // as the trace shows it
   config::ModuleGraph model;
-  std::optional<config::Cluster> cluster = {};       // none: nodes of 8 A100
-  std::optional<config::Profile> profile = {};       // measured costs of layers and collectives
-  std::string profile_name = {};                     // for messages
-  std::int64_t threads = 0;                          // of each rank, with a profile of a CPU; 0: an
-                                                     // equal part of the cores
-  std::optional<plan::RecordedSizes> recorded = {};  // sizes of samples to draw from
-  plan::RecordedSteps run = {};                      // steps that a run had, in place of `steps`
+  std::optional<config::Cluster> cluster = {};  // none: nodes of 8 A100
+  std::optional<config::Profile> profile = {};  // measured costs of layers and collectives
+  std::string profile_name = {};                // for messages
+  std::int64_t threads = 0;                     // of each rank, with a profile of a CPU; 0: an
+                                                // equal part of the cores
+  std::optional<simulate::RecordedSizes> recorded = {};  // sizes of samples to draw from
+  simulate::RecordedSteps run = {};  // steps that a run had, in place of `steps`
   bool mixture = false;  // without recorded sizes: draw the mixture for a backbone alone too
   std::int64_t steps = 1;
   std::int64_t seed = 0;
@@ -39,7 +39,7 @@ struct SimulateRequest {
   std::int64_t ahead = -1;               // whole batches that a frozen `flow` module may be ahead;
                                          // -1: microbatches, as the pool lets it
   double scheduler_ms = 0;
-  plan::Disturbance disturbance = {};
+  simulate::Disturbance disturbance = {};
   Caller caller = Caller::kCommandLine;
   GivenOptions given = {};  // what would count for nothing is refused
 };
@@ -62,7 +62,7 @@ void refuse_idle_options(const GivenOptions& given);
 /// Simulates steps of a workload of SimAI; what the request says of a plan is not read.
 ///
 /// errors: Fault::kInput naming key and value
-[[nodiscard]] config::Trace answer_workload(const plan::SimaiWorkload& workload,
+[[nodiscard]] config::Trace answer_workload(const simulate::SimaiWorkload& workload,
                                             const SimulateRequest& request);
 
 /// Gives a request the steps of a run's directory but the first `skip`, and the threads of its
@@ -82,7 +82,7 @@ void take_run(SimulateRequest& request, const std::string& run, std::int64_t ski
 /// its positions and the number of clips.
 ///
 /// errors: Fault::kInput naming the row
-[[nodiscard]] plan::RecordedSizes read_sizes(const std::string& path);
-[[nodiscard]] plan::RecordedSizes sizes_of(const NumberTable& table);
+[[nodiscard]] simulate::RecordedSizes read_sizes(const std::string& path);
+[[nodiscard]] simulate::RecordedSizes sizes_of(const NumberTable& table);
 
 }  // namespace tributary::app

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/answer/certificate_json.h"
-#include "config/plan/artifact_object.h"
 #include "config/plan/plan_names.h"
-#include "plan/split/split_layers.h"
+#include "config/reading/artifact_object.h"
+#include "plan/cut_layers/split_layers.h"
 
 namespace tributary::app {
 namespace {

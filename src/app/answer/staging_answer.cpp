@@ -5,10 +5,10 @@
 
 #include "app/answer/certificate_json.h"
 #include "app/answer/given_options.h"
-#include "config/plan/artifact_object.h"
-#include "plan/baseline/sharing/sharing_baselines.h"
-#include "plan/staging/fit_interference.h"
-#include "plan/staging/staging.h"
+#include "config/reading/artifact_object.h"
+#include "plan/sharing/fit_interference.h"
+#include "plan/sharing/staging.h"
+#include "studies/methods/sharing/sharing_baselines.h"
 
 namespace tributary::app {
 namespace {
@@ -124,12 +124,12 @@ Json staging_json(const SharingProblem& problem, const plan::Staging& staging) {
 }
 
 /// Systems that share no device: whole ones, without a place.
-Json waves_json(const SharingProblem& problem, const plan::SharingAnswer& found) {
+Json waves_json(const SharingProblem& problem, const studies::SharingAnswer& found) {
   Json answer = to_json(found.certificate);
   answer["stages"] = Json::array();
-  for (const plan::BaselineWave& wave : found.waves) {
+  for (const studies::BaselineWave& wave : found.waves) {
     Json modules = Json::array();
-    for (const plan::WaveModule& each : wave.modules)
+    for (const studies::WaveModule& each : wave.modules)
       modules.push_back({{"name", problem.modules[each.module].name}, {"devices", each.devices}});
     answer["stages"].push_back({{"time_ns", wave.time.count}, {"modules", modules}});
   }
@@ -149,7 +149,7 @@ Json solve(const SharingProblem& problem, const std::string& method,
            const plan::StagingEffort& effort) {
   if (method == kProven) return staging_json(problem, group_stages(problem, effort));
   if (method == kMosaic) return staging_json(problem, merge_stages(problem, effort));
-  for (const plan::SharingBaseline& baseline : plan::sharing_baselines()) {
+  for (const studies::SharingBaseline& baseline : studies::sharing_baselines()) {
     if (baseline.name == method) return waves_json(problem, baseline.solve(problem));
   }
   TRIB_RAISE(Fault::kBug, .what = "app: method without a function", .found = method);
@@ -159,7 +159,7 @@ Json solve(const SharingProblem& problem, const std::string& method,
 
 std::vector<std::string> staging_methods() {
   std::vector<std::string> names = {kProven};
-  for (const plan::SharingBaseline& baseline : plan::sharing_baselines()) {
+  for (const studies::SharingBaseline& baseline : studies::sharing_baselines()) {
     if (baseline.name != kProven) names.emplace_back(baseline.name);
   }
   return names;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 
 namespace tributary::app {
 

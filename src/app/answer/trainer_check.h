@@ -4,9 +4,9 @@
 #include <string>
 
 #include "app/answer/read_document.h"
-#include "config/model_config.h"
-#include "config/plan.h"
-#include "config/run_config.h"
+#include "config/family/model_config.h"
+#include "config/plan/plan.h"
+#include "config/run/run_config.h"
 
 namespace tributary::app {
 

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
-#include "config/cluster/yaml_json.h"
-#include "config/read_run_config.h"
+#include "config/reading/yaml_json.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 
 namespace tributary::app {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
-#include "config/model_config.h"
-#include "config/read_run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "data/loader/encode_sample.h"

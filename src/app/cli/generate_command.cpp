@@ -1,6 +1,6 @@
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 
 namespace tributary::app {
 

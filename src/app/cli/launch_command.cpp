@@ -1,7 +1,7 @@
 #include <memory>
 
-#include "app/cli/command_words.h"
 #include "app/cli/commands.h"
+#include "app/launch/command_words.h"
 #include "app/launch/run_ranks.h"
 #include "core/error.h"
 #include "core/text.h"

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "app/cli/command_words.h"
 #include "app/cli/verb.h"
+#include "app/launch/command_words.h"
 
 int main(int argc, char** argv) {
   if (argc > 0) tributary::app::remember_program(argv[0]);

@@ -4,12 +4,12 @@
 #include <iostream>
 #include <memory>
 
-#include "app/cli/command_words.h"
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
+#include "app/launch/command_words.h"
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "config/module_graph.h"
+#include "config/artifact/module_graph.h"
+#include "cost/layer_cost.h"
 #include "model/model.h"
-#include "plan/cost/layer_cost.h"
 
 namespace tributary::app {
 namespace {
@@ -23,12 +23,12 @@ std::int64_t patches_of_token(const config::ModuleGraph& graph) {
 
 /// Logits of target rows come in chunks, with their exponentials and their gradients.
 Bytes logits_of(const config::LayerShape& head, double tokens, std::int64_t tp) {
-  const double all = tokens * static_cast<double>(plan::vocab_of_rank(head.vocab, tp));
+  const double all = tokens * static_cast<double>(cost::vocab_of_rank(head.vocab, tp));
   const double most = std::min(all, static_cast<double>(model::kMostLogits));
   return {static_cast<std::int64_t>(3 * sizeof(float) * most)};
 }
 
-Bytes kept_of(const plan::LayerCost& cost, const config::ModelSection& section,
+Bytes kept_of(const cost::LayerCost& cost, const config::ModelSection& section,
               const std::string& module) {
   if (lists(section.offload, module)) return {};
   if (lists(section.recompute, module)) return cost.activation_recomputed;
@@ -42,7 +42,7 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
   // Bytes alone are asked for; the rates that times need are those of no device.
   const config::DeviceModel device{.matrix_flops_per_s = 1e12, .memory_bytes_per_s = 1e11};
   const config::ModuleGraph graph = config::read_graph_of_model(config.model.path);
-  const plan::LayerPlacement placement{
+  const cost::LayerPlacement placement{
       .tp = mesh.tp, .sequence_parallel = mesh.tp > 1, .dtype = config.model.dtype};
   const double tokens = static_cast<double>(config.batch.capacity_tokens.count) /
                         static_cast<double>(mesh.cp * mesh.ulysses);
@@ -62,8 +62,8 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
         kept += logits_of(run.shape, tokens, mesh.tp);
         continue;
       }
-      const plan::LayerCost cost =
-          plan::layer_cost(device, run.shape, {.tokens = is_backbone ? tokens : patches}, placement,
+      const cost::LayerCost cost =
+          cost::layer_cost(device, run.shape, {.tokens = is_backbone ? tokens : patches}, placement,
                            {.trains = trains(node.name), .needs_input_grad = true});
       kept += kept_of(cost, config.model, node.name) * run.layers;
     }

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/mesh_shape.h"
-#include "config/run_config.h"
+#include "config/run/mesh_shape.h"
+#include "config/run/run_config.h"
 #include "core/units.h"
 
 namespace tributary::app {

@@ -11,7 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "app/engine/engine_verbs.h"
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
 #include "core/file/given_file.h"

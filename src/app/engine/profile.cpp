@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "app/engine/engine_verbs.h"
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "train/profile/profile_job.h"
 
 namespace tributary::app {

@@ -1,10 +1,10 @@
 #include <iostream>
 
-#include "app/cli/command_words.h"
 #include "app/engine/engine_verbs.h"
 #include "app/engine/estimate_activations.h"
-#include "config/plan.h"
-#include "config/read_run_config.h"
+#include "app/launch/command_words.h"
+#include "config/plan/plan.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "train/trainer.h"

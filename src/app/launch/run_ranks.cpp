@@ -13,7 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
-#include "app/cli/command_words.h"
+#include "app/launch/command_words.h"
 #include "app/launch/find_cause.h"
 #include "app/launch/rank_process.h"
 #include "app/terminal/show_error.h"

@@ -57,7 +57,7 @@ std::string search_3d(const GivenDocument& table, const std::string& method, std
       .method = method, .keep = keep, .caller = Caller::kPython, .table = document.where()};
   check_request(request);
   Json answers = Json::array();
-  const plan::RecomputedTables tables{.problem = read_cost_table(document)};
+  const studies::RecomputedTables tables{.problem = read_cost_table(document)};
   for (const SearchAnswer& answer : answer_search(request, std::span(&tables, 1)))
     answers.push_back(to_json(answer));
   return answers.dump();

@@ -4,7 +4,7 @@
 
 #include "app/answer/measured_machine.h"
 #include "app/python/given_arguments.h"
-#include "config/plan/artifact_object.h"
+#include "config/reading/artifact_object.h"
 
 namespace tributary::app {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "app/answer/measured_machine.h"
 #include "app/python/given_arguments.h"
-#include "config/plan/artifact_object.h"
+#include "config/reading/artifact_object.h"
 #include "core/error.h"
 
 namespace tributary::app {
@@ -40,7 +40,7 @@ NamedFiles read_options(const Json& json, SimulateRequest& request) {
   request.pool = options.whole("pool", request.pool, kWholeNumber);
   request.ahead = options.whole("ahead", request.ahead, kWholeNumber);
   number("scheduler_ms", request.scheduler_ms);
-  plan::Disturbance& disturbance = request.disturbance;
+  simulate::Disturbance& disturbance = request.disturbance;
   number("stragglers", disturbance.straggler_share);
   number("straggler_factor", disturbance.straggler_factor);
   number("anomalies", disturbance.anomaly_share);
@@ -88,7 +88,7 @@ config::Trace simulate_given(const SimulateArguments& arguments) {
   const NamedFiles files = read_options(options, request);
   if (arguments.cluster) request.cluster = read_cluster(*arguments.cluster);
   if (request.given.has("--workload"))
-    return answer_workload(plan::read_simai_workload(files.workload), request);
+    return answer_workload(simulate::read_simai_workload(files.workload), request);
   TRIB_REQUIRE(arguments.plan.has_value(), .what = "app: nothing to simulate", .where = "simulate",
                .expected = "plan or workload");
   request.plan = read_plan(*arguments.plan);

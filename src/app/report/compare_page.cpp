@@ -8,16 +8,16 @@
 #include "app/report/html.h"
 #include "app/report/page_frame.h"
 #include "core/text.h"
-#include "plan/compare/write_comparison.h"
+#include "studies/compare/write_comparison.h"
 
 namespace tributary::app {
 namespace {
 
 using config::FigureQuantity;
-using plan::Comparison;
-using plan::FigureResult;
-using plan::MethodResult;
-using plan::SettingResult;
+using studies::Comparison;
+using studies::FigureResult;
+using studies::MethodResult;
+using studies::SettingResult;
 
 constexpr double kTolerance = 0.15;
 
@@ -54,13 +54,13 @@ std::string figure_row(const FigureResult& result) {
   if (!result.found) return str(row, cell("no value", "number"), cell("–", "number"), "</tr>\n");
   return str(
       row, cell(html(show_figure(figure, *result.found)), "number"),
-      cell(pill(plan::is_kept(result, kTolerance), show_percent(result.deviation)), "number"),
+      cell(pill(studies::is_kept(result, kTolerance), show_percent(result.deviation)), "number"),
       "</tr>\n");
 }
 
 std::string figure_section(const Comparison& comparison) {
   if (comparison.figures.empty() && comparison.orders.empty()) return "";
-  const plan::FigureCount count = plan::count_within(comparison, kTolerance);
+  const studies::FigureCount count = studies::count_within(comparison, kTolerance);
   std::string text = "<section id=\"published\"><h2>Published and found</h2>\n";
   if (count.all > 0) {
     text += str("<p class=\"about\">", count.within, " of ", count.all,
@@ -75,7 +75,7 @@ std::string figure_section(const Comparison& comparison) {
     text +=
         "<h3>Orders, the fastest first</h3>\n<div class=\"card scroll\"><table><tr><th>Where</th>"
         "<th>Of</th><th>Order</th><th>Holds</th></tr>\n";
-    for (const plan::OrderResult& order : comparison.orders)
+    for (const studies::OrderResult& order : comparison.orders)
       text += str("<tr>", cell(html(order.order.where)), cell(html(subject_of(order))),
                   cell(html(show_order(order, " · "))),
                   cell(pill(order.holds, order.is_tie  ? "tie"
@@ -148,7 +148,7 @@ std::vector<PageLink> links_of(const Comparison& comparison) {
 
 std::string setting_section(const SettingResult& setting, const std::string& id,
                             const std::string& against) {
-  std::string note = plan::note_on_search(setting);
+  std::string note = studies::note_on_search(setting);
   if (!note.empty()) note = str("<p class=\"about\">Note: ", html(note), "</p>\n");
   return str("<section id=\"", id, "\"><h2>", html(setting.name), "</h2>\n<p class=\"about\">",
              html(setting.model), " on ", setting.devices, " devices of ", html(setting.cluster),
@@ -205,7 +205,7 @@ std::string show_published(const config::PublishedFigure& figure) {
 }
 
 std::string describe_figure(const config::PublishedFigure& figure) {
-  std::string text = str(plan::name_of(figure.quantity), " of ", figure.method);
+  std::string text = str(studies::name_of(figure.quantity), " of ", figure.method);
   if (!figure.against.empty()) text += str(" against ", figure.against);
   if (figure.settings.empty()) text += str(", ", figure.setting);
   for (std::size_t i = 0; i < figure.settings.size(); ++i)
@@ -214,12 +214,12 @@ std::string describe_figure(const config::PublishedFigure& figure) {
   return text;
 }
 
-std::string subject_of(const plan::OrderResult& result) {
+std::string subject_of(const studies::OrderResult& result) {
   const config::RankedMethod& first = result.order.ranked.front();
   return result.order.is_of_one_setting() ? first.setting : name_of_method(first);
 }
 
-std::string show_order(const plan::OrderResult& result, const char* between) {
+std::string show_order(const studies::OrderResult& result, const char* between) {
   std::string text;
   for (std::size_t i = 0; i < result.values.size(); ++i) {
     const config::RankedMethod& each = result.order.ranked[i];

@@ -3,13 +3,13 @@
 #include <optional>
 #include <string>
 
-#include "plan/compare/compare.h"
+#include "studies/compare/compare.h"
 
 namespace tributary::app {
 
 /// A comparison as one HTML page that needs nothing else: published figures beside what was found,
 /// then each setting with bars and a table.
-[[nodiscard]] std::string write_compare_page(const plan::Comparison& comparison);
+[[nodiscard]] std::string write_compare_page(const studies::Comparison& comparison);
 
 /// `1.234 s`, `12.3 ms`.
 
@@ -19,24 +19,25 @@ namespace tributary::app {
 [[nodiscard]] std::string show_figure(const config::PublishedFigure& figure, double value);
 
 /// The methods of a setting by their step; those without a plan last.
-[[nodiscard]] std::vector<plan::MethodResult> fastest_first(const plan::SettingResult& setting);
+[[nodiscard]] std::vector<studies::MethodResult> fastest_first(
+    const studies::SettingResult& setting);
 
 /// What a setting's tables show of the devices' time: how occupied they are where that is counted,
 /// else how idle.
 struct TimeColumn {
   const char* name;
-  std::optional<double> plan::MethodResult::*share;
+  std::optional<double> studies::MethodResult::*share;
 };
-[[nodiscard]] TimeColumn time_column(const plan::SettingResult& setting);
+[[nodiscard]] TimeColumn time_column(const studies::SettingResult& setting);
 
 /// The published value, or its range.
 [[nodiscard]] std::string show_published(const config::PublishedFigure& figure);
 
 /// What an order ranks in a setting, or of a method: that setting or method.
-[[nodiscard]] std::string subject_of(const plan::OrderResult& result);
+[[nodiscard]] std::string subject_of(const studies::OrderResult& result);
 
 /// Methods or settings with what ranks them, in the published order.
-[[nodiscard]] std::string show_order(const plan::OrderResult& result, const char* between);
+[[nodiscard]] std::string show_order(const studies::OrderResult& result, const char* between);
 
 /// `method against other in setting, against setting`.
 [[nodiscard]] std::string describe_figure(const config::PublishedFigure& figure);

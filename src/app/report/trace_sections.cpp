@@ -8,8 +8,8 @@
 
 #include "app/report/html.h"
 #include "core/text.h"
-#include "plan/cost/watched_costs.h"
-#include "plan/simulate/lane_account.h"
+#include "cost/watched_costs.h"
+#include "simulate/engine/lane_account.h"
 
 namespace tributary::app {
 namespace {
@@ -179,8 +179,8 @@ std::string use_bars(const Trace& trace) {
     text += label(y + 10, trace.lanes[lane].name);
     double x = kLabel;
     // In the order of the classes: busy, communication, idle.
-    for (std::size_t i = 0; i < plan::kTimeUses; ++i) {
-      const std::string use(plan::name_of(static_cast<plan::TimeUse>(i)));
+    for (std::size_t i = 0; i < simulate::kTimeUses; ++i) {
+      const std::string use(simulate::name_of(static_cast<simulate::TimeUse>(i)));
       const auto found = trace.lanes[lane].uses.find(use);
       if (found == trace.lanes[lane].uses.end()) continue;
       const Nanoseconds time = found->second;
@@ -304,7 +304,7 @@ std::string trace_sections(const Trace& predicted, const Trace* measured) {
         "began.</p>\n";
   if (!predicted.summary.beyond_grid.empty())
     text += str("<p class=\"missing\">Beyond what was measured, at the rate of the largest size: ",
-                html(plan::describe(predicted.summary.beyond_grid)), "</p>\n");
+                html(cost::describe(predicted.summary.beyond_grid)), "</p>\n");
   text += timeline(predicted, measured);
   text += str("<section id=\"idle\"><h2>Use of time</h2>\n<div class=\"card scroll\">",
               use_bars(predicted), use_table(predicted), "</div></section>\n");

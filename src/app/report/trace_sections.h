@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "config/trace.h"
+#include "config/trace/trace.h"
 
 namespace tributary::app {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "app/report/run_record.h"
-#include "config/trace.h"
+#include "config/trace/trace.h"
 
 namespace tributary::app {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "config/module_graph.h"
-#include "config/run/problems.h"
+#include "config/artifact/module_graph.h"
+#include "config/reading/problems.h"
 
 namespace tributary::config {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "config/family/json_object.h"
-#include "config/module_graph.h"
+#include "config/artifact/module_graph.h"
+#include "config/reading/json_object.h"
 
 namespace tributary::config {
 

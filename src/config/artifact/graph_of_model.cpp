@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "config/artifact/encoder_chains.h"
+#include "config/artifact/module_graph.h"
 #include "config/artifact/text_decoder.h"
-#include "config/cluster/yaml_json.h"
-#include "config/module_graph.h"
+#include "config/reading/yaml_json.h"
 #include "core/error.h"
 
 namespace tributary::config {

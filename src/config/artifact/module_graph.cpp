@@ -1,12 +1,12 @@
-#include "config/module_graph.h"
+#include "config/artifact/module_graph.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "config/artifact/check_widths.h"
-#include "config/cluster/yaml_json.h"
-#include "config/plan/artifact_object.h"
+#include "config/reading/artifact_object.h"
+#include "config/reading/yaml_json.h"
 
 namespace tributary::config {
 namespace {

@@ -1,10 +1,10 @@
-#include "config/profile.h"
+#include "config/artifact/profile.h"
 
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "config/cluster/yaml_json.h"
-#include "config/plan/artifact_object.h"
+#include "config/reading/artifact_object.h"
+#include "config/reading/yaml_json.h"
 #include "core/sha256.h"
 
 namespace tributary::config {

@@ -1,10 +1,10 @@
-#include "config/shape_histogram.h"
+#include "config/artifact/shape_histogram.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "config/cluster/yaml_json.h"
-#include "config/plan/artifact_object.h"
+#include "config/reading/artifact_object.h"
+#include "config/reading/yaml_json.h"
 
 namespace tributary::config {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "config/family/json_object.h"
-#include "config/module_graph.h"
+#include "config/artifact/module_graph.h"
+#include "config/reading/json_object.h"
 
 namespace tributary::config {
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 
 namespace tributary::config {
 

@@ -3,8 +3,8 @@
 #include <tuple>
 
 #include "config/cluster/cluster_keys.h"
-#include "config/cluster/yaml_json.h"
-#include "config/plan/artifact_object.h"
+#include "config/reading/artifact_object.h"
+#include "config/reading/yaml_json.h"
 
 namespace tributary::config {
 namespace {

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "config/family/json_object.h"
-#include "config/model_config.h"
+#include "config/family/model_config.h"
+#include "config/reading/json_object.h"
 
 namespace tributary::config {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/family/json_object.h"
-#include "config/model_config.h"
+#include "config/family/model_config.h"
+#include "config/reading/json_object.h"
 
 namespace tributary::config {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "config/plan/plan_names.h"
-#include "config/run/problems.h"
+#include "config/reading/problems.h"
 #include "config/run/run_tree.h"
 
 namespace tributary::config {

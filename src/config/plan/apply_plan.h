@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "config/plan.h"
-#include "config/run_config.h"
+#include "config/plan/plan.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -13,7 +13,7 @@ namespace tributary::config {
 /// model that it knows. apply_plan refuses by this list.
 [[nodiscard]] std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where);
 
-/// As apply_plan of config/plan.h, of a plan that is at hand; `where` names it in messages.
+/// As apply_plan of config/plan/plan.h, of a plan that is at hand; `where` names it in messages.
 [[nodiscard]] RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig config);
 
 }  // namespace tributary::config

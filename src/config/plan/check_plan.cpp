@@ -4,7 +4,7 @@
 
 #include "config/plan/plan_names.h"
 #include "config/plan/ranges.h"
-#include "config/run/problems.h"
+#include "config/reading/problems.h"
 
 namespace tributary::config {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "config/plan.h"
-#include "config/run_config.h"
+#include "config/plan/plan.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 
 namespace tributary::config {

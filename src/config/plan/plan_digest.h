@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "config/plan.h"
+#include "config/plan/plan.h"
 
 namespace tributary::config {
 

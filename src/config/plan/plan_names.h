@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "config/plan.h"
+#include "config/plan/plan.h"
 
 // The names of enumerations in plan.json, by value.
 namespace tributary::config {

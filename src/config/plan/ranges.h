@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/plan.h"
+#include "config/plan/plan.h"
 
 namespace tributary::config {
 

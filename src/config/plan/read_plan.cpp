@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 
-#include "config/cluster/yaml_json.h"
-#include "config/plan/artifact_object.h"
 #include "config/plan/plan_names.h"
 #include "config/plan/ranges.h"
+#include "config/reading/artifact_object.h"
+#include "config/reading/yaml_json.h"
 
 namespace tributary::config {
 namespace {

@@ -2,7 +2,7 @@
 #include <charconv>
 #include <set>
 
-#include "config/mesh_shape.h"
+#include "config/run/mesh_shape.h"
 #include "config/run/run_tree.h"
 
 namespace tributary::config {

@@ -5,8 +5,8 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "config/read_run_config.h"
-#include "config/run/problems.h"
+#include "config/reading/problems.h"
+#include "config/run/read_run_config.h"
 #include "core/file/shown_path.h"
 
 namespace tributary::config {

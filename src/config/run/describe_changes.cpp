@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "config/run/run_keys.h"
 #include "core/text.h"
 

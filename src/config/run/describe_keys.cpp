@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "config/run/run_keys.h"
 #include "core/text.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "config/mesh_shape.h"
+#include "config/run/mesh_shape.h"
 #include "config/run/peer_names.h"
 #include "config/run/run_keys.h"
 #include "config/run/run_tree.h"

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 
 namespace tributary::config {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
-#include "config/run/problems.h"
-#include "config/run/yaml_tree.h"
-#include "config/run_config.h"
+#include "config/reading/problems.h"
+#include "config/reading/yaml_tree.h"
+#include "config/run/run_config.h"
 
 namespace tributary::config {
 

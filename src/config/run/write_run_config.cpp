@@ -1,4 +1,4 @@
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "config/run/run_keys.h"
 #include "core/text.h"
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "config/cluster/yaml_json.h"
-#include "config/plan/artifact_object.h"
-#include "config/study.h"
+#include "config/reading/artifact_object.h"
+#include "config/reading/yaml_json.h"
+#include "config/study/study.h"
 #include "config/study/study_model.h"
 #include "config/study/study_names.h"
 #include "core/error.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "config/plan/artifact_object.h"
-#include "config/study.h"
+#include "config/reading/artifact_object.h"
+#include "config/study/study.h"
 
 namespace tributary::config {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "config/plan/artifact_object.h"
-#include "config/study.h"
+#include "config/reading/artifact_object.h"
+#include "config/study/study.h"
 
 namespace tributary::config {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/trace.h"
+#include "config/trace/trace.h"
 
 namespace tributary::config {
 

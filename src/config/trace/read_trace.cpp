@@ -2,9 +2,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "config/cluster/yaml_json.h"
-#include "config/plan/artifact_object.h"
-#include "config/trace.h"
+#include "config/reading/artifact_object.h"
+#include "config/reading/yaml_json.h"
+#include "config/trace/trace.h"
 
 namespace tributary::config {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "config/trace.h"
 #include "config/trace/beyond_grid_json.h"
+#include "config/trace/trace.h"
 
 namespace tributary::config {
 namespace {

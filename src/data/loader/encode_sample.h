@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "config/model_config.h"
-#include "config/run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
 #include "data/loader/sample_encoder.h"
 #include "data/preprocess/qwen_vl.h"
 #include "data/text/chat_template.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "core/json.h"
 #include "data/loader/sample_bytes.h"
 #include "data/loader/sample_encoder.h"

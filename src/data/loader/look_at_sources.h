@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "data/loader/sample_encoder.h"
 #include "data/loader/source_files.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "data/loader/data_order.h"
 #include "data/loader/quarantine.h"
 #include "data/loader/sample_encoder.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "data/loader/data_order.h"
 #include "data/loader/loader.h"
 #include "data/record/jsonl_file.h"

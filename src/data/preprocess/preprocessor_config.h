@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "config/model_config.h"
+#include "config/family/model_config.h"
 
 namespace tributary::data {
 

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "mesh/health/link.h"
-#include "mesh/store.h"
+#include "mesh/launch/store.h"
 
 namespace tributary::mesh {
 namespace {

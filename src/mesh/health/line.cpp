@@ -3,7 +3,7 @@
 
 #include "core/text.h"
 #include "mesh/health/link.h"
-#include "mesh/store.h"
+#include "mesh/launch/store.h"
 
 namespace tributary::mesh {
 

@@ -5,9 +5,9 @@
 #include <poll.h>
 #include <vector>
 
-#include "mesh/health/line_socket.h"
+#include "core/now_seconds.h"
 #include "mesh/health/root_cause.h"
-#include "mesh/now_seconds.h"
+#include "mesh/launch/line_socket.h"
 
 namespace c10d {
 class Store;

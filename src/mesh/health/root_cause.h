@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/exit_code.h"
-#include "mesh/health.h"
+#include "mesh/health/health.h"
 
 namespace tributary::mesh {
 

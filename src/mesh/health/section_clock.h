@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "mesh/health.h"
+#include "mesh/health/health.h"
 #include "mesh/health/root_cause.h"
 
 namespace tributary::mesh {

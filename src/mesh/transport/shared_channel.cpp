@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "core/text.h"
-#include "mesh/group.h"
+#include "mesh/transport/group.h"
 
 namespace tributary::mesh {
 

@@ -5,7 +5,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
-#include "mesh/group.h"
+#include "mesh/transport/group.h"
 
 namespace c10d {
 class Store;

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "config/model_config.h"
+#include "config/family/model_config.h"
 #include "core/sample_shape.h"
 #include "parallel/layer_boundary.h"
 #include "parallel/unit.h"

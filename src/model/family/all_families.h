@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/model_config.h"
+#include "config/family/model_config.h"
 #include "model/model.h"
 
 namespace tributary::model {

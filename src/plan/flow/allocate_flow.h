@@ -51,7 +51,7 @@ struct FlowAllocation {
 /// units:  periods compared as whole numbers, never as rates
 /// errors: Fault::kInput naming the module when it has no candidate, or a candidate is not above 0;
 ///         an infeasible problem is a result that says what binds
-/// cost:   O(candidates^2 * modules) at worst; 256 devices: bench/plan/flow_bench
+/// cost:   O(candidates^2 * modules) at worst
 /// source: FlowTrain, equations 1 and 2; the published system solves a mixed-integer program
 [[nodiscard]] FlowAllocation allocate_flow(const FlowProblem& problem, FlowOrder order);
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/units.h"
-#include "schedule/pipeline/action.h"
+#include "schedule/order/action.h"
 
 namespace tributary::schedule {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "config/pipeline_order.h"
+#include "schedule/order/action.h"
 #include "schedule/order/order_shape.h"
-#include "schedule/pipeline/action.h"
 
 namespace tributary::schedule {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/plan.h"
+#include "config/plan/plan.h"
 #include "schedule/pipeline/pipeline.h"
 
 namespace tributary::schedule {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/flops.h"
+#include "train/balance/flops.h"
 
 namespace tributary::train {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/model_config.h"
-#include "config/run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
 #include "core/sample_shape.h"
 #include "schedule/step_plan.h"
 

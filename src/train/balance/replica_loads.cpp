@@ -1,7 +1,7 @@
 #include "train/balance/replica_loads.h"
 
+#include "train/balance/flops.h"
 #include "train/balance/predict_load.h"
-#include "train/flops.h"
 
 namespace tributary::train {
 

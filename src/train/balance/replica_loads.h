@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "config/model_config.h"
-#include "config/run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
 #include "core/sample_shape.h"
 
 namespace tributary::train {

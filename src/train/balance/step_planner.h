@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "config/model_config.h"
-#include "config/run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
 #include "core/sample_shape.h"
 #include "mesh/mesh.h"
 #include "schedule/correct_costs/batch_correction.h"

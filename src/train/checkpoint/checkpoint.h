@@ -16,7 +16,7 @@
 #include "core/file/file_system.h"
 #include "core/file/safetensors.h"
 #include "core/units.h"
-#include "mesh/group.h"
+#include "mesh/transport/group.h"
 #include "train/checkpoint/compatibility.h"
 
 namespace tributary::train {

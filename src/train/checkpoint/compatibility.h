@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 
 namespace tributary::train {
 

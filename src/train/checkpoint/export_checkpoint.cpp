@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "config/model_config.h"
+#include "config/family/model_config.h"
 #include "core/error.h"
 #include "core/file/weight_directory.h"
 #include "core/json.h"

@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "parallel/unit_chain.h"
+#include "train/executor/gradients.h"
 #include "train/executor/step_schedule.h"
-#include "train/gradients.h"
 
 namespace tributary::train {
 namespace {

@@ -11,14 +11,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/stopwatch.h"
-#include "mesh/health.h"
+#include "mesh/health/health.h"
 #include "model/model.h"
 #include "parallel/stage/stage_link.h"
-#include "parallel/stage/weight_queue.h"
-#include "schedule/pipeline/action.h"
-#include "train/collate.h"
-#include "train/executor/stream_clock.h"
+#include "parallel/weight_queue.h"
+#include "schedule/order/action.h"
+#include "train/executor/collate.h"
 #include "train/metrics/step_metrics.h"
+#include "train/metrics/stream_clock.h"
 
 namespace tributary::train {
 
@@ -34,7 +34,7 @@ struct ExecutorOptions {
   std::function<void()> on_action = {};                // before each action
 };
 
-/// When one pass ran, in seconds of mesh::now_seconds(): on a device by the stream that computes.
+/// When one pass ran, in seconds of now_seconds(): on a device by the stream that computes.
 struct PassTimes {
   schedule::Action action;
   double reached = 0;  // the rank was done with all before it, collating too

@@ -1,6 +1,6 @@
 #include "train/executor/map_stages.h"
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 #include "schedule/pipeline/pipeline.h"
 #include "schedule/pipeline/plan_pipeline.h"

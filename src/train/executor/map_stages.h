@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "config/plan.h"
-#include "parallel/stage/stage_map.h"
+#include "config/plan/plan.h"
+#include "parallel/stage_map.h"
 
 namespace tributary::train {
 

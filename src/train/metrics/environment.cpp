@@ -17,8 +17,8 @@
 
 #include "core/cores.h"
 #include "core/text.h"
-#include "train/executor/stream_clock.h"
-#include "train/flops.h"
+#include "train/balance/flops.h"
+#include "train/metrics/stream_clock.h"
 
 namespace tributary::train {
 namespace {

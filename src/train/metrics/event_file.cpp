@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/file/crc32c.h"
-#include "mesh/store.h"
+#include "mesh/launch/store.h"
 
 namespace tributary::train {
 namespace {

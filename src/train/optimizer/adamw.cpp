@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "parallel/unit_chain.h"
+#include "train/checkpoint/unit_parts.h"
 #include "train/optimizer/parameter_groups.h"
-#include "train/unit_parts.h"
 
 namespace tributary::train {
 

@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "parallel/unit.h"
 #include "train/checkpoint/checkpoint.h"
 

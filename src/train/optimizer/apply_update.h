@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "model/model.h"
 #include "train/optimizer/adamw.h"
 

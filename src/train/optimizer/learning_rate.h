@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 
 namespace tributary::train {
 

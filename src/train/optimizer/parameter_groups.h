@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "parallel/unit.h"
 
 namespace tributary::train {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/profile.h"
+#include "config/artifact/profile.h"
 #include "mesh/mesh.h"
 
 namespace tributary::train {

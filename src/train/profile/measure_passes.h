@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "config/profile.h"
+#include "config/artifact/profile.h"
 #include "data/sample.h"
 #include "train/profile/layer_times.h"
-#include "train/session.h"
+#include "train/start/session.h"
 
 namespace tributary::train {
 

@@ -6,7 +6,7 @@
 
 #include "core/stopwatch.h"
 #include "schedule/pack.h"
-#include "train/gradients.h"
+#include "train/executor/gradients.h"
 #include "train/optimizer/apply_update.h"
 #include "train/optimizer/gradient_norm.h"
 #include "train/profile/layer_times.h"

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "config/profile.h"
+#include "config/artifact/profile.h"
 #include "train/profile/live_bytes.h"
 #include "train/profile/measure_passes.h"
-#include "train/session.h"
+#include "train/start/session.h"
 
 namespace tributary::train {
 

@@ -12,7 +12,7 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
-#include "config/mesh_shape.h"
+#include "config/run/mesh_shape.h"
 #include "core/cores.h"
 #include "core/error.h"
 #include "core/file/given_file.h"

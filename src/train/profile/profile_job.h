@@ -3,7 +3,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "core/exit_code.h"
 
 namespace tributary::train {

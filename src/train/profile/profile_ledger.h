@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "config/profile.h"
+#include "config/artifact/profile.h"
 
 namespace tributary::train {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "core/json.h"
 #include "train/run/train_state.h"
 

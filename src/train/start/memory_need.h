@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "config/model_config.h"
-#include "config/run_config.h"
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
 #include "core/machine/memory_limits.h"
 #include "core/units.h"
 #include "parallel/layout.h"

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <ostream>
 
-#include "config/mesh_shape.h"
-#include "config/read_run_config.h"
+#include "config/run/mesh_shape.h"
+#include "config/run/read_run_config.h"
 #include "core/cores.h"
 #include "core/text.h"
 #include "train/metrics/environment.h"

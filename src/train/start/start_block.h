@@ -3,8 +3,8 @@
 #include <iosfwd>
 #include <string>
 
-#include "train/ranks.h"
 #include "train/start/memory_need.h"
+#include "train/start/ranks.h"
 
 namespace tributary::train {
 

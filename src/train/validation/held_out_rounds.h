@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "train/replica_readers.h"
-#include "train/session.h"
+#include "train/balance/replica_readers.h"
+#include "train/start/session.h"
 
 namespace tributary::train {
 

@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "model/generate.h"
-#include "train/collate.h"
-#include "train/gradients.h"
+#include "train/executor/collate.h"
+#include "train/executor/gradients.h"
 #include "train/validation/held_out_rounds.h"
 
 namespace tributary::train {

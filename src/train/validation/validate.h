@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "train/session.h"
+#include "train/start/session.h"
 #include "train/validation/validation_result.h"
 
 namespace tributary::train {

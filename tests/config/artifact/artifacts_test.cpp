@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/module_graph.h"
-#include "config/profile.h"
-#include "config/shape_histogram.h"
+#include "config/artifact/module_graph.h"
+#include "config/artifact/profile.h"
+#include "config/artifact/shape_histogram.h"
 #include "core/error.h"
 
 namespace tributary::config {

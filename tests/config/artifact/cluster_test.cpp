@@ -1,4 +1,4 @@
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 
 #include <filesystem>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/module_graph.h"
+#include "config/artifact/module_graph.h"
 #include "core/error.h"
 
 namespace tributary::config {

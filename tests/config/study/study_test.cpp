@@ -1,9 +1,9 @@
-#include "config/study.h"
+#include "config/study/study.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/module_graph.h"
+#include "config/artifact/module_graph.h"
 #include "core/error.h"
 
 namespace tributary::config {

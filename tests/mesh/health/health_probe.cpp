@@ -18,11 +18,11 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "mesh/health.h"
+#include "core/now_seconds.h"
+#include "mesh/health/health.h"
 #include "mesh/health/link.h"
-#include "mesh/launch.h"
-#include "mesh/now_seconds.h"
-#include "mesh/store.h"
+#include "mesh/launch/launch.h"
+#include "mesh/launch/store.h"
 
 namespace tributary::mesh {
 namespace {

@@ -9,9 +9,9 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "core/error.h"
+#include "core/now_seconds.h"
 #include "mesh/health/link.h"
 #include "mesh/health/section_clock.h"
-#include "mesh/now_seconds.h"
 
 namespace tributary::mesh {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedule/pipeline/action.h"
+#include "schedule/order/action.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 #include "schedule/order/all_orders.h"
 #include "schedule/pipeline/check_schedule.h"

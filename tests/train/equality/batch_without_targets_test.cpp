@@ -10,11 +10,11 @@
 #include "tests/data/temporary_folder.h"
 #include "tests/mesh/thread_ranks.h"
 #include "tests/train/equality/trainee.h"
+#include "train/balance/replica_readers.h"
 #include "train/checkpoint/watched_files.h"
 #include "train/loop.h"
-#include "train/ranks.h"
-#include "train/replica_readers.h"
-#include "train/run/snapshot.h"
+#include "train/snapshot.h"
+#include "train/start/ranks.h"
 
 namespace tributary::train {
 namespace {

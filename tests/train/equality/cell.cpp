@@ -9,7 +9,7 @@
 #include "core/text.h"
 #include "schedule/order/all_orders.h"
 #include "tests/train/equality/trainee.h"
-#include "train/ranks.h"
+#include "train/start/ranks.h"
 
 namespace tributary::train {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "config/mesh_shape.h"
-#include "config/run_config.h"
+#include "config/run/mesh_shape.h"
+#include "config/run/run_config.h"
 #include "mesh/mesh.h"
 
 namespace tributary::train {

@@ -9,8 +9,8 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "core/text.h"
-#include "mesh/launch.h"
-#include "mesh/store.h"
+#include "mesh/launch/launch.h"
+#include "mesh/launch/store.h"
 #include "tests/train/equality/cell.h"
 
 int main(int count, char** arguments) {

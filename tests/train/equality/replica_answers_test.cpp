@@ -9,8 +9,8 @@
 #include "model/generate.h"
 #include "tests/mesh/thread_ranks.h"
 #include "tests/train/equality/trainee.h"
-#include "train/collate.h"
-#include "train/ranks.h"
+#include "train/executor/collate.h"
+#include "train/start/ranks.h"
 
 namespace tributary::train {
 namespace {

@@ -10,7 +10,7 @@
 #include "tests/mesh/thread_ranks.h"
 #include "tests/train/equality/trainee.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/unit_parts.h"
+#include "train/checkpoint/unit_parts.h"
 
 namespace tributary::train {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "core/random.h"
 #include "core/text.h"
-#include "train/gradients.h"
+#include "train/executor/gradients.h"
 #include "train/optimizer/gradient_norm.h"
-#include "train/ranks.h"
+#include "train/start/ranks.h"
 
 namespace tributary::train {
 namespace {

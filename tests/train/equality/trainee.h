@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "config/run_config.h"
+#include "config/run/run_config.h"
 #include "mesh/mesh.h"
 #include "model/model.h"
 #include "tests/train/equality/cell.h"

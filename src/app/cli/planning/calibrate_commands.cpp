@@ -6,17 +6,17 @@
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/cli/planning/show_quantities.h"
-#include "config/cluster.h"
+#include "config/cluster/cluster.h"
 #include "core/error.h"
-#include "plan/calibrate/calibrate.h"
-#include "plan/cost/collective_cost.h"
+#include "cost/calibrate/calibrate.h"
+#include "cost/collective_cost.h"
 
 namespace tributary::app {
 namespace {
 
-using plan::PredictionError;
-using plan::TrainingRow;
-using plan::TrainingTable;
+using cost::PredictionError;
+using cost::TrainingRow;
+using cost::TrainingTable;
 
 void print_error(const std::string& what, const PredictionError& error) {
   std::cout << what << ": mean error " << in_percent(error.mean, 2) << ", median "
@@ -42,17 +42,17 @@ struct CalibrateArguments {
 
 /// Mean error of all-reduce predictions for a group size that the fit has not seen.
 void print_held_out_sweeps(const config::LinkLevel& start,
-                           const std::vector<plan::AllReduceSweep>& sweeps) {
+                           const std::vector<cost::AllReduceSweep>& sweeps) {
   for (std::size_t held = 0; held < sweeps.size() && sweeps.size() > 1; ++held) {
-    std::vector<plan::AllReduceSweep> others = sweeps;
+    std::vector<cost::AllReduceSweep> others = sweeps;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(held));
-    const config::LinkLevel fitted = plan::fit_all_reduce(start, others);
+    const config::LinkLevel fitted = cost::fit_all_reduce(start, others);
     double error[2]{};
     int count[2]{};
     for (const config::CollectivePoint& point : sweeps[held].points) {
       const int large = point.bytes.count > (16 << 20) ? 1 : 0;
       const double predicted =
-          plan::all_reduce_seconds(fitted, point.ranks, static_cast<double>(point.bytes.count));
+          cost::all_reduce_seconds(fitted, point.ranks, static_cast<double>(point.bytes.count));
       error[large] += std::abs(predicted / seconds_of(point.time) - 1);
       ++count[large];
     }
@@ -85,33 +85,33 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
       inputs.push_back(sweep.path().string());
   check_output(arguments.output, inputs);
   config::Cluster cluster =
-      arguments.base ? config::read_cluster(*arguments.base) : plan::data_sheet_cluster();
+      arguments.base ? config::read_cluster(*arguments.base) : cost::data_sheet_cluster();
   std::string origin = str("calibrate from ", cluster.origin, ":");
   if (arguments.all_reduce) {
-    const auto sweeps = plan::read_all_reduce_sweeps(*arguments.all_reduce);
+    const auto sweeps = cost::read_all_reduce_sweeps(*arguments.all_reduce);
     print_held_out_sweeps(cluster.levels.front(), sweeps);
-    cluster.levels.front() = plan::fit_all_reduce(cluster.levels.front(), sweeps);
-    cluster.levels.front().small_all_reduce = plan::small_points(sweeps);
+    cluster.levels.front() = cost::fit_all_reduce(cluster.levels.front(), sweeps);
+    cluster.levels.front().small_all_reduce = cost::small_points(sweeps);
     origin += str(" all-reduce sweeps of ", sweeps.size(), " group sizes;");
   }
   std::vector<TrainingRow> rows;
   for (const std::string& path : arguments.rows) {
-    const TrainingTable table = plan::read_training_rows(path);
+    const TrainingTable table = cost::read_training_rows(path);
     rows.insert(rows.end(), table.rows.begin(), table.rows.end());
     origin += str(' ', table.rows.size(), " rows of ",
                   std::filesystem::path(path).filename().string(), ';');
   }
-  if (arguments.folds > 0) plan::check_folds(rows);
+  if (arguments.folds > 0) cost::check_folds(rows);
   const config::Cluster start = cluster;
-  cluster = plan::fit_rows(start, rows);
+  cluster = cost::fit_rows(start, rows);
   std::vector<double> predicted;
-  for (const TrainingRow& row : rows) predicted.push_back(plan::step_seconds(cluster, row));
-  const PredictionError fitted = plan::judge_predictions(rows, predicted);
+  for (const TrainingRow& row : rows) predicted.push_back(cost::step_seconds(cluster, row));
+  const PredictionError fitted = cost::judge_predictions(rows, predicted);
   check_fit(fitted, arguments.rows);
   print_error(str(rows.size(), " rows, in the fit"), fitted);
   if (arguments.folds > 0) {
     const std::vector<double> unseen =
-        plan::cross_validate(start, rows, static_cast<int>(arguments.folds), /*seed=*/0);
+        cost::cross_validate(start, rows, static_cast<int>(arguments.folds), /*seed=*/0);
     const auto part = [&](const std::string& name, auto belongs) {
       std::vector<TrainingRow> some;
       std::vector<double> of_some;
@@ -123,7 +123,7 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
       if (!some.empty())
         print_error(str(some.size(), " rows ", name, ", not in the fit (", arguments.folds,
                         " folds by model and GPUs)"),
-                    plan::judge_predictions(some, of_some));
+                    cost::judge_predictions(some, of_some));
     };
     const std::int64_t node = cluster.devices_per_node();
     part("in one node", [&](const TrainingRow& row) { return row.devices <= node; });
@@ -147,21 +147,21 @@ struct PredictArguments {
 ExitCode run_predict(const PredictArguments& arguments) {
   check_output(arguments.output, {arguments.cluster});  // the rows come back with a column more
   const config::Cluster cluster = config::read_cluster(arguments.cluster);
-  const TrainingTable table = plan::read_training_rows(arguments.rows);
+  const TrainingTable table = cost::read_training_rows(arguments.rows);
   std::vector<double> all;
   std::vector<TrainingRow> measured;
   std::vector<double> predicted;
   for (const TrainingRow& row : table.rows) {
-    all.push_back(plan::step_seconds(cluster, row));
+    all.push_back(cost::step_seconds(cluster, row));
     if (!row.seconds) continue;
     measured.push_back(row);
     predicted.push_back(all.back());
   }
-  write_output(arguments.output, plan::write_predictions(table, all));
+  write_output(arguments.output, cost::write_predictions(table, all));
   std::cout << table.rows.size() << " rows predicted\n";
   if (!measured.empty())
     print_error(str(measured.size(), " rows with a time"),
-                plan::judge_predictions(measured, predicted));
+                cost::judge_predictions(measured, predicted));
   return ExitCode::kDone;
 }
 

@@ -11,14 +11,14 @@
 #include "app/report/html.h"
 #include "app/report/write_report.h"
 #include "core/error.h"
-#include "plan/compare/write_comparison.h"
+#include "studies/compare/write_comparison.h"
 
 namespace tributary::app {
 namespace {
 
-using plan::Comparison;
-using plan::MethodResult;
-using plan::SettingResult;
+using studies::Comparison;
+using studies::MethodResult;
+using studies::SettingResult;
 
 constexpr double kTolerance = 0.15;
 
@@ -106,13 +106,13 @@ void print_setting(const SettingResult& setting, const std::string& against) {
               << padded(str(method.certificate.evaluations), 13, true) << "  " << method.plan
               << '\n';
   }
-  const std::string note = plan::note_on_search(setting);
+  const std::string note = studies::note_on_search(setting);
   if (!note.empty()) std::cout << "  note: " << note << '\n';
 }
 
 void print_figures(const Comparison& comparison) {
-  for (const plan::FigureResult& result : comparison.figures) {
-    std::cout << "  " << (plan::is_kept(result, kTolerance) ? "ok  " : "off ")
+  for (const studies::FigureResult& result : comparison.figures) {
+    std::cout << "  " << (studies::is_kept(result, kTolerance) ? "ok  " : "off ")
               << (result.figure.where.empty() ? "" : result.figure.where + ": ")
               << describe_figure(result.figure) << ": published " << show_published(result.figure)
               << ", found "
@@ -120,7 +120,7 @@ void print_figures(const Comparison& comparison) {
     if (result.found) std::cout << ", deviation " << show_percent(result.deviation);
     std::cout << '\n';
   }
-  for (const plan::OrderResult& result : comparison.orders) {
+  for (const studies::OrderResult& result : comparison.orders) {
     std::cout << "  "
               << (result.is_tie  ? "tie "
                   : result.holds ? "ok  "
@@ -137,27 +137,27 @@ void print_as_text(const Comparison& comparison) {
   for (const SettingResult& setting : comparison.settings)
     print_setting(setting, comparison.against);
   if (comparison.figures.empty() && comparison.orders.empty()) return;
-  const plan::FigureCount count = plan::count_within(comparison, kTolerance);
+  const studies::FigureCount count = studies::count_within(comparison, kTolerance);
   std::cout << "\npublished and found: " << count.within << " of " << count.all << " within "
             << show_percent(kTolerance) << ", of a range inside\n";
   print_figures(comparison);
 }
 
 ExitCode run_compare(const CompareArguments& arguments) {
-  const config::Study study = config::read_study(arguments.study, plan::study_methods);
+  const config::Study study = config::read_study(arguments.study, studies::study_methods);
   check_output(arguments.output, {arguments.study});
-  plan::CompareOptions options{.quick = arguments.quick, .plan_files = arguments.plan_files};
+  studies::CompareOptions options{.quick = arguments.quick, .plan_files = arguments.plan_files};
   const Comparison comparison = [&] {
     Progress progress(arguments.quick ? 1 : study.settings.size());
     options.on_search = [&](const std::string& setting, std::string_view method) {
       progress.show(setting, method);
     };
-    return plan::compare(study, options);
+    return studies::compare(study, options);
   }();
   if (!arguments.output.empty())
     write_report_file(write_compare_page(comparison), arguments.output);
   if (arguments.json) {
-    std::cout << plan::write_comparison(comparison);
+    std::cout << studies::write_comparison(comparison);
   } else {
     print_as_text(comparison);
     if (!arguments.output.empty()) std::cout << '\n' << arguments.output << '\n';

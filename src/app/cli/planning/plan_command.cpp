@@ -9,7 +9,7 @@
 #include "app/cli/planning/plan_published.h"
 #include "core/error.h"
 #include "core/json.h"
-#include "plan/baseline/read_cost_table.h"
+#include "studies/methods/read_cost_table.h"
 
 namespace tributary::app {
 namespace {
@@ -25,7 +25,7 @@ bool is_cost_table(const std::string& path) {
   const Json json = parse_json(text, path);
   // Compared as JSON: a format that is no text is another one, and its reader says so.
   return json.is_object() && json.contains("format") &&
-         json["format"] == Json(plan::kCostTableFormat);
+         json["format"] == Json(studies::kCostTableFormat);
 }
 
 ExitCode run_plan(const ModelPlanning& arguments) {

@@ -8,7 +8,7 @@
 #include "app/cli/planning/show_plans.h"
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
-#include "plan/cost/watched_costs.h"
+#include "cost/watched_costs.h"
 
 namespace tributary::app {
 namespace {
@@ -29,7 +29,7 @@ void print_search(const PlanAnswer& answer) {
                  "shared, as those of the others are\n";
   if (!answer.beyond_grid.empty())
     std::cout << "the best plan is beyond what was measured, at the rate of the largest size: "
-              << plan::describe(answer.beyond_grid) << '\n';
+              << cost::describe(answer.beyond_grid) << '\n';
   if (search.left_out.cells > 0)
     std::cout << "left out for want of measurements: " << search.left_out.cells
               << " cells, and of others the plans with these degrees: " << search.left_out.text()

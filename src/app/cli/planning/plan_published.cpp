@@ -12,8 +12,8 @@
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "plan/baseline/read_cost_table.h"
-#include "plan/compare/trainer_plan.h"
+#include "studies/compare/trainer_plan.h"
+#include "studies/methods/read_cost_table.h"
 
 namespace tributary::app {
 namespace {
@@ -40,7 +40,7 @@ void print_as_text(const SearchAnswer& answer) {
 struct ModelTables {
   ModelRequest asked;
   plan::PlanningProblem problem;
-  std::vector<plan::RecomputedTables> levels;
+  std::vector<studies::RecomputedTables> levels;
 };
 
 ModelTables tables_of(const ModelPlanning& arguments) {
@@ -50,12 +50,12 @@ ModelTables tables_of(const ModelPlanning& arguments) {
   check_plan_output(arguments);
   ModelRequest asked = read_model_request(arguments);
   plan::PlanningProblem problem = problem_of(asked.request);
-  std::vector<plan::RecomputedTables> levels =
-      plan::recompute_levels(problem.model, problem.cluster,
-                             {.devices = problem.devices,
-                              .batches = problem.batches,
-                              .frozen = asked.request.frozen,
-                              .measured = problem.measured});
+  std::vector<studies::RecomputedTables> levels =
+      studies::recompute_levels(problem.model, problem.cluster,
+                                {.devices = problem.devices,
+                                 .batches = problem.batches,
+                                 .frozen = asked.request.frozen,
+                                 .measured = problem.measured});
   return {std::move(asked), std::move(problem), std::move(levels)};
 }
 
@@ -66,9 +66,9 @@ class PlanFileAnswer {
                  const SearchAnswer& answer)
       : arguments_(&arguments), tables_(&tables), method_(answer.method) {
     const FoundPlan& best = answer.plans.front();
-    plan::TrainerPlan placed = best.form
-                                   ? plan::trainer_plan(tables.problem, *best.form, best.recompute)
-                                   : plan::TrainerPlan{.reason = beyond_trainer(answer)};
+    studies::TrainerPlan placed =
+        best.form ? studies::trainer_plan(tables.problem, *best.form, best.recompute)
+                  : studies::TrainerPlan{.reason = beyond_trainer(answer)};
     text_ = placed.text;
     reason_ = placed.reason;
     if (!placed.found) return;
@@ -159,7 +159,7 @@ Json to_json(const std::vector<SearchAnswer>& answers) {
 }
 
 /// Says what will take long before it begins, so that nobody takes it for a hang.
-void note_size(const plan::TrainingProblem& problem) {
+void note_size(const studies::TrainingProblem& problem) {
   constexpr double kMany = 20'000;
   const double samples = static_cast<double>(problem.costs.global_samples) *
                          static_cast<double>(std::max<std::size_t>(1, problem.batches.size()));
@@ -173,7 +173,7 @@ ExitCode plan_table(const ModelPlanning& arguments) {
   arguments.given.refuse_all_but({"CONFIG", "--method", "--keep", "--json"},
                                  "a cost table, which says all the rest");
   const SearchRequest request = request_of(arguments);
-  const plan::RecomputedTables tables{.problem = plan::read_cost_table(arguments.path)};
+  const studies::RecomputedTables tables{.problem = studies::read_cost_table(arguments.path)};
   note_size(tables.problem);
   const std::vector<SearchAnswer> answers = answer_search(request, std::span(&tables, 1));
   if (arguments.json) std::cout << to_json(answers).dump() << '\n';

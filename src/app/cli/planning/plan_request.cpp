@@ -8,7 +8,7 @@
 #include "app/answer/measured_machine.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/output_file.h"
-#include "config/read_run_config.h"
+#include "config/run/read_run_config.h"
 #include "core/error.h"
 
 namespace tributary::app {

@@ -10,8 +10,8 @@
 #include "app/cli/output_file.h"
 #include "app/engine/engine.h"
 #include "app/launch/run_ranks.h"
-#include "config/profile.h"
-#include "config/read_run_config.h"
+#include "config/artifact/profile.h"
+#include "config/run/read_run_config.h"
 #include "core/cores.h"
 #include "core/error.h"
 

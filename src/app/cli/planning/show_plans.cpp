@@ -4,8 +4,8 @@
 #include <iomanip>
 #include <iostream>
 
-#include "app/cli/command_words.h"
 #include "app/cli/planning/show_quantities.h"
+#include "app/launch/command_words.h"
 #include "core/text.h"
 
 namespace tributary::app {

@@ -12,7 +12,7 @@
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "plan/cost/watched_costs.h"
+#include "cost/watched_costs.h"
 
 namespace tributary::app {
 namespace {
@@ -78,7 +78,7 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << "does not fit: " << summary.out_of_memory << '\n';
   if (!summary.beyond_grid.empty())
     std::cout << "beyond what was measured, at the rate of the largest size: "
-              << plan::describe(summary.beyond_grid) << '\n';
+              << cost::describe(summary.beyond_grid) << '\n';
   if (summary.unsettled)
     std::cout << "the encoders that run ahead had not settled when the first step began: look at "
                  "more --steps, or a smaller "
@@ -105,12 +105,12 @@ void show(const Arguments& arguments, const config::Trace& trace) {
 }
 
 ExitCode run_workload(const Arguments& arguments) {
-  const plan::SimaiWorkload workload = plan::read_simai_workload(arguments.workload);
+  const simulate::SimaiWorkload workload = simulate::read_simai_workload(arguments.workload);
   SimulateRequest request = arguments.request;
   request.given = arguments.given;
   if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
   const config::Trace trace = answer_workload(workload, request);
-  if (!arguments.json) std::cout << plan::describe(workload) << '\n';
+  if (!arguments.json) std::cout << simulate::describe(workload) << '\n';
   show(arguments, trace);
   return ExitCode::kDone;
 }
@@ -159,7 +159,7 @@ ExitCode run_simulate(const Arguments& arguments) {
 
 Run declare_simulate(Verb& verb) {
   const auto arguments = std::make_shared<Arguments>();
-  plan::Disturbance& disturbance = arguments->request.disturbance;
+  simulate::Disturbance& disturbance = arguments->request.disturbance;
   verb.optional_positional("PLAN.json", arguments->plan,
                            "where and how every module runs; needed without --workload");
   verb.option("--workload", arguments->workload,

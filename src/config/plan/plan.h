@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/family/model_config.h"
+#include "config/pipeline_order.h"
+#include "config/policies.h"
+#include "config/run/mesh_shape.h"
+#include "core/units.h"
+
+namespace tributary::config {
+
+struct RunConfig;
+
+enum class Placement { kInline, kColocated, kSeparate, kFlow, kSliced };
+enum class RecomputePlan { kNone, kSelective, kFull };
+enum class TrainMode { kFull, kLora, kFrozen };
+enum class EdgeVia { kExchange, kPool };
+
+/// The contiguous layers of one virtual stage; at least one unit of the three.
+struct StageLayers {
+  bool embed = false;
+  std::int64_t first = 0;   // layer, from 0 over the whole module
+  std::int64_t layers = 0;  // [count]
+  bool head = false;
+
+  [[nodiscard]] bool empty() const { return !embed && layers == 0 && !head; }
+  friend bool operator==(const StageLayers&, const StageLayers&) = default;
+};
+
+/// Where and how one module runs. Virtual stage v of an order lies on the pp coordinate that the
+/// order gives it: v mod pp, or back and forth for the V-shaped ones.
+struct ModulePlan {
+  std::string name = {};
+  Placement placement = Placement::kSeparate;
+  std::vector<std::int64_t> ranks = {};  // ascending; empty: those of the backbone (inline)
+  MeshShape mesh = {};
+  std::vector<StageLayers> stages = {};  // [virtual stages]; empty: all layers on one
+  PipelineOrder schedule = PipelineOrder::k1f1b;
+  RecomputePlan recompute = RecomputePlan::kNone;
+  Offload offload = Offload::kNone;
+  TrainMode train = TrainMode::kFull;
+  std::int64_t share_percent = 100;  // of the device's SMs; below 100 when sliced
+  std::int64_t passes = 1;           // in which a colocated module takes its part of a batch
+
+  friend bool operator==(const ModulePlan&, const ModulePlan&) = default;
+};
+
+struct EdgePlan {
+  std::string from;
+  std::string to;
+  EdgeVia via = EdgeVia::kExchange;
+
+  friend bool operator==(const EdgePlan&, const EdgePlan&) = default;
+};
+
+struct BatchPlan {
+  std::int64_t global_samples = 1;
+  std::int64_t microbatches = 1;  // of each replica of the backbone in a step
+  Tokens capacity_tokens = {4096};
+  Packing packing = Packing::kBestFitDecreasing;
+  Balance balance = Balance::kNone;
+
+  friend bool operator==(const BatchPlan&, const BatchPlan&) = default;
+};
+
+/// The samples that a plan was judged with; recorded sizes are not kept with the plan.
+enum class PlannedSamples { kUnknown, kEqual, kMixture, kRecorded };
+
+/// What the planner expects; all 0 and empty where no planner wrote the plan.
+struct PredictedPlan {
+  Nanoseconds step = {};
+  Nanoseconds lower_bound = {};
+  std::vector<std::pair<std::string, Bytes>> peak_bytes = {};  // by module
+  PlannedSamples samples = PlannedSamples::kUnknown;
+  Tokens sample_tokens = {};  // of each sample where they are equal
+
+  friend bool operator==(const PredictedPlan&, const PredictedPlan&) = default;
+};
+
+/// What decides placement, and nothing else does: docs/formats/plan.md.
+struct Plan {
+  std::vector<ModulePlan> modules;  // ascending by name
+  std::vector<EdgePlan> edges;
+  BatchPlan batch;
+  PredictedPlan predicted;
+  std::string model = {};  // directory of a config.json, or a module graph; from the plan's folder
+
+  /// nullptr when there is none of that name.
+  [[nodiscard]] const ModulePlan* find(std::string_view name) const;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+inline constexpr std::string_view kPlanFormat = "tributary.plan/1";
+
+/// errors: Fault::kInput that lists everything wrong by file and key path, unknown keys with the
+///         nearest known one
+[[nodiscard]] Plan parse_plan(std::string_view text, const std::string& where);
+[[nodiscard]] Plan read_plan(const std::string& path);
+
+/// JSON that reads back to the same plan.
+[[nodiscard]] std::string write_plan(const Plan& plan);
+
+/// Checks what must hold between keys.
+///
+/// errors: Fault::kInput that lists every rule that is broken
+void check_plan(const Plan& plan, const std::string& where);
+
+/// Checks that the plan names the layers of the model, each once.
+///
+/// errors: Fault::kInput as check_plan
+void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::string& where);
+
+/// The short form of a pipeline.
+struct PipelineSection {
+  PipelineOrder schedule = PipelineOrder::k1f1b;
+  std::int64_t microbatches = 1;
+  std::int64_t vision_stages = 0;   // of pp, those of the vision tower alone
+  std::int64_t virtual_stages = 1;  // of a rank; the V-shaped orders take 2 in any case
+  std::vector<std::int64_t> layers_per_stage =
+      {};  // [pp * virtual stages]; empty: as even as can be
+};
+
+/// Expands a run's `parallel` section: the encoder inside the first backbone stage, the backbone on
+/// all ranks of the mesh, embedding first and head last.
+///
+/// errors: Fault::kInput as check_plan, or when layers_per_stage do not add up to the model
+[[nodiscard]] Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline,
+                               const RunConfig& run, const ModelConfig& model);
+
+/// The run that the plan of `parallel.plan` makes of a configuration: degrees, stages, schedule,
+/// recompute, offload, frozen modules and batch are the plan's. Without a plan the same.
+///
+/// errors: Fault::kInput as read_plan, or listing all that the trainer cannot do
+[[nodiscard]] RunConfig apply_plan(RunConfig config);
+
+/// Virtual stages of a rank that an order takes: 1, 2, or 0 for two or more.
+[[nodiscard]] std::int64_t virtual_stages_of(PipelineOrder order);
+
+}  // namespace tributary::config

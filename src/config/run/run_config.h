@@ -1,0 +1,222 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/pipeline_order.h"
+#include "config/policies.h"
+#include "core/units.h"
+
+namespace tributary::config {
+
+enum class Weights { kRandom, kPretrained };
+enum class MropeMode { kOfficial, kHf5 };
+enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
+enum class OnNonFinite { kSkip, kStop };
+enum class Bind { kAuto, kCores, kNone };
+enum class Deterministic { kAuto, kYes, kNo };
+enum class TooLong { kDrop, kRefuse };
+enum class DrillFault { kNone, kKill, kStop, kFail };
+enum class DrillPlace { kForward, kBackward, kCollective, kAction, kOptimizer, kCheckpoint };
+
+/// What happens where and how long.
+struct RunSection {
+  std::string name = "run";
+  std::string dir;  // empty: runs/<name>
+  std::int64_t steps = 1000;
+  std::uint64_t seed = 0;
+  int threads = 0;  // compute threads; 0: one per core
+  std::string device = "cpu";
+  Bind bind = Bind::kAuto;
+  Deterministic deterministic = Deterministic::kAuto;  // kernels; auto: yes on the CPU, no on CUDA
+
+  friend bool operator==(const RunSection&, const RunSection&) = default;
+};
+
+struct ModelSection {
+  std::string path;  // directory with config.json, tokenizer.json and, if pretrained, safetensors
+  Weights weights = Weights::kRandom;
+  Dtype dtype = Dtype::kFloat32;
+  std::vector<std::string> freeze;     // module names: vision, projector, backbone
+  std::vector<std::string> recompute;  // modules whose layers run again in backward; <module>.mlp
+  std::vector<std::string> offload;    // modules whose layers do so from inputs in host memory
+  MropeMode mrope = MropeMode::kOfficial;
+
+  friend bool operator==(const ModelSection&, const ModelSection&) = default;
+};
+
+/// One member of the mixture.
+struct SourceSection {
+  std::string name = {};
+  std::string path = {};      // JSONL file
+  std::string held_out = {};  // JSONL file; empty: data.held_out_fraction of `path`
+  std::string images = {};    // root folder of relative image paths; empty: the folder of `path`
+  double weight = 1.0;
+  std::int64_t start_step = 0;  // it joins the mixture at this step
+
+  friend bool operator==(const SourceSection&, const SourceSection&) = default;
+};
+
+struct DataSection {
+  std::vector<SourceSection> sources;
+  double held_out_fraction = 0.0;
+  std::int64_t min_pixels = 56 * 56;
+  std::int64_t max_pixels = 1280 * 28 * 28;
+  std::int64_t max_tokens = 0;        // longest sample; 0: batch.capacity_tokens
+  TooLong too_long = TooLong::kDrop;  // what becomes of samples above it
+  std::string system_prompt = "You are a helpful assistant.";
+  bool train_on_newline = true;  // the "\n" after <|im_end|> counts in the loss
+  int workers = 2;               // decoding threads; never changes content or order
+  int prefetch_batches = 2;
+  double bad_fraction = 0.001;  // of the samples read; above it the run stops
+  std::int64_t bad_at_least = 10;
+
+  friend bool operator==(const DataSection&, const DataSection&) = default;
+};
+
+struct BatchSection {
+  std::int64_t global_samples = 32;
+  Tokens capacity_tokens = {4096};  // of one microbatch
+  Packing packing = Packing::kBestFitDecreasing;
+  std::int64_t microbatches = 0;      // of each replica, with packing level
+  Balance balance = Balance::kLpt2d;  // of samples over replicas
+  bool correct_costs = false;         // by which they are balanced, from measured times
+
+  friend bool operator==(const BatchSection&, const BatchSection&) = default;
+};
+
+/// Overrides for the parameters whose name matches; the first matching group counts.
+struct ParameterGroupSection {
+  std::string match;  // a module (vision, projector, backbone) or a name pattern with * and ?
+  double learning_rate_scale = 1.0;
+  double weight_decay = -1.0;  // below 0: optimizer.weight_decay
+
+  friend bool operator==(const ParameterGroupSection&, const ParameterGroupSection&) = default;
+};
+
+struct OptimizerSection {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  // never on biases and norms unless a group says so
+  double clip_norm = 1.0;     // 0: no clipping
+  std::vector<ParameterGroupSection> groups;
+
+  friend bool operator==(const OptimizerSection&, const OptimizerSection&) = default;
+};
+
+struct ScheduleSection {
+  Decay decay = Decay::kCosine;
+  std::int64_t warmup_steps = 0;
+  std::int64_t decay_steps = 0;  // of warmup_stable_decay
+  double final_ratio = 0.0;      // last learning rate / peak
+
+  friend bool operator==(const ScheduleSection&, const ScheduleSection&) = default;
+};
+
+struct ValidationSection {
+  std::int64_t every = 0;  // steps; 0: at the end alone
+  std::int64_t samples_per_source = 64;
+  std::int64_t final_samples_per_source = 0;  // at the end; 0: all that is held out
+  std::int64_t max_new_tokens = 0;            // of an answer; 0: by the longest held-out one
+  bool blind = false;                         // also answer with the pixels zeroed, at the end
+
+  friend bool operator==(const ValidationSection&, const ValidationSection&) = default;
+};
+
+struct CheckpointSection {
+  std::int64_t every = 100;  // steps
+  int keep_latest = 2;
+  bool keep_best = true;  // and save after each validation
+  bool async = true;
+
+  friend bool operator==(const CheckpointSection&, const CheckpointSection&) = default;
+};
+
+struct MetricsSection {
+  std::int64_t console_every = 10;
+  bool tensorboard = true;
+  double peak_flops = 0;  // FLOP/s of the device, for MFU; 0: measured at start
+
+  friend bool operator==(const MetricsSection&, const MetricsSection&) = default;
+};
+
+struct StabilitySection {
+  OnNonFinite on_non_finite = OnNonFinite::kSkip;
+  int most_skips = 3;           // in a row
+  int stop_grace_seconds = 30;  // from SIGTERM to the end of the process
+
+  friend bool operator==(const StabilitySection&, const StabilitySection&) = default;
+};
+
+/// Ranks along one axis of the mesh, or `auto`: whatever the other axes leave of the world.
+struct Degree {
+  std::int64_t count = 1;  // 0: auto
+
+  [[nodiscard]] bool is_auto() const { return count == 0; }
+  friend bool operator==(const Degree&, const Degree&) = default;
+};
+
+/// How the work is spread over ranks; resolve_mesh (config/run/mesh_shape.h) turns it into a mesh.
+struct ParallelSection {
+  Degree dp_replicate = {};
+  Degree dp_shard = {0};  // 1 when another axis is auto and the file does not set this one
+  Degree cp = {};
+  Degree ulysses = {};
+  Degree tp = {};
+  Degree pp = {};
+  PipelineOrder schedule = PipelineOrder::k1f1b;
+  std::int64_t vision_stages = 0;   // of the stages those that hold the vision tower alone
+  std::string plan = {};            // file that decides placement instead of this section
+  std::int64_t virtual_stages = 1;  // of a rank; orders that need more take theirs
+  Degree ep = {};
+  Shard shard = Shard::kParameters;
+  Release release = Release::kAuto;
+  std::int64_t prefetch = 1;  // units gathered ahead
+  ReduceDtype reduce_dtype = ReduceDtype::kFloat32;
+  Offload offload = Offload::kNone;
+  bool ulysses_async = false;
+  double collective_timeout_seconds = 60;
+  double bootstrap_timeout_seconds = 120;
+  double heartbeat_seconds = 1;
+  double lost_after_seconds = 5;
+  double setup_deadline_seconds = 600;      // also of validation
+  double step_deadline_seconds = 0;         // 0: max(60, 8 x median of the last 20 steps)
+  double checkpoint_deadline_seconds = 60;  // without progress of a save or a load
+
+  friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
+};
+
+/// A fault that strikes on purpose, to rehearse how a job recovers (train/start/drill.h).
+struct DrillSection {
+  DrillFault fault = DrillFault::kNone;
+  std::int64_t rank = 0;
+  std::int64_t step = 1;
+  DrillPlace section = DrillPlace::kForward;
+  std::int64_t action = 0;   // of the list of the step, with kAction
+  double after_seconds = 0;  // that the rank rests in the section before
+
+  friend bool operator==(const DrillSection&, const DrillSection&) = default;
+};
+
+/// One run, as its YAML file describes it; checked whole before anything is loaded.
+struct RunConfig {
+  RunSection run;
+  ModelSection model;
+  DataSection data;
+  BatchSection batch;
+  OptimizerSection optimizer;
+  ScheduleSection schedule;
+  ValidationSection validation;
+  CheckpointSection checkpoint;
+  MetricsSection metrics;
+  StabilitySection stability;
+  ParallelSection parallel;
+  DrillSection drill;
+
+  friend bool operator==(const RunConfig&, const RunConfig&) = default;
+};
+
+}  // namespace tributary::config

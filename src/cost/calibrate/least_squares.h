@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace tributary::cost {
+
+/// One number to be found: positive, looked for on a logarithmic scale.
+struct FitParameter {
+  double start = 1;   // what is believed without any measurement
+  double spread = 1;  // how far measurements may easily move it, as a factor's logarithm
+  double least = 0;
+  double most = 0;
+};
+
+struct FitBudget {
+  int iterations = 60;
+  double robust_scale = 0.1;  // residuals beyond it count by their size, no more by their square
+  double prior_weight = 0.1;  // of a parameter one spread away from its start, as a residual
+};
+
+struct Fit {
+  std::vector<double> values;  // [parameters]
+  double cost = 0;
+  int iterations = 0;
+};
+
+/// Finds parameters that make residuals small: Levenberg-Marquardt with derivatives by differences,
+/// the pseudo-Huber loss by re-weighting, and a pull towards where the parameters started.
+///
+/// shape:  residuals(values, out) fills out [count]
+/// owns:   nothing; the same input gives the same answer
+/// errors: Fault::kInput when a residual at the start is not finite
+/// cost:   iterations * parameters calls of residuals
+/// source: Levenberg 1944, Marquardt 1963; loss: Charbonnier 1997
+[[nodiscard]] Fit fit_least_squares(
+    std::span<const FitParameter> parameters, std::size_t count,
+    const std::function<void(std::span<const double>, std::span<double>)>& residuals,
+    FitBudget budget = {});
+
+}  // namespace tributary::cost

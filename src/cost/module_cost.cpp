@@ -1,0 +1,110 @@
+#include "cost/module_cost.h"
+
+#include <algorithm>
+
+namespace tributary::cost {
+namespace {
+
+using config::LayerKind;
+using config::RecomputePlan;
+
+Nanoseconds reduction_time(const CostSource& costs, std::int64_t devices_per_node,
+                           const LayerCost& cost, std::int64_t tp) {
+  if (tp <= 1 || cost.tp_all_reduce.count == 0) return {};
+  return costs.collective(config::CollectiveOp::kAllReduce, group_of(tp, 1, devices_per_node),
+                          cost.tp_all_reduce) *
+         cost.tp_all_reduces;
+}
+
+/// One layer, with the reductions over its tp ranks.
+ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
+                         const std::string& module, const config::LayerShape& shape,
+                         const PassShape& pass, const ModuleExecution& execution,
+                         bool needs_input_grad) {
+  const Training training{.trains = execution.trains, .needs_input_grad = needs_input_grad};
+  const LayerCost layer = costs.layer(module, shape, pass, execution.placement, training);
+  const bool is_block = shape.kind == LayerKind::kBlock;
+  const RecomputePlan recompute = is_block ? execution.recompute : RecomputePlan::kNone;
+  const Nanoseconds reduction =
+      reduction_time(costs, devices_per_node, layer, execution.placement.tp);
+  ModuleCost cost = {
+      .forward = layer.forward + reduction,
+      .parameters = layer.parameters,
+      .gradients = layer.gradients,
+      .reduced = execution.trains ? layer.parameters : Bytes{},
+      .optimizer = layer.optimizer,
+      .flops = count_training_flops(shape, pass, training, recompute, execution.placement.attention)
+                   .causal};
+  cost.backward = layer.input_gradient + layer.weight_gradient;
+  if (cost.backward.count == 0) return cost;
+  if (layer.input_gradient.count > 0) cost.backward += reduction;
+  if (recompute == RecomputePlan::kFull) cost.backward += layer.recompute + reduction;
+  if (recompute == RecomputePlan::kSelective) cost.backward += layer.recompute_selective;
+  if (is_block) {
+    cost.kept = recompute == RecomputePlan::kFull        ? layer.activation_recomputed
+                : recompute == RecomputePlan::kSelective ? layer.activation_selective
+                                                         : layer.activation;
+  }
+  cost.transient = layer.activation - cost.kept;
+  return cost;
+}
+
+}  // namespace
+
+ModuleCost& ModuleCost::operator+=(const ModuleCost& other) {
+  forward += other.forward;
+  backward += other.backward;
+  kept += other.kept;
+  transient = std::max(transient, other.transient);
+  parameters += other.parameters;
+  gradients += other.gradients;
+  reduced += other.reduced;
+  optimizer += other.optimizer;
+  flops += other.flops;
+  return *this;
+}
+
+ModuleCost operator*(const ModuleCost& cost, std::int64_t times) {
+  return {.forward = cost.forward * times,
+          .backward = cost.backward * times,
+          .kept = cost.kept * times,
+          .transient = cost.transient,
+          .parameters = cost.parameters * times,
+          .gradients = cost.gradients * times,
+          .reduced = cost.reduced * times,
+          .optimizer = cost.optimizer * times,
+          .flops = cost.flops * static_cast<double>(times)};
+}
+
+ModuleCost module_cost(const CostSource& costs, std::int64_t devices_per_node,
+                       const config::ModuleNode& node, const PassShape& pass,
+                       const ModuleExecution& execution) {
+  const auto cost_of = [&](const config::LayerShape& shape, bool needs_input_grad) {
+    return cost_of_layer(costs, devices_per_node, node.name, shape, pass, execution,
+                         needs_input_grad);
+  };
+  ModuleCost sum;
+  bool needs_input_grad = execution.upstream_trains;
+  for (const config::LayerRun& run : node.layers) {
+    if (run.layers == 0) continue;
+    sum += cost_of(run.shape, needs_input_grad);
+    // All layers but the first of a run are alike.
+    needs_input_grad = needs_input_grad || execution.trains;
+    if (run.layers > 1) sum += cost_of(run.shape, needs_input_grad) * (run.layers - 1);
+  }
+  return sum;
+}
+
+ModuleCost module_cost(const config::Cluster& cluster, const config::ModuleNode& node,
+                       const PassShape& pass, const ModuleExecution& execution) {
+  return module_cost(ClusterCosts(cluster), cluster.devices_per_node(), node, pass, execution);
+}
+
+std::int64_t count_blocks(const config::ModuleNode& node) {
+  std::int64_t blocks = 0;
+  for (const config::LayerRun& run : node.layers)
+    if (run.shape.kind == LayerKind::kBlock) blocks += run.layers;
+  return blocks;
+}
+
+}  // namespace tributary::cost

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "config/artifact/module_graph.h"
+#include "config/cluster/cluster.h"
+#include "config/plan/plan.h"
+#include "cost/cost_source.h"
+
+namespace tributary::cost {
+
+/// How all layers of a module run.
+struct ModuleExecution {
+  LayerPlacement placement = {};
+  config::RecomputePlan recompute = config::RecomputePlan::kFull;  // of blocks
+  bool trains = true;
+  bool upstream_trains = false;  // something in front of the module does
+};
+
+/// All layers of a module in one pass of one microbatch, on each of its tp ranks. Nothing hides the
+/// all-reduces of tp.
+struct ModuleCost {
+  Nanoseconds forward = {};
+  Nanoseconds backward = {};  // both gradients, with what is recomputed
+  Bytes kept = {};            // by the blocks, for backward
+  Bytes transient = {};       // more, in the layer that needs the most while it runs
+  Bytes parameters = {};
+  Bytes gradients = {};  // as they are held
+  Bytes reduced = {};    // as they travel, in the dtype of the weights
+  Bytes optimizer = {};
+  double flops = 0;  // forward and gradients, without what is recomputed; all ranks, causal
+
+  [[nodiscard]] Nanoseconds time() const { return forward + backward; }
+  [[nodiscard]] Bytes state() const { return parameters + gradients + optimizer; }
+  ModuleCost& operator+=(const ModuleCost& other);
+  friend ModuleCost operator*(const ModuleCost& cost, std::int64_t times);
+};
+
+/// devices_per_node: tp ranks are next to each other in a node
+/// errors: Fault::kInput as the source
+/// cost:   microseconds
+[[nodiscard]] ModuleCost module_cost(const CostSource& costs, std::int64_t devices_per_node,
+                                     const config::ModuleNode& node, const PassShape& pass,
+                                     const ModuleExecution& execution);
+/// The same by the cluster's device and links.
+[[nodiscard]] ModuleCost module_cost(const config::Cluster& cluster, const config::ModuleNode& node,
+                                     const PassShape& pass, const ModuleExecution& execution);
+
+/// Transformer blocks of a module.
+[[nodiscard]] std::int64_t count_blocks(const config::ModuleNode& node);
+
+}  // namespace tributary::cost

@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "cost/layer_cost.h"
+
+namespace tributary::cost {
+namespace {
+
+using config::ProfilePoint;
+
+/// One column of a table as a function of tokens: never decreasing, from `floor` at 0 on.
+template <class Field>
+double interpolate(const std::vector<ProfilePoint>& points, Field field, double tokens,
+                   double floor) {
+  double before_tokens = 0;
+  double before = floor;
+  double highest = 0;
+  for (const ProfilePoint& point : points) {
+    const auto at = static_cast<double>(point.tokens.count);
+    highest = std::max(highest, static_cast<double>(field(point)));
+    if (tokens <= at) {
+      const double low = std::min(before, highest);
+      return low + (highest - low) * (tokens - before_tokens) / (at - before_tokens);
+    }
+    before_tokens = at;
+    before = highest;
+  }
+  return highest * tokens / before_tokens;  // the throughput of the last point
+}
+
+}  // namespace
+
+LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, const PassShape& pass,
+                     std::int64_t optimizer_shards, Training training) {
+  TRIB_REQUIRE(!table.points.empty(), .what = "plan: measured table holds no points",
+               .where = str(table.module, ".", table.layer));
+  TRIB_REQUIRE(std::isfinite(pass.tokens) && pass.tokens >= 0 && optimizer_shards >= 1,
+               .what = "plan: pass of an impossible size", .found = str(pass.tokens, " tokens"));
+  LayerCost cost;
+  cost.parameters = table.parameters;
+  if (training.trains) {
+    const bool is_float = table.dtype == config::Dtype::kFloat32;
+    cost.gradients = table.parameters * (is_float ? 1 : 2);
+    const std::int64_t state = is_float ? 2 * table.parameters.count : 6 * table.parameters.count;
+    cost.optimizer = {(state + optimizer_shards - 1) / optimizer_shards};
+  }
+  if (pass.tokens == 0) return cost;
+  const auto time = [&](auto field) -> Nanoseconds {
+    const bool none = std::all_of(table.points.begin(), table.points.end(),
+                                  [&](const ProfilePoint& point) { return field(point) == 0; });
+    if (none) return {0};
+    const double ns =
+        interpolate(table.points, field, pass.tokens, static_cast<double>(launch.count));
+    return {std::max<std::int64_t>(1, std::llround(ns))};
+  };
+  const auto bytes = [&](auto field) -> Bytes {
+    return {std::llround(interpolate(table.points, field, pass.tokens, 0))};
+  };
+  cost.forward = time([](const ProfilePoint& point) { return point.forward.count; });
+  cost.recompute = time([](const ProfilePoint& point) { return point.recompute.count; });
+  cost.recompute_selective = cost.recompute;
+  if (training.needs_input_grad)
+    cost.input_gradient =
+        time([](const ProfilePoint& point) { return point.input_gradient.count; });
+  if (training.trains)
+    cost.weight_gradient =
+        time([](const ProfilePoint& point) { return point.weight_gradient.count; });
+  if (training.trains || training.needs_input_grad) {
+    cost.activation = bytes([](const ProfilePoint& point) { return point.activation.count; });
+    cost.activation_selective = cost.activation;
+    cost.activation_recomputed =
+        bytes([](const ProfilePoint& point) { return point.activation_recomputed.count; });
+  }
+  cost.outside_grid = pass.tokens > static_cast<double>(table.points.back().tokens.count);
+  return cost;
+}
+
+}  // namespace tributary::cost

@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <cmath>
+
+#include "cost/stages/stage_parts.h"
+
+namespace tributary::cost {
+namespace {
+
+using config::CollectiveOp;
+using config::LayerKind;
+
+/// A float32 weight beside one of less, two moments, and a float32 gradient where it is kept in
+/// less.
+double optimizer_bytes(const StageRules& rules) {
+  return 8 + (rules.value_bytes() < 4 ? 4 : 0) + (rules.gradient_bytes() < 4 ? 4 : 0);
+}
+
+Bytes rounded(double bytes) { return {std::llround(bytes)}; }
+
+/// One layer as the trainer shards it.
+struct Unit {
+  LayerValues values;
+  bool trains = true;
+};
+
+/// Parameters of a layer that are whole beside a rank's shard of them: where that is the whole
+/// already there is nothing beside it, unless of another type.
+double beside_shard(const LayerValues& values, const PlacedStage& stage, bool is_other_type) {
+  const bool dense = is_other_type || stage.groups.shard.ranks > 1;
+  const bool experts = is_other_type || stage.groups.expert_shard.ranks > 1;
+  return (dense ? values.dense : 0) + (experts ? values.experts : 0);
+}
+
+std::vector<Unit> units_of(const PlacedStage& stage, const StageRules& rules) {
+  std::vector<Unit> units;
+  for (const PlacedRun& run : stage.runs)
+    units.insert(units.end(), static_cast<std::size_t>(run.layers),
+                 {.values = values_of(run, stage.mesh, rules), .trains = run.trains});
+  return units;
+}
+
+/// Whole values and gradients of a sharded stage that come and go, at their most: while a layer
+/// computes the next is gathered, its gradient grows, and those of two layers are on their way.
+class PassingBuffers {
+ public:
+  PassingBuffers(const std::vector<Unit>& units, const PlacedStage& stage, const StageRules& rules)
+      : units_(units), stage_(stage), rules_(rules) {}
+
+  [[nodiscard]] double most() const {
+    double most = 0;
+    for (std::int64_t i = 0; i < std::ssize(units_); ++i)
+      most = std::max(
+          most, values(i) + values(i - 1) + gradient(i) + reduction(i + 1) + reduction(i + 2));
+    return most;
+  }
+
+ private:
+  [[nodiscard]] bool exists(std::int64_t unit) const {
+    return unit >= 0 && unit < std::ssize(units_);
+  }
+  [[nodiscard]] double values(std::int64_t unit) const {
+    if (!exists(unit) || rules_.gathers_once()) return 0;
+    return rules_.value_bytes() * beside_shard(units_[unit].values, stage_, false);
+  }
+  [[nodiscard]] double gradient(std::int64_t unit) const {
+    if (!exists(unit) || !units_[unit].trains || rules_.reduces_once()) return 0;
+    const bool is_wider = rules_.gradient_bytes() > rules_.value_bytes();
+    return rules_.value_bytes() * beside_shard(units_[unit].values, stage_, is_wider);
+  }
+  /// The gradient, what of it is widened, and the shard that arrives.
+  [[nodiscard]] double reduction(std::int64_t unit) const {
+    const double whole = gradient(unit);
+    if (whole == 0) return 0;
+    const double wide = rules_.gradient_bytes();
+    return whole + (wide > rules_.value_bytes() ? wide * units_[unit].values.all() : 0) +
+           wide * units_[unit].values.of_rank(stage_.mesh);
+  }
+
+  const std::vector<Unit>& units_;
+  const PlacedStage& stage_;
+  const StageRules& rules_;
+};
+
+void add_bytes(StageState& state, const std::vector<Unit>& units, const PlacedStage& stage,
+               const StageRules& rules) {
+  const double wide = rules.gradient_bytes();
+  double parameters = 0;
+  double gradients = 0;
+  double optimizer = 0;
+  for (const Unit& unit : units) {
+    const double own = unit.values.of_rank(stage.mesh);
+    parameters += rules.value_bytes() * own;
+    if (rules.gathers_once())
+      parameters += rules.value_bytes() * beside_shard(unit.values, stage, false);
+    if (!unit.trains) continue;
+    gradients += wide * own;
+    if (rules.reduces_once())
+      gradients += wide * beside_shard(unit.values, stage, wide > rules.value_bytes());
+    optimizer += optimizer_bytes(rules) * own;
+  }
+  state.parameters = rounded(parameters);
+  state.gradients = rounded(gradients);
+  state.optimizer = rounded(optimizer);
+  state.gathered = rounded(PassingBuffers(units, stage, rules).most());
+}
+
+/// Each layer reduces on its own. With a reduction for every microbatch the step waits for the last
+/// one: that of the first layer, behind which nothing is left to compute.
+Nanoseconds reduction_of(const std::vector<Unit>& units, const PlacedStage& stage,
+                         const StageRules& rules) {
+  Nanoseconds time;
+  bool is_first = true;
+  for (const Unit& unit : units) {
+    if (!unit.trains) continue;
+    if (rules.reduces_once() || is_first) time += reduce_time(unit.values, stage, rules);
+    is_first = false;
+    time += collective_time(rules, CollectiveOp::kAllReduce, stage.groups.replicate,
+                            rules.gradient_bytes() * unit.values.of_rank(stage.mesh));
+  }
+  return time;
+}
+
+/// The two copies of a tied table add their gradients.
+Nanoseconds pair_time(const PlacedStage& stage, const StageRules& rules) {
+  Nanoseconds time;
+  for (const PlacedRun& run : stage.runs) {
+    if (run.table != TiedTable::kCopied || !run.trains) continue;
+    PlacedRun table = run;
+    table.shape.kind = LayerKind::kEmbedding;  // without the norm of the head
+    time += collective_time(
+        rules, CollectiveOp::kAllReduce, stage.groups.ends,
+        rules.gradient_bytes() * values_of(table, stage.mesh, rules).of_rank(stage.mesh));
+  }
+  return time;
+}
+
+/// Where values stay whole over a step, the first forward after it gathers what has changed: of
+/// that the part that a full microbatch does not hide.
+Nanoseconds gather_after_step(const PlacedStage& stage, const StageRules& rules) {
+  Nanoseconds time;
+  if (!rules.gathers_once()) return time;
+  const PassShape pass = on_one_rank(rules.full_microbatch, stage.mesh);
+  for (const PlacedRun& run : stage.runs) {
+    if (!run.trains) continue;
+    const Nanoseconds gather = gather_time(values_of(run, stage.mesh, rules), stage, rules);
+    if (gather.count == 0) continue;
+    const Nanoseconds forward =
+        run.is_backbone ? cost_of_layer(run, stage, pass, true, rules).forward : Nanoseconds{};
+    time += exposed(gather, forward, rules) * run.layers;
+  }
+  return time;
+}
+
+}  // namespace
+
+StageState state_of(const PlacedStage& stage, const StageRules& rules) {
+  const std::vector<Unit> units = units_of(stage, rules);
+  StageState state;
+  add_bytes(state, units, stage, rules);
+  state.reduction = reduction_of(units, stage, rules) + pair_time(stage, rules);
+  double trained = 0;
+  for (const Unit& unit : units)
+    if (unit.trains) trained += unit.values.of_rank(stage.mesh);
+  state.optimizer_step = rules.source->optimizer(trained) + gather_after_step(stage, rules);
+  state.host_step = rules.source->step(rules.plan_ranks);
+  state.process = rules.source->process();
+  return state;
+}
+
+}  // namespace tributary::cost

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "plan/candidates/cell_expansion.h"
+#include "plan/candidates/list_candidates.h"
+
+namespace tributary::plan {
+
+/// The best so far, worst on top.
+class Kept {
+ public:
+  explicit Kept(std::int64_t most) : most_(most) {}
+
+  /// highest: that is of any use
+  void offer(const PlanChoice& choice, double estimate, double highest) {
+    ++offered_;
+    if (estimate >= limit(highest)) return;
+    best_ = std::min(best_, estimate);
+    heap_.push_back({{.choice = choice, .estimate = estimate}, offered_});
+    std::push_heap(heap_.begin(), heap_.end(), is_better);
+    shrink(most_);
+  }
+  void shrink(std::int64_t most) {
+    for (most_ = most; std::ssize(heap_) > most_; heap_.pop_back())
+      std::pop_heap(heap_.begin(), heap_.end(), is_better);
+  }
+  /// Nothing from here on is kept.
+  [[nodiscard]] double limit(double highest) const {
+    return std::ssize(heap_) < most_ ? highest
+                                     : std::min(highest, heap_.front().candidate.estimate);
+  }
+  [[nodiscard]] double best() const { return best_; }
+  [[nodiscard]] std::int64_t offered() const { return offered_; }
+  [[nodiscard]] std::vector<Candidate> take(double highest) {
+    std::sort(heap_.begin(), heap_.end(), is_better);
+    std::vector<Candidate> candidates;
+    for (Entry& entry : heap_)
+      if (entry.candidate.estimate <= highest) candidates.push_back(std::move(entry.candidate));
+    return candidates;
+  }
+
+ private:
+  struct Entry {
+    Candidate candidate;
+    std::int64_t number;
+  };
+  static bool is_better(const Entry& a, const Entry& b) {
+    return a.candidate.estimate != b.candidate.estimate
+               ? a.candidate.estimate < b.candidate.estimate
+               : a.number < b.number;
+  }
+
+  std::int64_t most_;
+  std::vector<Entry> heap_;
+  std::int64_t offered_ = 0;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+/// Choices that fit by the closed form, and such as may fit: of these too none is of use that is
+/// much slower than the best that fits, but the fastest of them may be none that does.
+struct KeptChoices {
+  KeptChoices(std::int64_t room_for, std::int64_t room_for_unsure, double within_best)
+      : room(room_for),
+        room_of_unsure(room_for_unsure),
+        within(within_best),
+        sure(room_for),
+        unsure(room_for) {}
+
+  void offer(const PlanChoice& choice, double estimate, bool fits) {
+    (fits ? sure : unsure).offer(choice, estimate, highest());
+    if (offered() > room) unsure.shrink(room_of_unsure);  // fewer have room whatever they are
+  }
+
+  /// The fastest of both; a quarter each, and what the others leave, has room in any case.
+  [[nodiscard]] std::vector<Candidate> take() {
+    const auto most = static_cast<std::size_t>(room);
+    const std::size_t quarter = quarter_of(most);
+    std::vector<Candidate> fitting = sure.take(highest());
+    std::vector<Candidate> taken = unsure.take(highest());
+    while (taken.size() + fitting.size() > most) {
+      const bool drops_unsure =
+          taken.size() > quarter &&
+          (fitting.size() <= quarter || taken.back().estimate >= fitting.back().estimate);
+      (drops_unsure ? taken : fitting).pop_back();
+    }
+    taken.insert(taken.end(), fitting.begin(), fitting.end());
+    return taken;
+  }
+
+  [[nodiscard]] std::int64_t offered() const { return sure.offered() + unsure.offered(); }
+  /// Nothing from here on is kept, whether it fits or only may.
+  [[nodiscard]] double limit() const { return std::max(sure_limit(), unsure.limit(highest())); }
+  [[nodiscard]] double sure_limit() const { return sure.limit(highest()); }
+
+  std::int64_t room;
+  std::int64_t room_of_unsure;
+  double within;
+  Kept sure;
+  Kept unsure;
+
+ private:
+  [[nodiscard]] double highest() const { return within * sure.best(); }
+};
+
+/// Colocated encoders by themselves, a quarter as many more: were the closed form a little too kind
+/// to them, or too strict, one kind of placement would leave no room for the others. Their twins
+/// get the room that is left. A quarter of all others may be encoders with the degrees of the
+/// backbone, which the closed form does not know to be better on slow links.
+class KeptByPlacement final : public ChoiceTaker {
+ public:
+  KeptByPlacement(std::int64_t most, double within)
+      : colocated_(quarter_of(most), quarter_of(most), within),
+        twins_(colocated_),
+        others_(most, quarter_of(most), within),
+        alike_(others_) {}
+
+  void offer(const PlanChoice& choice, const StepEstimate& estimate, bool fits,
+             ChoiceKind kind) override {
+    KeptChoices& kept = kind == ChoiceKind::kColocated ? colocated_
+                        : kind == ChoiceKind::kTwin    ? twins_
+                        : kind == ChoiceKind::kAlike   ? alike_
+                                                       : others_;
+    kept.offer(choice, estimate.value(), fits);
+  }
+  [[nodiscard]] double limit(bool is_colocated) const override { return of(is_colocated).limit(); }
+  /// From which on nothing that surely fits is kept.
+  [[nodiscard]] double sure_limit(bool is_colocated) const { return of(is_colocated).sure_limit(); }
+  [[nodiscard]] std::vector<Candidate> take() {
+    std::vector<Candidate> more = colocated_.take();
+    twins_.room -= std::ssize(more);
+    append(twins_.take(), more);
+    const std::int64_t most = others_.room;
+    alike_.room = std::max(quarter_of(most), most - others_.offered());
+    std::vector<Candidate> taken = alike_.take();
+    const double slowest = others_.within * others_.sure.best();
+    std::erase_if(taken, [&](const Candidate& each) { return each.estimate > slowest; });
+    others_.room = most - std::ssize(taken);
+    append(others_.take(), taken);
+    append(std::move(more), taken);
+    std::stable_sort(taken.begin(), taken.end(), [](const Candidate& a, const Candidate& b) {
+      return a.estimate < b.estimate;
+    });
+    return taken;
+  }
+  [[nodiscard]] std::int64_t offered() const {
+    return colocated_.offered() + twins_.offered() + alike_.offered() + others_.offered();
+  }
+
+ private:
+  [[nodiscard]] const KeptChoices& of(bool is_colocated) const {
+    return is_colocated ? colocated_ : others_;
+  }
+  static void append(std::vector<Candidate> more, std::vector<Candidate>& taken) {
+    taken.insert(taken.end(), more.begin(), more.end());
+  }
+
+  KeptChoices colocated_;
+  KeptChoices twins_;
+  KeptChoices others_;
+  KeptChoices alike_;  // among the places of the others
+};
+
+}  // namespace tributary::plan

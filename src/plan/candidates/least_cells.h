@@ -1,0 +1,11 @@
+#pragma once
+
+#include "plan/candidates/cells.h"
+
+namespace tributary::plan {
+
+/// All cells of the space, bounded by costs that are convex in the size of a pass and nowhere above
+/// the problem's own, whose `tables` are.
+[[nodiscard]] CellList list_least_cells(const PlanningProblem& problem, ChainTables& tables);
+
+}  // namespace tributary::plan

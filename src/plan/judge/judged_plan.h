@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/judge/replica_timer.h"
+#include "plan/problem/plan_choice.h"
+#include "simulate/simulate.h"
+
+namespace tributary::plan {
+
+/// The lists of one replica of each module of a choice, and what they run on; links are alone, and
+/// no ranks share cores.
+struct ReplicaProgram {
+  ReplicaProgram(const PlanningProblem& problem, const PlanChoice& chosen, const config::Plan& plan,
+                 simulate::FoldedPipeline pipeline,
+                 std::shared_ptr<const simulate::StepProgram> lists);
+
+  PlanChoice choice;
+  simulate::FoldedPipeline folded;
+  std::shared_ptr<const simulate::StepProgram> program;  // that other choices may have too
+  simulate::Network network;
+  simulate::Network ports;  // with links that messages share
+  ReplicaTimer timer;
+};
+
+/// What the lists of a plan depend on: pipelines with one name have the same.
+[[nodiscard]] std::string name_lists(const schedule::Pipeline& pipeline);
+
+/// A plan ready to be run on batches.
+struct JudgedPlan {
+  JudgedPlan(const PlanningProblem& problem, const PlanChoice& chosen, config::Plan of,
+             const ReplicaProgram& lists);
+
+  config::Plan plan;
+  schedule::Pipeline whole;
+  cost::LayerStageCosts costs;
+  const simulate::StepProgram& program;
+  const simulate::Network& ports;
+  const ReplicaTimer& timer;
+  const PlanChoice& choice;
+  std::vector<ChainCut> cuts = {};      // [modules of the pipeline]
+  std::vector<std::size_t> chain = {};  // [modules of the pipeline] index of the chain
+  ReplicaLoad load = {};
+};
+
+/// Reductions and optimizer steps do not depend on the microbatches.
+void load_fixed(JudgedPlan& plan);
+
+/// How long the busiest port of a rank is taken: no order of the messages ends before.
+[[nodiscard]] Nanoseconds port_time(const JudgedPlan& plan);
+
+/// What the fullest lane holds at most.
+struct LanePeak {
+  Bytes bytes = {};
+  int lane = 0;
+};
+[[nodiscard]] LanePeak peak_of(const JudgedPlan& plan);
+
+}  // namespace tributary::plan

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/problem/planning_problem.h"
+
+namespace tributary::plan {
+
+/// How a module with a mesh of its own is cut.
+struct ChainChoice {
+  config::MeshShape mesh = {};
+  config::RecomputePlan recompute = config::RecomputePlan::kNone;
+  std::int64_t passes = 0;  // of an encoder on the backbone's ranks; 0: ranks of its own
+
+  [[nodiscard]] std::int64_t devices() const { return mesh.world(); }
+  [[nodiscard]] bool is_colocated() const { return passes > 0; }
+  [[nodiscard]] std::int64_t replicas() const { return mesh.dp_replicate * mesh.dp_shard; }
+  friend bool operator==(const ChainChoice&, const ChainChoice&) = default;
+};
+
+/// The level of recompute of each encoder in the backbone's first stage; all of them begin with
+/// none.
+struct InlineRecompute {
+  std::uint64_t bits = 0;  // two of each encoder
+
+  [[nodiscard]] config::RecomputePlan of(std::size_t encoder) const {
+    return static_cast<config::RecomputePlan>(bits >> 2 * encoder & 3);
+  }
+  void set(std::size_t encoder, config::RecomputePlan level) {
+    bits &= ~(std::uint64_t{3} << 2 * encoder);
+    bits |= static_cast<std::uint64_t>(level) << 2 * encoder;
+  }
+  friend auto operator<=>(const InlineRecompute&, const InlineRecompute&) = default;
+};
+
+/// A plan without its cuts: what a search counts through.
+struct PlanChoice {
+  ChainChoice backbone = {};
+  std::vector<std::optional<ChainChoice>> encoders = {};  // [encoders_of]; none: inline
+  InlineRecompute inside = {};                            // of these
+  config::PipelineOrder schedule = config::PipelineOrder::k1f1b;
+  std::int64_t chunks = 1;  // virtual stages of a rank of the backbone
+  std::int64_t microbatches = 1;
+
+  [[nodiscard]] std::int64_t devices() const;
+  /// Whether the model lies on more stages than one: an encoder with a mesh of its own is one.
+  [[nodiscard]] bool is_cut() const;
+  [[nodiscard]] bool has_colocated() const;
+  friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
+};
+
+/// Passes and messages of one step with all replicas, about.
+[[nodiscard]] double messages_of(const PlanChoice& choice);
+
+/// The first unit of each virtual stage of a chain, then the number of its units. Units of the
+/// backbone are the embedding (with all that is inline), each block, the head; of an encoder its
+/// blocks.
+using ChainCut = std::vector<std::int64_t>;
+
+/// Units of a chain.
+[[nodiscard]] std::int64_t units_of(const config::ModuleNode& node);
+
+/// The plan of a choice: encoders on the first ranks in their order, the backbone behind them, and
+/// on its ranks a colocated one. Microbatches are level, and have ample room.
+///
+/// shape:  cuts [encoders with a mesh of their own in order, then the backbone]
+[[nodiscard]] config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
+                                   const std::vector<ChainCut>& cuts);
+
+/// Whether the degrees can cut the module: heads, key-value heads, widths and experts divide, tp
+/// stays inside a node, no more stages than units.
+[[nodiscard]] bool can_cut(const PlanningProblem& problem, const config::ModuleNode& node,
+                           const config::MeshShape& mesh);
+
+/// Whether an encoder can be on the ranks of a backbone with this order: weight gradients that are
+/// put off would meet the encoder's backward, if it has one.
+[[nodiscard]] bool can_colocate(const PlanningProblem& problem, const config::ModuleNode& encoder,
+                                config::PipelineOrder order);
+
+/// Whether the backbone's first rank keeps its tp groups inside nodes.
+[[nodiscard]] bool is_aligned(const PlanningProblem& problem, const PlanChoice& choice);
+
+/// `backbone tp 2, pp 4, dp 8 sharded; vision inline; 1f1b, 16 microbatches`
+[[nodiscard]] std::string describe(const PlanningProblem& problem, const PlanChoice& choice);
+
+}  // namespace tributary::plan

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "simulate/engine/step_times.h"
+
+namespace tributary::simulate {
+
+/// The groups of lanes in which messages that were under way together want more than a link has; a
+/// wish within a billionth of that counts as more. Channels and links join lanes to groups.
+///
+/// shape: lanes of each group, ascending
+/// cost:  O(messages * log(messages of a link))
+[[nodiscard]] std::vector<std::vector<int>> find_contention(const StepProgram& program,
+                                                            const Network& network,
+                                                            const StepTimes& times);
+
+/// Whether a pass runs beside a reduction of its lane that slows it down.
+[[nodiscard]] bool slows_a_pass(const StepProgram& program, const Network& network,
+                                const StepTimes& times);
+
+/// Whether the lanes of a machine could ask for more cores than it has.
+[[nodiscard]] bool lacks_cores(const StepProgram& program, const Network& network);
+
+}  // namespace tributary::simulate

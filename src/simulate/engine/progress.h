@@ -1,0 +1,24 @@
+#pragma once
+
+#include <algorithm>
+
+#include "simulate/program/step_load.h"
+
+namespace tributary::simulate {
+
+/// Work that is under way at some rate: a flow of bytes or a pass of nanoseconds.
+struct Progress {
+  double left = 0;
+  double rate = 0;
+  Nanoseconds since;
+
+  /// When it ends, if the rate stays.
+  Nanoseconds change_rate(double new_rate, Nanoseconds now) {
+    left = std::max(0.0, left - rate * static_cast<double>((now - since).count));
+    rate = new_rate;
+    since = now;
+    return now + round_up(left / rate);
+  }
+};
+
+}  // namespace tributary::simulate

@@ -1,0 +1,288 @@
+#include "simulate/lane_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "core/error.h"
+
+namespace tributary::simulate {
+namespace {
+
+using schedule::Op;
+
+struct Change {
+  Nanoseconds time;
+  int order = 0;  // at the same time what is freed goes first
+  Bytes activations;
+  Bytes features;
+};
+
+/// The changes of one lane, in the order of time.
+class LaneChanges {
+ public:
+  LaneChanges(const StepProgram& program, const StepLoad& load, const StepTimes& times,
+              const cost::StageCosts& stages, std::span<const cost::StageCost> costs, int lane)
+      : program_(program),
+        load_(load),
+        times_(times),
+        stages_(stages),
+        costs_(costs),
+        of_(program.map().at(lane)) {
+    for (int action = program.first_action(lane); action < program.first_action(lane + 1);
+         ++action) {
+      if (program.kind(action) == StepKind::kPass) add_pass(action);
+      if (program.kind(action) == StepKind::kSend) add_send(action);
+    }
+    std::stable_sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
+      return std::tie(a.time, a.order) < std::tie(b.time, b.order);
+    });
+  }
+  [[nodiscard]] const std::vector<Change>& list() const { return changes_; }
+
+ private:
+  void hold(Nanoseconds from, Bytes activations, Bytes features = {}) {
+    changes_.push_back(
+        {.time = from, .order = 1, .activations = activations, .features = features});
+  }
+  void free(Nanoseconds at, Bytes activations, Bytes features = {}) {
+    changes_.push_back({.time = at,
+                        .order = 0,
+                        .activations = Bytes{} - activations,
+                        .features = Bytes{} - features});
+  }
+
+  void add_pass(int action) {
+    const cost::StageCost& cost = costs_[action];
+    const ActionTimes& at = times_.actions[action];
+    const schedule::Action& pass = program_.action(action);
+    for (const int message : program_.messages_of(action)) {
+      // What came along an edge waits from its arrival until its pass ends.
+      if (!is_on_edge(message) || program_.user_of(message) != action) continue;
+      const Bytes bytes = bytes_here(message);
+      hold(times_.messages[message].arrived, {}, bytes);
+      free(at.end, {}, used_by(pass, message, bytes));
+      hold_later_batches(message, bytes);
+    }
+    const int virtual_stage = program_.map().virtual_stage(of_.module, of_.stage, pass.chunk);
+    const bool has_backward = program_.map().has_backward(of_.module, virtual_stage);
+    const bool trains = program_.pipeline().modules[of_.module].has_weights_of(virtual_stage);
+    switch (pass.op) {
+      case Op::kForward:
+        hold(at.start, cost.kept + cost.forward_peak);
+        free(at.end, has_backward ? cost.forward_peak : cost.kept + cost.forward_peak);
+        break;
+      case Op::kBackward:
+        hold(at.start, cost.backward_peak);
+        free(at.end, cost.kept + cost.backward_peak);
+        break;
+      case Op::kBackwardInput:
+        hold(at.start, cost.backward_peak);
+        free(at.end, cost.kept + cost.backward_peak);
+        if (trains) hold(at.end, cost.kept_after_input_gradient);
+        break;
+      default:
+        free(at.end, cost.kept_after_input_gradient);
+        break;
+    }
+  }
+
+  /// Of the features that a colocated module gives at once each microbatch uses its part; else what
+  /// came with it.
+  Bytes used_by(const schedule::Action& pass, int message, Bytes bytes) {
+    const Channel& channel = program_.channel_of(message);
+    if (channel.op != Op::kSendFeatures || !program_.map().goes_in_one_batch(channel.edge))
+      return bytes;
+    Bytes& all = batch_[program_.messages()[message].channel];
+    if (all.count == 0)
+      for (int i = 0; i < channel.messages; ++i) all += bytes_here(channel.first_message + i);
+    const std::int64_t parts = channel.messages;
+    return {all.count * (pass.microbatch + 1) / parts - all.count * pass.microbatch / parts};
+  }
+
+  /// Whole batches that are ahead wait too: those of the next steps come as this one did, each a
+  /// step later.
+  void hold_later_batches(int message, Bytes bytes) {
+    if (times_.before.empty() || !program_.comes_in_whole_batches(program_.channel_of(message)))
+      return;
+    Nanoseconds arrives = times_.makespan - times_.before[message];
+    for (int i = 0; i < times_.batches_ahead && arrives < times_.makespan; ++i) {
+      hold(std::max(Nanoseconds{}, arrives), {}, bytes);
+      arrives += times_.makespan;
+    }
+  }
+
+  /// What goes along an edge lies at the giver until it has arrived.
+  void add_send(int action) {
+    for (const int message : program_.messages_of(action)) {
+      if (!is_on_edge(message)) continue;
+      const Bytes bytes = bytes_here(message);
+      hold(times_.messages[message].given, {}, bytes);
+      free(times_.messages[message].arrived, {}, bytes);
+    }
+  }
+
+  [[nodiscard]] bool is_on_edge(int message) const {
+    return program_.channel_of(message).edge >= 0;
+  }
+
+  /// Bytes on a rank of this lane of what is counted by the ranks that give features: their
+  /// gradients too.
+  [[nodiscard]] Bytes bytes_here(int message) const {
+    const schedule::PipelineEdge& edge =
+        program_.pipeline().edges[program_.channel_of(message).edge];
+    const Bytes bytes = load_.bytes_of(program_, message);
+    if (of_.module == edge.from) return bytes;
+    const double share = ranks_for_each_simulated(edge.from) / ranks_for_each_simulated(edge.to);
+    return {std::llround(static_cast<double>(bytes.count) * share)};
+  }
+  [[nodiscard]] double ranks_for_each_simulated(int module) const {
+    const cost::ModuleRanks ranks = stages_.ranks(module);
+    const int simulated = program_.pipeline().modules[module].replicas;
+    const std::int64_t replicas = ranks.replicas > 0 ? ranks.replicas : simulated;
+    return static_cast<double>(replicas * ranks.of_lane) / simulated;
+  }
+
+  const StepProgram& program_;
+  const StepLoad& load_;
+  const StepTimes& times_;
+  const cost::StageCosts& stages_;
+  std::span<const cost::StageCost> costs_;
+  schedule::Lane of_;
+  std::vector<Change> changes_;
+  std::map<int, Bytes> batch_;  // by channel
+};
+
+LaneMemory fixed_memory(const StepProgram& program, const cost::StageCosts& costs, int lane) {
+  LaneMemory memory;
+  const schedule::Lane of = program.map().at(lane);
+  for (int chunk = 0; chunk < program.pipeline().modules[of.module].chunks; ++chunk) {
+    const cost::StageState state =
+        costs.state(of.module, program.map().virtual_stage(of.module, of.stage, chunk));
+    memory.parameters += state.parameters;
+    memory.gradients += state.gradients;
+    memory.optimizer += state.optimizer;
+    memory.gathered = std::max(memory.gathered, state.gathered);
+    memory.process = std::max(memory.process, state.process);
+  }
+  return memory;
+}
+
+/// Posted receives and sends that the other side has not taken hold a buffer each: the largest
+/// message of each channel, as often as it may be under way.
+void add_buffers(const StepProgram& program, const StepLoad& load,
+                 std::vector<LaneMemory>& memory) {
+  for (const Channel& channel : program.channels()) {
+    if (channel.messages == 0 || channel.edge >= 0) continue;
+    const std::int64_t held = std::min(channel.messages, channel.send_buffers);
+    Bytes largest;
+    for (int i = 0; i < channel.messages; ++i)
+      largest = std::max(largest, load.bytes_of(program, channel.first_message + i));
+    const Bytes bytes = largest * held;
+    memory[channel.from].buffers += bytes;
+    memory[channel.to].buffers += bytes;
+  }
+}
+
+/// Several lanes of the same ranks, in the order of time: what they hold of the moment, and the
+/// state that the lanes beside the first have.
+class RankMemory {
+ public:
+  /// What is whole meanwhile, and the process, one rank has once.
+  RankMemory(const LaneMemory& own, std::span<const LaneMemory> others) : memory_(own) {
+    for (const LaneMemory& each : others) {
+      state_ += each.parameters + each.gradients + each.optimizer + each.buffers;
+      state_ += std::max(Bytes{}, each.gathered - own.gathered);
+      state_ += std::max(Bytes{}, each.process - own.process);
+    }
+    memory_.other = state_;
+    fixed_ = memory_.total();
+    points_.push_back({.time = {}, .bytes = fixed_});
+  }
+
+  /// The changes of both, which ascend.
+  void follow(std::span<const Change> own, std::span<const Change> other) {
+    while (!own.empty() || !other.empty()) {
+      const bool is_own = other.empty() || (!own.empty() && !(is_before(other[0], own[0])));
+      std::span<const Change>& next = is_own ? own : other;
+      add(next[0], is_own);
+      next = next.subspan(1);
+    }
+  }
+  [[nodiscard]] const LaneMemory& memory() const { return memory_; }
+  [[nodiscard]] std::vector<MemoryPoint>& points() { return points_; }
+
+ private:
+  static bool is_before(const Change& a, const Change& b) {
+    return std::tie(a.time, a.order) < std::tie(b.time, b.order);
+  }
+  void add(const Change& change, bool is_own) {
+    if (is_own) {
+      activations_ += change.activations;
+      features_ += change.features;
+    } else {
+      other_ += change.activations + change.features;
+    }
+    const Bytes held = activations_ + features_ + other_;
+    if (held > most_) {
+      most_ = held;
+      memory_.activations = activations_;
+      memory_.features = features_;
+      memory_.other = state_ + other_;
+      memory_.peak_at = change.time;
+    }
+    if (points_.back().time == change.time) points_.pop_back();
+    points_.push_back({.time = change.time, .bytes = fixed_ + held});
+  }
+
+  LaneMemory memory_;
+  Bytes state_;
+  Bytes fixed_;
+  Bytes activations_;
+  Bytes features_;
+  Bytes other_;
+  Bytes most_;
+  std::vector<MemoryPoint> points_;
+};
+
+}  // namespace
+
+std::vector<LaneMemory> follow_memory(const StepProgram& program, const StepLoad& load,
+                                      const StepTimes& times, const cost::StageCosts& costs,
+                                      std::span<const cost::StageCost> pass_costs,
+                                      std::vector<std::vector<MemoryPoint>>* points) {
+  TRIB_CHECK(times.blocked.empty() && std::ssize(pass_costs) == program.actions(),
+             .what = "plan: memory of a step that cannot be followed",
+             .found = str(times.blocked.size(), " blocked lanes, ", pass_costs.size(), " costs"));
+  std::vector<LaneMemory> state;
+  for (int lane = 0; lane < program.lanes(); ++lane)
+    state.push_back(fixed_memory(program, costs, lane));
+  add_buffers(program, load, state);
+  const bool has_beside = program.map().colocated() >= 0;
+  std::vector<std::vector<Change>> changes(static_cast<std::size_t>(program.lanes()));
+  const auto find = [&](int lane) {
+    changes[lane] = LaneChanges(program, load, times, costs, pass_costs, lane).list();
+  };
+  for (int lane = 0; has_beside && lane < program.lanes(); ++lane) find(lane);
+  std::vector<LaneMemory> memory;
+  for (int lane = 0; lane < program.lanes(); ++lane) {
+    if (!has_beside) find(lane);
+    std::optional<RankMemory> fullest;
+    const auto follow = [&](std::span<const LaneMemory> others, std::span<const Change> beside) {
+      RankMemory rank(state[lane], others);
+      rank.follow(changes[lane], beside);
+      if (!fullest || rank.memory().total() > fullest->memory().total()) fullest = std::move(rank);
+    };
+    for (const int beside : program.map().lanes_beside(lane))
+      follow(std::span(state).subspan(beside, 1), changes[beside]);
+    if (!fullest) follow({}, {});
+    memory.push_back(fullest->memory());
+    if (points != nullptr) points->push_back(std::move(fullest->points()));
+    if (!has_beside) changes[lane] = {};
+  }
+  return memory;
+}
+
+}  // namespace tributary::simulate

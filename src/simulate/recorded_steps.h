@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "simulate/simulate.h"
+
+namespace tributary::simulate {
+
+/// The microbatches that a run of the trainer had: [steps][replicas][microbatches].
+using RecordedSteps = std::vector<std::vector<std::vector<cost::MicrobatchShape>>>;
+
+/// Reads what the leading ranks of all replicas have written into a run's directory, without the
+/// first `skip` steps.
+///
+/// errors: Fault::kInput naming file, line and key; replicas that do not have the same steps
+[[nodiscard]] RecordedSteps read_recorded_steps(const std::string& run, std::int64_t skip);
+
+/// Simulates each recorded step with the microbatches that it had, whatever their number; shows the
+/// median.
+///
+/// errors: as simulate; Fault::kInput when the plan has another number of replicas
+[[nodiscard]] Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& costs,
+                                           const config::Cluster& cluster,
+                                           const SimulationOptions& options,
+                                           const RecordedSteps& recorded);
+
+}  // namespace tributary::simulate

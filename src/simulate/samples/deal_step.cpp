@@ -1,0 +1,129 @@
+#include "simulate/samples/deal_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "schedule/pipeline/count_rounds.h"
+
+namespace tributary::simulate {
+namespace {
+
+constexpr double kNanosecondsPerFlop = 1e-3;
+
+}  // namespace
+
+StepDealer::StepDealer(const config::Plan& plan, const schedule::Pipeline& pipeline,
+                       const cost::StageCosts& costs)
+    : plan_(plan), pipeline_(pipeline), costs_(costs) {}
+
+Nanoseconds StepDealer::time_of(const cost::MicrobatchShape& shape) const {
+  double flops = 0;
+  for (int module = 0; module < std::ssize(pipeline_.modules); ++module)
+    for (int stage = 0; stage < pipeline_.modules[module].virtual_stages(); ++stage)
+      flops += costs_.flops(module, stage, shape).all.causal;
+  if (flops <= 0) return {};
+  return {std::max<std::int64_t>(1, std::llround(flops * kNanosecondsPerFlop))};
+}
+
+schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
+  auto found = loads_.find(size);
+  if (found == loads_.end()) {
+    const cost::MicrobatchShape whole = shape_of(size);
+    cost::MicrobatchShape media = whole;
+    media.backbone = {.tokens = 0, .squared_tokens = 0, .sequences = 0};
+    cost::MicrobatchShape tokens = empty_shape();
+    tokens.backbone = whole.backbone;
+    cost::MicrobatchShape sound = empty_shape();
+    sound.audio = whole.audio;
+    cost::MicrobatchShape pictures = media;
+    pictures.audio = empty_shape().audio;
+    TRIB_REQUIRE(size.patches == 0 || time_of(pictures).count > 0,
+                 .what = "plan: model encodes no patches", .where = "sizes of samples",
+                 .found = str(size.patches, " patches"),
+                 .expected = "none, or a model with an encoder");
+    TRIB_REQUIRE(size.frames == 0 || time_of(sound).count > 0,
+                 .what = "plan: model does not encode sound beside images",
+                 .where = "sizes of samples", .found = str(size.frames, " positions of sound"),
+                 .expected = "none; sound alone is given as patches");
+    const schedule::SampleLoad load{
+        .tokens = {size.tokens}, .vision = time_of(media), .backbone = time_of(tokens)};
+    found = loads_.emplace(size, load).first;
+  }
+  return found->second;
+}
+
+schedule::StepPlan StepDealer::plan(std::span<const SampleSize> samples) {
+  const Tokens capacity = plan_.batch.capacity_tokens;
+  const config::MeshShape& mesh = plan_.find("backbone")->mesh;
+  std::vector<schedule::SampleLoad> loads;
+  loads.reserve(samples.size());
+  for (const SampleSize& size : samples) {
+    TRIB_REQUIRE(size.tokens <= capacity.count,
+                 .what = "plan: sample is longer than a microbatch can be",
+                 .where = "batch.capacity_tokens", .found = str(capacity),
+                 .expected = str("at least the ", size.tokens, " tokens of the sample"),
+                 .fix = "raise it, or leave such samples out, as the trainer does");
+    loads.push_back(load_of(size));
+  }
+  return schedule::plan_step(
+      {.samples = loads,
+       .replicas = mesh.dp_replicate * mesh.dp_shard,
+       .meeting = schedule::meeting_of(mesh.dp_shard, config::Shard::kParameters),
+       .balance = plan_.batch.balance,
+       .packing = plan_.batch.packing,
+       .microbatches = plan_.batch.microbatches,
+       .capacity = capacity});
+}
+
+StepShapes StepDealer::deal(std::span<const SampleSize> samples) {
+  return deal(samples, plan(samples));
+}
+
+StepShapes StepDealer::deal(std::span<const SampleSize> samples,
+                            const schedule::StepPlan& step) const {
+  std::size_t fullest = 0;
+  for (const schedule::PackedBins& own : step.microbatches)
+    fullest = std::max(fullest, static_cast<std::size_t>(own.bins()));
+  const auto rounds = static_cast<std::size_t>(schedule::count_rounds(pipeline_, fullest));
+  std::vector<std::vector<cost::MicrobatchShape>> at_backbone;
+  std::vector<std::vector<int>> in_round(rounds);
+  for (const schedule::PackedBins& own : step.microbatches) {
+    std::vector<cost::MicrobatchShape>& microbatches = at_backbone.emplace_back();
+    for (std::int64_t bin = 0; bin < own.bins(); ++bin) {
+      cost::MicrobatchShape& shape = microbatches.emplace_back(empty_shape());
+      for (const std::int32_t place : own.bin(bin)) {
+        add_sample(shape, samples[place]);
+        in_round[bin].push_back(place);
+      }
+    }
+    microbatches.resize(rounds, idle_microbatch());
+  }
+  StepShapes shapes;
+  for (int index = 0; index < std::ssize(pipeline_.modules); ++index) {
+    const schedule::PipelineModule& module = pipeline_.modules[index];
+    if (module.is_colocated()) {
+      deal_passes(samples, costs_.media(index), module.passes,
+                  shapes.emplace_back(static_cast<std::size_t>(module.replicas),
+                                      std::vector<cost::MicrobatchShape>(rounds, empty_shape())));
+      continue;
+    }
+    if (module.replicas == std::ssize(at_backbone)) {
+      shapes.push_back(at_backbone);
+      continue;
+    }
+    auto& replicas = shapes.emplace_back(static_cast<std::size_t>(module.replicas),
+                                         std::vector<cost::MicrobatchShape>(rounds, empty_shape()));
+    for (std::size_t round = 0; round < rounds; ++round)
+      deal_round(samples, in_round[round], costs_.media(index), static_cast<int>(round), replicas);
+  }
+  return shapes;
+}
+
+cost::MicrobatchShape idle_microbatch() {
+  cost::MicrobatchShape idle = empty_shape();
+  idle.backbone = {.tokens = 1, .squared_tokens = 1, .sequences = 1};
+  return idle;
+}
+
+}  // namespace tributary::simulate

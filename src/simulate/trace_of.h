@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "config/trace/trace.h"
+#include "simulate/simulate.h"
+
+namespace tributary::simulate {
+
+/// The shown step as spans, and everything else as figures.
+///
+/// shape:  spans of the first `most_lanes` lanes; figures of all
+[[nodiscard]] config::Trace trace_of(const Simulation& simulation, const std::string& plan,
+                                     const std::string& cluster, int most_lanes = 128);
+
+}  // namespace tributary::simulate

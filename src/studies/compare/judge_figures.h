@@ -1,0 +1,11 @@
+#pragma once
+
+#include "studies/compare/compare.h"
+
+namespace tributary::studies {
+
+/// Sets published figures and orders beside the results of their settings. `run_samples` and
+/// `devices` come from the study.
+void judge_figures(const config::Study& study, Comparison& comparison);
+
+}  // namespace tributary::studies

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "studies/dflop/throughput.h"
+
+namespace tributary::studies {
+
+/// What a module costs at one tensor-parallel degree.
+struct DegreeCosts {
+  std::int64_t tp = 1;
+  Throughput throughput = {};   // of one of the tp devices
+  double state_bytes = 0;       // parameters, gradients, optimizer of the whole module, by device
+  double activation_bytes = 0;  // that a layer keeps of one tile or token, by device
+  double transient_bytes = 0;   // of one tile or token, once, while a microbatch runs
+};
+
+/// A module as the published objective sees it: layers that are all alike, a mean sample.
+struct ModuleCosts {
+  std::string name = {};
+  std::int64_t layers = 1;
+  double sample_flops = 0;                // of the mean sample, all passes
+  double sample_shape = 0;                // tiles or tokens of the mean sample
+  double forward_share = 0.25;            // of the time; the rest is backward with recompute
+  double gradient_share = 2.0 / 18;       // of the state bytes, reduced over replicas in every step
+  double parameter_share = 2.0 / 18;      // of the state bytes
+  double sharded_share = 0;               // of the state bytes, cut over the replicas
+  std::vector<DegreeCosts> degrees = {};  // ascending by tp
+};
+
+/// An encoder and a backbone on ranks of their own, in one pipeline.
+struct Problem3d {
+  ModuleCosts encoder;
+  ModuleCosts backbone;
+  std::int64_t devices = 2;
+  std::int64_t global_samples = 1;
+  double memory_bytes = 0;  // of a device, after the reserve
+};
+
+struct Degrees {
+  std::int64_t tp = 1;
+  std::int64_t pp = 1;
+  std::int64_t dp = 1;
+
+  [[nodiscard]] std::int64_t devices() const { return tp * pp * dp; }
+  friend auto operator<=>(const Degrees&, const Degrees&) = default;
+};
+[[nodiscard]] std::string to_text(const Degrees& degrees);
+/// `1 microbatch`, `12 microbatches`
+[[nodiscard]] std::string microbatches_text(std::int64_t microbatches);
+
+struct Plan3d {
+  Degrees encoder;
+  Degrees backbone;
+  std::int64_t microbatches = 1;  // of each replica of the backbone
+  double seconds = 0;             // of a step, by the objective
+
+  friend bool operator==(const Plan3d&, const Plan3d&) = default;
+};
+[[nodiscard]] std::string describe(const Plan3d& plan);
+
+/// errors: Fault::kInput naming the value that cannot be used
+void check_problem(const Problem3d& problem);
+
+/// Seconds of a step: (microbatches + stages - 1) times the slower of the two modules' stages.
+///
+/// source: DFLOP, Algorithm 1, with the FLOPs of one microbatch on one replica
+[[nodiscard]] double step_seconds(const Problem3d& problem, const Plan3d& plan);
+
+/// Bytes that a device of the module holds; `depth` microbatches of `shape` are in flight.
+[[nodiscard]] double device_bytes(const ModuleCosts& module, const Degrees& degrees, double depth,
+                                  double shape);
+
+/// The costs at a degree that the module has.
+[[nodiscard]] const DegreeCosts& costs_at(const ModuleCosts& module, std::int64_t tp);
+
+/// All ways to put a module on exactly so many devices: tp a profiled degree, pp at most the
+/// layers, dp at most the global batch; by (pp, tp, dp).
+[[nodiscard]] std::vector<Degrees> list_degrees(const ModuleCosts& module, std::int64_t devices,
+                                                std::int64_t global_samples);
+
+/// Whether the plan is one of the problem's space and fits the memory.
+[[nodiscard]] bool is_valid(const Problem3d& problem, const Plan3d& plan);
+
+}  // namespace tributary::studies

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "config/artifact/module_graph.h"
+#include "config/cluster/cluster.h"
+#include "cost/module_cost.h"
+#include "studies/methods/problem_of_model.h"
+
+namespace tributary::studies {
+
+/// A tower with its projectors, and what of a tile or token it works on.
+struct ModulePart {
+  std::vector<const config::ModuleNode*> nodes;
+  bool of_sound = false;
+  double unit = 1;      // patches, positions of sound or tokens
+  double attended = 1;  // length that attends
+};
+
+[[nodiscard]] bool is_projector(const config::ModuleNode& node);
+
+/// Values that a tile gives the backbone.
+[[nodiscard]] double features_of_tile(const ModulePart& part);
+
+/// What one of the two modules costs at degrees and shapes.
+class ModuleTables {
+ public:
+  /// keeps references to both
+  ModuleTables(const config::Cluster& cluster, const ModelSetting& setting)
+      : cluster_(cluster),
+        setting_(setting),
+        costs_(setting.measured ? setting.measured
+                                : std::make_shared<const cost::ClusterCosts>(cluster)) {}
+
+  /// The table of parts that run end to end, for shapes from `least` to `most`.
+  ///
+  /// units:  tiles or tokens; `mean` of a sample
+  /// errors: Fault::kInput naming a module of which no degree was measured
+  [[nodiscard]] ModuleCosts make(const std::vector<ModulePart>& parts, bool upstream_trains,
+                                 double mean, double least, double most) const;
+
+  /// Of so many tiles or tokens.
+  [[nodiscard]] cost::ModuleCost cost_of(const ModulePart& part, double shape, std::int64_t tp,
+                                         bool upstream_trains) const;
+
+  /// Of so many tiles or tokens, by the least degree of which costs are known: FLOPs, and the share
+  /// of the time that grows with the squares of lengths, which measured costs do not say.
+  [[nodiscard]] double flops_of(const ModulePart& part, double shape) const;
+  [[nodiscard]] double attention_share(const ModulePart& part, double shape) const;
+
+  [[nodiscard]] bool trains(const config::ModuleNode& node) const;
+  /// What a process holds beside tensors.
+  [[nodiscard]] Bytes process() const { return costs_->process(); }
+  /// Bytes of a value that travels.
+  [[nodiscard]] double value_bytes() const { return costs_->value_bytes(); }
+
+ private:
+  [[nodiscard]] cost::ModuleCost cost_of(const ModulePart& part, const cost::PassShape& pass,
+                                         std::int64_t tp, bool upstream_trains) const;
+  [[nodiscard]] std::int64_t least_tp(const ModulePart& part) const;
+  [[noreturn]] void refuse_unknown(const std::string& module) const;
+  [[nodiscard]] bool has_costs(const std::vector<ModulePart>& parts, std::int64_t tp) const;
+  [[nodiscard]] double kept_of(const std::vector<ModulePart>& parts, const cost::ModuleCost& cost,
+                               double mean, std::int64_t layers) const;
+
+  const config::Cluster& cluster_;
+  const ModelSetting& setting_;
+  std::shared_ptr<const cost::CostSource> costs_;
+};
+
+}  // namespace tributary::studies

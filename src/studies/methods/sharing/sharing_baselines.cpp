@@ -1,0 +1,201 @@
+#include "studies/methods/sharing/sharing_baselines.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+#include "plan/sharing/interference.h"
+#include "plan/sharing/staging.h"
+#include "studies/methods/sharing/module_levels.h"
+#include "studies/methods/sharing/sharing_memory.h"
+
+namespace tributary::studies {
+namespace {
+
+std::int64_t width_of(const plan::PlacedModule& place) {
+  return std::countr_zero(static_cast<std::uint64_t>(place.devices));
+}
+
+SharingAnswer to_answer(const plan::SharingProblem& problem, const plan::Staging& staging) {
+  SharingAnswer answer = {.certificate = staging.certificate};
+  for (const plan::SharedStage& stage : staging.stages) {
+    BaselineWave wave = {.time = stage.time};
+    for (const plan::PlacedModule& place : stage.placed) {
+      WaveModule& made = wave.modules.emplace_back(WaveModule{.module = place.module,
+                                                              .devices = place.devices,
+                                                              .units = place.share,
+                                                              .time = place.time});
+      if (!problem.modules[place.module].busy.empty())
+        made.busy = problem.busy(place.module, width_of(place), place.share);
+      made.on.resize(static_cast<std::size_t>(place.devices));
+      std::iota(made.on.begin(), made.on.end(), place.first_device);
+    }
+    answer.waves.push_back(std::move(wave));
+  }
+  return hold_to_memory(problem, std::move(answer));
+}
+
+/// Gives a stage and its modules the times that they have by what those on each device cost each
+/// other.
+void slow_together(const plan::SharingProblem& problem, plan::SharedStage& stage) {
+  std::vector<plan::DeviceTraffic> traffic(static_cast<std::size_t>(problem.devices));
+  for (const plan::PlacedModule& place : stage.placed) {
+    const double own = problem.bandwidth(place.module, width_of(place), place.share);
+    for (std::int64_t i = 0; i < place.devices; ++i) traffic[place.first_device + i].add(own);
+  }
+  stage.time = {};
+  for (plan::PlacedModule& place : stage.placed) {
+    const Nanoseconds alone = problem.time(place.module, width_of(place), place.share);
+    const double own = problem.bandwidth(place.module, width_of(place), place.share);
+    place.time = {};
+    for (std::int64_t i = 0; i < place.devices; ++i)
+      place.time = std::max(place.time, plan::slowed(problem.interference, alone, own,
+                                                     traffic[place.first_device + i]));
+    stage.time = std::max(stage.time, place.time);
+  }
+}
+
+/// The best stages, or waves of whole devices where those are better: numbers of devices between
+/// the powers of two, and modules cut between layers, are no part of the stages' space. The bound
+/// is the least of the spaces' bounds. Where the fastest stages leave too much on a device, each
+/// module on all devices may still fit. Pipelines of microbatches, in which a module need not end
+/// before those behind it start, are no part of what is proven; the best one found may serve.
+SharingAnswer solve_exact(const plan::SharingProblem& problem) {
+  SharingAnswer best = to_answer(problem, plan::group_stages(problem));
+  for (const auto solve : {solve_distmm, solve_spindle, solve_temporal}) {
+    SharingAnswer other = solve(problem);
+    if (other.certificate.status == plan::Status::kInfeasible) continue;
+    plan::Certificate joined = plan::join(best.certificate, other.certificate);
+    const bool is_better = best.certificate.status == plan::Status::kInfeasible ||
+                           other.certificate.value < best.certificate.value;
+    if (is_better) best = std::move(other);
+    best.certificate = std::move(joined);
+  }
+  SharingAnswer piped = solve_distmm_pipe(problem);
+  const bool is_better = best.certificate.status == plan::Status::kInfeasible ||
+                         piped.certificate.value < best.certificate.value;
+  if (piped.certificate.status == plan::Status::kInfeasible || !is_better) return best;
+  piped.certificate = plan::join(best.certificate, piped.certificate);
+  return piped;
+}
+
+constexpr std::array kBaselines = {
+    SharingBaseline{"megatron_temporal", "Mosaic, figure 3a", solve_temporal},
+    SharingBaseline{"distmm", "Huang 2024, DistMM", solve_distmm},
+    SharingBaseline{"distmm_pipe", "Huang 2024, DistMM-Pipe", solve_distmm_pipe},
+    SharingBaseline{"spindle", "Wang 2025, Spindle", solve_spindle},
+    SharingBaseline{"mosaic", "Mosaic, algorithm 1", solve_mosaic},
+    SharingBaseline{"mosaic_unaware", "Mosaic, figure 12b", solve_mosaic_unaware},
+    SharingBaseline{"exact", "ours", solve_exact},
+};
+
+}  // namespace
+
+std::span<const SharingBaseline> sharing_baselines() { return kBaselines; }
+
+std::vector<std::vector<std::int32_t>> levels_of(const plan::SharingProblem& problem) {
+  std::vector<std::vector<std::int32_t>> levels;
+  std::vector<std::size_t> depth;
+  for (std::size_t module = 0; module < problem.modules.size(); ++module) {
+    std::size_t mine = 0;
+    for (const std::int32_t before : problem.modules[module].after) {
+      mine = std::max(mine, depth[before] + 1);
+    }
+    depth.push_back(mine);
+    if (levels.size() <= mine) levels.resize(mine + 1);
+    levels[mine].push_back(static_cast<std::int32_t>(module));
+  }
+  return levels;
+}
+
+Nanoseconds time_on_devices(const plan::SharingProblem& problem, std::int64_t module,
+                            double devices) {
+  const std::vector<Nanoseconds>& known = problem.modules[module].whole;
+  if (!known.empty()) {
+    // More devices than help stay idle; between two numbers in proportion.
+    const std::int64_t fits = least_devices(problem, module);
+    const auto least = [&](double count) {
+      const auto most = std::clamp<std::ptrdiff_t>(std::llround(count), 1, std::ssize(known));
+      const auto first = known.begin() + (most >= fits ? fits - 1 : 0);
+      return static_cast<double>(std::min_element(first, known.begin() + most)->count);
+    };
+    const double below = std::floor(devices);
+    if (below < 1) return {std::llround(least(1) / devices)};
+    return {std::llround(least(below) + (devices - below) * (least(below + 1) - least(below)))};
+  }
+  const auto whole = [&](std::int64_t width) {
+    std::int64_t least = problem.time(module, 0, problem.units).count;
+    for (std::int64_t narrower = 1; narrower <= width; ++narrower) {
+      least = std::min(least, problem.time(module, narrower, problem.units).count);
+    }
+    return static_cast<double>(least);
+  };
+  const double place = std::log2(devices);
+  const auto width = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(place)), 0,
+                                              problem.widths() - 1);
+  // A part of a device takes that much longer.
+  if (place < 0) return {std::llround(whole(0) / devices)};
+  if (width == problem.widths() - 1) return {std::llround(whole(width))};
+  const double part = place - static_cast<double>(width);
+  return {std::llround(whole(width) + part * (whole(width + 1) - whole(width)))};
+}
+
+WaveModule on_whole_devices(const plan::SharingProblem& problem, std::int32_t module,
+                            std::int64_t devices, double part) {
+  const auto time_on = [&](std::int64_t count) {
+    return time_on_devices(problem, module, static_cast<double>(count));
+  };
+  const Nanoseconds time = time_on(devices);
+  WaveModule made{.module = module,
+                  .devices = devices,
+                  .units = problem.units,
+                  .part = part,
+                  .time = {std::llround(part * static_cast<double>(time.count))}};
+  const std::vector<double>& busy = problem.modules[module].whole_busy;
+  if (busy.empty()) return made;
+  // More devices than help stay idle.
+  std::int64_t working = std::min(devices, least_devices(problem, module));
+  while (time_on(working) > time) ++working;
+  made.busy = busy[working - 1] * static_cast<double>(working) / static_cast<double>(devices);
+  return made;
+}
+
+SharingAnswer solve_temporal(const plan::SharingProblem& problem) {
+  check_problem(problem);
+  SharingAnswer answer;
+  answer.certificate = {.evaluations = std::ssize(problem.modules),
+                        .limit = explain_memory(problem, true)};
+  if (!answer.certificate.limit.empty()) return answer;
+  for (std::size_t module = 0; module < problem.modules.size(); ++module) {
+    WaveModule whole =
+        on_whole_devices(problem, static_cast<std::int32_t>(module), problem.devices);
+    answer.certificate.value += whole.time;
+    answer.waves.push_back({whole.time, {std::move(whole)}});
+  }
+  answer.certificate.status = plan::Status::kOptimal;
+  answer.certificate.lower_bound = answer.certificate.value;
+  return hold_to_memory(problem, std::move(answer));
+}
+
+SharingAnswer solve_mosaic(const plan::SharingProblem& problem) {
+  return to_answer(problem, plan::merge_stages(problem));
+}
+
+SharingAnswer solve_mosaic_unaware(const plan::SharingProblem& problem) {
+  plan::SharingProblem alone = problem;
+  alone.interference = {};
+  plan::Staging staging = plan::merge_stages(alone);
+  if (staging.certificate.status == plan::Status::kInfeasible) return to_answer(problem, staging);
+  staging.certificate.value = {};
+  for (plan::SharedStage& stage : staging.stages) {
+    slow_together(problem, stage);
+    staging.certificate.value += stage.time;
+  }
+  staging.certificate.status = plan::Status::kFeasible;
+  return to_answer(problem, staging);
+}
+
+}  // namespace tributary::studies

@@ -1,0 +1,127 @@
+#include "train/executor/collate.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "model/positions.h"
+
+namespace tributary::train {
+namespace {
+
+using Samples = std::span<const data::EncodedSample* const>;
+
+/// The rows of all items of one modality, and their grids.
+struct Media {
+  at::Tensor rows;  // undefined without items
+  std::vector<Grid> grids;
+  std::vector<double> seconds_per_step;
+};
+
+Media join_media(Samples samples, Modality modality, std::int64_t patch_width, Fields fields) {
+  Media media;
+  std::int64_t patches = 0;
+  for (const data::EncodedSample* sample : samples) {
+    for (const data::PatchedItem& item : sample->items) {
+      if (item.modality != modality) continue;
+      const auto expected = static_cast<std::size_t>(item.grid.patches() * patch_width);
+      TRIB_CHECK(fields == Fields::kWithoutPixels || item.rows.size() == expected,
+                 .what = "train: item has the wrong number of values", .where = sample->key,
+                 .found = str(item.rows.size()), .expected = str(expected));
+      media.grids.push_back(item.grid);
+      media.seconds_per_step.push_back(item.seconds_per_step);
+      patches += item.grid.patches();
+    }
+  }
+  if (media.grids.empty() || fields == Fields::kWithoutPixels) return media;
+  media.rows = at::empty({patches, patch_width}, at::kFloat);
+  auto* out = media.rows.data_ptr<float>();
+  for (const data::EncodedSample* sample : samples)
+    for (const data::PatchedItem& item : sample->items)
+      if (item.modality == modality) out = std::copy(item.rows.begin(), item.rows.end(), out);
+  return media;
+}
+
+/// The device would say no more of it than that an assertion failed.
+void require_known_ids(const data::EncodedSample& sample, std::int64_t vocab) {
+  const auto is_known = [&](std::int64_t id) { return id >= 0 && id < vocab; };
+  for (std::size_t i = 0; i < sample.tokens.size(); ++i) {
+    const std::int64_t target = sample.targets[i];
+    const bool is_target = target == data::kIgnoredTarget || is_known(target);
+    TRIB_REQUIRE(is_known(sample.tokens[i]) && is_target,
+                 .what = "train: token id outside the vocabulary", .where = sample.key,
+                 .found = str(is_target ? "token " : "target ", i, " with id ",
+                              is_target ? sample.tokens[i] : target),
+                 .expected = str("0 to ", vocab - 1),
+                 .fix = "use the tokenizer of this model, or set vocab_size in its config.json");
+  }
+}
+
+}  // namespace
+
+Fields fields_of(const parallel::Layout& layout) {
+  return layout.holds(0) ? Fields::kAll : Fields::kWithoutPixels;
+}
+
+Microbatch idle_microbatch(at::Device device) {
+  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
+  Microbatch idle;
+  idle.batch.input_ids = at::zeros({1}, whole);
+  idle.batch.position_ids = at::zeros({3, 1}, whole);
+  idle.batch.cu_seqlens = {0, 1};
+  idle.targets = at::full({1}, data::kIgnoredTarget, whole);
+  return idle;
+}
+
+Microbatch collate(Samples samples, const config::ModelConfig& config, config::MropeMode mode,
+                   at::Device device, Fields fields) {
+  Microbatch result;
+  model::PackedBatch& batch = result.batch;
+  batch.cu_seqlens = {0};
+  for (const data::EncodedSample* sample : samples) {
+    TRIB_CHECK(
+        sample->targets.size() == sample->tokens.size(),
+        .what = "train: sample has not one target a token", .where = sample->key,
+        .found = str(sample->targets.size(), " targets, ", sample->tokens.size(), " tokens"));
+    require_known_ids(*sample, config.backbone.vocab);
+    batch.cu_seqlens.push_back(batch.cu_seqlens.back() +
+                               static_cast<std::int32_t>(sample->tokens.size()));
+  }
+  const std::int64_t tokens = batch.cu_seqlens.back();
+  batch.input_ids = at::empty({tokens}, at::kLong);
+  result.targets = at::empty({tokens}, at::kLong);
+  auto* ids = batch.input_ids.data_ptr<std::int64_t>();
+  auto* targets = result.targets.data_ptr<std::int64_t>();
+  for (const data::EncodedSample* sample : samples) {
+    ids = std::copy(sample->tokens.begin(), sample->tokens.end(), ids);
+    targets = std::copy(sample->targets.begin(), sample->targets.end(), targets);
+    const auto counted = std::count_if(sample->targets.begin(), sample->targets.end(),
+                                       [](std::int64_t t) { return t != data::kIgnoredTarget; });
+    result.target_sources.insert(result.target_sources.end(), static_cast<std::size_t>(counted),
+                                 sample->source);
+  }
+
+  const std::int64_t patch_width = config.vision ? config.vision->patch_width() : 0;
+  Media images = join_media(samples, Modality::kImage, patch_width, fields);
+  Media videos = join_media(samples, Modality::kVideo, patch_width, fields);
+  batch.position_ids = model::position_ids(
+      config,
+      {.tokens = {batch.input_ids.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(tokens)},
+       .cu_seqlens = batch.cu_seqlens,
+       .images = images.grids,
+       .videos = videos.grids,
+       .seconds_per_step = videos.seconds_per_step},
+      mode);
+  batch.image_grids = std::move(images.grids);
+  batch.video_grids = std::move(videos.grids);
+  if (images.rows.defined()) batch.pixel_values = images.rows.to(device);
+  if (videos.rows.defined()) batch.pixel_values_videos = videos.rows.to(device);
+  batch.input_ids = batch.input_ids.to(device);
+  batch.position_ids = batch.position_ids.to(device);
+  result.targets = result.targets.to(device);
+  return result;
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
+#include "data/sample.h"
+#include "model/model.h"
+
+namespace tributary::train {
+
+/// Samples of one bin as a model takes them, with what is to be predicted.
+struct Microbatch {
+  model::PackedBatch batch;
+  at::Tensor targets;               // [tokens] i64, kIgnoredTarget where nothing is predicted
+  std::vector<int> target_sources;  // [target tokens]: index in data.sources, in row order
+};
+
+/// What of the samples a rank needs: a later pipeline stage reads no pixels.
+enum class Fields { kAll, kWithoutPixels };
+
+/// What the stages of this rank need.
+[[nodiscard]] Fields fields_of(const parallel::Layout& layout);
+
+/// Lays samples back to back.
+///
+/// shape:  tokens = sum over samples; media rows in order of appearance
+/// errors: Fault::kInput when placeholders and media of a sample do not match, and naming the
+///         sample when a token or a target lies outside the vocabulary
+/// cost:   one copy of each field
+[[nodiscard]] Microbatch collate(std::span<const data::EncodedSample* const> samples,
+                                 const config::ModelConfig& config, config::MropeMode mode,
+                                 at::Device device, Fields fields = Fields::kAll);
+
+/// One token that predicts nothing: it keeps a rank in step with ranks that have samples left.
+[[nodiscard]] Microbatch idle_microbatch(at::Device device);
+
+}  // namespace tributary::train

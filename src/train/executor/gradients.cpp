@@ -1,0 +1,182 @@
+#include "train/executor/gradients.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include <ATen/ATen.h>
+
+#include "core/error.h"
+#include "ops/attend_packed.h"
+#include "parallel/complete_gradients.h"
+#include "train/executor/executor.h"
+#include "train/executor/step_schedule.h"
+
+namespace tributary::train {
+namespace {
+
+std::int64_t count_targets(std::span<const data::EncodedSample> samples) {
+  std::int64_t targets = 0;
+  for (const data::EncodedSample& sample : samples) targets += sample.shape().target_tokens.count;
+  return targets;
+}
+
+void name_losses(std::vector<SourceLoss>& by_source, bool counts, StepSums& sums) {
+  for (SourceLoss& source : by_source) {
+    sums.sum(source.sum, counts);
+    sums.sum(source.targets, counts);
+  }
+}
+
+double mean_of(const std::vector<SourceLoss>& by_source) {
+  SourceLoss all;
+  for (const SourceLoss& source : by_source) all += source;
+  return all.mean();
+}
+
+/// What all ranks know of a step before it begins.
+struct Agreement {
+  std::int64_t targets = 0;       // of the global batch
+  std::int64_t microbatches = 0;  // that every rank runs
+  std::int64_t refused = 0;       // 1: the data of some rank are beyond a limit
+};
+
+/// A number of 62 bits that other samples hardly have.
+std::int64_t fingerprint(std::span<const data::EncodedSample> samples) {
+  std::size_t hash = samples.size();
+  const auto mix = [&](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL + 1; };
+  for (const data::EncodedSample& sample : samples) {
+    for (const char letter : sample.key) mix(static_cast<unsigned char>(letter));
+    mix(sample.tokens.size());
+    for (const data::PatchedItem& item : sample.items)
+      mix(static_cast<std::size_t>(item.grid.patches()));
+  }
+  return static_cast<std::int64_t>(hash >> 2);
+}
+
+/// Each rank of a replica has read its samples for itself, and all must have the same.
+Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> samples,
+                std::int64_t microbatches, const GradientOptions& options) {
+  Agreement agreed{.targets = count_targets(samples),
+                   .microbatches = microbatches,
+                   .refused = options.refused ? 1 : 0};
+  std::vector<std::int64_t> samples_of, plan_of;  // [ranks]
+  StepSums sums;
+  sums.each(fingerprint(samples), samples_of);
+  sums.each(options.plan, plan_of);
+  sums.sum(agreed.targets, /*counts=*/mesh.leads_replica());
+  sums.largest(agreed.microbatches);
+  sums.largest(agreed.refused);
+  sums.share(mesh.world());
+  if (agreed.refused != 0) return agreed;
+  std::map<std::int64_t, std::int64_t> samples_of_replica;
+  for (std::size_t rank = 0; rank < samples_of.size(); ++rank) {
+    const std::int64_t replica = mesh.data_index_of(static_cast<int>(rank));
+    const auto first = samples_of_replica.try_emplace(replica, samples_of[rank]).first;
+    TRIB_REQUIRE(samples_of[rank] == first->second,
+                 .what = "train: ranks of one replica have read different samples",
+                 .where = str("replica ", replica, ", rank ", rank),
+                 .found = "other keys or lengths",
+                 .expected = "the same samples on all its pp, cp, ulysses and tp ranks",
+                 .fix = "see the quarantine files for records that one machine cannot read");
+  }
+  TRIB_REQUIRE(std::ranges::adjacent_find(plan_of, std::not_equal_to()) == plan_of.end(),
+               .what = "train: ranks have planned the step differently",
+               .found = "other shapes of the samples, or another program",
+               .expected = "one plan on all ranks",
+               .fix = "see whether all machines can read the headers of all images");
+  return agreed;
+}
+
+std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSample> samples,
+                                               std::span<const std::int32_t> members) {
+  std::vector<const data::EncodedSample*> selected;
+  for (const std::int32_t member : members)
+    selected.push_back(&samples[static_cast<std::size_t>(member)]);
+  return selected;
+}
+
+}  // namespace
+
+void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
+                   std::vector<SourceLoss>& by_source) {
+  const at::Tensor rows = row_losses.to(at::kCPU, at::kFloat).contiguous();
+  TRIB_CHECK(rows.numel() == static_cast<std::int64_t>(sources.size()),
+             .what = "train: not one loss a target token", .found = str(rows.numel()),
+             .expected = str(sources.size()));
+  const float* losses = rows.const_data_ptr<float>();
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    by_source[static_cast<std::size_t>(sources[i])] += {.sum = double{losses[i]}, .targets = 1};
+}
+
+void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source) {
+  StepSums sums;
+  name_losses(by_source, counts, sums);
+  sums.share(world);
+}
+
+void name_slots(BatchResult& result, const model::Model& model, StepSums& sums) {
+  const mesh::Mesh& mesh = *model.layout().mesh;
+  name_losses(result.by_source, mesh.leads_stage() && model.layout().holds_head(), sums);
+  sums.then([&result] { result.loss = mean_of(result.by_source); });
+  if (mesh.shape().pp == 1 || result.targets == 0) return;
+  for (std::int64_t& in_flight : result.pipeline.in_flight) sums.largest(in_flight);
+  sums.sum(result.busy);
+  sums.largest(result.wall);
+  sums.then([&result, ranks = mesh.size()] {
+    result.pipeline.bubble = 1 - result.busy / (result.wall * ranks);
+  });
+}
+
+BatchResult accumulate_gradients(model::Model& model, std::span<const data::EncodedSample> samples,
+                                 const schedule::PackedBins& microbatches,
+                                 const GradientOptions& options) {
+  const mesh::Mesh& mesh = *model.layout().mesh;
+  const Agreement agreed = agree(mesh, samples, microbatches.bins(), options);
+  BatchResult result;
+  result.refused = agreed.refused != 0;
+  if (result.refused) return result;
+  result.targets = agreed.targets;
+  result.by_source.resize(static_cast<std::size_t>(options.sources));
+  result.loss = std::numeric_limits<double>::quiet_NaN();
+  if (agreed.targets == 0) return result;
+  for (const auto& unit : model.units()) unit->clear_gradient();
+  const StepSchedule schedule = schedule_step(model, agreed.microbatches);
+  const auto collate_bin = [&](int bin, Fields fields) {
+    if (bin >= microbatches.bins()) return idle_microbatch(options.device);
+    Microbatch microbatch = collate(select(samples, microbatches.bin(bin)), model.config(),
+                                    options.mrope, options.device, fields);
+    result.attention_rows +=
+        ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
+    return microbatch;
+  };
+  Executor executor(model, {.targets = agreed.targets,
+                            .most_logits = options.most_logits,
+                            .sources = options.sources,
+                            .device = options.device,
+                            .collate = collate_bin,
+                            .on_section = options.on_section,
+                            .on_action = options.on_action});
+  executor.run(schedule.actions);
+  parallel::complete_gradients(model.units());
+  Execution execution = executor.finish();
+  TRIB_CHECK(execution.in_flight <= schedule.in_flight,
+             .what = "train: stage kept more activations than its schedule promises",
+             .found = str(execution.in_flight), .expected = str("at most ", schedule.in_flight));
+  result.reduced = execution.reduced;
+  result.by_source = std::move(execution.by_source);
+  result.loss = mean_of(result.by_source);
+  result.seconds = execution.seconds;
+  result.microbatches = execution.microbatches;
+  result.began = execution.began;
+  result.busy = execution.busy;
+  result.wall = execution.wall;
+  if (mesh.shape().pp > 1) {
+    result.pipeline.in_flight.assign(static_cast<std::size_t>(mesh.shape().pp), 0);
+    result.pipeline.in_flight[static_cast<std::size_t>(mesh.at().pp)] = execution.in_flight;
+  }
+  result.passes = std::move(execution.passes);
+  return result;
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/sample.h"
+#include "mesh/health/health.h"
+#include "model/model.h"
+#include "schedule/packed_bins.h"
+#include "train/executor/collate.h"
+#include "train/executor/executor.h"
+#include "train/executor/step_sums.h"
+#include "train/metrics/step_metrics.h"
+
+namespace tributary::train {
+
+/// What one pass over a global batch gave this rank; the gradients lie in the units' shards.
+/// What is said to be of all ranks is that once the slots which name_slots names are shared.
+struct BatchResult {
+  std::int64_t targets = 0;           // of the global batch; 0: nothing was computed
+  bool refused = false;               // by some rank; nothing was computed
+  double loss = 0;                    // of all ranks: mean over the targets; NaN without any
+  std::vector<SourceLoss> by_source;  // of all ranks
+  PhaseSeconds seconds;               // data (collating), forward, backward
+  PipelineUse pipeline;               // of all ranks
+  double busy = 0;                    // [s] of passes, of all ranks
+  double wall = 0;                    // [s] from the first action to the last, the longest
+  std::vector<double> microbatches;   // [s] of each on this rank, without waiting
+  std::vector<PassTimes> passes;      // of this rank
+  double began = 0;                   // [s] of now_seconds(): all ranks knew the step
+  double reduced = 0;                 // and its gradients on this rank were complete
+  std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
+};
+
+struct GradientOptions {
+  config::MropeMode mrope = config::MropeMode::kOfficial;
+  at::Device device = at::kCPU;
+  std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
+  int sources = 1;                                // number of data.sources
+  bool refused = false;   // the data of this rank are beyond a limit, it has no samples
+  std::int64_t plan = 0;  // fingerprint of the step plan, of 62 bits
+  std::function<void(mesh::Section)> on_section = {};  // before each pass
+  std::function<void()> on_action = {};                // before each action of this rank
+};
+
+/// Sets the gradients to those of the mean loss over all target tokens of the global batch,
+/// whatever ranks and microbatches it is cut into. A batch without target tokens computes nothing
+/// and leaves the gradients as they were.
+///
+/// shape:  `samples` are those of this rank's replica, the bins of `microbatches` hold indices of
+///         them; both may be empty where other replicas have some
+/// errors: Fault::kInput when ranks have other samples than their replica or another plan
+/// collective: over all ranks of the model's mesh, which run equally many microbatches: idle ones
+///         where a replica has fewer; of what the host knows one, before the first pass
+[[nodiscard]] BatchResult accumulate_gradients(model::Model& model,
+                                               std::span<const data::EncodedSample> samples,
+                                               const schedule::PackedBins& microbatches,
+                                               const GradientOptions& options);
+
+/// Names what the result has of all ranks.
+void name_slots(BatchResult& result, const model::Model& model, StepSums& sums);
+
+/// Adds up the losses of the ranks that count, alone. collective: over the group
+void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source);
+
+/// Adds the loss of each target row to its source, in f64 and in row order.
+///
+/// shape: row_losses [target tokens] f32, sources [target tokens]
+void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
+                   std::vector<SourceLoss>& by_source);
+
+}  // namespace tributary::train

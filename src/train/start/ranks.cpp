@@ -1,0 +1,180 @@
+#include "train/start/ranks.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "config/run/mesh_shape.h"
+#include "config/run/read_run_config.h"
+#include "core/cores.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/sha256.h"
+#include "mesh/device.h"
+#include "mesh/launch/interface.h"
+#include "mesh/launch/store.h"
+#include "parallel/unit_chain.h"
+#include "schedule/order/all_orders.h"
+#include "train/executor/map_stages.h"
+#include "train/start/agreement.h"
+#include "train/start/session.h"
+
+namespace tributary::train {
+
+namespace {
+
+std::function<void()> observer_of(Drill* drill) {
+  if (drill == nullptr) return {};
+  return [drill] { drill->on_collective(); };
+}
+
+}  // namespace
+
+// Ranks that share cores gain where each keeps to one: the system wakes both at the end of a wait
+// on one core while another is free (docs/results/speed.md). With enough cores it spreads them well
+// itself. A part of the machine is left as it is: the launcher may have dealt it out
+// already.
+std::vector<int> cores_to_use(const config::RunSection& run, const mesh::Launch& launch) {
+  const std::vector<int>& usable = usable_cores();
+  const bool has_machine = std::ssize(usable) == sysconf(_SC_NPROCESSORS_ONLN);
+  const bool shares_cores =
+      launch.local_world * compute_threads(run.threads, launch.local_world) > std::ssize(usable);
+  const bool is_bound =
+      run.bind == config::Bind::kCores ||
+      (run.bind == config::Bind::kAuto && run.device == "cpu" && has_machine && shares_cores);
+  if (!is_bound || launch.local_world == 1) return usable;
+  return part_of_cores(usable, launch.local_rank, launch.local_world);
+}
+
+Ranks::Ranks() = default;
+Ranks::~Ranks() = default;
+Ranks::Ranks(Ranks&&) noexcept = default;
+
+Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& model_config) {
+  Ranks ranks;
+  ranks.launch = mesh::read_launch();
+  const config::MeshShape shape =
+      config::resolve_mesh(config.parallel, ranks.launch.world, model_config);
+  (void)plan_of_run(config, shape, model_config);  // refused before the ranks meet
+  if (config.drill.fault != config::DrillFault::kNone)
+    ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
+  bind_to_cores(cores_to_use(config.run, ranks.launch));
+  if (ranks.launch.world == 1) return ranks;
+  const config::ParallelSection& times = config.parallel;
+  ranks.store =
+      mesh::connect_store(ranks.launch, {.timeout_seconds = times.bootstrap_timeout_seconds,
+                                         .lost_after_seconds = times.lost_after_seconds});
+  ranks.health = std::make_unique<mesh::Health>(
+      ranks.launch, *ranks.store,
+      mesh::HealthOptions{.heartbeat_seconds = times.heartbeat_seconds,
+                          .lost_after_seconds = times.lost_after_seconds,
+                          .bootstrap_seconds = times.bootstrap_timeout_seconds,
+                          .setup_deadline_seconds = times.setup_deadline_seconds,
+                          .step_deadline_seconds = times.step_deadline_seconds,
+                          .checkpoint_deadline_seconds = times.checkpoint_deadline_seconds,
+                          .run_directory = config::run_directory(config)});
+  const bool is_local = ranks.launch.local_world == ranks.launch.world;
+  if (ranks.launch.rank == 0 && !is_local && ranks.launch.local_world % shape.tp != 0)
+    log_warning(str("mesh: tp = ", shape.tp, " spans nodes of ", ranks.launch.local_world,
+                    " ranks each; every layer waits for the network between them"));
+  // What fails from here on must not look like a lost rank to the others.
+  run_for_all(ranks, [&] {
+    require_one_configuration(ranks.launch, *ranks.store, config);
+    ranks.mesh = make_mesh(config, model_config, ranks, shape);
+  });
+  return ranks;
+}
+
+mesh::Mesh make_mesh(const config::RunConfig& config, const config::ModelConfig& model_config,
+                     const Ranks& ranks, const config::MeshShape& shape,
+                     const std::string& prefix) {
+  const mesh::Launch& launch = ranks.launch;
+  const bool is_local = launch.local_world == launch.world;
+  c10::intrusive_ptr<c10d::Store> store = ranks.store;
+  if (!prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(prefix, store);
+  return {shape,
+          launch.rank,
+          store,
+          {.device = mesh::open_device(config.run.device, launch.local_rank),
+           .timeout_seconds = config.parallel.collective_timeout_seconds,
+           .interface = is_local ? "lo" : mesh::collective_interface(launch.master_address),
+           .shares_memory = is_local,
+           .first_of_backbone = static_cast<int>(config.parallel.vision_stages),
+           .kv_heads = model_config.backbone.kv_heads,
+           .on_collective = observer_of(ranks.drill.get())}};
+}
+
+void run_for_all(const Ranks& ranks, const std::function<void()>& part) {
+  if (!ranks.health) return part();
+  try {
+    part();
+  } catch (const Error& error) {
+    ranks.health->report_failure(error.what(), error.exit_code());
+  } catch (const c10::Error& error) {
+    ranks.health->report_failure(str("bug: train: libtorch refused a call; found: ",
+                                     escaped(error.what_without_backtrace())),
+                                 ExitCode::kBug);
+  } catch (const std::exception& error) {
+    ranks.health->report_failure(str("bug: train: unexpected; found: ", escaped(error.what())),
+                                 ExitCode::kBug);
+  }
+}
+
+parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh,
+                         const config::ModelConfig& model_config) {
+  const config::ParallelSection& section = config.parallel;
+  parallel::Layout layout;
+  layout.mesh = &mesh;
+  layout.sequence_parallel = !mesh.tp().is_single();
+  const bool is_cut = mesh.shape().pp > 1;
+  if (is_cut) layout.stages = map_stages(plan_of_run(config, mesh.shape(), model_config));
+  // A stage meets its layers again with every microbatch: it gathers and reduces them once a step.
+  const bool releases = section.shard == config::Shard::kParameters &&
+                        (section.release == config::Release::kAfterForward ||
+                         (section.release == config::Release::kAuto && !is_cut));
+  const bool is_plain = mesh.size() == 1 && config.model.dtype == config::Dtype::kFloat32 &&
+                        section.offload == config::Offload::kNone;
+  if (is_plain) return layout;
+  layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{
+      .release = releases ? parallel::Release::kAfterForward : parallel::Release::kAfterStep,
+      .prefetch = static_cast<int>(section.prefetch),
+      .reduce_in_f32 = section.reduce_dtype == config::ReduceDtype::kFloat32,
+      .reduce_once = is_cut || section.shard == config::Shard::kOptimizer,
+      .splits_backward = is_cut && schedule::traits_of(section.schedule).splits_backward,
+      .ulysses_async = section.ulysses_async,
+      .keep_values_on_host = section.offload == config::Offload::kParameters,
+      .keep_optimizer_on_host = section.offload != config::Offload::kNone});
+  return layout;
+}
+
+data::LoaderState gather_loader_state(const Session& session) {
+  data::LoaderState state = session.loader->state();
+  const mesh::Mesh& mesh = *session.mesh;
+  if (mesh.size() == 1) return state;
+  Json own = Json::object();
+  if (mesh.leads_replica()) own = data::to_json(state);
+  std::vector<data::RecordId> quarantined;
+  std::map<std::string, std::int64_t> bad;
+  std::vector<std::int64_t> left_out(state.left_out.size());
+  for (const std::string& text : mesh.world().gather_text(own.dump())) {
+    const Json json = parse_json(text, "state of a loader");
+    if (json.empty()) continue;
+    const data::LoaderState other = data::loader_state_from_json(json, "state of a loader");
+    quarantined.insert(quarantined.end(), other.quarantined.begin(), other.quarantined.end());
+    for (const auto& [reason, count] : other.bad) bad[reason] += count;
+    for (std::size_t i = 0; i < left_out.size(); ++i) left_out[i] += other.left_out[i];
+  }
+  std::ranges::sort(quarantined);
+  const auto repeated = std::ranges::unique(quarantined);
+  quarantined.erase(repeated.begin(), repeated.end());
+  state.quarantined = std::move(quarantined);
+  state.bad = std::move(bad);
+  state.left_out = std::move(left_out);
+  return state;
+}
+
+}  // namespace tributary::train

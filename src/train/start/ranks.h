@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <c10/util/intrusive_ptr.h>
+
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
+#include "data/loader/loader.h"
+#include "mesh/health/health.h"
+#include "mesh/launch/launch.h"
+#include "mesh/mesh.h"
+#include "parallel/layout.h"
+#include "train/start/drill.h"
+
+namespace tributary::train {
+
+struct Session;
+
+/// The processes of a run, as this one sees them: alone unless a launcher says otherwise.
+struct Ranks {
+  Ranks();
+  ~Ranks();
+  Ranks(Ranks&&) noexcept;
+  Ranks& operator=(Ranks&&) = delete;
+
+  mesh::Launch launch;
+  c10::intrusive_ptr<c10d::Store> store;  // before what uses it
+  std::unique_ptr<mesh::Health> health;   // where there is more than one
+  std::unique_ptr<Drill> drill;           // with drill.fault; outlives the mesh that tells it
+  mesh::Mesh mesh;
+};
+
+/// The cores that a rank keeps to, as `run.bind` says of it; all where it is not bound.
+[[nodiscard]] std::vector<int> cores_to_use(const config::RunSection& run,
+                                            const mesh::Launch& launch);
+
+/// Meets the other processes of the job on the mesh that the configuration names, and binds this
+/// one to its cores as `run.bind` says.
+///
+/// collective: every process of the job
+/// errors: Fault::kInput where degrees do not fit the number of processes or the model;
+///         Fault::kResource when a process does not come in time, naming it
+[[nodiscard]] Ranks join_ranks(const config::RunConfig& config,
+                               const config::ModelConfig& model_config);
+
+/// Lays the ranks that have met out as a grid. `prefix` tells the meshes of a job apart.
+///
+/// collective: every process of the job
+[[nodiscard]] mesh::Mesh make_mesh(const config::RunConfig& config,
+                                   const config::ModelConfig& model_config, const Ranks& ranks,
+                                   const config::MeshShape& shape, const std::string& prefix = "");
+
+/// Runs a part of the training. Where there are other ranks, what it throws ends all of them with
+/// one cause, from inside the call: what the part's surroundings hold may wait for ranks that have
+/// gone, so nothing is unwound.
+void run_for_all(const Ranks& ranks, const std::function<void()>& part);
+
+/// How the model lies over the ranks.
+///
+/// errors: Fault::kInput when the layers cannot be cut into the stages
+[[nodiscard]] parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh,
+                                       const config::ModelConfig& model_config);
+
+/// The loader's state with what every replica's loader found bad.
+/// collective: over all ranks
+[[nodiscard]] data::LoaderState gather_loader_state(const Session& session);
+
+}  // namespace tributary::train

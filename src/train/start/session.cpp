@@ -1,0 +1,179 @@
+#include "train/start/session.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "core/cores.h"
+#include "core/error.h"
+#include "core/machine/memory_limits.h"
+#include "data/loader/encode_sample.h"
+#include "mesh/device.h"
+#include "model/weights/fill_parameters.h"
+#include "ops/resize_bicubic.h"
+#include "train/balance/replica_readers.h"
+#include "train/start/identity.h"
+#include "train/start/load_section.h"
+
+namespace tributary::train {
+namespace {
+
+void set_compute(const config::RunSection& run, const mesh::Launch& launch, at::Device device) {
+  at::set_num_threads(compute_threads(run.threads, launch.local_world));
+  // Some sums differ between runs without this: docs/theory/reliability.md, "Repeatable sums".
+  at::globalContext().setDeterministicAlgorithms(is_deterministic(run.deterministic, device),
+                                                 /*warn_only=*/false);
+  // That mode also fills every empty tensor before its first use, which no kernel here reads.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& device) {
+  if (model.dtype == config::Dtype::kFloat32) return at::kFloat;
+  TRIB_REQUIRE(!device.is_cpu(), .what = "train: dtype is not supported on the device",
+               .where = "model.dtype", .found = str("bfloat16 on ", device.str()),
+               .expected = "float32 on a CPU", .fix = "set model.dtype to float32");
+  return at::kBFloat16;
+}
+
+/// Deals by the planner's plans; without one, samples are dealt in turn.
+data::Deal deal_by(StepPlanner* planner) {
+  if (planner == nullptr) return {};
+  return [planner](std::int64_t first_index, std::span<const SampleShape> shapes) {
+    return planner->plan(first_index, shapes);
+  };
+}
+
+/// Swaps samples within the replica; nothing to swap where the rank that reads is all of it.
+data::Pass pass_by(const ReplicaReaders& readers, const mesh::Mesh& mesh) {
+  if (!readers.pass()) return {};
+  return [readers, &mesh](const std::function<std::string(data::MediaRows)>& write) {
+    return readers.pass_on(mesh.world(), write);
+  };
+}
+
+data::Picture resize_picture(const data::Picture& picture, int height, int width) {
+  return {.width = width,
+          .height = height,
+          .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
+}
+
+constexpr std::int64_t kLong = std::int64_t{256} << 20;  // bytes that take seconds to read
+
+std::int64_t size_of(const std::string& file) {
+  std::error_code unreadable;  // who opens it says so
+  const std::uintmax_t bytes = std::filesystem::file_size(file, unreadable);
+  return unreadable ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+/// Every byte of the data is read once, for its digest.
+std::string announce_data(const config::DataSection& data) {
+  std::int64_t bytes = 0;
+  for (const config::SourceSection& source : data.sources)
+    bytes += size_of(source.path) + (source.held_out.empty() ? 0 : size_of(source.held_out));
+  return bytes < kLong ? "" : str("checking ", describe_bytes({bytes}), " of data ...");
+}
+
+std::string announce_weights(const config::ModelSection& model) {
+  if (model.weights != config::Weights::kPretrained) return "";
+  std::int64_t bytes = 0;
+  std::error_code unreadable;  // who loads them says so
+  for (const auto& file : std::filesystem::directory_iterator(model.path, unreadable))
+    if (file.path().extension() == ".safetensors") bytes += size_of(file.path());
+  return bytes < kLong
+             ? ""
+             : str("loading ", describe_bytes({bytes}), " of weights from ", model.path, " ...");
+}
+
+/// The model with its weights; `on_progress` is called while they are read or drawn.
+std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
+                                          const config::ModelConfig& model_config,
+                                          const parallel::Layout& layout, at::Device device,
+                                          const model::OnProgress& on_progress) {
+  auto model = model::make_model(model_config, layout);
+  const std::vector<std::string>& freeze = config.model.freeze;
+  bool any_trainable = false;
+  for (const auto& unit : model->units()) {
+    const bool trainable = std::find(freeze.begin(), freeze.end(), unit->module()) == freeze.end();
+    unit->materialize(device, dtype_of(config.model, device), trainable);
+    any_trainable = any_trainable || trainable;
+  }
+  TRIB_REQUIRE(any_trainable, .what = "train: every module is frozen", .where = "model.freeze",
+               .expected = "at least one module to train");
+  if (config.model.weights == config::Weights::kPretrained) {
+    model::load_weights(*model, config.model.path, on_progress);
+  } else {
+    model::initialize(*model, config.run.seed, on_progress);
+  }
+  model->set_recompute(config.model.recompute, config.model.offload);
+  return model;
+}
+
+}  // namespace
+
+bool is_deterministic(config::Deterministic asked, at::Device device) {
+  return asked == config::Deterministic::kAuto ? device.is_cpu()
+                                               : asked == config::Deterministic::kYes;
+}
+
+std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
+                                          const config::ModelConfig& model_config,
+                                          const parallel::Layout& layout, at::Device device) {
+  return build_model(config, model_config, layout, device, /*on_progress=*/{});
+}
+
+Session open_session(const config::RunConfig& config, const Ranks& ranks,
+                     const std::string& quarantine_path,
+                     const std::function<void(const std::string&)>& say) {
+  const mesh::Mesh& mesh = ranks.mesh;
+  const auto announce = [&say](const std::string& line) {
+    if (!line.empty()) say(line);
+  };
+  Session session;
+  session.config = config;
+  session.mesh = &mesh;
+  session.health = ranks.health.get();
+  session.drill = ranks.drill.get();
+  session.device = mesh::open_device(config.run.device, ranks.launch.local_rank);
+  set_compute(config.run, ranks.launch, session.device);
+  session.model_config = config::read_model_config(config.model.path);
+  for (const config::SourceSection& source : config.data.sources)
+    session.sources.push_back(source.name);
+  session.tokenizer = std::make_unique<data::Tokenizer>(
+      data::Tokenizer::load(config.model.path + "/tokenizer.json"));
+  session.encoder =
+      data::make_encoder(config, session.model_config, *session.tokenizer, resize_picture);
+  if (config.batch.balance != config::Balance::kNone &&
+      (mesh.data_ranks() > 1 || config.batch.packing == config::Packing::kLevel))
+    session.planner = std::make_unique<StepPlanner>(config, session.model_config, mesh);
+  const parallel::Layout layout = lay_out(config, mesh, session.model_config);
+  const ReplicaReaders readers(layout);
+  announce(announce_data(config.data));
+  session.loader = std::make_unique<data::Loader>(
+      data::LoaderOptions{.data = config.data,
+                          .seed = config.run.seed,
+                          .batch_samples = config.batch.global_samples,
+                          .quarantine_path = quarantine_path,
+                          .part = mesh.data_index(),
+                          .parts = mesh.data_ranks(),
+                          .deal = deal_by(session.planner.get()),
+                          .reader = readers.own(),
+                          .readers = readers.count(),
+                          .pass = pass_by(readers, mesh),
+                          .begin_thread = unbind_from_cores},
+      *session.encoder);
+  session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
+  announce(announce_weights(config.model));
+  {
+    const LoadSection loading(session.health);
+    session.model =
+        build_model(config, session.model_config, layout, session.device, loading.on_progress());
+  }
+  session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);
+  session.identity = identify(session);
+  return session;
+}
+
+}  // namespace tributary::train

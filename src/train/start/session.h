@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/family/model_config.h"
+#include "config/run/run_config.h"
+#include "data/loader/loader.h"
+#include "data/text/tokenizer.h"
+#include "model/model.h"
+#include "train/balance/step_planner.h"
+#include "train/checkpoint/compatibility.h"
+#include "train/optimizer/adamw.h"
+#include "train/start/ranks.h"
+
+namespace tributary::train {
+
+/// All that a run works with, opened and checked.
+struct Session {
+  config::RunConfig config;
+  config::ModelConfig model_config;
+  const mesh::Mesh* mesh = nullptr;  // of the ranks, which outlive the session
+  mesh::Health* health = nullptr;    // none on one rank
+  Drill* drill = nullptr;            // of the ranks; none without drill.fault
+  at::Device device = at::kCPU;
+  std::vector<std::string> sources;  // names, in the order of the configuration
+  std::unique_ptr<model::Model> model;
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  std::unique_ptr<data::SampleEncoder> encoder;
+  std::unique_ptr<StepPlanner> planner;  // where samples are balanced; outlives the loader
+  std::unique_ptr<data::Loader> loader;
+  std::unique_ptr<data::HeldOut> held_out;
+  std::unique_ptr<AdamW> optimizer;
+  RunIdentity identity;  // what a checkpoint of this run may be resumed with
+};
+
+/// Whether a run on the device takes kernels that give the same bits each time.
+[[nodiscard]] bool is_deterministic(config::Deterministic asked, at::Device device);
+
+/// The model of a run as it lies over the ranks, with its weights.
+[[nodiscard]] std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
+                                                        const config::ModelConfig& model_config,
+                                                        const parallel::Layout& layout,
+                                                        at::Device device);
+
+/// Sets threads and determinism, builds the model with its weights, opens the data: of both what
+/// this rank holds. `say` gets a line before what takes long: much data, or large weights.
+///
+/// errors: Fault::kInput for what the configuration names and is not there or does not fit;
+///         Fault::kResource for a device that is not there
+[[nodiscard]] Session open_session(
+    const config::RunConfig& config, const Ranks& ranks, const std::string& quarantine_path,
+    const std::function<void(const std::string&)>& say = [](const std::string&) {});
+
+}  // namespace tributary::train

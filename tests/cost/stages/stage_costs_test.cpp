@@ -1,0 +1,355 @@
+#include "cost/stages/stage_costs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "schedule/pipeline/plan_pipeline.h"
+#include "tests/simulate/plan_case.h"
+
+namespace tributary::cost {
+namespace {
+
+config::ModuleGraph small_model(std::int64_t layers, bool has_vision) {
+  config::LayerShape block{.kind = config::LayerKind::kBlock,
+                           .input_width = 1024,
+                           .width = 1024,
+                           .heads = 16,
+                           .kv_heads = 8,
+                           .head_width = 64,
+                           .mlp_width = 4096};
+  config::LayerShape embedding{
+      .kind = config::LayerKind::kEmbedding, .input_width = 1024, .width = 1024, .vocab = 32'000};
+  config::LayerShape head = embedding;
+  head.kind = config::LayerKind::kHead;
+  config::LayerShape vision = block;
+  vision.causal = false;
+  config::ModuleGraph model{.name = "small",
+                            .modules = {{.name = "backbone",
+                                         .layers = {{.shape = embedding, .layers = 1},
+                                                    {.shape = block, .layers = layers},
+                                                    {.shape = head, .layers = 1}}}},
+                            .edges = {}};
+  if (!has_vision) return model;
+  model.modules.push_back({.name = "vision", .layers = {{.shape = vision, .layers = 2}}});
+  model.edges = {{.from = "vision", .to = "backbone"}};
+  return model;
+}
+
+constexpr MicrobatchShape kShape{.backbone = {.tokens = 2048, .squared_tokens = 2048.0 * 2048},
+                                 .encoder = {.tokens = 1024, .squared_tokens = 1024.0 * 1024}};
+
+LayerStageCosts costs_of(const config::Plan& plan, std::int64_t layers = 4) {
+  return {plan, small_model(layers, plan.modules.size() > 1), small_cluster(64),
+          schedule::pipeline_of(plan)};
+}
+
+TEST(LayerStageCosts, StagesAddUpToTheWholeModel) {
+  config::Plan cut = text_plan();
+  config::Plan whole = cut;
+  cut.modules[0].mesh = {.pp = 2};
+  cut.modules[0].ranks = {0, 1};
+  whole.modules[0].mesh = {};
+  whole.modules[0].ranks = {0};
+  whole.modules[0].stages = {{.embed = true, .first = 0, .layers = 4, .head = true}};
+  const LayerStageCosts parts = costs_of(cut);
+  const LayerStageCosts all = costs_of(whole);
+  const StageCost a = parts.cost(0, 0, kShape);
+  const StageCost b = parts.cost(0, 1, kShape);
+  const StageCost sum = all.cost(0, 0, kShape);
+  EXPECT_EQ((a.forward + b.forward), sum.forward);
+  EXPECT_EQ((a.weight_gradient + b.weight_gradient), sum.weight_gradient);
+  EXPECT_EQ((a.kept + b.kept), sum.kept);
+  EXPECT_EQ((parts.state(0, 0).optimizer + parts.state(0, 1).optimizer), all.state(0, 0).optimizer);
+  EXPECT_DOUBLE_EQ(parts.flops(0, 0, kShape).all.causal + parts.flops(0, 1, kShape).all.causal,
+                   all.flops(0, 0, kShape).all.causal);
+}
+
+TEST(LayerStageCosts, StagesOfAVisionTowerHaveTheFullAttentionOfTheirIndexes) {
+  const auto stages_of = [](const char* indexes) {
+    const config::ModuleGraph model = config::parse_graph_of_model(
+        str(R"({"model_type": "qwen2_5_vl", "hidden_size": 3584, "num_attention_heads": 28,
+                "num_key_value_heads": 4, "intermediate_size": 18944, "num_hidden_layers": 4,
+                "vocab_size": 152064, "vision_config": {"hidden_size": 1280, "depth": 32,
+                "num_heads": 16, "intermediate_size": 3420, "fullatt_block_indexes": )",
+            indexes, "}}"),
+        "config.json");
+    const config::Plan plan = config::parse_plan(R"({
+      "format": "tributary.plan/1",
+      "modules": {"vision": {"ranks": "1-4", "mesh": {"pp": 4},
+                             "stages": [["0-7"], ["8-15"], ["16-23"], ["24-31"]]},
+                  "projector": {"placement": "inline"},
+                  "backbone": {"ranks": "0-0", "stages": [["embed", "0-3", "head"]]}},
+      "edges": [{"from": "vision", "to": "projector"}, {"from": "projector", "to": "backbone"}],
+      "batch": {"global_samples": 4, "microbatches": 4, "capacity_tokens": 8192}})",
+                                                 "plan.json");
+    const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+    const LayerStageCosts costs(plan, model, small_cluster(8), pipeline);
+    int vision = 0;
+    while (pipeline.modules[vision].name != "vision") ++vision;
+    const MicrobatchShape picture{
+        .backbone = {}, .encoder = {.tokens = 16'384, .squared_tokens = 16'384.0 * 16'384}};
+    std::vector<std::int64_t> forward;
+    for (int stage = 0; stage < 4; ++stage)
+      forward.push_back(costs.cost(vision, stage, picture).forward.count);
+    return forward;
+  };
+  const std::vector<std::int64_t> level = stages_of("[7, 15, 23, 31]");
+  EXPECT_GT(level[0], level[1]);  // the embedding of the patches
+  EXPECT_EQ(level[1], level[2]);
+  EXPECT_EQ(level[2], level[3]);
+  const std::vector<std::int64_t> uneven = stages_of("[8, 9, 23]");
+  EXPECT_EQ(uneven[2], level[2]);
+  EXPECT_EQ(uneven[1] - uneven[2], uneven[2] - uneven[3]);  // two, one and none of them
+  EXPECT_GT(uneven[2], uneven[3]);
+}
+
+TEST(LayerStageCosts, AFrozenEncoderHasNoBackwardAndNoState) {
+  const LayerStageCosts costs = costs_of(vision_plan());
+  const StageCost vision = costs.cost(1, 0, kShape);
+  EXPECT_GT(vision.forward.count, 0);
+  EXPECT_EQ(vision.input_gradient.count, 0);
+  EXPECT_EQ(vision.weight_gradient.count, 0);
+  EXPECT_EQ(vision.kept.count, 0);
+  EXPECT_GT(vision.forward_peak.count, 0);  // while it runs, one layer is there
+  EXPECT_EQ(costs.state(1, 0).optimizer.count, 0);
+  EXPECT_GT(costs.state(1, 0).parameters.count, 0);
+}
+
+TEST(LayerStageCosts, AllRanksOfThePlanAddUpTheNormOfTheGradients) {
+  const config::Cluster cluster = small_cluster(64);
+  const auto host_step = [&](config::Plan plan) {
+    const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+    const LayerStageCosts costs(plan, small_model(4, true), cluster, pipeline);
+    const Nanoseconds step = costs.state(0, 0).host_step;
+    for (int module = 0; module < std::ssize(pipeline.modules); ++module)
+      EXPECT_EQ(costs.state(module, 0).host_step, step);
+    return step;
+  };
+  config::Plan plan = vision_plan();
+  std::vector<std::int64_t> ranks;
+  for (const config::ModulePlan& module : plan.modules)
+    ranks.insert(ranks.end(), module.ranks.begin(), module.ranks.end());
+  std::sort(ranks.begin(), ranks.end());
+  const Nanoseconds once =
+      collective_cost(cluster, config::CollectiveOp::kAllReduce, group_of(cluster, ranks), {4})
+          .time;
+  EXPECT_GT(once.count, 0);
+  EXPECT_EQ(host_step(plan), once);
+  plan.modules.back().train = config::TrainMode::kFrozen;
+  EXPECT_EQ(host_step(plan), once);  // what trains has gradients
+  for (config::ModulePlan& module : plan.modules) module.train = config::TrainMode::kFrozen;
+  EXPECT_EQ(host_step(plan), Nanoseconds{});
+}
+
+TEST(LayerStageCosts, RecomputeTradesTimeForMemory) {
+  config::Plan plan = text_plan();
+  const StageCost none = costs_of(plan).cost(0, 0, kShape);
+  plan.modules[0].recompute = config::RecomputePlan::kSelective;
+  const StageCost selective = costs_of(plan).cost(0, 0, kShape);
+  plan.modules[0].recompute = config::RecomputePlan::kFull;
+  const StageCost full = costs_of(plan).cost(0, 0, kShape);
+  EXPECT_LT(none.input_gradient, selective.input_gradient);
+  EXPECT_LT(selective.input_gradient, full.input_gradient);
+  EXPECT_GT(none.kept, selective.kept);
+  EXPECT_GT(selective.kept, full.kept);
+  EXPECT_EQ(none.forward, full.forward);
+}
+
+TEST(LayerStageCosts, TensorParallelExposesItsAllReduces) {
+  config::Plan plan = text_plan();
+  plan.modules[0].mesh = {.pp = 2, .dp_shard = 2, .tp = 2};
+  plan.modules[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+  const StageCost cut = costs_of(plan).cost(0, 0, kShape);
+  const StageCost whole = costs_of(text_plan()).cost(0, 0, kShape);
+  EXPECT_LT(cut.forward, whole.forward);
+  EXPECT_GT(cut.forward_exposed, whole.forward_exposed);
+  EXPECT_LT(cut.boundary, whole.boundary);
+}
+
+TEST(LayerStageCosts, InlineModulesRunOnTheFirstStage) {
+  config::Plan plan = text_plan();
+  plan.modules.push_back({.name = "vision", .placement = config::Placement::kInline});
+  plan.edges = {{.from = "vision", .to = "backbone"}};
+  const LayerStageCosts with = costs_of(plan);
+  const LayerStageCosts without = costs_of(text_plan());
+  EXPECT_GT(with.cost(0, 0, kShape).forward, without.cost(0, 0, kShape).forward);
+  EXPECT_EQ(with.cost(0, 1, kShape).forward, without.cost(0, 1, kShape).forward);
+  EXPECT_EQ(with.cost(0, 0, kShape).boundary, without.cost(0, 0, kShape).boundary);
+}
+
+TEST(LayerStageCosts, NamesWhatDoesNotFitTheModel) {
+  EXPECT_THAT([] { (void)costs_of(text_plan(), 5); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "where: modules.backbone.stages; found: 4 layers; expected: 5 layers")));
+  config::Plan plan = vision_plan();
+  for (config::ModulePlan& module : plan.modules)
+    if (module.name == "vision") module.name = "audio";
+  plan.edges[0].from = "audio";
+  EXPECT_THAT([&] { (void)costs_of(plan); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("model has no such module; where: modules.audio")));
+}
+
+/// Images and sound, each with a projector of its own.
+config::ModuleGraph omni_model() {
+  config::ModuleGraph model = small_model(4, true);
+  config::ModuleNode& vision = model.modules.back();
+  config::ModuleNode audio{.name = "audio", .layers = {vision.layers.front()}};
+  const auto first = [](config::LayerKind kind) {
+    return config::LayerRun{.shape = {.kind = kind, .input_width = 600, .width = 1024}};
+  };
+  audio.layers.front().layers = 3;
+  audio.layers.insert(audio.layers.begin(), first(config::LayerKind::kConvolution));
+  vision.layers.insert(vision.layers.begin(), first(config::LayerKind::kPatchEmbedding));
+  config::ModuleNode projector{.name = "projector_a",
+                               .layers = {first(config::LayerKind::kProjector)}};
+  projector.layers.front().shape.input_width = 1024;
+  model.modules.push_back(projector);
+  projector.name = "projector_v";
+  model.modules.push_back(projector);
+  model.modules.insert(model.modules.begin(), audio);
+  model.edges = {{.from = "audio", .to = "projector_a"},
+                 {.from = "projector_a", .to = "backbone"},
+                 {.from = "projector_v", .to = "backbone"},
+                 {.from = "vision", .to = "projector_v"}};
+  return model;
+}
+
+/// Encoders on ranks of their own, or in the backbone's first stage.
+config::Plan omni_plan(bool is_inline) {
+  config::Plan plan = vision_plan();
+  config::ModulePlan audio = *plan.find("vision");
+  audio.name = "audio";
+  for (std::int64_t& rank : audio.ranks) rank += 4;
+  plan.modules.insert(plan.modules.begin(), audio);
+  for (const char* name : {"projector_a", "projector_v"})
+    plan.modules.insert(plan.modules.end() - 1, {.name = name});
+  for (config::ModulePlan& module : plan.modules) {
+    const bool is_encoder = module.name == "audio" || module.name == "vision";
+    if (module.name == "backbone" || (is_encoder && !is_inline)) continue;
+    module = {.name = module.name, .placement = config::Placement::kInline};
+  }
+  plan.edges = {{.from = "audio", .to = "projector_a"},
+                {.from = "projector_a", .to = "backbone"},
+                {.from = "projector_v", .to = "backbone"},
+                {.from = "vision", .to = "projector_v"}};
+  return plan;
+}
+
+MicrobatchShape only(double tokens, double patches, double frames) {
+  const auto of = [](double size) {
+    return PassShape{.tokens = size, .squared_tokens = size * size, .sequences = 1};
+  };
+  return {.backbone = of(tokens), .encoder = of(patches), .audio = of(frames)};
+}
+
+TEST(LayerStageCosts, EachEncoderWorksOnItsOwnMedia) {
+  const config::Plan plan = omni_plan(false);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const LayerStageCosts costs(plan, omni_model(), small_cluster(64), pipeline);
+  for (int module = 0; module < std::ssize(pipeline.modules); ++module) {
+    const std::string& name = pipeline.modules[module].name;
+    const auto forward = [&](double patches, double frames) {
+      return costs.cost(module, 0, only(512, patches, frames)).forward;
+    };
+    EXPECT_EQ(costs.works_on(module, Media::kPatches), name != "audio") << name;
+    EXPECT_EQ(costs.works_on(module, Media::kFrames), name != "vision") << name;
+    // The projectors of both lie in the backbone's first stage.
+    EXPECT_EQ(forward(1000, 500) > forward(1000, 100), name != "vision") << name;
+    EXPECT_EQ(forward(1000, 500) > forward(200, 500), name != "audio") << name;
+    if (name == "backbone") continue;
+    EXPECT_EQ(costs.media(module), name == "audio" ? Media::kFrames : Media::kPatches);
+  }
+}
+
+TEST(LayerStageCosts, FlopsAreCountedInThreeWaysAndWithoutFrozenModules) {
+  config::Plan plan = text_plan();
+  const auto flops_with = [&](config::RecomputePlan level) {
+    plan.modules[0].recompute = level;
+    return costs_of(plan).flops(0, 0, kShape);
+  };
+  const StageFlops none = flops_with(config::RecomputePlan::kNone);
+  const StageFlops selective = flops_with(config::RecomputePlan::kSelective);
+  const StageFlops full = flops_with(config::RecomputePlan::kFull);
+  // Model FLOPs do not count what runs again; the hardware's do: one more forward of the blocks.
+  EXPECT_EQ(none.all.causal, full.all.causal);
+  EXPECT_EQ(none.all.hardware, none.all.causal);
+  EXPECT_LT(none.all.hardware, selective.all.hardware);
+  EXPECT_LT(selective.all.hardware, full.all.hardware);
+  const config::LayerShape block = small_model(4, false).modules[0].layers[1].shape;
+  const LayerFlops layer = count_layer_flops(block, kShape.backbone);
+  EXPECT_DOUBLE_EQ(full.all.hardware - full.all.causal, 2 * (layer.linear + layer.attention / 2));
+  EXPECT_DOUBLE_EQ(selective.all.hardware - selective.all.causal, 2 * layer.mlp);
+  EXPECT_DOUBLE_EQ(full.all.full - full.all.causal, 2 * 3 * layer.attention / 2);
+  EXPECT_EQ(full.frozen.causal, 0);
+  plan.modules[0].train = config::TrainMode::kFrozen;
+  const StageFlops frozen = flops_with(config::RecomputePlan::kFull);
+  EXPECT_DOUBLE_EQ(frozen.frozen.causal, 2 * (layer.linear + layer.attention / 2));
+  EXPECT_EQ(frozen.all.hardware, frozen.all.causal);  // nothing has a backward
+}
+
+TEST(LayerStageCosts, InlineEncodersOfTwoModalitiesAddUp) {
+  const config::Plan plan = omni_plan(true);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const LayerStageCosts costs(plan, omni_model(), small_cluster(64), pipeline);
+  const auto flops = [&](double tokens, double patches, double frames) {
+    return costs.flops(0, 0, only(tokens, patches, frames)).all.causal;
+  };
+  EXPECT_NEAR(flops(512, 1000, 300), flops(512, 0, 0) + flops(0, 1000, 0) + flops(0, 0, 300), 1);
+  EXPECT_GT(flops(0, 0, 300), 0);
+  // Layer by layer the sound's encoder is half as large again as that of images.
+  EXPECT_GT(flops(0, 0, 1000), 1.4 * flops(0, 1000, 0));
+}
+
+TEST(LayerStageCosts, SoundAloneIsTheEncodersSize) {
+  config::ModuleGraph model = omni_model();
+  std::erase_if(model.modules, [](const auto& node) {
+    return node.name == "vision" || node.name == "projector_v";
+  });
+  std::erase_if(model.edges, [](const auto& edge) {
+    return edge.from == "vision" || edge.from == "projector_v";
+  });
+  config::Plan plan = omni_plan(false);
+  std::erase_if(plan.modules, [&](const auto& of) { return model.find(of.name) == nullptr; });
+  std::erase_if(plan.edges, [&](const auto& of) { return model.find(of.from) == nullptr; });
+  const LayerStageCosts costs(plan, model, small_cluster(64), schedule::pipeline_of(plan));
+  EXPECT_EQ(costs.media(0), Media::kPatches);
+  EXPECT_GT(costs.cost(0, 0, only(0, 500, 0)).forward, costs.cost(0, 0, only(0, 100, 0)).forward);
+}
+
+TEST(LayerStageCosts, RefusesWhatTwoModalitiesCannotBe) {
+  const config::Plan plan = omni_plan(false);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  config::ModuleGraph model = omni_model();
+  model.edges.push_back({.from = "vision", .to = "projector_a"});
+  EXPECT_THAT(
+      [&] { LayerStageCosts(plan, model, small_cluster(64), pipeline); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr(
+          "features of two modalities; where: modules.projector_a; found: audio and vision")));
+}
+
+TEST(Simulate, SamplesOfImagesAndSoundGoToTheirEncoders) {
+  config::Plan plan = omni_plan(false);
+  plan.batch.global_samples = 8;
+  for (config::ModulePlan& module : plan.modules)
+    if (module.name == "audio") {  // other replicas than the backbone's: dealt by their frames
+      module.mesh = {.dp_shard = 3};
+      module.ranks = {8, 9, 10};
+    }
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const LayerStageCosts costs(plan, omni_model(), small_cluster(64), pipeline);
+  const auto step = [&](std::int64_t patches, std::int64_t frames) {
+    const simulate::SampleSize size{
+        .tokens = 400, .patches = patches, .items = 1, .frames = frames, .clips = 1};
+    return simulate::simulate(plan, costs, small_cluster(64),
+                              {.samples = {.kind = simulate::SampleSource::Kind::kRecorded,
+                                           .recorded = {.sizes = {size}}}})
+        .steps.front();
+  };
+  EXPECT_GT(step(100, 3'000'000), step(100, 100));
+  EXPECT_GT(step(3'000'000, 100), step(100, 100));
+}
+
+}  // namespace
+}  // namespace tributary::cost

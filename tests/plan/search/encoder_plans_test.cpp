@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+#include <iostream>
+
+#include "plan/search/search_plan.h"
+#include "tests/plan/search/exact_case.h"
+
+namespace tributary::plan {
+namespace {
+
+const PlanEffort kLikeLargeBatches = {.candidates = {.keep = 200}};
+
+/// On slow links, where ranks of encoders that are laid out as the backbone's are often the best.
+PlanningProblem on_slow_links(std::uint64_t seed) {
+  RandomStream random(seed, "beside the trainer's");
+  const std::int64_t sizes[] = {6, 8, 12, 16};
+  PlanningProblem problem = tiny_problem(sizes[random.below(4)], 48, 1, seed);
+  problem.model = tiny_model(8, 1);
+  problem.cluster.device.memory = {random.between(800, 1500) << 20};
+  for (config::LinkLevel& level : problem.cluster.levels) level.bytes_per_s *= 0.1;
+  return problem;
+}
+
+TEST(SearchPlan, IsHardlySlowerThanAmongThePlansOfTheTrainer) {
+  int faster = 0;
+  int slower = 0;
+  double worst = 0;
+  constexpr int kProblems = 20;
+  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
+    PlanningProblem problem = on_slow_links(seed);
+    const PlanSearch all = search_plan(problem);
+    problem.space.runnable = true;
+    const PlanSearch some = search_plan(problem);
+    if (some.plans.empty()) continue;
+    ASSERT_FALSE(all.plans.empty()) << "seed " << seed;
+    const double ratio = static_cast<double>(all.certificate.value.count) /
+                         static_cast<double>(some.certificate.value.count);
+    worst = std::max(worst, ratio);
+    faster += ratio < 0.99 ? 1 : 0;
+    slower += ratio > 1.01 ? 1 : 0;
+  }
+  std::cout << "of " << kProblems << " faster by 1 % on " << faster << ", slower by 1 % on "
+            << slower << ", at most by " << 100 * (worst - 1) << " %\n";
+  EXPECT_LE(slower, 1);
+  EXPECT_LE(worst, 1.03);
+}
+
+TEST(SearchPlan, MorePlacesForSmallBatchesFindBetterPlans) {
+  double gain = 0;
+  double worst = 0;
+  constexpr int kProblems = 12;
+  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
+    const PlanningProblem problem = on_slow_links(seed);
+    const PlanSearch more = search_plan(problem);
+    const PlanSearch fewer = search_plan(problem, kLikeLargeBatches);
+    if (fewer.plans.empty()) continue;
+    ASSERT_FALSE(more.plans.empty()) << "seed " << seed;
+    const double ratio = static_cast<double>(more.certificate.value.count) /
+                         static_cast<double>(fewer.certificate.value.count);
+    gain += (1 - ratio) / kProblems;
+    worst = std::max(worst, ratio);
+  }
+  std::cout << "faster by " << 100 * gain << " % on the mean, slower by " << 100 * (worst - 1)
+            << " % at most\n";
+  EXPECT_GE(gain, 0.01);
+  EXPECT_LE(worst, 1.02);
+}
+
+TEST(SearchPlan, LeavesOutColocatedPlansThatCannotShareLinksAsTheOthersDo) {
+  const PlanningProblem problem = tiny_problem(32, 64, 1, 11);
+  bool are_left_out = false;
+  bool are_compared = false;
+  for (std::int64_t messages = 500; messages < 200'000; messages *= 2) {
+    const PlanSearch found = search_plan(problem, {.messages = messages});
+    const bool shared = found.plans.front().links_shared;
+    bool any_colocated = false;
+    for (const FoundPlan& each : found.plans) {
+      EXPECT_EQ(each.links_shared, shared) << messages << " messages";
+      any_colocated = any_colocated || each.choice.has_colocated();
+    }
+    EXPECT_TRUE(shared || found.unshared == 0) << messages << " messages";
+    are_left_out = are_left_out || found.unshared > 0;
+    are_compared = are_compared || (found.unshared == 0 && shared && any_colocated);
+  }
+  EXPECT_TRUE(are_left_out);
+  EXPECT_TRUE(are_compared);
+}
+
+}  // namespace
+}  // namespace tributary::plan
