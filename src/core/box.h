@@ -16,10 +16,10 @@ struct Box {
 };
 
 [[nodiscard]] Box whole_box(std::span<const std::int64_t> shape);
-/// Elements; nothing when the product leaves 63 bits or a length is negative.
+/// The number of elements; null when it does not fit in 63 bits or a length is negative.
 [[nodiscard]] std::optional<std::int64_t> volume(std::span<const std::int64_t> lengths);
 [[nodiscard]] bool lies_in(const Box& box, std::span<const std::int64_t> shape);
-/// Nothing when they share no element. Both of the same rank.
+/// Null when they share no element. Both must have the same rank.
 [[nodiscard]] std::optional<Box> intersect(const Box& a, const Box& b);
 
 /// One contiguous piece that two row-major boxes share.

@@ -4,7 +4,7 @@
 
 namespace tributary {
 
-/// Whether another start may end better: what a launcher restarts. 128 + n: killed by signal n.
+/// Whether a launcher restarts a job that ended with `code`. 128 + n means killed by signal n.
 [[nodiscard]] constexpr bool is_worth_a_restart(int code) {
   return code == static_cast<int>(ExitCode::kResource) ||
          code == static_cast<int>(ExitCode::kPeerLost) ||
@@ -12,8 +12,8 @@ namespace tributary {
          code == static_cast<int>(ExitCode::kBug) || code > 128;
 }
 
-/// Which of several failures of one job explains the others: the one with the lowest number. An own
-/// fault or input explains a missing resource, that a hang, that a lost peer.
+/// Orders the failures of one job: the one with the lowest number explains the others. A bug or bad
+/// input explains a missing resource, which explains a hang, which explains a lost peer.
 [[nodiscard]] constexpr int cause_order(int code) {
   switch (code) {
     case static_cast<int>(ExitCode::kResource):
@@ -24,7 +24,7 @@ namespace tributary {
     case static_cast<int>(ExitCode::kFenced):
       return 4;
     default:
-      return code > 128 ? 1 : 0;  // a signal may be the echo of an own fault
+      return code > 128 ? 1 : 0;  // a bug may end in a signal
   }
 }
 

@@ -18,7 +18,7 @@ using CoreSet = std::array<cpu_set_t, kMostCores / CPU_SETSIZE>;
 std::vector<int> read_cores() {
   CoreSet set{};
   if (sched_getaffinity(0, sizeof set, set.data()) != 0)
-    TRIB_RAISE(Fault::kResource, .what = "core: the cores of this process cannot be told",
+    TRIB_RAISE(Fault::kResource, .what = "core: the cores of this process cannot be read",
                .where = "sched_getaffinity", .found = std::generic_category().message(errno));
   std::vector<int> cores;
   for (int core = 0; core < kMostCores; ++core)

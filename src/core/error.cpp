@@ -36,14 +36,14 @@ std::string_view short_file(std::string_view path) {
   return src == std::string_view::npos ? path : path.substr(src + 5);
 }
 
-/// Cuts words that no person wrote: a name of thousands of letters would hide the rest. The end is
-/// kept too, since that of a path says most.
+/// Cuts very long words: a name of thousands of letters would hide the rest of the message. The end
+/// is kept too, because the end of a path says most.
 std::string with_short_words(const std::string& text) {
   constexpr std::size_t kMost = 400;
   constexpr std::size_t kBegin = 240;
   constexpr std::size_t kEnd = 80;
   if (text.size() <= kMost) return text;
-  const auto is_inside = [&](std::size_t i) {  // of a character of UTF-8
+  const auto is_inside = [&](std::size_t i) {  // a UTF-8 character
     return (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80;
   };
   std::string shortened;

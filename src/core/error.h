@@ -31,7 +31,7 @@ class Error : public std::runtime_error {
 
   [[nodiscard]] Fault fault() const { return fault_; }
   [[nodiscard]] ExitCode exit_code() const { return exit_code_; }
-  /// What what() is made of.
+  /// The parts that the text of what() is made of.
   [[nodiscard]] const ErrorParts& parts() const { return *parts_; }
   /// The same error under another exit code, where a caller knows better what it means.
   [[nodiscard]] Error with_exit(ExitCode exit) const {
@@ -54,7 +54,7 @@ class Error : public std::runtime_error {
 
 }  // namespace tributary
 
-/// Checks what the user gave; the text is built on failure alone.
+/// Checks what the user gave; the text is built only on failure.
 #define TRIB_REQUIRE(condition, ...)                                                        \
   do {                                                                                      \
     if (!(condition)) [[unlikely]]                                                          \

@@ -11,12 +11,12 @@
 namespace tributary {
 namespace {
 
-/// Leaves the parser; caught in try_parse_json alone.
+/// Thrown to leave the parser; caught only in try_parse_json.
 struct Refused {
   Refusal refusal;
 };
 
-/// Refuses what the grammar allows and we do not: depth, and a key that is given twice.
+/// Refuses what the grammar allows and we do not: deep nesting, and duplicate keys.
 class Watcher {
  public:
   explicit Watcher(int most_depth) : most_depth_(most_depth) {}
@@ -39,7 +39,8 @@ class Watcher {
   std::vector<std::set<std::string>> keys_;  // of every open object
 };
 
-/// The library's sentence without its own marks and, of what it last read, the end alone.
+/// The library's message without its error number and position, and with only the end of the text
+/// that it read last.
 std::string explain(const Json::exception& broken) {
   constexpr std::size_t kMostRead = 40;
   constexpr std::string_view kRead = "; last read: '";

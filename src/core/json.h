@@ -22,8 +22,9 @@ struct JsonLimits {
 [[nodiscard]] Json parse_json(std::string_view text, std::string_view where,
                               JsonLimits limits = {});
 
-/// The same for a caller that counts what is wrong. The refusal's code is `too_large`, `too_deep`,
-/// `duplicate_key`, `not_utf8` or `not_json`; its reason names the byte, counted from 1.
+/// As parse_json, for a caller that counts what is wrong. The refusal's code is `too_large`,
+/// `too_deep`, `duplicate_key`, `not_utf8` or `not_json`; its reason names the byte, counted
+/// from 1.
 [[nodiscard]] Result<Json> try_parse_json(std::string_view text, JsonLimits limits = {});
 
 }  // namespace tributary

@@ -9,10 +9,10 @@ namespace tributary {
 
 /// Finds the known name with the fewest edits to `name`; empty when none is near.
 ///
-/// units: near is at most a third of the letters, and at least two edits; ties take the first name
+/// units: a name is near within max(2, letters / 3) edits; the first name wins a tie
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> known);
 
-/// The same, near being so many edits at most.
+/// As above, where a name is near within `most_edits` edits.
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> known,
                                        std::size_t most_edits);
 

@@ -7,7 +7,7 @@
 
 namespace tributary {
 
-/// A counter-based random stream: what it gives depends on its key alone, never on who drew before.
+/// A counter-based random stream: its values depend only on its key, never on who drew before.
 ///
 /// The key is (seed, purpose, two indices such as data set epoch and sample id), so a draw is the
 /// same whatever the rank, thread or order.

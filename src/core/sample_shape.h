@@ -25,7 +25,7 @@ struct SampleShape {
   Tokens target_tokens;  // those that count in the loss
   std::vector<Grid> images;
   std::vector<Grid> videos;
-  std::vector<std::int64_t> clips = {};  // of sound: positions behind the encoder's convolutions
+  std::vector<std::int64_t> clips = {};  // sound: positions after the encoder's convolutions
 
   friend bool operator==(const SampleShape&, const SampleShape&) = default;
 };

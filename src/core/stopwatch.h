@@ -7,7 +7,7 @@
 
 namespace tributary {
 
-/// What that clock shows, in seconds.
+/// Reads a clock, in seconds.
 [[nodiscard]] inline double seconds_on(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
@@ -15,7 +15,7 @@ namespace tributary {
 }
 /// Time that this thread has had a core, in seconds.
 [[nodiscard]] inline double thread_cpu_seconds() { return seconds_on(CLOCK_THREAD_CPUTIME_ID); }
-/// The same of all threads of this process together.
+/// CPU time of all threads of this process together, in seconds.
 [[nodiscard]] inline double process_cpu_seconds() { return seconds_on(CLOCK_PROCESS_CPUTIME_ID); }
 
 /// Time since construction or the last lap, on the steady clock.

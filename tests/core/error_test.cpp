@@ -49,7 +49,7 @@ TEST(Error, CutsLongWordsAndKeepsBothTheirEnds) {
   EXPECT_THAT(text, HasSubstr("where: beginxxx"));
   EXPECT_THAT(text, HasSubstr("xxx...xxx"));
   EXPECT_THAT(text, HasSubstr("xend.json line 3 ["));
-  std::string sentence;  // of words that a person wrote: it stays whole
+  std::string sentence;  // of ordinary words: it stays whole
   for (int i = 0; i < 200; ++i) sentence += "keys of the file, ";
   const Error listed(Fault::kInput, {.what = "config: unknown", .expected = sentence},
                      std::source_location::current());

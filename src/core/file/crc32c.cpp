@@ -40,7 +40,7 @@ Matrix compose(const Matrix& after, const Matrix& before) {
   return product;
 }
 
-/// What `bytes` zero bytes do to the register, by repeated squaring.
+/// The map by which `bytes` zero bytes change the register, by repeated squaring.
 Matrix advance_by_zeros(std::uint64_t bytes) {
   Matrix power{};  // one zero byte
   Matrix result{};

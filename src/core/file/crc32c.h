@@ -12,7 +12,7 @@ namespace tributary {
 /// cost:   three interleaved streams of the SSE4.2 instruction; a table where there is none
 /// source: RFC 3720 appendix B.4 gives the test vectors
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
-/// The same by table, on any processor.
+/// As crc32c, but by table, on any processor.
 [[nodiscard]] std::uint32_t crc32c_by_table(std::span<const std::byte> bytes,
                                             std::uint32_t before = 0);
 

@@ -12,7 +12,7 @@
 namespace tributary {
 namespace {
 
-/// Returns the call's result, or raises with what it was about.
+/// Returns the result of a system call, or raises with the call and the path.
 std::int64_t require(std::int64_t result, std::string_view call, const std::string& path) {
   if (result < 0)
     TRIB_RAISE(Fault::kResource, .what = str("file: ", call, " fails"), .where = path,

@@ -45,7 +45,7 @@ class FileSystem {
   virtual std::int64_t free_bytes(const std::string& path, std::uint64_t& bytes) = 0;
 };
 
-/// The one of the operating system.
+/// The file system of the operating system.
 [[nodiscard]] FileSystem& real_file_system();
 
 /// A file being written, from the start. Interrupted and short writes are taken up again.
@@ -94,7 +94,7 @@ class InputFile {
   std::uint64_t bytes_ = 0;
 };
 
-/// The path of a directory without a slash at its end: `.` of `./`, `a/b` of `a//b/.`.
+/// The path of a directory without a slash at its end: `./` gives `.`, `a//b/.` gives `a/b`.
 [[nodiscard]] std::string plain_directory(const std::string& path);
 
 // Each raises Fault::kResource with the path and the system's word for the error.
@@ -103,7 +103,7 @@ class InputFile {
 /// Names in the directory, sorted; empty when there is no such directory.
 [[nodiscard]] std::vector<std::string> list_directory(FileSystem& files, const std::string& path);
 [[nodiscard]] std::uint64_t free_bytes(FileSystem& files, const std::string& path);
-/// Also its parents; an existing one is kept.
+/// Makes a directory and its parents; an existing one is kept.
 void make_directories(FileSystem& files, const std::string& path);
 void rename_path(FileSystem& files, const std::string& from, const std::string& to);
 /// Makes the names in a directory durable.

@@ -18,7 +18,7 @@ using Descriptor = Handle<int, -1, [](int file) { ::close(file); }>;
 constexpr int kForWriting = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
 
-/// Writes all of it and closes; 0, or the errno of what failed.
+/// Writes the whole text and closes the file; returns 0, or the errno of the call that failed.
 int write_all(Descriptor file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());
@@ -30,13 +30,13 @@ int write_all(Descriptor file, std::string_view text) {
   return is_synced ? 0 : errno;  // pipes and devices have nothing to sync
 }
 
-/// A name that is no plain file, or is a link to one; renaming over it would take its place.
+/// Whether a path is a link, or no plain file: a rename over it would replace the link or device.
 bool is_written_in_place(const std::string& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
 }
 
-/// The file beside a path that takes its name when it is complete.
+/// A temporary file beside the path, which is renamed to the path when it is complete.
 class PartFile {
  public:
   explicit PartFile(const std::string& path)
@@ -52,7 +52,7 @@ class PartFile {
   PartFile& operator=(const PartFile&) = delete;
 
   [[nodiscard]] int failure() const { return failure_; }
-  /// 0, or the errno of what failed.
+  /// Returns 0, or the errno of the call that failed.
   int replace(const std::string& path, std::string_view text) {
     const int failure = write_all(std::move(file_), text);
     if (failure != 0) return failure;
@@ -63,7 +63,7 @@ class PartFile {
  private:
   std::string path_;
   Descriptor file_;
-  int failure_;  // of opening it
+  int failure_;  // errno of opening it, or 0
   bool is_renamed_ = false;
 };
 

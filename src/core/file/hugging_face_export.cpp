@@ -12,7 +12,7 @@
 namespace tributary {
 namespace {
 
-/// What transformers reads beside the weights; copied where the source has it.
+/// Files that transformers reads beside the weights; copied if the source has them.
 constexpr std::array<const char*, 13> kCompanions{"config.json",
                                                   "generation_config.json",
                                                   "tokenizer.json",
@@ -29,7 +29,7 @@ constexpr std::array<const char*, 13> kCompanions{"config.json",
 
 constexpr std::uint64_t kMostCompanionBytes = std::uint64_t{256} << 20;
 
-/// Splits tensors into shards by order of name, none above the limit unless one tensor is.
+/// Splits tensors, ordered by name, into shards of at most `most_bytes`, or one larger tensor.
 std::vector<std::vector<TensorSpec>> split_into_shards(std::vector<TensorSpec> tensors,
                                                        std::uint64_t most_bytes) {
   std::sort(tensors.begin(), tensors.end(),
@@ -80,7 +80,7 @@ void write_weights(FileSystem& files, const HuggingFaceExport& content, const st
   write_file(files, target + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-/// What transformers calls the type that all tensors have; empty when they differ.
+/// The name in transformers of the type that all tensors have; empty when they differ.
 std::string transformers_type(const std::vector<TensorSpec>& tensors) {
   const bool alike = std::all_of(tensors.begin(), tensors.end(), [&](const TensorSpec& tensor) {
     return tensor.dtype == tensors.front().dtype;
@@ -98,8 +98,8 @@ std::string transformers_type(const std::vector<TensorSpec>& tensors) {
   }
 }
 
-/// Names the type of the weights wherever config.json names one: transformers rounds the weights
-/// to it, and these may have been trained in a finer type than the source's.
+/// Sets every type in config.json to that of the weights: transformers rounds the weights to it,
+/// and they may have been trained in a finer type than the source's.
 std::string with_weight_type(const std::string& text, const std::string& where,
                              const std::string& type) {
   nlohmann::json config = parse_json(text, where);
@@ -129,8 +129,8 @@ void copy_companions(FileSystem& files, const HuggingFaceExport& content,
   }
 }
 
-/// A processor reads no template out of tokenizer_config.json, where it is the model's all the
-/// same: transformers takes this file for both.
+/// Writes the template of tokenizer_config.json as a file of its own: a processor of transformers
+/// reads no template from tokenizer_config.json, but processor and tokenizer both read this file.
 void write_chat_template(FileSystem& files, const HuggingFaceExport& content,
                          const std::string& target) {
   const auto given = [&](const char* name) {

@@ -18,7 +18,7 @@ std::int64_t or_errno(std::int64_t result) { return result < 0 ? -errno : result
 int flags_of(OpenFor purpose) {
   switch (purpose) {
     case OpenFor::kRead:
-      return O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a FIFO must not block; a file does not care
+      return O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a FIFO must not block; a file ignores the flag
     case OpenFor::kCreate:
       return O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
     case OpenFor::kDirectory:

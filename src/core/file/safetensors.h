@@ -35,7 +35,7 @@ enum class StoredDtype {
 /// As in the header of a file: F32, BF16, I64 and so on.
 [[nodiscard]] std::string_view stored_name(StoredDtype dtype);
 
-/// What a tensor is, without where it lies.
+/// Name, type and shape of a tensor, without its place in a file.
 struct TensorSpec {
   std::string name;
   StoredDtype dtype = StoredDtype::kFloat32;
@@ -66,12 +66,12 @@ inline constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
 /// cost:   memory in proportion to the header, which is no larger than the file
 [[nodiscard]] SafetensorsHeader read_safetensors_header(const InputFile& file);
 
-/// The same for bytes in memory: `head` holds the first bytes of a file of `file_bytes` bytes.
+/// As above, for bytes in memory: `head` holds the first bytes of a file of `file_bytes` bytes.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(std::span<const std::byte> head,
                                                          std::uint64_t file_bytes,
                                                          const std::string& where);
 
-/// A file of weights mapped into memory, for reading. For files that nobody changes meanwhile.
+/// A file of weights mapped into memory for reading; nobody may change the file meanwhile.
 class MappedSafetensors {
  public:
   explicit MappedSafetensors(const std::string& path);
@@ -95,7 +95,7 @@ struct TensorBytes : TensorSpec {
   std::span<const std::byte> data;
 };
 
-/// What a finished file is, for a manifest.
+/// Sizes and checksums of a finished file, for a manifest.
 struct WrittenFile {
   std::uint64_t bytes = 0;
   std::uint64_t data_start = 0;

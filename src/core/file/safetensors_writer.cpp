@@ -89,7 +89,7 @@ SafetensorsWriter::SafetensorsWriter(FileSystem& files, const std::string& path,
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
-  // In steps, so that a step is still in the cache when it is written after its checksum.
+  // Small steps: each is still in the cache when it is written after its checksum.
   constexpr std::size_t kStep = std::size_t{1} << 20;
   while (!bytes.empty()) {
     const auto step = bytes.first(std::min(bytes.size(), kStep));

@@ -51,7 +51,7 @@ WeightDirectory::WeightDirectory(const std::string& path) {
       add(MappedSafetensors(single));
     else
       add_shards(path);
-  } catch (const Error& error) {  // the path is right, what lies there is not
+  } catch (const Error& error) {  // the path is right, but the file there is not
     if (error.fault() != Fault::kInput) throw;
     throw error.with_exit(ExitCode::kCheckpointRefused);
   }
@@ -79,7 +79,7 @@ void WeightDirectory::add_shards(const std::string& path) {
 }
 
 void WeightDirectory::add(MappedSafetensors file) {
-  // The caller reserved: places point into the vector.
+  // The caller reserved the vector, because places point into it.
   TRIB_CHECK(files_.empty() || files_.size() < files_.capacity(),
              .what = "weights: shards were not reserved");
   files_.push_back(std::move(file));

@@ -15,9 +15,8 @@ namespace tributary {
 class WeightDirectory {
  public:
   /// errors: Fault::kInput when there are no weights; with ExitCode::kCheckpointRefused when a
-  /// shard
-  ///         is missing or damaged, when the index names a path outside the directory, or when
-  ///         index and shards disagree
+  ///         shard is missing or damaged, when the index names a path outside the directory, or
+  ///         when index and shards disagree
   explicit WeightDirectory(const std::string& path);
 
   struct Place {

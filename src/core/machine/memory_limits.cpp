@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number of the first line `key number` of a file, with or without a colon behind the key.
+/// The number in the first line `key number` or `key: number` of a file.
 std::optional<std::int64_t> number_of(const fs::path& file, const std::string& key) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
@@ -28,7 +28,7 @@ std::optional<std::int64_t> number_of(const fs::path& file, const std::string& k
   return std::nullopt;
 }
 
-/// The number that a file holds alone; none where it says `max`.
+/// The number that is the only content of a file; null when the file says `max`.
 std::optional<std::int64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   std::int64_t number = 0;
@@ -43,7 +43,7 @@ std::optional<MemoryLimit> free_memory(const MemoryFiles& files) {
   return MemoryLimit{.name = "free memory of the machine", .left = {1024 * (*available + swap)}};
 }
 
-/// What a control group has left of its limit: caches of files that can be dropped count as left.
+/// The files that tell how much a control group has left, including caches that can be dropped.
 struct GroupFiles {
   const char* limit;
   const char* used;
@@ -62,7 +62,7 @@ std::optional<std::int64_t> left_in(const fs::path& group, const GroupFiles& fil
   return std::max<std::int64_t>(0, *limit - *used + std::min(caches, *used));
 }
 
-/// The group of this process and those around it; the tightest counts.
+/// Memory left in the control group of this process and its parents; the tightest one counts.
 std::optional<MemoryLimit> group_memory(const MemoryFiles& files) {
   std::optional<std::int64_t> least;
   const auto look_at = [&](const fs::path& root, std::string path, const GroupFiles& names) {

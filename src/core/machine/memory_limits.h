@@ -8,14 +8,14 @@
 
 namespace tributary {
 
-/// Memory of the host that may still be taken, by one of the things that limit it.
+/// How much host memory may still be taken under one limit.
 struct MemoryLimit {
   std::string name = {};    // `free memory of the machine`
   Bytes left = {};          // at this moment
-  bool of_process = false;  // other processes do not share it
+  bool of_process = false;  // applies to this process only
 };
 
-/// Where the files of the system lie; tests give directories of their own.
+/// The directories of the system's files; tests give their own.
 struct MemoryFiles {
   std::string proc = "/proc";
   std::string groups = "/sys/fs/cgroup";
@@ -23,12 +23,12 @@ struct MemoryFiles {
 
 /// Lists what limits the memory of this process: the free memory and swap of the machine, the
 /// limits of its control groups (version 2, or the memory controller of version 1), and
-/// `ulimit -v`. What is not set, or cannot be read, is left out.
+/// `ulimit -v`. Limits that are not set, or cannot be read, are left out.
 ///
-/// cost: a few small files are read
+/// cost: reads a few small files
 [[nodiscard]] std::vector<MemoryLimit> list_memory_limits(const MemoryFiles& files = {});
 
-/// What each of so many processes of this machine may take by that limit.
+/// How much each of `processes` processes on this machine may take under that limit.
 [[nodiscard]] inline Bytes share_of(const MemoryLimit& limit, std::int64_t processes) {
   return {limit.of_process ? limit.left.count : limit.left.count / processes};
 }

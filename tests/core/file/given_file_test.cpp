@@ -36,7 +36,7 @@ class GivenOutput : public testing::Test {
   static void check(const std::string& path) {
     check_given_output(path, {.what = "test: not written"});
   }
-  /// Both refuse with the same words.
+  /// The message with which check_given_output and write_given_file both refuse.
   static std::string refusal(const std::string& path) {
     std::string words[2];
     for (const bool writes : {false, true}) {

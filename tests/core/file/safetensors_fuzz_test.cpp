@@ -12,7 +12,7 @@
 namespace tributary {
 namespace {
 
-/// What a header says: name -> dtype, shape, place. Nothing when it is not valid.
+/// The content of a header: name -> dtype, shape, place. Null when it is not valid.
 using Reading = std::optional<std::map<std::string, std::string>>;
 
 Reading read_by_ours(const std::string& file) {
@@ -47,7 +47,7 @@ bool is_name(const std::string& name) {
                      [](char letter) { return static_cast<unsigned char>(letter) >= 0x20; });
 }
 
-/// One entry by the words of the format: three fields, sizes that agree. Marks its bytes as used.
+/// Reads one entry by the rules of the format (three fields, sizes that agree) and marks its bytes.
 std::optional<std::string> read_entry(const Json& entry, std::vector<int>& used,
                                       std::vector<Place>& places) {
   if (!entry.is_object() || entry.size() != 3) return std::nullopt;
@@ -133,7 +133,7 @@ std::string valid_file(RandomStream& random) {
   return file + header + std::string(offset, 'd');
 }
 
-/// Changes a few bytes, mostly into others that the format uses.
+/// Changes a few bytes, mostly into bytes that the format uses too.
 void damage(std::string& file, RandomStream& random) {
   constexpr std::string_view kLetters = "{}[]\",:0123456789-.eE\\tUF_ ";
   for (std::int64_t changes = random.between(0, 2); changes > 0; --changes) {
@@ -155,7 +155,7 @@ void damage(std::string& file, RandomStream& random) {
         file[at] = kLetters[random.below(kLetters.size())];
         break;
     }
-    // Half of the time the length field is made right again, so that the header is looked at.
+    // Half of the time the length field is repaired, so that the reader gets to the header.
     const std::size_t end = file.rfind('}');
     if (random.below(2) == 0 && file.size() > 8 && end != std::string::npos && end > 8) {
       const std::uint64_t length = end - 7;

@@ -31,7 +31,7 @@ class MemoryLimits : public testing::Test {
     return list_memory_limits(
         {.proc = (root_ / "proc").string(), .groups = (root_ / "groups").string()});
   }
-  /// What is left by the limit of that name; below 0: it is not listed.
+  /// The memory left under the limit `name`; negative when it is not listed.
   [[nodiscard]] std::int64_t left(const std::string& name) const {
     for (const MemoryLimit& limit : list())
       if (limit.name.find(name) != std::string::npos) return limit.left.count;
