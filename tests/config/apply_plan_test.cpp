@@ -27,9 +27,9 @@ constexpr const char* kPlan = R"({
   "edges": [{"from": "vision", "to": "projector"}, {"from": "projector", "to": "backbone"}],
   "batch": {"global_samples": 32, "microbatches": 4, "capacity_tokens": 2048}})";
 
-/// A run whose plan is the one above with a JSON merge patch.
+/// A run with the plan above, changed by a JSON merge patch.
 RunConfig planned(const std::string& patch) {
-  // Tests run side by side.
+  // Tests run at the same time, so each has a file of its own.
   const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
   const std::string path = (std::filesystem::path(testing::TempDir()) / (name + ".json")).string();
   nlohmann::json json = nlohmann::json::parse(kPlan);

@@ -92,7 +92,7 @@ TEST(CheckSurroundings, WantsWeightsOnlyForPretrained) {
   EXPECT_EQ(refusal_of_surroundings(config), "accepted");
 }
 
-/// What root may do beyond the bits of a file, taken away from one thread.
+/// Runs `body` in a thread without the right of root to ignore the permission bits of files.
 void without_capabilities(const std::function<void()>& body) {
   std::thread([&] {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// 28 heads on 4 key-value heads, as the backbone of Qwen2.5-VL-7B; vision with 16 heads.
+/// A backbone with 28 heads on 4 key-value heads, as in Qwen2.5-VL-7B; vision with 16 heads.
 ModelConfig vision_language_model() {
   ModelConfig model;
   model.backbone.heads = 28;
@@ -99,7 +99,7 @@ TEST(ResolveMesh, GivesTheAutoAxisWhatTheOthersLeave) {
   EXPECT_EQ(resolve_mesh(parallel, 8, text_model()), (MeshShape{.tp = 8}));
 }
 
-/// The rules of docs/theory/parallelism.md, "What must divide", written as they stand there.
+/// The rules of docs/theory/parallelism.md, "What must divide", as they are written there.
 bool keeps_rules(const ModelConfig& model, std::int64_t tp, std::int64_t ulysses) {
   const std::int64_t heads = model.backbone.heads;
   const std::int64_t kv = model.backbone.kv_heads;

@@ -39,7 +39,7 @@ def random_decoder(rng):
 
 
 def random_theta(rng, fields):
-    """Half of the files leave it to the default of the class."""
+    """Adds rope_theta in most files; the others leave it to the default of the class."""
     theta = rng.choice([None, 1e4, 1e6, 5e5])
     return fields if theta is None else {**fields, "rope_theta": theta}
 

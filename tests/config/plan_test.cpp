@@ -38,7 +38,7 @@ std::string refusal_of(const std::string& text) {
   return "accepted";
 }
 
-/// The plan with one JSON merge patch.
+/// The plan changed by one JSON merge patch.
 std::string patched(const std::string& patch) {
   nlohmann::json json = nlohmann::json::parse(kPlan);
   json.merge_patch(nlohmann::json::parse(patch));

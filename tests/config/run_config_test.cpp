@@ -128,7 +128,7 @@ TEST(ReadRunConfig, InterleavedHasTwoVirtualStagesUnlessSet) {
                 .parallel.virtual_stages,
             3);
   EXPECT_EQ(parse(kLeast).parallel.virtual_stages, 1);
-  // An order that the user gave a wrong number is still refused with it.
+  // A wrong number of virtual stages is refused, not replaced.
   EXPECT_EQ(parse(kLeast, {"parallel.schedule=interleaved", "parallel.virtual_stages=1"})
                 .parallel.virtual_stages,
             1);
@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{kLeast + "batch: {microbatches: 4}",
                 {"number of microbatches has no effect", "batch.microbatches", "found: 4"}},
         BadText{kLeast + "run: {device: cuda}\nbatch: {correct_costs: true}",
-                {"costs are corrected from times that the device does not tell",
+                {"batch.correct_costs needs times that the device does not give",
                  "batch.correct_costs", "correct_costs true on cuda"}},
         BadText{kLeast + "batch: {packing: level, microbatches: 4, balance: none}",
                 {"packing level needs batch.balance", "batch.packing", "lpt"}},

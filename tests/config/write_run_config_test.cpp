@@ -42,7 +42,7 @@ TEST(DescribeChanges, NamesEachKeyThatHasAnotherValue) {
   EXPECT_EQ(describe_changes(before, more), "data.sources 2 items (was 1)");
 }
 
-/// Random values of every key, within its range, that the combination rules allow.
+/// Random values of every key, within its range and the rules between keys.
 RunConfig random_config(std::mt19937_64& random) {
   const auto below = [&](std::uint64_t count) { return random() % count; };
   const std::vector<std::string> texts{
@@ -93,7 +93,7 @@ RunConfig random_config(std::mt19937_64& random) {
     config.batch.microbatches = 7;
     if (config.batch.balance == Balance::kNone) config.batch.balance = Balance::kLpt;
   }
-  config.batch.correct_costs = false;  // of a CPU alone
+  config.batch.correct_costs = false;  // only on a CPU
   config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";

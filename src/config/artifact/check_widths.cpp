@@ -3,7 +3,7 @@
 namespace tributary::config {
 namespace {
 
-/// The key by which a layer says what it takes.
+/// The key that holds the input width of a layer.
 const char* input_key(const LayerShape& layer) {
   const bool has_input =
       layer.kind == LayerKind::kConvolution || layer.kind == LayerKind::kProjector;
@@ -14,15 +14,15 @@ std::int64_t input_of(const LayerShape& layer) {
   return input_key(layer) == std::string("width") ? layer.width : layer.input_width;
 }
 
-/// Whether items of `features` are what a layer takes.
+/// Whether a layer takes items that are `features` wide.
 bool takes(const LayerShape& layer, std::int64_t features) {
   switch (layer.kind) {
     case LayerKind::kPatchEmbedding:
-      return true;  // media, whatever flows besides
+      return true;  // it takes media, whatever else flows in
     case LayerKind::kConvolution:
-      return layer.input_width % features == 0;  // some items side by side
+      return layer.input_width % features == 0;  // some items, concatenated
     case LayerKind::kProjector:
-      // Items side by side; or their mean, as long as one of them.
+      // Several items concatenated, or their mean, which is as wide as one of them.
       return layer.input_width == features || layer.input_width * layer.merge == features;
     case LayerKind::kEmbedding:
     case LayerKind::kBlock:
@@ -32,7 +32,7 @@ bool takes(const LayerShape& layer, std::int64_t features) {
   return false;
 }
 
-/// Two projectors may take the same features, one of them their mean.
+/// Whether two projectors take the same features; one of them may take the mean of several items.
 bool lies_beside(const LayerShape& layer, const LayerShape& before) {
   return layer.kind == LayerKind::kProjector && before.kind == LayerKind::kProjector &&
          (takes(layer, before.input_width) || takes(layer, before.input_width * before.merge));
@@ -51,7 +51,8 @@ void check_layers(const ModuleNode& module, const std::string& where, Problems& 
   }
 }
 
-/// Features join what the first layer gives on where that makes tokens of the vocabulary.
+/// Checks that the features of an edge fit the first layer of the module that they flow to. Beside
+/// an embedding of the vocabulary they join its output.
 void check_edge(const ModuleGraph& graph, std::size_t index, const std::string& where,
                 Problems& problems) {
   const ModuleEdge& edge = graph.edges[index];

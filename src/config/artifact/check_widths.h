@@ -7,8 +7,8 @@
 
 namespace tributary::config {
 
-/// Adds to `problems` each layer that does not take what the one before it gives, and each edge
-/// whose features do not fit the module that they flow to. Edges must name modules.
+/// Adds a problem for each layer whose input width is not the width of the layer before it, and for
+/// each edge whose features do not fit the module that they flow to. Edges must name modules.
 void check_widths(const ModuleGraph& graph, const std::string& where, Problems& problems);
 
 }  // namespace tributary::config

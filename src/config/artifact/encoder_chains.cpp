@@ -24,7 +24,7 @@ LayerShape encoder_block(std::int64_t width, std::int64_t heads, std::int64_t ml
 }
 
 std::int64_t patch_side(const JsonObject& vision, std::int64_t standard) {
-  // InternVL gives both sides.
+  // InternVL files give both sides.
   const std::vector<std::int64_t> sides =
       vision.found("patch_size").starts_with("[")
           ? vision.wholes("patch_size", {standard, standard}, {1, 1024})
@@ -32,7 +32,7 @@ std::int64_t patch_side(const JsonObject& vision, std::int64_t standard) {
   return sides.empty() ? standard : sides.front();
 }
 
-/// What an encoder says that it gives is what the backbone takes.
+/// Checks that the output width that an encoder declares is the width of the backbone.
 void check_output(const JsonObject& from, const std::string& key, std::int64_t backbone_width) {
   if (!from.has(key)) return;
   const std::int64_t given = from.whole(key, std::nullopt);
@@ -41,12 +41,12 @@ void check_output(const JsonObject& from, const std::string& key, std::int64_t b
                .expected = str("the backbone's width, ", backbone_width));
 }
 
-/// Blocks with windows, but for some that attend to the whole image, each in its place.
+/// Adds blocks that attend within windows, and in their places those that attend to all patches.
 void add_windowed(ModuleNode& tower, const LayerShape& block, std::int64_t depth, std::int64_t side,
                   const JsonObject& vision) {
   const std::string key = "fullatt_block_indexes";
   const std::vector<std::int64_t> full = vision.wholes(key, {7, 15, 23, 31}, {0, kLayerRange.most});
-  for (const std::int64_t index : full)  // towers of fewer blocks have fewer of the default
+  for (const std::int64_t index : full)  // a tower of fewer blocks has fewer of the default ones
     TRIB_REQUIRE(index < depth || !vision.has(key), .what = "config: value cannot be used",
                  .where = vision.where(key), .found = str(index),
                  .expected = str("blocks from 0 to ", depth - 1));
@@ -110,7 +110,7 @@ ModuleNode projector_of(const std::string& name, std::int64_t input_width,
                       .layers = layers}}};
 }
 
-/// Beside images it has a projector of its own.
+/// The name of the projector of sound; in models that take images too, "projector" is theirs.
 std::string projector_of_sound(const std::string& family) {
   return family == "qwen2_audio" ? "projector" : "audio_projector";
 }
@@ -202,7 +202,7 @@ EncoderChain convolved_audio(const JsonObject& audio, std::int64_t backbone_widt
   constexpr std::int64_t kKernel = 9;  // 3 x 3
   ModuleNode tower{.name = "audio"};
   std::int64_t bins = audio.whole("num_mel_bins", 128);
-  std::int64_t frames = 8;  // that become one position
+  std::int64_t frames = 8;  // frames that become one position
   for (const std::int64_t inputs : {std::int64_t{1}, channels, channels}) {
     bins = halved(bins);
     frames /= 2;

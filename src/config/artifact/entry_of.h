@@ -13,7 +13,7 @@ namespace tributary::config {
 
 /// The entry of a table that has this name.
 ///
-/// errors: Fault::kInput with `parts`, of which expected is filled in
+/// errors: Fault::kInput with `parts`, after expected was filled in
 template <class Entry, std::size_t kEntries>
 [[nodiscard]] const Entry& entry_of(
     const Entry (&table)[kEntries], std::string_view name, ErrorParts parts,

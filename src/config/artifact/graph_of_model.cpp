@@ -21,12 +21,12 @@ JsonObject section(const JsonObject& root, const std::string& key) {
 
 using Chains = std::vector<EncoderChain>;
 
-/// A family by its model_type: where its parts are, and what is in front of its text decoder.
+/// A family by its model_type: where its config.json has each part, and which encoders it has.
 struct Family {
   std::string_view name;
-  std::string_view decoder = "";  // the class of a decoder that does not name it; "" as the family
+  std::string_view decoder = "";  // class of a decoder that does not name it; empty: `name`
   std::function<Chains(const JsonObject& root, std::int64_t backbone_width)> encoders = {};
-  std::string_view root = "";  // the section that holds all that is trained; "" the file
+  std::string_view root = "";  // section that holds what is trained; empty: the file
 };
 
 Family text_alone(std::string_view name) { return {.name = name}; }
@@ -37,7 +37,7 @@ Family qwen_vl(std::string_view name) {
           }};
 }
 
-/// Images merge by pixels: half as many on each side, as a rule.
+/// Patches are merged by a pixel shuffle, usually to half as many on each side.
 Family intern_vl(std::string_view name, std::string_view tower) {
   return {.name = name,
           .decoder = "qwen2",
@@ -45,7 +45,7 @@ Family intern_vl(std::string_view name, std::string_view tower) {
             const double ratio = root.number("downsample_ratio", 0.5, 0.0);
             TRIB_REQUIRE(ratio > 0.01 && ratio <= 1, .what = "config: value cannot be used",
                          .where = root.where("downsample_ratio"), .found = str(ratio),
-                         .expected = "a part of a side, above 0.01, at most 1");
+                         .expected = "a fraction of a side, above 0.01, at most 1");
             const std::int64_t side = std::llround(std::floor(1 / ratio));
             return {plain_vision(section(root, "vision_config"), std::string(tower), width,
                                  side * side)};
@@ -60,7 +60,7 @@ Family plain_vl(std::string_view name, std::string_view decoder, std::string_vie
           }};
 }
 
-/// The thinker alone, or within the whole model.
+/// The thinker of an Omni model, as a model of its own or in the section `root` of the whole model.
 Family omni(std::string_view name, std::string_view decoder, std::string_view root) {
   const auto encoders = [family = std::string(decoder)](const JsonObject& thinker,
                                                         std::int64_t width) -> Chains {
@@ -101,7 +101,7 @@ const std::vector<Family>& families() {
   return list;
 }
 
-/// Towers that stand alone: their patches are the tokens of a backbone without a head.
+/// Vision towers without a text decoder; their patches are the tokens of a backbone without a head.
 constexpr std::string_view kLoneTowers[]{"clip_vision_model", "siglip_vision_model"};
 
 bool is_lone_tower(const std::string& family) {
@@ -124,8 +124,8 @@ const Family& family_of(const JsonObject& root) {
   return *found;
 }
 
-/// The text decoder has a section, by either name, that may say its class; or the root itself has
-/// its keys.
+/// Reads the text decoder from the section text_config or llm_config, which may name its class, or
+/// from the root itself.
 ModuleNode backbone_of(const Family& family, const JsonObject& root) {
   const std::string standard(family.decoder.empty() ? family.name : family.decoder);
   std::optional<JsonObject> text = root.object("text_config");
@@ -134,7 +134,7 @@ ModuleNode backbone_of(const Family& family, const JsonObject& root) {
               : backbone_of(root, root, standard);
 }
 
-/// Adds a chain and the edges along it to the backbone.
+/// Adds the modules of a chain, and the edges from each to the next and to the backbone.
 void add_chain(ModuleGraph& graph, const EncoderChain& chain) {
   for (std::size_t i = 0; i < chain.size(); ++i) {
     graph.edges.push_back({chain[i].name, i + 1 < chain.size() ? chain[i + 1].name : "backbone"});

@@ -19,7 +19,7 @@ const std::vector<std::string>& kind_names() {
   return names;
 }
 
-/// The sizes of a layer: one table for reading and writing.
+/// One size of a layer; the table of them serves reading and writing.
 struct SizeKey {
   const char* name;
   std::int64_t LayerShape::*field;
@@ -105,7 +105,7 @@ ModuleNode read_module(const std::string& name, ArtifactObject json) {
   return module;
 }
 
-/// Follows the edges; a module that is met again before it is left closes a circle.
+/// Depth-first search along the edges; a module that is met again on its own path closes a circle.
 class CircleSearch {
  public:
   explicit CircleSearch(const ModuleGraph& graph) : graph_(graph) {}

@@ -11,12 +11,11 @@ namespace tributary::config {
 
 enum class LayerKind { kEmbedding, kPatchEmbedding, kConvolution, kBlock, kProjector, kHead };
 
-/// The sizes of one layer that decide its cost, and nothing of its values. Fields that its kind
-/// does not have are 0.
+/// The sizes that decide the cost of one layer. A field that the kind of layer does not have is 0.
 struct LayerShape {
   LayerKind kind = LayerKind::kBlock;
-  std::int64_t input_width = 0;  // patch values, features of a projector; else width
-  std::int64_t width = 0;        // hidden size; what the layer gives on
+  std::int64_t input_width = 0;  // patch values, or features of a projector; else width
+  std::int64_t width = 0;        // hidden size, and width of the output
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_width = 0;
@@ -44,7 +43,7 @@ struct LayerShape {
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
 
-/// One module: its layers in order, equal neighbours counted.
+/// Consecutive equal layers of a module.
 struct LayerRun {
   LayerShape shape = {};
   std::int64_t layers = 1;
@@ -56,7 +55,7 @@ struct ModuleNode {
   std::string name = {};
   std::vector<LayerRun> layers = {};
 
-  /// Behind those that are there, in their run where they are equal.
+  /// Appends `count` layers, to the last run if they are equal to it.
   void add(const LayerShape& shape, std::int64_t count = 1);
   friend bool operator==(const ModuleNode&, const ModuleNode&) = default;
 };
@@ -74,7 +73,7 @@ struct ModuleGraph {
   std::vector<ModuleNode> modules = {};  // ascending by name
   std::vector<ModuleEdge> edges = {};
 
-  /// nullptr when there is none of that name.
+  /// Null when there is no module of that name.
   [[nodiscard]] const ModuleNode* find(std::string_view module) const;
   friend bool operator==(const ModuleGraph&, const ModuleGraph&) = default;
 };
@@ -86,7 +85,7 @@ inline constexpr std::string_view kModuleGraphFormat = "tributary.module_graph/1
 [[nodiscard]] ModuleGraph read_module_graph(const std::string& path);
 [[nodiscard]] std::string write_module_graph(const ModuleGraph& graph);
 
-/// The layers of a model by its config.json, of more families than the trainer runs:
+/// Reads the layers of a model from its config.json. It knows more families than the trainer runs:
 /// docs/formats/module_graph.md lists them.
 ///
 /// errors: Fault::kInput naming file and key: a family that is not listed, a size that is missing

@@ -12,17 +12,17 @@
 
 namespace tributary::config {
 
-/// What one pass of a layer took at one size.
+/// Times and bytes of one layer at one size.
 struct ProfilePoint {
-  Tokens tokens = {};  // or patches, of the packed microbatch
+  Tokens tokens = {};  // or patches, in the packed microbatch
   Nanoseconds forward = {};
   Nanoseconds input_gradient = {};
   Nanoseconds weight_gradient = {};
   Nanoseconds recompute = {};
   Bytes activation = {};             // kept for backward
   Bytes activation_recomputed = {};  // kept when the layer runs again
-  Bytes peak = {};                   // more, while backward runs
-  double spread = 0;                 // (largest - least) / median of its runs
+  Bytes peak = {};                   // additional bytes while backward runs
+  double spread = 0;                 // (max - min) / median of its runs
 
   friend bool operator==(const ProfilePoint&, const ProfilePoint&) = default;
 };
@@ -33,10 +33,10 @@ struct ProfileTable {
   std::string layer = {};  // `block`, `embedding`, `head`, ...: a name within the module
   Dtype dtype = Dtype::kBfloat16;
   std::int64_t tp = 1;
-  std::int64_t ranks = 0;    // processes that worked at the same time; 0: not told
-  std::int64_t threads = 0;  // compute threads of each; 0: not told
+  std::int64_t ranks = 0;    // processes that worked at the same time; 0: unknown
+  std::int64_t threads = 0;  // compute threads of each; 0: unknown
   std::int64_t share_percent = 100;
-  std::int64_t sequence_tokens = 0;  // length of the sequences measured; 0: one as long as the pack
+  std::int64_t sequence_tokens = 0;  // length of the measured sequences; 0: one as long as the pack
   Bytes parameters = {};
   std::vector<ProfilePoint> points = {};  // ascending by tokens
 
@@ -62,26 +62,26 @@ struct CollectiveTable {
   friend bool operator==(const CollectiveTable&, const CollectiveTable&) = default;
 };
 
-/// Microbatches of one size as a whole: what is in the tables from one measurement.
+/// Measured time of whole microbatches of one size; the tables hold their layers one by one.
 struct MeasuredPass {
   std::int64_t ranks = 1;  // processes that worked at the same time
   std::int64_t tp = 1;
   std::int64_t threads = 1;  // of each
-  Tokens capacity = {};      // that the microbatches were packed to
-  Nanoseconds forward = {};  // of one, without what it waited for
+  Tokens capacity = {};      // tokens that the microbatches were packed to
+  Nanoseconds forward = {};  // of one microbatch, without waiting
   Nanoseconds backward = {};
   double spread = 0;
 
   friend bool operator==(const MeasuredPass&, const MeasuredPass&) = default;
 };
 
-/// What a rank does in a step beside its passes, collectives of gradients and messages.
+/// Time that a rank spends in a step besides its passes, its gradient collectives and its messages.
 struct MeasuredStep {
   std::int64_t ranks = 1;
   std::int64_t threads = 1;
   Nanoseconds step = {};        // once
   Nanoseconds microbatch = {};  // for each microbatch and stage: collating
-  Nanoseconds optimizer = {};   // norm, clipping and update, of so many parameters
+  Nanoseconds optimizer = {};   // norm, clipping and update of `parameters` parameters
   std::int64_t parameters = 0;
   Bytes process = {};  // peak of the process, without tensors
   double spread = 0;
@@ -94,11 +94,11 @@ struct Profile {
   std::string model = {};
   std::string device = {};
   std::string libraries = {};   // versions that the times belong to
-  std::int64_t cores = 0;       // that ranks on a CPU share; 0: every rank has a device
-  Bytes memory = {};            // of the device, or of the machine; 0: not told
+  std::int64_t cores = 0;       // shared by ranks on a CPU; 0: every rank has a device
+  Bytes memory = {};            // of the device, or of the machine; 0: unknown
   double flops_per_s = 0;       // fastest product measured; 0: not measured
   Nanoseconds launch = {};      // of an empty microbatch
-  double noise = 0;             // median of (largest - least) / median over the runs of a point
+  double noise = 0;             // median over all points of their spread
   double copy_bytes_per_s = 0;  // host to device; 0: not measured
   std::vector<ProfileTable> layers = {};
   std::vector<CollectiveTable> collectives = {};
@@ -108,7 +108,7 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-/// What tells a model from others at the end of a profile's `model`: the first 16 digits of the
+/// The digest at the end of a profile's `model`, which identifies it: the first 16 digits of the
 /// SHA-256 of its config.json.
 [[nodiscard]] std::string model_digest(std::string_view config_text);
 

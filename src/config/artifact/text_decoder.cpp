@@ -10,7 +10,7 @@ namespace {
 
 constexpr WholeRange kNone{0, 1 << 26};
 
-/// Which layers look back over a window where the keys switch one on.
+/// Which layers attend within a window when the keys switch it on.
 enum class Windows { kNever, kFromLayer, kEveryLayer };
 
 struct DecoderClass {
@@ -35,7 +35,7 @@ constexpr DecoderClass kDecoders[]{
     {"deepseek_v3"},
 };
 
-/// `qwen3_vl_text` is what a file of `qwen3_vl` calls its decoder.
+/// Finds the class of a decoder; a file of `qwen3_vl` calls its decoder `qwen3_vl_text`.
 const DecoderClass& class_of(const JsonObject& text, const std::string& decoder) {
   std::string type = decoder;
   if (type.ends_with("_text")) type.resize(type.size() - std::string_view("_text").size());
@@ -45,7 +45,7 @@ const DecoderClass& class_of(const JsonObject& text, const std::string& decoder)
                    .found = escaped(decoder)});
 }
 
-/// The tokens that each layer looks back over, 0 for all.
+/// The attention window of each layer [tokens]; 0: the whole sequence.
 std::vector<std::int64_t> windows_of(const JsonObject& text, const DecoderClass& decoder,
                                      std::int64_t layers) {
   std::vector<std::int64_t> windows(static_cast<std::size_t>(layers), 0);
@@ -88,7 +88,7 @@ void add_latents(const JsonObject& text, LayerShape& block) {
   block.kv_heads = block.heads;
 }
 
-/// Sizes that the keys of a text decoder give.
+/// A dense block of the sizes that the keys of a text decoder give.
 LayerShape dense_block(const JsonObject& text) {
   LayerShape block{.kind = LayerKind::kBlock, .width = text.whole("hidden_size", std::nullopt)};
   block.heads = text.whole("num_attention_heads", std::nullopt);
@@ -113,7 +113,7 @@ LayerShape dense_block(const JsonObject& text) {
   return block;
 }
 
-/// The same block with experts.
+/// Turns a dense block into one with experts.
 LayerShape expert_block(const JsonObject& text, LayerShape block) {
   const bool is_deepseek = text.has("n_routed_experts");
   block.experts = text.whole(is_deepseek ? "n_routed_experts" : "num_experts", std::nullopt);
@@ -128,8 +128,8 @@ LayerShape expert_block(const JsonObject& text, LayerShape block) {
   return block;
 }
 
-/// Whether each layer has experts: Qwen counts from one and lists the dense ones, DeepSeek begins
-/// with these.
+/// Whether each layer has experts. Qwen gives every n-th layer experts, except the dense layers
+/// that it lists; DeepSeek begins with its dense layers.
 std::vector<bool> mixtures_of(const JsonObject& text, std::int64_t layers) {
   std::vector<bool> mixtures(static_cast<std::size_t>(layers), false);
   if (text.has("n_routed_experts")) {

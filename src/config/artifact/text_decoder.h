@@ -7,13 +7,12 @@
 
 namespace tributary::config {
 
-/// The backbone by the keys of a text decoder, each layer in its place: dense blocks among those
-/// with experts, windows among full attention. `root` is the whole model, whose head may be tied;
-/// `decoder` the model_type of the decoder's class.
+/// Reads the backbone from the keys of a text decoder, layer by layer, because dense blocks may lie
+/// among blocks with experts, and windows among full attention. `root` is the whole model, whose
+/// head may be tied; `decoder` is the model_type of the decoder's class.
 ///
-/// errors: Fault::kInput naming file and key: a decoder that is not known, a size that is missing
-/// source: docs/theory/numerics.md, "Text decoders" and "Experts"; the
-///         classes of transformers 5 for what a missing key means
+/// errors: Fault::kInput naming file and key: an unknown decoder, a size that is missing
+/// source: docs/theory/numerics.md, "Text decoders" and "Experts"; transformers 5 for missing keys
 [[nodiscard]] ModuleNode backbone_of(const JsonObject& root, const JsonObject& text,
                                      const std::string& decoder);
 

@@ -18,18 +18,18 @@ struct DeviceModel {
   double memory_bytes_per_s = 0;
   Bytes memory = {};
   Bytes reserve = {};                // kept free of any plan
-  double matrix_share = 0.8;         // of matrix_flops_per_s that a large product reaches
+  double matrix_share = 0.8;         // fraction of matrix_flops_per_s that a large product reaches
   double matrix_ramp_flops = 1.5e9;  // work per product at which half of that is reached
-  double misaligned_share = 0.4;     // of matrix_share, where a width is no multiple of 8
-  double attention_share = 0.6;      // of matrix_flops_per_s that a fused attention core reaches
-  double memory_share = 0.7;         // of memory_bytes_per_s that element-wise kernels reach
-  double cache_bytes_per_s = 0;      // that all units draw together from the cache in front of the
-                                     // memory; 0: a part of a device has that part of the memory
-  double launch_s = 4e-6;            // host time per kernel
-  double launch_blend = 2;           // exponent of the smooth maximum of host and device time
-  double microbatch_s = 0;           // host time per microbatch that nothing hides
-  double logit_bytes = 30;           // memory traffic of the loss per logit, forward and backward
-  double overlap_slowdown = 1.13;    // of compute beside a collective
+  double misaligned_share = 0.4;   // fraction of matrix_share for widths that are no multiple of 8
+  double attention_share = 0.6;    // fraction of matrix_flops_per_s that fused attention reaches
+  double memory_share = 0.7;       // fraction of memory_bytes_per_s that element-wise kernels reach
+  double cache_bytes_per_s = 0;    // of the cache in front of the memory, for all SMs together;
+                                   // 0: a slice of the device gets its share of the memory's
+  double launch_s = 4e-6;          // host time per kernel
+  double launch_blend = 2;         // exponent of the smooth maximum of host and device time
+  double microbatch_s = 0;         // host time per microbatch that nothing hides
+  double logit_bytes = 30;         // memory traffic of the loss per logit, forward and backward
+  double overlap_slowdown = 1.13;  // factor on compute while a collective runs
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };
@@ -61,7 +61,7 @@ struct LinkLevel {
   double low_latency_hop_s = 0;
   double low_latency_slowdown = 1;
   double seconds_per_byte = 0;       // of the bus, in a large group; 0: 1 / bytes_per_s
-  double seconds_per_byte_pair = 0;  // what small groups take more
+  double seconds_per_byte_pair = 0;  // additional in small groups
   std::vector<CollectivePoint> small_all_reduce = {};  // measured; ascending by ranks, then bytes
 
   friend bool operator==(const LinkLevel&, const LinkLevel&) = default;
@@ -72,10 +72,10 @@ struct Cluster {
   std::string name = {};
   std::string origin = {};  // where its constants come from
   std::int64_t devices = 1;
-  std::int64_t cores = 0;  // of a node, that its ranks share while they compute; 0: each device has
+  std::int64_t cores = 0;  // of a node, shared by its computing ranks; 0: each device computes on
                            // its own
   DeviceModel device = {};
-  double exposed_message_share = 0;    // of messages between stages, in a full pipeline
+  double exposed_message_share = 0;    // of messages between stages of a full pipeline
   std::vector<LinkLevel> levels = {};  // innermost first; the last one joins all devices
 
   /// Devices of the innermost level.
@@ -96,7 +96,7 @@ inline constexpr std::string_view kClusterFormat = "tributary.cluster/1";
 /// YAML that reads back to the same cluster, each constant with its unit.
 [[nodiscard]] std::string write_cluster(const Cluster& cluster);
 
-/// Checks what must hold between keys, for clusters that were not read.
+/// Checks the rules between keys, for clusters that did not come from a file.
 void check_cluster(const Cluster& cluster, const std::string& where);
 
 }  // namespace tributary::config

@@ -4,7 +4,7 @@ namespace tributary::config {
 namespace {
 
 constexpr double kMostRate = 1e19;
-// Below these no device is: the value is in TFLOP/s or GB/s.
+// No device is below this rate: the value was written in TFLOP/s or GB/s.
 constexpr double kLeastRate = 1e6;
 constexpr double kLeastLinkRate = 1e5;
 constexpr double kMostSeconds = 1e3;

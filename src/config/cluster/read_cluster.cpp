@@ -63,7 +63,7 @@ void check_levels(const Cluster& cluster, const std::string& where, Problems& pr
   for (std::size_t i = 0; i < cluster.levels.size(); ++i) {
     const LinkLevel& level = cluster.levels[i];
     if (level.ranks < inside || level.ranks % inside != 0)
-      problems.add({.what = "config: level does not hold whole levels of those inside",
+      problems.add({.what = "config: level is not a whole number of the levels inside it",
                     .where = str(where, " levels.", i, ".ranks"),
                     .found = str(level.ranks),
                     .expected = str("a multiple of ", inside)});

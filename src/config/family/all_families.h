@@ -19,7 +19,7 @@ struct Family {
 /// The visible list.
 [[nodiscard]] const std::vector<Family>& all_families();
 
-/// As read_model_config, of a config.json at hand; `where` names it in messages.
+/// As read_model_config, from the text of a config.json; `where` names it in messages.
 [[nodiscard]] ModelConfig parse_model_config(std::string_view text, const std::string& where);
 
 // One function a family, each in `<family>.cpp`.

@@ -30,7 +30,7 @@ double read_rope_theta(const JsonObject& text, double standard) {
   return text.number("rope_theta", standard, 1.0);
 }
 
-/// Layers from max_window_layers on look back over a window when one is switched on.
+/// Refuses sliding windows, which layers from max_window_layers on use when they are switched on.
 void require_full_attention(const JsonObject& text, std::int64_t layers,
                             std::int64_t standard_window_layers) {
   const std::vector<std::string> types = text.texts("layer_types");

@@ -5,7 +5,7 @@
 
 namespace tributary::config {
 
-/// What a field that is missing in the file takes: the defaults of the family's class.
+/// The values of fields that the file lacks: the defaults of the family's class.
 struct DecoderDefaults {
   std::int64_t layers = 32;
   std::int64_t width = 4096;
@@ -19,18 +19,18 @@ struct DecoderDefaults {
   double norm_epsilon = 1e-6;
 };
 
-/// Reads the fields that all Qwen text decoders share. head_width, tied_head, qkv_bias, qk_norm and
-/// mrope_section are the family's.
+/// Reads the fields that all Qwen text decoders share. The family fills in head_width, tied_head,
+/// qkv_bias, qk_norm and mrope_section.
 ///
-/// errors: Fault::kInput for what no class of these families does or what Tributary does not do:
-///         another activation, dropout, a window in use, a scaled rope
+/// errors: Fault::kInput for a value that these families or Tributary do not support: another
+///         activation, dropout, a window in use, a scaled rope
 /// source: docs/theory/numerics.md, "Defaults of missing fields"
 [[nodiscard]] BackboneConfig read_decoder(const JsonObject& text, const DecoderDefaults& defaults);
 
-/// Checks what must hold between the fields once the family has filled in the rest.
+/// Checks the rules between fields, after the family has filled in its own.
 void check_decoder(const JsonObject& text, const BackboneConfig& backbone);
 
-/// The rope dictionary: `rope_scaling` of older files, `rope_parameters` of newer ones.
+/// The rope dictionary: older files call it `rope_scaling`, newer ones `rope_parameters`.
 [[nodiscard]] std::optional<JsonObject> rope_parameters(const JsonObject& text);
 
 /// Refuses every activation but SiLU.

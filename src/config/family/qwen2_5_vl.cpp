@@ -45,7 +45,7 @@ BackboneConfig read_text(const JsonObject& text, bool tied_head) {
   return backbone;
 }
 
-/// A size that files also give as a list, one number a side.
+/// Reads a size that some files give as a list, with one number for each side.
 std::int64_t read_side(const JsonObject& vision, const std::string& key, std::int64_t standard) {
   if (vision.found(key).starts_with('[')) {
     const std::vector<std::int64_t> sides = vision.wholes(key, {}, {1, 4096});
@@ -106,7 +106,7 @@ VisionConfig read_vision(const JsonObject& vision, std::int64_t backbone_width) 
   return tower;
 }
 
-/// Newer files keep the ids at the top, some older ones in text_config.
+/// Reads a token id: newer files keep them at the top, some older ones in text_config.
 std::int64_t read_token(const JsonObject& config, const std::optional<JsonObject>& text,
                         const std::string& key, std::int64_t standard, std::int64_t vocab) {
   const JsonObject& place = !config.has(key) && text ? *text : config;

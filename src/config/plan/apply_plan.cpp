@@ -10,7 +10,7 @@
 namespace tributary::config {
 namespace {
 
-/// Gathers what of a plan the trainer cannot do.
+/// Gathers the parts of a plan that the trainer cannot run.
 class Limits {
  public:
   explicit Limits(const std::string& path) : path_(path) {}
@@ -103,7 +103,7 @@ RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig confi
   Problems problems;
   for (ErrorParts& limit : trainer_limits(plan, where)) problems.add(std::move(limit));
   if (config.batch.correct_costs && plan.batch.balance == Balance::kNone)
-    problems.add({.what = "train: costs are corrected that the plan balances nothing by",
+    problems.add({.what = "train: batch.correct_costs has no effect on a plan without balancing",
                   .where = str(where, " batch.balance"),
                   .found = "none, and batch.correct_costs true",
                   .expected = "lpt or lpt_2d, or batch.correct_costs false"});

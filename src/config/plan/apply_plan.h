@@ -9,11 +9,11 @@
 
 namespace tributary::config {
 
-/// What of a plan the trainer cannot do, each with its key path; nothing: it takes the plan for a
-/// model that it knows. apply_plan refuses by this list.
+/// Lists the parts of a plan that the trainer cannot run, each with its key path. When the list is
+/// empty, it runs the plan for any model that it knows; otherwise apply_plan refuses the plan.
 [[nodiscard]] std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where);
 
-/// As apply_plan of config/plan/plan.h, of a plan that is at hand; `where` names it in messages.
+/// As apply_plan of config/plan/plan.h, for a plan already read; `where` names it in messages.
 [[nodiscard]] RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig config);
 
 }  // namespace tributary::config

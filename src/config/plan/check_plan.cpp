@@ -144,7 +144,7 @@ class PlanCheck {
           plan_name_of(module.schedule), "1f1b or zb_h1: it follows the backbone");
   }
 
-  /// Ranks belong to one module, unless the modules share their devices.
+  /// Checks that a rank belongs to one module, unless modules share their devices.
   void check_sharing() {
     std::map<std::int64_t, const ModulePlan*> owner;
     std::map<std::int64_t, std::int64_t> share;
@@ -235,7 +235,7 @@ class PlanCheck {
   const ModulePlan* backbone_;
 };
 
-/// A module without stages holds all layers at once.
+/// Checks that the stages hold all layers; a module without stages holds them on one.
 void check_layers(const ModulePlan& module, std::int64_t layers, bool has_ends,
                   const std::string& file, Problems& problems) {
   if (module.stages.empty()) return;
@@ -278,7 +278,7 @@ void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::
       problems.add({.what = "config: plan has a module that the model lacks",
                     .where = str(where, " modules.", module.name),
                     .found = "a text model",
-                    .expected = "backbone alone"});
+                    .expected = "only backbone"});
     else if (module.name == "vision")
       check_layers(module, model.vision->layers, false, where, problems);
   }

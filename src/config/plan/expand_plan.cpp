@@ -12,7 +12,7 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// As even as can be; the first stages take what is left over.
+/// Splits layers as evenly as possible; the first stages take one more each.
 std::vector<std::int64_t> split_evenly(std::int64_t layers, std::int64_t stages) {
   std::vector<std::int64_t> split(static_cast<std::size_t>(stages), layers / stages);
   for (std::int64_t i = 0; i < layers % stages; ++i) ++split[i];
@@ -64,7 +64,7 @@ std::vector<std::int64_t> ranks_from(std::int64_t first, const MeshShape& mesh) 
   return ranks;
 }
 
-/// On the first stages of the mesh, with its other degrees.
+/// Places the vision tower on the first `stages` stages of the mesh, with its other degrees.
 void place_apart(ModulePlan& vision, const MeshShape& mesh, std::int64_t stages,
                  std::int64_t layers) {
   std::int64_t first = 0;

@@ -21,7 +21,7 @@ enum class RecomputePlan { kNone, kSelective, kFull };
 enum class TrainMode { kFull, kLora, kFrozen };
 enum class EdgeVia { kExchange, kPool };
 
-/// The contiguous layers of one virtual stage; at least one unit of the three.
+/// The consecutive layers of one virtual stage: embedding, layers, head, at least one of them.
 struct StageLayers {
   bool embed = false;
   std::int64_t first = 0;   // layer, from 0 over the whole module
@@ -32,8 +32,8 @@ struct StageLayers {
   friend bool operator==(const StageLayers&, const StageLayers&) = default;
 };
 
-/// Where and how one module runs. Virtual stage v of an order lies on the pp coordinate that the
-/// order gives it: v mod pp, or back and forth for the V-shaped ones.
+/// Where and how one module runs. Virtual stage v lies on pp coordinate v mod pp; in the V-shaped
+/// orders, virtual stages go forth and back over the coordinates.
 struct ModulePlan {
   std::string name = {};
   Placement placement = Placement::kSeparate;
@@ -45,7 +45,8 @@ struct ModulePlan {
   Offload offload = Offload::kNone;
   TrainMode train = TrainMode::kFull;
   std::int64_t share_percent = 100;  // of the device's SMs; below 100 when sliced
-  std::int64_t passes = 1;           // in which a colocated module takes its part of a batch
+  std::int64_t passes =
+      1;  // number of passes in which a colocated module takes its part of a batch
 
   friend bool operator==(const ModulePlan&, const ModulePlan&) = default;
 };
@@ -68,10 +69,10 @@ struct BatchPlan {
   friend bool operator==(const BatchPlan&, const BatchPlan&) = default;
 };
 
-/// The samples that a plan was judged with; recorded sizes are not kept with the plan.
+/// The samples that a plan was simulated with; recorded sizes are not kept with the plan.
 enum class PlannedSamples { kUnknown, kEqual, kMixture, kRecorded };
 
-/// What the planner expects; all 0 and empty where no planner wrote the plan.
+/// The planner's prediction; all 0 and empty when no planner wrote the plan.
 struct PredictedPlan {
   Nanoseconds step = {};
   Nanoseconds lower_bound = {};
@@ -82,7 +83,7 @@ struct PredictedPlan {
   friend bool operator==(const PredictedPlan&, const PredictedPlan&) = default;
 };
 
-/// What decides placement, and nothing else does: docs/formats/plan.md.
+/// All that decides placement: docs/formats/plan.md.
 struct Plan {
   std::vector<ModulePlan> modules;  // ascending by name
   std::vector<EdgePlan> edges;
@@ -90,7 +91,7 @@ struct Plan {
   PredictedPlan predicted;
   std::string model = {};  // directory of a config.json, or a module graph; from the plan's folder
 
-  /// nullptr when there is none of that name.
+  /// Null when there is no module of that name.
   [[nodiscard]] const ModulePlan* find(std::string_view name) const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
@@ -105,7 +106,7 @@ inline constexpr std::string_view kPlanFormat = "tributary.plan/1";
 /// JSON that reads back to the same plan.
 [[nodiscard]] std::string write_plan(const Plan& plan);
 
-/// Checks what must hold between keys.
+/// Checks the rules between keys.
 ///
 /// errors: Fault::kInput that lists every rule that is broken
 void check_plan(const Plan& plan, const std::string& where);
@@ -119,10 +120,10 @@ void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::
 struct PipelineSection {
   PipelineOrder schedule = PipelineOrder::k1f1b;
   std::int64_t microbatches = 1;
-  std::int64_t vision_stages = 0;   // of pp, those of the vision tower alone
-  std::int64_t virtual_stages = 1;  // of a rank; the V-shaped orders take 2 in any case
+  std::int64_t vision_stages = 0;   // stages of pp that hold only the vision tower
+  std::int64_t virtual_stages = 1;  // of a rank; the V-shaped orders always take 2
   std::vector<std::int64_t> layers_per_stage =
-      {};  // [pp * virtual stages]; empty: as even as can be
+      {};  // [pp * virtual stages]; empty: as even as possible
 };
 
 /// Expands a run's `parallel` section: the encoder inside the first backbone stage, the backbone on
@@ -132,13 +133,13 @@ struct PipelineSection {
 [[nodiscard]] Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline,
                                const RunConfig& run, const ModelConfig& model);
 
-/// The run that the plan of `parallel.plan` makes of a configuration: degrees, stages, schedule,
-/// recompute, offload, frozen modules and batch are the plan's. Without a plan the same.
+/// Replaces degrees, stages, schedule, recompute, offload, frozen modules and batch of a
+/// configuration by those of the plan in `parallel.plan`. Changes nothing when there is no plan.
 ///
-/// errors: Fault::kInput as read_plan, or listing all that the trainer cannot do
+/// errors: Fault::kInput as read_plan, or listing all that the trainer cannot run
 [[nodiscard]] RunConfig apply_plan(RunConfig config);
 
-/// Virtual stages of a rank that an order takes: 1, 2, or 0 for two or more.
+/// How many virtual stages of a rank an order takes: 1, 2, or 0 for two or more.
 [[nodiscard]] std::int64_t virtual_stages_of(PipelineOrder order);
 
 }  // namespace tributary::config

@@ -6,8 +6,8 @@
 
 namespace tributary::config {
 
-/// Tells plans apart by what they decide: 16 digits, the same whatever a planner predicts, where
-/// the model lies, and whether a module that is not cut lists its layers.
+/// A digest, 16 digits, of what a plan decides. It does not depend on the prediction, on the path
+/// of the model, or on whether a module that is not cut lists its layers.
 [[nodiscard]] std::string plan_digest(Plan plan);
 
 }  // namespace tributary::config

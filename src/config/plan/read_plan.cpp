@@ -125,7 +125,7 @@ Plan parse_plan(std::string_view text, const std::string& where) {
   ArtifactObject root(json, where, "", problems);
   const std::string format = root.text("format", std::nullopt);
   if (format != kPlanFormat) {
-    // Nothing else is known about another format.
+    // The keys of another format are unknown: problems found so far say nothing.
     TRIB_RAISE(Fault::kInput, .what = "config: not a plan of this version",
                .where = root.where("format"), .found = escaped(format),
                .expected = std::string(kPlanFormat));

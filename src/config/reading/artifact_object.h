@@ -13,19 +13,18 @@
 
 namespace tributary::config {
 
-/// One JSON object of an artifact. Wrong values are gathered, not raised; the keys that were asked
-/// for are the known ones.
+/// One JSON object of an artifact. Wrong values are gathered in `problems`, not raised. A key is
+/// known when some function was called with it.
 ///
-/// owns: nothing; JSON value and problems must outlive it
+/// owns: nothing; the JSON value and the problems must outlive it
 class ArtifactObject {
  public:
   ArtifactObject(const Json& value, std::string file, std::string path, Problems& problems);
 
-  /// A value that is missing takes `standard`; without one it is a problem, and the result is
-  /// least.
+  /// A missing value takes `standard`; if that is null, it is a problem and gives range.least.
   [[nodiscard]] std::int64_t whole(const std::string& key, std::optional<std::int64_t> standard,
                                    WholeRange range);
-  /// A finite number of the range, its ends too.
+  /// A finite number in [least, most].
   [[nodiscard]] double number(const std::string& key, std::optional<double> standard, double least,
                               double most);
   [[nodiscard]] bool flag(const std::string& key, bool standard);
@@ -38,15 +37,15 @@ class ArtifactObject {
   }
   /// The object under a key; an empty one when it is missing.
   [[nodiscard]] ArtifactObject object(const std::string& key, bool required);
-  /// Objects by name, ascending; the names are the user's.
+  /// The members, which are objects with names that the user chose, ascending by name.
   [[nodiscard]] std::vector<std::pair<std::string, ArtifactObject>> members() const;
-  /// Objects of a list.
+  /// The objects of a list.
   [[nodiscard]] std::vector<ArtifactObject> items(const std::string& key);
-  /// The bare value; nullptr when it is missing.
+  /// The JSON value; null when it is missing.
   [[nodiscard]] const Json* find(const std::string& key);
   [[nodiscard]] bool has(const std::string& key) const;
 
-  /// Every key that nobody asked for is a problem with the nearest one that was.
+  /// Adds a problem for each unknown key, with the nearest known one.
   void refuse_unknown();
   void refuse(const std::string& key, const std::string& expected);
   [[nodiscard]] std::string where(const std::string& key = {}) const;

@@ -14,11 +14,11 @@ struct WholeRange {
   std::int64_t most = std::int64_t{1} << 26;
 };
 
-inline constexpr WholeRange kLayerRange{1, 10'000};  // of a stack of layers
+inline constexpr WholeRange kLayerRange{1, 10'000};  // number of layers in a stack
 
-/// One JSON object of a config.json, read field by field with checks. A field that is missing takes
-/// `standard`, the default of the family's class; a field that is null is missing only where the
-/// function is named `..._or_null`.
+/// One JSON object of a config.json, read field by field with checks. A missing field takes
+/// `standard`, the default of the family's class. A field that is null counts as missing only in
+/// the functions named `..._or_null`.
 ///
 /// owns:   nothing; the JSON value must outlive it
 /// errors: every reader raises Fault::kInput with file, key path, what was found and expected
@@ -31,7 +31,7 @@ class JsonObject {
                                    WholeRange range = {}) const;
   [[nodiscard]] std::int64_t whole_or_null(const std::string& key, std::int64_t standard,
                                            WholeRange range = {}) const;
-  /// A finite number from `least` on.
+  /// A finite number, at least `least`.
   [[nodiscard]] double number(const std::string& key, double standard, double least) const;
   [[nodiscard]] bool flag(const std::string& key, bool standard) const;
   [[nodiscard]] std::string text(const std::string& key, const std::string& standard) const;
@@ -39,7 +39,7 @@ class JsonObject {
                                                  std::vector<std::int64_t> standard,
                                                  WholeRange range) const;
   [[nodiscard]] std::vector<std::string> texts(const std::string& key) const;  // missing: empty
-  /// The object under `key`; nothing when it is missing or null.
+  /// The object under `key`; null when it is missing or null.
   [[nodiscard]] std::optional<JsonObject> object(const std::string& key) const;
 
   /// File and key path, as messages print them.

@@ -27,7 +27,7 @@ bool is_number(const std::string& part) {
   return !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// Where the part that starts at `begin` ends: at a dot that is not in quotes.
+/// The end of the part that starts at `begin`: the next dot outside quotes.
 std::size_t end_of_part(const std::string& where, std::size_t begin) {
   bool in_quotes = false;
   for (std::size_t i = begin; i < where.size(); ++i) {
@@ -37,7 +37,7 @@ std::size_t end_of_part(const std::string& where, std::size_t begin) {
   return where.size();
 }
 
-/// The place without the numbers of list items: units.3.name is units.*.name.
+/// The place without the numbers of list items: units.3.name gives units.*.name.
 std::string without_items(const std::string& where) {
   std::string text;
   for (std::size_t begin = 0; begin <= where.size();) {
@@ -49,9 +49,10 @@ std::string without_items(const std::string& where) {
   return text;
 }
 
-/// A line for each problem; items of a list that have the same share one.
+/// A line for each problem; items of a list that have the same problem share a line.
 std::vector<std::string> lines_of(const std::vector<ErrorParts>& problems) {
-  std::vector<std::pair<std::string, std::int64_t>> lines;  // with how many more are like it
+  std::vector<std::pair<std::string, std::int64_t>>
+      lines;  // text -> how many more problems are like it
   std::map<std::string, std::size_t> line_of;
   for (const ErrorParts& problem : problems) {
     ErrorParts anywhere = problem;

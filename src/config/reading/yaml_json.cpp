@@ -25,7 +25,7 @@ Json to_scalar(const YamlNode& node) {
   std::int64_t whole = 0;
   if (read_number(node.text, whole)) return whole;
   double number = 0;
-  // inf and nan stay texts, which no range takes: JSON has no such numbers.
+  // JSON has no inf and nan: they stay texts, which every range check refuses.
   if (read_number(node.text, number) && std::isfinite(number)) return number;
   return node.text;
 }

@@ -8,7 +8,7 @@
 namespace tributary::config {
 namespace {
 
-/// First byte that is not part of well-formed UTF-8 (no overlong forms, no surrogates); npos: none.
+/// The first byte that is not well-formed UTF-8 (overlong forms and surrogates are not), or npos.
 std::size_t find_bad_utf8(std::string_view text) {
   const auto at = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
@@ -42,7 +42,7 @@ void check_bytes(std::string_view text, const std::string& file) {
                .expected = "UTF-8 without zero bytes");
 }
 
-/// Builds the tree from the events of the parser. The document's node API would drop duplicate keys
+/// Builds the tree from the events of the parser. The library's own tree would drop duplicate keys
 /// and hide anchors.
 class TreeBuilder final : public YAML::EventHandler {
  public:
@@ -86,7 +86,7 @@ class TreeBuilder final : public YAML::EventHandler {
     YamlNode node;
     bool has_key = false;
     std::string key = {};
-    std::string key_where = {};  // a value is looked for where its key stands
+    std::string key_where = {};  // messages name the line of the key
   };
 
   std::string place(const YAML::Mark& mark) const { return str(file_, ":", mark.line + 1); }

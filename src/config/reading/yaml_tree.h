@@ -24,7 +24,7 @@ struct YamlNode {
   std::vector<std::pair<std::string, YamlNode>> entries = {};  // in the order of the text
 };
 
-/// What a node is, for messages: the scalar itself, `a list`, `a map`, `nothing`.
+/// Describes a node for messages: the scalar itself, `a list`, `a map`, `nothing`.
 [[nodiscard]] std::string describe_found(const YamlNode& node);
 
 /// Parses one YAML document of plain maps, lists and scalars. An empty text gives kNothing.

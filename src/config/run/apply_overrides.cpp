@@ -40,7 +40,7 @@ std::string table_path(const std::vector<std::string>& parts) {
   return path;
 }
 
-/// A text is taken as it stands, so that `data.system_prompt=Say: yes` needs no second quoting.
+/// Parses a value, but takes a text as it is: `data.system_prompt=Say: yes` needs no second quotes.
 YamlNode parse_value(const std::string& value, const Key* key, const std::string& where,
                      Problems& problems) {
   const bool quoted = value.starts_with('"') || value.starts_with('\'');
@@ -51,7 +51,7 @@ YamlNode parse_value(const std::string& value, const Key* key, const std::string
   return node;
 }
 
-/// The child of `node` on the way to an override; null after a problem was added.
+/// The child of `node` on the path of an override; null after a problem was added.
 YamlNode* descend(YamlNode& node, const std::string& part, const std::string& where,
                   Problems& problems) {
   if (node.kind == YamlNode::Kind::kList) {

@@ -8,7 +8,7 @@
 namespace tributary::config {
 namespace {
 
-/// Adds problems whose place is a key: its line, or the word that it has its default.
+/// Adds problems placed at a key: at its line in the file, or marked as a default.
 class Checker {
  public:
   Checker(const KeyPlaces& places, Problems& problems) : places_(places), problems_(problems) {}
@@ -136,9 +136,9 @@ void check_data(const RunConfig& config, Checker& check) {
                  .found = "correct_costs true, balance none",
                  .expected = "batch.balance lpt or lpt_2d, or correct_costs false"});
   check.require(!batch.correct_costs || config.run.device == "cpu", "batch.correct_costs",
-                {.what = "config: costs are corrected from times that the device does not tell",
+                {.what = "config: batch.correct_costs needs times that the device does not give",
                  .found = str("correct_costs true on ", config.run.device),
-                 .expected = "run.device cpu: on others a pass is not told from what it waits for",
+                 .expected = "run.device cpu: on others the time of a pass includes its waiting",
                  .fix = "set batch.correct_costs to false"});
   const bool is_level = batch.packing == Packing::kLevel;
   check.require(!is_level || batch.balance != Balance::kNone, "batch.packing",

@@ -46,7 +46,7 @@ class Surroundings {
     return false;
   }
 
-  /// A run directory has the weights that are meant, but not in the layout of a model.
+  /// Refuses a run directory: it has weights, but not in the layout of a model.
   bool require_no_run(const std::string& key, const fs::path& path) {
     std::error_code failure;
     if (fs::exists(path / "config.json", failure) || !fs::exists(path / "checkpoints", failure))
@@ -56,7 +56,7 @@ class Surroundings {
     return false;
   }
 
-  /// The directory itself, or the nearest one above it that exists, can be written.
+  /// Checks that the directory, or else its nearest existing parent, can be written.
   void require_writable(const std::string& key, const fs::path& path) {
     std::error_code failure;
     fs::path nearest = fs::absolute(path, failure).lexically_normal();
@@ -86,7 +86,7 @@ class Surroundings {
 constexpr const char* kSourceIsOneFile =
     "name one file of JSON lines; `tributary data inspect PATH` says how to convert other data";
 
-/// A path of two words may be meant as the name that a model has on a hub.
+/// The fix for a missing model; a path of two words may be the name of a model on a hub.
 std::string fix_for_missing_model(const std::string& path) {
   const std::string fix = "model.path names a directory in Hugging Face layout";
   const bool may_be_name =

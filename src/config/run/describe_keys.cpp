@@ -45,7 +45,7 @@ std::string type_of(const Key& key) {
   return "";
 }
 
-/// A bar would end the cell.
+/// Escapes bars, which would end the cell.
 std::string cell(const std::string& text) {
   std::string escaped_text;
   for (const char c : text) escaped_text += c == '|' ? std::string("\\|") : std::string(1, c);

@@ -31,7 +31,7 @@ bool is_choice(const Key& key, const std::string& text) {
          std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
 }
 
-/// The value of a key; nothing when the node is no value that the key allows.
+/// The value of a key; null when the key does not allow the value of the node.
 std::optional<KeyValue> read_value(const Key& key, const YamlNode& node) {
   if (key.type == KeyType::kTexts) {
     if (node.kind != YamlNode::Kind::kList) return std::nullopt;
@@ -78,9 +78,9 @@ std::vector<std::string> names_below(const std::string& prefix) {
   return names;
 }
 
-/// The known key nearest to an unknown one: a sibling, else a key of nearly that name elsewhere. A
-/// short name is near to too much there: `lr` is two edits from `dir`, and a section that has a
-/// `name` is not every section.
+/// The known key nearest to an unknown one: a sibling, else, for long names, a key of nearly that
+/// name in another section. Short names are near too many keys: `lr` is two edits from `dir`, and
+/// several sections have a `name`.
 std::string nearest_key(const std::string& prefix, const std::string& shown_prefix,
                         const std::string& name) {
   constexpr std::size_t kLongName = 8;
@@ -246,13 +246,13 @@ KeyPlaces fill_run_config(const YamlNode& tree, const std::string& file, RunConf
   filler.fill_map(tree, "", "", 0);
   filler.require_keys(file);
   KeyPlaces places = filler.take_places();
-  // The default `auto` gives way to one that the user wrote; the written configuration says so.
+  // An `auto` of the user replaces the default one of dp_shard.
   const auto degrees = degrees_of(config.parallel);
   if (!places.contains("parallel.dp_shard") &&
       std::count_if(degrees.begin(), degrees.end(),
                     [](const auto& each) { return each.second.is_auto(); }) > 1)
     config.parallel.dp_shard = {1};
-  // An order of several pieces has two at least.
+  // An interleaved order has at least two virtual stages.
   if (!places.contains("parallel.virtual_stages") &&
       config.parallel.schedule == PipelineOrder::kInterleaved)
     config.parallel.virtual_stages = 2;

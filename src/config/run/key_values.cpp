@@ -15,7 +15,7 @@ std::string shortest(double value) {
   return {text.data(), end};
 }
 
-/// Whether YAML reads the bare word as that text: a word that means something else is quoted.
+/// Whether YAML reads the bare word as that text; other words must be quoted.
 bool is_bare_word(std::string_view text) {
   constexpr std::string_view kMarks = "_-./";
   constexpr std::array<std::string_view, 13> kTaken{"true",  "false", "null", "Null", "NULL",

@@ -27,7 +27,7 @@ constexpr std::array<AxisOfRank, 6> kAxes{{
 
 bool divides(std::int64_t divisor, std::int64_t number) { return number % divisor == 0; }
 
-/// The nearest value below and the nearest above `wrong` that keep the rule, up to `most`.
+/// The nearest values below and above `wrong` that keep the rule, at most `most`.
 std::string nearest_values(std::int64_t wrong, std::int64_t most,
                            const std::function<bool(std::int64_t)>& keeps_rule) {
   std::string below;
@@ -39,12 +39,12 @@ std::string nearest_values(std::int64_t wrong, std::int64_t most,
   return below + (below.empty() || above.empty() ? "" : " or ") + above;
 }
 
-/// Gathers what is wrong with a shape.
+/// Gathers the rules that a shape breaks.
 class ShapeCheck {
  public:
   explicit ShapeCheck(Problems& problems) : problems_(problems) {}
 
-  /// One axis must keep a rule; `most` bounds the values that are proposed instead.
+  /// Checks a rule of one axis; `most` is the max of the values that the fix proposes.
   void require(const std::string& key, std::int64_t value, const std::string& what,
                const std::string& found, const std::string& expected, std::int64_t most,
                const std::function<bool(std::int64_t)>& keeps_rule) {
@@ -87,7 +87,7 @@ void check_backbone(const MeshShape& shape, const BackboneConfig& backbone, Shap
                   return divides(tp, heads) && (divides(tp, kv_heads) || divides(kv_heads, tp));
                 });
   check.require_division("parallel.tp", shape.tp, "columns of model.mlp_width", backbone.mlp_width);
-  // The rest is about the heads of one tp rank; without those there is nothing to check.
+  // The remaining rules are about the heads of one tp rank.
   if (!divides(shape.tp, heads)) return;
   const std::int64_t own_heads = heads / shape.tp;
   const std::int64_t own_kv_heads = std::max<std::int64_t>(1, kv_heads / shape.tp);
@@ -133,7 +133,7 @@ std::int64_t& axis_of(MeshShape& shape, const std::string& key) {
   return shape.ep;
 }
 
-/// Gives the auto axis what the others leave.
+/// Gives the auto axis the ranks that the others leave.
 MeshShape fill_auto(const ParallelSection& parallel, std::int64_t world) {
   MeshShape shape = shape_of(parallel);
   std::string automatic;

@@ -20,7 +20,7 @@ struct MeshShape {
   std::int64_t cp = 1;
   std::int64_t ulysses = 1;
   std::int64_t tp = 1;
-  std::int64_t ep = 1;  // a view of the same ranks: no factor of the world
+  std::int64_t ep = 1;  // a view of the same ranks, so no factor of world()
 
   [[nodiscard]] std::int64_t world() const {
     return pp * dp_replicate * dp_shard * cp * ulysses * tp;
@@ -54,13 +54,13 @@ struct MeshCoordinates {
 /// `pp 1, dp_replicate 1, dp_shard 4, cp 1, ulysses 1, tp 2`
 [[nodiscard]] std::string describe(const MeshShape& shape);
 
-/// Every axis of the section with its key, outermost first, ep last.
+/// The degree of each axis with its key, outermost first, ep last.
 [[nodiscard]] std::vector<std::pair<std::string, Degree>> degrees_of(
     const ParallelSection& parallel);
 
-/// Replaces `auto` by what the other axes leave of `world`, and checks that the model can be cut
-/// so: the axes multiply to the world, heads and widths divide over tp and ulysses, key-value heads
-/// divide or are repeated. A vocabulary that does not divide is no error: the block pads it.
+/// Replaces `auto` by the degree that the other axes leave of `world`, and checks that the model
+/// can be cut so: the axes multiply to the world, heads and widths divide over tp and ulysses,
+/// key-value heads divide or are repeated. A vocabulary may be indivisible: the block pads it.
 ///
 /// errors: Fault::kInput that lists every rule that is broken with key, value and the nearest
 ///         values that keep it

@@ -6,7 +6,7 @@
 namespace tributary::config {
 namespace {
 
-/// A key's name, without its section, or its whole path where the name alone has a meaning here.
+/// A key's name without its section, or its whole path where the bare name is a key here too.
 struct PeerName {
   std::string_view name;
   std::string_view advice;

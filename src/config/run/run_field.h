@@ -9,7 +9,7 @@
 
 #include "config/run/run_keys.h"
 
-// Turns a path of member pointers into a Key. Included by the files that hold lines of the table.
+// Turns a path of member pointers into a Key; for the files that hold lines of the table.
 namespace tributary::config {
 
 // The names of an enumeration in the file, by value.
@@ -110,8 +110,7 @@ struct IsList : std::false_type {};
 template <class T>
 struct IsList<std::vector<T>> : std::true_type {};
 
-/// Follows member pointers from the configuration to one field; a list on the way is entered at
-/// `item`.
+/// Follows member pointers from the configuration to one field, through item `item` of a list.
 template <class Object>
 Object& follow(Object& object, std::size_t) {
   return object;
@@ -163,7 +162,7 @@ struct Field {
   }
 };
 
-/// What a line of the table says about its key.
+/// The text and the flags of a line of the table.
 struct Say {
   std::string path;
   std::string meaning;

@@ -8,7 +8,7 @@ namespace tributary::config {
 namespace {
 
 constexpr double kManySteps = 1e12;
-constexpr double kManyTokens = 1 << 24;  // cu_seqlens and sums over a batch stay far from overflow
+constexpr double kManyTokens = 1 << 24;  // keeps cu_seqlens and sums over a batch far from overflow
 constexpr double kManyPixels = 64 << 20;
 constexpr double kAnyNumber = 1e300;
 

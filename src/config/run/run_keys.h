@@ -15,8 +15,8 @@ using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vect
 /// kDegree: a whole number, or `auto`.
 enum class KeyType { kFlag, kWhole, kDegree, kNumber, kText, kTexts };
 
-/// Numbers from `least` to `most`, both included; `above`: `least` itself is not allowed; `below`:
-/// `most` itself is not allowed.
+/// Numbers from `least` to `most`. With `above`, `least` itself is not allowed; with `below`,
+/// `most` itself is not.
 struct KeyRange {
   double least = 0;
   double most = 0;
@@ -26,7 +26,7 @@ struct KeyRange {
 
 /// One line of the table that reads, checks, writes and documents the configuration.
 struct Key {
-  std::string path;  // `data.sources[].weight`: one for every item of data.sources
+  std::string path;  // `data.sources[].weight` is the key of every item of data.sources
   KeyType type;
   std::string unit;                  // empty: none
   KeyRange range;                    // of kWhole, kDegree and kNumber
@@ -46,7 +46,7 @@ struct KeyList {
   void (*resize)(RunConfig& config, std::size_t items);
 };
 
-/// The visible tables, in the order in which files are written.
+/// All keys, in the order in which files are written.
 [[nodiscard]] const std::vector<Key>& all_keys();
 [[nodiscard]] const std::vector<KeyList>& all_key_lists();
 
@@ -55,11 +55,11 @@ struct KeyList {
 /// The lines of the section `drill`; part of all_keys().
 [[nodiscard]] std::vector<Key> drill_keys();
 
-/// The key or list with this path; null: there is none. Item numbers are written `[]`.
+/// The key or list with this path, or null. Item numbers are written `[]`.
 [[nodiscard]] const Key* find_key(const std::string& path);
 [[nodiscard]] const KeyList* find_key_list(const std::string& path);
 
-/// What a value of the key must be: `a whole number from 1 to 64`, `one of none, skip`.
+/// Describes the allowed values: `a whole number from 1 to 64`, `one of none, skip`.
 [[nodiscard]] std::string describe_allowed(const Key& key);
 
 /// A value as YAML text that reads back to the same value.

@@ -15,7 +15,7 @@
 namespace tributary::config {
 namespace {
 
-/// What settings refer to by name.
+/// Models and clusters that settings refer to by name.
 struct Named {
   std::map<std::string, StudyModel> models;
   std::map<std::string, Cluster> clusters;  // by path, each read once
@@ -36,7 +36,7 @@ std::vector<std::string> read_names(ArtifactObject& json, const std::string& key
   return names;
 }
 
-/// The cluster under `cluster`: a path from the study's folder.
+/// Reads the cluster at the key `cluster`, a path from the study's folder.
 Cluster find_cluster(ArtifactObject& json, Named& named) {
   const std::string path = json.text("cluster", std::nullopt);
   if (path.empty()) return {};
@@ -46,8 +46,8 @@ Cluster find_cluster(ArtifactObject& json, Named& named) {
   return named.clusters[whole] = read_cluster(whole);
 }
 
-/// Keys that only the methods of the other kind would look at: a sharing sample has the tokens of
-/// its modules, so that there is nothing to draw.
+/// Refuses keys that only the methods of the other kind read. A sample of a sharing study has the
+/// tokens of its modules, so nothing is drawn.
 void refuse_of_other_kind(ArtifactObject& json, StudyKind kind) {
   if (kind == StudyKind::kPipeline) {
     if (json.has("share_units")) json.refuse("share_units", "no such key: `sharing` alone has it");
@@ -97,7 +97,7 @@ StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
   return setting;
 }
 
-/// A number or the two ends of a range. A deviation is a share of it, so that it is above 0.
+/// Reads a number or the two ends of a range. It is above 0, because deviations are relative to it.
 void read_value(ArtifactObject& json, PublishedFigure& figure) {
   const Json* value = json.find("value");
   if (value != nullptr && value->is_number()) {
@@ -111,13 +111,13 @@ void read_value(ArtifactObject& json, PublishedFigure& figure) {
   if (!is_good) json.refuse("value", "a number above 0, or [least, most] of such");
 }
 
-/// Whether a number has no more decimals than these.
+/// Whether a number has at most `digits` decimals.
 bool is_printed(double number, std::int64_t digits) {
   const double scaled = number * std::pow(10.0, static_cast<double>(digits));
   return std::abs(scaled - std::round(scaled)) < 1e-6;
 }
 
-/// Two names or more, each once.
+/// Reads two or more names, each once.
 std::vector<std::string> read_several(ArtifactObject& json, const std::string& key,
                                       const std::string& expected) {
   std::vector<std::string> names = read_names(json, key, "a list of names");
@@ -162,7 +162,7 @@ PublishedFigure read_figure(ArtifactObject json, StudyKind kind) {
   return figure;
 }
 
-/// [[a method, the one that it is set against], ...]
+/// Reads pairs of a method and the one that it is compared with: [[method, against], ...].
 std::vector<RankedMethod> read_speedups(ArtifactObject& json, const std::string& setting) {
   std::vector<RankedMethod> ranked;
   const Json* pairs = json.find("speedups");
@@ -180,7 +180,7 @@ std::vector<RankedMethod> read_speedups(ArtifactObject& json, const std::string&
   return ranked;
 }
 
-/// What methods of a setting are ranked by.
+/// Reads the quantity by which an order ranks.
 RankedBy read_rank(ArtifactObject& json, StudyKind kind) {
   enum class MethodRank { kStep, kOccupancy };
   const auto rank = json.choice<MethodRank>("by", MethodRank::kStep, {"step", "occupancy"});
@@ -189,7 +189,7 @@ RankedBy read_rank(ArtifactObject& json, StudyKind kind) {
   return RankedBy::kOccupancy;
 }
 
-/// `setting` and `methods` or `speedups`, or `method` and `settings`, set against a method or not.
+/// Reads an order: `setting` with `methods` or `speedups`, or `method` with `settings`.
 PublishedOrder read_order(ArtifactObject& json, StudyKind kind) {
   PublishedOrder order{.where = json.text("where", "")};
   if (json.has("settings")) {
@@ -211,7 +211,7 @@ PublishedOrder read_order(ArtifactObject& json, StudyKind kind) {
   return order;
 }
 
-/// Each setting with the keys of `defaults` that it does not have.
+/// Gives each setting the keys of `defaults` that it lacks.
 Json merge_defaults(const Json& root) {
   Json merged = root;
   const auto defaults = root.find("defaults");
@@ -226,7 +226,7 @@ Json merge_defaults(const Json& root) {
   return merged;
 }
 
-/// Studies may still call a method by the name that it had before.
+/// Replaces the former names of methods, which studies may still use.
 void rename_former(Study& study, const std::vector<StudyMethod>& known) {
   const auto rename = [&](std::string& name) {
     for (const StudyMethod& method : known)

@@ -10,7 +10,7 @@ namespace {
 
 constexpr WholeRange kSizes{1, 1 << 24};
 
-/// A module by its blocks alone, as papers' tables give them.
+/// Reads a module given only by its blocks, as in the tables of papers.
 ModuleNode read_module(ArtifactObject& json, std::vector<std::int64_t>& tokens) {
   ModuleNode node{.name = json.text("name", std::nullopt)};
   LayerShape block{.kind = LayerKind::kBlock};
@@ -40,7 +40,7 @@ ModuleNode read_module(ArtifactObject& json, std::vector<std::int64_t>& tokens) 
   return node;
 }
 
-/// Modules in an order in which each comes after those it depends on.
+/// Reads modules that are listed after those they depend on.
 StudyModel read_modules(const std::string& name, ArtifactObject json) {
   StudyModel model{.graph = {.name = name}, .module_tokens = {}};
   for (ArtifactObject& item : json.items("modules")) {

@@ -14,7 +14,7 @@ ErrorParts problem_at(const std::string& where, const std::string& found,
       .what = "config: value cannot be used", .where = where, .found = found, .expected = expected};
 }
 
-/// The names of methods in a study, beside those that it lists.
+/// Checks the names of methods outside the study's list of methods.
 class MethodNames {
  public:
   MethodNames(const ArtifactObject& root, const Study& study, const std::vector<StudyMethod>& known,
@@ -40,7 +40,7 @@ class MethodNames {
   void check(const std::string& key, const std::string& name) {
     if (name.empty() || runs(name)) return;
     if (!is_known(name)) return refuse_unknown(key, name);
-    // A name that is spelt wrong in the list may be the one that is missed here.
+    // The name may be right, and only misspelt in the list.
     if (has_unknown_) return;
     problems_.add(problem_at(root_.where(key), name,
                              study_.methods.empty() ? "a method that runs without `methods`"
@@ -81,12 +81,13 @@ class MethodNames {
   bool has_unknown_ = false;  // in the list
 };
 
-/// Keys at which the names of a ranked method stand.
+/// The keys of the names of a ranked method.
 struct RankedKeys {
   std::string setting, method, against;
 };
 
-/// What all have in common is given once: `visit` sees it in the first alone.
+/// Fields that all entries share are passed to `visit` only with the first entry, so that each
+/// problem is reported once.
 template <class Visit>
 void for_each_ranked(const PublishedOrder& order, std::size_t index, const Visit& visit) {
   const std::string key = str("orders.", index, ".");

@@ -7,11 +7,11 @@
 
 namespace tributary::config {
 
-/// Settings that figures and orders name must be there, each once.
+/// Checks that settings have different names, and that figures and orders name existing ones.
 void check_settings(const ArtifactObject& root, const Study& study, Problems& problems);
 
-/// Methods that a study lists must be `known`, where any are; those that it names elsewhere must be
-/// among the methods that it runs.
+/// Checks that the methods that a study lists are `known` (when that is not empty), and that those
+/// it names elsewhere are among the methods that it runs.
 void check_methods(const ArtifactObject& root, const Study& study,
                    const std::vector<StudyMethod>& known, Problems& problems);
 

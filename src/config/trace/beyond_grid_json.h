@@ -4,7 +4,7 @@
 
 namespace tributary::config {
 
-/// JSON of what is beyond a profile's grid, wherever it is written: docs/formats/trace.md.
+/// The JSON of a BeyondGrid in all files that hold one: docs/formats/trace.md.
 template <class BasicJson>
 void to_json(BasicJson& json, const BeyondGrid& beyond) {
   json = {{"table", beyond.table},

@@ -12,7 +12,7 @@ namespace {
 constexpr WholeRange kAmount{0, std::int64_t{1} << 62};
 constexpr JsonLimits kLimits{.most_bytes = std::size_t{1} << 30, .most_depth = 16};
 
-/// Amounts by name; the names are the writer's.
+/// Reads amounts by name; the writer chooses the names.
 template <class Unit>
 std::map<std::string, Quantity<Unit>> read_named(ArtifactObject& parent, const std::string& key) {
   std::map<std::string, Quantity<Unit>> named;

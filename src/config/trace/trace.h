@@ -12,7 +12,7 @@
 
 namespace tributary::config {
 
-/// Where a span runs on a lane; each is a line of its own.
+/// The streams of a lane; each is drawn on a line of its own.
 enum class TraceStream { kCompute, kMessages, kReduction };
 
 struct TraceSpan {
@@ -22,7 +22,7 @@ struct TraceSpan {
   std::string kind = {};  // forward, backward, weight, transfer, reduction, optimizer
   Nanoseconds start = {};
   Nanoseconds duration = {};
-  bool critical = false;  // on the chain that makes the step as long as it is
+  bool critical = false;  // on the critical path of the step
 
   friend bool operator==(const TraceSpan&, const TraceSpan&) = default;
 };
@@ -31,7 +31,7 @@ using NamedTimes = std::map<std::string, Nanoseconds>;
 using NamedShares = std::map<std::string, double>;
 using NamedBytes = std::map<std::string, Bytes>;
 
-/// The ranks that do the same: where their time goes, and what they hold at most.
+/// Ranks that do the same work: their times and their peak memory.
 struct TraceLane {
   std::string name = {};
   std::string module = {};
@@ -39,7 +39,7 @@ struct TraceLane {
   Nanoseconds busy = {};
   Nanoseconds communication = {};
   Nanoseconds idle = {};
-  NamedTimes uses = {};  // the three, by cause; they add up to the shown step
+  NamedTimes uses = {};  // busy, communication and idle by cause; add up to the shown step
   Bytes peak = {};
   NamedBytes peak_parts = {};                              // add up to the peak
   std::vector<std::pair<Nanoseconds, Bytes>> memory = {};  // after each change
@@ -47,10 +47,10 @@ struct TraceLane {
   friend bool operator==(const TraceLane&, const TraceLane&) = default;
 };
 
-/// A table of a measured profile that was asked for more than its largest point.
+/// A table of a measured profile that was asked for a size above its largest point.
 struct BeyondGrid {
   std::string table = {};     // `backbone.block tp 1`, `all_reduce of 2 ranks`
-  std::string unit = {};      // tokens (of a tower patches), B
+  std::string unit = {};      // tokens (in a tower, patches), B
   std::int64_t measured = 0;  // largest size
   std::int64_t asked = 0;     // largest size
 
@@ -60,37 +60,37 @@ struct BeyondGrid {
 struct TraceSummary {
   std::string source = "simulated";  // or measured
   std::string plan = {};
-  std::string plan_digest = {};  // of config/plan/plan_digest.h; empty: not known
+  std::string plan_digest = {};  // of config/plan/plan_digest.h; empty: unknown
   std::string cluster = {};
   std::int64_t steps = 1;
   Nanoseconds step = {};          // mean of the steps
-  Nanoseconds planned_step = {};  // that the plan predicts; 0: it says nothing
-  std::string samples = {};       // of what sizes they were
-  NamedTimes distribution = {};   // mean, deviation, least, median, percentile_95, largest
+  Nanoseconds planned_step = {};  // prediction of the plan; 0: it has none
+  std::string samples = {};       // which sizes they had
+  NamedTimes distribution = {};   // keys: mean, deviation, least, median, percentile_95, largest
   Nanoseconds lower_bound = {};
   std::int64_t ranks = 0;
   double idle_share = 0;
   double mfu = 0;
   std::string mfu_formula = {};
-  NamedShares utilisation = {};              // mfu_full, hfu, and without frozen modules
-  NamedTimes critical_path = {};             // by kind; adds up to the shown step
-  std::string out_of_memory = {};            // empty when the plan fits
+  NamedShares utilisation = {};    // keys: mfu_full, hfu, and those without frozen modules
+  NamedTimes critical_path = {};   // by kind; adds up to the shown step
+  std::string out_of_memory = {};  // empty when the plan fits
   std::vector<BeyondGrid> beyond_grid = {};  // of a measured profile
-  bool unsettled = false;                    // work ahead still changed after the warm-up
+  bool unsettled = false;                    // work done ahead still changed after the warm-up
   std::int64_t failures = 0;
   double goodput = 1;
-  std::vector<std::string> unknown = {};  // of kTraceUnknowns: what the input does not tell
+  std::vector<std::string> unknown = {};  // those of kTraceUnknowns that the input does not give
 
-  /// The step that all of the trace is about: the median one, where it is one of several.
+  /// The duration of the step that the trace shows: the median of several steps.
   [[nodiscard]] Nanoseconds shown_step() const;
   [[nodiscard]] bool knows(std::string_view figure) const;
   friend bool operator==(const TraceSummary&, const TraceSummary&) = default;
 };
 
-/// Figures that may be unknown; they are 0 in the structs, and the file has them not.
+/// Figures that may be unknown; they are 0 in the structs and missing in the file.
 inline constexpr std::array<std::string_view, 2> kTraceUnknowns{"memory", "mfu"};
 
-/// What ran when, in one step: docs/formats/trace.md.
+/// A timeline of one step: docs/formats/trace.md.
 struct Trace {
   TraceSummary summary;
   std::vector<TraceLane> lanes;
@@ -108,7 +108,7 @@ inline constexpr std::string_view kTraceFormat = "tributary.trace/1";
 /// JSON of the Chrome trace format, which Perfetto opens; reads back to the same trace.
 [[nodiscard]] std::string write_trace(const Trace& trace);
 
-/// The summary block alone.
+/// Writes only the summary block.
 [[nodiscard]] std::string write_summary(const Trace& trace);
 
 }  // namespace tributary::config

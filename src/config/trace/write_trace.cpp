@@ -18,7 +18,7 @@ OrderedJson named(const Pairs& pairs) {
   return json;
 }
 
-/// Perfetto counts in microseconds; a nanosecond is three decimals of one.
+/// Perfetto counts in microseconds; three decimals keep the nanoseconds.
 double microseconds(Nanoseconds time) { return static_cast<double>(time.count) / 1e3; }
 
 OrderedJson lane_json(const TraceLane& lane, bool with_memory) {
@@ -39,7 +39,7 @@ OrderedJson lane_json(const TraceLane& lane, bool with_memory) {
   return json;
 }
 
-/// Of each module the ranks, and their time by class.
+/// The ranks of each module, and their summed times by class.
 OrderedJson module_json(const std::vector<TraceLane>& lanes, bool with_memory) {
   OrderedJson modules = OrderedJson::object();
   for (const TraceLane& lane : lanes) {

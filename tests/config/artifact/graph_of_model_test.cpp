@@ -51,7 +51,7 @@ TEST(GraphOfModel, RefusesAFamilyThatIsNotListed) {
                   AllOf(HasSubstr("config.json model_type"), HasSubstr("qwen2_5_vl"))));
 }
 
-/// The layers of each run of blocks of the backbone, by what `key` says of them.
+/// The runs of blocks of the backbone, each as its number of layers and its value of `key`.
 std::vector<std::pair<std::int64_t, std::int64_t>> runs_of(const std::string& family,
                                                            const std::string& keys,
                                                            std::int64_t LayerShape::*key) {

@@ -150,7 +150,7 @@ TEST(Study, ReadsModelsAtAPath) {
     EXPECT_EQ(study.settings[0].model.modules.size(),
               read_graph_of_model(root + "/configs/demo_model").modules.size());
   }
-  // A file that is no module graph is told by the reader of graphs.
+  // The reader of module graphs refuses a file that is none.
   EXPECT_THAT(message_of(with_path("synthetic_8b.json"), "a study", "a study"),
               AllOf(HasSubstr("synthetic_8b.json"), Not(HasSubstr("not a JSON object"))));
   EXPECT_THAT(message_of(with_path("nowhere"), "a study", "a study"),
@@ -183,7 +183,7 @@ TEST(Study, HoldsNamesOfMethodsAgainstThoseOfTheKind) {
       std::string(kPipeline).find(listed), listed.size(), "methods: [dflop, flowtrain, exact]\n");
   EXPECT_THAT(parse_study(former, kWhere, methods).methods,
               ElementsAre("dflop", "flowtrain", "search"));
-  // Spelt wrong in the list, it is the list that is blamed.
+  // When the list misspells a name, the list is blamed.
   EXPECT_THAT(message({{listed, "methods: [dflpo, flowtrain]\n"}}),
               AllOf(HasSubstr("methods.0; found: dflpo"), HasSubstr("did you mean dflop?"),
                     Not(HasSubstr("against"))));
@@ -205,7 +205,7 @@ TEST(Study, HoldsNamesOfMethodsAgainstThoseOfTheKind) {
                 HasSubstr("orders.0.methods.1; found: mosaic"));
     EXPECT_THAT(changed("{method: dflop, settings", "{method: foo, settings"),
                 HasSubstr("orders.1.method; found: foo"));
-    // Known, but it does not run.
+    // The method is known, but does not run.
     EXPECT_THAT(changed("against: flowtrain", "against: veomni"),
                 AllOf(HasSubstr("figures.0.against; found: veomni"), HasSubstr("`methods`")));
   }
