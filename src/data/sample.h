@@ -14,7 +14,7 @@ inline constexpr std::int64_t kIgnoredTarget = -100;
 struct PatchedItem {
   Modality modality = Modality::kImage;
   Grid grid;
-  double seconds_per_step = 0;  // of a clip: time between two grid steps
+  double seconds_per_step = 0;  // in a clip: time between two grid steps
   std::vector<float> rows;      // [grid.patches(), patch_width]
 };
 

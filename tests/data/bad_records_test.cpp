@@ -42,7 +42,7 @@ TEST_F(LoaderTest, CountsNoBadRecordAnewAfterARestart) {
   auto loaders = parts();
   for (auto& loader : loaders) (void)list(*loader, 60);
   const LoaderState saved = total(loaders);
-  // A record that both parts meet before either state is gathered counts for both.
+  // A record that both parts meet before their states are gathered counts in both.
   EXPECT_THAT(saved.bad, ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 2)));
   EXPECT_EQ(saved.quarantined.size(), 2u);
   loaders = parts();

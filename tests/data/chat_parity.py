@@ -45,8 +45,8 @@ QWEN_VL = (
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-# What the Qwen2.5 and Qwen3 text templates come to without tools and thinking: the first puts a
-# system prompt of its own in front, the second none.
+# The Qwen2.5 and Qwen3 text templates without tools and thinking: the first puts a system prompt of
+# its own in front, the second none.
 QWEN_TEXT = (
     "{%- if messages[0]['role'] != 'system' and default_prompt %}"
     "{{- '<|im_start|>system\\n' + default_prompt + '<|im_end|>\\n' }}{%- endif %}"
@@ -108,7 +108,7 @@ def to_messages(turns, has_media):
 
 
 def read_off_targets(tokenizer, ids, with_newline):
-    """Targets from ids alone: what lies between an assistant's first newline and its end."""
+    """Targets computed only from ids: the tokens from an assistant's first newline to its end."""
     start, end = (tokenizer.convert_tokens_to_ids(t) for t in ["<|im_start|>", "<|im_end|>"])
     media = {tokenizer.convert_tokens_to_ids(token) for token in
              ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]}
@@ -173,7 +173,7 @@ def compare(probe, folder, tokenizer, template, source, count):
 
 
 def check_known_templates(config):
-    """The program is silent about these two, because they are compared here."""
+    """The program warns of neither template, because both are compared here."""
     source = (ROOT / "src/data/text/model_template.cpp").read_text()
     for text in [QWEN_VL, json.loads(config.read_text())["chat_template"]]:
         digest = hashlib.sha256(text.encode()).hexdigest()

@@ -13,7 +13,7 @@
 namespace tributary::data {
 namespace {
 
-/// Headers are letters; pixels of a record that begins with "late" turn out bad when decoded.
+/// Encodes letters; a record that begins with "late" has a good header, but bad pixels.
 class LateEncoder final : public SampleEncoder {
  public:
   Result<SampleShape> describe(const Record& record) const override {
@@ -34,7 +34,7 @@ class LateEncoder final : public SampleEncoder {
   LetterEncoder letters_;
 };
 
-/// Parts that follow from the shapes alone, unlike those in turn.
+/// Deals parts by the shapes only, so that they differ from the parts without a deal.
 std::vector<std::int32_t> deal_by_length(std::int64_t first_index,
                                          std::span<const SampleShape> shapes, std::int64_t parts) {
   std::vector<std::int32_t> part_of;
@@ -118,11 +118,11 @@ TEST_F(DealTest, APartDecodesItsOwnSamplesAlone) {
   EXPECT_LE(late_.decoded, own + 8) << "of the batch read ahead";
 }
 
-/// Brings together what readers of one part in threads have read.
+/// Exchanges messages between the readers of one part, which are threads.
 class Meeting {
  public:
   explicit Meeting(std::size_t readers) : readers_(readers), messages_(readers) {}
-  /// Of one reader; the others must come too.
+  /// The Pass of one reader. It waits until all other readers have called theirs.
   Pass pass_of(std::size_t reader) {
     return [this, reader](const std::function<std::string(MediaRows)>& write) {
       std::unique_lock lock(mutex_);
@@ -226,7 +226,7 @@ TEST_F(DealTest, IsABatchAheadSoThatNobodyWaits) {
   EXPECT_EQ(loader.next_batch().size(), 8);
   EXPECT_GT(loader.deal_seconds().waited, 0.02) << "nothing could be ahead of the first batch";
   for (int step = 1; step < 4; ++step) {
-    for (int waits = 0; waits < 200 && dealt <= step; ++waits)  // what a step takes
+    for (int waits = 0; waits < 200 && dealt <= step; ++waits)  // about as long as a step
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_EQ(dealt, step + 1);
     (void)loader.next_batch();

@@ -65,7 +65,7 @@ void put_big_endian(Bytes8& file, std::size_t at, std::uint32_t value) {
     file[at + i] = static_cast<std::uint8_t>(value >> (24 - 8 * i));
 }
 
-/// Only what a header check reads; the CRC is wrong, so that a decoder would refuse it later.
+/// Only the bytes that a header check reads. The CRC is wrong: a decoder would refuse it later.
 Bytes8 png_header(std::uint32_t width, std::uint32_t height) {
   Bytes8 file = write_png(paint(1, 1));
   put_big_endian(file, 16, width);
@@ -155,7 +155,7 @@ TEST(DecodePicture, RefusesAPngThatPromisesMoreThanItHolds) {
               HasSubstr(str("8000 x 8000 pixels cannot come out of ", file.size(), " bytes")));
   file[25] = 5;
   EXPECT_THAT(decode_picture(file).refusal().reason, HasSubstr("colour type 5"));
-  // What deflate can do at most is allowed: one colour, thousands of pixels a byte.
+  // The max that deflate can reach is allowed: one colour, a thousand bytes of pixels per byte.
   const Picture plain{.width = 3000, .height = 2000, .rgb = Bytes8(std::size_t{18000000}, 7)};
   const Bytes8 small = write_png(plain);
   EXPECT_LT(small.size(), 40000u);
@@ -331,7 +331,7 @@ TEST(WritePng, RefusesAPictureWithoutItsPixels) {
   EXPECT_THROW((void)write_png({.width = 2, .height = 2, .rgb = Bytes8(11)}), Error);
 }
 
-/// Flips, cuts and repeats bytes of valid files: decoding answers, whatever it is given.
+/// Flips, cuts and repeats bytes of valid files: decoding always gives a picture or a refusal.
 TEST(DecodePicture, SurvivesDamagedFiles) {
   std::vector<Bytes8> corpus;
   for (const Case& one : cases()) corpus.push_back(one.file);

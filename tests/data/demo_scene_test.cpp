@@ -87,7 +87,7 @@ int count_islands(std::vector<bool> mask, int width) {
   return islands;
 }
 
-/// Sum of places, in pixels: (x, y) of the centre of what is drawn.
+/// (x, y) of the centre of what is drawn, in pixels.
 std::array<double, 2> centre_of(const Picture& picture, Rgb colour) {
   const std::vector<bool> mask = mask_of(picture, colour);
   double x = 0;
@@ -199,7 +199,7 @@ TEST(DemoScene, AsksInTextForWordsThatStandThere) {
   }
 }
 
-/// All pixels and all words that precede the answer when the question is asked first.
+/// All pixels and all words that come before the answer when the question is asked first.
 std::string shown_by(const Scene& scene, const Question& question) {
   std::string shown = scene.introduction + question.ask;
   for (const Picture& picture : scene.pictures)

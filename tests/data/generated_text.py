@@ -68,7 +68,7 @@ SCRIPTS = {
 
 
 def is_ordered_alike(mark):
-    """Tells whether the package puts a mark where Unicode wants it, between the classes 1 and 240."""
+    """Whether the package orders a mark as Unicode does, between the classes 1 and 240."""
     return all(normalizers.NFC().normalize_str(text) == unicodedata.normalize("NFC", text)
                for text in [mark + "\u0334", "\u0345" + mark])
 
@@ -120,7 +120,7 @@ def pick_emoji(random):
 
 
 def pick_marked(random):
-    """Bases with marks in an order that normalisation has to mend, or text taken apart."""
+    """Bases with marks in an order that normalisation changes, or decomposed text."""
     if random.random() < 0.5:
         form = random.choice(["NFD", "NFKD", "NFC"])
         return unicodedata.normalize(form, pick_word(random, random.choice(

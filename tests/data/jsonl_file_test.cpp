@@ -43,7 +43,7 @@ TEST(JsonlFile, ReadsLinesHoweverTheyEnd) {
   EXPECT_EQ(file.key(2), folder.at("a.jsonl") + ":5");
 }
 
-/// Blocks of the reader end anywhere in a line; the oracle splits the text in memory.
+/// The reader's blocks may end within a line; the oracle splits the text in memory.
 TEST(JsonlFile, EqualsAPlainSplitOnRandomFiles) {
   const TemporaryFolder folder;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {

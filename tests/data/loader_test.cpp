@@ -87,7 +87,7 @@ TEST_F(LoaderTest, AnExceptionOfAWorkerReachesTheCaller) {
       std::runtime_error);
 }
 
-/// A disk that never answers: encodes nothing until it goes.
+/// Stands for a disk that never answers: encodes nothing until it is destroyed.
 class StuckEncoder final : public SampleEncoder {
  public:
   Result<SampleShape> describe(const Record&) const override { return Refusal{"stuck", ""}; }

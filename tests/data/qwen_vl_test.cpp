@@ -12,7 +12,7 @@ namespace {
 
 constexpr PixelLimits kPublished = {.least = 3136, .most = 12845056};
 
-/// Takes the nearest pixel; good enough to see that sizes are asked for correctly.
+/// Takes the nearest pixel; good enough to check the sizes that are asked for.
 Picture nearest(const Picture& picture, int height, int width) {
   Picture result{width, height, {}};
   for (int y = 0; y < height; ++y)
@@ -42,7 +42,7 @@ struct SizeCase {
 };
 
 TEST(SmartResize, GivesTheSizesOfTransformers) {
-  // docs/theory/numerics.md, "Image size", all run against transformers 5.17.
+  // Cases of docs/theory/numerics.md, "Image size", all checked with transformers 5.17.
   const SizeCase cases[] = {
       {{1080, 1920}, {1092, 1932}}, {{720, 1280}, {728, 1288}}, {{480, 640}, {476, 644}},
       {{336, 336}, {336, 336}},     {{224, 224}, {224, 224}},   {{100, 30}, {112, 28}},

@@ -264,7 +264,7 @@ TEST(ParseRecord, RefusesPicturesInAnswers) {
               HasSubstr("media_in_answer: conversations[1]"));
 }
 
-/// Whatever the bytes: an answer, never a crash or an exception.
+/// Any bytes give a record or a refusal, never a crash or an exception.
 TEST(ParseRecord, SurvivesDamagedLines) {
   const std::vector<std::string> corpus{
       asked(R"([{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x.png"}}])"),

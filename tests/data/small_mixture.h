@@ -12,9 +12,9 @@
 
 namespace tributary::data {
 
-/// Gives the characters of the first turn as tokens; refuses a record whose text is "bad", and
-/// one whose text is "long" as too long. Sleeps
-/// for a time that differs from record to record, so that threads finish out of order.
+/// Gives the characters of the first turn as tokens; refuses a record whose text is "bad", and one
+/// whose text is "long" as too long. Sleeps for a time that differs from record to record, so that
+/// threads finish out of order.
 class LetterEncoder final : public SampleEncoder {
  public:
   Result<SampleShape> describe(const Record& record) const override {
@@ -52,7 +52,7 @@ inline std::string line_of(const std::string& text) {
          "\n";
 }
 
-/// A record a line: "<name><i>" padded to differing lengths.
+/// One record per line: "<name><i>", padded to different lengths.
 inline std::string lines_of(const std::string& name, int count) {
   std::string text;
   for (int i = 0; i < count; ++i)
@@ -96,7 +96,7 @@ class LoaderTest : public testing::Test {
             str(sample.id, " ", sample.source, " ", sample.key, " ", text_of(sample)));
     return samples;
   }
-  /// Constructs a loader, takes batches until it fails; gives the message.
+  /// Constructs a loader, takes batches until it fails, and returns the message.
   std::string failure(const LoaderOptions& chosen, ExitCode code = ExitCode::kInput) const {
     try {
       Loader loader(chosen, encoder_);

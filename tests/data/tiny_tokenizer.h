@@ -11,7 +11,7 @@
 namespace tributary::data {
 
 /// A whole `tokenizer.json` in the layout of the Qwen files: the bytes, a few merges, the control
-/// tokens. Tests change it and see what becomes of it.
+/// tokens. Tests change it.
 inline Json tiny_tokenizer() {
   Json vocab = Json::object();
   for (int byte = 0; byte < 256; ++byte) {

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 using Damage = std::function<void(Json&)>;
 
-/// Expects that the tiny file, once damaged, is refused as the user's to mend, with these words.
+/// Expects that the damaged tiny file is refused as an input error with these words.
 void refuses(const Damage& damage, const std::string& words) {
   Json file = tiny_tokenizer();
   damage(file);

@@ -124,7 +124,7 @@ def compare(name, probe, tokenizer, file, source, count):
 
 
 def compare_composed(probe, file, source, count):
-    """What comes back from ids is the text in its composed form."""
+    """Decoding the ids gives the text in its composed form."""
     texts = [make_marked_text(source) for _ in range(count)]
     answers = ask(probe, file, [{"encode": text, "plain": True} for text in texts])
     different = [text for text, answer in zip(texts, answers, strict=True)

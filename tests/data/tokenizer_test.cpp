@@ -206,7 +206,7 @@ TEST(MergeTable, EqualsBruteForceOnRandomRules) {
   for (int byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
   RandomStream random(9, "merges");
   for (int round = 0; round < 500; ++round) {
-    // Rules over three letters and what earlier rules made, in any order of rank.
+    // Rules join three letters, and tokens of earlier rules, in any order of rank.
     std::vector<std::int32_t> known = {'a', 'b', 'c'};
     std::vector<MergeRule> rules;
     for (int i = 0; i < 12; ++i) {

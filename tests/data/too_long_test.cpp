@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Ninety records of which every third is too long, and ten short ones.
+/// Ninety records, of which every third is too long, and ten short ones.
 class TooLongTest : public LoaderTest {
  protected:
   void SetUp() override {

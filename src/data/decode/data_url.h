@@ -13,7 +13,7 @@ namespace tributary::data {
 /// Whether a text is a `data:` URL rather than a path.
 [[nodiscard]] bool is_data_url(std::string_view text);
 
-/// Takes the bytes out of `data:image/...;base64,...`.
+/// Decodes the bytes of `data:image/...;base64,...`.
 ///
 /// errors: Refusal `bad_data_url`: not an image, not base64, a character outside the alphabet
 /// source: RFC 2397; RFC 4648 section 4, padding required
@@ -21,7 +21,7 @@ namespace tributary::data {
 
 /// Writes bytes as base64 with padding.
 [[nodiscard]] std::string encode_base64(std::string_view bytes);
-/// Nothing when the text is not base64 with padding.
+/// Reads base64 with padding; null for any other text.
 [[nodiscard]] std::optional<std::vector<std::uint8_t>> decode_base64(std::string_view text);
 
 }  // namespace tributary::data

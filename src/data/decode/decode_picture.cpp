@@ -13,7 +13,7 @@ namespace {
 struct OtherFormat {
   std::string_view name;
   std::string_view mark;
-  std::size_t place = 0;  // of the mark in the file
+  std::size_t place = 0;  // offset of the mark in the file
 };
 constexpr std::array<OtherFormat, 10> kOtherFormats{{{"WebP", "WEBP", 8},
                                                      {"GIF", "GIF8"},
@@ -39,7 +39,7 @@ Refusal unknown_format(std::span<const std::uint8_t> file) {
           str("file begins with ", escaped(first.substr(0, 8)), ", neither JPEG nor PNG")};
 }
 
-/// How to make a picture fit that is larger than any key allows.
+/// The fix for a picture that is larger than any key allows.
 std::string scale_down(const std::string& geometry) {
   return str("; no key raises it: scale the file down, `mogrify -resize '", geometry,
              ">' FILE` of ImageMagick");

@@ -11,16 +11,16 @@ namespace tributary::data {
 
 /// Decodes a JPEG or PNG file into 8-bit RGB, upright.
 ///
-/// The format is told by the first bytes, never by the name. Pixels are those of Pillow's
+/// The first bytes decide the format, never the name. Pixels are those of Pillow's
 /// `exif_transpose(image).convert("RGB")`: alpha is dropped (not blended), grey is repeated, a
-/// palette is looked up. Differences: of 16 bits the upper 8 stay (Pillow clips 16-bit grey at
-/// 255), and an eXIf chunk of a PNG is not applied. errors: Refusal `unknown_format`, `too_large`,
-/// `bad_aspect`, `empty_picture`, `jpeg_warning`,
+/// palette is looked up. Differences: 16-bit samples keep their upper 8 bits (Pillow clips 16-bit
+/// grey at 255), and an eXIf chunk of a PNG is not applied.
+/// errors: Refusal `unknown_format`, `too_large`, `bad_aspect`, `empty_picture`, `jpeg_warning`,
 ///         `jpeg_damaged`, `png_crc`, `png_damaged`, `length_changed`
 [[nodiscard]] Result<Picture> decode_picture(std::span<const std::uint8_t> file,
                                              const PictureLimits& limits = {});
 
-/// Reads the size that decode_picture gives from the header alone; the limits hold here too.
+/// Reads only the header, for the size that decode_picture gives; checks the limits too.
 ///
 /// errors: as decode_picture; `header_cut` when `file` is a part that ends inside the header
 [[nodiscard]] Result<PictureSize> read_picture_size(std::span<const std::uint8_t> file,

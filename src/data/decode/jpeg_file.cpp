@@ -32,7 +32,7 @@ int scale_by(int a, int b) {
   return ((product >> 8) + product) >> 8;
 }
 
-/// Turns inverted inks [pixels, 4] into rgb [pixels, 3], as Pillow's integer rule.
+/// Turns inverted inks [pixels, 4] into rgb [pixels, 3], by Pillow's integer rule.
 void convert_inks(const std::vector<std::uint8_t>& inks, std::vector<std::uint8_t>& rgb) {
   for (std::size_t pixel = 0; pixel * 4 < inks.size(); ++pixel) {
     const int light = inks[pixel * 4 + 3];

@@ -6,7 +6,7 @@
 namespace tributary::data {
 namespace {
 
-/// The TIFF block of an APP1 segment, in either byte order; reads outside give nothing.
+/// The TIFF block of an APP1 segment, in either byte order; a read outside it gives null.
 class TiffBlock {
  public:
   explicit TiffBlock(std::span<const std::uint8_t> bytes)
@@ -28,7 +28,7 @@ class TiffBlock {
 constexpr std::uint32_t kOrientationTag = 0x0112;
 constexpr std::uint32_t kShort = 3;
 
-/// Finds the orientation in the first directory; nothing when absent or not a number in 1..8.
+/// Finds the orientation in the first directory; null when absent or not a number in 1..8.
 std::optional<int> find_orientation(std::span<const std::uint8_t> segment) {
   if (segment.size() < 14 || std::memcmp(segment.data(), "Exif\0\0", 6) != 0) return std::nullopt;
   const TiffBlock tiff(segment.subspan(6));

@@ -7,13 +7,13 @@
 
 namespace tributary::data {
 
-/// What the markers before the first scan say.
+/// What the markers before the first scan say about the picture.
 struct JpegHeader {
   int width = 0;  // as stored, before orientation
   int height = 0;
   int orientation = 1;  // EXIF, 1..8
 
-  /// Whether showing it upright swaps its sides.
+  /// Whether width and height change places when the picture is shown upright.
   [[nodiscard]] bool is_turned() const { return orientation >= 5; }
 };
 

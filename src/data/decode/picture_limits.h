@@ -9,7 +9,7 @@
 
 namespace tributary::data {
 
-/// What a picture may cost; checked on its header, before a pixel is decoded.
+/// Limits of a picture, checked on its header before a pixel is decoded.
 struct PictureLimits {
   std::int64_t most_pixels = std::int64_t{64} << 20;
   std::int64_t most_side = 32768;
@@ -17,7 +17,7 @@ struct PictureLimits {
   Bytes most_decoded = {std::int64_t{512} << 20};
 };
 
-/// Refuses the size of a header: `too_large`, `bad_aspect`, `empty_picture`; else nothing.
+/// Refuses a size in a header: `too_large`, `bad_aspect`, `empty_picture`; null when it is fine.
 [[nodiscard]] std::optional<Refusal> refuse_size(PictureSize size, const PictureLimits& limits);
 
 }  // namespace tributary::data

@@ -16,7 +16,7 @@ constexpr int kMostChunks = 1000;
 constexpr std::size_t kMostChunkBytes = std::size_t{8} << 20;
 constexpr std::int64_t kMostInflation = 1032;  // deflate: 258 bytes for 2 bits
 
-/// What libpng's callbacks see; plain, so that longjmp skips no destructor.
+/// The state of libpng's callbacks. It is plain data, so that longjmp skips no destructor.
 struct PngRun {
   const std::uint8_t* input = nullptr;
   std::size_t left = 0;
@@ -44,7 +44,7 @@ void write_bytes(png_structp png, png_bytep from, std::size_t count) {
 }
 void flush_nothing(png_structp) {}
 
-/// Sets what is accepted; ancillary chunks that could inflate are skipped unread.
+/// Sets the limits; ancillary chunks that could inflate are skipped unread.
 void set_limits(png_structp png, const PictureLimits& limits) {
   const auto side = static_cast<png_uint_32>(limits.most_side);
   png_set_user_limits(png, side, side);
@@ -56,7 +56,7 @@ void set_limits(png_structp png, const PictureLimits& limits) {
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
 }
 
-/// Asks for 8-bit RGB whatever is stored.
+/// Makes libpng give 8-bit RGB, whatever is stored.
 void set_conversions(png_structp png, png_infop info) {
   const png_byte colour = png_get_color_type(png, info);
   if (png_get_bit_depth(png, info) == 16) png_set_strip_16(png);

@@ -12,7 +12,7 @@ namespace tributary::data {
 
 [[nodiscard]] bool is_png(std::span<const std::uint8_t> file);
 
-/// Decodes a PNG: every colour type and depth, interlaced or not; of an APNG the default image.
+/// Decodes a PNG of any colour type and depth, interlaced or not; an APNG gives its default image.
 ///
 /// CRC errors are fatal in every chunk; text, profile and unknown chunks are checked and skipped.
 /// errors: as decode_picture

@@ -11,8 +11,8 @@ using CairoContext = struct _cairo;
 
 namespace tributary::data {
 
-/// A place in a drawing, in 1/256 of a pixel: the grid on which the rasteriser itself works, so
-/// that no coordinate depends on how a machine rounds.
+/// A place in a drawing, in 1/256 of a pixel. The rasteriser works on the same grid, so no
+/// coordinate depends on how a machine rounds.
 struct Place {
   std::int64_t x = 0;
   std::int64_t y = 0;
@@ -21,7 +21,7 @@ struct Place {
 };
 inline constexpr std::int64_t kPixel = 256;
 
-/// Closed polygons; where they overlap in opposite directions, a hole.
+/// Closed polygons; they leave a hole where they overlap in opposite directions.
 using Outline = std::vector<std::vector<Place>>;
 
 struct Colour {

@@ -41,7 +41,7 @@ class Sheet {
     write(line, 0, label);
     write(line, kColumns - static_cast<int>(value.size()), value);
   }
-  /// Moves with the text, between the descenders above it and the capitals below.
+  /// Draws a rule between the descenders of the line above and the capitals of the line below.
   void rule(int line) {
     const int shift = static_cast<int>(std::lround(static_cast<double>(shift_.y) / kPixel));
     canvas_.fill_box(3, line * kLine + shift, kWidth - 6, 2, kInk);

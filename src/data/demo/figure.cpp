@@ -17,14 +17,14 @@ constexpr std::array<Colour, kColourNames.size()> kColours{
     Colour{215, 30, 35}, Colour{240, 115, 10}, Colour{240, 205, 10}, Colour{40, 160, 60},
     Colour{45, 85, 215}, Colour{135, 45, 165}, Colour{35, 35, 35},   Colour{125, 75, 45}};
 
-/// Corners at the given radii in turn, the first at `start` turns clockwise from the top.
+/// `count` corners whose radii alternate, the first at `start` turns clockwise from the top.
 Outline corners(Place centre, std::int64_t radius, int count, double start,
                 const std::vector<double>& reach) {
   std::vector<Place> polygon;
   for (int i = 0; i < count; ++i) {
     const double angle = 2 * std::numbers::pi * (start + static_cast<double>(i) / count);
     const double length = static_cast<double>(radius) * reach[i % reach.size()];
-    // Rounding to 1/256 pixel takes away what libraries of mathematics differ in.
+    // Rounding to 1/256 pixel hides the differences between maths libraries.
     polygon.push_back({centre.x + std::lround(length * std::sin(angle)),
                        centre.y - std::lround(length * std::cos(angle))});
   }

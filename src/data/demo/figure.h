@@ -14,11 +14,11 @@ inline constexpr std::array<std::string_view, 6> kShapeNames{"circle", "square",
 inline constexpr std::array<std::string_view, 8> kColourNames{"red",  "orange", "yellow", "green",
                                                               "blue", "purple", "black",  "brown"};
 
-/// All that is written has this size [pixels a character] and colour.
+/// Size [pixels per character] and colour of all text in the drawings.
 inline constexpr int kGlyphAdvance = 14;
 inline constexpr Colour kInk{25, 25, 30};
 
-/// A shape of one colour and a digit beside it: what the small pictures show.
+/// The content of a small picture: a shape of one colour, and a digit beside it.
 struct Figure {
   int shape = 0;   // index in kShapeNames
   int colour = 0;  // index in kColourNames
@@ -35,7 +35,7 @@ struct Figure {
 /// units: 1/256 pixel; `radius` reaches from the centre to the farthest corner
 [[nodiscard]] Outline shape_outline(int shape, Place centre, std::int64_t radius);
 
-/// The named colour with a little noise, so that no two pictures have quite the same.
+/// The named colour with a little noise, so that hardly two pictures have the same.
 [[nodiscard]] Colour shade_of(int colour, RandomStream& random);
 
 /// A light colour, near white.
@@ -44,7 +44,7 @@ struct Figure {
 /// A square picture of four cells: the figure's shape lies in one of them, its digit in another.
 inline constexpr int kSmallSide = 56;  // pixels
 
-/// In which cells a figure lies.
+/// The cells of a figure.
 struct FigurePlaces {
   int shape_cell = 0;  // row by row
   int digit_cell = 1;

@@ -19,7 +19,7 @@ constexpr std::uint64_t kKnownDigest = 15464394023095335459U;
 void close_library(FT_Library library) { FT_Done_FreeType(library); }
 void close_face(FT_Face face) { FT_Done_Face(face); }
 
-/// Divides, to the nearest; halves away from zero.
+/// Divides and rounds to the nearest, halves away from zero.
 std::int64_t divide(std::int64_t value, std::int64_t by) {
   return (value >= 0 ? value + by / 2 : value - by / 2) / by;
 }

@@ -12,9 +12,9 @@ namespace tributary::data {
 /// The printable ASCII glyphs of one monospaced font, as unhinted outlines in font units.
 class Glyphs {
  public:
-  /// errors: Fault::kResource when the file is missing or no font; when an outline differs from the
-  ///         release with which the demo is defined (the digest covers the outlines, because
-  ///         distributions build different files from the same drawing)
+  /// errors: Fault::kResource when the file is missing or no font, or when an outline differs from
+  ///         that of the release by which the demo is defined. The digest covers outlines, because
+  ///         distributions build different files from the same drawings
   explicit Glyphs(const std::string& file);
 
   /// Draws one line of ASCII text.

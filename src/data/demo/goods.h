@@ -5,11 +5,11 @@
 
 namespace tributary::data {
 
-/// What the shops of the demo sell; four letters at most, the width of a small picture.
+/// The goods in the demo's shops, with at most four letters: the width of a small picture.
 inline constexpr std::array<std::string_view, 12> kGoods{
     "tea", "cup", "pen", "book", "lamp", "soap", "rice", "milk", "cake", "fork", "hat", "key"};
 
-/// What is asked of the first lines of a list.
+/// Questions about the first lines of a list.
 inline constexpr std::array<const char*, 3> kPlaceQuestions{"Which is first?", "Which is second?",
                                                             "Which is third?"};
 

@@ -44,7 +44,7 @@ std::string number(std::int64_t index) {
 
 OrderedJson text_part(const std::string& text) { return {{"type", "text"}, {"text", text}}; }
 
-/// What the user says first: the pictures, then the question.
+/// The first turn of the user: the pictures, then the question.
 OrderedJson first_question(const Scene& scene, const std::vector<std::string>& files) {
   OrderedJson parts = OrderedJson::array();
   const std::string asked = scene.introduction + scene.turns.front().ask;
@@ -71,8 +71,9 @@ std::string record_line(const Scene& scene, const std::vector<std::string>& file
   return OrderedJson{{"messages", messages}}.dump() + "\n";
 }
 
-/// Training asks for the whole in every second record, which teaches most, and puts all single
-/// questions in the others; a held-out record asks one thing, for the whole in every fifth.
+/// Chooses the questions of a record. Every second training record asks for the whole, which
+/// teaches most; the others ask all single questions. A held-out record asks one question, and
+/// every fifth asks for the whole.
 void choose_questions(Scene& scene, Split split, std::int64_t index) {
   if (index % (split == Split::kTrain ? 2 : 5) == 0)
     scene.turns = {scene.whole};
@@ -182,7 +183,7 @@ bool make_demo(const DemoOptions& options) {
     fs::rename(partial, target, failure);
     if (failure) refuse_to_write(target, failure.message());
   } catch (const Error&) {
-    fs::remove_all(partial, failure);  // a full disk gets its space back
+    fs::remove_all(partial, failure);  // frees the space on a full disk
     throw;
   }
   return true;

@@ -16,18 +16,18 @@ struct DemoOptions {
 
 enum class Split { kTrain, kHeldOut };
 
-/// The split to which a content belongs, whatever the seed: a hash of it decides, so no held-out
-/// content is ever shown in training. One content in eight is held out.
+/// The split of a content. A hash of the content decides it for every seed, so held-out content is
+/// never shown in training. One content in eight is held out.
 [[nodiscard]] Split split_of(const std::string& content);
 
-/// Record `index` of a source: the first scene of its random stream whose content is of `split`.
+/// Record `index` of a source: the first scene of its random stream whose content is in `split`.
 [[nodiscard]] Scene draw_scene(const DemoSource& source, std::uint64_t seed, Split split,
                                std::uint64_t index, const Glyphs& glyphs);
 
 /// Renders the demo data: for each source DIRECTORY/<source>/{train,held_out}.jsonl in the OpenAI
 /// `messages` form and the pictures in <source>/images. A training record asks all questions of
-/// its scene in turn, a held-out record asks one. demo.json, written last, says what it was made
-/// from; a directory that is complete already is left as it is.
+/// its scene in turn, a held-out record asks one. demo.json, written last, holds the options. A
+/// complete directory is left as it is.
 ///
 /// returns: whether anything was written
 /// errors: Fault::kInput when the directory holds something else or the numbers are impossible;

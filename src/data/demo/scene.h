@@ -18,14 +18,14 @@ struct Question {
 
 enum class Media { kNone, kOnePicture, kNumberedPictures, kClip };
 
-/// What one record of the demo shows and asks.
+/// The pictures and questions of one record of the demo.
 struct Scene {
-  std::string content;  // what is shown, without the noise of the drawing; decides the split
+  std::string content;  // what the pictures show, without noise; decides the split
   Media media = Media::kNone;
   std::vector<Picture> pictures;  // frames of a clip, in order
   std::string introduction;       // text before the first question
   std::vector<Question> turns;    // in the order of asking
-  Question whole;                 // all that is shown, in words
+  Question whole;                 // asks for all that is shown, in words
 };
 
 /// One source of the demo: a name, its share of the records, and how a scene is made.
@@ -35,7 +35,7 @@ struct DemoSource {
   Scene (*draw)(RandomStream& random, const Glyphs& glyphs);
 };
 
-/// The visible list, in order of the size of a sample on the vision side.
+/// All sources, ordered by the size of their samples on the vision side.
 [[nodiscard]] const std::vector<DemoSource>& demo_sources();
 
 // One function a source, each in `<name>_source.cpp`.

@@ -15,7 +15,7 @@ std::vector<std::string_view> some_words(int count, RandomStream& random) {
   return words;
 }
 
-/// A list of prices, and the line at a place.
+/// A list of prices, and a question about one of its lines.
 Scene write_prices(RandomStream& random) {
   Scene scene{.content = {},
               .media = Media::kNone,
@@ -35,7 +35,7 @@ Scene write_prices(RandomStream& random) {
   return scene;
 }
 
-/// A list of words, and the one at a place.
+/// A list of words, and a question about the word at one place.
 Scene write_order(RandomStream& random) {
   Scene scene{.content = {},
               .media = Media::kNone,

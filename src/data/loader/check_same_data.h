@@ -10,7 +10,7 @@ namespace tributary::data {
 /// Refuses to go on from a state that was made with another seed, mixture or data set, or whose
 /// cursors do not add up. Keys in `accepted` may differ.
 ///
-/// errors: Fault::kInput with ExitCode::kCheckpointRefused saying which
+/// errors: Fault::kInput with ExitCode::kCheckpointRefused, naming the difference
 void check_same_data(const LoaderState& saved, const LoaderState& own,
                      std::span<const std::string> accepted);
 

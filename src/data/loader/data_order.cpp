@@ -29,7 +29,7 @@ int DataOrder::source_at(std::int64_t index) const {
   for (const MixtureShare& share : shares_) total += weight_of(share);
   RandomStream draw(seed_, "mixture", static_cast<std::uint64_t>(index));
   const double point = draw.uniform() * total;
-  // The first whose running sum is above the point: a source of weight 0 never is.
+  // The first source whose running sum is above the point; a source of weight 0 never is.
   double sum = 0;
   std::size_t source = 0;
   while ((sum += weight_of(shares_[source])) <= point) ++source;

@@ -43,7 +43,7 @@ std::string text_of(const Turn& turn) {
   return text;
 }
 
-/// The turn of the last answer that is to be learned.
+/// The turn of the last answer that counts in the loss.
 std::size_t find_answer(const std::vector<Turn>& turns) {
   for (std::size_t i = turns.size(); i-- > 0;)
     if (turns[i].role == Role::kAssistant && turns[i].is_learned) return i;
@@ -79,7 +79,7 @@ class QwenEncoder final : public SampleEncoder {
   ChatTemplate chat_;
 };
 
-/// Refuses media that the model cannot take before the template meets them.
+/// Encodes the turns, after it has refused media that the model cannot take.
 Result<EncodedChat> QwenEncoder::encode_turns(const Record& record) const {
   const std::size_t media = record.images.size() + record.clips.size();
   if (media > 0 && !encoding_.pictures)

@@ -11,13 +11,14 @@
 
 namespace tributary::data {
 
-/// What the encoder of the Qwen families is made from.
+/// The parts of an encoder of the Qwen families.
 struct QwenEncoding {
   const Tokenizer* tokenizer = nullptr;  // outlives the encoder
   ChatOptions chat;
-  std::optional<PreprocessorConfig> pictures;  // absent: a text model; records with media refused
-  Resize resize;                               // needed with `pictures`
-  Tokens most_tokens;                          // longest sample; 0: no limit
+  std::optional<PreprocessorConfig>
+      pictures;        // null: a text model, which refuses records with media
+  Resize resize;       // needed with `pictures`
+  Tokens most_tokens;  // of the longest sample; 0: no limit
 };
 
 /// Makes the encoder of Qwen2, Qwen3 (text) and Qwen2.5-VL.
@@ -27,7 +28,7 @@ struct QwenEncoding {
 ///         `length_changed`
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
 
-/// Longest sample that a run takes.
+/// The max length of a sample in a run.
 [[nodiscard]] Tokens most_tokens_of(const config::RunConfig& run);
 
 /// Makes that encoder from a run's configuration: limits, prompt and preprocessor_config.json.
@@ -38,15 +39,15 @@ struct QwenEncoding {
                                                           const Tokenizer& tokenizer,
                                                           Resize resize);
 
-/// A held-out record as it is scored: up to its last answer that is to be learned.
+/// The part of a held-out record that is scored: up to its last answer that counts in the loss.
 [[nodiscard]] Record judged_part(const Record& record);
 /// The text of the last assistant turn.
 [[nodiscard]] std::string last_answer(const Record& record);
 
-/// Reads the bytes of an image: out of the folder, or out of its data URL.
+/// Reads the bytes of an image from the folder, or from its data URL.
 [[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
                                                                   const std::string& image);
-/// Reads as much of the file as its header needs.
+/// Reads the size of an image from the header of its file.
 [[nodiscard]] Result<PictureSize> measure_picture(const Record& record, const std::string& image);
 
 }  // namespace tributary::data

@@ -22,12 +22,12 @@
 
 namespace tributary::data {
 namespace {
-/// A place in the queue: drawn, then filled by a worker, then handed out.
+/// A place in the queue. It is drawn, then filled by a worker, then handed out.
 struct Slot {
   Draw draw;
   bool is_own = true;      // of this loader's part
   bool is_read = true;     // by this loader
-  bool is_filled = false;  // or to be read by another one
+  bool is_filled = false;  // or read by another loader
   ReadSample read;
   std::exception_ptr failure;
   DealSeconds seconds;  // of the batch, in its first slot
@@ -76,9 +76,9 @@ class Loader::Impl {
   DataOrder order_;
   SampleReader reader_;
   Quarantine quarantine_;
-  std::set<std::string> unread_keys_;  // that were told of
+  std::set<std::string> unread_keys_;  // those that were reported
 
-  std::int64_t next_index_ = 0;  // of the caller's thread: what was handed out
+  std::int64_t next_index_ = 0;  // samples handed out; belongs to the caller's thread
   std::vector<std::int64_t> cursors_;
   std::vector<std::int64_t> left_out_;
   DealSeconds deal_seconds_;
@@ -133,8 +133,8 @@ Draw Loader::Impl::draw_next() {
   return {drawn_index_++, source, drawn_cursors_[static_cast<std::size_t>(source)]++};
 }
 
-/// Whether a sample is of this loader's part where nothing deals; the others are drawn and left to
-/// other ranks.
+/// Whether a sample is in this loader's part when there is no deal. The others are drawn too, but
+/// other ranks read them.
 bool Loader::Impl::is_in_turn(std::int64_t index) const {
   return index % options_.batch_samples % options_.parts == options_.part;
 }
@@ -156,7 +156,7 @@ void Loader::Impl::start_workers() {
   for (int i = 0; i < options_.data.workers; ++i) start(&Impl::work);
 }
 
-/// Slots of a batch, with the parts that their shapes lead to.
+/// Makes the slots of a batch and deals them by their shapes.
 std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Draw>& draws) const {
   std::vector<std::unique_ptr<Slot>> slots;
   for (const Draw& draw : draws) slots.emplace_back(std::make_unique<Slot>())->draw = draw;
@@ -169,7 +169,7 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Dr
     TRIB_CHECK(parts.size() == slots.size(), .what = "data: not every sample was dealt",
                .found = str(parts.size()), .expected = str(slots.size()));
     slots.front()->seconds.dealing = watch.lap();
-    std::int64_t place = 0;  // among those of the part
+    std::int64_t place = 0;  // among the samples of the part
     for (std::size_t i = 0; i < slots.size(); ++i) {
       slots[i]->is_own = parts[i] == options_.part;
       slots[i]->is_read = slots[i]->is_own && reads(place++);
@@ -182,7 +182,7 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Dr
   return slots;
 }
 
-/// Deals batches as long as the queue has room for a whole one.
+/// Deals batches ahead, whenever the queue has room for a whole one.
 void Loader::Impl::deal_ahead(const std::stop_token& stop) {
   const auto samples = static_cast<std::size_t>(options_.batch_samples);
   std::unique_lock lock(mutex_);
@@ -199,7 +199,7 @@ void Loader::Impl::deal_ahead(const std::stop_token& stop) {
   }
 }
 
-/// Waits for a slot to fill: the next one that was dealt, or without a deal a new one. Null: stop.
+/// Waits for a slot to fill: the next dealt one, or without a deal a new one. Null means stop.
 Slot* Loader::Impl::take_work(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
   const auto has_work = [&] {
     while (begun_ < queue_.size() && queue_[begun_]->is_filled) ++begun_;
@@ -236,7 +236,7 @@ void Loader::Impl::work(const std::stop_token& stop) {
   }
 }
 
-/// Waits until the next batch is dealt, which it should be long before.
+/// Waits until the next batch is dealt, which usually has happened long before.
 void Loader::Impl::wait_for_deal(std::unique_lock<std::mutex>& lock) {
   const Stopwatch watch;
   const auto is_dealt = [&] { return std::ssize(queue_) >= options_.batch_samples; };
@@ -264,13 +264,13 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::take_batch() {
                  .fix = "look whether the disk of the data set answers", .exit = ExitCode::kHang);
     batch.push_back(std::move(queue_.front()));
     queue_.pop_front();
-    begun_ -= begun_ > 0 ? 1 : 0;  // none where no worker has looked past a slot of another part
+    begun_ -= begun_ > 0 ? 1 : 0;  // 0 if no worker has passed a slot of another part
     room_.notify_all();
   }
   return batch;
 }
 
-/// Brings what other readers have read into a batch.
+/// Fills a batch with the samples that the other readers have read.
 void Loader::Impl::pass(std::vector<std::unique_ptr<Slot>>& batch) const {
   const auto write = [&](MediaRows rows) {
     std::string message;
@@ -293,8 +293,8 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
   media_decoded_ = 0;
   for (const std::unique_ptr<Slot>& slot : batch)
     if (slot->is_read) media_decoded_ += std::ssize(slot->read.sample.items);
-  // Data beyond a limit end the step on all readers. Another failure is raised below, and ends the
-  // ranks that wait for it.
+  // Data beyond a limit end the step on all readers, so they are passed on. Other failures are
+  // raised below, and end the ranks that wait for this one.
   const bool has_failed = std::ranges::any_of(batch, [](const auto& slot) {
     return slot->failure != nullptr && slot->read.passed.limit.empty();
   });
@@ -321,7 +321,7 @@ EncodedSample Loader::Impl::load(std::int64_t id) const {
   TRIB_CHECK(id >= 0 && id < next_index_, .what = "data: sample was not handed out yet",
              .found = str(id), .expected = str("below ", next_index_));
   Draw draw{.index = id, .source = order_.source_at(id), .position = 0};
-  std::int64_t later = 0;  // draws of the same source since
+  std::int64_t later = 0;  // draws from the same source since then
   for (std::int64_t index = id; index < next_index_; ++index)
     later += order_.source_at(index) == draw.source ? 1 : 0;
   draw.position = cursors_[static_cast<std::size_t>(draw.source)] - later;
@@ -330,7 +330,7 @@ EncodedSample Loader::Impl::load(std::int64_t id) const {
   return std::move(read.sample);
 }
 
-/// Says once of every key that nothing reads it; those of the beginning are known by then.
+/// Warns once of each key that nothing reads; look() has reported those of the first records.
 void Loader::Impl::tell_of_unread_keys(const Slot& slot) {
   const std::string& source =
       options_.data.sources[static_cast<std::size_t>(slot.draw.source)].name;
@@ -340,7 +340,7 @@ void Loader::Impl::tell_of_unread_keys(const Slot& slot) {
                       ", first seen in ", slot.read.sample.key));
 }
 
-/// Every index drawn ends in one good record, whatever was tried before.
+/// Good records so far: every index drawn ends in one, whatever was tried before.
 std::int64_t Loader::Impl::good_records() const {
   std::int64_t good = 0;
   for (std::size_t i = 0; i < sources_.size(); ++i)

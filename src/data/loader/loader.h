@@ -17,7 +17,7 @@
 
 namespace tributary::data {
 
-/// Names one record of the training or held-out files, for ever.
+/// Identifies one record of the training or held-out files for ever.
 struct RecordId {
   std::int64_t source = 0;  // index in data.sources
   std::int64_t record = 0;  // from 0, in the order of the file
@@ -25,11 +25,11 @@ struct RecordId {
   friend auto operator<=>(const RecordId&, const RecordId&) = default;
 };
 
-/// What a data set was when the run began; a resumed run must find the same.
+/// Size and content of a source when the run began; a resumed run must find the same.
 struct SourceDigest {
   std::string name;
   std::int64_t bytes = 0;    // of the JSONL file
-  std::int64_t records = 0;  // all, before the held-out part is taken away
+  std::int64_t records = 0;  // all, including those held out
   std::string content;       // XXH3 of the JSONL file, 16 hex digits
   std::string images;        // SHA-256 of the first images, 16 hex digits; empty without any
 
@@ -39,10 +39,10 @@ struct SourceDigest {
 /// `words: 48 records, 5120 bytes, content 91c0...`
 [[nodiscard]] std::string describe(const SourceDigest& source);
 
-/// Where the data order stands after the samples handed out so far, not those read ahead. Names
-/// neither ranks nor threads, so both may change between save and restore.
+/// The position in the data order after the samples handed out so far, not those read ahead. It
+/// does not depend on ranks or threads, so both may change between save and restore.
 ///
-/// units: everything before `next_index` has been handed out; cursors sum up to it
+/// units: all samples before `next_index` have been handed out; cursors sum up to it
 struct LoaderState {
   std::uint64_t seed = 0;
   double held_out_fraction = 0;
@@ -53,8 +53,8 @@ struct LoaderState {
   std::vector<std::int64_t> cursors;        // samples drawn from each source, over all epochs
   std::vector<RecordId> quarantined;        // in the order found
   std::map<std::string, std::int64_t> bad;  // reason code -> records
-  std::vector<std::int64_t> left_out;       // of each source: too long, in its first epoch
-  std::vector<std::int64_t> carried;        // ids handed out that the caller has yet to train on
+  std::vector<std::int64_t> left_out;       // [sources] too long records, first epoch only
+  std::vector<std::int64_t> carried;        // ids handed out, but not trained on yet
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };
@@ -63,42 +63,42 @@ struct LoaderState {
 /// errors: Fault::kInput naming `where` and the key
 [[nodiscard]] LoaderState loader_state_from_json(const Json& json, const std::string& where);
 
-/// Decides which part reads each sample of a global batch. Called by a thread of the loader, ahead
-/// of time, batch by batch.
+/// Deals a global batch: decides which part reads each sample. A thread of the loader calls it
+/// ahead of time, batch by batch.
 ///
-/// shape: `shapes` of the samples from `first_index` on [batch_samples] -> part of each
+/// shape: shapes [batch_samples] of the samples from `first_index` on -> [batch_samples] parts
 using Deal = std::function<std::vector<std::int32_t>(std::int64_t first_index,
                                                      std::span<const SampleShape> shapes)>;
 
-/// Swaps what the readers of a part have read, so that each has all of it: sends what `write` makes
-/// of the samples, and returns what each reader has sent, nothing of this one.
+/// Exchanges samples between the readers of a part, so that each has all of them: sends the message
+/// that `write` makes of this reader's samples, and returns the messages of the other readers.
 using Pass =
     std::function<std::vector<std::string>(const std::function<std::string(MediaRows)>& write)>;
 
-/// Seconds that dealing out a batch took.
+/// Seconds spent on dealing a batch.
 struct DealSeconds {
   double describing = 0;  // by the thread that deals
   double dealing = 0;     // likewise
-  double waited = 0;      // by the caller of next_batch: what being ahead did not hide
+  double waited = 0;      // by the caller of next_batch, where dealing was not ahead enough
 };
 
 struct LoaderOptions {
   config::DataSection data;
   std::uint64_t seed = 0;
   std::int64_t batch_samples = 1;  // of one global batch
-  std::string quarantine_path;     // JSONL, appended; empty: bad records are counted alone
+  std::string quarantine_path;     // JSONL, appended; empty: bad records are only counted
   std::chrono::milliseconds sample_deadline = std::chrono::minutes(10);  // to read one sample
-  // Of every batch this loader reads the samples that `deal` gives to `part`, without one those at
-  // positions part, part + parts, ...; what it hands out over all parts is what one loader would.
+  // This loader reads the samples of every batch that `deal` gives to `part`; without a deal, those
+  // at positions part, part + parts, ... All parts together hand out what one loader would.
   std::int64_t part = 0;
   std::int64_t parts = 1;
   Deal deal = {};
-  // Where several ranks take the part, each reads the samples at places reader, reader + readers,
-  // ... of it (-1: none) and `pass` brings the others; called by next_batch.
+  // When several ranks need the part, each reads the samples at reader, reader + readers, ... in it
+  // (-1: none), and next_batch gets the others by `pass`.
   std::int64_t reader = 0;
   std::int64_t readers = 1;
   Pass pass = {};
-  std::function<void()> begin_thread = {};  // by each thread of the loader, first
+  std::function<void()> begin_thread = {};  // called first by each thread of the loader
 };
 
 /// An endless, reproducible stream of samples from a weighted mixture of JSONL files.
@@ -108,10 +108,10 @@ struct LoaderOptions {
 /// replacement drawn from the same source by a stream keyed by i. Worker threads only fill slots
 /// ahead of time.
 ///
-/// A batch is dealt by the shapes of records whose text and image headers are good, which every
-/// part finds alike; nobody decodes for that. Where the pixels of one then turn out bad, the part
-/// that it was dealt to reads, counts and hands out the replacement, as without a deal: the samples
-/// of a batch are the same under any deal, but the shape of that one is another than was dealt by.
+/// A batch is dealt by the shapes of records whose text and image headers are good. Every part
+/// finds the same ones, and nothing is decoded for it. When the pixels of a record turn out bad
+/// later, its part reads, counts and hands out the replacement, as without a deal. So a batch has
+/// the same samples under any deal, but the replacement may have another shape.
 ///
 /// owns:   its worker threads, which stop at destruction; the encoder must outlive the loader
 /// errors: Fault::kInput at construction for a missing file or image folder, an empty source,
@@ -132,11 +132,11 @@ class Loader {
   [[nodiscard]] std::vector<EncodedSample> next_batch();
   /// The first sample that is not handed out yet.
   [[nodiscard]] std::int64_t next_index() const;
-  /// Of the last batch handed out; 0 without a deal.
+  /// Times of the last batch handed out; 0 without a deal.
   [[nodiscard]] DealSeconds deal_seconds() const;
-  /// Images and clips of the last batch that this loader has decoded itself.
+  /// How many images and clips of the last batch this loader has decoded itself.
   [[nodiscard]] std::int64_t media_decoded() const;
-  /// Makes the sample with this id again, as it was handed out. For carried ids after a restore.
+  /// Reads the sample with this id again, as it was handed out; for carried ids after a restore.
   ///
   /// units: id in [0, state().next_index)
   /// cost:  O(next_index - id) draws and one decode, in the calling thread
@@ -144,22 +144,21 @@ class Loader {
 
   /// State after the batches handed out; `carried` is empty, the caller fills it.
   [[nodiscard]] LoaderState state() const;
-  /// Continues after `state`; drops what was read ahead. `accepted` names differences that may be:
+  /// Continues after `state`; drops what was read ahead. `accepted` names allowed differences:
   /// `run.seed`, `data.held_out_fraction`, `data.digest` (files, images), `data.sources` (mixture).
   ///
   /// errors: Fault::kInput with ExitCode::kCheckpointRefused when seed, mixture or files differ
   void restore(const LoaderState& state, std::span<const std::string> accepted = {});
 
-  /// Training records of all sources, one epoch of each.
+  /// The number of training records of all sources, in one epoch of each.
   [[nodiscard]] std::int64_t records() const;
 
-  /// Records of this part that were left out so far because they are too long, each once.
+  /// The number of records of this part that were left out as too long so far, each counted once.
   [[nodiscard]] std::int64_t left_out() const;
 
-  /// Looks at a few records of each source for what the run leaves out; a sentence for each
-  /// finding.
+  /// Looks at a few records of each source for data that the run leaves out; a sentence for each.
   ///
-  /// errors: Fault::kInput with ExitCode::kDataLimit when a small source is too long as a whole
+  /// errors: Fault::kInput with ExitCode::kDataLimit when a small source has only too long records
   [[nodiscard]] std::vector<std::string> look();
 
  private:
@@ -182,7 +181,7 @@ class HeldOut {
   [[nodiscard]] Result<SampleShape> describe(int source, std::int64_t position) const;
   /// Loads one record; refuses a bad one with its reason.
   [[nodiscard]] Result<HeldOutSample> load(int source, std::int64_t position) const;
-  /// The expected answer alone; no picture is opened.
+  /// Reads only the expected answer; opens no picture.
   [[nodiscard]] Result<std::string> answer(int source, std::int64_t position) const;
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kFormat = "tributary.loader/1";
 
-/// Reads one member; a missing one or a wrong type names the key.
+/// Reads one member; the error for a missing one or a wrong type names the key.
 template <class T>
 T read(const Json& json, const char* key, const std::string& where) {
   TRIB_REQUIRE(json.is_object() && json.contains(key), .what = "data: loader state lacks a key",

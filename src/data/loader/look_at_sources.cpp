@@ -15,7 +15,7 @@ constexpr std::size_t kMostNamed = 10;
 constexpr const char* kFix =
     "raise batch.capacity_tokens or data.max_tokens, or lower data.max_pixels";
 
-/// Why a record is too long; nothing when it is not, or cannot be read at all.
+/// Says why a record is too long; null when it is not, or cannot be read.
 std::optional<std::string> why_too_long(const Result<Record>& record,
                                         const SampleEncoder& encoder) {
   if (!record) return std::nullopt;
@@ -62,7 +62,7 @@ void look_at_source(const config::SourceSection& source, const SourceFiles& file
         str("source ", source.name, ": keys that nothing reads: ", list_keys(keys), of_records));
 }
 
-/// The training items first, first + stride, ... of a source that are too long: key and reason.
+/// Lists key and reason of the too long training items among first, first + stride, ...
 std::vector<std::string> list_too_long(const SourceFiles& files, const SampleEncoder& encoder,
                                        std::int64_t first, std::int64_t stride) {
   std::vector<std::string> found;
@@ -74,7 +74,7 @@ std::vector<std::string> list_too_long(const SourceFiles& files, const SampleEnc
   return found;
 }
 
-/// The same for the whole source, on several threads; in no order.
+/// As above, for the whole source, on several threads and in no order.
 std::vector<std::string> list_too_long(const SourceFiles& files, const SampleEncoder& encoder,
                                        int threads) {
   std::vector<std::vector<std::string>> parts(static_cast<std::size_t>(threads));

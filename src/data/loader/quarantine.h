@@ -10,7 +10,7 @@
 
 namespace tributary::data {
 
-/// Why one record was not used.
+/// A record that was not used, and the reason.
 struct Rejection {
   RecordId id;
   std::string key;          // file:line
@@ -19,27 +19,27 @@ struct Rejection {
   Refusal refusal;
 };
 
-/// Most bad records that a source of so many may have, however few there are: half of them, or
-/// `most_fraction` where that is more.
+/// The max number of bad records in a source of `records`: half of them, or `most_fraction` of them
+/// if that is more.
 [[nodiscard]] std::int64_t most_bad_of_source(std::int64_t records, double most_fraction);
 
-/// Counts bad records, each once however often it is drawn, writes them down, and ends the run when
-/// they are too many.
+/// Counts bad records, each once however often it is drawn, writes them to a file, and ends the run
+/// when there are too many.
 class Quarantine {
  public:
-  /// units: bad records may be `most_fraction` of the records read, but always `at_least`; of one
-  ///        source they may be half of its records, or `most_fraction` where that is more
+  /// units: max(at_least, most_fraction * records read) bad records are allowed; within one source,
+  ///        as many as most_bad_of_source
   Quarantine(std::string path, double most_fraction, std::int64_t at_least);
 
-  /// units:  `good_records` were read and used until now, each counted once; the source has
-  ///         `source_records` in all
+  /// units:  good_records: different records used until now; source_records: all records of the
+  ///         source
   /// errors: Fault::kInput with ExitCode::kDataLimit and the count of each reason, when the limit
   ///         is passed; Fault::kResource when the file cannot be written
   void add(const Rejection& rejection, std::int64_t good_records, std::int64_t source_records);
 
   [[nodiscard]] const std::vector<RecordId>& records() const { return records_; }
   [[nodiscard]] const std::map<std::string, std::int64_t>& counts() const { return counts_; }
-  /// Without those that were restored.
+  /// The counts without those that were restored.
   [[nodiscard]] const std::map<std::string, std::int64_t>& new_counts() const {
     return new_counts_;
   }

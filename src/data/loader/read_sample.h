@@ -9,10 +9,11 @@
 
 namespace tributary::data {
 
-/// Appends what a rank has read to its message for others.
+/// Appends a sample that this rank has read, and what it met on the way, to a message for others.
 void append_read(std::string& message, const ReadSample& read, MediaRows rows);
 
-/// All that a message holds, in its order.
+/// Reads all samples of a message, in its order.
+///
 /// errors: Fault::kBug when it is cut
 [[nodiscard]] std::vector<ReadSample> take_read(std::string_view message);
 

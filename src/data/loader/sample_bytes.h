@@ -9,7 +9,7 @@
 
 namespace tributary::data {
 
-/// Whether a sample goes with the values of its media, or with their grids alone.
+/// Whether a sample is sent with the values of its media, or only with their grids.
 enum class MediaRows : std::uint8_t { kWith, kWithout };
 
 /// Appends facts, or a sample, to a message for another rank of the same job.
@@ -18,7 +18,7 @@ enum class MediaRows : std::uint8_t { kWith, kWithout };
 void append_facts(std::string& message, const Json& facts);
 void append_sample(std::string& message, const EncodedSample& sample, MediaRows rows);
 
-/// Takes what was appended first off the front of a message.
+/// Takes the first facts, or the first sample, off the front of a message.
 ///
 /// errors: Fault::kBug when the message is shorter than it says
 [[nodiscard]] Json take_facts(std::string_view& message);

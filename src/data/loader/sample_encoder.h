@@ -11,7 +11,7 @@ namespace tributary::data {
 
 struct Record;
 
-/// The code of a Refusal for a sample above the limit: `data.too_long` says what becomes of it.
+/// The code of a Refusal for a sample that is too long; `data.too_long` says what happens to it.
 inline constexpr const char* kTooLong = "too_long";
 
 /// A held-out record, ready to be scored and to be answered by generation.
@@ -24,15 +24,15 @@ struct HeldOutSample {
   std::vector<Picture> pictures;     // as decoded, before resizing: images, then frames of clips
 };
 
-/// What makes tokens and patches of a record. One per model family; safe to call from any thread.
+/// Turns a record into tokens and patches. One per model family; safe to call from any thread.
 ///
 /// errors: a Refusal says why this record cannot be used (`jpeg_warning`, `too_long`, ...)
 class SampleEncoder {
  public:
   virtual ~SampleEncoder() = default;
 
-  /// Sizes a record from text and image headers alone; equals encode(record).shape() whenever
-  /// encode gives a value.
+  /// Sizes a record only from text and image headers; equals encode(record).shape() whenever encode
+  /// gives a value.
   [[nodiscard]] virtual Result<SampleShape> describe(const Record& record) const = 0;
   /// Decodes and encodes; leaves `id` and `source` to the caller.
   [[nodiscard]] virtual Result<EncodedSample> encode(const Record& record) const = 0;

@@ -7,8 +7,8 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::int64_t kMostReplacements = 100;  // of bad records for one sample, in a row
-constexpr std::int64_t kMostTooLong = 1000;      // likewise of records that are too long
+constexpr std::int64_t kMostReplacements = 100;  // of bad records in a row, for one sample
+constexpr std::int64_t kMostTooLong = 1000;      // of records in a row that are too long
 
 [[noreturn]] void raise_all_bad(const SourceFiles& files, const Passed& passed) {
   TRIB_RAISE(Fault::kInput, .what = "data: no good record found in place of a bad one",

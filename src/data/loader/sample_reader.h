@@ -13,31 +13,31 @@
 
 namespace tributary::data {
 
-/// Where sample `index` of a run comes from.
+/// The place in the data that sample `index` of a run is drawn from.
 struct Draw {
   std::int64_t index = 0;
   int source = 0;
   std::int64_t position = 0;  // in the source, over all epochs
 };
 
-/// What stood in the way of a sample, and what was seen on the way.
+/// The records that were passed over before a sample was found, and other findings.
 struct Passed {
   std::vector<Rejection> bad;  // in the order tried
-  /// The record drawn is too long and was left out; false after the source's first epoch, so that
-  /// each record counts once.
+  /// Whether the record drawn was left out as too long. False after the source's first epoch, so
+  /// that each record counts once.
   bool is_left_out = false;
   std::vector<std::string> unread_keys;  // of the record that was used
   std::string limit;                     // not empty: why there is no sample
 };
 
-/// A sample, and what stood in its way.
+/// A sample, and what was passed over to find it.
 struct ReadSample {
   EncodedSample sample;
   Passed passed;
 };
 
-/// Reads the sample of a draw. A record that cannot be used gives way to a replacement drawn from
-/// the same source, so that the answer depends on the draw alone.
+/// Reads the sample of a draw. A record that cannot be used is replaced by another draw from the
+/// same source, so that the result depends only on the draw.
 ///
 /// owns: borrows sources, order and encoder
 class SampleReader {
@@ -46,13 +46,13 @@ class SampleReader {
                const SampleEncoder& encoder, config::TooLong too_long)
       : sources_(sources), order_(order), encoder_(encoder), too_long_(too_long) {}
 
-  /// Reads, decodes and encodes into `read`, which has the records passed even where this raises.
+  /// Reads, decodes and encodes into `read`, which has `passed` filled in even when this raises.
   ///
   /// errors: Fault::kInput with ExitCode::kDataLimit when 101 records in a row are bad, or 1000 are
   ///         too long
   void read(const Draw& draw, ReadSample& read) const;
-  /// The shape of the first record in line whose text and image headers are good. Who reads the
-  /// sample meets the others again, and counts them.
+  /// The shape of the first candidate record whose text and image headers are good. It does not
+  /// count the records before it; read() does.
   [[nodiscard]] SampleShape describe(const Draw& draw) const;
 
  private:

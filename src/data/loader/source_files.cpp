@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kProbedImages = 16;
 constexpr int kProbedRecords = 64;
-constexpr int kEnoughMissing = 3;             // fewer may be bad records of their own
+constexpr int kEnoughMissing = 3;             // fewer may be single bad records
 constexpr std::size_t kProbedBytes = 65'536;  // of each image
 constexpr std::size_t kLineBeginning = 4096;
 constexpr std::size_t kDigestDigits = 16;
@@ -37,7 +37,7 @@ std::optional<std::string> first_path(const Record& record) {
   return std::nullopt;
 }
 
-/// Whether another folder might have the image.
+/// Whether a refused image might exist in another folder.
 bool is_out_of_reach(const Refusal& refusal) {
   return refusal.code == "missing_file" || refusal.code == "path_escapes" ||
          refusal.code == "bad_path";
@@ -75,8 +75,8 @@ void SourceFiles::divide(double held_out_fraction) {
   train_.erase(chosen);
 }
 
-/// A wrong folder would make every record bad, one at a time; it is one error instead. Another
-/// folder with files of the same names is told by what they begin with.
+/// Checks the first images: a wrong folder is one error, not every record bad in turn. Hashes how
+/// they begin, which identifies another folder with files of the same names.
 void SourceFiles::probe_images() {
   int missing = 0;
   int found = 0;

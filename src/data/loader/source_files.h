@@ -17,12 +17,12 @@ namespace tributary::data {
 /// One source of the mixture with its files open and its records divided.
 class SourceFiles {
  public:
-  /// Opens and indexes the files, and looks whether the first images are there at all.
+  /// Opens and indexes the files, and checks that the first images exist.
   ///
-  /// A record is held out by a draw keyed by its place in the file alone, so the division is the
-  /// same for every seed and disjoint. With a fraction above 0 at least one of two records and more
-  /// is held out: where the draws leave all to training, the one drawn lowest.
-  /// errors: Fault::kInput when a file or the image folder is missing, when none of the first
+  /// Whether a record is held out depends only on a draw keyed by its place in the file, so the
+  /// split is the same for every seed. With a fraction above 0 and two records or more, at least
+  /// one is held out: if no draw falls below the fraction, the record with the lowest draw. errors:
+  /// Fault::kInput when a file or the image folder is missing, when none of the first
   ///         images exists, or when held_out_fraction is outside [0, 1)
   SourceFiles(const config::SourceSection& source, double held_out_fraction);
 
@@ -30,17 +30,17 @@ class SourceFiles {
   [[nodiscard]] std::int64_t held_out_size() const {
     return held_out_file_ ? held_out_file_->records() : std::ssize(held_out_);
   }
-  /// The record in the file behind a training item.
+  /// The record in file() of a training item.
   [[nodiscard]] std::int64_t train_record(std::int64_t item) const { return train_[item]; }
 
-  /// Reads and parses; the record refers to this object's folder.
+  /// Reads and parses a record, which refers to this object's folder.
   [[nodiscard]] Result<Record> read_train(std::int64_t item) const;
   [[nodiscard]] Result<Record> read_held_out(std::int64_t position) const;
 
   [[nodiscard]] const JsonlFile& file() const { return file_; }
   [[nodiscard]] SourceDigest digest() const;
-  /// Tells one damaged line of file() from another: SHA-256 of its first 4 KiB, 16 hex digits;
-  /// empty when it cannot be read.
+  /// Identifies a damaged line of file(): the SHA-256 of its first 4 KiB, 16 hex digits; empty when
+  /// it cannot be read.
   [[nodiscard]] std::string digest_beginning(std::int64_t record) const;
 
  private:
@@ -61,7 +61,7 @@ class SourceFiles {
 [[nodiscard]] std::vector<std::unique_ptr<SourceFiles>> open_sources(
     const config::DataSection& data);
 
-/// What each source has of the mixture, from which sample on.
+/// The share of each source in the mixture, and the sample from which on it takes part.
 [[nodiscard]] std::vector<MixtureShare> mix(
     const config::DataSection& data, const std::vector<std::unique_ptr<SourceFiles>>& sources,
     std::int64_t batch_samples);

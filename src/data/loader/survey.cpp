@@ -57,7 +57,7 @@ std::int64_t count_text(const Record& record) {
   return static_cast<std::int64_t>(bytes);
 }
 
-/// Decodes every picture of a record; gives their longer sides.
+/// Decodes every picture of a record and returns their longer sides.
 Result<std::vector<std::int64_t>> decode_all(const Record& record) {
   std::vector<std::string> pictures = record.images;
   for (const Clip& clip : record.clips)
@@ -75,7 +75,7 @@ Result<std::vector<std::int64_t>> decode_all(const Record& record) {
   return sides;
 }
 
-/// Looks at one record; counts it only when all of it is good.
+/// Adds one record to the survey, but only when all of it is good; else says why not.
 std::optional<Refusal> survey_record(const std::string& line, const std::string& key,
                                      const MediaFolder& folder, const SampleEncoder* encoder,
                                      Survey& survey) {

@@ -12,7 +12,7 @@
 
 namespace tributary::data {
 
-/// Counts of values in ranges that double: [1, 2), [2, 4), ...; zero on its own.
+/// Counts values in ranges that double: [1, 2), [2, 4), ...; zero has a range of its own.
 struct Histogram {
   std::map<std::int64_t, std::int64_t> counts;  // min value of the range -> how many
   std::map<std::int64_t, std::int64_t> exact;   // value -> how many
@@ -31,7 +31,7 @@ struct BadRecord {
   Refusal refusal;
 };
 
-/// What a data set holds, every record read and every picture decoded.
+/// Statistics of a data set, from reading every record and decoding every picture.
 struct Survey {
   std::string name;
   std::string path;
@@ -47,10 +47,10 @@ struct Survey {
   std::int64_t frames = 0;
   Histogram text_bytes;     // of a record
   Histogram picture_sides;  // longer side of each picture [pixels]
-  Histogram tokens;         // of a sample, too long or not; empty without an encoder
+  Histogram tokens;         // of all samples, also too long ones; empty without an encoder
   Histogram target_tokens;
   Tokens most_tokens;         // of SurveyOptions
-  std::int64_t too_long = 0;  // samples above it, which are not bad
+  std::int64_t too_long = 0;  // samples above most_tokens; they are not bad
   std::vector<BadRecord> first_too_long;
   std::map<std::string, std::int64_t> unread_keys;  // key -> records that have it
   std::map<std::string, std::int64_t> bad;          // reason code -> records
@@ -62,8 +62,8 @@ struct Survey {
 
 struct SurveyOptions {
   std::int64_t limit = 0;                  // records of each file; 0: all
-  const SampleEncoder* encoder = nullptr;  // given: tokens are counted too; it has no limit
-  Tokens most_tokens = {};                 // samples above it are too long; 0: no limit
+  const SampleEncoder* encoder = nullptr;  // null: tokens are not counted; it must have no limit
+  Tokens most_tokens = {};                 // longer samples are too long; 0: no limit
 };
 
 /// Reads one JSONL file from its beginning.
@@ -74,7 +74,7 @@ struct SurveyOptions {
                                  const std::string& images, const SurveyOptions& options);
 
 [[nodiscard]] Json to_json(const Survey& survey);
-/// Prints for a reader at a terminal.
+/// Formats a survey for a reader at a terminal.
 [[nodiscard]] std::string to_text(const Survey& survey);
 
 }  // namespace tributary::data

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 40;
 
-/// One file of settings; an absent one answers every question with the given default.
+/// One file of settings; a missing file answers every question with the given default.
 class Settings {
  public:
   explicit Settings(std::string path) : path_(std::move(path)) {
@@ -93,7 +93,7 @@ PixelLimits narrowed(PixelLimits file, const std::optional<PixelLimits>& run,
   return file;
 }
 
-/// A standard deviation divides, so it must not be zero.
+/// Checks that no standard deviation is zero, because pixels are divided by it.
 void check_deviation(const Settings& settings, const std::array<float, 3>& deviation) {
   for (const float part : deviation)
     TRIB_REQUIRE(std::isfinite(part) && part > 0,

@@ -9,7 +9,7 @@
 
 namespace tributary::data {
 
-/// Bounds of the pixels of one resized picture.
+/// Min and max number of pixels of one resized picture.
 struct PixelLimits {
   std::int64_t least = 56 * 56;
   std::int64_t most = 1280 * 28 * 28;
@@ -17,7 +17,7 @@ struct PixelLimits {
   friend bool operator==(const PixelLimits&, const PixelLimits&) = default;
 };
 
-/// What the image processor of a Qwen-VL model needs to know.
+/// The settings of the image processor of a Qwen-VL model.
 struct PreprocessorConfig {
   std::int64_t patch = 14;          // pixels a side
   std::int64_t temporal_patch = 2;  // frames
@@ -27,7 +27,7 @@ struct PreprocessorConfig {
   std::array<float, 3> mean = {0.48145466F, 0.4578275F, 0.40821073F};
   std::array<float, 3> deviation = {0.26862954F, 0.26130258F, 0.27577711F};
 
-  /// Both sides of a resized picture are multiples of it [pixels].
+  /// Both sides of a resized picture are multiples of this number of pixels.
   [[nodiscard]] std::int64_t factor() const { return patch * merge; }
   [[nodiscard]] std::int64_t patch_width() const { return 3 * temporal_patch * patch * patch; }
 };
@@ -35,8 +35,8 @@ struct PreprocessorConfig {
 /// Reads DIRECTORY/preprocessor_config.json (and video_preprocessor_config.json for clips); where
 /// a file or a field is absent, patch sizes come from `vision` and the rest from the struct above.
 ///
-/// units:  `limits` are those of the run (data.min_pixels, data.max_pixels); they narrow the
-///         file's, so that both hold
+/// units:  `limits` are those of the run (data.min_pixels, data.max_pixels); the result keeps them
+///         and those of the file
 /// errors: Fault::kInput naming file and field: wrong type, out of range, sizes that differ from
 ///         config.json, limits that leave no size
 [[nodiscard]] PreprocessorConfig read_preprocessor_config(const std::string& directory,

@@ -10,7 +10,7 @@
 namespace tributary::data {
 namespace {
 
-/// [channel][level] of the normalised value of every 8-bit level.
+/// The normalised value of every 8-bit level: [channel][level].
 using LevelTable = std::array<std::array<float, 256>, 3>;
 
 LevelTable normalised_levels(const PreprocessorConfig& config) {
@@ -110,7 +110,7 @@ Result<PictureSize> smart_resize(PictureSize size, std::int64_t factor, PixelLim
                                          " pixels: one side is more than 200 times the other")};
   PictureSize result{rounded(height / unit) * factor, rounded(width / unit) * factor};
   const std::int64_t pixels = result.height * result.width;
-  // In units of the factor, in the reference's order of operations.
+  // Counts in units of the factor, in the reference's order of operations.
   const auto floored = [&](double side, double shrink) {
     return std::max(factor, static_cast<std::int64_t>(std::floor(side / shrink / unit)) * factor);
   };
@@ -151,7 +151,7 @@ Result<PatchedItem> patch_image(const Picture& picture, const PreprocessorConfig
                                 const Resize& resize) {
   const Result<Grid> grid = grid_of_image(size_of(picture), config);
   if (!grid) return grid.refusal();
-  // The frames of an image are all the same one; cut_frames repeats the last.
+  // An image is a clip of one frame, which cut_frames repeats.
   const Picture* only[] = {&picture};
   PatchedItem item = cut_frames(only, grid.value(), config, resize);
   item.modality = Modality::kImage;

@@ -10,12 +10,11 @@
 
 namespace tributary::data {
 
-/// Resizes a picture to (height, width). `ops/resize_bicubic.h` is the one that agrees with
-/// transformers to the last bit; it needs torch, so it is handed in.
+/// Resizes a picture to (height, width). Callers pass `ops/resize_bicubic.h`, which agrees with
+/// transformers to the last bit; it needs torch, which this room may not use.
 using Resize = std::function<Picture(const Picture&, int height, int width)>;
 
-/// The size nearest to `size` whose sides are multiples of `factor` and whose area lies in
-/// `limits`.
+/// The size nearest to `size` whose sides are multiples of `factor` and whose area is in `limits`.
 ///
 /// units:  pixels; halves round to even
 /// errors: Refusal `extreme_aspect` when one side is more than 200 times the other, `no_pixels`
@@ -24,14 +23,14 @@ using Resize = std::function<Picture(const Picture&, int height, int width)>;
 [[nodiscard]] Result<PictureSize> smart_resize(PictureSize size, std::int64_t factor,
                                                PixelLimits limits);
 
-/// Patches of a picture, from its size alone.
+/// The grid of patches of a picture of this size.
 [[nodiscard]] Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config);
 
-/// Patches of a clip of `frames` frames; an odd count repeats the last frame.
+/// The grid of patches of a clip of `frames` frames; an odd count repeats the last frame.
 [[nodiscard]] Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames,
                                         const PreprocessorConfig& config);
 
-/// Backbone positions that an item takes.
+/// The number of backbone positions that an item takes.
 [[nodiscard]] std::int64_t merged_tokens(const Grid& grid, const PreprocessorConfig& config);
 
 /// Resizes, normalises and cuts a picture into the rows that the vision tower takes.
@@ -45,7 +44,7 @@ using Resize = std::function<Picture(const Picture&, int height, int width)>;
                                               const PreprocessorConfig& config,
                                               const Resize& resize);
 
-/// The same for a clip; consecutive frames share a row.
+/// As patch_image, for a clip; consecutive frames share a row.
 ///
 /// units:  `fps` are the frames per second of `frames` as given
 /// errors: also Refusal `no_frames`, `frame_sizes` when the frames differ in size

@@ -21,11 +21,11 @@ struct MediaReference {
 /// Text, or a picture in the middle of it.
 using Part = std::variant<std::string, MediaReference>;
 
-/// What one speaker says at a time, in order.
+/// One turn of a speaker, with its parts in order.
 struct Turn {
   Role role = Role::kUser;
   std::vector<Part> parts;
-  bool is_learned = true;  // of an assistant turn: its tokens count in the loss
+  bool is_learned = true;  // in an assistant turn: its tokens count in the loss
 
   friend bool operator==(const Turn&, const Turn&) = default;
 };

@@ -54,7 +54,7 @@ std::int64_t read_at(int file, char* to, std::size_t count, std::int64_t offset)
                                        "the directory where `tributary` is started");
 }
 
-/// Refuses what is known to hold no JSON lines, with a way on.
+/// Refuses files that are known to hold no JSON lines, and says how to convert them.
 void refuse_other_form(const std::string& path, int file, const struct stat& facts) {
   if (S_ISDIR(facts.st_mode)) {
     const OtherFile other = recognise_directory(path);
@@ -66,7 +66,7 @@ void refuse_other_form(const std::string& path, int file, const struct stat& fac
                .where = shown_path(path), .expected = "a file of JSON lines");
   std::array<char, kBeginningBytes> beginning{};
   const std::int64_t got = read_at(file, beginning.data(), beginning.size(), 0);
-  if (got <= 0) return;  // the reading of its lines says what is wrong
+  if (got <= 0) return;  // reading the lines will say what is wrong
   const auto other = recognise_file(path, {beginning.data(), static_cast<std::size_t>(got)});
   if (!other) return;
   TRIB_RAISE(Fault::kInput, .what = "data: file holds no JSON lines", .where = shown_path(path),

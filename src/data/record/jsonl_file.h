@@ -26,7 +26,7 @@ class JsonlFile {
   /// errors: Refusal `line_too_long`, `read_failed`; `file_changed` when size or time of the file
   ///         are no longer those of the index
   [[nodiscard]] Result<std::string> read(std::int64_t record) const;
-  /// `train.jsonl:12`: the file as it was named, and the line from 1.
+  /// `train.jsonl:12`: the file as it was named, and the line, counted from 1.
   [[nodiscard]] std::string key(std::int64_t record) const;
   [[nodiscard]] std::int64_t offset(std::int64_t record) const { return lines_[record].offset; }
 
@@ -39,7 +39,7 @@ class JsonlFile {
  private:
   struct Line {
     std::int64_t offset;
-    std::uint32_t length;  // largest value: at least that
+    std::uint32_t length;  // the largest value stands for itself and above
     std::uint32_t number;  // from 1
   };
   void index_lines();

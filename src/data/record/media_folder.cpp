@@ -29,8 +29,8 @@ int open_by_kernel(int folder, const std::string& path) {
   return static_cast<int>(syscall(SYS_openat2, folder, path.c_str(), &how, sizeof how));
 }
 
-/// Opens after comparing resolved paths; errno is EXDEV when the file lies outside, as openat2
-/// says.
+/// Opens a file after comparing resolved paths; errno is EXDEV when it lies outside, as with
+/// openat2.
 int open_by_resolved_path(const std::string& root, const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> home(realpath(root.c_str(), nullptr),
                                                          &std::free);

@@ -10,13 +10,13 @@
 
 namespace tributary::data {
 
-/// Who keeps paths inside the folder: the kernel (openat2, Linux 5.6), or a comparison of resolved
-/// paths where the kernel cannot.
+/// How paths are kept inside the folder: by the kernel (openat2, Linux 5.6), or by comparing
+/// resolved paths on older kernels.
 enum class Confinement { kKernel, kResolvedPath };
 
-/// The folder that the relative paths of a data set start from. An absolute path is taken where it
-/// begins with the folder's own. Nothing outside the folder is ever opened: no `..`, no link that
-/// leaves it, no URL, nothing but regular files.
+/// The folder that the relative paths of a data set start from. An absolute path is accepted if it
+/// begins with that of the folder. Only regular files inside the folder are opened: no `..`, no
+/// link that leaves it, no URL.
 ///
 /// Safe to use from any thread.
 class MediaFolder {
@@ -34,7 +34,7 @@ class MediaFolder {
 
  private:
   [[nodiscard]] Result<Descriptor> open_file(const std::string& path) const;
-  /// The path from root() on; refuses what no file system needs to be asked about.
+  /// The path below root(); refuses paths that are wrong without looking at the disk.
   [[nodiscard]] Result<std::string> below_root(const std::string& path) const;
 
   std::string root_;

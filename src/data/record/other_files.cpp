@@ -39,7 +39,7 @@ bool is_picture(const fs::path& path) {
   return std::find(kKnown.begin(), kKnown.end(), extension) != kKnown.end();
 }
 
-/// Whether the directory or one directly below it has pictures; looks at no more than a few files.
+/// Whether the directory, or one directly below it, has pictures; looks at a few files only.
 bool has_pictures(const fs::path& path) {
   constexpr int kMostLookedAt = 1000;
   std::error_code failure;

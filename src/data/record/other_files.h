@@ -6,17 +6,17 @@
 
 namespace tributary::data {
 
-/// What a file or directory is that holds no JSON lines, and the command that makes some of it.
+/// The kind of a file or directory that holds no JSON lines, and the command that converts it.
 struct OtherFile {
   std::string what;  // `Parquet`
   std::string fix;
 };
 
-/// Knows a file by its first bytes; 512 are enough. Nothing: it may be JSON lines.
+/// Recognises a file by its first 512 bytes; null when it may hold JSON lines.
 [[nodiscard]] std::optional<OtherFile> recognise_file(const std::string& path,
                                                       std::string_view beginning);
 
-/// Knows a directory by the files in it.
+/// Recognises a directory by the files in it.
 [[nodiscard]] OtherFile recognise_directory(const std::string& path);
 
 }  // namespace tributary::data

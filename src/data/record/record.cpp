@@ -18,7 +18,7 @@ constexpr double kMostFps = 1000;
 constexpr std::string_view kImageWord = "<image>";
 constexpr std::string_view kVideoWord = "<video>";
 
-/// Leaves the reading of one record; caught in parse_record alone.
+/// Thrown to leave the reading of one record; caught only in parse_record.
 struct Refused {
   Refusal refusal;
 };
@@ -141,7 +141,7 @@ class ListedMedia {
     return {Modality::kVideo, static_cast<int>(record_.clips.size()) - 1};
   }
 
-  /// Every listed item must have been asked for, once.
+  /// Checks that there are as many placeholders as listed items.
   void check_counts() const {
     if (images_asked_ != images_.size())
       refuse("placeholder_count",

@@ -23,16 +23,16 @@ struct Clip {
 struct Record {
   std::string key;  // file:line
   std::vector<Turn> turns;
-  std::vector<std::string> images;  // paths or data URLs; MediaReference counts in here
+  std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list
   std::vector<Clip> clips;
-  const MediaFolder* folder = nullptr;   // where paths start; may be null when all are data URLs
-  std::vector<std::string> unread_keys;  // that change nothing: `id`, `messages[].name`
+  const MediaFolder* folder = nullptr;   // where paths start; null only if all are data URLs
+  std::vector<std::string> unread_keys;  // keys without effect: `id`, `messages[].name`
 };
 
 /// How a record is written.
 enum class RecordForm { kMessages, kConversations };
 
-/// The form that a record has, and the record.
+/// A record, and the form in which it is written.
 struct ParsedRecord {
   RecordForm form = RecordForm::kMessages;
   Record record;
@@ -44,10 +44,9 @@ struct ParsedRecord {
 /// text, taken in order from the lists `image`/`images` and `video`/`videos`. In a `text` part of a
 /// content list these letters are plain text.
 /// `system` beside the turns is the system turn; `weight` 0 or `train` false leaves an assistant
-/// turn out of the loss. A key that would change what is learned and is not read refuses the
-/// record; other keys that nothing reads are named in `unread_keys`.
-/// errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`, `bad_form`, `bad_field`,
-/// `bad_role`,
+/// turn out of the loss. A record is refused for a key that would change what is learned and that
+/// nothing reads; other keys that nothing reads are named in `unread_keys`.
+/// errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`, `bad_form`, `bad_field`, `bad_role`,
 ///         `bad_text`, `unread_key`, `empty_text`, `no_answer`, `placeholder_count`,
 ///         `media_in_answer`, `video_file`
 [[nodiscard]] Result<ParsedRecord> parse_record(std::string_view line, const std::string& key);

@@ -142,8 +142,8 @@ bool contains(Names names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// A key that is read and that `name` misses by one letter or by two that changed places; short
-/// names are near to too much.
+/// The key that `name` probably misspells: it is read, and one letter differs or two changed
+/// places. Short names are near too many keys.
 std::string find_slip(const std::string& name, Names read) {
   constexpr std::size_t kShortest = 4;
   if (name.size() < kShortest) return "";
@@ -167,7 +167,7 @@ std::string why_refused(const std::string& name, const Json& value, RecordObject
   return slip.empty() ? "" : str("did you mean `", slip, "`?");
 }
 
-/// A name as it may be printed; odd ones in quotes.
+/// A name for a message; odd ones are put in quotes.
 std::string shown(const std::string& name) {
   const bool is_plain =
       !name.empty() && name.size() <= 80 && std::all_of(name.begin(), name.end(), [](char c) {

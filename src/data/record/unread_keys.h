@@ -9,7 +9,7 @@
 
 namespace tributary::data {
 
-/// The objects that a record consists of; each has keys of its own.
+/// The kinds of objects in a record; each kind has keys of its own.
 enum class RecordObject {
   kRecord,
   kMessage,   // a turn of `messages`
@@ -22,18 +22,18 @@ enum class RecordObject {
   kListedImage,  // {"path": ...} in a list of images or frames
 };
 
-/// Looks for keys that nothing reads. A value that is null or empty says nothing and passes.
+/// Looks for keys that nothing reads, except those whose value says nothing.
 ///
-/// `where` is the place of the object, such as `messages[0].content[1]`. A key that changes nothing
-/// is added to `unread` once, without item numbers: `messages[].content[].note`.
-/// errors: Refusal `unread_key` when a key changes what is learned, or is one slip away from a key
+/// `where` is the place of the object, such as `messages[0].content[1]`. A key without effect is
+/// added to `unread` once, without item numbers: `messages[].content[].note`.
+/// errors: Refusal `unread_key` when a key changes what is learned, or looks like a misspelt one
 ///         that is read
 [[nodiscard]] std::optional<Refusal> find_unread_keys(const Json& object, RecordObject kind,
                                                       const std::string& where,
                                                       std::vector<std::string>& unread);
 
-/// Whether a value is null, an empty text, list or object, or a text that stands for an empty list:
-/// what writers of data sets leave in columns that a record does not use.
+/// Whether a value is null, an empty text, list or object, or a text that stands for an empty list.
+/// Writers of data sets leave such values in columns that a record does not use.
 [[nodiscard]] bool says_nothing(const Json& value);
 
 /// Says which keys a line without turns has, and which known form of records they belong to.

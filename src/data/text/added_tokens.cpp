@@ -29,7 +29,7 @@ bool is_space(std::int32_t point) {
          point == 0x2029 || point == 0x202F || point == 0x205F || point == 0x3000;
 }
 
-/// Letters, marks, digits, letter numbers and connectors: what `\w` of a regular expression is.
+/// Letters, marks, digits, letter numbers and connectors: the class `\w` of a regular expression.
 bool is_in_word(std::int32_t point) {
   switch (utf8proc_category(point)) {
     case UTF8PROC_CATEGORY_LU:
@@ -104,7 +104,7 @@ const AddedToken* AddedTokens::match(std::string_view text) const {
 std::vector<AddedTokens::Stretch> AddedTokens::cut(std::string_view text,
                                                    bool finds_special) const {
   std::vector<Stretch> stretches;
-  std::size_t done = 0;  // everything before has its stretch
+  std::size_t done = 0;  // everything before it is in a stretch
   std::size_t at = 0;
   while (at < text.size()) {
     const AddedToken* token = match(text.substr(at));

@@ -9,7 +9,7 @@
 
 namespace tributary::data {
 
-/// Finds added tokens in a text: leftmost first, the longest of those that begin at one place.
+/// Finds added tokens in a text, from left to right; the longest of those that begin at one place.
 ///
 /// source: AddedVocabulary of the Hugging Face `tokenizers` library, whose order of rules is kept
 class AddedTokens {
@@ -22,7 +22,7 @@ class AddedTokens {
 
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
-  /// Cuts text into added tokens and what lies between; none of the stretches is empty.
+  /// Cuts text into added tokens and the text between them; no stretch is empty.
   ///
   /// units: with `finds_special` off, tokens that are special count as ordinary text
   [[nodiscard]] std::vector<Stretch> cut(std::string_view text, bool finds_special) const;
@@ -30,8 +30,8 @@ class AddedTokens {
  private:
   [[nodiscard]] const AddedToken* match(std::string_view text) const;
 
-  std::vector<AddedToken> tokens_;          // by first byte, then the longest first
-  std::array<std::uint32_t, 257> first_{};  // of the tokens that begin with a byte
+  std::vector<AddedToken> tokens_;          // ordered by first byte, then the longest first
+  std::array<std::uint32_t, 257> first_{};  // byte -> index of its first token
 };
 
 }  // namespace tributary::data

@@ -6,7 +6,7 @@
 
 namespace tributary::data {
 
-/// The printable character by which vocabulary files write one byte, as UTF-8.
+/// The printable character, as UTF-8, that stands for one byte in vocabulary files.
 ///
 /// source: Radford 2019, "Language models are unsupervised multitask learners" (GPT-2): printable
 ///         Latin-1 bytes stand for themselves, the other 68 take U+0100 to U+0143 in order

@@ -31,7 +31,7 @@ std::string_view pad_of(Modality modality) {
   return modality == Modality::kImage ? kImagePad : kVideoPad;
 }
 
-/// What the tokens are worth as targets, moved to the place that predicts them.
+/// The targets: each token that counts, moved to the place that predicts it.
 std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
                                        const std::vector<bool>& counts) {
   std::vector<std::int64_t> targets(tokens.size(), kIgnoredTarget);
@@ -47,7 +47,7 @@ std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
 struct ChatTemplate::Segment {
   std::string text = {};
   bool is_control = false;  // `text` is one control token
-  bool counts = false;      // its tokens are to be learned
+  bool counts = false;      // its tokens count in the loss
   std::optional<MediaReference> media = {};
 };
 
@@ -67,7 +67,7 @@ std::vector<ChatTemplate::Segment> ChatTemplate::list_segments(std::span<const T
     segments.push_back({.text = std::string(token), .is_control = true, .counts = counts});
   };
   const auto plain = [&](std::string_view text, bool counts) {
-    // Neighbouring text is tokenised as one, as the reference does; what counts stays apart.
+    // Neighbouring text is tokenised together, as in the reference, unless only one of them counts.
     const bool joins =
         !segments.empty() && !segments.back().is_control && segments.back().counts == counts;
     if (!joins) segments.push_back({.counts = counts});
@@ -140,7 +140,7 @@ EncodedChat ChatTemplate::expand_media(const EncodedChat& chat,
       const std::int64_t copies = merged_tokens[item];
       TRIB_REQUIRE(copies > 0, .what = "data: image or clip has no tokens",
                    .where = str("item ", item), .found = str(copies), .expected = "at least 1");
-      // What a pad predicts within its own item is a pad, which is never learned.
+      // Within an item a pad predicts the next pad, which is never learned.
       expanded.tokens.insert(expanded.tokens.end(), copies - 1, token);
       expanded.targets.insert(expanded.targets.end(), copies - 1, kIgnoredTarget);
       ++item;

@@ -12,29 +12,28 @@
 namespace tributary::data {
 
 struct ChatOptions {
-  std::string system_prompt;     // in front of a chat that has no system turn; empty: none
+  std::string system_prompt;     // put in front of a chat without system turn; empty: none
   bool train_on_newline = true;  // the "\n" after the <|im_end|> of an answer counts in the loss
 };
 
-/// Where a rendered chat ends: after its last turn, or where the assistant is to go on.
+/// Where a rendered chat ends: after its last turn, or where the assistant continues.
 enum class ChatEnd { kLastTurn, kGenerationPrompt };
 
-/// A chat as ids, with what is to be learned from it.
+/// A chat as ids, with its targets.
 struct EncodedChat {
   std::vector<TokenId> tokens;
   std::vector<std::int64_t> targets;  // per token: the NEXT token where it counts, else -100
   std::vector<MediaReference> media;  // in order of appearance; each has one pad token
 };
 
-/// The ChatML of the Qwen families, built from turns and not from text, so that what a user writes
+/// The ChatML of the Qwen families, built from turns and not from text, so that the text of a user
 /// cannot become a control token.
 ///
-/// Text: what the template of Qwen2.5-VL renders; with an empty system_prompt, what plain ChatML
-/// (Qwen3 without tools and thinking) renders; docs/theory/numerics.md, "Prompt and targets".
-/// Ids: those of the rendered text, but for one case: the answer is tokenised apart from the
-/// "assistant\n" before it, as it is when it is generated. This shows only when an answer begins
-/// with white space that holds a newline.
-/// owns: borrows the tokenizer, which must outlive it
+/// Text: equals the template of Qwen2.5-VL or, with an empty system_prompt, plain ChatML (Qwen3
+/// without tools and thinking); docs/theory/numerics.md, "Prompt and targets".
+/// Ids: equal those of the rendered text, except that the answer is tokenised apart from the
+/// "assistant\n" before it, as in generation. This shows only when an answer begins with white
+/// space that holds a newline. owns: borrows the tokenizer, which must outlive it
 class ChatTemplate {
  public:
   /// errors: Fault::kInput when the tokenizer has no <|im_start|> or <|im_end|>
@@ -47,7 +46,7 @@ class ChatTemplate {
   /// errors: Fault::kInput when a turn holds an image or clip and the tokenizer has no token for it
   [[nodiscard]] EncodedChat encode(std::span<const Turn> turns, ChatEnd end) const;
 
-  /// The token that stands for a piece of an image or clip; none in a text tokenizer.
+  /// The token that stands for a piece of an image or clip; null in a text tokenizer.
   [[nodiscard]] std::optional<TokenId> image_pad() const { return image_pad_; }
   [[nodiscard]] std::optional<TokenId> video_pad() const { return video_pad_; }
   /// The token that ends a turn: generation stops there.

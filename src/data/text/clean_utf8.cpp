@@ -20,8 +20,7 @@ Character read_character(std::string_view bytes) {
   if (lead < 0x80) return {1, Form::kWhole};
   if (lead < 0xC2 || lead > 0xF4) return {1, Form::kBroken};
   const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  // The second byte is narrower where overlong forms, surrogates and what lies above U+10FFFF
-  // begin.
+  // These ranges of the second byte exclude overlong forms, surrogates and points above U+10FFFF.
   const std::uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const std::uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   for (std::size_t i = 1; i < length; ++i) {

@@ -5,7 +5,7 @@
 
 namespace tributary::data {
 
-/// Replaces what is not UTF-8 by U+FFFD, one for each maximal part of a broken character.
+/// Replaces bytes that are not UTF-8 by U+FFFD, one for each maximal part of a broken character.
 ///
 /// source: The Unicode Standard 15, section 3.9, "U+FFFD Substitution of Maximal Subparts"
 [[nodiscard]] std::string clean_utf8(std::string_view bytes);
@@ -13,7 +13,7 @@ namespace tributary::data {
 /// Tells whether clean_utf8() would change nothing.
 [[nodiscard]] bool is_utf8(std::string_view bytes);
 
-/// The number of bytes at the end that begin a character and may become one when more bytes come.
+/// How many bytes at the end are the beginning of a character that more bytes may complete.
 [[nodiscard]] std::size_t unfinished_utf8(std::string_view bytes);
 
 }  // namespace tributary::data

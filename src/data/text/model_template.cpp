@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 
-/// SHA-256 of templates that tests/data/chat_parity.py holds against ChatTemplate.
+/// SHA-256 of the templates that tests/data/chat_parity.py compares with ChatTemplate.
 constexpr std::array<std::string_view, 2> kSameChats{
     "a0bc6f6fc7a29a80017a433e8f03a1cc1236e838a944a2d034295a60c4f2fddb",   // Qwen2.5-VL
     "64b11a1b3c89f16953334177c781c0792b2e6302910e07c58223a2b57d1862cb"};  // train_tokenizer.py
 
-/// The text of a member `chat_template`: itself, or the one named `default` of a list.
+/// The text of the member `chat_template`, or of the entry `default` when it is a list.
 std::string template_in(const Json& config) {
   if (!config.is_object() || !config.contains("chat_template")) return "";
   const Json& value = config.at("chat_template");

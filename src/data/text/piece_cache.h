@@ -8,11 +8,10 @@
 
 namespace tributary::data {
 
-/// Remembers the ids of pieces that were tokenised before; text repeats its words.
+/// Remembers the ids of pieces that were tokenised before, because text repeats its words.
 ///
-/// Any number of threads read and write at once, without locks: a place is filled once and keeps
-/// what it holds, so the common words, which come first, stay. A result never depends on what is
-/// remembered.
+/// Any number of threads read and write at once, without locks. A place is filled once and keeps
+/// its piece, so common words, which come early, stay. Results never depend on what is remembered.
 /// owns: its entries, until destruction; at most kPlaces of them
 class PieceCache {
  public:
@@ -21,9 +20,9 @@ class PieceCache {
   PieceCache(const PieceCache&) = delete;
   PieceCache& operator=(const PieceCache&) = delete;
 
-  /// The ids of a piece, or nothing (every piece has an id).
+  /// The ids of a piece; empty when it is not remembered (every piece has an id).
   [[nodiscard]] std::span<const std::int32_t> find(std::string_view piece) const;
-  /// Keeps them when the piece is short and one of its two places is free.
+  /// Remembers the ids if the piece is short and one of its two places is free.
   void remember(std::string_view piece, std::span<const std::int32_t> ids);
 
  private:

@@ -27,7 +27,7 @@ pcre2_code* compile(const SplitRule& rule, std::string_view where) {
   TRIB_REQUIRE(compiled != nullptr, .what = "data: split pattern is not a regular expression",
                .where = str(where, " pre_tokenizer"),
                .found = str(words_of(code), " at byte ", place, " of ", escaped(rule.pattern)));
-  // Where the system forbids code made at run time, the interpreter gives the same matches.
+  // If the system forbids run-time code, this fails, and the interpreter finds the same matches.
   pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
   return compiled;
 }
@@ -60,7 +60,7 @@ std::pair<std::size_t, std::size_t> PieceSplitter::find(std::size_t rule, std::s
       pcre2_match(rules_[rule].code.get(), reinterpret_cast<const unsigned char*>(text.data()),
                   text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, nullptr);
   if (code == PCRE2_ERROR_NOMATCH) return {text.size(), text.size()};
-  // 0: the pattern has groups, for which there is no room; the match itself is always there.
+  // 0 means that the groups of the pattern did not fit; the match itself always does.
   TRIB_REQUIRE(code >= 0, .what = "data: split pattern fails on a text",
                .where = str(where_, " pre_tokenizer"),
                .found = str(words_of(code), " for ", escaped(rules_[rule].pattern)));

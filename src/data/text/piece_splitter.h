@@ -20,7 +20,7 @@ namespace tributary::data {
 ///         GPT-2 and Llama files it agrees with the reference for letters of Unicode 14
 class PieceSplitter {
  public:
-  /// What a search writes to; one per call that cuts a text.
+  /// The memory of a search; one per call that cuts a text.
   class Scratch {
    public:
     Scratch();
@@ -56,7 +56,7 @@ class PieceSplitter {
   }
 
  private:
-  /// The next match that is not empty, as begin and end; two times the size when there is none.
+  /// Begin and end of the next match that is not empty; both are text.size() when there is none.
   [[nodiscard]] std::pair<std::size_t, std::size_t> find(std::size_t rule, std::string_view text,
                                                          std::size_t from, Scratch& scratch) const;
 

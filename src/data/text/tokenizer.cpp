@@ -17,7 +17,7 @@
 namespace tributary::data {
 namespace {
 
-/// The added tokens that are looked for before normalisation, or those looked for after it.
+/// The added tokens that are searched in the normalised text, or those searched before.
 std::vector<AddedToken> select_added(const TokenizerFile& file, bool normalized) {
   std::vector<AddedToken> selected;
   for (const AddedToken& token : file.added) {
@@ -96,11 +96,11 @@ struct Tokenizer::Parts {
   mutable PieceCache cache;
 };
 
-/// The token that a piece is as a whole, where the file lets that go before merging.
+/// The token that equals a whole piece; null unless the file puts such tokens before merging.
 std::optional<TokenId> Tokenizer::Parts::whole_token(std::string_view piece) const {
   if (!file.ignores_merges) return std::nullopt;
   const auto found = ids.find(spell_bytes(piece));
-  // Control tokens come from their own search alone, never from text that spells them.
+  // Control tokens come only from their own search, never from text that spells them.
   if (found == ids.end() || !file.in_model[found->second] || special[found->second]) {
     return std::nullopt;
   }

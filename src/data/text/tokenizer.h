@@ -13,20 +13,20 @@ namespace tributary::data {
 
 using TokenId = std::int32_t;
 
-/// What becomes of text that spells a special token such as `<|im_end|>`: the token, or its
+/// How text that spells a special token such as `<|im_end|>` is encoded: as the token, or as
 /// letters.
 enum class SpecialText { kControl, kPlain };
 
-/// What becomes of special tokens when ids are turned into text.
+/// Whether special tokens appear in decoded text.
 enum class SpecialTokens { kKeep, kSkip };
 
 /// A byte-level BPE tokenizer, as a Hugging Face `tokenizer.json` describes it.
 ///
 /// Any number of threads may use one tokenizer. Nothing is added before or after the text: the
-/// file's post-processor is not run, its job is the chat template's.
+/// file's post-processor is not run, because the chat template does its job.
 class Tokenizer {
  public:
-  /// errors: Fault::kInput when the file is missing, damaged or asks for what is not supported
+  /// errors: Fault::kInput when the file is missing, damaged or asks for something unsupported
   /// cost:   150,000 tokens: about a second
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& file);
   /// Reads the content of a `tokenizer.json`; `where` names it in messages.
@@ -36,12 +36,12 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  /// Turns text into ids. Invalid UTF-8 is read as clean_utf8() mends it.
+  /// Turns text into ids. Invalid UTF-8 is replaced as by clean_utf8().
   ///
   /// With kPlain no special token comes out, whatever the text spells; added tokens that the file
   /// does not call special (`<think>`) are found in both modes, as the reference does.
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, SpecialText special) const;
-  /// The same, appended to `ids`.
+  /// As encode, but appends to `ids`.
   void encode_to(std::string_view text, SpecialText special, std::vector<TokenId>& ids) const;
 
   /// Turns ids into UTF-8; bytes that do not form a character become U+FFFD.
@@ -77,7 +77,7 @@ class StreamDecoder {
       : tokenizer_(&tokenizer), special_(special) {}
 
   [[nodiscard]] std::string push(TokenId id);
-  /// What is left when no more ids come.
+  /// The rest of the text, when no more ids come.
   [[nodiscard]] std::string finish();
 
  private:

@@ -11,7 +11,7 @@
 namespace tributary::data {
 namespace {
 
-/// What GPT-2 cuts by; ByteLevel adds it when its `use_regex` is on.
+/// The pattern of GPT-2; ByteLevel adds it when its `use_regex` is on.
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -59,7 +59,7 @@ class Reader {
                  .found = shown(value), .expected = std::string(expected));
   }
 
-  /// A member that is there and not null.
+  /// The member `key`; null when it is missing or null.
   static const Json* find(const Json& object, const char* key) {
     const auto member = object.find(key);
     return member == object.end() || member->is_null() ? nullptr : &*member;
@@ -189,7 +189,7 @@ class Reader {
     }
   }
 
-  /// A rule is "a b" in older files and ["a", "b"] in newer ones.
+  /// The halves of a merge rule: "a b" in older files, ["a", "b"] in newer ones.
   std::pair<std::string, std::string> halves(const Json& rule, const std::string& path) const {
     if (rule.is_string()) {
       const auto& joined = rule.get_ref<const std::string&>();
