@@ -30,7 +30,7 @@ function(trib_join_sources target)
   endif()
   get_target_property(sources ${target} SOURCES)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # GCC takes a private class of a source for one of a header when sources are joined.
+  # When sources are joined, GCC warns about their private classes as if they were in headers.
   target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   foreach(source ${sources})
     get_filename_component(folder "${source}" DIRECTORY)
@@ -69,7 +69,7 @@ function(trib_test name)
     set(ARG_LABEL fast)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)  # some ten times the quiet time of the longest
+    set(ARG_TIMEOUT 300)  # about ten times the time of the longest test on an idle machine
   endif()
   trib_read_room(${ARG_ROOM} torch rooms)
   add_executable(test_${name} ${ARG_SOURCES})
@@ -119,7 +119,7 @@ function(trib_add_rooms)
       string(REGEX MATCH "^[a-z]+" room "${line}")
       trib_read_room(${room} torch rooms)
       if(room STREQUAL "data" AND NOT TRIB_PROGRAM)
-        continue()  # pictures and tokenizers: many libraries that planning does not need
+        continue()  # pictures and tokenizers need many libraries that planning does not
       endif()
       if((torch STREQUAL "no" OR TRIB_TORCH OR room STREQUAL "app")
          AND EXISTS "${CMAKE_SOURCE_DIR}/${tree}/${room}/CMakeLists.txt")

@@ -1,4 +1,5 @@
-# The one precompiled header of all torch rooms; half a minute once, then a few seconds a file.
+# The one precompiled header of all torch rooms. It takes half a minute once, then saves as much
+# for each file.
 add_library(trib_torch_pch STATIC cmake/torch_pch.cpp)
 target_precompile_headers(trib_torch_pch PRIVATE cmake/torch_pch.h)
 target_link_libraries(trib_torch_pch PUBLIC torch::cpu)

@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 "$tributary" data make-demo -o "$work/demo" --samples 36000 --held-out 1 >"$work/log"
-# The names of the speakers stand in every chat but in no message.
+# The names of the speakers are in every chat, but in no message.
 yes 'user
 assistant' | head -n 4000 >"$work/speakers.txt"
 # 574: every word of the demo is one token.

@@ -2,7 +2,7 @@
 
 usage: plan_released_models.py TRIBUTARY [DEVICES ...]
 
-Exits 1 where a plan does not fit its own simulation, or simulates to another step than was planned.
+Exits 1 when a plan does not fit in memory, or simulates to another step time than was planned.
 """
 
 import json
@@ -17,7 +17,7 @@ MODELS = {"Qwen2.5-VL-7B": "qwen2_5_vl_7b", "Qwen3-VL-30B-A3B": "qwen3_vl_30b_a3
           "Qwen3-30B-A3B": "qwen3_30b_a3b", "Qwen2.5-Omni-7B": "qwen2_5_omni_7b"}
 DEVICES = (16, 64, 1024)
 BATCHES = 8
-NEAR = 0.02  # of a step whose other batches were scaled by the first
+NEAR = 0.02  # tolerance when only the first batches were simulated and the others scaled
 
 
 def run(*words):
@@ -25,7 +25,7 @@ def run(*words):
 
 
 def plan_and_simulate(tributary, model, devices, folder):
-    """The best plan as `plan` gives it, what `simulate` says of it, and the milliseconds of the search."""
+    """Returns the answer of `plan`, and that of `simulate` about the plan that it wrote."""
     output = folder / "plan.json"
     answer = run(tributary, "plan", ROOT / "configs" / model, "--cluster", CLUSTER, "--devices", devices,
                  "--global-samples", max(512, 2 * devices), "--batches", BATCHES, "-o", output)

@@ -52,7 +52,7 @@ CHAT_TEMPLATE = (
 
 
 def texts_of_chat(record):
-    """Yields what is said in one chat record, without the marks that stand for media."""
+    """Yields the texts of one chat record, without the marks that stand for media."""
     for turn in record.get("messages") or record.get("conversations") or []:
         said = turn.get("content", turn.get("value", ""))
         parts = said if isinstance(said, list) else [{"text": said}]
@@ -62,7 +62,7 @@ def texts_of_chat(record):
 
 
 def texts_of_line(line, is_chat):
-    """What a line gives to learn from: itself, or what is said in the chat that it holds."""
+    """The training texts of a line: the line itself, or the texts of the chat that it holds."""
     return texts_of_chat(json.loads(line)) if is_chat else [line]
 
 

@@ -21,7 +21,7 @@ ANSWERS = ROOT / "build/studies"
 BEGIN, END = "<!-- results: begin -->\n", "<!-- results: end -->\n"
 LEFT_OUT = {"small"}  # an example of the format
 TOLERANCE = 0.15
-# What the simulator of plan files says of a plan that was found by tables.
+# Marks for what the simulator of plan files finds about a plan that was made from tables.
 MARKS = {"changed": " †", "too_large": " ‡", "no_form": " §"}
 NOTES = {"†": "† fits in the project's simulator only with parameters sharded, layers recomputed or both",
          "‡": "‡ does not fit in the project's simulator",
@@ -56,7 +56,7 @@ def is_single(figure):
 
 
 def is_kept(figure):
-    """A number within the tolerance; of a range anything inside, and nothing else."""
+    """Whether the result lies within the tolerance of a number, or inside a range."""
     if figure["found"] is None:
         return False
     return abs(figure["deviation"]) <= (TOLERANCE if is_single(figure) else 0)
@@ -68,7 +68,7 @@ def is_ratio(figure):
 
 
 def is_met_by_none(figure):
-    """A ratio that "no difference", 1.00, would keep: no outcome near 1 can miss it."""
+    """Whether a ratio would be met by 1.00, "no difference", so that it tests nothing."""
     if not is_ratio(figure):
         return False
     least, most = figure["published"]
@@ -76,7 +76,7 @@ def is_met_by_none(figure):
 
 
 def ranges_of(figures):
-    """Each published range once, with all that was found for it."""
+    """Lists each published range once, as the figures that were published with it."""
     ranges = {}
     for figure in figures:
         if not is_single(figure):
@@ -86,14 +86,14 @@ def ranges_of(figures):
 
 
 def is_aimed_at(study, figure):
-    """Of the claims that the aim names: not the hours of runs, utilisation itself, and the studies beside."""
+    """Whether the aim names this claim: not hours, utilisation itself, or studies beside the aim."""
     if study in {"loongforge_levels", "mosaic_interference", "veomni_text"}:
         return False
     return not (study == "dflop_models" and figure["where"].startswith("table 4")) and figure["quantity"] != "mfu"
 
 
 def is_aimed_mfu(figure):
-    """Utilisation of FlowTrain and Megatron on 72B, and of FlowTrain on 32B at all scales."""
+    """Whether it is the utilisation of FlowTrain or Megatron on 72B, or of FlowTrain on 32B."""
     return figure["quantity"] == "mfu" and figure["setting"] not in {"VLM-6B", "VLM-32B"}
 
 
@@ -150,7 +150,7 @@ def study_section(name, answer):
 
 
 def counts_of(figures, orders):
-    """Of what "no difference" does not meet already: ratios, other numbers, and each range once."""
+    """Counts what "no difference" does not meet already: ratios, other numbers, each range once."""
     tested = [f for f in figures if not is_met_by_none(f)]
     ratios = [f for f in tested if is_single(f) and is_ratio(f)]
     numbers = [f for f in tested if is_single(f) and not is_ratio(f)]
@@ -194,7 +194,7 @@ def page_of(name):
 
 
 def in_short(name):
-    """What the page says of the study in one sentence."""
+    """The sentence that sums up the study on its page."""
     line = next(line for line in page_of(name).read_text().split("\n") if line.startswith("In short: "))
     return line.removeprefix("In short: ")
 

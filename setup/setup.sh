@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what Tributary needs: setup.sh runtime|test. `setup.sh compiler` names the compiler.
 #
-# Repeats nothing that is done: packages are asked for, wheels carry a stamp. TRIB_ENV names the
-# Python environment when it should not be build/env.
+# Repeats nothing that is done: packages are looked up, wheels leave a stamp file. TRIB_ENV names
+# the Python environment when it should not be build/env.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-runtime}
 env=${TRIB_ENV:-build/env}
-os_release=${TRIB_OS_RELEASE:-/etc/os-release}  # tests speak of other systems
+os_release=${TRIB_OS_RELEASE:-/etc/os-release}  # tests name another file
 
 say() { printf '%s\n' "setup: $*"; }
 
@@ -17,7 +17,7 @@ wanted_packages() {
     [ -n "$name" ] || continue
     [ -z "$mark" ] || [ "$mark" = "$purpose" ] || continue
     case $name in
-      g++)  # C++20 as we use it needs g++ 12; Ubuntu 22.04 has it beside its default 11
+      g++)  # our C++20 needs g++ 12; Ubuntu 22.04 has it beside its default 11
         have=$(g++ -dumpversion 2>/dev/null | cut -d. -f1 || true)
         [ "${have:-0}" -ge 12 ] && continue
         . "$os_release"; [ "${VERSION_ID:-}" = 22.04 ] && name=g++-12 ;;
@@ -28,7 +28,7 @@ wanted_packages() {
       chromium)
         command -v chromium google-chrome google-chrome-stable >/dev/null 2>&1 && continue
         . "$os_release"
-        if [ "${ID:-}" = ubuntu ]; then  # a snap there, which no container or chroot can run
+        if [ "${ID:-}" = ubuntu ]; then  # there it is a snap, which no container can run
           [ "${TRIB_SKIP_BROWSER:-}" = 1 ] || say "Ubuntu has no Chromium package: for the test that" \
             "opens the report install Google Chrome, or set TRIB_SKIP_BROWSER=1" >&2
           continue
@@ -69,7 +69,7 @@ install_wheels() {
   cp "$file" "$stamp"
 }
 
-install_cmake_wheel() {  # only where the system's is older than 3.25
+install_cmake_wheel() {  # only if that of the system is older than 3.25
   local have
   have=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9.]*//gp' || true)
   [ "$(printf '%s\n3.25\n' "${have:-0}" | sort -V | head -n1)" = 3.25 ] && return
@@ -86,7 +86,7 @@ if [ "$purpose" = compiler ]; then name_compiler; exit; fi
 install_system_packages
 mkdir -p build
 if cmp -s setup/requirements_test.txt "$env/.test"; then
-  say "Python wheels: all there"  # the test set holds the runtime's
+  say "Python wheels: all there"  # the wheels of the tests include those of the runtime
 elif [ "$purpose" = test ]; then
   install_wheels test setup/requirements_test.txt \
     "libtorch and the test oracles (5 GB on disk, 2 to 5 minutes)"

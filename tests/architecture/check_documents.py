@@ -23,7 +23,7 @@ def pages_of(root):
 def code_of(root):
     for folder in CODE:
         for file in sorted((root / folder).rglob("*")):
-            planted = file.name == "documents_test.py"  # cites what is not there, to see it refused
+            planted = file.name == "documents_test.py"  # cites missing pages, to see them refused
             if file.suffix in SUFFIXES and file.is_file() and not planted:
                 yield file
 
@@ -46,7 +46,7 @@ def anchors_of(page):
 
 
 def find_cited(root, file, name):
-    """A citation names a page from the root of the project or from the folder of what cites it."""
+    """Finds a cited page from the root of the project, or from the folder of the citing file."""
     for folder in (root, file.parent):
         if (folder / name).is_file():
             return folder / name
@@ -94,7 +94,7 @@ def check_paths(root):
 
 
 def check_tests(root):
-    """A lemma names the test that holds it."""
+    """Checks that a lemma names a test that exists."""
     sources = [file.read_text() for file in sorted((root / "tests").rglob("*_test.cpp"))]
     tests = {f"{suite}.{name}" for source in sources for suite, name in TEST.findall(source)}
     for page in sorted(root.glob("docs/theory/*.md")):
@@ -123,7 +123,7 @@ def paragraphs_of(text):
 
 
 def check_lengths(root):
-    """Guides are read by people in a hurry."""
+    """Checks the lengths of paragraphs and cells: guides are read by people in a hurry."""
     for page in sorted(root.glob("docs/guides/*.md")):
         text = page.read_text()
         for paragraph in paragraphs_of(text):

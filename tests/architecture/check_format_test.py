@@ -1,4 +1,4 @@
-"""check_format.sh judges by clang-format 14 alone, and says so where there is another."""
+"""check_format.sh uses only clang-format 14, and says so when there is another version."""
 
 import os
 import shutil

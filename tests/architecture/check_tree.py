@@ -1,4 +1,4 @@
-"""Holds the source tree against its rules: rooms, torch, cycles, sizes, names.
+"""Checks the rules of the source tree: rooms, torch, cycles, sizes, names.
 
 Usage: check_tree.py ROOT prints one line a violation and exits 1 when there is any.
 The rules: src/rooms.txt says what each room may include; a torch-free room includes no torch
@@ -76,7 +76,7 @@ def check_includes(root, rooms):
 
 
 def check_executable_is_torch_free(root):
-    """The command line answers in milliseconds because torch lives in the engine library alone."""
+    """Only the engine library links torch, so that the command line answers in milliseconds."""
     for folder in ("src/app/cli", "src/app/launch", "src/app/report"):
         for path in code_files(root, folder):
             for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -106,7 +106,7 @@ def check_names_and_sizes(root):
 
 
 def check_types(root):
-    """Two types of one name in a namespace break a program that links both."""
+    """Finds two types of one name in a namespace: they break a program that links both."""
     homes = {}
     for path in code_files(root, "src"):
         namespace = ""

@@ -33,7 +33,7 @@ MOST_LOSS_ERROR = 1e-5  # relative
 MOST_GRADIENT_ERROR = 1e-4  # relative norm
 ZERO_GRADIENT = 1e-7  # absolute norm per element root, where the exact gradient is zero
 DEVIATION = 0.05
-NOT_FOR_THE_VERB = {"mm_token_type_ids"}  # transformers asks for it, the token ids say it already
+NOT_FOR_THE_VERB = {"mm_token_type_ids"}  # transformers needs it, but our verb reads it from the token ids
 
 
 @dataclasses.dataclass
@@ -57,7 +57,7 @@ def randomize(model, seed):
 
 
 def randomize_lively(model, seed):
-    """Draws parameters so large that activations leave the linear range and attention is sharp.
+    """Draws parameters that are so large that activations are non-linear and attention is sharp.
 
     With DEVIATION everywhere a wrong activation function would stay below the limits.
     """

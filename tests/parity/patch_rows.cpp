@@ -1,6 +1,6 @@
 // Reads pictures and clips from one file and writes their patch rows to another, for
 // processor_parity.py. All numbers are little-endian: input is, per item, i32 is_clip, frames,
-// height, width, least pixels, most pixels, then the bytes [frames, height, width, 3]; output is,
+// height, width, min pixels, max pixels, then the bytes [frames, height, width, 3]; output is,
 // per item, i32 time, rows, columns, then f32 rows; a refused item has 0, 0, 0.
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-"""What both parity suites ask of weights that go through files: transformers writes and we load, we
-write and transformers loads."""
+"""Round trips of weights through files, for both parity suites: transformers writes and we load, and
+we write and transformers loads."""
 
 import shutil
 

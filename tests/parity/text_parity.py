@@ -14,7 +14,7 @@ VOCAB = 300
 
 @dataclasses.dataclass
 class Sizes:
-    """What differs between the tiny models."""
+    """The settings by which the tiny models differ."""
 
     heads: int = 4
     kv_heads: int = 2

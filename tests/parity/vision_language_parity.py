@@ -15,7 +15,7 @@ VOCAB = 300
 
 @dataclasses.dataclass
 class Sizes:
-    """What differs between the tiny models. Head widths: text 16, vision 16."""
+    """The settings by which the tiny models differ. Head widths: text 16, vision 16."""
 
     heads: int = 4
     kv_heads: int = 2

@@ -25,13 +25,13 @@ def read_json(path):
 
 class Beside(VerbCase):
     def command(self, *words, text=""):
-        """What the program prints."""
+        """The text that the program prints."""
         code, out, err = self.run_verb(*words, text=text)
         self.assertEqual((code, err), (0, ""))
         return out
 
     def complaint(self, *words, text=""):
-        """What the program complains of, without its own place and time."""
+        """The error message of the program, without its source line."""
         code, out, err = self.run_verb(*words, text=text)
         self.assertEqual((code, out), (2, ""), err)
         return err

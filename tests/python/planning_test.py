@@ -54,7 +54,7 @@ class Planning(Beside):
                               **SMALL)
         ours.pop("plan")
         self.assert_equal_but_for_time(ours, theirs)
-        # With the encoder on its ranks the backbone alone may be cut: that was not measured.
+        # With the encoder on its ranks only the backbone may be cut, which was not measured.
         self.assertEqual(ours["left_out"], {"cells": 16, "degrees": ["backbone tp 2"]})
         self.assertTrue(all(plan["devices"] == 2 for plan in ours["plans"]))
 

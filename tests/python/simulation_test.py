@@ -23,7 +23,7 @@ class SimulateCase(Beside):
         return ours["summary"]
 
     def same_refusal(self, words, *arguments, **named):
-        """The sentence of the program, which names options where the module names arguments."""
+        """The message of the program, with its options renamed to the module's arguments."""
         with self.assertRaises(tributary.Error) as raised:
             tributary.simulate(*arguments, **named)
         theirs = re.sub(r" \[[^ ]*\]\s*$", "", self.complaint("simulate", *words))
@@ -67,7 +67,7 @@ class Simulate(SimulateCase):
         return self.path("flow.json", json.dumps(plan))
 
     def tp_plan(self):
-        """Of the backbone alone, tp 2."""
+        """A plan of only the backbone, at tp 2, and its model."""
         plan = read_json(PLAN)
         plan["modules"] = {"backbone": {"ranks": "0-1", "mesh": {"tp": 2}}}
         plan["edges"] = []

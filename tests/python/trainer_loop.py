@@ -1,4 +1,4 @@
-"""What a trainer does with the module: quoted by docs/guides/python.md, run and held to its types."""
+"""How a trainer uses the module: quoted by docs/guides/python.md, run, and type-checked."""
 
 from __future__ import annotations
 

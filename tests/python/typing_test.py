@@ -1,4 +1,4 @@
-"""Types, docstrings and quoted code are true."""
+"""Types, docstrings and quoted code agree with the module."""
 
 import doctest
 import importlib

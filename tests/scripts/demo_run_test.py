@@ -24,7 +24,7 @@ def main():
         root = Path(folder)
         for part in ("scripts", "configs"):
             shutil.copytree(ROOT / part, root / part)
-        program = root / "few_pictures"  # the program; of its data set a small part
+        program = root / "few_pictures"  # the program, but with a small part of its data set
         program.write_text(FEW_PICTURES.format(program=Path(sys.argv[1]).resolve()))
         program.chmod(0o755)
         command = [root / "scripts/demo.sh", program, *SHORT]
