@@ -1,5 +1,6 @@
 #pragma once
 
+#include <unistd.h>
 #include <utility>
 
 namespace tributary {
@@ -29,5 +30,9 @@ class Handle {
  private:
   T raw_ = kNone;
 };
+
+inline int close_descriptor(int descriptor) { return ::close(descriptor); }
+/// An open file, socket or other descriptor.
+using Descriptor = Handle<int, -1, close_descriptor>;
 
 }  // namespace tributary

@@ -18,6 +18,11 @@ namespace tributary {
 /// CPU time of all threads of this process together, in seconds.
 [[nodiscard]] inline double process_cpu_seconds() { return seconds_on(CLOCK_PROCESS_CPUTIME_ID); }
 
+/// Seconds on the steady clock.
+[[nodiscard]] inline double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 /// Time since construction or the last lap, on the steady clock.
 class Stopwatch {
  public:

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "app/doctor/machine_facts.h"
-#include "core/cores.h"
 #include "core/error.h"
+#include "core/machine/cores.h"
 #include "core/machine/memory_limits.h"
 
 namespace tributary::app {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <tuple>
 
-#include "core/cause_order.h"
 #include "core/error.h"
+#include "core/exit_code.h"
 
 namespace tributary::app {
 namespace {

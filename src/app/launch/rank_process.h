@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/file/descriptor.h"
+#include "core/handle.h"
 
 namespace tributary::app {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/cause_order.h"
+#include "core/exit_code.h"
 #include "core/text.h"
 
 namespace tributary::app {

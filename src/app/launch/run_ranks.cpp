@@ -17,9 +17,9 @@
 #include "app/launch/find_cause.h"
 #include "app/launch/rank_process.h"
 #include "app/terminal/show_error.h"
-#include "core/cores.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/machine/cores.h"
 #include "core/stopwatch.h"
 
 namespace tributary::app {

@@ -7,7 +7,7 @@
 
 #include "config/reading/problems.h"
 #include "config/run/read_run_config.h"
-#include "core/file/shown_path.h"
+#include "core/file/given_file.h"
 
 namespace tributary::config {
 namespace {

@@ -4,16 +4,17 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
 #include "core/handle.h"
+#include "core/text.h"
 
 namespace tributary {
 namespace {
-
-using Descriptor = Handle<int, -1, [](int file) { ::close(file); }>;
 
 constexpr int kForWriting = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
@@ -143,6 +144,12 @@ void check_given_output(const std::string& path, ErrorParts parts, std::source_l
     failure = PartFile(path).failure();
   }
   refuse_output(failure, path, parts, raised_at);
+}
+
+std::string shown_path(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::path(path).is_absolute()) return path;
+  return str(path, " (from ", std::filesystem::current_path(ignored).string(), ")");
 }
 
 }  // namespace tributary

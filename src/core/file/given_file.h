@@ -33,4 +33,7 @@ void write_given_file(const std::string& path, std::string_view text, ErrorParts
 void check_given_output(const std::string& path, ErrorParts parts,
                         std::source_location raised_at = std::source_location::current());
 
+/// A path for a message; a relative path is followed by the directory that it starts from.
+[[nodiscard]] std::string shown_path(const std::string& path);
+
 }  // namespace tributary

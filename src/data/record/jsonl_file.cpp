@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 #include "core/error.h"
-#include "core/file/shown_path.h"
+#include "core/file/given_file.h"
 #include "data/record/other_files.h"
 
 namespace tributary::data {

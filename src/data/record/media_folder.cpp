@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
-#include "core/file/shown_path.h"
+#include "core/file/given_file.h"
 
 namespace tributary::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/file/descriptor.h"
+#include "core/handle.h"
 #include "core/result.h"
 
 namespace tributary::data {

@@ -5,8 +5,8 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "core/cause_order.h"
 #include "core/error.h"
+#include "core/exit_code.h"
 #include "core/log.h"
 #include "mesh/health/link.h"
 #include "mesh/launch/store.h"

@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <vector>
 
-#include "core/now_seconds.h"
+#include "core/stopwatch.h"
 #include "mesh/health/root_cause.h"
 #include "mesh/launch/line_socket.h"
 

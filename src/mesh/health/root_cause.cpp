@@ -5,8 +5,8 @@
 #include <sstream>
 #include <tuple>
 
-#include "core/cause_order.h"
 #include "core/error.h"
+#include "core/exit_code.h"
 
 namespace tributary::mesh {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/file/descriptor.h"
+#include "core/handle.h"
 
 namespace tributary::mesh {
 

@@ -10,7 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/now_seconds.h"
+#include "core/stopwatch.h"
 
 namespace tributary::mesh {
 

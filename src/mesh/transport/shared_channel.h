@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/file/descriptor.h"
+#include "core/handle.h"
 
 namespace tributary::mesh {
 

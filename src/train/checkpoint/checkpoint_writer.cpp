@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/cores.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/machine/cores.h"
 #include "core/stopwatch.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/commit.h"

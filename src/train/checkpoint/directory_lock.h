@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/file/descriptor.h"
+#include "core/handle.h"
 
 namespace tributary::train {
 

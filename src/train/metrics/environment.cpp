@@ -15,7 +15,7 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
-#include "core/cores.h"
+#include "core/machine/cores.h"
 #include "core/text.h"
 #include "train/balance/flops.h"
 #include "train/metrics/stream_clock.h"

@@ -4,7 +4,7 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "core/now_seconds.h"
+#include "core/stopwatch.h"
 
 namespace tributary::train {
 

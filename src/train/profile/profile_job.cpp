@@ -13,9 +13,9 @@
 #include <torch/version.h>
 
 #include "config/run/mesh_shape.h"
-#include "core/cores.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
+#include "core/machine/cores.h"
 #include "core/text.h"
 #include "mesh/device.h"
 #include "parallel/unit_chain.h"

@@ -9,10 +9,10 @@
 
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
-#include "core/cores.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "core/machine/cores.h"
 #include "core/sha256.h"
 #include "mesh/device.h"
 #include "mesh/launch/interface.h"

@@ -7,8 +7,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "core/cores.h"
 #include "core/error.h"
+#include "core/machine/cores.h"
 #include "core/machine/memory_limits.h"
 #include "data/loader/encode_sample.h"
 #include "mesh/device.h"

@@ -6,7 +6,7 @@
 
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
-#include "core/cores.h"
+#include "core/machine/cores.h"
 #include "core/text.h"
 #include "train/metrics/environment.h"
 

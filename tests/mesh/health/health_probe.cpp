@@ -18,7 +18,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "core/now_seconds.h"
+#include "core/stopwatch.h"
 #include "mesh/health/health.h"
 #include "mesh/health/link.h"
 #include "mesh/launch/launch.h"

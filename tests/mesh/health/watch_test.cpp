@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "core/error.h"
-#include "core/now_seconds.h"
+#include "core/stopwatch.h"
 #include "mesh/health/link.h"
 #include "mesh/health/section_clock.h"
 

@@ -12,8 +12,8 @@
 #include "app/launch/run_ranks.h"
 #include "config/artifact/profile.h"
 #include "config/run/read_run_config.h"
-#include "core/cores.h"
 #include "core/error.h"
+#include "core/machine/cores.h"
 
 namespace tributary::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/cores.h"
+#include "core/machine/cores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
