@@ -298,7 +298,7 @@ ListedPlan list_plan(const PlanRequest& request, const PlanningProblem& problem,
   listed.tokens_per_s = mean_tokens(problem) / seconds;
   const bool knows_peak = !request.profile || request.profile->flops_per_s > 0;
   if (knows_peak)
-    listed.mfu = mean_flops(problem, listed.found.plan) /
+    listed.mfu = studies::mean_flops(problem, listed.found.plan) /
                  (seconds * static_cast<double>(listed.found.choice.devices()) *
                   problem.cluster.device.matrix_flops_per_s);
   return listed;
