@@ -4,7 +4,6 @@
 
 #include "app/answer/plan_answer.h"
 #include "app/answer/search_answer.h"
-#include "app/answer/simulate_answer.h"
 #include "config/run/mesh_shape.h"
 #include "core/error.h"
 #include "studies/compare/trainer_plan.h"
@@ -43,13 +42,14 @@ struct Models {
 };
 
 PlanRequest request_of(const std::string& model) {
-  return {.model = read_graph(model),
-          .trainer = TrainerCheck({.name = "model", .text = model}),
-          .devices = 4,
-          .global_samples = 16,
-          .tokens = 512,
-          .batches = 2,
-          .candidates = 60};
+  PlanOptions options;
+  options.model = {.text = model};
+  options.devices = 4;
+  options.global_samples = 16;
+  options.tokens = 512;
+  options.batches = 2;
+  options.candidates = 60;
+  return read_request(options);
 }
 
 /// Whether `train --plan` takes a plan file of the model: what it does before it starts.
@@ -123,12 +123,12 @@ TEST(RunnablePlans, OfEveryMethodAreThoseThatTrainTakes) {
 TEST(RunnablePlans, ASearchAmongThemHasNoOthers) {
   const Models models;
   PlanRequest request = request_of(models.path("demo"));
-  request.runnable = true;
+  request.options.runnable = true;
   const PlanAnswer answer = answer_plan(request);
   ASSERT_FALSE(answer.plans.empty());
   for (const ListedPlan& listed : answer.plans) EXPECT_TRUE(listed.trains()) << listed.refusal;
   PlanRequest unknown = request_of(models.path("unknown"));
-  unknown.runnable = true;
+  unknown.options.runnable = true;
   EXPECT_THAT([&] { (void)answer_plan(unknown); },
               testing::ThrowsMessage<Error>(HasSubstr("the trainer runs no plan of this model")));
 }

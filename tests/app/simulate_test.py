@@ -301,7 +301,7 @@ class Simulate(SimulateCase):
             ("--anomaly-factor", "1e300", "1e+300", "1 to 1000"),
             ("--failure-hours", "-1", "-1", "0 to 1e+09"),
             ("--restart-seconds", "nan", "nan", "0 to 1e+09"),
-            ("--checkpoint-steps", "0", "0", "1 to 1e+09"),
+            ("--checkpoint-steps", "0", "0", "1 to 1000000000"),
         ):
             words = f"where: {option}; found: {found}; expected: {expected}"
             self.refused(words, PLAN, f"{option}={value}", *beside.get(option, []))

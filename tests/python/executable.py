@@ -5,6 +5,7 @@ Every test here is run as `python X_test.py TRIBUTARY ROOT` with the module on P
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -35,6 +36,11 @@ class Beside(VerbCase):
         code, out, err = self.run_verb(*words, text=text)
         self.assertEqual((code, out), (2, ""), err)
         return err
+
+    def options_of(self, verb):
+        """Names of all options of a verb, as the module writes them."""
+        found = re.findall(r"^  (?:-\w,)?--(?:no-)?([a-z-]+)", self.command(verb, "--help"), re.M)
+        return {name.replace("-", "_") for name in found} - {"help", "help_all"}
 
     def assert_equal_but_for_time(self, ours, theirs):
         self.assertGreater(ours["milliseconds"], 0)

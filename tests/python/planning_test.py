@@ -1,5 +1,6 @@
 """plan of the module against the program; models, clusters and profiles as dictionaries."""
 
+import inspect
 import json
 import os
 import unittest
@@ -26,6 +27,10 @@ class Planning(Beside):
         self.assertEqual(best.pop("model"), MODEL)
         written.pop("model")
         self.assertEqual(best, written)
+
+    def test_its_arguments_are_the_options_of_the_program(self):
+        arguments = set(inspect.signature(tributary.plan).parameters)
+        self.assertEqual(arguments | {"method", "output", "json"}, self.options_of("plan") | {"model"})
 
     def test_the_best_plan_simulates(self):
         sizes = [[64, 32, 2], [120, 0, 0], [300, 120, 1]]

@@ -1,5 +1,6 @@
 """simulate and action_lists of the module against the program and against each other."""
 
+import inspect
 import json
 import os
 import re
@@ -36,6 +37,10 @@ class Simulate(SimulateCase):
         self.compare([PLAN], PLAN)
         self.compare([PLAN, "--steps", 3, "--seed", 5, "--cluster", CLUSTER, "--model", MODEL],
                      PLAN, MODEL, CLUSTER, steps=3, seed=5)
+
+    def test_its_arguments_are_the_options_of_the_program(self):
+        arguments = set(inspect.signature(tributary.simulate).parameters)
+        self.assertEqual(arguments | {"output", "json"}, self.options_of("simulate") | {"plan", "trace"})
 
     def test_every_option_does_what_it_does_there(self):
         lengths = [[300, 400, 1], [500, 800, 2], [200, 0, 0]]

@@ -23,7 +23,7 @@ bool GivenOptions::has(const std::string& option) const {
 
 std::string GivenOptions::name(const std::string& option) const {
   if (caller_ == Caller::kCommandLine || !option.starts_with("--")) return option;
-  std::string argument = option.substr(2);
+  std::string argument = option.substr(option.starts_with("--no-") ? 5 : 2);
   std::replace(argument.begin(), argument.end(), '-', '_');
   return argument;
 }

@@ -23,8 +23,10 @@ class GivenOptions {
       : list_(std::move(list)), caller_(caller) {}
 
   [[nodiscard]] bool has(const std::string& option) const;
-  /// `--straggler-factor` on the command line, `straggler_factor` in Python.
+  /// `--straggler-factor` on the command line, `straggler_factor` in Python; of `--no-merge`, which
+  /// Python has as `merge=False`, `merge`.
   [[nodiscard]] std::string name(const std::string& option) const;
+  [[nodiscard]] Caller caller() const { return caller_; }
 
   /// Refuses these options beside what is `found`.
   void refuse(std::initializer_list<std::string> options, const std::string& found,

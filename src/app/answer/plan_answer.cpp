@@ -6,7 +6,6 @@
 
 #include "app/answer/certificate_json.h"
 #include "app/answer/measured_machine.h"
-#include "app/answer/simulate_answer.h"
 #include "app/answer/standard_cluster.h"
 #include "config/plan/plan_names.h"
 #include "config/trace/beyond_grid_json.h"
@@ -25,40 +24,13 @@ using plan::PlanningProblem;
 
 constexpr std::int64_t kMostDevicesUnasked = 4096;
 
-void check_request(const PlanRequest& request) {
-  const auto require = [&](const char* name, std::int64_t value, std::int64_t least,
-                           std::int64_t most) {
-    TRIB_REQUIRE(value >= least && value <= most, .what = "app: value cannot be used",
-                 .where = argument_name(request.caller, name), .found = str(value),
-                 .expected = str(least, " to ", most));
-  };
-  require("devices", request.devices, 0, 1 << 20);
-  require("global_samples", request.global_samples, 1, 1 << 20);
-  require("tokens", request.tokens, 1, 1 << 24);
-  require("batches", request.batches, 1, 1000);
-  require("seed", request.seed, 0, std::int64_t{1} << 53);
-  require("candidates", request.candidates, 0, 100'000);
-  require("threads", request.threads, 0, 1 << 16);
-  TRIB_REQUIRE(request.profile || request.threads == 0,
-               .what = "app: threads count with measured costs alone",
-               .where = argument_name(request.caller, "threads"), .found = str(request.threads),
-               .expected = "a profile beside it");
-  const GivenOptions& given = request.given;
-  if (request.recorded)
-    given.refuse({"--tokens"}, str(given.name("--lengths"), ", which says it of each sample"),
-                 "one of both");
-  if (!plan::encoders_of({.model = request.model, .cluster = {}, .batches = {}}).empty())
-    given.refuse({"--tokens"}, "a model with an encoder",
-                 str(given.name("--lengths"), " for its samples, or their mixture"));
-}
-
 void set_measured(const PlanRequest& request, PlanningProblem& problem) {
   MeasuredMachine machine =
-      measured_machine(*request.profile, request.profile_name, problem.devices, request.threads,
-                       request.cluster, request.caller);
+      measured_machine(*request.profile, request.options.profile.where(), problem.devices,
+                       request.options.threads, request.cluster, request.options.given.caller());
   problem.cluster = std::move(machine.cluster);
   problem.measured = std::move(machine.costs);
-  problem.threads = request.threads;
+  problem.threads = request.options.threads;
 }
 
 /// All devices of a cluster where nobody says how many; of one that is larger than a plan is likely
@@ -70,35 +42,36 @@ std::int64_t devices_unasked(const PlanRequest& request, const config::Cluster& 
                .what = "app: cluster is larger than a plan is likely meant for",
                .where = "cluster.devices", .found = str(cluster.devices, ", ", node, " in a node"),
                .expected = str("at most ", kMostDevicesUnasked),
-               .fix = str("give ", argument_name(request.caller, "devices")));
+               .fix = str("give ", request.options.given.name("--devices")));
   return node;
 }
 
 void set_machine(const PlanRequest& request, PlanningProblem& problem) {
-  TRIB_REQUIRE(request.devices > 0 || request.cluster || !request.profile,
+  TRIB_REQUIRE(request.options.devices > 0 || request.cluster || !request.profile,
                .what = "app: no devices to plan for",
-               .where = argument_name(request.caller, "devices"), .found = "no such argument",
+               .where = request.options.given.name("--devices"), .found = "no such argument",
                .expected = "the number of ranks on the profile's machine", .fix = "give it");
   problem.cluster = request.cluster ? *request.cluster : standard_cluster();
-  problem.devices =
-      request.devices > 0 ? request.devices : devices_unasked(request, problem.cluster);
+  problem.devices = request.options.devices > 0 ? request.options.devices
+                                                : devices_unasked(request, problem.cluster);
   if (request.profile) set_measured(request, problem);
 }
 
 void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
-  const auto seed = static_cast<std::uint64_t>(request.seed);
+  const auto seed = static_cast<std::uint64_t>(request.options.seed);
   const bool has_encoder = !plan::encoders_of(problem).empty();
   const simulate::MixtureSound sound = simulate::mixture_sound(problem.model);
-  for (std::int64_t i = 0; i < request.batches; ++i) {
+  for (std::int64_t i = 0; i < request.options.batches; ++i) {
     const auto batch = static_cast<std::uint64_t>(i);
     if (request.recorded) {
       problem.batches.push_back(
-          simulate::draw_recorded(*request.recorded, seed, batch, request.global_samples));
+          simulate::draw_recorded(*request.recorded, seed, batch, request.options.global_samples));
     } else if (has_encoder) {
-      problem.batches.push_back(simulate::draw_mixture(seed, batch, request.global_samples, sound));
+      problem.batches.push_back(
+          simulate::draw_mixture(seed, batch, request.options.global_samples, sound));
     } else {
-      problem.batches.emplace_back(static_cast<std::size_t>(request.global_samples),
-                                   simulate::SampleSize{.tokens = request.tokens});
+      problem.batches.emplace_back(static_cast<std::size_t>(request.options.global_samples),
+                                   simulate::SampleSize{.tokens = request.options.tokens});
     }
   }
   if (!request.recorded) return;
@@ -116,15 +89,15 @@ std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const 
 }
 
 void narrow_schedules(const PlanRequest& request, plan::PlanSpace& space) {
-  if (request.schedules.empty()) return;
+  if (request.options.schedules.empty()) return;
   space.schedules.clear();
-  for (const std::string& word : request.schedules) {
+  for (const std::string& word : request.options.schedules) {
     const auto& names = config::plan_names_of<config::PipelineOrder>();
     const auto found = std::find(names.begin(), names.end(), word);
     std::string known;
     for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
     TRIB_REQUIRE(found != names.end(), .what = "app: no such schedule",
-                 .where = argument_name(request.caller, "schedules"), .found = word,
+                 .where = request.options.given.name("--schedules"), .found = word,
                  .expected = str("some of ", known));
     space.schedules.push_back(static_cast<config::PipelineOrder>(found - names.begin()));
   }
@@ -133,18 +106,18 @@ void narrow_schedules(const PlanRequest& request, plan::PlanSpace& space) {
 /// Axes that are not named have one rank; sequences are cut however short they are where cp or
 /// ulysses is named.
 void narrow_axes(const PlanRequest& request, plan::PlanSpace& space) {
-  if (request.axes.empty()) return;
+  if (request.options.axes.empty()) return;
   plan::PlanSpace one;
   const std::vector<std::pair<std::string, std::int64_t plan::PlanSpace::*>> axes = {
       {"tp", &plan::PlanSpace::most_tp},           {"pp", &plan::PlanSpace::most_stages},
       {"dp", &plan::PlanSpace::most_replicas},     {"cp", &plan::PlanSpace::most_cp},
       {"ulysses", &plan::PlanSpace::most_ulysses}, {"ep", &plan::PlanSpace::most_ep}};
   for (const auto& [name, field] : axes) space.*field = 1;
-  for (const std::string& word : request.axes) {
+  for (const std::string& word : request.options.axes) {
     const auto found = std::find_if(axes.begin(), axes.end(),
                                     [&](const auto& axis) { return axis.first == word; });
     TRIB_REQUIRE(found != axes.end(), .what = "app: no such axis",
-                 .where = argument_name(request.caller, "axes"), .found = word,
+                 .where = request.options.given.name("--axes"), .found = word,
                  .expected = "some of tp, pp, dp, cp, ulysses, ep");
     space.*found->second = one.*found->second;
     if (word == "cp" || word == "ulysses") space.long_sample = 0;
@@ -172,7 +145,8 @@ std::string find_shortage(const PlanningProblem& problem) {
 std::string explain_schedules(const PlanRequest& request, const PlanningProblem& problem) {
   PlanningProblem usual = problem;
   usual.space.schedules = plan::PlanSpace{}.schedules;
-  const plan::PlanSearch search = search_plan(usual, {.candidates = {.keep = request.candidates}});
+  const plan::PlanSearch search =
+      search_plan(usual, {.candidates = {.keep = request.options.candidates}});
   const std::string shortage = find_shortage(problem);
   if (search.plans.empty())
     return str(shortage, "; the usual ones have no plan either: ", search.certificate.limit);
@@ -192,9 +166,9 @@ Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
 
 /// A model that the trainer does not know has no plan that trains, whatever a search says.
 void check_runnable(const PlanRequest& request) {
-  TRIB_REQUIRE(!request.runnable || request.trainer.refusal_of_model().empty(),
+  TRIB_REQUIRE(!request.options.runnable || request.trainer.refusal_of_model().empty(),
                .what = "app: the trainer runs no plan of this model",
-               .where = argument_name(request.caller, "runnable"),
+               .where = request.options.given.name("--runnable"),
                .found = request.trainer.refusal_of_model(),
                .expected = "a model that `train` knows",
                .fix = "leave it out to plan for simulation");
@@ -221,11 +195,12 @@ void take_runnable(const plan::PlanSearch& runnable, PlanAnswer& answer) {
 
 /// The plans of an answer in their order: those that train first.
 void search_both(const PlanRequest& request, PlanAnswer& answer) {
-  const plan::PlanEffort effort{.candidates = {.keep = request.candidates}};
+  const plan::PlanEffort effort{.candidates = {.keep = request.options.candidates}};
   answer.search = search_plan(answer.problem, effort);
   answer.plans = list_plans(request, answer.problem, answer.search);
   const bool may_train = request.trainer.refusal_of_model().empty();
-  if (may_train && !request.runnable && !answer.plans.empty() && !answer.plans.front().trains()) {
+  if (may_train && !request.options.runnable && !answer.plans.empty() &&
+      !answer.plans.front().trains()) {
     PlanningProblem own = answer.problem;
     own.space.runnable = true;
     const plan::PlanSearch runnable = search_plan(own, effort);
@@ -243,34 +218,34 @@ void search_both(const PlanRequest& request, PlanAnswer& answer) {
   if (std::exchange(certificate.value, trained) != trained)
     certificate.status = plan::Status::kFeasible;
   std::erase_if(answer.plans, [&](const ListedPlan& listed) {
-    return !listed.trains() && (request.runnable || listed.found.step >= trained);
+    return !listed.trains() && (request.options.runnable || listed.found.step >= trained);
   });
 }
 
 }  // namespace
 
 plan::PlanningProblem problem_of(const PlanRequest& request) {
-  check_request(request);
   PlanningProblem problem{.model = request.model, .cluster = {}, .batches = {}};
-  problem.frozen = request.frozen;
+  problem.frozen = request.options.freeze;
   set_machine(request, problem);
   draw_batches(request, problem);
-  problem.space.runnable = request.runnable;
+  problem.space.runnable = request.options.runnable;
   narrow_schedules(request, problem.space);
   narrow_axes(request, problem.space);
   return problem;
 }
 
 std::string note_on_devices(const PlanRequest& request, const PlanningProblem& problem) {
-  if (request.devices > 0 || problem.devices == problem.cluster.devices) return {};
+  if (request.options.devices > 0 || problem.devices == problem.cluster.devices) return {};
   return str("planned for one node, ", problem.devices, " of the cluster's ",
-             problem.cluster.devices, " devices: ", argument_name(request.caller, "devices"),
+             problem.cluster.devices, " devices: ", request.options.given.name("--devices"),
              " says how many");
 }
 
-void check_keep(std::int64_t keep, Caller caller) {
-  TRIB_REQUIRE(keep >= 1 && keep <= 10, .what = "app: value cannot be used",
-               .where = argument_name(caller, "keep"), .found = str(keep), .expected = "1 to 10");
+void check_keep(const PlanOptions& options) {
+  TRIB_REQUIRE(options.keep >= 1 && options.keep <= 10, .what = "app: value cannot be used",
+               .where = options.given.name("--keep"), .found = str(options.keep),
+               .expected = "1 to 10");
 }
 
 void note_samples(const PlanRequest& request, const PlanningProblem& problem, config::Plan& plan) {
@@ -281,7 +256,7 @@ void note_samples(const PlanRequest& request, const PlanningProblem& problem, co
     plan.predicted.samples = PlannedSamples::kMixture;
   } else {
     plan.predicted.samples = PlannedSamples::kEqual;
-    plan.predicted.sample_tokens = {request.tokens};
+    plan.predicted.sample_tokens = {request.options.tokens};
   }
 }
 
@@ -313,12 +288,14 @@ PlanAnswer answer_plan(const PlanRequest& request) {
   search_both(request, answer);
   answer.milliseconds = 1e3 * watch.seconds();
   std::string& limit = answer.search.certificate.limit;
-  if (answer.plans.empty() && !request.schedules.empty() && limit.starts_with("schedules: "))
+  if (answer.plans.empty() && !request.options.schedules.empty() &&
+      limit.starts_with("schedules: "))
     limit += explain_schedules(request, answer.problem);
   if (answer.plans.empty()) return answer;
   const FoundPlan& best = answer.plans.front().found;
   if (request.profile) answer.beyond_grid = find_beyond_grid(answer.problem, best);
-  if (request.explain) answer.explanation = explain_plan(answer.problem, best, kExplainedBatches);
+  if (request.options.explain)
+    answer.explanation = explain_plan(answer.problem, best, kExplainedBatches);
   return answer;
 }
 

@@ -5,47 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "app/answer/argument_name.h"
-#include "app/answer/given_options.h"
-#include "app/answer/trainer_check.h"
-#include "config/artifact/module_graph.h"
-#include "config/artifact/profile.h"
-#include "config/cluster/cluster.h"
+#include "app/answer/plan_request.h"
 #include "config/trace/trace.h"
 #include "core/json.h"
 #include "plan/search/explain_plan.h"
 
 namespace tributary::app {
 
-inline constexpr const char* kSearch = "search";
-inline constexpr const char* kFormerSearch = "exact";  // still taken
-
 /// An explanation simulates so many batches, the first ones.
 inline constexpr std::int64_t kExplainedBatches = 2;
-
-/// A model to be placed on devices by the default search.
-struct PlanRequest {
-  config::ModuleGraph model;
-  TrainerCheck trainer;                         // of the model
-  std::optional<config::Cluster> cluster = {};  // none: of the profile, or nodes of 8 A100
-  std::optional<config::Profile> profile = {};  // measured costs of layers and collectives
-  std::string profile_name = {};                // for messages
-  std::int64_t threads = 0;  // of each rank, with a profile of a CPU; 0: an equal part of the cores
-  std::optional<simulate::RecordedSizes> recorded = {};  // sizes of samples to draw from
-  std::vector<std::string> frozen = {};                  // modules
-  std::vector<std::string> schedules = {};               // to choose from; none: the usual ones
-  std::vector<std::string> axes = {};                    // to choose from; none: the usual ones
-  std::int64_t devices = 0;  // 0: all of the cluster; one node where those are over 4096
-  std::int64_t global_samples = 512;
-  std::int64_t tokens = 4096;  // of each sample of a text model
-  std::int64_t batches = 8;
-  std::int64_t seed = 0;
-  std::int64_t candidates = 0;  // 0: plan::usual_candidates
-  bool runnable = false;        // by the trainer
-  bool explain = false;
-  Caller caller = Caller::kCommandLine;
-  GivenOptions given = {};  // what would count for nothing is refused
-};
 
 /// A plan of an answer, and what a person asks of it.
 struct ListedPlan {
@@ -84,7 +52,7 @@ struct PlanAnswer {
 /// How many plans may be asked for: as many as a search ends with.
 ///
 /// errors: Fault::kInput naming the argument
-void check_keep(std::int64_t keep, Caller caller);
+void check_keep(const PlanOptions& options);
 
 /// What the trainer, a clock and the devices say of a plan; its gap is above `bound`.
 [[nodiscard]] ListedPlan list_plan(const PlanRequest& request, const plan::PlanningProblem& problem,

@@ -12,7 +12,9 @@
 #include <map>
 #include <new>
 #include <poll.h>
+#include <sstream>
 #include <unistd.h>
+#include <variant>
 
 #include "app/engine/engine.h"
 #include "app/terminal/help_format.h"
@@ -47,6 +49,56 @@ CLI::Option* add_whole(CLI::App& app, const std::string& names, std::int64_t& va
                        const std::string& help) {
   return app.add_option(names, value, help)->check(CLI::Validator(refuse_out_of_range, ""));
 }
+
+/// errors: Fault::kInput when the list holds commas and spaces alone
+std::vector<std::string> split_words(const std::string& option, const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) {
+    const std::size_t begin = word.find_first_not_of(' ');
+    if (begin == std::string::npos) continue;
+    words.push_back(word.substr(begin, word.find_last_not_of(' ') + 1 - begin));
+  }
+  TRIB_REQUIRE(!words.empty(), .what = "app: list names nothing", .where = option,
+               .found = escaped(list), .expected = "names, a comma between them",
+               .fix = "leave it out for the default");
+  return words;
+}
+
+/// Declares a field by the type of its value.
+struct FieldDeclaration {
+  CLI::App& app;
+  Verb& verb;
+  const RequestField& field;
+  std::string names = option_names(field);
+
+  void operator()(bool* value) const {
+    if (*value)
+      app.add_flag_callback(
+          names, [value] { *value = false; }, field.help);
+    else
+      verb.flag(names, *value, field.help);
+  }
+  void operator()(std::vector<std::string>* words) const {
+    const auto read = [words, option = names](const std::string& text) {
+      *words = split_words(option, text);
+    };
+    app.add_option_function<std::string>(names, read, field.help)
+        ->check(CLI::Validator(refuse_empty, ""));
+  }
+  void operator()(Document* document) const {
+    if (names.starts_with('-'))
+      verb.option(names, document->text, field.help);
+    else if (field.is_required)
+      verb.positional(names, document->text, field.help);
+    else
+      verb.optional_positional(names, document->text, field.help);
+  }
+  template <class Value>
+  void operator()(Value* value) const {
+    verb.option(names, *value, field.help);
+  }
+};
 
 }  // namespace
 
@@ -88,6 +140,10 @@ void Verb::required(const std::string& names, std::int64_t& value, const std::st
 }
 void Verb::flag(const std::string& names, bool& value, const std::string& help) {
   state_.app->add_flag(names, value, help);
+}
+void Verb::fields(const std::vector<RequestField>& fields) {
+  for (const RequestField& field : fields)
+    std::visit(FieldDeclaration{.app = *state_.app, .verb = *this, .field = field}, field.value);
 }
 GivenOptions Verb::given() const {
   return GivenOptions([app = state_.app] {
@@ -318,6 +374,9 @@ int run_command_line(int argc, char** argv) {
     if (stop.get_exit_code() == 0) return after_output(root.exit(stop));  // --help, --version
     show_error(describe_mistake(root, words, stop.what()));
     return exit_with(ExitCode::kInput);
+  } catch (const Error& error) {  // of a value, while it is read
+    show_error(error.what());
+    return exit_with(error.exit_code());
   }
   return after_output(run_guarded(declared.at(chosen_verb(root)).run));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/answer/given_options.h"
+#include "app/answer/request_field.h"
 #include "core/exit_code.h"
 
 namespace tributary::app {
@@ -37,6 +38,8 @@ class Verb {
   void required(const std::string& names, std::string& value, const std::string& help);
   void required(const std::string& names, std::int64_t& value, const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);
+  /// All arguments of a table. Texts in a list have commas between them.
+  void fields(const std::vector<RequestField>& fields);
   /// What the user gave, once the command line is read; for as long as the verb runs.
   [[nodiscard]] GivenOptions given() const;
   /// A command line that --help shows; every verb has one.

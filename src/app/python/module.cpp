@@ -2,7 +2,6 @@
 // beside this file turns it into lists and dictionaries, and explains everything. All work is done
 // without the lock of the interpreter.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -12,13 +11,14 @@
 #include "app/answer/balance_answer.h"
 #include "app/answer/flow_answer.h"
 #include "app/answer/pack_answer.h"
+#include "app/answer/plan_answer.h"
 #include "app/answer/read_document.h"
 #include "app/answer/search_answer.h"
+#include "app/answer/simulate_answer.h"
 #include "app/answer/split_answer.h"
 #include "app/answer/staging_answer.h"
-#include "app/python/plan_arguments.h"
+#include "app/python/read_arguments.h"
 #include "app/python/read_numbers.h"
-#include "app/python/simulate_arguments.h"
 #include "app/python/translate_error.h"
 
 namespace tributary::app {
@@ -32,9 +32,6 @@ using GivenDocument = std::pair<bool, std::string>;
 
 Document to_document(const char* name, const GivenDocument& given) {
   return {.name = name, .is_path = given.first, .text = given.second};
-}
-std::optional<Document> to_document(const char* name, const std::optional<GivenDocument>& given) {
-  return given ? std::optional(to_document(name, *given)) : std::nullopt;
 }
 
 std::string pack(nb::handle lengths, const PackRequest& request) {
@@ -84,46 +81,33 @@ std::string action_lists(const GivenDocument& plan) {
   return answer_action_lists(read_plan(to_document("plan", plan))).dump();
 }
 
-std::pair<std::string, std::string> simulate(const std::optional<GivenDocument>& plan,
-                                             const std::optional<GivenDocument>& model,
-                                             const std::optional<GivenDocument>& cluster,
-                                             const std::optional<GivenDocument>& profile,
-                                             const std::optional<GivenDocument>& sizes,
-                                             nb::handle lengths, const std::string& options,
+/// The options of `plan` or `simulate`.
+template <class Options>
+Options read_options(const char* function, const std::string& arguments, nb::handle lengths) {
+  Options options;
+  if (!lengths.is_none()) options.length_rows = read_numbers(lengths, "lengths");
+  options.given =
+      read_arguments(function, arguments, fields_of(options), options.length_rows.has_value());
+  return options;
+}
+
+std::pair<std::string, std::string> simulate(const std::string& arguments, nb::handle lengths,
                                              bool with_trace) {
-  SimulateArguments arguments = {.plan = to_document("plan", plan),
-                                 .model = to_document("model", model),
-                                 .cluster = to_document("cluster", cluster),
-                                 .profile = to_document("profile", profile),
-                                 .sizes = to_document("lengths", sizes),
-                                 .size_table = {},
-                                 .options = options};
-  if (!lengths.is_none()) arguments.size_table = read_numbers(lengths, "lengths");
+  auto options = read_options<SimulateOptions>("simulate", arguments, lengths);
   const nb::gil_scoped_release unlocked;
-  const config::Trace trace = simulate_given(arguments);
+  const config::Trace trace = answer_simulate(read_request(std::move(options)));
   return {config::write_summary(trace), with_trace ? config::write_trace(trace) : "null"};
 }
 
-std::pair<std::string, std::string> plan_model(const GivenDocument& model,
-                                               const std::optional<GivenDocument>& cluster,
-                                               const std::optional<GivenDocument>& profile,
-                                               const std::optional<GivenDocument>& sizes,
-                                               nb::handle lengths, const std::string& options,
-                                               std::int64_t keep) {
-  PlanArguments arguments = {.model = to_document("model", model),
-                             .cluster = to_document("cluster", cluster),
-                             .profile = to_document("profile", profile),
-                             .sizes = to_document("lengths", sizes),
-                             .size_table = {},
-                             .options = options};
-  if (!lengths.is_none()) arguments.size_table = read_numbers(lengths, "lengths");
-  check_keep(keep, Caller::kPython);
+std::pair<std::string, std::string> plan_model(const std::string& arguments, nb::handle lengths) {
+  const auto options = read_options<PlanOptions>("plan", arguments, lengths);
+  check_keep(options);
   const nb::gil_scoped_release unlocked;
-  const PlanAnswer answer = answer_plan(read_request(arguments));
-  if (answer.plans.empty()) return {to_json(answer, keep).dump(), "null"};
+  const PlanAnswer answer = answer_plan(read_request(options));
+  if (answer.plans.empty()) return {to_json(answer, options.keep).dump(), "null"};
   config::Plan best = answer.plans.front().found.plan;
-  if (arguments.model.is_path) best.model = arguments.model.text;
-  return {to_json(answer, keep).dump(), config::write_plan(best)};
+  if (options.model.is_path) best.model = options.model.text;
+  return {to_json(answer, options.keep).dump(), config::write_plan(best)};
 }
 
 }  // namespace
@@ -160,13 +144,10 @@ NB_MODULE(_engine, module) {
   module.def("group_stages", group_stages, Unlocked());
   module.def("fit_interference", fit_interference, Unlocked());
   module.def("staging_methods", staging_methods);
-  module.def("plan", plan_model, nb::arg("model"), nb::arg("cluster").none(),
-             nb::arg("profile").none(), nb::arg("sizes").none(), nb::arg("lengths").none(),
-             nb::arg("options"), nb::arg("keep"));
+  module.def("plan", plan_model, nb::arg("arguments"), nb::arg("lengths").none());
   module.def("action_lists", action_lists, Unlocked());
-  module.def("simulate", simulate, nb::arg("plan").none(), nb::arg("model").none(),
-             nb::arg("cluster").none(), nb::arg("profile").none(), nb::arg("sizes").none(),
-             nb::arg("lengths").none(), nb::arg("options"), nb::arg("with_trace"));
+  module.def("simulate", simulate, nb::arg("arguments"), nb::arg("lengths").none(),
+             nb::arg("with_trace"));
 }
 
 }  // namespace tributary::app

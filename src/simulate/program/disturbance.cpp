@@ -9,8 +9,6 @@
 namespace tributary::simulate {
 namespace {
 
-constexpr double kMostFactor = 1000;  // two of them still leave room for passes of weeks
-constexpr double kMostTime = 1e9;
 constexpr int kMostTries = 10'000;  // of the work between two checkpoints
 
 Nanoseconds longer(Nanoseconds time, double factor) {
@@ -19,18 +17,18 @@ Nanoseconds longer(Nanoseconds time, double factor) {
 
 }  // namespace
 
-void check_disturbance(const Disturbance& of, const ArgumentNames& name_of) {
+void check_disturbance(const Disturbance& of) {
   const auto require = [&](const char* name, double found, double least, double most) {
     TRIB_REQUIRE(found >= least && found <= most, .what = "plan: disturbance cannot be drawn",
-                 .where = name_of(name), .found = str(found), .expected = str(least, " to ", most));
+                 .where = name, .found = str(found), .expected = str(least, " to ", most));
   };
   require("stragglers", of.straggler_share, 0, 1);
-  require("straggler_factor", of.straggler_factor, 1, kMostFactor);
+  require("straggler_factor", of.straggler_factor, 1, kMostSlowdown);
   require("anomalies", of.anomaly_share, 0, 1);
-  require("anomaly_factor", of.anomaly_factor, 1, kMostFactor);
-  require("failure_hours", of.hours_between_failures, 0, kMostTime);
-  require("restart_seconds", of.restart_s, 0, kMostTime);
-  require("checkpoint_steps", static_cast<double>(of.checkpoint_steps), 1, kMostTime);
+  require("anomaly_factor", of.anomaly_factor, 1, kMostSlowdown);
+  require("failure_hours", of.hours_between_failures, 0, kLongestTime);
+  require("restart_seconds", of.restart_s, 0, kLongestTime);
+  require("checkpoint_steps", static_cast<double>(of.checkpoint_steps), 1, kLongestTime);
 }
 
 void disturb_step(const StepProgram& program, const Disturbance& disturbance,

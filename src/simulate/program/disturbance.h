@@ -1,9 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "simulate/program/step_load.h"
@@ -25,15 +22,12 @@ struct Disturbance {
   }
 };
 
-/// Says how the caller writes a name: `stragglers`, `straggler_factor`, `anomalies`,
-/// `anomaly_factor`, `failure_hours`, `restart_seconds`, `checkpoint_steps`.
-using ArgumentNames = std::function<std::string(std::string_view)>;
+inline constexpr double kMostSlowdown = 1000;  // two of them still leave room for passes of weeks
+inline constexpr double kLongestTime = 1e9;    // of hours, seconds or steps
 
 /// errors: Fault::kInput naming the value that is not finite or outside its range; times of passes
 ///         within these ranges can be counted in nanoseconds
-void check_disturbance(
-    const Disturbance& disturbance,
-    const ArgumentNames& name_of = [](std::string_view name) { return std::string(name); });
+void check_disturbance(const Disturbance& disturbance);
 
 /// Makes passes of drawn lanes and drawn passes longer. A lane is as slow as the slowest of its
 /// ranks.

@@ -1,14 +1,18 @@
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
-#include "app/cli/planning/plan_model.h"
 #include "app/cli/planning/plan_published.h"
+#include "app/cli/planning/show_plans.h"
+#include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "cost/watched_costs.h"
 #include "studies/methods/read_cost_table.h"
 
 namespace tributary::app {
@@ -28,76 +32,115 @@ bool is_cost_table(const std::string& path) {
          json["format"] == Json(studies::kCostTableFormat);
 }
 
-ExitCode run_plan(const ModelPlanning& arguments) {
-  TRIB_REQUIRE(std::filesystem::exists(arguments.path), .what = "app: nothing to plan",
-               .where = arguments.path, .found = "no such file",
+/// What was searched, and what its answer leaves out.
+void print_search(const PlanAnswer& answer) {
+  const plan::PlanSearch& search = answer.search;
+  std::cout << search.cells << " cells, " << search.estimates << " estimates, " << search.judged
+            << " plans run on batches, " << search.certificate.evaluations << " steps simulated, "
+            << in_time({std::llround(1e6 * answer.milliseconds)}) << '\n';
+  if (!answer.note.empty()) std::cout << answer.note << '\n';
+  if (!answer.plans.front().found.links_shared)
+    std::cout << "messages were timed as if each were alone: the plans are too large to simulate "
+                 "links that are shared within the budget\n";
+  if (search.unshared > 0)
+    std::cout << search.unshared
+              << " plans with a colocated encoder left out: too large to simulate links that are "
+                 "shared, as those of the others are\n";
+  if (!answer.beyond_grid.empty())
+    std::cout << "the best plan is beyond what was measured, at the rate of the largest size: "
+              << cost::describe(answer.beyond_grid) << '\n';
+  if (search.left_out.cells > 0)
+    std::cout << "left out for want of measurements: " << search.left_out.cells
+              << " cells, and of others the plans with these degrees: " << search.left_out.text()
+              << '\n';
+}
+
+void print_plan(const PlanAnswer& answer, const ListedPlan& listed, std::int64_t place) {
+  print_row(answer.problem, listed, describe(answer.problem, listed.found.choice), place);
+}
+
+void print_as_text(const PlanAnswer& answer, const TrainerCheck& trainer, std::int64_t keep) {
+  const plan::Certificate& certificate = answer.search.certificate;
+  const bool trains = answer.plans.front().trains();
+  const std::string& unknown = trainer.refusal_of_model();
+  std::cout << kSearch << ": " << describe_work(answer.problem) << '\n';
+  if (!unknown.empty())
+    std::cout << "for simulation alone: `train` refuses all plans of this model: " << unknown
+              << '\n';
+  else if (!trains)
+    std::cout << "for simulation alone: no plan that `train` runs was found\n";
+  std::cout << "step " << in_time(certificate.value) << "; no plan "
+            << (trains ? "that `train` runs " : "") << "is below "
+            << in_time(certificate.lower_bound) << ", gap " << in_percent(certificate.gap(), 1)
+            << " (" << plan::name_of(certificate.status) << ")\n";
+  print_heading();
+  std::int64_t place = 0;
+  std::int64_t refused = 0;
+  for (const ListedPlan& listed : answer.plans) {
+    ++place;
+    if (listed.trains()) {
+      if (place <= keep) print_plan(answer, listed, place);
+      continue;
+    }
+    if (++refused > keep) break;
+    if (refused == 1 && trains) std::cout << "faster, but for simulation alone:\n";
+    if (unknown.empty()) std::cout << "     `train` refuses: " << listed.refusal << '\n';
+    print_plan(answer, listed, place);
+  }
+  print_search(answer);
+}
+
+/// Prints the best plans of the search and writes the best one.
+ExitCode plan_model(const PlanOptions& options) {
+  check_keep(options);
+  check_plan_output(options);
+  const PlanRequest request = read_request(options);
+  const PlanAnswer answer = answer_plan(request);
+  if (answer.plans.empty()) {
+    if (options.json) std::cout << to_json(answer, 0).dump() << '\n';
+    TRIB_RAISE(Fault::kResource, .what = "plan: no plan fits",
+               .where = str(answer.problem.devices, " devices of ", answer.problem.cluster.name),
+               .found = answer.search.certificate.limit);
+  }
+  const ListedPlan& best = answer.plans.front();
+  write_plan_of(request, best.found.plan);
+  if (options.json) {
+    std::cout << to_json(answer, options.keep).dump() << '\n';
+  } else {
+    print_as_text(answer, request.trainer, options.keep);
+    if (answer.explanation)
+      print_explanation(*answer.explanation, std::ssize(answer.problem.batches));
+    print_written(best, options);
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode run_plan(const PlanOptions& options) {
+  const std::string& path = options.model.text;
+  TRIB_REQUIRE(std::filesystem::exists(path), .what = "app: nothing to plan", .where = path,
+               .found = "no such file",
                .expected =
                    "a run configuration (.yaml), a model directory, a module graph or a "
                    "cost table (.json)",
                .fix = "correct the path");
-  const bool is_table = is_cost_table(arguments.path);
-  if (!is_table && (arguments.method.empty() || arguments.method == kSearch ||
-                    arguments.method == kFormerSearch))
-    return plan_model(arguments);
-  return plan_published(arguments, is_table);
+  const bool is_table = is_cost_table(path);
+  const std::string& method = options.method;
+  if (!is_table && (method.empty() || method == kSearch || method == kFormerSearch))
+    return plan_model(options);
+  return plan_published(options, is_table);
 }
 
 }  // namespace
 
 Run declare_plan(Verb& verb) {
-  const auto arguments = std::make_shared<ModelPlanning>();
-  verb.positional("CONFIG", arguments->path,
-                  "what to place: a run configuration (.yaml), a directory with a config.json, a "
-                  "module graph, or a cost table (docs/formats)");
-  verb.option("--cluster", arguments->cluster,
-              "devices and links, docs/formats/cluster.md; default: nodes of 8 A100-80, "
-              "configs/clusters/a100_8.yaml");
-  verb.option("--profile", arguments->profile,
-              "measured layers and collectives, a file of `tributary profile`; with --cluster that "
-              "says devices, memory and links between stages");
-  verb.option("--threads", arguments->threads,
-              "compute threads of each rank, with --profile of a CPU; default: an equal part of "
-              "the cores");
-  verb.option("--devices", arguments->devices,
-              "of the cluster to use; default: all, or one node of a cluster of more than 4096");
-  verb.option(
-      "--method", arguments->method,
-      "search (also called exact), for models alone; published_objective, the optimum of DFLOP's "
-      "formula for a step; a published system by its name; or all of these but search");
-  verb.option("--global-samples", arguments->global_samples,
-              "of a step; default: the run configuration's, or 512");
-  verb.option("--tokens", arguments->tokens,
-              "of each sample of a text model; default: the run configuration's capacity, or 4096");
-  verb.option("--lengths", arguments->lengths,
-              "recorded sizes: a shape histogram (.json), or a sample a line: tokens, patches, "
-              "images or frames, audio positions, clips; default: the mixture of photos, "
-              "documents and videos where the model has an encoder, with sound where it encodes "
-              "both");
-  verb.option("--batches", arguments->batches, "drawn to judge plans by");
-  verb.option("--seed", arguments->seed, "of the batches");
-  verb.option("--freeze", arguments->freeze, "modules that do not train, a comma between them");
-  verb.option("--schedules", arguments->schedules,
-              "orders of the passes to choose from, a comma between them");
-  verb.option("--axes", arguments->axes,
-              "that may have several ranks, of tp, pp, dp, cp, ulysses, ep; default: all, cp and "
-              "ulysses for samples of 8192 tokens and more");
-  verb.option(
-      "--candidates", arguments->candidates,
-      "plans that are simulated; 0: 200 of 2,048 samples a step, more of fewer, at most 1,600");
-  verb.flag("--runnable", arguments->runnable, "choose among plans that `train` runs alone");
-  verb.option("--keep", arguments->keep, "best plans to print");
-  verb.flag("--explain", arguments->explain,
-            "say what limits the best plan and what would help most");
-  verb.option("-o,--output", arguments->output, "write the best plan, docs/formats/plan.md");
-  verb.flag("--json", arguments->json,
-            "print JSON: status, value and lower_bound [s], gap, evaluations, milliseconds, limit, "
-            "plans; of published methods a list, an object for each");
+  const auto options = std::make_shared<PlanOptions>();
+  verb.fields(fields_of(*options));
   verb.example(
       "tributary plan configs/demo_model --cluster configs/clusters/cpu_2.yaml -o plan.json\n"
       "  tributary plan configs/demo_model --cluster configs/clusters/a100_8.yaml --method all\n"
       "  tributary plan configs/studies/synthetic_8b.json --method all");
-  arguments->given = verb.given();
-  return [arguments] { return run_plan(*arguments); };
+  options->given = verb.given();
+  return [options] { return run_plan(*options); };
 }
 
 }  // namespace tributary::app

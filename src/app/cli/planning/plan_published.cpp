@@ -38,33 +38,32 @@ void print_as_text(const SearchAnswer& answer) {
 
 /// A model as tables for the published methods, and as what the trainer's plans are judged by.
 struct ModelTables {
-  ModelRequest asked;
+  PlanRequest request;
   plan::PlanningProblem problem;
   std::vector<studies::RecomputedTables> levels;
 };
 
-ModelTables tables_of(const ModelPlanning& arguments) {
-  const std::string method = str("method ", arguments.method);
-  arguments.given.refuse({"--axes", "--schedules", "--runnable", "--candidates"}, method,
-                         str("none of these: it has a space of its own; or --method ", kSearch));
-  check_plan_output(arguments);
-  ModelRequest asked = read_model_request(arguments);
-  plan::PlanningProblem problem = problem_of(asked.request);
+ModelTables tables_of(const PlanOptions& options) {
+  const std::string method = str("method ", options.method);
+  options.given.refuse({"--axes", "--schedules", "--runnable", "--candidates"}, method,
+                       str("none of these: it has a space of its own; or --method ", kSearch));
+  check_plan_output(options);
+  PlanRequest request = read_request(options);
+  plan::PlanningProblem problem = problem_of(request);
   std::vector<studies::RecomputedTables> levels =
       studies::recompute_levels(problem.model, problem.cluster,
                                 {.devices = problem.devices,
                                  .batches = problem.batches,
-                                 .frozen = asked.request.frozen,
+                                 .frozen = request.options.freeze,
                                  .measured = problem.measured});
-  return {std::move(asked), std::move(problem), std::move(levels)};
+  return {std::move(request), std::move(problem), std::move(levels)};
 }
 
 /// A method's plan as a plan file: told, explained and written.
 class PlanFileAnswer {
  public:
-  PlanFileAnswer(const ModelPlanning& arguments, const ModelTables& tables,
-                 const SearchAnswer& answer)
-      : arguments_(&arguments), tables_(&tables), method_(answer.method) {
+  PlanFileAnswer(const PlanOptions& options, const ModelTables& tables, const SearchAnswer& answer)
+      : options_(&options), tables_(&tables), method_(answer.method) {
     const FoundPlan& best = answer.plans.front();
     studies::TrainerPlan placed =
         best.form ? studies::trainer_plan(tables.problem, *best.form, best.recompute)
@@ -72,8 +71,8 @@ class PlanFileAnswer {
     text_ = placed.text;
     reason_ = placed.reason;
     if (!placed.found) return;
-    plan_ = list_plan(tables.asked.request, tables.problem, *placed.found, placed.found->step);
-    if (arguments.explain)
+    plan_ = list_plan(tables.request, tables.problem, *placed.found, placed.found->step);
+    if (options.explain)
       explanation_ = plan::explain_plan(tables.problem, plan_->found, kExplainedBatches,
                                         /*is_searched=*/false);
   }
@@ -98,7 +97,7 @@ class PlanFileAnswer {
     print_heading();
     print_row(tables_->problem, *plan_, text_, /*place=*/0, /*has_gap=*/false);
     if (explanation_) print_explanation(*explanation_, std::ssize(tables_->problem.batches));
-    print_written(*plan_, arguments_->output, arguments_->path, arguments_->cluster);
+    print_written(*plan_, *options_);
   }
 
   [[nodiscard]] Json json() const {
@@ -112,19 +111,19 @@ class PlanFileAnswer {
   /// errors: Fault::kResource where something was asked of a plan that is not there
   void write() const {
     if (plan_) {
-      write_plan_of(tables_->asked.model, plan_->found.plan, arguments_->output);
+      write_plan_of(tables_->request, plan_->found.plan);
       return;
     }
-    if (arguments_->output.empty() && !arguments_->explain) return;
+    if (options_->output.empty() && !options_->explain) return;
     TRIB_RAISE(Fault::kResource, .what = "plan: no plan file has the form of the method's plan",
-               .where = arguments_->output.empty() ? "--explain" : "--output",
+               .where = options_->output.empty() ? "--explain" : "--output",
                .found = str("method ", method_, ": ", reason_),
                .expected = "a plan that a file holds and the simulator's memory has room for",
                .fix = str("another method, or --method ", kSearch));
   }
 
  private:
-  const ModelPlanning* arguments_;
+  const PlanOptions* options_;
   const ModelTables* tables_;
   std::string method_;
   std::optional<ListedPlan> plan_;  // none: reason_ says why
@@ -133,13 +132,13 @@ class PlanFileAnswer {
   std::optional<plan::PlanExplanation> explanation_;
 };
 
-SearchRequest request_of(const ModelPlanning& arguments) {
-  SearchRequest request{.keep = arguments.keep, .table = arguments.path};
-  if (!arguments.method.empty()) request.method = arguments.method;
+SearchRequest request_of(const PlanOptions& options) {
+  SearchRequest request{.keep = options.keep, .table = options.model.text};
+  if (!options.method.empty()) request.method = options.method;
   check_request(request);
   if (request.method != kPublishedObjective)
-    arguments.given.refuse({"--keep"}, str("method ", request.method),
-                           str(kPublishedObjective, " or ", kSearch, ", which have several plans"));
+    options.given.refuse({"--keep"}, str("method ", request.method),
+                         str(kPublishedObjective, " or ", kSearch, ", which have several plans"));
   return request;
 }
 
@@ -169,28 +168,28 @@ void note_size(const studies::TrainingProblem& problem) {
                "global_samples or batches take less"));
 }
 
-ExitCode plan_table(const ModelPlanning& arguments) {
-  arguments.given.refuse_all_but({"CONFIG", "--method", "--keep", "--json"},
-                                 "a cost table, which says all the rest");
-  const SearchRequest request = request_of(arguments);
-  const studies::RecomputedTables tables{.problem = studies::read_cost_table(arguments.path)};
+ExitCode plan_table(const PlanOptions& options) {
+  options.given.refuse_all_but({"CONFIG", "--method", "--keep", "--json"},
+                               "a cost table, which says all the rest");
+  const SearchRequest request = request_of(options);
+  const studies::RecomputedTables tables{.problem = studies::read_cost_table(options.model.text)};
   note_size(tables.problem);
   const std::vector<SearchAnswer> answers = answer_search(request, std::span(&tables, 1));
-  if (arguments.json) std::cout << to_json(answers).dump() << '\n';
+  if (options.json) std::cout << to_json(answers).dump() << '\n';
   check_has_plan(request, answers, tables.problem.costs.devices);
-  if (!arguments.json)
+  if (!options.json)
     for (const SearchAnswer& answer : answers) print_as_text(answer);
   return ExitCode::kDone;
 }
 
 /// What each method's plan is as a plan file, those that `train` runs first.
-void sort_runnable_first(const ModelPlanning& arguments, const ModelTables& tables,
+void sort_runnable_first(const PlanOptions& options, const ModelTables& tables,
                          std::vector<SearchAnswer>& answers,
                          std::vector<std::optional<PlanFileAnswer>>& files) {
   std::vector<std::pair<SearchAnswer, std::optional<PlanFileAnswer>>> all;
   for (SearchAnswer& answer : answers) {
     std::optional<PlanFileAnswer> file;
-    if (!answer.plans.empty()) file.emplace(arguments, tables, answer);
+    if (!answer.plans.empty()) file.emplace(options, tables, answer);
     all.emplace_back(std::move(answer), std::move(file));
   }
   std::ranges::stable_partition(
@@ -205,7 +204,7 @@ void sort_runnable_first(const ModelPlanning& arguments, const ModelTables& tabl
 void print_methods(const ModelTables& tables, const std::vector<SearchAnswer>& answers,
                    const std::vector<std::optional<PlanFileAnswer>>& files) {
   std::cout << describe_work(tables.problem) << '\n';
-  if (const std::string note = note_on_devices(tables.asked.request, tables.problem); !note.empty())
+  if (const std::string note = note_on_devices(tables.request, tables.problem); !note.empty())
     std::cout << note << '\n';
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (files[i]) files[i]->print_refusal();
@@ -218,19 +217,19 @@ void print_methods(const ModelTables& tables, const std::vector<SearchAnswer>& a
 
 }  // namespace
 
-ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
-  if (is_table) return plan_table(arguments);
-  const SearchRequest request = request_of(arguments);
+ExitCode plan_published(const PlanOptions& options, bool is_table) {
+  if (is_table) return plan_table(options);
+  const SearchRequest request = request_of(options);
   const bool is_one = request.method != kAllMethods;
   if (!is_one)
-    arguments.given.refuse({"--output", "--explain"}, str("method ", kAllMethods),
-                           "the name of one method");
-  const ModelTables tables = tables_of(arguments);
+    options.given.refuse({"--output", "--explain"}, str("method ", kAllMethods),
+                         "the name of one method");
+  const ModelTables tables = tables_of(options);
   std::vector<SearchAnswer> answers = answer_search(request, tables.levels);
   std::vector<std::optional<PlanFileAnswer>> files;
-  sort_runnable_first(arguments, tables, answers, files);
+  sort_runnable_first(options, tables, answers, files);
   const std::optional<PlanFileAnswer>& file = files.front();
-  if (arguments.json) {
+  if (options.json) {
     Json list = to_json(answers);
     for (std::size_t i = 0; i < files.size(); ++i)
       if (files[i]) list[i]["trainer_plan"] = files[i]->json();
@@ -238,7 +237,7 @@ ExitCode plan_published(const ModelPlanning& arguments, bool is_table) {
   }
   check_has_plan(request, answers, tables.problem.devices);
   if (is_one && file) file->write();
-  if (arguments.json) return ExitCode::kDone;
+  if (options.json) return ExitCode::kDone;
   print_methods(tables, answers, files);
   if (is_one && file) file->print();
   return ExitCode::kDone;

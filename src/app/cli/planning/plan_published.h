@@ -1,6 +1,6 @@
 #pragma once
 
-#include "app/cli/planning/plan_request.h"
+#include "app/answer/plan_request.h"
 #include "core/exit_code.h"
 
 namespace tributary::app {
@@ -10,6 +10,6 @@ namespace tributary::app {
 ///
 /// errors: Fault::kInput naming key or option; Fault::kResource where the method has no plan, or
 ///         none that can be written
-[[nodiscard]] ExitCode plan_published(const ModelPlanning& arguments, bool is_table);
+[[nodiscard]] ExitCode plan_published(const PlanOptions& options, bool is_table);
 
 }  // namespace tributary::app

@@ -1,9 +1,11 @@
 #include "app/cli/planning/show_plans.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 
+#include "app/cli/output_file.h"
 #include "app/cli/planning/show_quantities.h"
 #include "app/launch/command_words.h"
 #include "core/text.h"
@@ -15,6 +17,13 @@ constexpr std::size_t kIndent = 5;
 
 void print_wrapped(const std::string& text) {
   std::cout << std::string(kIndent, ' ') << wrapped(text, kIndent) << '\n';
+}
+
+/// The path of the model as seen from the folder of the plan.
+std::string seen_from(const std::string& output, const std::string& model) {
+  const std::filesystem::path folder =
+      std::filesystem::absolute(output).lexically_normal().parent_path();
+  return std::filesystem::absolute(model).lexically_normal().lexically_relative(folder).string();
 }
 
 }  // namespace
@@ -52,21 +61,36 @@ void print_row(const plan::PlanningProblem& problem, const ListedPlan& listed,
   print_wrapped(text);
 }
 
-void print_written(const ListedPlan& listed, const std::string& output, const std::string& config,
-                   const std::string& cluster) {
+void check_plan_output(const PlanOptions& options) {
+  const std::string& config = options.model.text;
+  check_output(options.output, {config, config + "/config.json", options.cluster.text,
+                                options.profile.text, options.lengths.text});
+}
+
+void write_plan_of(const PlanRequest& request, config::Plan plan) {
+  const std::string& output = request.options.output;
   if (output.empty()) return;
+  plan.model = seen_from(output, request.options.model.text);
+  config::check_plan(plan, output);
+  write_output(output, config::write_plan(plan));
+}
+
+void print_written(const ListedPlan& listed, const PlanOptions& options) {
+  if (options.output.empty()) return;
+  const std::string& config = options.model.text;
   const bool is_run = config.ends_with(".yaml") || config.ends_with(".yml");
   const std::string program = own_program_words();
+  const std::string output = shell_word(options.output);
+  std::cout << "wrote " << options.output;
   if (listed.trains()) {
-    std::cout << "wrote " << output << ", to train with: " << program << " launch -n "
-              << listed.found.choice.devices() << " -- train "
-              << (is_run ? shell_word(config) : "RUN.yaml") << " --plan " << shell_word(output)
+    std::cout << ", to train with: " << program << " launch -n " << listed.found.choice.devices()
+              << " -- train " << (is_run ? shell_word(config) : "RUN.yaml") << " --plan " << output
               << '\n';
     return;
   }
-  std::cout << "wrote " << output << ", for simulation alone: " << program << " simulate "
-            << shell_word(output)
-            << (cluster.empty() ? "" : str(" --cluster ", shell_word(cluster))) << '\n';
+  std::cout << ", for simulation alone: " << program << " simulate " << output;
+  if (!options.cluster.empty()) std::cout << " --cluster " << shell_word(options.cluster.text);
+  std::cout << '\n';
 }
 
 void print_explanation(const plan::PlanExplanation& explanation, std::int64_t batches) {

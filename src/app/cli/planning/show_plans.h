@@ -20,11 +20,17 @@ void print_heading();
 void print_row(const plan::PlanningProblem& problem, const ListedPlan& listed,
                const std::string& told, std::int64_t place, bool has_gap = true);
 
-/// Says what was written to `output`, and what can be typed next; nothing without an output.
+/// Refuses an output that cannot be written, or that is one of the inputs.
+void check_plan_output(const PlanOptions& options);
+
+/// Writes the plan to the output, where there is one; it names the model as seen from its own
+/// folder.
+void write_plan_of(const PlanRequest& request, config::Plan plan);
+
+/// Says what was written to the output, and what can be typed next; nothing without an output.
 ///
-/// config: as the user gave it: a run configuration, or a model
-void print_written(const ListedPlan& listed, const std::string& output, const std::string& config,
-                   const std::string& cluster);
+/// options: as the user gave them
+void print_written(const ListedPlan& listed, const PlanOptions& options);
 
 void print_explanation(const plan::PlanExplanation& explanation, std::int64_t batches);
 

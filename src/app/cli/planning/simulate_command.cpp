@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 
 #include "app/answer/certificate_json.h"
-#include "app/answer/measured_machine.h"
 #include "app/answer/simulate_answer.h"
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
@@ -16,22 +14,6 @@
 
 namespace tributary::app {
 namespace {
-
-struct Arguments {
-  std::string plan;
-  std::string workload;
-  std::string cluster;
-  std::string model;
-  std::string output;
-  std::string lengths;
-  std::string profile;
-  std::string run;
-  std::int64_t skip = 0;
-  bool no_sequence_parallel = false;
-  bool json = false;
-  SimulateRequest request;
-  GivenOptions given;
-};
 
 /// ` (attention in full 4.6 %, with recompute 5.5 %)`; what is frozen where something is.
 std::string in_other_words(const config::NamedShares& shares) {
@@ -95,134 +77,41 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << "and " << trace.lanes.size() - kMostLanes << " lanes more: --output\n";
 }
 
-void show(const Arguments& arguments, const config::Trace& trace) {
-  if (!arguments.output.empty()) write_output(arguments.output, config::write_trace(trace));
-  if (arguments.json) {
-    std::cout << config::write_summary(trace);
-  } else {
-    print_as_text(trace, arguments.request.ahead >= 0);
-  }
-}
-
-ExitCode run_workload(const Arguments& arguments) {
-  const simulate::SimaiWorkload workload = simulate::read_simai_workload(arguments.workload);
-  SimulateRequest request = arguments.request;
-  request.given = arguments.given;
-  if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
-  const config::Trace trace = answer_workload(workload, request);
-  if (!arguments.json) std::cout << simulate::describe(workload) << '\n';
-  show(arguments, trace);
-  return ExitCode::kDone;
-}
-
 /// Says what will take long before it begins, so that nobody takes it for a hang.
 void note_size(const SimulateRequest& request) {
   constexpr double kMany = 20'000;
   const auto samples = static_cast<double>(request.plan.batch.global_samples);
-  if (samples < kMany) return;
-  log_note(str("simulate: ", counted(request.steps, "step"), " of ", in_thousands(samples),
+  if (request.workload || samples < kMany) return;
+  log_note(str("simulate: ", counted(request.options.steps, "step"), " of ", in_thousands(samples),
                " samples each, to be dealt and run: this may take minutes; fewer --steps or "
                "batch.global_samples of the plan take less"));
 }
 
-ExitCode run_simulate(const Arguments& arguments) {
-  refuse_idle_options(arguments.given);
-  check_output(arguments.output,
-               {arguments.plan, arguments.workload, arguments.cluster,
-                arguments.model + "/config.json", arguments.profile, arguments.lengths});
-  if (!arguments.workload.empty()) return run_workload(arguments);
-  TRIB_REQUIRE(!arguments.plan.empty(), .what = "app: nothing to simulate",
-               .where = "tributary simulate", .expected = "PLAN.json, or --workload FILE",
-               .fix = "see tributary simulate --help");
-  SimulateRequest request = arguments.request;
-  request.plan = config::read_plan(arguments.plan);
-  request.plan_name = arguments.plan;
-  request.given = arguments.given;
-  if (!arguments.cluster.empty()) request.cluster = config::read_cluster(arguments.cluster);
-  const std::string model =
-      find_model(arguments.model, request.plan, arguments.plan, request.caller);
-  request.model = read_graph(model);
-  if (!arguments.profile.empty()) {
-    request.profile = config::read_profile(arguments.profile);
-    check_profile_model(*request.profile, arguments.profile, model);
-  }
-  request.profile_name = arguments.profile;
-  if (!arguments.run.empty()) take_run(request, arguments.run, arguments.skip);
-  if (!arguments.lengths.empty()) request.recorded = read_sizes(arguments.lengths);
-  request.sequence_parallel = !arguments.no_sequence_parallel;
+ExitCode run_simulate(const SimulateOptions& options) {
+  check_output(options.output,
+               {options.plan.text, options.workload, options.cluster.text,
+                options.model.text + "/config.json", options.profile.text, options.lengths.text});
+  const SimulateRequest request = read_request(options);
   note_size(request);
-  show(arguments, answer_simulate(request));
+  const config::Trace trace = answer_simulate(request);
+  if (!options.output.empty()) write_output(options.output, config::write_trace(trace));
+  if (options.json) {
+    std::cout << config::write_summary(trace);
+    return ExitCode::kDone;
+  }
+  if (request.workload) std::cout << simulate::describe(*request.workload) << '\n';
+  print_as_text(trace, options.ahead >= 0);
   return ExitCode::kDone;
 }
 
 }  // namespace
 
 Run declare_simulate(Verb& verb) {
-  const auto arguments = std::make_shared<Arguments>();
-  simulate::Disturbance& disturbance = arguments->request.disturbance;
-  verb.optional_positional("PLAN.json", arguments->plan,
-                           "where and how every module runs; needed without --workload");
-  verb.option("--workload", arguments->workload,
-              "in place of a plan, a workload of SimAI (docs/formats/simai_workload.md)");
-  verb.option("--cluster", arguments->cluster,
-              "devices and links; default: nodes of 8 A100-80, configs/clusters/a100_8.yaml");
-  verb.option("--profile", arguments->profile,
-              "measured layers and collectives, a file of `tributary profile`; with --cluster that "
-              "says devices, memory and links between stages");
-  verb.option("--run", arguments->run,
-              "directory of a run: simulate its steps, with the microbatches that they had");
-  verb.option("--skip", arguments->skip, "steps at the beginning of --run to leave out");
-  verb.option(
-      "--threads", arguments->request.threads,
-      "compute threads of each rank, where --profile is of a CPU or the cluster says its cores; "
-      "default: those of --run, or an equal part of the cores");
-  verb.option("--model", arguments->model,
-              "directory with a config.json, or a module graph; default: the plan's `model`");
-  verb.option("--steps", arguments->request.steps, "steps to simulate");
-  verb.option("--seed", arguments->request.seed, "of samples and disturbances");
-  verb.option("--lengths", arguments->lengths,
-              "recorded sizes: a shape histogram (.json), or a sample a line: tokens, patches, "
-              "images or frames, audio positions, clips");
-  verb.flag(
-      "--mixture", arguments->request.mixture,
-      "draw photos, documents, groups of pictures and videos, with sound where the model encodes "
-      "it beside images; the default: the samples that the "
-      "plan was judged with, else these where it has an encoder, else full microbatches");
-  verb.flag("--unfused-attention", arguments->request.unfused_attention,
-            "attention by products with the scores in memory, not by one kernel");
-  verb.flag("--no-sequence-parallel", arguments->no_sequence_parallel,
-            "with tp of the backbone, every rank keeps what lies between the products whole");
-  verb.option("--reduce-dtype", arguments->request.reduce_dtype,
-              "of gradients, as parallel.reduce_dtype: float32, or same as the parameters");
-  verb.option(
-      "--pool", arguments->request.pool,
-      "microbatches that the pool keeps of an encoder of placement flow which gives single ones, "
-      "not whole batches (--ahead)");
-  verb.option(
-      "--ahead", arguments->request.ahead,
-      "whole batches that frozen encoders of placement flow may be ahead: 0 encodes each "
-      "before its step, 1 beside the step before; -1: microbatches, as far as the pool lets "
-      "them");
-  verb.option("--scheduler-ms", arguments->request.scheduler_ms,
-              "time that the step plan takes beside a step [ms]");
-  verb.option("--stragglers", disturbance.straggler_share,
-              "share of slow ranks in each step, with --straggler-factor");
-  verb.option("--straggler-factor", disturbance.straggler_factor,
-              "how much longer their passes take");
-  verb.option("--anomalies", disturbance.anomaly_share,
-              "share of single passes that are slow, with --anomaly-factor");
-  verb.option("--anomaly-factor", disturbance.anomaly_factor, "how much longer they take");
-  verb.option("--failure-hours", disturbance.hours_between_failures,
-              "mean time between failures of one rank [h]; 0: none fails");
-  verb.option("--restart-seconds", disturbance.restart_s, "from a failure to the next step [s]");
-  verb.option("--checkpoint-steps", disturbance.checkpoint_steps, "steps between checkpoints");
-  verb.option("-o,--output", arguments->output,
-              "write the median step as a trace, which Perfetto and `tributary report` draw");
-  verb.flag("--json", arguments->json,
-            "print one JSON object: the summary of docs/formats/trace.md, but for its lanes");
+  const auto options = std::make_shared<SimulateOptions>();
+  verb.fields(fields_of(*options));
   verb.example("tributary simulate plan.json --cluster cluster.yaml --steps 20 -o trace.json");
-  arguments->given = verb.given();
-  return [arguments] { return run_simulate(*arguments); };
+  options->given = verb.given();
+  return [options] { return run_simulate(*options); };
 }
 
 }  // namespace tributary::app

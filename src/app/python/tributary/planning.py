@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
 from . import _engine
-from .arguments import Document, Rows, document, flag, optional, refuse, sizes, to_json, whole
+from .arguments import Document, Rows, document, flag, given, optional, refuse, sizes, to_json, whole
 from .search import Status
 
 
@@ -172,27 +172,25 @@ def plan(
         Error: a key or argument cannot be used, or would count for nothing; that nothing fits is an
             answer with status ``infeasible``.
     """
-    options = {
-        "devices": whole(devices, "devices"),
-        "global_samples": whole(global_samples, "global_samples"),
-        "batches": whole(batches, "batches"),
-        "seed": whole(seed, "seed"),
-        "freeze": _words(freeze, "freeze"),
-        "schedules": _choices(schedules, "schedules"),
-        "axes": _choices(axes, "axes"),
-        "candidates": whole(candidates, "candidates"),
-        "runnable": flag(runnable, "runnable"),
-        "explain": flag(explain, "explain"),
-        "threads": whole(threads, "threads"),
-    }
-    if tokens is not None:
-        options["tokens"] = whole(tokens, "tokens")
-    answer, best = _engine.plan(
-        document(model, "model"),
-        optional(cluster, "cluster"),
-        optional(profile, "profile"),
-        *sizes(lengths, "lengths"),
-        to_json(options, "plan"),
-        whole(keep, "keep"),
+    sizes_file, rows = sizes(lengths, "lengths")
+    arguments = given(
+        model=document(model, "model"),
+        cluster=optional(cluster, "cluster"),
+        devices=whole(devices, "devices") or None,
+        global_samples=whole(global_samples, "global_samples"),
+        tokens=None if tokens is None else whole(tokens, "tokens"),
+        lengths=sizes_file,
+        batches=whole(batches, "batches"),
+        seed=whole(seed, "seed"),
+        freeze=_words(freeze, "freeze"),
+        schedules=_choices(schedules, "schedules"),
+        axes=_choices(axes, "axes"),
+        candidates=whole(candidates, "candidates"),
+        keep=whole(keep, "keep"),
+        runnable=flag(runnable, "runnable"),
+        explain=flag(explain, "explain"),
+        profile=optional(profile, "profile"),
+        threads=whole(threads, "threads"),
     )
+    answer, best = _engine.plan(to_json(arguments, "plan"), rows)
     return cast(Planned, {**json.loads(answer), "plan": json.loads(best)})

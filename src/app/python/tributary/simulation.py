@@ -137,13 +137,19 @@ def simulate(
             without ``failure_hours``); a plan that does not fit in memory is an answer:
             ``summary["out_of_memory"]`` says what is missing.
     """
-    options = given(
+    sizes_file, rows = sizes(lengths, "lengths")
+    arguments = given(
+        plan=optional(plan, "plan"),
+        model=optional(model, "model"),
+        cluster=optional(cluster, "cluster"),
+        profile=optional(profile, "profile"),
         threads=threads,
         run=run,
         skip=skip,
         workload=workload,
         steps=steps,
         seed=seed,
+        lengths=sizes_file,
         mixture=mixture,
         unfused_attention=unfused_attention,
         sequence_parallel=sequence_parallel,
@@ -159,13 +165,5 @@ def simulate(
         restart_seconds=restart_seconds,
         checkpoint_steps=checkpoint_steps,
     )
-    summary, events = _engine.simulate(
-        optional(plan, "plan"),
-        optional(model, "model"),
-        optional(cluster, "cluster"),
-        optional(profile, "profile"),
-        *sizes(lengths, "lengths"),
-        to_json(options, "simulate"),
-        flag(trace, "trace"),
-    )
+    summary, events = _engine.simulate(to_json(arguments, "simulate"), rows, flag(trace, "trace"))
     return {"summary": json.loads(summary), "trace": json.loads(events)}
