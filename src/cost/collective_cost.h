@@ -2,8 +2,8 @@
 
 #include <span>
 
+#include "config/artifact/cluster.h"
 #include "config/artifact/profile.h"
-#include "config/cluster/cluster.h"
 #include "core/units.h"
 
 namespace tributary::cost {

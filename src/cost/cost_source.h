@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 #include "cost/collective_cost.h"
 #include "cost/layer_cost.h"
 

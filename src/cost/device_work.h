@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 #include "core/units.h"
 
 namespace tributary::cost {

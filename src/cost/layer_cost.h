@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
+#include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
 #include "config/artifact/profile.h"
-#include "config/cluster/cluster.h"
 #include "config/plan/plan.h"
 #include "core/units.h"
 

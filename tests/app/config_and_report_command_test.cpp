@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "app/cli/verb.h"
-#include "config/plan/plan_digest.h"
+#include "config/plan/plan.h"
 #include "config/run/read_run_config.h"
 #include "config/trace/trace.h"
 #include "core/text.h"

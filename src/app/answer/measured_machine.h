@@ -5,8 +5,8 @@
 #include <string>
 
 #include "app/answer/argument_name.h"
+#include "config/artifact/cluster.h"
 #include "config/artifact/profile.h"
-#include "config/cluster/cluster.h"
 #include "cost/cost_source.h"
 
 namespace tributary::app {

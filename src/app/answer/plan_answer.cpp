@@ -8,7 +8,7 @@
 #include "app/answer/measured_machine.h"
 #include "app/answer/standard_cluster.h"
 #include "config/plan/plan_names.h"
-#include "config/trace/beyond_grid_json.h"
+#include "config/trace/trace.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "cost/watched_costs.h"

@@ -9,9 +9,9 @@
 #include "app/answer/read_document.h"
 #include "app/answer/request_field.h"
 #include "app/answer/trainer_check.h"
+#include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
 #include "config/artifact/profile.h"
-#include "config/cluster/cluster.h"
 
 namespace tributary::app {
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "app/table/read_table.h"
+#include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
 #include "config/artifact/profile.h"
-#include "config/cluster/cluster.h"
 #include "config/plan/plan.h"
 #include "simulate/samples/deal_samples.h"
 #include "studies/methods/training_problem.h"

@@ -6,7 +6,7 @@
 
 #include "app/answer/measured_machine.h"
 #include "app/answer/standard_cluster.h"
-#include "config/plan/plan_digest.h"
+#include "config/plan/plan.h"
 #include "core/error.h"
 #include "cost/watched_costs.h"
 #include "schedule/pipeline/plan_pipeline.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 
 namespace tributary::app {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "config/family/all_families.h"
-#include "config/plan/apply_plan.h"
+#include "config/plan/plan.h"
 #include "config/run/mesh_shape.h"
 #include "core/error.h"
 #include "core/json.h"

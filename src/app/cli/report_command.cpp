@@ -5,7 +5,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/report/write_report.h"
-#include "config/plan/plan_digest.h"
+#include "config/plan/plan.h"
 #include "core/error.h"
 #include "core/log.h"
 

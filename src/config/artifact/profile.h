@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
-#include "config/cluster/cluster.h"
 #include "config/policies.h"
 #include "core/units.h"
 

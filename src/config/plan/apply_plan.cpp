@@ -1,8 +1,7 @@
-#include "config/plan/apply_plan.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "config/plan/plan.h"
 #include "config/plan/plan_names.h"
 #include "config/reading/problems.h"
 #include "config/run/run_tree.h"

@@ -10,6 +10,7 @@
 #include "config/pipeline_order.h"
 #include "config/policies.h"
 #include "config/run/mesh_shape.h"
+#include "core/error.h"
 #include "core/units.h"
 
 namespace tributary::config {
@@ -106,6 +107,10 @@ inline constexpr std::string_view kPlanFormat = "tributary.plan/1";
 /// JSON that reads back to the same plan.
 [[nodiscard]] std::string write_plan(const Plan& plan);
 
+/// A digest, 16 digits, of what a plan decides. It does not depend on the prediction, on the path
+/// of the model, or on whether a module that is not cut lists its layers.
+[[nodiscard]] std::string plan_digest(Plan plan);
+
 /// Checks the rules between keys.
 ///
 /// errors: Fault::kInput that lists every rule that is broken
@@ -138,6 +143,12 @@ struct PipelineSection {
 ///
 /// errors: Fault::kInput as read_plan, or listing all that the trainer cannot run
 [[nodiscard]] RunConfig apply_plan(RunConfig config);
+/// As above, for a plan that was read already; `where` names it in messages.
+[[nodiscard]] RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig config);
+
+/// Lists the parts of a plan that the trainer cannot run, each with its key path. When the list is
+/// empty, it runs the plan for any model that it knows; otherwise apply_plan refuses the plan.
+[[nodiscard]] std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where);
 
 /// How many virtual stages of a rank an order takes: 1, 2, or 0 for two or more.
 [[nodiscard]] std::int64_t virtual_stages_of(PipelineOrder order);

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "config/plan/plan_digest.h"
+#include "config/plan/plan.h"
 #include "config/plan/plan_names.h"
 #include "config/plan/ranges.h"
 #include "core/json.h"

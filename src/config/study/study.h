@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
-#include "config/cluster/cluster.h"
 #include "config/plan/plan.h"
 
 namespace tributary::config {

@@ -57,10 +57,19 @@ struct BeyondGrid {
   friend bool operator==(const BeyondGrid&, const BeyondGrid&) = default;
 };
 
+/// The JSON of a BeyondGrid in all files that hold one: docs/formats/trace.md.
+template <class BasicJson>
+void to_json(BasicJson& json, const BeyondGrid& beyond) {
+  json = {{"table", beyond.table},
+          {"unit", beyond.unit},
+          {"measured", beyond.measured},
+          {"asked", beyond.asked}};
+}
+
 struct TraceSummary {
   std::string source = "simulated";  // or measured
   std::string plan = {};
-  std::string plan_digest = {};  // of config/plan/plan_digest.h; empty: unknown
+  std::string plan_digest = {};  // of plan_digest(); empty: unknown
   std::string cluster = {};
   std::int64_t steps = 1;
   Nanoseconds step = {};          // mean of the steps

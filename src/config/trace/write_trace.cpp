@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "config/trace/beyond_grid_json.h"
 #include "config/trace/trace.h"
 
 namespace tributary::config {

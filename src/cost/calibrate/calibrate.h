@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 #include "cost/calibrate/training_row.h"
 
 namespace tributary::cost {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 #include "config/plan/plan.h"
 #include "core/text.h"
 

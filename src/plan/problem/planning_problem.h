@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
-#include "config/cluster/cluster.h"
 #include "config/plan/plan.h"
 #include "cost/stages/stage_costs.h"
 #include "simulate/samples/deal_samples.h"

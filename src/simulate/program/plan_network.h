@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 #include "config/plan/plan.h"
 #include "simulate/program/fold_replicas.h"
 #include "simulate/program/step_load.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 #include "cost/stages/stage_costs.h"
 #include "simulate/samples/deal_samples.h"
 #include "simulate/simai/simai_workload.h"

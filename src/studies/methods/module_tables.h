@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
-#include "config/cluster/cluster.h"
 #include "cost/module_cost.h"
 #include "studies/methods/problem_of_model.h"
 

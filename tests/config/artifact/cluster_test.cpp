@@ -1,4 +1,4 @@
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 
 #include <filesystem>
 #include <gmock/gmock.h>

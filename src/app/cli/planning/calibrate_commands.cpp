@@ -6,7 +6,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/cli/planning/show_quantities.h"
-#include "config/cluster/cluster.h"
+#include "config/artifact/cluster.h"
 #include "core/error.h"
 #include "cost/calibrate/calibrate.h"
 #include "cost/collective_cost.h"

@@ -1,20 +1,84 @@
+#include "config/artifact/cluster.h"
+
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "config/cluster/cluster_keys.h"
 #include "config/reading/artifact_object.h"
 #include "config/reading/yaml_json.h"
 
 namespace tributary::config {
 namespace {
 
+/// One constant of a cluster file: the reader and the writer walk tables of these.
+template <class Struct>
+struct ConstantKey {
+  const char* name;
+  double Struct::*field;
+  double least;  // range, its ends too
+  double most;
+  bool required;
+  const char* unit;  // and meaning, as the written file says it
+};
+
+constexpr double kMostRate = 1e19;
+// No device is below this rate: the value was written in TFLOP/s or GB/s.
+constexpr double kLeastRate = 1e6;
+constexpr double kLeastLinkRate = 1e5;
+constexpr double kMostSeconds = 1e3;
+
+constexpr ConstantKey<DeviceModel> kDeviceKeys[]{
+    {"matrix_flops_per_s", &DeviceModel::matrix_flops_per_s, kLeastRate, kMostRate, true,
+     "FLOP/s, dense products in the training dtype, by the maker"},
+    {"memory_bytes_per_s", &DeviceModel::memory_bytes_per_s, kLeastRate, kMostRate, true,
+     "B/s, by the maker"},
+    {"matrix_share", &DeviceModel::matrix_share, 1e-3, 1, false,
+     "of matrix_flops_per_s that a large product reaches"},
+    {"matrix_ramp_flops", &DeviceModel::matrix_ramp_flops, 0, 1e13, false,
+     "FLOP, a product of this size reaches half of that"},
+    {"misaligned_share", &DeviceModel::misaligned_share, 1e-2, 1, false,
+     "of matrix_share, where a width is no multiple of 8"},
+    {"attention_share", &DeviceModel::attention_share, 1e-3, 1, false,
+     "of matrix_flops_per_s that a fused attention core reaches"},
+    {"memory_share", &DeviceModel::memory_share, 1e-3, 1, false,
+     "of memory_bytes_per_s that element-wise kernels reach"},
+    {"cache_bytes_per_s", &DeviceModel::cache_bytes_per_s, 0, kMostRate, false,
+     "B/s, all units together from the cache; 0: a part has its part of the memory"},
+    {"launch_s", &DeviceModel::launch_s, 0, 1, false, "s, host time per kernel"},
+    {"launch_blend", &DeviceModel::launch_blend, 1, 64, false,
+     "exponent of the smooth maximum of host and device time"},
+    {"microbatch_s", &DeviceModel::microbatch_s, 0, kMostSeconds, false,
+     "s, host time per microbatch that nothing hides"},
+    {"logit_bytes", &DeviceModel::logit_bytes, 0, 1e4, false,
+     "B, memory traffic of the loss per logit"},
+    {"overlap_slowdown", &DeviceModel::overlap_slowdown, 1, 10, false,
+     "of compute beside a collective"},
+};
+
+constexpr ConstantKey<LinkLevel> kLevelKeys[]{
+    {"bytes_per_s", &LinkLevel::bytes_per_s, kLeastLinkRate, kMostRate, true,
+     "B/s, one device and direction"},
+    {"message_start_s", &LinkLevel::message_start_s, 0, kMostSeconds, false, "s, of one message"},
+    {"start_s", &LinkLevel::start_s, 0, kMostSeconds, false, "s, of one collective"},
+    {"hop_s", &LinkLevel::hop_s, 0, kMostSeconds, false, "s, of each step of a ring"},
+    {"low_latency_start_s", &LinkLevel::low_latency_start_s, 0, kMostSeconds, false,
+     "s, of a collective of few bytes; 0: no such protocol"},
+    {"low_latency_hop_s", &LinkLevel::low_latency_hop_s, 0, kMostSeconds, false,
+     "s, of each step of its ring"},
+    {"low_latency_slowdown", &LinkLevel::low_latency_slowdown, 1, 10, false,
+     "of its bytes against the other protocol"},
+    {"seconds_per_byte", &LinkLevel::seconds_per_byte, 0, 1, false,
+     "s/B, of the bus in a large group; 0: 1 / bytes_per_s"},
+    {"seconds_per_byte_pair", &LinkLevel::seconds_per_byte_pair, 0, 1, false,
+     "s/B, what a group of n takes more, times n-1"},
+};
+
 constexpr WholeRange kBytes{0, std::int64_t{1} << 60};
 constexpr WholeRange kRanks{1, std::int64_t{1} << 24};
 
-template <class Struct>
-void read_constants(ArtifactObject& json, std::span<const ConstantKey<Struct>> keys,
-                    Struct& constants) {
+template <class Keys, class Struct>
+void read_constants(ArtifactObject& json, const Keys& keys, Struct& constants) {
   for (const ConstantKey<Struct>& key : keys) {
     const std::optional<double> standard =
         key.required ? std::nullopt : std::optional(constants.*key.field);
@@ -24,7 +88,7 @@ void read_constants(ArtifactObject& json, std::span<const ConstantKey<Struct>> k
 
 DeviceModel read_device(ArtifactObject json) {
   DeviceModel device{.name = json.text("name", std::nullopt)};
-  read_constants(json, device_keys(), device);
+  read_constants(json, kDeviceKeys, device);
   device.memory = {json.whole("memory_bytes", std::nullopt, {1, kBytes.most})};
   const std::int64_t least_reserve = std::max(std::int64_t{2} << 30, device.memory.count / 20);
   device.reserve = {
@@ -33,7 +97,7 @@ DeviceModel read_device(ArtifactObject json) {
   return device;
 }
 
-CollectivePoint read_point(ArtifactObject json) {
+CollectivePoint read_collective_point(ArtifactObject json) {
   CollectivePoint point;
   point.ranks = json.whole("ranks", std::nullopt, kRanks);
   point.bytes = {json.whole("bytes", std::nullopt, kBytes)};
@@ -45,9 +109,9 @@ CollectivePoint read_point(ArtifactObject json) {
 LinkLevel read_level(ArtifactObject json) {
   LinkLevel level{.name = json.text("name", std::nullopt)};
   level.ranks = json.whole("ranks", std::nullopt, kRanks);
-  read_constants(json, level_keys(), level);
+  read_constants(json, kLevelKeys, level);
   for (ArtifactObject& point : json.items("small_all_reduce"))
-    level.small_all_reduce.push_back(read_point(std::move(point)));
+    level.small_all_reduce.push_back(read_collective_point(std::move(point)));
   json.refuse_unknown();
   return level;
 }
@@ -98,6 +162,37 @@ void check_memory(const DeviceModel& device, const std::string& where, Problems&
                   .expected = str("0, or at least memory_bytes_per_s * memory_share, ", kernels)});
 }
 
+/// The shortest text that reads back to the same number.
+std::string write_number(double value) {
+  char text[64];
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  return std::string(text, end);
+}
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+template <class Keys, class Struct>
+std::string write_constants(const Keys& keys, const Struct& constants, const std::string& indent) {
+  std::string text;
+  for (const ConstantKey<Struct>& key : keys)
+    text += str(indent, key.name, ": ", write_number(constants.*key.field), "  # ", key.unit, "\n");
+  return text;
+}
+
+std::string write_level(const LinkLevel& level) {
+  std::string text = str("  - name: ", quoted(level.name), "\n    ranks: ", level.ranks,
+                         "  # devices that the level joins\n");
+  text += write_constants(kLevelKeys, level, "    ");
+  if (level.small_all_reduce.empty()) return text;
+  text += "    small_all_reduce:  # measured; B of the full buffer\n";
+  for (const CollectivePoint& point : level.small_all_reduce)
+    text += str("      - {ranks: ", point.ranks, ", bytes: ", point.bytes.count,
+                ", ns: ", point.time.count, "}\n");
+  return text;
+}
+
 }  // namespace
 
 void check_cluster(const Cluster& cluster, const std::string& where) {
@@ -112,9 +207,9 @@ void check_cluster(const Cluster& cluster, const std::string& where) {
                     .expected = str("a number from ", key.least, " to ", key.most)});
     }
   };
-  check(device_keys(), cluster.device, "device.");
+  check(kDeviceKeys, cluster.device, "device.");
   for (std::size_t i = 0; i < cluster.levels.size(); ++i)
-    check(level_keys(), cluster.levels[i], str("levels.", i, "."));
+    check(kLevelKeys, cluster.levels[i], str("levels.", i, "."));
   check_memory(cluster.device, where, problems);
   check_levels(cluster, where, problems);
   problems.raise_if_any(where);
@@ -145,6 +240,22 @@ Cluster parse_cluster(std::string_view text, const std::string& where) {
 
 Cluster read_cluster(const std::string& path) {
   return parse_cluster(read_artifact(path, "a cluster, docs/formats/cluster.md"), path);
+}
+
+std::string write_cluster(const Cluster& cluster) {
+  std::string text =
+      str("format: ", kClusterFormat, "\nname: ", quoted(cluster.name),
+          "\norigin: ", quoted(cluster.origin), "\ndevices: ", cluster.devices,
+          "\ncores: ", cluster.cores,
+          "  # of a node, shared by its ranks; 0: each has its own\ndevice:\n  name: ",
+          quoted(cluster.device.name), "\n");
+  text += str("  memory_bytes: ", cluster.device.memory.count, "  # B\n");
+  text += str("  reserve_bytes: ", cluster.device.reserve.count, "  # B, kept free of any plan\n");
+  text += write_constants(kDeviceKeys, cluster.device, "  ");
+  text += str("exposed_message_share: ", write_number(cluster.exposed_message_share),
+              "  # of messages between stages, in a full pipeline\nlevels:\n");
+  for (const LinkLevel& level : cluster.levels) text += write_level(level);
+  return text;
 }
 
 }  // namespace tributary::config
