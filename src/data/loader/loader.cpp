@@ -13,11 +13,10 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
-#include "data/loader/check_same_data.h"
 #include "data/loader/data_order.h"
 #include "data/loader/look_at_sources.h"
 #include "data/loader/quarantine.h"
-#include "data/loader/read_sample.h"
+#include "data/loader/sample_reader.h"
 #include "data/loader/source_files.h"
 
 namespace tributary::data {

@@ -3,65 +3,18 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "config/run/run_config.h"
-#include "core/json.h"
+#include "data/loader/loader_state.h"
 #include "data/loader/sample_bytes.h"
 #include "data/loader/sample_encoder.h"
 #include "data/sample.h"
 
 namespace tributary::data {
-
-/// Identifies one record of the training or held-out files for ever.
-struct RecordId {
-  std::int64_t source = 0;  // index in data.sources
-  std::int64_t record = 0;  // from 0, in the order of the file
-
-  friend auto operator<=>(const RecordId&, const RecordId&) = default;
-};
-
-/// Size and content of a source when the run began; a resumed run must find the same.
-struct SourceDigest {
-  std::string name;
-  std::int64_t bytes = 0;    // of the JSONL file
-  std::int64_t records = 0;  // all, including those held out
-  std::string content;       // XXH3 of the JSONL file, 16 hex digits
-  std::string images;        // SHA-256 of the first images, 16 hex digits; empty without any
-
-  friend bool operator==(const SourceDigest&, const SourceDigest&) = default;
-};
-
-/// `words: 48 records, 5120 bytes, content 91c0...`
-[[nodiscard]] std::string describe(const SourceDigest& source);
-
-/// The position in the data order after the samples handed out so far, not those read ahead. It
-/// does not depend on ranks or threads, so both may change between save and restore.
-///
-/// units: all samples before `next_index` have been handed out; cursors sum up to it
-struct LoaderState {
-  std::uint64_t seed = 0;
-  double held_out_fraction = 0;
-  std::vector<SourceDigest> sources;
-  std::vector<double> weights;
-  std::vector<std::int64_t> start_steps;
-  std::int64_t next_index = 0;
-  std::vector<std::int64_t> cursors;        // samples drawn from each source, over all epochs
-  std::vector<RecordId> quarantined;        // in the order found
-  std::map<std::string, std::int64_t> bad;  // reason code -> records
-  std::vector<std::int64_t> left_out;       // [sources] too long records, first epoch only
-  std::vector<std::int64_t> carried;        // ids handed out, but not trained on yet
-
-  friend bool operator==(const LoaderState&, const LoaderState&) = default;
-};
-
-[[nodiscard]] Json to_json(const LoaderState& state);
-/// errors: Fault::kInput naming `where` and the key
-[[nodiscard]] LoaderState loader_state_from_json(const Json& json, const std::string& where);
 
 /// Deals a global batch: decides which part reads each sample. A thread of the loader calls it
 /// ahead of time, batch by batch.

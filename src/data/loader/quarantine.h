@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "data/loader/loader.h"
+#include "core/result.h"
+#include "data/loader/loader_state.h"
 
 namespace tributary::data {
 

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/run/run_config.h"
 #include "data/loader/data_order.h"
 #include "data/loader/quarantine.h"
+#include "data/loader/sample_bytes.h"
 #include "data/loader/sample_encoder.h"
 #include "data/loader/source_files.h"
 
@@ -64,5 +66,13 @@ class SampleReader {
   const SampleEncoder& encoder_;
   config::TooLong too_long_;
 };
+
+/// Appends a sample that this rank has read, and what it met on the way, to a message for others.
+void append_read(std::string& message, const ReadSample& read, MediaRows rows);
+
+/// Reads all samples of a message, in its order.
+///
+/// errors: Fault::kBug when it is cut
+[[nodiscard]] std::vector<ReadSample> take_read(std::string_view message);
 
 }  // namespace tributary::data

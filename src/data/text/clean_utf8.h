@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,11 @@ namespace tributary::data {
 
 /// How many bytes at the end are the beginning of a character that more bytes may complete.
 [[nodiscard]] std::size_t unfinished_utf8(std::string_view bytes);
+
+/// Brings text into Unicode's composed form (NFC); nothing when it is in that form already.
+///
+/// units:  `text` is valid UTF-8
+/// source: Unicode Standard Annex 15, by utf8proc
+[[nodiscard]] std::optional<std::string> compose(std::string_view text);
 
 }  // namespace tributary::data

@@ -8,7 +8,6 @@
 #include "data/text/added_tokens.h"
 #include "data/text/byte_alphabet.h"
 #include "data/text/clean_utf8.h"
-#include "data/text/compose.h"
 #include "data/text/merge_table.h"
 #include "data/text/piece_cache.h"
 #include "data/text/piece_splitter.h"
