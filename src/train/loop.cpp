@@ -1,57 +1,19 @@
 #include "train/loop.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <unistd.h>
 
 #include "core/log.h"
-#include "train/balance/flops.h"
-#include "train/balance/gather_parts.h"
 #include "train/executor/map_stages.h"
-#include "train/optimizer/apply_update.h"
-#include "train/optimizer/gradient_norm.h"
-#include "train/run/step_shapes.h"
 #include "train/snapshot.h"
-#include "train/step_samples.h"
 
 namespace tributary::train {
 namespace {
 
 constexpr std::int64_t kPicturesPerSource = 8;  // predictions shown with their pictures
 constexpr std::int64_t kWrongPicturesPerSource = 32;
-
-std::vector<SampleShape> shapes_of(const std::vector<data::EncodedSample>& samples) {
-  std::vector<SampleShape> shapes;
-  shapes.reserve(samples.size());
-  for (const data::EncodedSample& sample : samples) shapes.push_back(sample.shape());
-  return shapes;
-}
-
-/// A batch without target tokens has no gradient to update with.
-Update update_after(const BatchResult& batch, double sum_squared, const Session& session) {
-  if (batch.targets == 0)
-    return {.learning_rate = next_learning_rate(*session.optimizer, session.config),
-            .grad_norm = std::numeric_limits<double>::quiet_NaN(),
-            .not_finite = {}};
-  return apply_update(*session.model, *session.optimizer, session.config, batch.loss, sum_squared);
-}
-
-/// Why the parameters were left as they were; empty: they were not.
-std::string reason_to_skip(const BatchResult& batch, const Update& update) {
-  if (batch.targets == 0) return "no target token in the batch";
-  return update.not_finite.empty() ? "" : "not finite: " + update.not_finite;
-}
-
-CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& after) {
-  return {.calls = after.calls - before.calls,
-          .bytes = after.bytes - before.bytes,
-          .seconds = after.under_way - before.under_way,
-          .waited = after.waited - before.waited};
-}
 
 }  // namespace
 
@@ -76,138 +38,6 @@ Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, Wa
 }
 
 double Loop::wall_seconds() const { return wall_before_ + wall_.seconds(); }
-
-std::optional<StepMetrics> Loop::do_step(const StopRequest& stop) {
-  const config::RunConfig& config = session_.config;
-  Stopwatch whole;
-  Stopwatch watch;
-  enter(mesh::Section::kData);
-  const std::int64_t first_index = session_.loader->next_index();
-  const StepSamples taken = take_samples(session_);
-  const mesh::Traffic before = session_.mesh->traffic();
-  const std::vector<data::EncodedSample>& samples = taken.samples;
-  WaitSeconds waiting{.samples = watch.lap()};
-  const std::vector<SampleShape> shapes = shapes_of(samples);
-  const bool refused = !taken.refusal.empty();
-  const OwnPart own = refused ? OwnPart{} : take_part(session_, first_index, shapes);
-  waiting.packing = watch.lap();
-  BatchResult batch =
-      accumulate_gradients(*session_.model, samples, own.microbatches,
-                           {.mrope = config.model.mrope,
-                            .device = session_.device,
-                            .sources = static_cast<int>(session_.sources.size()),
-                            .refused = refused,
-                            .plan = own.plan,
-                            .on_section = [&](mesh::Section section) { enter(section); },
-                            .on_action = action_observer()});
-  if (batch.refused) {
-    data_refusal_ = give_back(session_, taken);
-    return std::nullopt;
-  }
-  StepMetrics metrics;
-  metrics.step = state_.step + 1;
-  metrics.samples = static_cast<std::int64_t>(samples.size());
-  metrics.left_out = taken.left_out;
-  metrics.microbatches = own.microbatches.bins();
-  metrics.media_decoded = session_.loader->media_decoded();
-  metrics.balance = own.balance;
-  const bool was_repacked = own.balance.repacked > 0;
-  metrics.seconds = batch.seconds;
-  metrics.waiting = waiting;
-  metrics.seconds.data += waiting.samples + waiting.packing;
-  ForwardFlops flops;
-  for (const SampleShape& shape : shapes) {
-    metrics.tokens += shape.tokens.count;
-    metrics.target_tokens += shape.target_tokens.count;
-    if (batch.targets > 0) flops += count_forward(session_.model_config, shape);
-  }
-  std::vector<std::string> run_again = config.model.recompute;
-  run_again.insert(run_again.end(), config.model.offload.begin(), config.model.offload.end());
-  TrainFlops work = count_training(flops, config.model.freeze, run_again);
-  const ReplicaLoad load = load_of(session_.model_config, config.model, shapes);
-  watch.lap();
-  enter(mesh::Section::kOptimizer);
-  const double prepared = now_seconds();
-  double sum_squared = batch.targets > 0 ? sum_squared_gradients(session_.model->units()) : 0;
-  share_sums(batch, sum_squared, metrics, work, load, stop);
-  const Update update = update_after(batch, sum_squared, session_);
-  const double updated = now_seconds();
-  metrics.seconds.optimizer = watch.lap();
-  metrics.loss = batch.loss;
-  metrics.by_source = batch.by_source;
-  metrics.pipeline = batch.pipeline;
-  metrics.learning_rate = update.learning_rate;
-  metrics.grad_norm = update.grad_norm;
-  metrics.collectives = cost_between(before, session_.mesh->traffic());
-  metrics.skip_reason = reason_to_skip(batch, update);
-  if (!metrics.skip_reason.empty()) metrics.sample_keys = keys_of_all(samples);
-  metrics.fill = static_cast<double>(metrics.tokens) /
-                 static_cast<double>(metrics.microbatches * config.batch.capacity_tokens.count);
-  if (batch.attention_rows > 0)
-    metrics.padding =
-        1 - static_cast<double>(metrics.tokens) / static_cast<double>(batch.attention_rows);
-  metrics.peak_bytes = peak_bytes(session_.device);
-  if (shapes_file_) shapes_ = describe_shapes(metrics.step, shapes, own.microbatches).dump();
-  const double step_seconds = whole.seconds();
-  metrics.seconds.other = step_seconds - metrics.seconds.sum();
-  if (own.predicted && batch.targets > 0)
-    session_.planner->correction()->end_step(first_index, *own.predicted,
-                                             gather_parts({.replica = session_.mesh->data_index(),
-                                                           .microbatches = batch.microbatches,
-                                                           .as_planned = !was_repacked,
-                                                           .step = step_seconds},
-                                                          *session_.mesh));
-  const double available = step_seconds * peak_flops_ * session_.mesh->size();
-  metrics.mfu_causal = work.causal / available;
-  metrics.mfu_full = work.full / available;
-  metrics.hfu = work.hardware / available;
-  if (batch.targets == 0) return metrics;
-  last_times_ = {.began = batch.began,
-                 .reduced = batch.reduced,
-                 .prepared = prepared,
-                 .updated = updated,
-                 .seconds = step_seconds,
-                 .mfu = metrics.mfu_causal,
-                 .peak_bytes = metrics.peak_bytes,
-                 .passes = std::move(batch.passes)};
-  return metrics;
-}
-
-void Loop::share_sums(BatchResult& batch, double& sum_squared, StepMetrics& metrics,
-                      TrainFlops& work, const ReplicaLoad& load, const StopRequest& stop) {
-  const mesh::Mesh& mesh = *session_.mesh;
-  const bool counts = mesh.leads_replica();
-  StepSums sums;
-  name_slots(batch, *session_.model, sums);
-  sums.sum(sum_squared);
-  for (std::int64_t* count :
-       {&metrics.samples, &metrics.microbatches, &metrics.tokens, &metrics.target_tokens,
-        &metrics.left_out, &metrics.balance.repacked, &batch.attention_rows})
-    sums.sum(*count, counts);
-  sums.sum(metrics.media_decoded);
-  for (double* flops : {&work.causal, &work.full, &work.hardware}) sums.sum(*flops, counts);
-  ReplicaLoad largest = load;
-  ReplicaLoad all = load;
-  for (double& each : largest) sums.largest(each);
-  for (double& each : all) sums.sum(each, counts);
-  std::int64_t asked = stop.asked() ? 1 : 0;
-  sums.largest(asked);
-  sums.share(mesh.world());
-  stops_ = asked != 0;
-  if (mesh.size() > 1) metrics.balance.imbalance = imbalance_of(largest, all, mesh.data_ranks());
-}
-
-std::vector<std::string> Loop::keys_of_all(const std::vector<data::EncodedSample>& samples) const {
-  std::string own;
-  if (session_.mesh->leads_replica())
-    for (const data::EncodedSample& sample : samples) own += sample.key + "\n";
-  std::vector<std::string> all;
-  for (const std::string& keys : session_.mesh->world().gather_text(own)) {
-    std::istringstream lines(keys);
-    for (std::string key; std::getline(lines, key);) all.push_back(key);
-  }
-  return all;
-}
 
 void Loop::record(const StepMetrics& metrics) {
   const bool skipped = !metrics.skip_reason.empty();

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/stopwatch.h"
-#include "train/balance/flops.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/watched_files.h"
 #include "train/executor/gradients.h"
@@ -22,6 +21,9 @@
 #include "train/validation/validate.h"
 
 namespace tributary::train {
+
+struct TakenStep;     // of do_step.cpp: a step before its first pass
+struct ComputedStep;  // likewise: after its update
 
 /// The steps of one run, from the state that it starts or resumes with.
 class Loop {
@@ -46,15 +48,15 @@ class Loop {
   [[nodiscard]] double wall_seconds() const;
 
  private:
-  /// Nothing: the data ended the run, and the step was not done.
+  /// Null when the data ended the run: then the step was not done.
   [[nodiscard]] std::optional<StepMetrics> do_step(const StopRequest& stop);
-  /// Makes what the step gave this rank that of all ranks, and learns whether any was asked to
-  /// stop. collective: one, over all ranks
-  void share_sums(BatchResult& batch, double& sum_squared, StepMetrics& metrics, TrainFlops& work,
-                  const ReplicaLoad& load, const StopRequest& stop);
-  /// collective: over all ranks
-  [[nodiscard]] std::vector<std::string> keys_of_all(
-      const std::vector<data::EncodedSample>& samples) const;
+  /// Draws the samples of a step and cuts them into microbatches.
+  [[nodiscard]] TakenStep take();
+  /// Computes gradients, the sums over all ranks and the update. Learns whether any rank was asked
+  /// to stop. collective: over all ranks
+  [[nodiscard]] ComputedStep compute(const TakenStep& taken, const StopRequest& stop);
+  /// Sums up what the step did and cost. collective: over all ranks
+  [[nodiscard]] StepMetrics account(const TakenStep& taken, ComputedStep step);
   [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
   /// Tells the other ranks' watch, and a fault drill, what this one is at.
   void enter(mesh::Section section) const;

@@ -1,0 +1,296 @@
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "schedule/correct_costs/batch_correction.h"
+#include "schedule/pack.h"
+#include "train/balance/flops.h"
+#include "train/balance/gather_parts.h"
+#include "train/executor/gradients.h"
+#include "train/loop.h"
+#include "train/optimizer/apply_update.h"
+#include "train/optimizer/gradient_norm.h"
+#include "train/run/step_shapes.h"
+
+namespace tributary::train {
+
+/// A step before its first pass: the samples of this rank's replica, cut into microbatches.
+struct TakenStep {
+  Stopwatch watch;               // runs since the step began
+  std::int64_t first_index = 0;  // of the global batch, in the order of the run
+  std::vector<data::EncodedSample> samples;
+  std::vector<SampleShape> shapes;    // of the samples
+  std::int64_t left_out = 0;          // records drawn for them that are too long
+  std::string refusal;                // not empty: the data of this rank are too bad to go on
+  data::LoaderState before;           // where the loader stood
+  mesh::Traffic traffic;              // of the run until the first pass
+  schedule::PackedBins microbatches;  // bins of places among the samples
+  std::int64_t plan = 0;              // fingerprint
+  BalanceMetrics balance;
+  std::optional<schedule::PredictedBatch> predicted;  // where costs are corrected
+  WaitSeconds waiting;
+};
+
+/// A step after its update.
+struct ComputedStep {
+  BatchResult batch;
+  StepMetrics metrics;  // only the counts so far: step, samples, tokens, microbatches
+  TrainFlops work;
+  double sum_squared = 0;  // of the gradients
+  Update update;
+  double prepared = 0;   // [s] of now_seconds(): the gradients were complete
+  double updated = 0;    // likewise: the parameters were updated
+  double optimizer = 0;  // [s] of the sums and the update
+};
+
+namespace {
+
+/// Draws the samples. Data beyond a limit are a refusal, which ends the step on all ranks
+/// (BatchResult::refused).
+///
+/// errors: as Loader::next_batch, but for ExitCode::kDataLimit
+void draw_samples(data::Loader& loader, TakenStep& taken) {
+  taken.first_index = loader.next_index();
+  taken.before = loader.state();
+  const std::int64_t left_out = loader.left_out();
+  try {
+    taken.samples = loader.next_batch();
+    taken.left_out = loader.left_out() - left_out;
+  } catch (const Error& error) {
+    if (error.exit_code() != ExitCode::kDataLimit) throw;
+    taken.refusal = error.what();
+  }
+}
+
+/// Ends a step that some rank refused: every loader goes back to where it stood, so that a
+/// checkpoint can be saved. Returns the refusal of the first rank that has one.
+///
+/// collective: over all ranks
+std::string give_back(const Session& session, const TakenStep& taken) {
+  session.loader->restore(taken.before);
+  for (std::string& text : session.mesh->world().gather_text(taken.refusal))
+    if (!text.empty()) return std::move(text);
+  return {};
+}
+
+/// Cuts the samples into microbatches by the plan made ahead, where samples are balanced. A sample
+/// in place of a bad one may have another shape than the plan knew: then the replica packs what it
+/// has got.
+void cut_microbatches(const Session& session, TakenStep& taken) {
+  for (const data::EncodedSample& sample : taken.samples) taken.shapes.push_back(sample.shape());
+  taken.balance.replicas = session.mesh->data_ranks();
+  if (session.planner) {
+    PlannedStep planned = session.planner->take(taken.first_index);
+    const data::DealSeconds seconds = session.loader->deal_seconds();
+    taken.plan = planned.fingerprint;
+    taken.microbatches = std::move(planned.microbatches);
+    taken.balance.gap = planned.gap;
+    taken.predicted = std::move(planned.predicted);
+    taken.balance.planning = seconds.describing + seconds.dealing;
+    taken.balance.exposed = seconds.waited;
+    if (planned.shapes == taken.shapes) return;
+    taken.balance.repacked = 1;
+  }
+  const config::BatchSection& batch = session.config.batch;
+  std::vector<Tokens> lengths;
+  for (const SampleShape& shape : taken.shapes) lengths.push_back(shape.tokens);
+  taken.microbatches = schedule::pack(batch.packing, lengths, batch.capacity_tokens);
+}
+
+/// Counts what this rank's replica trains on.
+StepMetrics count_own(const Session& session, const TakenStep& taken) {
+  StepMetrics metrics;
+  metrics.samples = static_cast<std::int64_t>(taken.samples.size());
+  metrics.left_out = taken.left_out;
+  metrics.microbatches = taken.microbatches.bins();
+  metrics.media_decoded = session.loader->media_decoded();
+  metrics.balance = taken.balance;
+  for (const SampleShape& shape : taken.shapes) {
+    metrics.tokens += shape.tokens.count;
+    metrics.target_tokens += shape.target_tokens.count;
+  }
+  return metrics;
+}
+
+/// The FLOP of training on these samples.
+TrainFlops work_of(const Session& session, const std::vector<SampleShape>& shapes) {
+  ForwardFlops forward;
+  for (const SampleShape& shape : shapes) forward += count_forward(session.model_config, shape);
+  const config::ModelSection& model = session.config.model;
+  std::vector<std::string> run_again = model.recompute;
+  run_again.insert(run_again.end(), model.offload.begin(), model.offload.end());
+  return count_training(forward, model.freeze, run_again);
+}
+
+/// Turns the numbers of this rank into those of all ranks. Returns whether any rank was asked to
+/// stop, from what this one was. collective: one, over all ranks
+bool share_sums(const Session& session, ComputedStep& step, const ReplicaLoad& load, bool stops) {
+  const mesh::Mesh& mesh = *session.mesh;
+  const bool counts = mesh.leads_replica();
+  StepMetrics& metrics = step.metrics;
+  StepSums sums;
+  name_slots(step.batch, *session.model, sums);
+  sums.sum(step.sum_squared);
+  for (std::int64_t* count :
+       {&metrics.samples, &metrics.microbatches, &metrics.tokens, &metrics.target_tokens,
+        &metrics.left_out, &metrics.balance.repacked, &step.batch.attention_rows})
+    sums.sum(*count, counts);
+  sums.sum(metrics.media_decoded);
+  for (double* flops : {&step.work.causal, &step.work.full, &step.work.hardware})
+    sums.sum(*flops, counts);
+  ReplicaLoad largest = load;
+  ReplicaLoad all = load;
+  for (double& each : largest) sums.largest(each);
+  for (double& each : all) sums.sum(each, counts);
+  std::int64_t asked = stops ? 1 : 0;
+  sums.largest(asked);
+  sums.share(mesh.world());
+  if (mesh.size() > 1) metrics.balance.imbalance = imbalance_of(largest, all, mesh.data_ranks());
+  return asked != 0;
+}
+
+/// A batch without target tokens has no gradient to update with.
+Update update_after(const BatchResult& batch, double sum_squared, const Session& session) {
+  if (batch.targets == 0)
+    return {.learning_rate = next_learning_rate(*session.optimizer, session.config),
+            .grad_norm = std::numeric_limits<double>::quiet_NaN(),
+            .not_finite = {}};
+  return apply_update(*session.model, *session.optimizer, session.config, batch.loss, sum_squared);
+}
+
+/// Why the parameters were left as they were; empty when they were updated.
+std::string reason_to_skip(const BatchResult& batch, const Update& update) {
+  if (batch.targets == 0) return "no target token in the batch";
+  return update.not_finite.empty() ? "" : "not finite: " + update.not_finite;
+}
+
+CollectiveCost cost_between(const mesh::Traffic& before, const mesh::Traffic& after) {
+  return {.calls = after.calls - before.calls,
+          .bytes = after.bytes - before.bytes,
+          .seconds = after.under_way - before.under_way,
+          .waited = after.waited - before.waited};
+}
+
+/// The keys of the samples of all replicas. collective: over all ranks
+std::vector<std::string> keys_of_all(const mesh::Mesh& mesh,
+                                     const std::vector<data::EncodedSample>& samples) {
+  std::string own;
+  if (mesh.leads_replica())
+    for (const data::EncodedSample& sample : samples) own += sample.key + "\n";
+  std::vector<std::string> all;
+  for (const std::string& keys : mesh.world().gather_text(own)) {
+    std::istringstream lines(keys);
+    for (std::string key; std::getline(lines, key);) all.push_back(key);
+  }
+  return all;
+}
+
+/// Gives the planner the times [s] of a step that it predicted. collective: over all ranks
+void correct_costs(const Session& session, const TakenStep& taken, const BatchResult& batch,
+                   double seconds) {
+  const mesh::Mesh& mesh = *session.mesh;
+  session.planner->correction()->end_step(taken.first_index, *taken.predicted,
+                                          gather_parts({.replica = mesh.data_index(),
+                                                        .microbatches = batch.microbatches,
+                                                        .as_planned = taken.balance.repacked == 0,
+                                                        .step = seconds},
+                                                       mesh));
+}
+
+}  // namespace
+
+std::optional<StepMetrics> Loop::do_step(const StopRequest& stop) {
+  const TakenStep taken = take();
+  ComputedStep step = compute(taken, stop);
+  if (step.batch.refused) {
+    data_refusal_ = give_back(session_, taken);
+    return std::nullopt;
+  }
+  return account(taken, std::move(step));
+}
+
+TakenStep Loop::take() {
+  TakenStep taken;
+  Stopwatch watch;
+  enter(mesh::Section::kData);
+  draw_samples(*session_.loader, taken);
+  taken.traffic = session_.mesh->traffic();
+  taken.waiting.samples = watch.lap();
+  if (taken.refusal.empty()) cut_microbatches(session_, taken);
+  taken.waiting.packing = watch.lap();
+  return taken;
+}
+
+ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
+  const config::ModelSection& model = session_.config.model;
+  ComputedStep step;
+  step.batch = accumulate_gradients(*session_.model, taken.samples, taken.microbatches,
+                                    {.mrope = model.mrope,
+                                     .device = session_.device,
+                                     .sources = static_cast<int>(session_.sources.size()),
+                                     .refused = !taken.refusal.empty(),
+                                     .plan = taken.plan,
+                                     .on_section = [&](mesh::Section section) { enter(section); },
+                                     .on_action = action_observer()});
+  if (step.batch.refused) return step;
+  const bool has_targets = step.batch.targets > 0;
+  step.metrics = count_own(session_, taken);
+  if (has_targets) step.work = work_of(session_, taken.shapes);
+  const ReplicaLoad load = load_of(session_.model_config, model, taken.shapes);
+  const Stopwatch watch;
+  enter(mesh::Section::kOptimizer);
+  step.prepared = now_seconds();
+  if (has_targets) step.sum_squared = sum_squared_gradients(session_.model->units());
+  stops_ = share_sums(session_, step, load, stop.asked());
+  step.update = update_after(step.batch, step.sum_squared, session_);
+  step.updated = now_seconds();
+  step.optimizer = watch.seconds();
+  return step;
+}
+
+StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
+  BatchResult& batch = step.batch;
+  StepMetrics& metrics = step.metrics;
+  metrics.step = state_.step + 1;
+  metrics.waiting = taken.waiting;
+  metrics.seconds = batch.seconds;
+  metrics.seconds.data += taken.waiting.samples + taken.waiting.packing;
+  metrics.seconds.optimizer = step.optimizer;
+  metrics.loss = batch.loss;
+  metrics.by_source = batch.by_source;
+  metrics.pipeline = batch.pipeline;
+  metrics.learning_rate = step.update.learning_rate;
+  metrics.grad_norm = step.update.grad_norm;
+  metrics.collectives = cost_between(taken.traffic, session_.mesh->traffic());
+  metrics.skip_reason = reason_to_skip(batch, step.update);
+  if (!metrics.skip_reason.empty())
+    metrics.sample_keys = keys_of_all(*session_.mesh, taken.samples);
+  const auto tokens = static_cast<double>(metrics.tokens);
+  metrics.fill = tokens / static_cast<double>(metrics.microbatches *
+                                              session_.config.batch.capacity_tokens.count);
+  if (batch.attention_rows > 0)
+    metrics.padding = 1 - tokens / static_cast<double>(batch.attention_rows);
+  metrics.peak_bytes = peak_bytes(session_.device);
+  if (shapes_file_)
+    shapes_ = describe_shapes(metrics.step, taken.shapes, taken.microbatches).dump();
+  const double seconds = taken.watch.seconds();
+  metrics.seconds.other = seconds - metrics.seconds.sum();
+  const double available = seconds * peak_flops_ * session_.mesh->size();
+  metrics.mfu_causal = step.work.causal / available;
+  metrics.mfu_full = step.work.full / available;
+  metrics.hfu = step.work.hardware / available;
+  if (batch.targets == 0) return metrics;
+  if (taken.predicted) correct_costs(session_, taken, batch, seconds);
+  last_times_ = {.began = batch.began,
+                 .reduced = batch.reduced,
+                 .prepared = step.prepared,
+                 .updated = step.updated,
+                 .seconds = seconds,
+                 .mfu = metrics.mfu_causal,
+                 .peak_bytes = metrics.peak_bytes,
+                 .passes = std::move(batch.passes)};
+  return metrics;
+}
+
+}  // namespace tributary::train
