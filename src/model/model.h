@@ -103,14 +103,18 @@ class Model {
 [[nodiscard]] std::unique_ptr<Model> make_model(const config::ModelConfig& config,
                                                 const parallel::Layout& layout = {});
 
-/// Sets every parameter as its initializer says, from (seed, parameter name) alone.
-void initialize(Model& model, std::uint64_t seed);
+/// Called while parameters are filled, at least once for each; empty: nobody waits for progress.
+using OnProgress = std::function<void()>;
+
+/// Sets every parameter as its initializer says. A value depends only on (seed, parameter name) and
+/// its place, not on ranks or threads.
+void initialize(Model& model, std::uint64_t seed, const OnProgress& on_progress = {});
 
 /// Fills every parameter from the safetensors of a Hugging Face directory (single or sharded).
 ///
 /// Accepts the layout of released checkpoints and the one of transformers 5.x.
 /// errors: Fault::kInput listing all missing, unexpected and mis-shaped tensors by name
-void load_weights(Model& model, const std::string& directory);
+void load_weights(Model& model, const std::string& directory, const OnProgress& on_progress = {});
 
 /// Writes config.json and safetensors in the layout of released checkpoints.
 /// `source_directory` gives config.json and, where present, the tokenizer's files.

@@ -4,7 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "core/random.h"
-#include "model/weights/fill_parameters.h"
+#include "model/model.h"
 
 namespace tributary::model {
 namespace {
@@ -61,8 +61,6 @@ void fill_normal(const parallel::Parameter& parameter, const std::vector<PlacedB
 }
 
 }  // namespace
-
-void initialize(Model& model, std::uint64_t seed) { initialize(model, seed, {}); }
 
 void initialize(Model& model, std::uint64_t seed, const OnProgress& on_progress) {
   using Kind = Initializer::Kind;

@@ -7,7 +7,7 @@
 #include "core/file/weight_directory.h"
 #include "core/log.h"
 #include "model/family/all_families.h"
-#include "model/weights/fill_parameters.h"
+#include "model/model.h"
 #include "model/weights/stored_tensors.h"
 
 namespace tributary::model {
@@ -118,10 +118,6 @@ void copy_own_part(const Copy& copy, const OnProgress& on_progress) {
 }
 
 }  // namespace
-
-void load_weights(Model& model, const std::string& directory) {
-  load_weights(model, directory, {});
-}
 
 void load_weights(Model& model, const std::string& directory, const OnProgress& on_progress) {
   const at::NoGradGuard no_grad;

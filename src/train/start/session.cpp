@@ -12,7 +12,6 @@
 #include "core/machine/memory_limits.h"
 #include "data/loader/encode_sample.h"
 #include "mesh/device.h"
-#include "model/weights/fill_parameters.h"
 #include "ops/resize_bicubic.h"
 #include "train/balance/replica_readers.h"
 #include "train/start/identity.h"
@@ -87,7 +86,13 @@ std::string announce_weights(const config::ModelSection& model) {
              : str("loading ", describe_bytes({bytes}), " of weights from ", model.path, " ...");
 }
 
-/// The model with its weights; `on_progress` is called while they are read or drawn.
+}  // namespace
+
+bool is_deterministic(config::Deterministic asked, at::Device device) {
+  return asked == config::Deterministic::kAuto ? device.is_cpu()
+                                               : asked == config::Deterministic::kYes;
+}
+
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
                                           const parallel::Layout& layout, at::Device device,
@@ -109,19 +114,6 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   }
   model->set_recompute(config.model.recompute, config.model.offload);
   return model;
-}
-
-}  // namespace
-
-bool is_deterministic(config::Deterministic asked, at::Device device) {
-  return asked == config::Deterministic::kAuto ? device.is_cpu()
-                                               : asked == config::Deterministic::kYes;
-}
-
-std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
-                                          const config::ModelConfig& model_config,
-                                          const parallel::Layout& layout, at::Device device) {
-  return build_model(config, model_config, layout, device, /*on_progress=*/{});
 }
 
 Session open_session(const config::RunConfig& config, const Ranks& ranks,

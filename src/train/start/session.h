@@ -41,11 +41,13 @@ struct Session {
 /// Whether a run on the device takes kernels that give the same bits each time.
 [[nodiscard]] bool is_deterministic(config::Deterministic asked, at::Device device);
 
-/// The model of a run as it lies over the ranks, with its weights.
+/// Builds the model of a run as it lies over the ranks, with its weights. `on_progress` is called
+/// while they are read or drawn.
 [[nodiscard]] std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                                         const config::ModelConfig& model_config,
                                                         const parallel::Layout& layout,
-                                                        at::Device device);
+                                                        at::Device device,
+                                                        const model::OnProgress& on_progress = {});
 
 /// Sets threads and determinism, builds the model with its weights, opens the data: of both what
 /// this rank holds. `say` gets a line before what takes long: much data, or large weights.
