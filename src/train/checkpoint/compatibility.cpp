@@ -62,7 +62,6 @@ RunIdentity describe_identity(const config::RunConfig& config) {
       {"data.train_on_newline", config.data.train_on_newline ? "true" : "false"},
       {"batch.global_samples", str(config.batch.global_samples)},
       {"batch.packing", name_of(config.batch.packing)},
-      {"optimizer.kind", "adamw"},
   };
 }
 

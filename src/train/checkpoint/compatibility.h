@@ -14,8 +14,8 @@ namespace tributary::train {
 /// What may not change between a checkpoint and the run that goes on from it: key -> value.
 using RunIdentity = std::map<std::string, std::string>;
 
-/// The identity of a configuration: seed, weights and precision, global batch, packing, mixture,
-/// optimizer kind. `identify` adds what only an opened run knows.
+/// The identity of a configuration: seed, weights and precision, global batch, packing and
+/// mixture. `identify` adds what only an opened run knows.
 ///
 /// Free to change: threads, workers, prefetch, microbatch capacity without packing policy, learning
 /// rate and schedule, checkpoint, validation and metrics settings, number of steps.

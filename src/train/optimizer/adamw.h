@@ -10,7 +10,7 @@
 
 #include "config/run/run_config.h"
 #include "parallel/unit.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/optimizer/optimizer.h"
 
 namespace tributary::train {
 
@@ -21,25 +21,18 @@ namespace tributary::train {
 /// owns:   the moments (and masters), one flat buffer each per unit, laid out like the values
 /// errors: Fault::kInput from the constructor when a parameter group matches nothing
 /// source: Loshchilov 2019, "Decoupled weight decay regularization", algorithm 2
-class AdamW {
+class AdamW : public Optimizer {
  public:
   AdamW(std::span<const std::unique_ptr<parallel::Unit>> units,
         const config::OptimizerSection& settings);
 
-  /// Updates every parameter from its gradient times `gradient_factor`; gradients stay unchanged
-  /// or are scaled.
-  /// stream: the host does not wait
-  void step(double learning_rate, double gradient_factor);
-
-  /// Updates done so far; skipped steps do not count.
-  [[nodiscard]] std::int64_t steps() const { return steps_; }
-
-  /// Views of the state under exp_avg.<name>, exp_avg_sq.<name>, step.<name> (f32 scalar) and, for
-  /// bf16, master.<name>; writing into the views of moments and masters restores them.
-  [[nodiscard]] std::vector<NamedTensor> state() const;
-  /// After the state's tensors were overwritten: sets the count of updates and, for bf16, the
-  /// values.
-  void restore(std::int64_t steps);
+  [[nodiscard]] std::string kind() const override { return "adamw"; }
+  void step(double learning_rate, double gradient_factor) override;
+  [[nodiscard]] std::int64_t steps() const override { return steps_; }
+  /// Names: exp_avg.<parameter>, exp_avg_sq.<parameter>, step.<parameter> (f32 scalar) and, for
+  /// bf16, master.<parameter>. restore() sets the count, so writing into `step` changes nothing.
+  [[nodiscard]] std::vector<NamedTensor> state() const override;
+  void restore(std::int64_t steps) override;
 
  private:
   /// The buffers of one unit.

@@ -31,13 +31,13 @@ std::string first_of_all_ranks(const model::Model& model) {
 
 }  // namespace
 
-double next_learning_rate(const AdamW& optimizer, const config::RunConfig& config) {
+double next_learning_rate(const Optimizer& optimizer, const config::RunConfig& config) {
   return config.optimizer.learning_rate *
          learning_rate_factor(config.schedule, config.run.steps, optimizer.steps());
 }
 
-Update apply_update(const model::Model& model, AdamW& optimizer, const config::RunConfig& config,
-                    double loss, double sum_squared) {
+Update apply_update(const model::Model& model, Optimizer& optimizer,
+                    const config::RunConfig& config, double loss, double sum_squared) {
   Update update;
   update.learning_rate = next_learning_rate(optimizer, config);
   update.grad_norm = std::sqrt(sum_squared);

@@ -4,7 +4,7 @@
 
 #include "config/run/run_config.h"
 #include "model/model.h"
-#include "train/optimizer/adamw.h"
+#include "train/optimizer/optimizer.h"
 
 namespace tributary::train {
 
@@ -16,7 +16,8 @@ struct Update {
 };
 
 /// The learning rate of the optimizer's next step.
-[[nodiscard]] double next_learning_rate(const AdamW& optimizer, const config::RunConfig& config);
+[[nodiscard]] double next_learning_rate(const Optimizer& optimizer,
+                                        const config::RunConfig& config);
 
 /// Votes on loss and gradients, then clips and updates; the learning rate is the
 /// next one. A vote against leaves parameters, moments and the step count as they are.
@@ -24,7 +25,7 @@ struct Update {
 /// units:  `loss` and `sum_squared` (sum_squared_gradients) are those of all ranks
 /// collective: over all ranks, where the gradients are not finite
 /// source: docs/theory/reliability.md, "Vote on gradients"
-[[nodiscard]] Update apply_update(const model::Model& model, AdamW& optimizer,
+[[nodiscard]] Update apply_update(const model::Model& model, Optimizer& optimizer,
                                   const config::RunConfig& config, double loss, double sum_squared);
 
 }  // namespace tributary::train

@@ -57,6 +57,7 @@ RunIdentity identify(const Session& session) {
   identity["model.tokenizer"] = digest_file(folder + "/tokenizer.json");
   identity["model.preprocessor"] = digest_file(folder + "/preprocessor_config.json");
   identity["model.chat_template"] = digest_template(*session.tokenizer);
+  identity["optimizer.kind"] = session.optimizer->kind();
   identity["data.digest"] = data;
   return identity;
 }

@@ -163,7 +163,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
     session.model =
         build_model(config, session.model_config, layout, session.device, loading.on_progress());
   }
-  session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);
+  session.optimizer = make_optimizer(config.optimizer, session.model->units());
   session.identity = identify(session);
   return session;
 }

@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "train/balance/step_planner.h"
 #include "train/checkpoint/compatibility.h"
-#include "train/optimizer/adamw.h"
+#include "train/optimizer/optimizer.h"
 #include "train/start/ranks.h"
 
 namespace tributary::train {
@@ -34,7 +34,7 @@ struct Session {
   std::unique_ptr<StepPlanner> planner;  // where samples are balanced; outlives the loader
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<data::HeldOut> held_out;
-  std::unique_ptr<AdamW> optimizer;
+  std::unique_ptr<Optimizer> optimizer;
   RunIdentity identity;  // what a checkpoint of this run may be resumed with
 };
 

@@ -103,7 +103,7 @@ class BatchWithoutTargets : public testing::Test {
         encoder_);
     session.held_out = std::make_unique<data::HeldOut>(config.data, encoder_);
     session.model = build_model(config, session.model_config, layout, at::kCPU);
-    session.optimizer = std::make_unique<AdamW>(session.model->units(), config.optimizer);
+    session.optimizer = make_optimizer(config.optimizer, session.model->units());
     const RunDirectory run{config.run.dir};
     TrainState state;
     if (!checkpoint.empty()) state = restore_snapshot(session, checkpoint);

@@ -97,10 +97,10 @@ std::int64_t count_state_bytes(const mesh::Mesh& mesh) {
                                        lay_out({}, mesh, tiny_model_config(/*sees=*/true)));
   std::size_t bytes = 0;
   for (const auto& unit : model->units()) unit->materialize(at::kCPU, at::kFloat, true);
-  const AdamW optimizer(model->units(), {});
+  const auto optimizer = make_optimizer({}, model->units());
   for (const auto& unit : model->units())
     bytes += unit->shard_value().nbytes() + unit->shard_gradient().nbytes();
-  for (const NamedTensor& tensor : optimizer.state()) bytes += tensor.value.nbytes();
+  for (const NamedTensor& tensor : optimizer->state()) bytes += tensor.value.nbytes();
   return static_cast<std::int64_t>(bytes);
 }
 

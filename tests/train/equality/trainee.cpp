@@ -119,7 +119,7 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
     unit->materialize(at::kCPU, at::kFloat, std::ranges::count(cell.freeze, unit->module()) == 0);
   model::initialize(*model_, seed);
   model_->set_recompute(cell.recompute, cell.offload);
-  optimizer_.emplace(model_->units(), config_.optimizer);
+  optimizer_ = make_optimizer(config_.optimizer, model_->units());
 }
 
 double Trainee::differentiate(int step) {

@@ -1,15 +1,14 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "config/run/run_config.h"
 #include "mesh/mesh.h"
 #include "model/model.h"
 #include "tests/train/equality/cell.h"
 #include "train/balance/step_planner.h"
-#include "train/optimizer/adamw.h"
 #include "train/optimizer/apply_update.h"
+#include "train/optimizer/optimizer.h"
 
 namespace tributary::train {
 
@@ -26,7 +25,7 @@ class Trainee {
   void measure_norm();
   Update update();
   [[nodiscard]] const model::Model& model() const { return *model_; }
-  [[nodiscard]] const AdamW& optimizer() const { return *optimizer_; }
+  [[nodiscard]] const Optimizer& optimizer() const { return *optimizer_; }
 
  private:
   const Cell& cell_;
@@ -34,7 +33,7 @@ class Trainee {
   config::RunConfig config_;
   std::unique_ptr<StepPlanner> planner_;
   std::unique_ptr<model::Model> model_;
-  std::optional<AdamW> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   double loss_ = 0;
   double sum_squared_ = 0;
 };
