@@ -20,11 +20,11 @@ struct Devices {
 /// Makes an accelerator the current device of this thread; returns whether our kernels run on it.
 [[nodiscard]] bool use_device(int index);
 
-/// Memory of an accelerator that nobody has taken, in bytes; 0 where it cannot be asked.
+/// Returns the free memory of an accelerator in bytes; 0 where it cannot be asked.
 [[nodiscard]] std::int64_t free_device_bytes(int index);
 
-/// The device that process `local_rank` of a machine takes where `run.device` names none: its own
-/// among those that it sees, or the only one that its launcher lets it see.
+/// The index that process `local_rank` of a machine takes where `run.device` has none: its own
+/// among the `visible` devices, or the only one that its launcher lets it see.
 [[nodiscard]] int device_of_process(int local_rank, int visible);
 
 /// Opens `cpu`, `cuda` or `cuda:N` and makes it the current device of this thread; no other device

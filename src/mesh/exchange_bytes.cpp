@@ -15,7 +15,7 @@ std::int64_t sum(const std::vector<std::int64_t>& lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
-/// How many bytes each member has for this one.
+/// Returns how many bytes each member has for this one.
 std::vector<std::int64_t> exchange_lengths(const Group& group,
                                            const std::vector<std::int64_t>& lengths) {
   const std::vector<std::int64_t> ones(lengths.size(), 1);

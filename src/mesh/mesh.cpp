@@ -15,13 +15,13 @@ namespace {
 using config::MeshCoordinates;
 using config::MeshShape;
 
-/// Of groups in which ranks wait for each other's files: loading and saving take unequal times. A
-/// rank that is lost or makes no progress meanwhile is the watch's to find (health.h).
-constexpr double kPatience = 86'400;  // s
+/// Timeout [s] of the groups used while loading and saving, where ranks take very different times.
+/// Health (health.h) finds ranks that are lost or make no progress meanwhile.
+constexpr double kFileTimeout = 86'400;
 
 constexpr const char* kSaving = "saving";
 
-/// Whether two ranks differ in the named axes alone.
+/// The axes in which the ranks of a group may differ.
 struct Axes {
   bool dp_replicate = false;
   bool dp_shard = false;
@@ -70,7 +70,7 @@ Mesh::Mesh(const MeshShape& shape, int rank, const c10::intrusive_ptr<c10d::Stor
         .index = index,
         .size = static_cast<int>(ranks.size()),
         .timeout_seconds =
-            for_host ? std::max(kPatience, options.timeout_seconds) : options.timeout_seconds,
+            for_host ? std::max(kFileTimeout, options.timeout_seconds) : options.timeout_seconds,
         .interface = options.interface,
         .shares_memory = options.shares_memory,
         .only_messages = use == For::kMessages};

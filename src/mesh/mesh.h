@@ -29,8 +29,8 @@ struct MeshOptions {
   std::function<void()> on_collective = {};
 };
 
-/// What travels between pipeline stages, and which way. Each is a link of its own, so that none
-/// waits behind another.
+/// What travels between pipeline stages, and which way. Each kind has a link of its own, so that no
+/// message waits behind one of another kind.
 enum class StageLink : std::uint8_t {
   kActivationsDown,  // to a higher pp coordinate
   kActivationsUp,
@@ -55,9 +55,9 @@ class Mesh {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(shape_.world()); }
 
-  /// All ranks, for what the host knows: numbers and texts, between processes also on CUDA.
+  /// All ranks, for numbers and texts of the host: on CUDA too they go over messages of the host.
   [[nodiscard]] const Group& world() const { return world_; }
-  /// The same for the thread that writes checkpoints: a group serves one thread.
+  /// As world(), for the thread that writes checkpoints: a group serves one thread.
   [[nodiscard]] const Group& saving() const { return saving_; }
   /// dp_shard x cp x ulysses: the ranks over which parameters are sharded.
   [[nodiscard]] const Group& shard() const { return shard_; }
@@ -86,9 +86,9 @@ class Mesh {
   [[nodiscard]] std::int64_t data_index_of(int rank) const;
   /// Whether this rank counts for its replica where a sum must take every sample once.
   [[nodiscard]] bool leads_replica() const { return at_.pp == 0 && leads_stage(); }
-  /// Whether it counts for what its stage alone knows.
+  /// Whether this rank counts for its stage, in sums of what only the stage knows.
   [[nodiscard]] bool leads_stage() const { return at_.cp == 0 && at_.ulysses == 0 && at_.tp == 0; }
-  /// Of all groups but saving(): the thread that waits there computes nothing.
+  /// Sums over all groups but saving(), whose thread computes nothing while it waits.
   [[nodiscard]] Traffic traffic() const;
 
  private:

@@ -45,7 +45,7 @@ void Backbone::add_head(const std::string& prefix, const parallel::Layout& layou
     head_.emplace(*embedding_unit_, *embedding_);
     return;
   }
-  // In a unit of its own, so that it is cut over the ranks as the embedding is.
+  // The copy has a unit of its own, so that it is cut over the ranks as the embedding is.
   head_.emplace(add_unit(units, "tied_head", layout), prefix + "embed_tokens", config_.vocab,
                 config_.width, config_.initializer_range);
   for (parallel::Parameter* copy : {&embedding_->weight(), &head_->weight()}) {
@@ -78,7 +78,7 @@ at::Tensor Backbone::run_head(const at::Tensor& hidden, parallel::LayerBody body
     return parallel::run_layer(
         *head_unit_, kKeep, hidden,
         [normalise, body = std::move(body)](const at::Tensor& x) { return body(normalise(x)); });
-  // A tied head's weight is that of another unit than the norm's.
+  // The weight of a tied head lies in another unit than the norm.
   return parallel::run_layer(head_->unit(), kKeep,
                              parallel::run_layer(*head_unit_, kKeep, hidden, normalise),
                              std::move(body));
@@ -94,7 +94,7 @@ std::shared_ptr<const PackContext> Backbone::context_of(const at::Tensor& hidden
                                      " tokens"),
              .expected = "position_ids [3, tokens]");
   const at::Tensor positions = split.keep(position_ids, /*padding=*/0).to(hidden.device());
-  // Shared by the layers that run again in backward, after this call has returned.
+  // Layers that run again in backward share it after this call has returned.
   return std::make_shared<const PackContext>(PackContext{
       .rotary = ops::make_rotary_table(rotary_angles(config_, positions), hidden.scalar_type()),
       .attention = parallel::PackAttention(split, layout(), hidden.device())});

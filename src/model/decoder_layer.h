@@ -29,14 +29,14 @@ class DecoderLayer {
 
   /// shape: hidden [tokens that this rank keeps, width] -> returns the same
   [[nodiscard]] at::Tensor operator()(const at::Tensor& hidden, const PackContext& context) const;
-  /// What its body keeps for backward: attention alone, or all.
+  /// Sets what its body keeps for backward: only the activations of attention, or all.
   void set_keep(parallel::Keep keep) { keep_ = keep; }
 
   struct LocalHeads {
     std::int64_t queries = 0;
     std::int64_t keys = 0;  // and values
   };
-  /// What of the heads this tp rank computes.
+  /// The numbers of heads that this tp rank computes.
   [[nodiscard]] LocalHeads local_heads() const { return heads_; }
 
   // The two halves around attention, for decoding with a cache. Heads are those of this rank.
@@ -47,7 +47,7 @@ class DecoderLayer {
 
  private:
   [[nodiscard]] at::Tensor normalise_heads(const at::Tensor& heads) const;
-  /// The same as project and attend, each projection under way while the next is computed.
+  /// As project and attend, but each projection travels while the next one is computed.
   [[nodiscard]] at::Tensor attend_early(const at::Tensor& hidden, const PackContext& context) const;
 
   const parallel::Unit* unit_;

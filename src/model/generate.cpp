@@ -22,7 +22,7 @@ void require_sound(const Decoding& decoding) {
                .found = str("top_p ", decoding.top_p), .expected = "above 0, at most 1");
 }
 
-/// Draws from the least set of most probable tokens that reaches top_p.
+/// Draws from the smallest set of the most probable tokens that reaches top_p.
 /// shape: logits [vocab] f32 on the CPU
 std::int64_t draw_token(const at::Tensor& logits, const Decoding& decoding, RandomStream stream) {
   const at::Tensor shares =
@@ -71,7 +71,7 @@ std::vector<std::size_t> samples_of(const std::vector<OpenAnswer>& open, std::in
   return samples;
 }
 
-/// One token, for a replica that only keeps in step with the others.
+/// A prompt of one token, for a replica that only keeps in step with the others.
 PackedBatch idle_prompt(at::Device device) {
   const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
   PackedBatch prompt;
@@ -101,7 +101,7 @@ std::vector<std::int64_t> choose_tokens(Model& model, const at::Tensor& hidden,
   return tokens;
 }
 
-/// Every rank learns the tokens of all replicas: how many steps follow depends on them, and two
+/// Tells every rank the tokens of all replicas: the number of steps depends on them, and two
 /// machines may round two equal scores differently.
 /// shape: own [open answers of this replica] -> returns [open]
 std::vector<std::int64_t> share_tokens(const parallel::Layout& layout,

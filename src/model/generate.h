@@ -13,7 +13,7 @@ struct Decoding {
   std::int64_t max_new_tokens = 64;
   std::vector<std::int64_t> stop_tokens = {};  // end an answer; not part of it
   double temperature = 0;                      // 0: greedy, the lowest token id among equals
-  double top_p = 1;  // of sampling: least set of tokens with this probability
+  double top_p = 1;  // of sampling: smallest set of tokens with this probability
   std::uint64_t seed = 0;
 };
 
@@ -27,7 +27,7 @@ using OnToken = std::function<void(std::size_t sample, std::int64_t token)>;
 /// shape:  returns one list of tokens a sample of this replica; `prompts` may be empty (no token,
 ///         cu_seqlens [0]) where replicas have different ones
 /// collective: over all ranks of the model's mesh, with equal `decoding`
-/// owns:   an answer depends on its own prompt, the seed and its place in the pack alone, up to the
+/// owns:   an answer depends only on its own prompt, the seed and its place in the pack, up to the
 ///         rounding of sums
 /// errors: Fault::kInput when temperature, top_p or max_new_tokens is out of range
 /// cost:   one prefill, then one decode step a token of the longest answer

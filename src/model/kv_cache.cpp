@@ -68,7 +68,7 @@ void KvCache::keep(std::span<const std::int64_t> samples) {
       at::tensor(at::IntArrayRef(samples.data(), samples.size()), at::kLong).to(starts_.device());
   starts_ = starts_.index_select(0, rows);
   next_positions_ = next_positions_.index_select(0, rows);
-  for (at::Tensor& layer : layers_)  // of other pipeline stages there is nothing
+  for (at::Tensor& layer : layers_)  // undefined on other pipeline stages
     if (layer.defined()) layer = layer.index_select(0, rows);
 }
 

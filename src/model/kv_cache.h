@@ -34,7 +34,7 @@ class KvCache {
   ///        [samples, kept, 2 * kv_heads, head_width]
   [[nodiscard]] at::Tensor append(std::int64_t layer, const at::Tensor& keys_values);
 
-  /// Goes on with these samples alone, in this order: finished ones cost nothing more.
+  /// Goes on with only these samples, in this order: finished ones cost nothing more.
   /// shape: samples [kept samples]
   void keep(std::span<const std::int64_t> samples);
 

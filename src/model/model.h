@@ -47,17 +47,17 @@ class Model {
 
   /// shape: returns the final hidden states [tokens, width], before the final norm and the head;
   ///        where the layout splits tokens, those that this rank keeps (parallel::TokenSplit).
-  ///        Undefined on ranks that hold an earlier pipeline stage alone
+  ///        Undefined on ranks that hold only an earlier pipeline stage
   /// errors: Fault::kInput when media rows and placeholders do not match
   /// collective: over shard, tp, cp, ulysses and pp; all ranks take part, whatever media their
   /// batch holds
   [[nodiscard]] at::Tensor forward(const PackedBatch& batch);
-  /// One virtual stage of it, which this rank holds.
+  /// Runs one virtual stage of the forward pass, which this rank holds.
   /// shape: input [rows, width] as the stage before returned it, undefined for the first -> returns
   ///        [rows, width]
   [[nodiscard]] virtual at::Tensor run_stage(int stage, const PackedBatch& batch,
                                              const at::Tensor& input) = 0;
-  /// Memory for what a virtual stage takes from the one before. shape: [rows, width]
+  /// Allocates what a virtual stage takes from the one before. shape: [rows, width]
   [[nodiscard]] virtual at::Tensor empty_input(int stage, const PackedBatch& batch) const;
 
   /// shape: hidden [rows, width] as forward returns them -> [rows, vocab]
@@ -65,23 +65,23 @@ class Model {
   /// Runs `body` on the normalised hidden states, while the weight of `language_head` is whole.
   /// shape: hidden [rows, width] as forward returns them -> returns what `body` returns
   [[nodiscard]] virtual at::Tensor run_head(const at::Tensor& hidden, parallel::LayerBody body) = 0;
-  /// The block behind `head`; called within `run_head` alone.
+  /// The block behind `head`; only for calls within `run_head`.
   [[nodiscard]] virtual const parallel::LanguageHead& language_head() const = 0;
 
   /// Runs the prompts of all samples and fills a fresh cache.
   /// shape: returns the final hidden state of each sample's last token [samples, width]; undefined
   ///        as for `forward`
   [[nodiscard]] at::Tensor prefill(const PackedBatch& batch, KvCache& cache);
-  /// One more token for every sample in the cache.
+  /// Runs one more token for every sample in the cache.
   /// shape: token_ids [samples] i64 -> returns [samples, width], or undefined
   [[nodiscard]] at::Tensor decode(const at::Tensor& token_ids, KvCache& cache);
 
-  /// What is kept of the layers of a module for backward.
+  /// Says what the layers of a module keep for backward.
   using KeepOf = std::function<parallel::Keep(std::string_view module)>;
   virtual void set_keep(const KeepOf& keep_of) = 0;
   /// `recompute` lists modules whose layers run again in backward instead of keeping activations,
-  /// or `<module>.mlp` where just their MLPs do; `offload` modules that do so from inputs which
-  /// rest in host memory.
+  /// or `<module>.mlp` where only their MLPs do; `offload` lists modules that do so from inputs
+  /// kept in host memory.
   void set_recompute(std::span<const std::string> recompute,
                      std::span<const std::string> offload = {});
 
@@ -133,8 +133,8 @@ inline constexpr std::int64_t kMostLogits = std::int64_t{1} << 26;
 /// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole pack, -100 where
 ///        nothing is predicted
 /// collective: over shard, tp, cp and ulysses
-/// cost:  the head runs on target rows alone; above `most_logits` in chunks whose logits are made
-///        again in backward, so that a vocabulary of 150,000 does not keep gigabytes
+/// cost:  the head runs only on target rows; above `most_logits` logits in chunks, which backward
+///        computes again, so that a vocabulary of 150,000 does not keep gigabytes
 [[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
                                std::span<const std::int32_t> cu_seqlens,
                                std::int64_t most_logits = kMostLogits);

@@ -14,8 +14,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-/// Tokens -> rows of the groups. No real row looks at a padding row, so what lies there (a copy of
-/// token 0) counts for nothing, and its gradient is dropped.
+/// Tokens -> rows of the groups. No real row attends to a padding row, so its content (a copy of
+/// token 0) does not matter, and its gradient is dropped.
 struct TokensToRows : torch::autograd::Function<TokensToRows> {
   static Variable forward(AutogradContext* context, const Variable& tokens,
                           const Variable& token_of_row, const Variable& row_of_token) {
@@ -57,8 +57,8 @@ at::Tensor attend_group(const at::Tensor& rows, SampleGroups::Group group, std::
   return out.transpose(1, 2).reshape({group.samples * group.length, heads, rows.size(2)});
 }
 
-/// A sample may be padded by a third; one of a group of short samples threefold, since a call of
-/// its own costs more than that.
+/// Whether a sample joins a group. It may be padded by a third; among short samples threefold,
+/// since a call of its own costs more than that.
 bool joins(std::int64_t length, std::int64_t longest, Mask mask) {
   if (mask == Mask::kNone) return length == longest;
   constexpr std::int64_t kShort = 48;

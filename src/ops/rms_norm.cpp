@@ -40,7 +40,7 @@ Normalised normalise(const at::Tensor& x, const at::Tensor& weight, double epsil
 }
 
 constexpr std::int64_t kRowsOfThread = 128;  // fewer are not worth a thread
-/// Rows whose weight gradients are summed in one go: sums then depend on no thread count.
+/// Rows whose weight gradients are summed in one go, so that sums depend on no thread count.
 constexpr std::int64_t kRowsOfSum = 512;
 
 Normalised normalise_by_kernel(const at::Tensor& x, const at::Tensor& weight, double epsilon) {

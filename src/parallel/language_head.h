@@ -17,7 +17,7 @@ class LanguageHead {
                double deviation);
   LanguageHead(Unit& unit, const Embedding& tied);
   /// shape: hidden [rows, width] -> returns [rows, vocab]
-  /// collective: over tp; differentiable on one tp rank alone
+  /// collective: over tp; differentiable only on one tp rank
   [[nodiscard]] at::Tensor operator()(const at::Tensor& hidden) const;
   /// The cross entropy of each row without logits of the whole vocabulary on any rank.
   ///

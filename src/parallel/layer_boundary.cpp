@@ -34,7 +34,7 @@ struct Layer : torch::CustomClassHolder {
 
 bool runs_again(Keep keep) { return keep == Keep::kInput || keep == Keep::kInputOnHost; }
 
-/// Where weight gradients of the unit wait, if they do.
+/// The queue in which weight gradients of the unit wait; null when they do not.
 WeightQueue* put_off(const Unit& unit) {
   return unit.layout().chain ? unit.layout().chain->put_off() : nullptr;
 }
@@ -43,7 +43,7 @@ PassObserver* observer_of(const Unit& unit) {
   return unit.layout().chain ? unit.layout().chain->observer() : nullptr;
 }
 
-/// Tells an observer of the end of a forward, and of what follows from it in backward.
+/// Tells the observer that a forward has ended, and later of the backward passes of the layer.
 at::Tensor observed(Unit& unit, at::Tensor output) {
   PassObserver* observer = observer_of(unit);
   if (observer == nullptr) return output;
@@ -57,7 +57,7 @@ at::Tensor observed(Unit& unit, at::Tensor output) {
   return output;
 }
 
-/// Where an input waits for backward. The copy is made in the order of the stream.
+/// The input as it waits for backward; a copy to the host is made in the order of the stream.
 at::Tensor rest(const at::Tensor& input, Keep keep) {
   if (keep != Keep::kInputOnHost || input.is_cpu()) return input;
   const at::Tensor host = at::empty(
@@ -97,7 +97,7 @@ struct Boundary : torch::autograd::Function<Boundary> {
       if (observer != nullptr) observer->on_pass(layer->unit, LayerPass::kBackward);
     }
     if (layer->output.requires_grad()) torch::autograd::backward({layer->output}, {gradients[0]});
-    // The node lives until the loss goes; what it holds need not.
+    // The node lives as long as the loss does; its tensors are freed now.
     const at::Tensor gradient = layer->input.grad();
     layer->input = layer->output = at::Tensor();
     layer->body = nullptr;

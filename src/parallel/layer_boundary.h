@@ -8,8 +8,8 @@
 
 namespace tributary::parallel {
 
-/// What backward finds of a layer: its activations; those of its attention, the rest being made
-/// again; its input alone; that in host memory.
+/// What a layer keeps for backward: all activations; those of its attention, while the rest is
+/// computed again; only its input; only its input, in host memory.
 enum class Keep { kActivations, kAttention, kInput, kInputOnHost };
 
 /// The body of one layer: hidden states in, hidden states out. Whatever else it reads is captured,
@@ -28,12 +28,12 @@ using LayerBody = std::function<at::Tensor(const at::Tensor& hidden)>;
 /// collective: over shard, in forward and in backward, unless the unit is direct
 [[nodiscard]] at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody body);
 
-/// Runs a part of a layer of which backward finds the input alone and runs it again.
+/// Runs a part of a layer and keeps only its input: backward runs the part again.
 ///
 /// Only inside the body of the unit's layer, which holds the unit whole.
 /// shape: x and result as in `body`, which is kept until backward has passed
 [[nodiscard]] at::Tensor run_twice(const Unit& unit, const at::Tensor& x, LayerBody body);
-/// The same under Keep::kAttention; else just runs the part.
+/// As run_twice under Keep::kAttention; else just runs the part.
 [[nodiscard]] at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody body);
 
 }  // namespace tributary::parallel

@@ -11,7 +11,7 @@ namespace tributary::parallel {
 
 class UnitChain;
 
-/// When the whole values of a unit are given back.
+/// When a unit frees its whole values.
 enum class Release { kAfterForward, kAfterStep };
 
 /// How a module lies over the ranks. A value that is passed around; there is no ambient one.
@@ -19,11 +19,11 @@ enum class Release { kAfterForward, kAfterStep };
 /// The default is one rank, on which every block is the plain op.
 struct Layout {
   const mesh::Mesh* mesh = &one_rank();  // outlives every block
-  /// What the units of one model share; none: nothing is sharded.
+  /// What the units of one model share; null: nothing is sharded.
   std::shared_ptr<UnitChain> chain;
-  /// Outside of column and row pairs the tokens are split over tp.
+  /// Whether the tokens are split over tp outside of column and row pairs.
   bool sequence_parallel = false;
-  /// Where a pipeline cuts the model; none: every rank holds all layers.
+  /// Where a pipeline cuts the model; null: every rank holds all layers.
   std::shared_ptr<const StageMap> stages;
   int virtual_stage = 0;  // of the units that are made with this value
 
@@ -44,10 +44,10 @@ struct Layout {
     layout.virtual_stage = stage;
     return layout;
   }
-  /// The first virtual stage of the backbone: those before it hold the vision tower alone.
+  /// The first virtual stage of the backbone: those before it hold only the vision tower.
   [[nodiscard]] int first_of_backbone() const { return stages ? stages->encoder_stages : 0; }
   [[nodiscard]] int virtual_stages() const { return stages ? stages->size() : 1; }
-  /// The pp coordinate that runs a virtual stage, and whether this rank has it.
+  /// The pp coordinate that runs a virtual stage, and whether it is that of this rank.
   [[nodiscard]] int holder(int stage) const { return stages ? stages->holder(stage) : 0; }
   [[nodiscard]] bool holds(int stage) const {
     return !stages || stages->holder(stage) == mesh->at().pp;

@@ -12,10 +12,11 @@ namespace tributary::parallel {
 
 enum class Bias { kNone, kZeros };  // kZeros: a bias that starts at 0
 
-/// What of a linear map a tp rank computes.
+/// The part of a linear map that a tp rank computes.
 ///
-/// kColumns: some outputs of all tokens; rows split over tp are gathered before. kRows: its part of
-/// the sum over inputs, which the ranks then add. kWhole: everything, for the tokens it has.
+/// kColumns: some outputs of all tokens; rows that are split over tp are gathered before. kRows:
+/// its part of the sum over inputs, which the ranks then add. kWhole: all outputs, for its own
+/// tokens.
 enum class Cut { kWhole, kColumns, kRows };
 
 /// Outputs of a column cut that stay together: heads of one width.
@@ -66,7 +67,7 @@ class JoinedLinear {
   /// collective: over tp
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
 
-  // The maps one by one, for what can be done with the first while the next is computed.
+  // The maps one by one, so that work on the first can begin while the next is computed.
   /// The rows that all of them work on. collective: over tp
   [[nodiscard]] at::Tensor gather(const at::Tensor& x) const;
   /// shape: gathered [rows, in] -> returns [rows, this rank's outputs of one map]

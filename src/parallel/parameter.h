@@ -26,14 +26,14 @@ struct Range {
   std::int64_t count = 0;
 };
 
-/// What of a parameter this tp rank holds.
+/// The part of a parameter that this tp rank holds.
 struct Split {
   int dim = -1;               // -1: the whole parameter
   std::vector<Range> ranges;  // of that dimension, back to back here; one range unless dim is 0
-  std::int64_t padded = 0;    // entries kept of that dimension; beyond the ranges zeros nobody uses
+  std::int64_t padded = 0;    // entries kept of that dimension; beyond the ranges unused zeros
   /// Ranks that hold the same part; single when no other does. The first of them writes it.
   const mesh::Group* copies = nullptr;
-  /// The copies see different tokens or heads, so that their gradients must be added.
+  /// Whether the copies see different tokens or heads, so that their gradients must be added.
   bool partial_gradient = false;
 };
 
@@ -52,7 +52,7 @@ struct Parameter {
   [[nodiscard]] std::int64_t local_elements() const;  // of the local shape
 };
 
-/// Parameters that lie back to back and differ in their first dimension alone, so that one product
+/// Parameters that lie back to back and differ only in their first dimension, so that one product
 /// serves them all: query, key and value; gate and up.
 struct JoinedParameters {
   std::vector<Parameter*> parts;

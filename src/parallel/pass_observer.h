@@ -12,11 +12,11 @@ enum class LayerPass {
   kWeights,    // weight gradients that were put off
 };
 
-/// Is told of each pass of each layer of the models that share its chain: what a profiler hooks
-/// into. The layers compute as they do without it.
+/// Is told of each pass of each layer of the models that share its chain, for a profiler. The
+/// layers compute as they do without it.
 ///
-/// A forward pass tells when it ends. What runs backward tells when it begins, in the order of
-/// backward: the gradient of the layer's output is there.
+/// It is told of a forward pass when that ends, and of a pass in backward when that begins: the
+/// gradient of the layer's output is there.
 class PassObserver {
  public:
   virtual ~PassObserver() = default;

@@ -13,7 +13,7 @@ namespace tributary::parallel {
 /// each.
 struct StageMap {
   config::PipelineOrder order = config::PipelineOrder::k1f1b;
-  int encoder_stages = 0;                   // the first virtual stages, of the vision tower alone
+  int encoder_stages = 0;  // the first virtual stages, which hold only the vision tower
   std::vector<config::StageLayers> layers;  // [virtual stages] of the tower, or of the backbone
   std::vector<int> holders;                 // [virtual stages] pp coordinate
 

@@ -15,14 +15,14 @@ namespace tributary::parallel {
 // them. Each backward is the exact adjoint of its forward; in a group of one all are the identity.
 // source: docs/theory/parallelism.md, "Primitive pairs of tensor parallelism"
 
-/// x, of which every rank uses a part of what follows. Backward adds the gradients of all ranks.
+/// x, from which each rank computes a part of what follows. Backward adds all ranks' gradients.
 [[nodiscard]] at::Tensor copy_to_ranks(const at::Tensor& x, const mesh::Group& group);
 /// The sum over the ranks. Backward passes the gradient on.
 [[nodiscard]] at::Tensor sum_over_ranks(const at::Tensor& x, const mesh::Group& group);
 /// Rows of all ranks in their order. Backward adds, and gives each rank its rows.
 /// shape: x [rows, ...] -> returns [size * rows, ...]
 [[nodiscard]] at::Tensor gather_rows(const at::Tensor& x, const mesh::Group& group);
-/// The same for what every rank then uses alike: backward takes this rank's rows without a sum.
+/// As gather_rows, when every rank uses the result alike: backward takes its rows without a sum.
 [[nodiscard]] at::Tensor gather_same_rows(const at::Tensor& x, const mesh::Group& group);
 /// The sum over the ranks, of which each keeps its rows. Backward gathers.
 /// shape: x [size * rows, ...] -> returns [rows, ...]

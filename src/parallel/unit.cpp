@@ -82,11 +82,11 @@ JoinedParameters& Unit::declare_joined(const std::vector<std::string>& names,
 
 at::Tensor Unit::make_leaf(std::int64_t offset, at::IntArrayRef shape) const {
   const std::int64_t elements = count_elements(shape);
-  // With a version counter of its own: memory that is gathered again is not a change of the value.
+  // It has a version counter of its own: gathering again must not count as a change of the value.
   at::Tensor leaf = whole_value_.narrow(0, offset, elements).view(shape).variable_data();
   leaf.requires_grad_(trainable_);
-  // A gradient that is there before backward is added to in place, whatever the microbatch.
-  // It may be wider than the leaf: what backward adds is converted as it is added.
+  // Backward adds in place to a gradient that exists before, in every microbatch. It may be wider
+  // than the leaf: what is added is converted.
   if (trainable_) leaf.mutable_grad() = whole_gradient_.narrow(0, offset, elements).view(shape);
   return leaf;
 }
@@ -129,7 +129,7 @@ void Unit::materialize(at::Device device, at::ScalarType dtype, bool trainable) 
   shard_gradient_ = whole_gradient_ = at::Tensor();
   if (trainable) {
     shard_gradient_ = at::zeros({shard}, options.dtype(gradient_dtype));
-    // As wide as the sum: a unit is used several times in a microbatch, or in a step.
+    // As wide as the sum, since a unit adds to it several times in a microbatch or a step.
     whole_gradient_ = gradients_are_direct_
                           ? shard_gradient_
                           : make_hollow(shard * group.size(), options.dtype(gradient_dtype));

@@ -60,7 +60,7 @@ class Unit {
   [[nodiscard]] const at::Tensor& shard_gradient() const { return shard_gradient_; }  // or none
   /// Elements of the shard that belong to a parameter.
   [[nodiscard]] Range range_of(const Parameter& parameter) const;
-  /// The same as boxes of the whole parameter; `first` counts within the shard.
+  /// These elements as boxes of the whole parameter; `first` counts within the shard.
   [[nodiscard]] std::vector<PlacedBox> boxes_of(const Parameter& parameter) const;
   /// The part of the gradient that belongs to a parameter, in its local shape; undefined when
   /// frozen. Only where the shard is the whole.
@@ -69,33 +69,33 @@ class Unit {
   // Whole values. collective: over shard, unless the unit is whole already.
   void acquire();
   void release();
-  /// Starts to gather without holding.
+  /// Starts to gather the values without holding them.
   void start_gather();
-  /// Starts the gathers of the units that follow, or that run backward after this one.
+  /// Starts the gathers of the units that run after this one, forward or backward.
   void prefetch_next();
   void prefetch_previous();
   /// Forgets whole values, since the shard has changed.
   void discard();
-  /// Where the parameters' memory is the shard itself and no other rank has a gradient for it:
-  /// nothing to gather or to reduce.
+  /// Whether the parameters' memory is the shard itself and no other rank has a gradient for it:
+  /// then there is nothing to gather or to reduce.
   [[nodiscard]] bool is_direct() const;
 
   // Gradients, called by the layer boundary.
   void expect_backward() { ++backwards_due_; }
   [[nodiscard]] bool expects_backward() const { return backwards_due_ > 0; }
-  /// Whole values and a whole gradient to add to, zeros at the first use of a microbatch.
+  /// Makes the values whole, and a gradient to add to: zeros at the first use of a microbatch.
   void begin_backward();
   /// Starts the reduction after the last use, unless the chain reduces once a step.
   /// collective: over shard
   void end_backward();
-  /// The second part of it alone, where weight gradients came after the release of the values.
+  /// Only the second part of end_backward, where weight gradients come after the values are freed.
   void end_gradient();
   /// Starts to reduce the whole gradient, if there is one. collective: over shard
   void start_reduction();
   void finish_reduction();
   /// Whether no backward of this step adds to the shard's gradient any more.
   [[nodiscard]] bool is_complete() const { return is_complete_; }
-  /// Zeros before the first microbatch of a step.
+  /// Sets the gradient to zero before the first microbatch of a step.
   void clear_gradient();
 
  private:

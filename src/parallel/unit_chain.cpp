@@ -22,7 +22,7 @@ void UnitChain::begin_pass(int virtual_stage) {
 }
 
 void UnitChain::prefetch_after(std::size_t place) {
-  // A tied head uses the unit of the embedding once more, behind those that follow it.
+  // A tied head uses the embedding's unit a second time, after the units that follow it.
   if (place < pass_first_ || (forward_at_ && place < *forward_at_)) return;
   forward_at_ = place;
   const std::size_t end = std::min(pass_end_.value_or(units_.size()),

@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-/// The map of a call, and what decides, when backward comes, whether its weight waits.
+/// A call of the map, which decides in backward whether its weight gradient waits.
 struct Map : torch::CustomClassHolder {
   Map(at::Tensor weights, at::Tensor biases, std::shared_ptr<UnitChain> of)
       : weight(std::move(weights)), bias(std::move(biases)), chain(std::move(of)) {}

@@ -10,7 +10,7 @@
 namespace tributary::parallel {
 
 /// The weight gradients of one microbatch on one virtual stage, put off while its input gradient is
-/// computed: what makes backward-input and backward-weight two actions.
+/// computed: so backward-input and backward-weight are two actions.
 ///
 /// owns: the inputs and output gradients of its linear maps, until they have run
 class WeightQueue {
@@ -36,8 +36,8 @@ class PutOff {
   UnitChain* chain_;
 };
 
-/// x W^T + b as ops::linear, with a weight gradient that can be put off. Not for the head, whose
-/// output gradient is as wide as the vocabulary: what is put off is kept.
+/// x W^T + b as ops::linear, with a weight gradient that can be put off. Not for the head: the
+/// queue would keep its output gradient, which is as wide as the vocabulary.
 ///
 /// shape:  x [rows, in], weight [out, in] and bias [out] leaves whose gradients are there (Unit)
 /// dtype:  gradients have the same bits, put off or not

@@ -46,7 +46,7 @@ void Loop::record(const StepMetrics& metrics) {
   state_.tokens += metrics.tokens;
   state_.target_tokens += metrics.target_tokens;
   state_.train_seconds += metrics.seconds.sum();
-  if (metrics.target_tokens > 0)  // else it says nothing of the numbers that the run has come to
+  if (metrics.target_tokens > 0)  // a batch without targets says nothing of how numbers go
     state_.skips_in_a_row = skipped ? state_.skips_in_a_row + 1 : 0;
   state_.skipped_steps += skipped ? 1 : 0;
   if (shapes_file_) shapes_file_->append(Json::parse(shapes_));
@@ -87,7 +87,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
     if (is_last) final_ = std::move(result);
     return accuracy;
   }
-  // The last validation of a run that is resumed at its end comes again: one line for each step.
+  // A run that is resumed at its end validates again: the line of that step is replaced.
   const std::string file = run_.file("validation.jsonl");
   const bool comes_again = cut_lines_after(file, state_.step - 1) > 0;
   JsonLines(file).append(to_json(result, state_.step, session_.sources));
@@ -102,7 +102,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
 }
 
 void Loop::enter(mesh::Section section) const {
-  // A validation and a checkpoint belong to the step that is done.
+  // A validation and a checkpoint belong to the step before, which is done.
   const bool is_after =
       section == mesh::Section::kValidation || section == mesh::Section::kCheckpoint;
   const std::int64_t step = state_.step + (is_after ? 0 : 1);
@@ -135,7 +135,7 @@ bool Loop::is_asked(const StopRequest& stop) const {
 std::function<bool()> Loop::asker(const StopRequest& stop) const {
   return [this, &stop] {
     enter(mesh::Section::kValidation);
-    return is_asked(stop);  // together: ranks would else stop between different collectives
+    return is_asked(stop);  // or else ranks would stop between different collectives
   };
 }
 
@@ -176,7 +176,7 @@ Loop::End Loop::run(const StopRequest& stop) {
       return End::kTerminated;
     }
   }
-  // The last checkpoint is on its way before the validation that may take long.
+  // The last checkpoint is being written while the validation runs, which may take long.
   std::optional<double> score;
   if (!is_asked(stop)) score = validate_now(/*is_last=*/true, stop);
   enter(mesh::Section::kCheckpoint);

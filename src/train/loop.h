@@ -41,10 +41,10 @@ class Loop {
   [[nodiscard]] const TrainState& state() const { return state_; }
   /// Why the data ended the run; empty when they did not.
   [[nodiscard]] const std::string& data_refusal() const { return data_refusal_; }
-  /// Of the end of the run; nothing when it did not get there.
+  /// The validation at the end of the run; null when the run did not get there.
   [[nodiscard]] const std::optional<ValidationResult>& final_result() const { return final_; }
   [[nodiscard]] std::string last_checkpoint() const;
-  /// Of all parts of the run so far.
+  /// Wall time of all parts of the run so far.
   [[nodiscard]] double wall_seconds() const;
 
  private:
@@ -58,17 +58,17 @@ class Loop {
   /// Sums up what the step did and cost. collective: over all ranks
   [[nodiscard]] StepMetrics account(const TakenStep& taken, ComputedStep step);
   [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
-  /// Tells the other ranks' watch, and a fault drill, what this one is at.
+  /// Tells the watch of the ranks, and a fault drill, what this rank is doing.
   void enter(mesh::Section section) const;
-  /// What tells the watch, and a fault drill, that the next action of the step comes.
+  /// Returns what tells the watch, and a fault drill, that the next action of the step begins.
   [[nodiscard]] std::function<void()> action_observer() const;
   void record(const StepMetrics& metrics);
-  /// Of the last step, where this process took one. collective: over all ranks
+  /// Writes the trace of the last step, where this process took one. collective: over all ranks
   void write_trace() const;
   /// Whether any rank was asked to stop. collective: over all ranks
   [[nodiscard]] bool is_asked(const StopRequest& stop) const;
   [[nodiscard]] std::function<bool()> asker(const StopRequest& stop) const;
-  /// Returns the score by which checkpoints are compared; nothing when it was stopped.
+  /// Returns the score by which checkpoints are compared; null when it was stopped.
   [[nodiscard]] std::optional<double> validate_now(bool is_last, const StopRequest& stop);
   void save(std::optional<double> score);
 
@@ -85,7 +85,7 @@ class Loop {
   std::optional<JsonLines> metrics_file_;  // of rank 0
   std::optional<JsonLines> shapes_file_;   // of the rank that leads a replica
   std::string shapes_;                     // its line of the step under way
-  bool stops_ = false;                     // some rank was asked to before the step's sums
+  bool stops_ = false;                     // some rank was asked to stop before the step's sums
   Console console_;
   std::optional<EventFile> events_;  // with metrics.tensorboard
   CheckpointWriter& checkpoints_;

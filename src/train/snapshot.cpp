@@ -38,7 +38,7 @@ TrainState restore_snapshot(Session& session, const std::string& checkpoint,
                   Verify::kTouched, files);
   session.optimizer->restore(state.optimizer_steps);
   data::LoaderState loader = state.loader;
-  if (session.mesh->data_index() != 0) {  // the counts of all replicas go on in one of them
+  if (session.mesh->data_index() != 0) {  // the first replica goes on with the counts of all
     loader.bad.clear();
     loader.left_out.assign(loader.left_out.size(), 0);
   }

@@ -34,7 +34,7 @@ const char* name_of(Loop::End end) {
   return "";
 }
 
-/// An answer of several lines, on one.
+/// Puts an answer of several lines on one.
 std::string on_one_line(std::string text) {
   for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at))
     text.replace(at, 1, " | ");
@@ -46,8 +46,8 @@ void write_picture(const RunDirectory& run, const std::string& name, const data:
   write_run_file(run, name, std::string(png.begin(), png.end()));
 }
 
-/// Mean loss of the last steps that counted, and how many there are; of a run that was resumed
-/// among them too.
+/// The mean loss of the last steps that counted, and how many there are; those before a resume are
+/// among them.
 Json describe_loss(const RunDirectory& run) {
   std::vector<double> losses;
   for (const Json& line : last_lines(run.file("metrics.jsonl"), 2 * kLossSteps)) {
@@ -63,8 +63,8 @@ Json describe_loss(const RunDirectory& run) {
           {"loss_steps", losses.size()}};
 }
 
-/// Pictures first, in a directory of this step, then the lines that name them, by one rename; only
-/// then go the pictures of earlier validations.
+/// Writes pictures into a directory of this step, then by one rename the lines that name them; only
+/// then removes the pictures of earlier validations.
 void write_predictions(const RunDirectory& run, const Session& session,
                        const ValidationResult& result, std::int64_t step) {
   const std::string own = str("step-", step);

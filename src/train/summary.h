@@ -20,7 +20,7 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
                    const BadRecords& bad);
 
 /// Says how many of the training records were bad, as a share of all, and where they are listed;
-/// nothing where none was.
+/// prints nothing where none was.
 void print_bad_records(std::ostream& out, const RunDirectory& run, const Session& session,
                        const BadRecords& bad);
 

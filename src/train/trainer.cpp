@@ -31,7 +31,7 @@
 namespace tributary::train {
 namespace {
 
-/// The checkpoint to go on from; no path for a fresh run.
+/// Finds the checkpoint to go on from; its path is empty for a fresh run.
 IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::string& checkpoints,
                                    FileSystem& files) {
   TRIB_REQUIRE(!request.fall_back || request.resume == "auto",
@@ -49,7 +49,7 @@ IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::strin
   return {.path = newest, .damaged = {}};
 }
 
-/// What rank 0 chooses: a directory changes while ranks look at it.
+/// Lets rank 0 choose for all: a directory may change while ranks look at it.
 IntactCheckpoint choose_together(const TrainRequest& request, const std::string& checkpoints,
                                  const Ranks& ranks) {
   const mesh::Mesh& mesh = ranks.mesh;
@@ -61,8 +61,8 @@ IntactCheckpoint choose_together(const TrainRequest& request, const std::string&
   return chosen;
 }
 
-/// Every replica's loader writes down what it found bad; the other ranks of a replica find the
-/// same.
+/// Where this rank's loader lists bad records: one rank of each replica does, since all of its
+/// ranks find the same.
 std::string quarantine_path(const RunDirectory& run, const mesh::Mesh& mesh) {
   if (!mesh.leads_replica()) return "";
   if (mesh.rank() == 0) return run.file("quarantine.jsonl");
@@ -107,7 +107,7 @@ double write_environment(const RunDirectory& run, const TrainRequest& request,
   return peak.per_second;
 }
 
-/// What of the run a simulation reads; the model is named from the folder of the plan.
+/// Writes the plan that a simulation of the run reads.
 void write_plan(const RunDirectory& run, const Session& session) {
   config::Plan plan = plan_of_run(session.config, session.mesh->shape(), session.model_config);
   plan.model = std::filesystem::absolute(session.config.model.path).lexically_normal().string();
@@ -129,7 +129,7 @@ bool is_own_variable(const std::string& name) {
   constexpr std::array<std::string_view, 9> kOwn{
       "CUDA_HOME", "CUDA_PATH",       "GOMP_SPINCOUNT",        "TRIB_ATTEMPT",   "TRIB_COMMAND",
       "TRIB_RANK", "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR", "TRIB_WORLD_SIZE"};
-  // `tributary launch` shares the cores out by it; the line `device` says how many there are.
+  // `tributary launch` sets it to share the cores; the line `device` says how many there are.
   if (name == "OMP_NUM_THREADS" && std::getenv("TRIB_COMMAND") != nullptr) return true;
   return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
 }
@@ -141,7 +141,7 @@ void print_variables(std::ostream& out) {
   if (!text.empty()) out << "set in the environment:" << text << "\n";
 }
 
-/// What the run will leave out, and values of its configuration that it never comes to.
+/// Says what the run will leave out, and which values of its configuration it never reaches.
 void print_notes(std::ostream& out, const Session& session) {
   for (const std::string& idle : config::list_idle_values(session.config)) log_warning(idle);
   const std::string other_template = data::describe_other_template(session.config.model.path);
@@ -150,7 +150,7 @@ void print_notes(std::ostream& out, const Session& session) {
   out << std::flush;
 }
 
-/// What most likely made losses or gradients not finite, and what to try.
+/// Says what most likely made losses or gradients not finite, and what to try.
 std::string explain_non_finite(const config::RunConfig& config, const TrainState& state) {
   if (state.optimizer_steps == 0)
     return "no step was finite, so the weights or the data are at fault; fix: look at the samples "
@@ -165,7 +165,7 @@ std::string explain_non_finite(const config::RunConfig& config, const TrainState
   return text + ", or raise schedule.warmup_steps";
 }
 
-/// Says how a run goes on that its data have ended.
+/// Says how to go on with a run that its data have ended.
 void print_way_on(std::ostream& out, const TrainRequest& request, const Loop& loop) {
   out << "stopped after step " << loop.state().step
       << " by the data; once they are mended, go on with:\n  " << request.resume_command
@@ -174,7 +174,7 @@ void print_way_on(std::ostream& out, const TrainRequest& request, const Loop& lo
       << std::endl;
 }
 
-/// What a run left out, where it left out anything.
+/// Says how many records a run left out, if any.
 void print_left_out(std::ostream& out, const Session& session, const Loop& loop) {
   const std::int64_t left_out = count_left_out(loop);
   if (left_out > 0)
@@ -208,7 +208,7 @@ ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDire
   return ExitCode::kDone;
 }
 
-/// A disk that is full may not take it; the error itself says more than that.
+/// Writes the error into the run directory. A full disk may refuse; the error itself says more.
 void leave_error(const RunDirectory& run, const Error& error) {
   try {
     write_run_file(run, "error.txt", std::string(error.what()) + "\n");
@@ -217,7 +217,7 @@ void leave_error(const RunDirectory& run, const Error& error) {
   }
 }
 
-/// What ends the loop with an error is left in the run directory, where the report finds it.
+/// Runs the loop. An error that ends it is left in the run directory, where the report finds it.
 Loop::End run_loop(Loop& loop, const StopRequest& stop, const RunDirectory& run, bool leads) {
   try {
     const Loop::End end = loop.run(stop);
@@ -259,7 +259,7 @@ MemoryPlace find_place(const config::RunConfig& config, const MemoryNeed& need,
   return tightest_place(need, {left}, list_memory_limits(), ranks.launch.local_world);
 }
 
-/// The run on the ranks that have met.
+/// Trains on the ranks that have met.
 TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream& out) {
   const config::RunConfig& config = request.config;
   const RunDirectory run{config::run_directory(config)};
@@ -272,7 +272,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
   if (!checkpoint.empty()) facts = read_checkpoint_facts(checkpoint);
   WatchedFiles files(real_file_system(), progress_of(ranks.health.get()));
   const std::vector<std::string> missing = missing_directories(run.checkpoints());
-  // Holds the directory from here on; nothing in it is touched before.
+  // It locks the directory from here on; nothing in it is touched before.
   CheckpointWriter checkpoints({.root = run.checkpoints(),
                                 .keep_latest = config.checkpoint.keep_latest,
                                 .keep_best = config.checkpoint.keep_best,
@@ -302,7 +302,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
       if (leads) remove_made_directories(run, missing);
       throw;
     }
-    if (leads) checkpoints.set_damaged_aside();  // nothing refuses the run any more
+    if (leads) checkpoints.set_damaged_aside();  // the run is sure to begin
 
     const double peak_flops =
         leads ? begin_run(run, request, session, state, need) : config.metrics.peak_flops;

@@ -20,21 +20,21 @@ struct TrainRequest {
   bool allow_nonfinite = false;               // weights to begin with may hold NaN or infinity
   std::string command;                        // as typed, for environment.json
   std::string resume_command;                 // what to type to go on
-  // Bytes of activations of a full microbatch on each rank of this mesh, an estimate; none: 0.
+  // Estimates the bytes of activations of a full microbatch on each rank of a mesh; null: 0.
   std::function<Bytes(const config::MeshShape&)> estimate_activations = {};
 };
 
 struct TrainEnd {
   ExitCode code = ExitCode::kDone;
-  bool leads = true;  // rank 0, whose part it is to speak and to write for all
+  bool leads = true;  // rank 0, which speaks and writes for all
 };
 
 /// Trains as the configuration says and leaves the run's directory behind; `out` gets the progress
 /// of rank 0.
 ///
 /// The code is kDone, kTerminated after SIGTERM or Ctrl-C (a checkpoint is committed), or
-/// kNonFinite. errors: Fault::kInput for a configuration, model, data set or checkpoint that cannot
-/// be used,
+/// kNonFinite.
+/// errors: Fault::kInput for a configuration, model, data set or checkpoint that cannot be used,
 ///         each before the first step; kDataLimit when too many records are bad; Fault::kResource,
 ///         also before weights are allocated for a model that does not fit into memory
 [[nodiscard]] TrainEnd train(const TrainRequest& request, std::ostream& out);

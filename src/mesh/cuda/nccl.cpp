@@ -84,9 +84,9 @@ class Nccl final : public Transport {
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
 };
 
-/// Time is for mesh::Health to judge, which names the root cause and its exit code: torch's own
-/// watch counts from when a collective is enqueued and ends the process by a signal. Whoever has
-/// set its variables keeps them. They are read as a group is constructed.
+/// Turns off torch's own watch, which counts from when a collective is enqueued and ends the
+/// process by a signal: mesh::Health judges time, and names the root cause and its exit code.
+/// Variables that the user has set stay. torch reads them when a group is constructed.
 void leave_time_to_health() {
   constexpr int kKeepWhatIsSet = 0;
   (void)setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", kKeepWhatIsSet);
@@ -106,9 +106,8 @@ std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& stor
   auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
       c10::make_intrusive<c10d::PrefixStore>(options.name, store), options.index, options.size,
       settings);
-  // Now, where all ranks are, and not inside the first step. A group of messages must not: torch
-  // would then send and receive in turn on one communicator, and a receive that waits would hold
-  // up a send. Its pairs connect as they meet (mesh.cpp).
+  // Connects before the first step. The pairs of a group of messages connect as they meet
+  // (mesh.cpp): on one communicator a receive that waits would hold up a send.
   if (!options.only_messages) group->eagerConnectSingleDevice(guard.current_device());
   return std::make_unique<Nccl>(std::move(group));
 }

@@ -24,7 +24,7 @@ struct Stranger {
 };
 
 struct WatchedRank {
-  std::optional<LineSocket> socket = {};  // nothing: has not joined
+  std::optional<LineSocket> socket = {};  // null: has not joined
   std::string host = "unknown host";
   Beat last = {};
   double heard_at = 0;
@@ -66,7 +66,7 @@ class Controller final : public Link {
     for (std::size_t rank = 1; rank < members_.size(); ++rank) hear(static_cast<int>(rank), now);
   }
 
-  /// Says with it how far all ranks are together: members hear of each other from here alone.
+  /// Adds the progress of all ranks: members hear of each other only from this rank.
   void send_beat(const Beat& beat) override {
     Beat all = beat;
     all.progress += progress_of_others();
@@ -123,7 +123,7 @@ class Controller final : public Link {
       if (each.socket) each.socket->send(text);
   }
 
-  /// Who finds no room waits in the queue of the system: it may be a rank.
+  /// Accepts connections. One that finds no room stays in the system's queue: it may be a rank.
   void welcome(double now) {
     while (strangers_.size() < kMostStrangers) {
       Descriptor socket = accept_next(listener_);
@@ -132,7 +132,7 @@ class Controller final : public Link {
     }
   }
 
-  /// A connection becomes that of a rank by its first line, or it is closed.
+  /// Makes a connection that of a rank by its first line, or closes it.
   void hear(Stranger& stranger, double now) {
     const std::vector<std::string> lines = stranger.socket.exchange();
     if (lines.empty()) {
@@ -186,7 +186,7 @@ class Controller final : public Link {
       if (member.is_gone) continue;
       std::string why;
       if (!member.socket) {
-        // All have met at the store, a moment before this began to listen.
+        // All ranks met at the store a moment before this one began to listen.
         if (now - began_at_ > options_.lost_after_seconds)
           why = str("met the others and did not join the watch within ",
                     options_.lost_after_seconds, " s (parallel.lost_after_seconds)");
@@ -211,7 +211,7 @@ class Controller final : public Link {
     return describe_lost(static_cast<int>(rank), member.host, silent, member.last, why);
   }
 
-  /// Who has missed two heartbeats: likely what the others wait for.
+  /// Lists the ranks that missed two heartbeats: the others likely wait for them.
   std::string list_silent(double now) const {
     std::string list;
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {

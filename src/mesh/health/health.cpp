@@ -26,11 +26,11 @@ namespace tributary::mesh {
 namespace {
 
 constexpr double kWatchSeconds = 0.1;  // between two looks when nothing happens
-constexpr double kHangUpSeconds = 1;   // that the controller waits for the others to read the cause
-constexpr double kPatienceSeconds = 5;  // of a failed main thread, beside the time until a rank
-                                        // counts as lost
+constexpr double kHangUpSeconds = 1;  // for the others to read the cause before the controller ends
+constexpr double kPatienceSeconds = 5;  // a failed main thread waits this long beyond
+                                        // lost_after_seconds for the watch to end the process
 
-/// What torchrun shows of a failed process.
+/// Writes the file from which torchrun shows why a process failed.
 void write_error_file(const std::string& text) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr) return;
@@ -87,7 +87,7 @@ class Health::Watch {
       own_failure_ = Failure{.rank = rank_, .code = code, .text = text};
     }
     wake_up();
-    // The watching thread ends the process, long before this does.
+    // The watching thread ends the process long before this sleep is over.
     std::this_thread::sleep_for(
         std::chrono::duration<double>(options_.lost_after_seconds + kPatienceSeconds));
     print_and_exit({.rank = rank_, .code = code, .text = text});
@@ -97,14 +97,14 @@ class Health::Watch {
     std::unique_lock lock(mutex_);
     is_finishing_ = true;
     wake_up();
-    // Bounded by the watch itself: a rank that never takes leave is lost, or hangs.
+    // The watch bounds this wait: a rank that never takes leave is lost, or hangs.
     done_.wait(lock, [this] { return is_done_; });
   }
 
  private:
   void wake_up() const {
     const std::uint64_t one = 1;
-    // A full counter has woken it already.
+    // A counter that is full has woken the thread already.
     [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
   }
 
@@ -113,14 +113,14 @@ class Health::Watch {
     sigset_t signals;
     sigemptyset(&signals);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&signals, signal);
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // those are the main thread's
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // the main thread takes them
 
     double next_beat = 0;
     double before = now_seconds();
     while (!stop.stop_requested()) {
       wait(std::min(kWatchSeconds, options_.heartbeat_seconds));
       const double now = now_seconds();
-      // Other threads did not run either while this one was stopped.
+      // While this thread was stopped the others did not run either.
       if (now - before > 1) clock_.forgive(now - before);
       before = now;
       link_->exchange(now);
@@ -146,7 +146,7 @@ class Health::Watch {
     [[maybe_unused]] const ssize_t taken = read(wake_.get(), &count, sizeof count);
   }
 
-  /// What the main thread asked for; true when it does no work any more.
+  /// Does what the main thread asked for. Returns true when it does no work any more.
   bool take_orders(double now) {
     const std::lock_guard lock(mutex_);
     if (own_failure_ && !has_reported_) {
@@ -190,7 +190,7 @@ class Health::Watch {
   }
 
   [[noreturn]] void leave(const Failure& cause) {
-    // Who waits for a rank that hangs can tell as much as that rank.
+    // The stacks of a rank that waits tell as much as those of the rank that hangs.
     if (cause.code == ExitCode::kHang && !has_stalled_) write_stacks(cause.text);
     const double began = now_seconds();
     while (!link_->hang_up() && now_seconds() - began < kHangUpSeconds) {
@@ -211,7 +211,7 @@ class Health::Watch {
   const HealthOptions options_;
   const int rank_;
   SectionClock clock_;
-  std::unique_ptr<Link> link_;  // the watching thread's alone
+  std::unique_ptr<Link> link_;  // only for the watching thread
   Descriptor wake_;             // eventfd: the main thread has left something
 
   std::mutex mutex_;  // guards the next five
@@ -221,7 +221,7 @@ class Health::Watch {
   bool is_finishing_ = false;
   bool is_done_ = false;
 
-  // Of the watching thread.
+  // Only the watching thread uses these.
   std::vector<pollfd> waits_;
   bool is_leaving_ = false;
   bool has_stalled_ = false;

@@ -15,7 +15,7 @@ class Store;
 
 namespace tributary::mesh {
 
-/// What the main thread is at; each has its deadline, and messages name it.
+/// What the main thread is doing. Each section has its deadline, and messages name it.
 enum class Section {
   kSetup,
   kLoad,
@@ -53,8 +53,8 @@ struct HealthOptions {
 /// network is seen when its heartbeats stay away. Failures that are reported within 200 ms of the
 /// first are weighed, and the one that explains the others is the cause.
 ///
-/// Also writes TORCHELASTIC_ERROR_FILE where torchrun asks for it. In a world of one there is the
-/// watchdog of the own main thread alone.
+/// Also writes TORCHELASTIC_ERROR_FILE where torchrun asks for it. In a world of one it watches
+/// only the own main thread.
 class Health {
  public:
   /// collective: every rank, after connect_store
@@ -65,10 +65,10 @@ class Health {
   Health(const Health&) = delete;
   Health& operator=(const Health&) = delete;
 
-  /// The main thread goes on to `section` of `step`; counts as progress.
+  /// Says that the main thread goes on to `section` of `step`; counts as progress.
   void enter(Section section, std::int64_t step);
-  /// The work goes on: called at every microbatch, file, block of a checkpoint. Lock-free, from any
-  /// thread.
+  /// Says that the work goes on: called at every microbatch, file, block of a checkpoint.
+  /// Lock-free, from any thread.
   void progress();
 
   /// Tells all ranks of a failure of this one and leaves with them. `text` is the line to print

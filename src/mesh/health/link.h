@@ -15,7 +15,7 @@ class Store;
 
 namespace tributary::mesh {
 
-/// What one rank knows of the others. Used by the watching thread alone; nothing in it waits.
+/// What one rank knows of the others. Only the watching thread uses it; nothing in it waits.
 /// Times are seconds of the steady clock.
 class Link {
  public:
@@ -30,7 +30,7 @@ class Link {
   [[nodiscard]] virtual std::uint64_t progress_of_others() const = 0;
   /// Tells the controller of a failure.
   virtual void report(const Failure& failure) = 0;
-  /// The failure that explains all, once it is decided.
+  /// The failure that explains all; null until it is decided.
   [[nodiscard]] virtual std::optional<Failure> root_cause(double now) = 0;
   /// Says good-bye to the others.
   virtual void take_leave() = 0;

@@ -37,7 +37,7 @@ class Member final : public Link {
 
   void send_beat(const Beat& beat) override { socket_.send(line::beat(beat)); }
 
-  /// With that of this rank two heartbeats ago, which stops when this rank does.
+  /// Counts this rank too, as of two heartbeats ago; that part stops when this rank does.
   std::uint64_t progress_of_others() const override { return controller_.progress; }
 
   void report(const Failure& failure) override { socket_.send(line::failure("fail", failure)); }

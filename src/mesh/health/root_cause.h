@@ -16,7 +16,7 @@ struct Beat {
   Section section = Section::kSetup;
 };
 
-/// A failure that the controller heard of, or saw itself.
+/// A failure that the controller was told of, or saw itself.
 struct Failure {
   int rank = 0;  // that failed
   ExitCode code = ExitCode::kBug;

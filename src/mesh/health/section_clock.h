@@ -27,10 +27,10 @@ class SectionClock {
     double seconds = 0;
     double deadline_seconds = 0;
   };
-  /// The stall, when there was no progress for longer than the deadline of the section. Where ranks
+  /// The stall; null while progress came within the deadline of the section. Where ranks
   /// wait for each other's files (setup, load, checkpoint, validation), that of the others counts.
   [[nodiscard]] std::optional<Stall> find_stall(double now, std::uint64_t progress_of_others = 0);
-  /// The whole process stood still, stopped or suspended: that time does not count.
+  /// Does not count a time in which the whole process was stopped or suspended.
   void forgive(double seconds) { moved_at_ += seconds; }
 
  private:
@@ -46,12 +46,12 @@ class SectionClock {
   std::atomic<Section> section_ = Section::kSetup;
   std::atomic<double> step_deadline_;
 
-  // Of the main thread: the last durations of steps [s].
+  // Used by the main thread: the last durations of steps [s].
   std::vector<double> durations_;
   std::size_t next_duration_ = 0;
   std::optional<double> step_began_;
 
-  // Of the watching thread.
+  // Used by the watching thread.
   std::uint64_t seen_progress_ = 0;
   std::uint64_t seen_of_others_ = 0;
   double moved_at_ = -1;  // below 0: not looked yet

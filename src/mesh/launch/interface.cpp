@@ -26,7 +26,7 @@ bool is_same_address(const sockaddr* one, const sockaddr_storage& other) {
                      sizeof(in6_addr)) == 0;
 }
 
-/// The interface that has this address; empty: none.
+/// The interface that has this address; empty when none has.
 std::string interface_of(const sockaddr_storage& address) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return "";
@@ -36,8 +36,8 @@ std::string interface_of(const sockaddr_storage& address) {
   return "";
 }
 
-/// The address from which this machine would send to `target`. A datagram socket that is connected
-/// asks the routes and sends nothing.
+/// Finds the address from which this machine would send to `target`. A datagram socket that is
+/// connected asks the routes and sends nothing.
 bool find_source(const addrinfo& target, sockaddr_storage& source) {
   const Descriptor socket(::socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   socklen_t size = sizeof source;

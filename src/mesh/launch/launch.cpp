@@ -9,7 +9,7 @@
 namespace tributary::mesh {
 namespace {
 
-/// Reads variables and refuses what is no number.
+/// Reads variables, and refuses one that must be a number and is none.
 class Variables {
  public:
   explicit Variables(const Lookup& lookup) : lookup_(lookup) {}
@@ -42,7 +42,7 @@ class Variables {
   const Lookup& lookup_;
 };
 
-/// What a family of launchers calls things.
+/// The names of variables under a family of launchers.
 struct Names {
   std::string launcher;
   std::string rank, world, local_rank, local_world;
@@ -192,7 +192,7 @@ Launch read_launch(const Lookup& lookup) {
   } else if (names(kOpenMpi)) {
     launch = read_open_mpi(variables);
   } else if (variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NUM_TASKS")) {
-    // The batch script itself has SLURM_PROCID too; a job step alone has both.
+    // The batch script itself has SLURM_PROCID too; only a job step has both.
     launch = read_slurm(variables);
   }
   check_ranks(launch);

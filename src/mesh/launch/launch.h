@@ -16,12 +16,12 @@ struct Launch {
   std::string master_address = {};  // of the store, and of rank 0; empty in a world of one
   int master_port = 0;
   bool store_is_served = false;   // the launcher serves the store; otherwise rank 0 does
-  int listen_descriptor = -1;     // rank 0 alone: the socket that already listens on master_port
+  int listen_descriptor = -1;     // rank 0 only: the socket that already listens on master_port
   std::string attempt = "0";      // grows with every restart; part of every key in the store
   std::string launcher = "none";  // tributary, torchrun, environment, open mpi, slurm, none
 };
 
-/// The value of an environment variable; nothing when it is not set.
+/// The value of an environment variable; null when it is not set.
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
 /// Reads what the launcher of this process says: `tributary launch` (TRIB_RANK ...), torchrun or a

@@ -95,7 +95,7 @@ std::vector<std::string> LineSocket::exchange() {
 }
 
 Listener listen_for_ranks(bool this_machine_alone) {
-  // An IPv6 socket takes IPv4 connections too; where the machine has no IPv6 at all, IPv4 alone.
+  // An IPv6 socket takes IPv4 connections too; where the machine has no IPv6, only IPv4.
   const bool v6 = !this_machine_alone && Descriptor(socket(AF_INET6, SOCK_STREAM, 0));
   const std::string where = this_machine_alone ? "loopback" : "all interfaces";
   Listener listener{.socket = Descriptor(socket(v6 ? AF_INET6 : AF_INET,

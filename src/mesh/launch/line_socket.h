@@ -15,12 +15,12 @@ class LineSocket {
 
   [[nodiscard]] int descriptor() const { return socket_.get(); }
   /// Queues a line and sends what the socket takes. A peer that reads nothing loses lines beyond
-  /// 64 KiB: a heartbeat is worth nothing when the next one is there.
+  /// 64 KiB: an old heartbeat is worth nothing once the next one is there.
   void send(std::string_view line);
   /// Sends the queue and reads, as far as both go at once and no more than 64 KiB; returns the
   /// whole lines that came. A line above 8 KiB closes the connection.
   [[nodiscard]] std::vector<std::string> exchange();
-  /// The end of sending: the peer reads what was queued and then the end.
+  /// Ends sending: the peer reads what was queued and then the end.
   void finish_sending();
 
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
@@ -44,7 +44,7 @@ struct Listener {
   int port = 0;
 };
 
-/// Listens on a port that the system chooses; on the loopback interface alone when all ranks are on
+/// Listens on a port that the system chooses; only on the loopback interface when all ranks are on
 /// this machine.
 ///
 /// errors: Fault::kResource

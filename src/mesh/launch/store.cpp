@@ -25,7 +25,7 @@ using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
 constexpr const char* kVerdict = "verdict";  // key: all have met, or the ranks that are missing
 constexpr const char* kMet = "met";
-constexpr double kTellSeconds = 5;  // the most that rank 0 stays for others to read it
+constexpr double kTellSeconds = 5;  // max time that rank 0 stays for others to read it
 
 /// What the thread that meets the other ranks tells the one that waits for it.
 class Answers {
@@ -100,7 +100,7 @@ std::string list_missing(c10d::Store& store, int world) {
   return str(names, " of ", world, " did not arrive");
 }
 
-/// The store goes with rank 0: it stays until all who have arrived know who is missing.
+/// Keeps rank 0, whose end ends the store, until all who have arrived know who is missing.
 void stay_until_told(c10d::Store& store, const Launch& launch, Answers& answers) {
   using namespace std::chrono_literals;
   const Stopwatch waited;
@@ -112,7 +112,7 @@ void stay_until_told(c10d::Store& store, const Launch& launch, Answers& answers)
   }
 }
 
-/// Who is late, said once for all by the lowest rank that has arrived.
+/// Warns of ranks that are late: once for all, by the lowest rank that has arrived.
 void note_missing(c10d::Store& store, const Launch& launch, const StartPatience& patience) {
   for (int rank = 0; rank < launch.rank; ++rank)
     if (store.check({arrival_of(rank)})) return;
@@ -121,7 +121,7 @@ void note_missing(c10d::Store& store, const Launch& launch, const StartPatience&
                   patience.timeout_seconds, " s (parallel.bootstrap_timeout_seconds)"));
 }
 
-/// The first verdict stands.
+/// Writes the verdict, unless another rank has written one before.
 void decide(c10d::Store& store, const std::string& verdict) {
   store.compareSet(kVerdict, /*currentValue=*/std::string(), verdict);
 }
@@ -139,7 +139,7 @@ void meet(c10d::Store& store, const Launch& launch, const StartPatience& patienc
   if (store.add("arrived", 1) == launch.world) decide(store, kMet);
   const Stopwatch waited;
   bool is_noted = false;
-  // A thousand ranks that ask every 20 ms would keep the store from all else.
+  // The pause grows: a thousand ranks that ask every 20 ms would keep the store busy.
   for (auto pause = 20ms; !store.check({kVerdict}); pause = std::min(2 * pause, 500ms)) {
     answers.note();
     if (waited.seconds() > patience.timeout_seconds) {
@@ -180,8 +180,8 @@ std::string server_of(const Launch& launch) {
   return launch.store_is_served ? launch.launcher : "rank 0";
 }
 
-/// Whoever accepts a connection and never answers holds a call of TCPStore without end. So the call
-/// works in a thread of its own, which is left behind then: the process is about to leave.
+/// Runs `work` in a thread of its own: a call of TCPStore never returns when a server accepts the
+/// connection and does not answer. Then the thread is left behind, since the process ends soon.
 template <class Work>
 auto in_own_thread(Work work) {
   std::packaged_task task(std::move(work));
@@ -205,7 +205,7 @@ StorePointer connect_store(const Launch& launch, const StartPatience& patience) 
   bool is_noted = false;
   double before = 0;
   while (result.wait_for(50ms) != std::future_status::ready) {
-    // The thread that asks did not run either while this process was stopped.
+    // While this process was stopped, the thread that asks did not run either.
     if (std::exchange(before, waited.seconds()) + 1 < waited.seconds() && answers->any())
       answers->note();
     const bool is_lost = answers->any() && answers->silence() > patience.lost_after_seconds;

@@ -13,7 +13,7 @@ namespace tributary::mesh {
 /// How long ranks wait for each other at the start, in seconds.
 struct StartPatience {
   double timeout_seconds = 120;   // for ranks to come: a slow machine may need it
-  double lost_after_seconds = 5;  // for a rank that has come to answer; a note names who has not
+  double lost_after_seconds = 5;  // max silence of the server; a warning then names late ranks
 };
 
 /// Connects to the store of the job; keys carry `trib/attempt_<attempt>`, so that an attempt never

@@ -79,7 +79,7 @@ class Direct final : public Transport {
       exchange->then = [flat, all, reduce] { combine_rows(flat, all, reduce); };
       return exchange;
     }
-    // The first `even` elements are reduced in parts, the few that are left by everybody.
+    // Each rank reduces a part of the first `even` elements; the few that are left all ranks do.
     const std::int64_t even = flat.numel() / size_ * size_;
     const at::Tensor whole = flat.narrow(0, 0, even);
     const at::Tensor part = at::empty({even / size_}, flat.options());
@@ -141,7 +141,8 @@ class Direct final : public Transport {
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   int next_tag() { return next_tag_ = (next_tag_ + 1) & 0x3fffffff; }
 
-  /// Every other rank once to send to and once to receive from: all ranks at different ones.
+  /// Calls act(to, from) with every other rank once as each; at a turn no two ranks send to the
+  /// same one.
   template <class Act>
   void with_others(const Act& act) const {
     for (int step = 1; step < size_; ++step)

@@ -20,7 +20,7 @@ Traffic& Traffic::operator+=(const Traffic& other) {
   return *this;
 }
 
-/// Counts of one group, written by the threads that wait; and who is told of each collective.
+/// The traffic of one group, written by the threads that wait, and who is told of each collective.
 class Ledger {
  public:
   explicit Ledger(std::function<void()> on_issue = {}) : on_issue_(std::move(on_issue)) {}
@@ -50,8 +50,8 @@ ExitCode exit_of(const std::string& text) {
   return is_deadline ? ExitCode::kHang : ExitCode::kPeerLost;
 }
 
-/// A collective that breaks does so when it is issued, where a connection has ended before, or
-/// while it is waited for.
+/// Raises the error of a broken collective. It breaks when it is issued, if a connection has ended
+/// before, or while it is waited for.
 [[noreturn]] void raise_broken(const std::string& what, const std::exception& broken) {
   const std::string text = std::string(broken.what()).substr(0, 300);
   TRIB_RAISE(Fault::kResource, .what = "mesh: collective failed", .where = what, .found = text,
@@ -127,7 +127,7 @@ Pending Group::start(const char* what, std::int64_t bytes, const Issue& issue) c
   const double issued = now_seconds();
   try {
     Pending pending(issue(), ledger_, name, issued);
-    // What is copied on the way out the rank waits for as well.
+    // The rank also waits while its bytes are copied out.
     ledger_->add({.calls = 1, .bytes = bytes, .under_way = 0, .waited = now_seconds() - issued});
     ledger_->tell_of_issue();
     return pending;

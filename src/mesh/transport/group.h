@@ -21,24 +21,24 @@ struct Traffic {
   std::int64_t calls = 0;
   std::int64_t bytes = 0;  // sent by this rank
   double under_way = 0;    // from issue to the end of the wait
-  double waited = 0;       // of these, spent inside Pending::wait
+  double waited = 0;       // the part of it inside Pending::wait
 
   Traffic& operator+=(const Traffic& other);
 };
 
 /// A collective under way, or nothing. Its tensors stay alive and must not change until `wait`.
 ///
-/// Each must be waited for. One that is thrown away under way keeps its tensors until the process
-/// ends, since the transport still reads and writes them; without an error on its way that is a
-/// bug, of which a warning tells.
+/// Each must be waited for. One that is destroyed under way keeps its tensors until the process
+/// ends, since the transport still reads and writes them; unless an error is on its way that is a
+/// bug, and a warning says so.
 class Pending {
  public:
   /// Waits for the pieces, then does what is left to do locally (sums).
   struct Work {
     virtual ~Work() = default;
     virtual void finish() = 0;
-    /// Finishes what a wait on the host or no wait at all can finish; returns whether it has. What
-    /// runs on a stream of its own is never waited for here.
+    /// Finishes, by a wait on the host or none at all, and returns whether it has. Never waits for
+    /// a collective that runs on a stream of its own.
     [[nodiscard]] virtual bool try_finish() {
       finish();
       return true;
@@ -58,9 +58,9 @@ class Pending {
   /// stream: on CUDA devices the current one waits, the host does not
   /// errors: Fault::kResource, ExitCode::kPeerLost or kHang, naming the collective and its group
   void wait();
-  /// For a message that was sent and that nothing computed later depends on: ends it without a wait
-  /// of the current stream, and returns whether it is over. Between processes on CPU the host waits
-  /// until it is.
+  /// Ends a message that was sent, on which nothing computed later depends: without a wait of the
+  /// current stream. Returns whether it is over; between processes on CPU the host waits until it
+  /// is.
   /// errors: as of wait()
   [[nodiscard]] bool try_wait();
 
@@ -96,7 +96,7 @@ class Transport {
 /// All members call the same collectives in the same order, one thread at a time. In a group of one
 /// every collective is the identity. Tensors are contiguous and stay so until the wait.
 ///
-/// errors: of every collective that of Pending::wait, where a connection has ended before
+/// errors: every collective may raise as Pending::wait does, where a connection has ended before
 class Group {
  public:
   /// A group of one rank.
@@ -127,7 +127,7 @@ class Group {
   /// Sends to one member and receives from another at once: a step of a ring.
   [[nodiscard]] Pending exchange(const at::Tensor& send, int to, const at::Tensor& receive,
                                  int from) const;
-  /// One way, from one member to another. The receiver knows shape, type and tag; on one way
+  /// Sends from one member to another. The receiver knows shape, type and tag; between two members
   /// messages are received in the order in which they are sent. Only in groups that do nothing
   /// else.
   [[nodiscard]] Pending send(const at::Tensor& values, int to, int tag) const;
@@ -149,7 +149,7 @@ class Group {
   std::string name_;
   std::vector<int> ranks_;
   int index_ = 0;
-  std::shared_ptr<Transport> transport_;  // none in a group of one; shared by copies of the group
+  std::shared_ptr<Transport> transport_;  // null in a group of one; shared by copies of the group
   std::shared_ptr<Ledger> ledger_;
 };
 

@@ -39,7 +39,7 @@ class Messenger {
 [[nodiscard]] std::unique_ptr<Messenger> open_sockets(const c10::intrusive_ptr<c10d::Store>& store,
                                                       const TransportOptions& options);
 /// Through memory that the processes of one machine share: the sender copies in when it sends, the
-/// receiver copies out when it waits, and no thread works beside them. Nothing when some rank
+/// receiver copies out when it waits, and no thread works beside them. Null when some rank
 /// cannot open the memory of another; all ranks of the group find the same.
 ///
 /// The variable GLOO_SOCKET_IFNAME asks for sockets.

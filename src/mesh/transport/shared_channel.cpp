@@ -25,7 +25,7 @@ namespace tributary::mesh {
 
 enum class SlotState : std::uint32_t { kFree, kFull, kTaken };
 
-/// Tells of one message. Written by the sender but for the step from full to taken.
+/// Describes one message. The sender writes it; the receiver only turns it from full to taken.
 struct Slot {
   std::atomic<SlotState> state{SlotState::kFree};
   std::int32_t tag = 0;
@@ -44,7 +44,7 @@ struct ChannelMemory {
   std::atomic<std::uint32_t> taken{0};   // counts up with every message taken
   std::atomic<std::uint32_t> sender_closed{0};
   std::atomic<std::uint32_t> receiver_closed{0};
-  std::atomic<std::int32_t> used{0};  // slots that ever were
+  std::atomic<std::int32_t> used{0};  // slots that were ever in use
   std::array<Slot, kSlots> slots;
 
   [[nodiscard]] std::byte* room() {
@@ -69,7 +69,7 @@ void wake(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-/// Sleeps until the word is another, for a while at most.
+/// Sleeps until the word changes, or for kLookAgain at most.
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
   const std::timespec time{.tv_sec = 0, .tv_nsec = kLookAgain};
   if (syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0) == 0) return;
@@ -92,7 +92,7 @@ void repeat(std::atomic<std::uint32_t>& word, const std::atomic<std::uint32_t>& 
           str("timed out after ", patience.timeout_seconds, " s, waiting for ", other));
     has_ended = closed.load(std::memory_order_acquire) != 0 ||
                 (patience.other != nullptr && patience.other->has_ended());
-    if (!has_ended) sleep_on(word, seen);  // who has ended may have sent before
+    if (!has_ended) sleep_on(word, seen);  // it may have sent before it ended
   }
 }
 
@@ -224,8 +224,8 @@ void ChannelReceiver::take(void* bytes, std::size_t size, int tag, const Patienc
     }
     return first != nullptr;
   };
-  // Two messages may come while it looks, the later one before its eyes: who sees one sees all that
-  // were sent before it at the second look.
+  // Two messages may come during a look that sees only the later one; a second look sees all that
+  // were sent before it.
   repeat(memory.posted, memory.sender_closed, patience, [&] { return look() && look(); });
   if (first->size != size)
     throw std::runtime_error(

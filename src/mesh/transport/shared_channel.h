@@ -11,7 +11,7 @@ namespace tributary::mesh {
 
 struct ChannelMemory;
 
-/// Watches for the end of a process; one that cannot be watched never ends.
+/// Watches for the end of a process; one that cannot be watched counts as running for ever.
 class ProcessWatch {
  public:
   explicit ProcessWatch(int process);
@@ -28,7 +28,7 @@ struct Patience {
   const ProcessWatch* other = nullptr;
 };
 
-/// What is mapped for a channel is addresses; memory is taken as far as messages need it.
+/// Bytes of addresses mapped for a channel; memory is taken only as far as messages need it.
 inline constexpr std::size_t kRoom = std::size_t{32} << 30;
 
 /// Memory that two processes map, through which messages go one way.
@@ -45,9 +45,9 @@ class ChannelMapping {
 
   [[nodiscard]] ChannelMemory& memory() const { return *memory_; }
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
-  /// No other memory of this machine has it. Only while the descriptor is open.
+  /// A number that no other memory of this machine has, while the descriptor is open.
   [[nodiscard]] std::uint64_t identity() const;
-  /// Others can no longer open it; those that have keep it.
+  /// Lets no other process open the memory any more; those that have opened it keep it.
   void close_descriptor() { descriptor_ = Descriptor(); }
 
  private:

@@ -26,14 +26,14 @@ std::string read_first_line(const std::string& path) {
   return line;
 }
 
-/// Where the numbers of processes mean the same.
+/// Names the machine and the namespace in which a process has one number.
 std::string name_of_place() {
   std::error_code failure;
   const std::string space = std::filesystem::read_symlink("/proc/self/ns/pid", failure).string();
   return str(read_first_line("/proc/sys/kernel/random/boot_id"), "/", space);
 }
 
-/// One watch of a process serves all groups.
+/// Returns the one watch of a process that serves all groups.
 std::shared_ptr<const ProcessWatch> watch_of(int process) {
   static std::mutex mutex;
   static std::map<int, std::weak_ptr<const ProcessWatch>> watches;
@@ -50,7 +50,7 @@ struct Peer {
   std::shared_ptr<const ProcessWatch> watch = {};
 };
 
-/// It is copied already.
+/// A message that was copied when it was sent: there is nothing to wait for.
 class Sent final : public Message {
  public:
   void wait() override {}
@@ -104,7 +104,7 @@ class Meeting {
   Meeting(c10d::Store& store, const TransportOptions& options)
       : store_(store), options_(options), peers_(static_cast<std::size_t>(options.size)) {}
 
-  /// Nothing, and why, when it did not work for all.
+  /// Null, with the reason in `why_not`, when it did not work for all ranks.
   std::unique_ptr<Messenger> hold(std::string& why_not) {
     publish("memory", describe_own());
     for (int rank = 0; rank < options_.size && problem_.empty(); ++rank)

@@ -23,12 +23,12 @@ struct TransportOptions {
   bool only_messages = false;  // pairs send and receive, and nothing else is done
 };
 
-/// Between processes on CPU: through memory where they share it, or else through sockets.
+/// Makes a transport between processes on CPU: through shared memory, or else through sockets.
 ///
 /// All ranks of the group construct it at the same time.
 [[nodiscard]] std::unique_ptr<Transport> make_direct(const c10::intrusive_ptr<c10d::Store>& store,
                                                      const TransportOptions& options);
-/// Between CUDA devices; the build without CUDA refuses.
+/// Makes a transport between CUDA devices; the build without CUDA refuses.
 [[nodiscard]] std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                    const TransportOptions& options, int device);
 

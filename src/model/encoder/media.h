@@ -19,8 +19,8 @@ struct Media {
   at::Tensor places;        // [merged tokens] i64: the placeholder of each feature row
 };
 
-/// The part of a pack's media that one rank encodes, and the way of the features from all of them
-/// to the ranks that keep their placeholders.
+/// The part of a pack's media that one rank encodes, and the route of features from all ranks to
+/// those that keep their placeholders.
 struct MediaShare {
   Media own;  // without places; empty where there are fewer items than ranks
   parallel::RowRoute route;

@@ -40,7 +40,7 @@ at::Tensor rotary_angles(const WindowIndex& index, std::int64_t head_width) {
   return at::cat({angles(index.patch_rows), angles(index.patch_columns)}, 1);
 }
 
-/// The order in which merged tokens lie in windows; none when it is the order they come in.
+/// The order in which merged tokens lie in windows; null when it is the order they come in.
 std::optional<ops::RowOrder> order_of(const std::vector<std::int64_t>& order, at::Device device) {
   if (std::ranges::is_sorted(order)) return {};
   std::vector<std::int64_t> place_of(order.size());
@@ -252,7 +252,7 @@ at::Tensor Qwen2_5VlVision::embed_patches(const at::Tensor& rows, std::span<cons
 at::Tensor Qwen2_5VlVision::run_tower(int stage, const at::Tensor& input,
                                       std::span<const Grid> grids, parallel::Keep keep) {
   const std::shared_ptr<const Layout> layout = layout_of(grids, input.device());
-  // Nothing trainable lies upstream of the pixels, so a frozen tower needs no graph at all.
+  // Nothing before the pixels trains, so a frozen tower needs no graph at all.
   const bool trains_vision = patch_embedding_->unit().trainable();
   const at::AutoGradMode mode(at::GradMode::is_enabled() && trains_vision);
   at::Tensor hidden = stage == 0 ? embed_patches(input, grids, *layout) : input;

@@ -14,7 +14,7 @@
 
 namespace tributary::model {
 
-/// What is kept of the two modules for backward.
+/// What the two modules keep for backward.
 struct VisionKeep {
   parallel::Keep vision = parallel::Keep::kActivations;
   parallel::Keep projector = parallel::Keep::kActivations;
@@ -26,9 +26,9 @@ struct VisionKeep {
 /// patch ever meets a patch of another frame.
 class Qwen2_5VlVision {
  public:
-  /// Appends its units: the patch embedding, one for each block, the merger, which lies with the
-  /// first stage of the backbone. Over tp, heads and
-  /// widths are cut; every tp rank keeps all patches, which attention windows would scatter.
+  /// Appends its units: the patch embedding, one for each block, and the merger, which lies with
+  /// the first stage of the backbone. Heads and widths are cut over tp; every tp rank keeps all
+  /// patches, since attention windows would scatter them.
   Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout& layout,
                   std::vector<std::unique_ptr<parallel::Unit>>& units);
   ~Qwen2_5VlVision();
@@ -45,7 +45,7 @@ class Qwen2_5VlVision {
                                       VisionKeep keep);
 
   // Its two modules one by one, for a pipeline that cuts between them.
-  /// One stage of the tower, or all of it where it has none of its own.
+  /// Runs one stage of the tower, or all of it where it has no stages of its own.
   /// shape: input as `rows` above, or after the first stage what the one before returned
   ///        -> returns [patches, width], window by window
   [[nodiscard]] at::Tensor run_tower(int stage, const at::Tensor& input,

@@ -15,11 +15,11 @@ struct Family {
   config::ModelFamily family;
   std::string name;
   std::unique_ptr<Model> (*make)(const config::ModelConfig& config, const parallel::Layout& layout);
-  /// Prefixes of transformers 5.x and the released ones that they stand for; the first that fits.
+  /// Prefixes of transformers 5.x and the released ones that replace them; the first that fits.
   std::vector<std::pair<std::string, std::string>> prefixes = {};
 };
 
-/// The visible list.
+/// All families that a model can be built for.
 [[nodiscard]] const std::vector<Family>& all_families();
 /// errors: Fault::kBug when the list lacks it
 [[nodiscard]] const Family& find_family(config::ModelFamily family);

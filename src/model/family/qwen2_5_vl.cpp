@@ -72,9 +72,9 @@ class Qwen2_5Vl final : public Model {
     std::optional<parallel::RowRoute> route;  // where ranks share a pack
   };
 
-  /// What enters a stage of the backbone: `input`, or at its first stage the embedded tokens with
-  /// the features in their places; the patches of the tower are `input` where it has own ranks.
-  /// shape: returns [tokens that this rank keeps, width]
+  /// What a stage of the backbone takes: `input`, or at the first one the embedded tokens with the
+  /// features in their places. There `input` is the tower's patches, where it has stages of its
+  /// own. shape: returns [tokens that this rank keeps, width]
   [[nodiscard]] at::Tensor enter(int stage, const PackedBatch& batch, const at::Tensor& input,
                                  const parallel::TokenSplit& split) {
     if (stage > layout_.first_of_backbone()) return input;
@@ -90,8 +90,8 @@ class Qwen2_5Vl final : public Model {
     return embedded.index_copy(0, features.places, features.rows.to(embedded.scalar_type()));
   }
 
-  /// Ranks without media encode something too: others of the shard group may hold some, and all
-  /// gather the tower's parameters alike.
+  /// The media that this rank encodes. One without media encodes something too: others of the shard
+  /// group may hold some, and all must gather the tower's parameters alike.
   [[nodiscard]] Share share_of(const PackedBatch& batch, const parallel::TokenSplit& split) const {
     Share share{.own = gather_media(batch), .route = std::nullopt};
     if (!share.own.grids.empty() && layout_.splits_sequence()) {
@@ -121,7 +121,7 @@ class Qwen2_5Vl final : public Model {
     return {rows, share.own.places};
   }
 
-  /// Of a replica's features those that this tp rank keeps.
+  /// The features of the replica that this tp rank keeps.
   [[nodiscard]] Features own_features(const Features& all, std::int64_t tokens) const {
     const at::Tensor places = all.places - layout_.tp().index() * tokens;
     const at::Tensor own = places.ge(0).logical_and(places.lt(tokens)).nonzero().squeeze(1);
@@ -157,7 +157,7 @@ class Qwen2_5Vl final : public Model {
     return media;
   }
 
-  /// Where the placeholders `pad` stand; their number must be that of the features.
+  /// The places of the placeholders `pad`; there must be as many as features.
   [[nodiscard]] at::Tensor places_of(const at::Tensor& input_ids, std::int64_t pad,
                                      std::span<const Grid> grids, const char* kind) const {
     const std::int64_t merge = config_.vision->merge;

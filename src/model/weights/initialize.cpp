@@ -12,8 +12,8 @@ namespace {
 using parallel::Initializer;
 using parallel::PlacedBox;
 
-/// Numbers of one chunk of the whole parameter come from one stream, so that a value depends on its
-/// name and place alone, never on threads or on how the parameter is cut.
+/// Elements of the whole parameter that draw from one random stream: so a value depends only on its
+/// name and place, never on threads or on how the parameter is cut.
 constexpr std::int64_t kChunk = 4096;
 
 /// Consecutive elements of the whole parameter inside one chunk.

@@ -15,7 +15,7 @@ namespace {
 
 using Place = WeightDirectory::Place;
 
-/// Old files hold tables that are no parameters: they follow from the configuration.
+/// Whether a tensor of an old file is a table that follows from the configuration.
 bool is_derived_table(const std::string& name) {
   return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".rotary_pos_emb.inv_freq") ||
          name.ends_with(".position_ids");
@@ -88,10 +88,10 @@ struct Copy {
   Place place;
 };
 
-/// A slow disk fills this much well before anybody takes the rank for one that hangs.
+/// Bytes that a slow disk reads well before the watch takes the rank for one that hangs.
 constexpr std::int64_t kBlockBytes = std::int64_t{16} << 20;
 
-/// Copies row by row, as many at once as make a block.
+/// Copies a block of rows at a time.
 /// shape: from and to [rows, ...], equal
 void copy_in_blocks(const at::Tensor& from, const at::Tensor& to, const OnProgress& on_progress) {
   const std::int64_t rows = from.size(0);
@@ -105,7 +105,7 @@ void copy_in_blocks(const at::Tensor& from, const at::Tensor& to, const OnProgre
   }
 }
 
-/// Reads what this rank's shard holds of a parameter: other pages of the file are never touched.
+/// Reads the part of a parameter in this rank's shard; other pages of the file are not touched.
 void copy_own_part(const Copy& copy, const OnProgress& on_progress) {
   const at::Tensor stored = view_stored(*copy.place.file, *copy.place.tensor);
   for (const auto& [box, first] : copy.unit.boxes_of(copy.parameter)) {

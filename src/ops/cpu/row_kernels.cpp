@@ -16,7 +16,7 @@ namespace tributary::ops::cpu {
 namespace {
 
 /// e^x of an x that is at most 0, to 2 units in the last place: 2^n times a polynomial on
-/// [-ln 2 / 2, ln 2 / 2]; 0 below the least normal number.
+/// [-ln 2 / 2, ln 2 / 2]; 0 below the smallest normal number.
 TRIB_INLINE float exponential(float x) {
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves a whole number
   const float whole = (x * 1.44269504F + kRound) - kRound;

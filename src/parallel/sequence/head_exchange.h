@@ -13,14 +13,14 @@ namespace tributary::parallel {
 // some heads, attend, and exchange back.
 // source: docs/theory/parallelism.md, "Head exchange"
 
-/// An exchange under way. What is computed between its start and its arrival runs while it travels,
-/// and in backward the gradient travels while what lies between is differentiated.
+/// An exchange under way. It travels while whatever comes between its start and its arrival is
+/// computed; in backward its gradient travels while that work is differentiated.
 class Travelling {
  public:
   class State;
   Travelling(at::Tensor rows, std::shared_ptr<State> state)
       : rows_(std::move(rows)), state_(std::move(state)) {}
-  /// collective: waits for the exchange; once
+  /// Waits for the exchange; call it once.
   [[nodiscard]] at::Tensor arrive() const;
 
  private:

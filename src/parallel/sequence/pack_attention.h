@@ -26,8 +26,8 @@ class PackAttention {
   [[nodiscard]] at::Tensor operator()(const at::Tensor& qkv, std::int64_t heads,
                                       std::int64_t kv_heads) const;
 
-  /// Whether queries, keys and values should set out as soon as each is known: start, start, start,
-  /// then attend.
+  /// Whether queries, keys and values should each travel as soon as they are known: three times
+  /// start(), then attend().
   [[nodiscard]] bool exchanges_early() const { return exchanges_early_; }
   /// shape: x [tokens kept, heads or kv_heads, head_width]
   [[nodiscard]] Travelling start(const at::Tensor& x) const;

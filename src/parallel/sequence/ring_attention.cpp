@@ -25,7 +25,7 @@ struct Block {
   ops::Mask mask = ops::Mask::kNone;
 };
 
-/// What the queries of `own` see of the keys of `other`, both of one sample.
+/// The queries of this rank in one sample, and the keys of ring rank `other` that they see.
 Block block_of(const TokenSplit& split, std::int64_t other, std::int64_t sample) {
   const std::int64_t own = split.ring_index();
   const TokenSplit::Pieces mine = split.pieces(own, sample);
@@ -69,7 +69,7 @@ std::vector<Call> group_calls(const std::vector<Block>& blocks, at::Device devic
   return calls;
 }
 
-// Between rows [rows, heads, ...] and batches [samples, heads, tokens, ...].
+// Converts rows [rows, heads, ...] to batches [samples, heads, tokens, ...] and back.
 at::Tensor to_batch(const at::Tensor& rows, const at::Tensor& chosen, std::int64_t samples) {
   return rows.index_select(0, chosen).unflatten(0, {samples, -1}).transpose(1, 2);
 }
@@ -87,7 +87,7 @@ struct KeysValues {
   at::Tensor values;
 };
 
-/// The way of blocks around the ring: at each step this rank has that of owner(step).
+/// Passes blocks around the ring: at each step this rank has the block of owner(step).
 class Walk {
  public:
   Walk(const RingPlan& plan, const mesh::Group& ring) : plan_(plan), ring_(ring) {}

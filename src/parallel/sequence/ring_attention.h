@@ -15,8 +15,9 @@ namespace tributary::parallel {
 /// Which rows of this rank's queries meet which rows of each ring rank's keys: made once for a
 /// pack, used by every layer.
 ///
-/// Of a sample, the own queries meet their own keys under the causal mask, all own queries meet the
-/// front piece of a rank before this one, and the own back piece meets all keys of a rank after it.
+/// Within a sample, this rank's queries meet its own keys under the causal mask. All of them meet
+/// the front piece of a rank before this one; only the back piece meets the keys of a rank after
+/// it.
 class RingPlan {
  public:
   /// Samples whose blocks have the same size, in one call.

@@ -36,7 +36,7 @@ TokenSplit::TokenSplit(std::span<const std::int32_t> cu_seqlens, const Layout& l
       first.push_back(first.back() + piece(sample, rank).count +
                       piece(sample, 2 * ring_ranks_ - 1 - rank).count);
   }
-  if (is_whole_) return;  // every microbatch of one rank comes here
+  if (is_whole_) return;  // one rank always returns here
   const std::vector<std::int64_t> row = row_of(ring_index_);
   const auto count = static_cast<std::ptrdiff_t>(row.size()) / slices_;
   kept_.assign(row.begin() + slice * count, row.begin() + (slice + 1) * count);
@@ -57,7 +57,7 @@ TokenSplit::Pieces TokenSplit::pieces(std::int64_t ring_rank, std::int64_t sampl
 
 std::int64_t TokenSplit::rows(std::int64_t ring_rank) const {
   const std::int64_t tokens = first_rows_[static_cast<std::size_t>(ring_rank)].back();
-  // Kernels are spared the row without a token.
+  // At least one, so that no kernel meets an empty row.
   return is_whole_ ? tokens : round_up(std::max<std::int64_t>(tokens, 1), multiple_);
 }
 

@@ -11,19 +11,19 @@
 
 namespace tributary::parallel {
 
-/// Which tokens of a pack each rank keeps. Computed alike on all ranks from the lengths alone.
+/// Which tokens of a pack each rank keeps: computed only from the lengths, alike on all ranks.
 ///
-/// A ring rank (cp) keeps a row: of every sample piece `r` and piece 2 cp - 1 - r of 2 cp nearly
-/// equal ones, so that under the causal mask all ranks have equal work. Its ulysses ranks keep
-/// consecutive slices of that row, and of such a slice its tp ranks, where the layout splits tokens
-/// over tp. Rows end with padding, up to slices of equal length; a row has no less than one token.
+/// Each sample is cut into 2 cp nearly equal pieces. Ring rank r (cp) keeps a row of pieces r and
+/// 2 cp - 1 - r of all samples, so that under the causal mask all ranks have equal work. Its
+/// ulysses ranks keep consecutive slices of the row, and tp ranks parts of a slice where the layout
+/// splits tokens over tp. Rows are padded to slices of equal length, and have at least one token.
 /// source: docs/theory/parallelism.md, "Order of tokens" and "Balanced split of a causal row"
 class TokenSplit {
  public:
   /// units: cu_seqlens as in model::PackedBatch
   TokenSplit(std::span<const std::int32_t> cu_seqlens, const Layout& layout);
 
-  /// Every rank keeps the whole pack as it is.
+  /// Whether every rank keeps the whole pack as it is.
   [[nodiscard]] bool is_whole() const { return is_whole_; }
   [[nodiscard]] std::int64_t tokens() const { return cu_seqlens_.back(); }  // of the pack
   [[nodiscard]] std::int64_t samples() const {
@@ -43,7 +43,7 @@ class TokenSplit {
     std::int64_t back = 0;
   };
   [[nodiscard]] Pieces pieces(std::int64_t ring_rank, std::int64_t sample) const;
-  /// Boundaries of what this ring rank's row holds of each sample, the padding as one more.
+  /// Boundaries of the samples in this ring rank's row; the padding is one more sample.
   [[nodiscard]] std::vector<std::int32_t> row_boundaries() const;
 
   /// Hidden states that this rank has outside of column and row pairs.

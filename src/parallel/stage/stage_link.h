@@ -27,7 +27,7 @@ struct StageMessage {
 [[nodiscard]] mesh::Pending receive(const Layout& layout, const StageMessage& message,
                                     const at::Tensor& values);
 
-/// Runs the virtual stages from `first` on, one after the other: each rank those that it
+/// Runs the virtual stages from `first` on, one after the other. Each rank runs those that it
 /// holds, on what the stage before has passed on.
 ///
 /// `run` gets the virtual stage and its input, undefined for the first; `empty_input` makes memory

@@ -11,7 +11,7 @@ namespace tributary::train {
 
 /// Forward work of one sample, module by module; FLOP, one multiply-add counts 2.
 ///
-/// `linear` is what has weights, `attention` what has none. Attention of the backbone is counted
+/// `linear` is work with weights, `attention` work without. Attention of the backbone is counted
 /// in full, 4 * tokens^2 * heads * head_width a layer; half of it is real work under the causal
 /// mask.
 struct ForwardFlops {
@@ -23,7 +23,7 @@ struct ForwardFlops {
   double backbone_linear = 0;
   double backbone_mlp = 0;  // the share of backbone_linear that lies in MLPs
   double backbone_attention = 0;
-  double head = 0;  // on target tokens alone
+  double head = 0;  // only on target tokens
 
   ForwardFlops& operator+=(const ForwardFlops& other);
 };
@@ -39,9 +39,9 @@ struct TrainFlops {
   double hardware = 0;  // causal, and what the layers that are run again in backward add
 };
 
-/// What is trained: a frozen module costs its input gradient alone, and nothing where nothing
-/// trainable lies before it. Recompute is not useful work: it counts in `hardware` alone, one more
-/// forward of the layers, or the MLPs, of a module that has a backward.
+/// Counts what is trained: a frozen module costs only its input gradient, and not even that where
+/// nothing trainable lies before it. Recompute is not useful work: it counts only in `hardware`, as
+/// one more forward of the layers, or the MLPs, of a module that has a backward.
 ///
 /// units: `frozen` and `recomputed` list modules: vision, projector, backbone; the latter also
 ///        `<module>.mlp`

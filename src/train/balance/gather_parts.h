@@ -7,8 +7,8 @@
 
 namespace tributary::train {
 
-/// What all stages of all replicas measured of a step, the same on every rank; of the ranks of a
-/// stage its first one counts.
+/// Gathers what all stages of all replicas measured in a step, the same on every rank. The first
+/// rank of a stage speaks for it.
 ///
 /// collective: over all ranks
 [[nodiscard]] std::vector<schedule::MeasuredPart> gather_parts(const schedule::MeasuredPart& own,

@@ -7,8 +7,8 @@
 
 namespace tributary::train {
 
-/// Predicts what a training step's work on one sample takes each module: its FLOP, recompute
-/// included, at 1 TFLOP/s. Balancing compares times; their scale does not matter to it.
+/// Predicts how long each module works on one sample in a training step: its FLOP, recompute
+/// included, at 1 TFLOP/s. Balancing compares times, so their scale does not matter.
 ///
 /// units: at least 1 ns where there is work
 [[nodiscard]] schedule::SampleLoad predict_load(const config::ModelConfig& model,

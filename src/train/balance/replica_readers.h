@@ -27,8 +27,9 @@ class ReplicaReaders {
   /// Whether a replica has more ranks than the one that reads.
   [[nodiscard]] bool pass() const { return ranks_.size() > 1; }
 
-  /// Sends what this rank has read to the others of its replica: with rows to those that take
-  /// pixels. Returns what each reader of the replica has sent, in their order; nothing of its own.
+  /// Sends what this rank has read to the others of its replica, with pixel rows only to those that
+  /// take pixels. Returns what each reader of the replica has sent, in their order; empty for
+  /// itself.
   ///
   /// collective: over `world`, a group of all ranks
   [[nodiscard]] std::vector<std::string> pass_on(

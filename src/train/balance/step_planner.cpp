@@ -8,7 +8,7 @@
 namespace tributary::train {
 namespace {
 
-/// What the plan gives to one replica; bins of places in the replica's own samples.
+/// The part of the plan for one replica; its bins hold places in the replica's own samples.
 PlannedStep part_of(const schedule::StepPlan& plan, std::int64_t replica,
                     std::span<const SampleShape> shapes) {
   PlannedStep own{.fingerprint = fingerprint(plan),

@@ -17,7 +17,7 @@
 
 namespace tributary::train {
 
-/// A global batch as it was planned, and what of it this rank's replica trains on.
+/// A global batch as it was planned, and the part that this rank's replica trains on.
 struct PlannedStep {
   std::int64_t fingerprint = 0;       // of the plan, the same on all ranks
   double gap = 0;                     // of the plan, above its bound
@@ -41,11 +41,11 @@ class StepPlanner {
   /// units: called by one thread, while another one calls take()
   [[nodiscard]] std::vector<std::int32_t> plan(std::int64_t first_index,
                                                std::span<const SampleShape> shapes);
-  /// The plan of the batch that begins there; forgets those before it.
+  /// Returns the plan of the batch that begins there, and forgets those before it.
   /// errors: Fault::kBug when that batch was not planned
   [[nodiscard]] PlannedStep take(std::int64_t first_index);
 
-  /// What learns from measured times; null without batch.correct_costs.
+  /// Corrects costs by measured times; null without batch.correct_costs.
   [[nodiscard]] schedule::BatchCorrection* correction() const { return correction_.get(); }
 
  private:

@@ -25,7 +25,7 @@ namespace tributary::train {
 struct TensorPart {
   std::vector<std::int64_t> shape;  // of the whole tensor
   Box box;
-  bool is_written = true;  // by this rank; of equal copies on several ranks one is
+  bool is_written = true;  // by this rank: one rank writes each of equal copies
 };
 
 /// A tensor, or this rank's part of one, under the name that it has in files. On load the tensor is
@@ -33,7 +33,7 @@ struct TensorPart {
 struct NamedTensor {
   std::string name;
   at::Tensor value;                     // of the box
-  std::optional<TensorPart> part = {};  // none: the whole, written by this rank
+  std::optional<TensorPart> part = {};  // null: the whole, written by this rank
 
   [[nodiscard]] std::vector<std::int64_t> whole_shape() const {
     return part ? part->shape : value.sizes().vec();
@@ -41,7 +41,7 @@ struct NamedTensor {
   [[nodiscard]] Box box() const { return part ? part->box : whole_box(value.sizes()); }
 };
 
-/// Everything beside tensors that a checkpoint holds.
+/// Everything that a checkpoint holds beside tensors.
 struct CheckpointFacts {
   std::int64_t step = 0;        // steps done
   std::string config;           // the resolved run configuration, YAML
@@ -66,7 +66,7 @@ struct CheckpointWriterOptions {
   int most_failed_saves = 3;              // in a row; then save() raises. 1: raise at the next call
   std::int64_t start_step = 0;            // of this run: 0, or the step that it resumed from
   std::vector<std::string> damaged = {};  // later ones; set_damaged_aside() renames them
-  /// The ranks that write together, on a group of their own; none: this rank alone.
+  /// The ranks that write together, on a group of their own; null: only this rank.
   const mesh::Group* ranks = nullptr;
   /// Called when this rank has written its part of a step and nothing is committed yet, by the
   /// thread that writes; what it throws fails the save.
@@ -91,7 +91,7 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   /// Renames each checkpoint of `damaged` to `<path>.damaged-<start>`: once, before the first save,
-  /// and not before it is sure that the run begins. Rank 0 alone. errors: Fault::kResource
+  /// and not before it is sure that the run begins. Only on rank 0. errors: Fault::kResource
   void set_damaged_aside();
 
   /// Waits for the save under way, then stages this one. A step that is committed is not written
@@ -117,7 +117,7 @@ class CheckpointWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-/// How much of a checkpoint is held against its checksums: every block, those that are read, none.
+/// Which blocks of a checkpoint are compared with their checksums: all, those that are read, none.
 enum class Verify { kFull, kTouched, kSizes };
 
 /// Finds a checkpoint: PATH is one (`step-<n>`), a directory of them, or a run; of several the
@@ -126,7 +126,7 @@ enum class Verify { kFull, kTouched, kSizes };
 /// errors: Fault::kInput when there is none
 [[nodiscard]] std::string find_checkpoint(const std::string& path,
                                           FileSystem& files = real_file_system());
-/// The same, for `--resume auto`: nothing when the run has no checkpoint yet.
+/// As find_checkpoint, for `--resume auto`: null when the run has no checkpoint yet.
 [[nodiscard]] std::optional<std::string> newest_checkpoint(const std::string& root,
                                                            FileSystem& files = real_file_system());
 
@@ -162,8 +162,8 @@ struct LoadReport {
 LoadReport load_checkpoint(const std::string& directory, std::span<const NamedTensor> model,
                            std::span<const NamedTensor> optimizer, Verify verify = Verify::kTouched,
                            FileSystem& files = real_file_system());
-/// The same for the model alone, to answer and not to go on training: a float tensor may be stored
-/// in another float type, and is converted.
+/// Fills only the model, to answer and not to go on training: a float tensor may be stored in
+/// another float type, and is converted.
 LoadReport load_model(const std::string& directory, std::span<const NamedTensor> model,
                       Verify verify = Verify::kTouched, FileSystem& files = real_file_system());
 

@@ -12,7 +12,7 @@
 namespace tributary::train {
 namespace {
 
-/// Runs a read; what is wrong with the files is a refusal of the checkpoint.
+/// Runs a read; an error of the files becomes a refusal of the checkpoint.
 template <class Read>
 auto refusing(const Read& read) {
   try {

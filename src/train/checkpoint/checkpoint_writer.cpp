@@ -20,8 +20,8 @@
 namespace tributary::train {
 namespace {
 
-/// Runs a part of a save on every rank; what fails on one fails on all. Returns what each rank
-/// brings, in their order.
+/// Runs a part of a save on every rank: if it fails on one, it fails on all. Returns the texts of
+/// all ranks, in their order.
 std::vector<std::string> run_together(const mesh::Group& ranks,
                                       const std::function<std::string()>& part) {
   std::exception_ptr own;
@@ -64,7 +64,7 @@ std::vector<FileReport> write_parts(FileSystem& files, const SaveKey& key,
   return reports;
 }
 
-/// Prepare, write, report, commit: each step on all ranks before the next.
+/// Prepares, writes, reports and commits: each step ends on all ranks before the next begins.
 void write_checkpoint(FileSystem& files, const SaveKey& key, const StagedContent& content,
                       const mesh::Group& ranks,
                       const std::function<void(std::int64_t)>& on_written) {
@@ -181,7 +181,7 @@ class CheckpointWriter::Impl {
     retire();
   }
 
-  // Read between saves alone, so they need no lock: wait() joins the thread.
+  // Read only between saves, so they need no lock: wait() joins the thread.
   [[nodiscard]] int failed_saves() {
     wait();
     return failed_saves_;
@@ -194,7 +194,7 @@ class CheckpointWriter::Impl {
     return root;
   }
 
-  /// Locks the directory and makes it ready. Rank 0 alone.
+  /// Locks the directory and makes it ready. Only on rank 0.
   void take_directory() {
     lock_.emplace(prepare_root(options_.root, files_));
     std::vector<std::int64_t> steps = committed_steps(files_, options_.root);
@@ -217,7 +217,7 @@ class CheckpointWriter::Impl {
     if (writing_.joinable()) writing_.join();
   }
 
-  /// In the background thread, while the others leave this object alone but for wait().
+  /// Runs in the background thread; meanwhile the other threads call nothing but wait().
   void run(const SaveKey& key, const StagedContent& content) {
     try {
       write_checkpoint(files_, key, content, ranks_, options_.on_written);

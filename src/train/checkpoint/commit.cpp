@@ -37,7 +37,7 @@ ByStoredName name_chunks(std::span<const ChunkToSave> chunks) {
   return named;
 }
 
-/// What lets PyTorch's HuggingFaceStorageReader put shards together.
+/// The metadata by which PyTorch's HuggingFaceStorageReader puts shards together.
 std::map<std::string, std::string> shard_metadata(const ByStoredName& chunks) {
   Json offsets = Json::object();
   Json shapes = Json::object();

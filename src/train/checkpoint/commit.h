@@ -71,7 +71,7 @@ void prepare_save(FileSystem& files, const SaveKey& key, std::uint64_t needed_by
 /// `shard-00001-model-00001-of-00001.safetensors` for rank 0 of 1.
 [[nodiscard]] std::string shard_file_name(std::int64_t rank, std::int64_t world);
 
-/// What a rank sends to rank 0, and back.
+/// The reports as the text that a rank sends to rank 0, and the reports of such a text.
 [[nodiscard]] std::string write_reports(const SaveKey& key, std::span<const FileReport> reports);
 [[nodiscard]] std::vector<FileReport> parse_reports(const std::string& text,
                                                     const std::string& where);

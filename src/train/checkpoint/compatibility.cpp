@@ -17,7 +17,7 @@ std::string name_of(config::Packing packing) {
     case config::Packing::kOnlineBestFit:
       return "online_best_fit";
     case config::Packing::kBestFitDecreasing:
-    case config::Packing::kLevel:  // into how many microbatches a step is cut may change
+    case config::Packing::kLevel:  // the number of microbatches of a step may change
       return "best_fit_decreasing";
   }
   return "";

@@ -8,7 +8,7 @@
 
 namespace tributary::train {
 
-/// Every digit that tells two doubles apart.
+/// Writes a double with every digit that tells it from others.
 [[nodiscard]] std::string exact(double value);
 
 /// What may not change between a checkpoint and the run that goes on from it: key -> value.

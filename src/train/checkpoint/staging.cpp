@@ -38,7 +38,7 @@ bool is_written(const NamedTensor& tensor) {
   return !tensor.part || (tensor.part->is_written && tensor.value.numel() > 0);
 }
 
-/// What the bytes of a tensor are, without where they come from.
+/// Describes the bytes of a tensor, but not where they are read from.
 ChunkToSave describe_chunk(const NamedTensor& tensor) {
   return {.name = tensor.name,
           .dtype = ops::stored_dtype(tensor.value.scalar_type()),
@@ -61,7 +61,7 @@ std::vector<ChunkToSave> describe_generators(const std::map<std::string, std::st
   return chunks;
 }
 
-/// All but the tensors.
+/// Stages everything but the tensors.
 StagedContent stage_facts(const CheckpointContent& content, std::optional<double> score) {
   StagedContent staged{.step = content.step,
                        .global = compose_global(content),
@@ -79,7 +79,7 @@ StagedContent stage_facts(const CheckpointContent& content, std::optional<double
   return staged;
 }
 
-/// When a copy on the current stream of a device is done; on the host it is at once.
+/// The end of a copy on the current stream of a device; on the host a copy is done at once.
 class CopyEvent {
  public:
   explicit CopyEvent(c10::Device device) : device_(device) {

@@ -28,7 +28,7 @@ class BlockReader {
   ///
   /// stream: the current one of the tensor's device; the host waits for each block
   void read(const at::Tensor& tensor, const ByteSink& sink);
-  /// The way of a device's tensors, for a tensor on any device.
+  /// As read(), but a tensor of the host goes through the blocks too.
   void read_through_blocks(const at::Tensor& tensor, const ByteSink& sink);
 
  private:
@@ -58,7 +58,7 @@ class Staging {
   ///
   /// owns: pageable host memory as large as the content, kept from save to save
   [[nodiscard]] StagedContent copy(const CheckpointContent& content, std::optional<double> score);
-  /// Reads the content only when it is written, and must not change until then.
+  /// Keeps views: the content is read only when it is written, and must not change until then.
   ///
   /// owns: no more than a BlockReader
   [[nodiscard]] StagedContent borrow(const CheckpointContent& content, std::optional<double> score);

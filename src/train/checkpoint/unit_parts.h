@@ -8,8 +8,8 @@
 
 namespace tributary::train {
 
-/// Appends the parts of a parameter that this rank holds of a buffer laid out like its unit's
-/// shard, under `prefix` and the parameter's name; one empty part where it holds none.
+/// Appends the parts of a parameter that this rank has in `buffer`, which is laid out like its
+/// unit's shard, under `prefix` and the parameter's name; one empty part where it has none.
 ///
 /// owns: the values are views of the buffer
 void append_parts(const parallel::Unit& unit, const parallel::Parameter& parameter,

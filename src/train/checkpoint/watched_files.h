@@ -12,7 +12,7 @@
 namespace tributary::train {
 
 /// Passes calls on to another file system so that none of them takes long on a slow disk, and says
-/// after each that the work goes on: what the watch of a rank (mesh/health/health.h) waits for.
+/// after each that the work goes on, for the watch of the rank (mesh/health/health.h).
 ///
 /// A write takes at most kMostWritten bytes, and a file is synced whenever kMostUnsynced bytes were
 /// written to it: the sync at its end would else wait for all that the system holds back.

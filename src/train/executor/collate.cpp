@@ -44,7 +44,7 @@ Media join_media(Samples samples, Modality modality, std::int64_t patch_width, F
   return media;
 }
 
-/// The device would say no more of it than that an assertion failed.
+/// Checks ids on the host: a device would only say that an assertion failed.
 void require_known_ids(const data::EncodedSample& sample, std::int64_t vocab) {
   const auto is_known = [&](std::int64_t id) { return id >= 0 && id < vocab; };
   for (std::size_t i = 0; i < sample.tokens.size(); ++i) {

@@ -20,10 +20,10 @@ struct Microbatch {
   std::vector<int> target_sources;  // [target tokens]: index in data.sources, in row order
 };
 
-/// What of the samples a rank needs: a later pipeline stage reads no pixels.
+/// Which fields of the samples a rank needs: a later pipeline stage reads no pixels.
 enum class Fields { kAll, kWithoutPixels };
 
-/// What the stages of this rank need.
+/// The fields that the stages of this rank need.
 [[nodiscard]] Fields fields_of(const parallel::Layout& layout);
 
 /// Lays samples back to back.

@@ -258,8 +258,8 @@ void Executor::post_receive(Passed what, Place from, Place to) {
 
 void Executor::send(Passed what, Place from, Place to) {
   std::deque<mesh::Pending>& under_way = sends_[{what, to.first}];
-  // Not one more wait than the messages themselves need: on a device it would hold up the stream
-  // that computes until the other stage has received.
+  // Only the waits that the messages need: on a device one more would hold up the stream that
+  // computes until the other stage has received.
   while (under_way.size() >= kBuffersOfALink && under_way.front().try_wait()) under_way.pop_front();
   under_way.push_back(parallel::send(
       layout_, {.what = what, .from = from.first, .to = to.first, .microbatch = to.second},
@@ -279,7 +279,7 @@ at::Tensor Executor::take(Passed what, Place place) {
 }
 
 void Executor::reduce_gradients(int stage) {
-  // In the order in which backward has passed. A tied head may still add to the embedding.
+  // In the order of backward. A tied head may still add to the embedding.
   for (auto unit = model_.units().rbegin(); unit != model_.units().rend(); ++unit)
     if ((*unit)->layout().virtual_stage == stage && !(*unit)->expects_backward())
       (*unit)->start_reduction();

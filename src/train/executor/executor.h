@@ -22,7 +22,7 @@
 
 namespace tributary::train {
 
-/// What an executor is told about its step.
+/// What an executor must know of its step.
 struct ExecutorOptions {
   std::int64_t targets = 1;                       // target tokens of the global batch
   std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
@@ -37,10 +37,10 @@ struct ExecutorOptions {
 /// When one pass ran, in seconds of now_seconds(): on a device by the stream that computes.
 struct PassTimes {
   schedule::Action action;
-  double reached = 0;  // the rank was done with all before it, collating too
+  double reached = 0;  // the rank had done everything before it, collating too
   double start = 0;    // what it waited for was there
   double end = 0;
-  double waited = 0;  // of these, by the host for collectives within: on a device next to nothing
+  double waited = 0;  // the part that the host waited for collectives; near 0 on a device
 };
 
 /// What one rank saw of a step.
@@ -53,7 +53,7 @@ struct Execution {
   double began = 0;                   // as PassTimes
   double reduced = 0;                 // likewise: when finish() was called
   double wall = 0;                    // [s] from the first action to the last
-  int in_flight = 0;                  // most chunk activations kept at once
+  int in_flight = 0;                  // max chunk activations kept at once
 };
 
 /// Runs the action list of one rank: forwards and backwards of its virtual stages, what passes
@@ -67,7 +67,7 @@ class Executor {
   Executor(model::Model& model, const ExecutorOptions& options);
   /// collective: as the model's stages; messages over pp
   void run(std::span<const schedule::Action> actions);
-  /// What became of it; once, when all is handed out that belongs to the step's gradients.
+  /// Returns what the rank saw. Call it once, after all work of the step's gradients is dispatched.
   /// stream: the host waits until the current one has come here
   [[nodiscard]] Execution finish();
 
@@ -85,7 +85,8 @@ class Executor {
     mesh::Pending message;
   };
 
-  /// Where the last backward of each chunk is. shape: [chunks]; the number of actions: nowhere
+  /// Where the last backward of each chunk is; the number of actions where it has none.
+  /// shape: [chunks]
   [[nodiscard]] std::vector<std::size_t> last_backwards(
       std::span<const schedule::Action> actions) const;
   void do_action(const schedule::Action& action);
@@ -103,7 +104,7 @@ class Executor {
   [[nodiscard]] MarkedPass begin_pass(std::size_t reached);
   void end_pass(MarkedPass pass);
   void count(const MarkedPass& pass, const std::vector<double>& times);
-  /// Phases by the stream: what it did not compute before a pass it waited for the pass's data.
+  /// Phases by the stream: where it did not compute before a pass, it waited for the pass's data.
   [[nodiscard]] PhaseSeconds phases_of_stream() const;
   [[nodiscard]] at::Tensor sum_loss(Place place, const at::Tensor& hidden);
   void post_receive(parallel::Passed what, Place from, Place to);
@@ -111,11 +112,11 @@ class Executor {
   void hand_over(parallel::Passed what, Place from, Place to);
   [[nodiscard]] at::Tensor take(parallel::Passed what, Place place);
   [[nodiscard]] std::map<Place, Incoming>& incoming(parallel::Passed what);
-  /// What a pass has left for its neighbour.
+  /// Takes what a pass has left for its neighbour.
   [[nodiscard]] at::Tensor give(parallel::Passed what, Place place);
   void reduce_gradients(int stage);
   [[nodiscard]] const Microbatch& microbatch(int index);
-  /// Something at or before the stage trains.
+  /// Whether something at or before the stage trains.
   [[nodiscard]] bool has_backward(int stage) const { return stage >= first_trained_; }
 
   model::Model& model_;

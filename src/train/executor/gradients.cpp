@@ -41,7 +41,7 @@ struct Agreement {
   std::int64_t refused = 0;       // 1: the data of some rank are beyond a limit
 };
 
-/// A number of 62 bits that other samples hardly have.
+/// A 62-bit hash of the samples.
 std::int64_t fingerprint(std::span<const data::EncodedSample> samples) {
   std::size_t hash = samples.size();
   const auto mix = [&](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL + 1; };
@@ -54,7 +54,7 @@ std::int64_t fingerprint(std::span<const data::EncodedSample> samples) {
   return static_cast<std::int64_t>(hash >> 2);
 }
 
-/// Each rank of a replica has read its samples for itself, and all must have the same.
+/// Agrees on the step. The ranks of a replica read their samples apart, and must have the same.
 Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> samples,
                 std::int64_t microbatches, const GradientOptions& options) {
   Agreement agreed{.targets = count_targets(samples),

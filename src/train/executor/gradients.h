@@ -18,7 +18,7 @@
 namespace tributary::train {
 
 /// What one pass over a global batch gave this rank; the gradients lie in the units' shards.
-/// What is said to be of all ranks is that once the slots which name_slots names are shared.
+/// Members `of all ranks` are of this rank until the slots of name_slots() are shared.
 struct BatchResult {
   std::int64_t targets = 0;           // of the global batch; 0: nothing was computed
   bool refused = false;               // by some rank; nothing was computed
@@ -31,7 +31,7 @@ struct BatchResult {
   std::vector<double> microbatches;   // [s] of each on this rank, without waiting
   std::vector<PassTimes> passes;      // of this rank
   double began = 0;                   // [s] of now_seconds(): all ranks knew the step
-  double reduced = 0;                 // and its gradients on this rank were complete
+  double reduced = 0;                 // likewise: this rank's gradients were complete
   std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
 };
 
@@ -53,17 +53,17 @@ struct GradientOptions {
 /// shape:  `samples` are those of this rank's replica, the bins of `microbatches` hold indices of
 ///         them; both may be empty where other replicas have some
 /// errors: Fault::kInput when ranks have other samples than their replica or another plan
-/// collective: over all ranks of the model's mesh, which run equally many microbatches: idle ones
-///         where a replica has fewer; of what the host knows one, before the first pass
+/// collective: over all ranks of the model's mesh, which run equally many microbatches: a replica
+///         with fewer runs idle ones. Before the first pass there is one of numbers of the host
 [[nodiscard]] BatchResult accumulate_gradients(model::Model& model,
                                                std::span<const data::EncodedSample> samples,
                                                const schedule::PackedBins& microbatches,
                                                const GradientOptions& options);
 
-/// Names what the result has of all ranks.
+/// Names as slots the members of the result that are to be of all ranks.
 void name_slots(BatchResult& result, const model::Model& model, StepSums& sums);
 
-/// Adds up the losses of the ranks that count, alone. collective: over the group
+/// Adds up the losses of the ranks whose `counts` is set. collective: over the group
 void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source);
 
 /// Adds the loss of each target row to its source, in f64 and in row order.

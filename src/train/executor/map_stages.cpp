@@ -19,7 +19,7 @@ std::vector<config::StageLayers> stages_of_tower(const config::Plan& plan) {
 
 namespace {
 
-/// What a plan leaves out: a module that is not cut has all its layers on one stage.
+/// Adds what a plan leaves out: a module that is not cut has all its layers on one stage.
 void fill_stages(config::Plan& plan, const config::ModelConfig& model) {
   for (config::ModulePlan& module : plan.modules) {
     if (!module.stages.empty() || module.placement == config::Placement::kInline) continue;
@@ -29,7 +29,7 @@ void fill_stages(config::Plan& plan, const config::ModelConfig& model) {
   }
 }
 
-/// Of one stage there is nothing to schedule.
+/// The pipeline of the run's `parallel` section; with one stage there is nothing to schedule.
 config::PipelineSection pipeline_section(const config::ParallelSection& parallel,
                                          const config::MeshShape& shape) {
   config::PipelineSection section;

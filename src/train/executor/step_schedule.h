@@ -8,8 +8,8 @@
 
 namespace tributary::train {
 
-/// How much a link between two stages may hold that is sent and not yet used, as schedules plan it.
-/// Through memory that ranks share a send is done at once and waits for nothing.
+/// How many messages of a link between two stages may be sent and not yet used, as schedules plan
+/// it. Through memory that ranks share a send is done at once and waits for nothing.
 inline constexpr int kBuffersOfALink = 2;
 
 /// Which virtual stages have something to train.
@@ -18,11 +18,11 @@ inline constexpr int kBuffersOfALink = 2;
 /// What this rank does in a step, in its order.
 struct StepSchedule {
   schedule::ActionList actions;
-  int in_flight = 0;  // most chunk activations that this rank will keep
+  int in_flight = 0;  // max chunk activations that this rank will keep
 };
 
-/// The actions of this rank for a step of so many microbatches, from the order and the stages of
-/// the model's layout and from what of it trains.
+/// Lists the actions of this rank for a step of `microbatches`, from the order and the stages of
+/// the model's layout and from which of its stages train.
 ///
 /// cost: one pass over the actions of all stages of a replica
 [[nodiscard]] StepSchedule schedule_step(const model::Model& model, std::int64_t microbatches);

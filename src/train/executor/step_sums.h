@@ -8,7 +8,7 @@
 
 namespace tributary::train {
 
-/// Numbers of a step that the ranks bring together in one collective, where each would cost one.
+/// Numbers of a step that the ranks share in one collective instead of one each.
 ///
 /// A slot is a number of this rank that `share` replaces by that of all ranks. All ranks name the
 /// same slots in the same order; what a slot refers to must stay where it is until `share`.
@@ -21,7 +21,7 @@ class StepSums {
   void largest(std::int64_t& value);
   /// The numbers of all ranks in their order. shape: of_ranks becomes [ranks]
   void each(std::int64_t value, std::vector<std::int64_t>& of_ranks);
-  /// What follows from slots named so far, computed as soon as they are known.
+  /// Calls `next` as soon as the slots named before it are known.
   void then(std::function<void()> next);
 
   /// collective: over the group, whatever is in the slots

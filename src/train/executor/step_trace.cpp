@@ -32,7 +32,7 @@ int lane_of(const schedule::PipelineMap& map, const mesh::Mesh& mesh) {
   TRIB_RAISE(Fault::kBug, .what = "train: rank has no stage of the plan");
 }
 
-/// Where the time of the rank went in the step of all; what nothing else accounts for is `other`.
+/// Says where the time of the rank went in the step of all ranks; the rest is `other`.
 void account(const RankTimes& times, Nanoseconds step, TraceLane& lane) {
   double compute = 0, collective = 0, end = times.began;
   double wait_activation = 0, wait_gradient = 0;
@@ -57,7 +57,7 @@ void account(const RankTimes& times, Nanoseconds step, TraceLane& lane) {
   lane.idle = waits + other;
 }
 
-/// What a rank tells: a trace of its own lane.
+/// The trace that a rank sends: its own lane.
 config::Trace describe(const RankTimes& times, Nanoseconds step, TraceLane lane) {
   account(times, step, lane);
   lane.peak = {times.peak_bytes};

@@ -23,8 +23,8 @@ struct RankTimes {
 };
 
 /// The step of all ranks as a trace, for `tributary report` to draw over a prediction: a lane for
-/// each stage and replica, of which the first rank tells, named as a simulation of `plan` names it.
-/// Clocks of ranks are set to the moment at which all knew the step.
+/// each stage and replica, as its first rank saw it, named as in a simulation of `plan`. The clocks
+/// of ranks are set to the moment at which all knew the step.
 ///
 /// collective: over all ranks; the first gets the trace, the others nothing
 [[nodiscard]] std::optional<config::Trace> gather_trace(const RankTimes& own,

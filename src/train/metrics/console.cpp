@@ -14,7 +14,7 @@ namespace tributary::train {
 namespace {
 
 constexpr std::size_t kRecentSteps = 50;
-constexpr double kMostOfMedian = 4;  // more of a stalled step does not count for the time left
+constexpr double kMostOfMedian = 4;  // a longer step counts as this much for the time left
 
 template <class... Values>
 std::string print(const char* format, Values... values) {
@@ -23,7 +23,7 @@ std::string print(const char* format, Values... values) {
   return text.data();
 }
 
-/// Without the sign that a NaN may have.
+/// Prints a number without the sign that a NaN may have.
 std::string unsigned_nan(const char* format, double value) {
   return std::isnan(value) ? "nan" : print(format, value);
 }

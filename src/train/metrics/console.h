@@ -10,15 +10,15 @@
 namespace tributary::train {
 
 /// Shows how a run goes: a line every few steps, and on a terminal between them one that is written
-/// over at each step. Loss, norm and rate are of the step; the second loss, the throughput and the
-/// time left of the last 50.
+/// over at each step. Loss, norm and rate are those of the step; the second loss, the throughput
+/// and the time left follow from the last 50.
 class Console {
  public:
   /// `out` is standard output; `is_terminal` says what it is.
   Console(std::ostream& out, bool is_terminal, std::int64_t steps, std::int64_t every);
 
   void show(const StepMetrics& metrics);
-  /// A line of its own, above the live line.
+  /// Prints a line of its own, above the live line.
   void say(const std::string& line);
 
  private:

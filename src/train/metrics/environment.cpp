@@ -23,7 +23,7 @@
 namespace tributary::train {
 namespace {
 
-/// The value of the first line `key : value` of a file of /proc.
+/// Reads the value of the first line `key : value` of a file of /proc.
 std::string proc_value(const std::string& file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {

@@ -24,7 +24,7 @@ struct PhaseSeconds {
   [[nodiscard]] double sum() const { return data + forward + backward + optimizer + other; }
 };
 
-/// What the step waited for before its first forward; both lie within PhaseSeconds::data.
+/// How long the step waited before its first forward; both lie within PhaseSeconds::data.
 struct WaitSeconds {
   double samples = 0;  // until the loader had the global batch
   double packing = 0;  // until its samples had their microbatches
@@ -35,13 +35,13 @@ struct CollectiveCost {
   std::int64_t calls = 0;
   std::int64_t bytes = 0;  // sent
   double seconds = 0;      // from issue to the end of the wait, added over all of them
-  double waited = 0;       // of these, in which the rank did nothing else
+  double waited = 0;       // the part of it in which the rank did nothing else
 };
 
-/// How the pipeline stages of a step kept busy; of one stage nothing is written.
+/// How busy the pipeline stages were in a step; with one stage nothing is written.
 struct PipelineUse {
   double bubble = 0;                    // idle share of all ranks, 0 to 1
-  std::vector<std::int64_t> in_flight;  // [pp] most chunk activations that a stage kept
+  std::vector<std::int64_t> in_flight;  // [pp] max chunk activations that a stage kept
 };
 
 /// How level the work of the replicas was, and what planning it took.
@@ -50,8 +50,8 @@ struct BalanceMetrics {
   ReplicaLoad imbalance{};    // largest / mean over the replicas; 0: no load in that dimension
   double gap = 0;             // of the plan, above a bound that no plan is below
   double planning = 0;        // seconds, ahead of the step
-  double exposed = 0;         // of these, what the step waited
-  std::int64_t repacked = 0;  // replicas with another sample than planned, in place of a bad one
+  double exposed = 0;         // the part of it that the step waited for
+  std::int64_t repacked = 0;  // replicas where another sample took the place of a bad one
 };
 
 /// Loss of one source: sum of the cross entropy over its target tokens.
@@ -105,10 +105,9 @@ struct StepMetrics {
 void add_step(EventFile& events, const StepMetrics& metrics,
               const std::vector<std::string>& sources);
 
-/// Most memory that the process has held [bytes].
+/// Peak memory of the process [bytes].
 [[nodiscard]] std::int64_t peak_process_bytes();
-/// Most memory that the run has held: of its process on a CPU, of the tensors on another device
-/// [bytes].
+/// Peak memory of the run [bytes]: of its process on a CPU, of the tensors on another device.
 [[nodiscard]] std::int64_t peak_bytes(c10::Device device);
 
 }  // namespace tributary::train

@@ -9,8 +9,8 @@
 
 namespace tributary::train {
 
-/// Moments of what a rank computes: of the host on a CPU, of the current stream on a device that
-/// runs behind the host, where the host's own clock would tell when work was handed out.
+/// Marks moments of what a rank computes: by the host on a CPU, by the current stream on a device.
+/// There the host's clock would only tell when work was dispatched, since the device runs behind.
 class StreamClock {
  public:
   explicit StreamClock(c10::Device device) : device_(device) {}
@@ -21,8 +21,8 @@ class StreamClock {
   std::size_t mark();
   /// When each mark was, in seconds of now_seconds().
   ///
-  /// Events tell the time between them alone. No mark is before the host made it; the stream's time
-  /// is taken as the earliest that keeps to this: right to the event where it was idle at a mark.
+  /// Events only tell the time between them. The stream's clock is set as early as possible so that
+  /// no mark comes before the host made it: that is exact where the stream was idle at a mark.
   /// stream: the host waits until the current one has passed the last mark
   [[nodiscard]] std::vector<double> times() const;
 

@@ -89,8 +89,7 @@ void AdamW::step(double learning_rate, double gradient_factor) {
   for (UnitState& state : units_)
     if (!state.gradient.is_same(state.unit->shard_gradient()))
       state.gradient.copy_(state.unit->shard_gradient());
-  // The kernel divides by grad_scale while it reads the gradient: clipping costs no pass of its
-  // own.
+  // The kernel divides by grad_scale as it reads the gradient: clipping needs no pass of its own.
   std::optional<at::Tensor> divisor;
   if (gradient_factor != 1.0) divisor = at::full({}, 1.0 / gradient_factor, step_count_.options());
   for (Group& group : groups_)

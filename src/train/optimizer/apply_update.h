@@ -12,15 +12,15 @@ namespace tributary::train {
 struct Update {
   double learning_rate = 0;
   double grad_norm = 0;    // before clipping
-  std::string not_finite;  // `loss` or such a parameter of any rank; then nothing was changed
+  std::string not_finite;  // `loss`, or a parameter of any rank; then nothing was changed
 };
 
 /// The learning rate of the optimizer's next step.
 [[nodiscard]] double next_learning_rate(const Optimizer& optimizer,
                                         const config::RunConfig& config);
 
-/// Votes on loss and gradients, then clips and updates; the learning rate is the
-/// next one. A vote against leaves parameters, moments and the step count as they are.
+/// Votes on loss and gradients, then clips and updates with the next learning rate. A vote against
+/// leaves parameters, moments and the step count as they are.
 ///
 /// units:  `loss` and `sum_squared` (sum_squared_gradients) are those of all ranks
 /// collective: over all ranks, where the gradients are not finite

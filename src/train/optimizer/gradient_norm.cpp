@@ -31,7 +31,7 @@ double sum_of(const std::vector<at::Tensor>& norms) {
   return sum;
 }
 
-/// Row norms of what this rank holds, by the number of ranks that hold the same.
+/// Row norms of this rank's gradients, by the number of ranks that hold the same.
 std::map<int, std::vector<at::Tensor>> norms_by_copies(
     std::span<const std::unique_ptr<parallel::Unit>> units) {
   std::map<int, std::vector<at::Tensor>> norms;

@@ -7,8 +7,8 @@
 
 namespace tributary::train {
 
-/// Sums the squares of this rank's share of all gradients; over all ranks they add up to the square
-/// of the global norm, whatever number of ranks holds the same.
+/// Sums the squares of this rank's share of all gradients. Over all ranks they add up to the square
+/// of the global norm: where several ranks hold the same, each counts a part.
 ///
 /// dtype:  rows of 4096 are summed in f32, rows in f64 and in order, so that the number of compute
 ///         threads changes no bit
@@ -16,7 +16,7 @@ namespace tributary::train {
 /// errors: none; NaN and infinity come through in the result
 [[nodiscard]] double sum_squared_gradients(std::span<const std::unique_ptr<parallel::Unit>> units);
 
-/// What to multiply the gradients by so that their norm is at most `most`; 1 when `most` is 0.
+/// The factor for the gradients that makes their norm at most `most`; 1 when `most` is 0.
 [[nodiscard]] double clip_factor(double norm, double most);
 
 }  // namespace tributary::train

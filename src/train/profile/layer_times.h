@@ -18,13 +18,13 @@ struct LayerKey {
   friend auto operator<=>(const LayerKey&, const LayerKey&) = default;
 };
 
-/// One moment of a microbatch that a layer told.
+/// A moment of a microbatch at which a layer was observed.
 struct LayerMark {
   LayerKey layer;
   parallel::LayerPass pass = parallel::LayerPass::kForward;
-  double time = 0;        // [s] without what was waited for
+  double time = 0;        // [s] without waits
   std::int64_t live = 0;  // bytes of tensors then
-  std::int64_t peak = 0;  // most of them since the mark before
+  std::int64_t peak = 0;  // max since the mark before
 };
 
 /// One stretch of a microbatch: the forward, the backward, or weight gradients that were put off.
@@ -42,20 +42,20 @@ struct LayerUse {
   double weights = 0;   // that were put off
   double recompute = 0;
   std::int64_t kept = 0;  // bytes from forward to backward
-  std::int64_t peak = 0;  // most bytes of one layer more, while its backward runs
+  std::int64_t peak = 0;  // max bytes that one layer adds while its backward runs
 
   LayerUse& operator+=(const LayerUse& other);
 };
 
 using LayerUses = std::map<LayerKey, LayerUse>;
 
-/// Cuts stretches into layers without a rest: a forward mark ends its layer, which began with the
-/// end of the one before; any other begins its layer, which ends with the next. What lies after the
-/// last forward mark and before the first backward mark belongs to that layer.
+/// Cut a stretch into layers without gaps. A forward mark ends its layer, which began at the mark
+/// before; any other mark begins its layer, which ends at the next. What lies after the last
+/// forward mark or before the first backward mark belongs to the layer of that mark.
 [[nodiscard]] LayerUses cut_forward(const MarkedStretch& stretch);
 [[nodiscard]] LayerUses cut_backward(const MarkedStretch& stretch);
 
-/// Median of `values`, and (largest - least) / median. errors: Fault::kBug without values
+/// Median of `values`, and (max - min) / median. errors: Fault::kBug without values
 struct Spread {
   double median = 0;
   double spread = 0;

@@ -5,8 +5,8 @@
 
 namespace tributary::train {
 
-/// Counts what tensors hold while it lives, by the allocations of this thread: what was there
-/// before counts as nothing.
+/// Counts the bytes of tensors while it lives, by the allocations of this thread: tensors that
+/// exist before do not count.
 class LiveBytes {
  public:
   LiveBytes();
@@ -17,9 +17,9 @@ class LiveBytes {
   /// Counting makes every allocation slower: not while passes are timed.
   void count(bool counts);
   [[nodiscard]] std::int64_t now() const;
-  /// The most since construction or the last call.
+  /// The max since construction or the last call.
   [[nodiscard]] std::int64_t take_peak();
-  /// The most since construction.
+  /// The max since construction.
   [[nodiscard]] std::int64_t peak() const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 using config::CollectiveOp;
 using mesh::StageLink;
 
-/// There and back between neighbours: an even rank begins, the odd one after it answers.
+/// Sends there and back between neighbours: an even rank begins, the odd one after it answers.
 void send_both_ways(const mesh::Mesh& stages, const at::Tensor& values, int tag) {
   const int own = static_cast<int>(stages.at().pp);
   const int other = own ^ 1;
@@ -34,9 +34,9 @@ void send_both_ways(const mesh::Mesh& stages, const at::Tensor& values, int tag)
   }
 }
 
-/// Tensors of one collective. A step has others for each layer, so calls take turns with several:
-/// what lies in a cache from the call before would be moved sooner than it ever is. Small ones stay
-/// in caches all the same, as they do between the layers of a step.
+/// Tensors of one collective. Each layer of a step has its own, so the calls take turns with
+/// several: tensors that lie in a cache from the call before would travel faster than in a step.
+/// Small ones stay in caches all the same, as they do between the layers of a step.
 struct Buffers {
   std::vector<at::Tensor> wholes;
   std::vector<at::Tensor> parts;

@@ -8,7 +8,7 @@
 
 namespace tributary::train {
 
-/// What is timed of a collective: medians over the calls, the mean over the ranks.
+/// How a collective is timed: medians over the calls, the mean over the ranks.
 struct CollectiveOptions {
   int warm_up = 3;
   int calls = 21;

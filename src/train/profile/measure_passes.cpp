@@ -40,7 +40,7 @@ std::int64_t tokens_of(std::span<const data::EncodedSample* const> samples) {
   return tokens;
 }
 
-/// Runs one microbatch by the executor, marks and all.
+/// Runs one microbatch by the executor, and takes the marks of its layers.
 class MarkedRun {
  public:
   MarkedRun(model::Model& model, const config::RunConfig& config, PassClock& clock)
@@ -78,7 +78,7 @@ class MarkedRun {
     return std::ranges::any_of(model_.units(), [](const auto& unit) { return unit->trainable(); });
   }
 
-  /// The clock of the forward begins when the microbatch is there.
+  /// Collates and then starts the clock of the forward.
   Microbatch collate_now(std::span<const data::EncodedSample* const> samples, Fields fields) {
     Microbatch microbatch = collate(samples, model_.config(), config_.model.mrope,
                                     model_.units().front()->shard_value().device(), fields);
@@ -108,7 +108,7 @@ class MarkedRun {
   std::vector<MarkedStretch> stretches_;
 };
 
-/// Sets how the model keeps and puts off, and puts it back.
+/// Sets what the model keeps and whether it puts weight gradients off; restores both at its end.
 class ModeGuard {
  public:
   ModeGuard(model::Model& model, Mode mode, const config::RunConfig& config)
@@ -130,8 +130,8 @@ class ModeGuard {
   bool splits_;
 };
 
-/// The same over a crowd, of which others have nothing: what is slower on one is as slow for all
-/// in the end.
+/// The mean over a crowd of a value that is 0 on the other ranks: if one rank is slower, all of
+/// them are as slow in the end.
 double mean_over(const mesh::Group& world, const Crowd& crowd, double value) {
   return world.sum(std::vector<double>{value}).front() / crowd.ranks;
 }
@@ -140,14 +140,14 @@ Nanoseconds in_ns(double seconds) {
   return {std::max<std::int64_t>(1, std::llround(1e9 * seconds))};
 }
 
-/// Rounds of one mode: some that are timed, of ranks outside of the crowd without uses, and one of
-/// all ranks whose bytes are counted.
+/// Rounds of one mode: some are timed, in which ranks outside of the crowd use no layer; in one all
+/// ranks count bytes.
 struct ModeRounds {
   std::vector<Round> timed;
   Round counted;
 };
 
-/// What rounds of one mode say of one kind of layer, each for one layer and microbatch.
+/// The rounds of one mode for one kind of layer; each number is for one layer and microbatch.
 struct LayerRounds {
   std::vector<double> forward, backward, both, weights, recompute;
   double kept = 0;
@@ -191,7 +191,7 @@ double slowest_over_mean(const mesh::Group& world, const Crowd& crowd,
   return spread_of(std::move(ratios)).median;
 }
 
-/// Mean over tokens of the length of their sample: what attention works on.
+/// The mean over tokens of the length of their sample, which sets the work of attention.
 double mean_length(const ProfileBatch& batch) {
   double squared = 0;
   double tokens = 0;
@@ -205,7 +205,7 @@ double mean_length(const ProfileBatch& batch) {
   return squared / tokens;
 }
 
-/// Of one layer of each kind; those of a tied head count for the embedding.
+/// Bytes of the parameters of one layer of each kind; a tied head's count for the embedding.
 std::map<LayerKey, Bytes> parameters_of(const model::Model& model) {
   std::map<LayerKey, Bytes> parameters;
   for (const auto& unit : model.units())
@@ -233,7 +233,7 @@ ProfileBatch fill_microbatches(std::span<const data::EncodedSample> samples, Tok
       filled += tokens;
       members.push_back(&samples[i]);
     }
-    if (2 * filled < capacity.count) break;  // what is left would be a point of another size
+    if (2 * filled < capacity.count) break;  // the last one would be a point of another size
     batch.microbatches.push_back(std::move(members));
   }
   return batch;
@@ -267,7 +267,7 @@ class CrowdedRounds {
       for (std::size_t crowd = 0; crowd < of.size(); ++crowd)
         of[crowd].timed.push_back(run_once(options_.crowds[crowd], mode));
     bytes_.count(true);
-    (void)run_once(all, mode);  // what was there before is freed uncounted
+    (void)run_once(all, mode);  // frees uncounted what was there before
     const Round counted = run_once(all, mode);
     bytes_.count(false);
     for (ModeRounds& each : of) each.counted = counted;
@@ -320,7 +320,7 @@ config::ProfilePoint point_of(const mesh::Group& world, const CrowdRounds& round
   config::ProfilePoint point;
   point.tokens = {std::llround(counted.items.at(key) / used)};
   point.forward = in_ns(median(own.forward));
-  // Put off, the two parts are timed apart; together they take what they take in one pass.
+  // The two parts of a split backward are timed apart; their sum is that of one pass.
   const double backward = median(own.backward);
   const double late = median(split.weights);
   const double early = median(split.backward);
@@ -367,7 +367,7 @@ std::vector<PassMeasurement> measure_passes(model::Model& model, const config::R
   TRIB_CHECK(!batch.microbatches.empty(), .what = "train: nothing to measure with");
   CrowdedRounds rounds(model, config, batch, world, options);
   const std::vector<ModeRounds> plain = rounds.run(Mode::kPlain, options.rounds);
-  const int fewer = (options.rounds + 2) / 3;  // for proportions alone
+  const int fewer = (options.rounds + 2) / 3;  // only for proportions
   const std::vector<ModeRounds> put_off = rounds.run(Mode::kWeightsPutOff, fewer);
   const std::vector<ModeRounds> recomputed = rounds.run(Mode::kRecomputed, fewer);
   std::vector<PassMeasurement> results;

@@ -24,19 +24,19 @@ struct ProfileBatch {
 [[nodiscard]] ProfileBatch fill_microbatches(std::span<const data::EncodedSample> samples,
                                              Tokens capacity, std::size_t most);
 
-/// So many of the first ranks at work at once, while the others wait without a core.
+/// The first `ranks` ranks, which work at once while the others wait without a core.
 struct Crowd {
   int ranks = 1;
-  /// Their threads are more than the cores: what counts is then the CPU's time of each and not the
-  /// clock's, which runs on while another has the core.
+  /// Whether they have more threads than cores: then the CPU time of each counts and not the clock,
+  /// which runs on while another has the core.
   bool shares_cores = false;
 };
 
 struct PassOptions {
   std::vector<Crowd> crowds = {};  // in turns, so that what slows the machine slows all alike
   int warm_up = 1;
-  int rounds = 13;  // that count; each goes through all microbatches
-  // Before a round of so many tokens in a crowd: what a run does beside its passes.
+  int rounds = 13;  // after the warm-up; each goes through all microbatches
+  // Called before a round of `Tokens` in a crowd: does what a run does beside its passes.
   std::function<void(const Crowd&, Tokens)> before_round = {};
 };
 
@@ -49,7 +49,7 @@ struct PassMeasurement {
 };
 
 /// Runs the model's own executor over microbatches and times each layer at its boundary: forward
-/// and backward as a run of one stage does them, weight gradients put off, layers run again. Ranks
+/// and backward as in a run of one stage, with weight gradients put off, and with recompute. Ranks
 /// of a run wait for each other, so times are those of the rank that was slowest in a round.
 ///
 /// shape:  a model of one stage whose layout has a chain; one measurement for each crowd

@@ -22,19 +22,19 @@ struct StepParts {
   double whole = 0;
 };
 
-/// The clock of a step, and of what a CPU does for it: of ranks that share cores the first runs on
-/// while others work, and to wait for samples is to give the core to the threads that read them.
+/// Times a step by the clock, or by CPU time where ranks share cores: there the clock runs on while
+/// others work, and a rank that waits for samples gives its core to the threads that read them.
 class StepClock {
  public:
   explicit StepClock(bool counts_cpu) : counts_cpu_(counts_cpu) {}
-  /// Of this thread, since the lap before.
+  /// Returns the time of this thread since the lap before.
   double lap() {
     const double passed = counts_cpu_ ? thread_cpu_seconds() - thread_ : watch_.seconds();
     watch_ = {};
     thread_ = thread_cpu_seconds();
     return passed;
   }
-  /// Of the whole step so far.
+  /// Returns the time of the whole step so far.
   [[nodiscard]] double whole() const {
     return counts_cpu_ ? process_cpu_seconds() - process_ : step_.seconds();
   }
@@ -68,7 +68,7 @@ StepParts take_step(Session& session, bool counts_cpu) {
   (void)apply_update(*session.model, *session.optimizer, config, batch.loss, sum_squared);
   StepParts parts{.optimizer = clock.lap(), .whole = clock.whole()};
   const double passes = std::accumulate(batch.microbatches.begin(), batch.microbatches.end(), 0.0);
-  // Of ranks that share cores the clock knows passes and collating in one sum alone.
+  // Where ranks share cores, the clock only knows the sum of passes and collating.
   const double collating = batch.seconds.data / (passes + batch.seconds.data);
   parts.microbatch = counts_cpu ? accumulated * collating : batch.seconds.data;
   parts.rest =

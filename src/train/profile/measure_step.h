@@ -9,14 +9,14 @@ namespace tributary::train {
 
 struct StepOptions {
   int warm_up = 3;
-  int steps = 15;  // that count
+  int steps = 15;  // after the warm-up
 };
 
-/// Takes steps of a run as the trainer does, by all ranks of a crowd, and measures what is beside
-/// their passes: the wait for samples, agreement, collating, the norm and the update; where they
-/// share cores, what reading samples takes of these. Without threads.
+/// Takes steps of a run as the trainer does, on all ranks of a crowd, and measures what comes
+/// beside their passes: the wait for samples, agreement, collating, the norm and the update; where
+/// ranks share cores, the CPU time of reading samples. The result has no number of threads.
 ///
-/// `bytes` counts since before the session was opened: what the process holds beyond it are
+/// `bytes` has counted since before the session was opened: what the process holds beyond it are
 /// libraries, the loader and what the allocator keeps.
 /// collective: over `world`; the ranks of the crowd step alone and at the same time
 [[nodiscard]] config::MeasuredStep measure_step(Session& session, const LiveBytes& bytes,

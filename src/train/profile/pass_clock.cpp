@@ -83,7 +83,7 @@ void PassClock::on_pass(const parallel::Unit& unit, LayerPass pass) {
 LayerKey PassClock::key_of(const parallel::Unit& unit, LayerPass pass) {
   LayerKey key = key_of_unit(config_, unit);
   if (key.layer != "embedding" || !head_is_embedding_) return key;
-  // A tied head is the last use of the embedding: the first that backward comes to.
+  // A tied head is the last use of the embedding, so backward comes to it first.
   const bool is_first = embedding_seen_.insert(pass).second;
   if (is_first == (pass != LayerPass::kForward)) key.layer = "head";
   return key;

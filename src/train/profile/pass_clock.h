@@ -15,7 +15,7 @@ namespace tributary::train {
 /// The kind of layer of a unit. A tied head's unit is the embedding.
 [[nodiscard]] LayerKey key_of_unit(const config::ModelConfig& config, const parallel::Unit& unit);
 
-/// Writes down the moments that the layers of a model tell while a microbatch goes through it.
+/// Records when the passes of layers begin and end while a microbatch goes through a model.
 ///
 /// On a device that runs behind the host, every moment waits for it.
 class PassClock final : public parallel::PassObserver {
@@ -26,7 +26,7 @@ class PassClock final : public parallel::PassObserver {
   PassClock(const PassClock&) = delete;
   PassClock& operator=(const PassClock&) = delete;
 
-  /// From now on the time that this thread has a core, or all time but what it waits for.
+  /// Counts from now on only the time that this thread has a core, or all time but waits.
   void count_cpu(bool only) { counts_cpu_ = only; }
   void on_pass(const parallel::Unit& unit, parallel::LayerPass pass) override;
   void begin();

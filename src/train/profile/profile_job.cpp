@@ -60,25 +60,25 @@ ProfileIdentity identity_of(const config::RunConfig& config) {
           .cores = on_cpu ? std::ssize(usable_cores()) : 0};
 }
 
-/// Every rank alone, or all on one axis: nothing of the run's own `parallel` section.
+/// The configuration without its `parallel` section: each rank runs alone, or all on one axis.
 config::RunConfig plain_config(const config::RunConfig& given) {
   config::RunConfig config = given;
   config::ParallelSection parallel;
   parallel.bootstrap_timeout_seconds = given.parallel.bootstrap_timeout_seconds;
-  // Ranks outside of a crowd wait as long as its work takes; lost ones are noticed all the same.
+  // Ranks outside of a crowd wait as long as it works; the watch still notices lost ones.
   parallel.collective_timeout_seconds = kMostSeconds;
   parallel.dp_replicate = {0};
   parallel.dp_shard = {1};
   config.parallel = parallel;
   config.batch.balance = config::Balance::kNone;
-  config.run.bind = config::Bind::kNone;  // each crowd has its own way
+  config.run.bind = config::Bind::kNone;  // each crowd binds in its own way
   config.drill = {};
   for (config::SourceSection& source : config.data.sources) source.start_step = 0;
   return config;
 }
 
-/// Takes batches as fast as a run does that trains on their tokens, so that reading and decoding
-/// them disturbs what is measured as much as it does there.
+/// Takes batches as fast as a run that trains on their tokens, so that reading and decoding
+/// disturbs the measurement as much as it disturbs a run.
 class LoaderPace {
  public:
   explicit LoaderPace(data::Loader& loader) : loader_(loader) {}
@@ -109,7 +109,7 @@ class ProfileJob {
     read_profile_together();
     const std::int64_t fewest = request.fewest > 0 ? request.fewest : this->ranks();
     for (std::int64_t fewer = this->ranks(); fewer >= fewest; fewer /= 2) {
-      // The clock of one thread does not tell what several take of cores that ranks share.
+      // CPU time of one thread says nothing of several threads where ranks share cores.
       const bool is_known = threads_ == 1 || !crowd_of(fewer).shares_cores;
       if (is_known) crowds_.insert(crowds_.begin(), fewer);
     }
@@ -133,8 +133,8 @@ class ProfileJob {
   [[nodiscard]] int ranks() const { return ranks_.mesh.size(); }
   [[nodiscard]] const mesh::Group& world() const { return ranks_.mesh.world(); }
   [[nodiscard]] bool leads() const { return ranks_.mesh.rank() == 0; }
-  /// Processes that wait for each other in every layer need cores for all their threads, or a
-  /// device.
+  /// Whether all threads have cores, or a device: processes that wait for each other in every layer
+  /// need that.
   [[nodiscard]] bool has_cores() const { return !crowd_of(ranks()).shares_cores; }
 
   /// All ranks know what is measured; the first one writes.
@@ -181,7 +181,7 @@ class ProfileJob {
     return {config_.batch.capacity_tokens.count * eighths / 8};
   }
 
-  /// Each rank of a crowd as a run of one process.
+  /// Measures each rank of a crowd as a run of one process.
   void measure_alone() {
     const bool lacks_step = std::ranges::any_of(
         crowds_, [&](std::int64_t each) { return !has_step(profile_, each, threads_); });
@@ -192,7 +192,7 @@ class ProfileJob {
     Ranks alone;
     alone.launch = ranks_.launch;
     Session session = open_session(config_, alone, "");
-    // Before ranks outside of a crowd stay behind: all measure with the same samples.
+    // All ranks draw, before those outside of a crowd wait: all measure the same samples.
     const std::vector<data::EncodedSample> samples = draw_samples(session);
     for (const std::int64_t each : crowds_)
       if (!has_step(profile_, each, threads_) && goes_on())
@@ -205,7 +205,7 @@ class ProfileJob {
     bind_as_run_of(crowd);
     config::MeasuredStep step = measure_step(session, bytes, world(), crowd, {});
     step.threads = threads_;
-    // A process has a memory of its own, and grows while others' turns go on.
+    // The memory of the first turn counts: a process grows in the turns of others.
     if (!process_) process_ = step.process;
     step.process = *process_;
     profile_.steps.push_back(step);
@@ -222,14 +222,14 @@ class ProfileJob {
          << ", spread " << percent(step.spread) << std::endl;
   }
 
-  /// This thread where a run of so many ranks has it.
+  /// Binds this thread as a run with the ranks of `crowd` does.
   void bind_as_run_of(const Crowd& crowd) const {
     mesh::Launch launch = ranks_.launch;
     launch.local_world = std::min(crowd.ranks, launch.local_world);
     if (launch.local_rank < launch.local_world) bind_to_cores(cores_to_use(given_, launch));
   }
 
-  /// All ranks as the tensor-parallel ranks of one replica.
+  /// Measures all ranks as the tensor-parallel ranks of one replica.
   void measure_tp() {
     if (!can_cut() || !lacks_pass(ranks()) || !goes_on()) return;
     config::RunConfig config = config_;
@@ -281,7 +281,7 @@ class ProfileJob {
     }
   }
 
-  /// Times are means over ranks, of the same samples.
+  /// Checks that all ranks drew the same samples: times are means over ranks.
   void require_same(const std::vector<data::EncodedSample>& samples) const {
     std::int64_t size = 0;
     for (const data::EncodedSample& sample : samples)

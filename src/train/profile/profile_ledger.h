@@ -6,7 +6,7 @@
 
 namespace tributary::train {
 
-/// What a profile belongs to: measurements of anything else have no place in it.
+/// What a profile was measured on: measurements on anything else do not belong in it.
 struct ProfileIdentity {
   std::string model;  // name and digest of its config.json
   std::string device;
@@ -26,7 +26,7 @@ void require_identity(config::Profile& profile, const ProfileIdentity& identity,
 [[nodiscard]] bool has_collective(const config::Profile& profile, config::CollectiveOp op,
                                   std::int64_t ranks, Bytes bytes);
 
-/// Puts a point in its place; one of the same tokens is replaced. `like` says which table.
+/// Puts a point into the table with the key of `like`; it replaces a point of as many tokens.
 void add_point(config::Profile& profile, const config::ProfileTable& like,
                const config::ProfilePoint& point);
 void add_collective(config::Profile& profile, config::CollectiveOp op,

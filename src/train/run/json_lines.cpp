@@ -46,7 +46,7 @@ void JsonLines::append(const Json& object) {
 
 namespace {
 
-/// One line of a file of the run, which another program may have changed.
+/// Parses one line of a file of the run, which another program may have changed.
 Json parse_line(const std::string& line, const std::string& where) {
   Json json = parse_json(line, where);
   TRIB_REQUIRE(json.is_object(), .what = "train: line of a file of the run has another shape",

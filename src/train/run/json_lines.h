@@ -27,8 +27,8 @@ class JsonLines {
   int file_;
 };
 
-/// The last `count` whole lines, or fewer where they fill more than a mebibyte; a missing file has
-/// none.
+/// Reads the last `count` whole lines, or fewer where they fill more than a mebibyte; a missing
+/// file has none.
 ///
 /// errors: Fault::kInput for a line that is no JSON object
 [[nodiscard]] std::vector<Json> last_lines(const std::string& path, std::size_t count);

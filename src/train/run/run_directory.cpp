@@ -38,7 +38,7 @@ void cut_run_files(const RunDirectory& run, const TrainState& state) {
   for (const std::string& name : names)
     if (name.starts_with("shapes") && name.ends_with(".jsonl"))
       cut_lines_after(run.file(name), state.step);
-  // Its lines have no step: the loader's state knows which records were found bad until then.
+  // Lines of quarantine.jsonl have no step: the loader's state lists the bad records until then.
   std::set<data::RecordId> known(state.loader.quarantined.begin(), state.loader.quarantined.end());
   for (const std::string& name : names)
     if (name.starts_with("quarantine") && name.ends_with(".jsonl"))

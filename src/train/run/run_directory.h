@@ -18,11 +18,11 @@ struct RunDirectory {
   [[nodiscard]] std::string checkpoints() const { return file("checkpoints"); }
 };
 
-/// The directories on the way to `path` that are not there yet, the innermost first.
+/// The directories on the way to `path` that do not exist yet, the innermost first.
 [[nodiscard]] std::vector<std::string> missing_directories(const std::string& path);
 
-/// Removes those that a run has made before it was refused, with its lock. What is not empty holds
-/// something of another, and stays.
+/// Removes the directories `made` by a run that was refused, and its lock. A directory that is not
+/// empty holds something of another run, and stays.
 void remove_made_directories(const RunDirectory& run, const std::vector<std::string>& made);
 
 /// Makes the directory and writes the resolved configuration into it.

@@ -16,10 +16,10 @@ struct TrainState {
   std::int64_t skips_in_a_row = 0;
   std::int64_t tokens = 0;
   std::int64_t target_tokens = 0;
-  double train_seconds = 0;  // steps alone, over all parts of the run
+  double train_seconds = 0;  // only in steps, over all parts of the run
   double wall_seconds = 0;   // with validation and checkpoints
   data::LoaderState loader;
-  std::string correction;  // of predicted costs, as JSON; empty without
+  std::string correction;  // of predicted costs, as JSON; empty where they are not corrected
 };
 
 [[nodiscard]] Json to_json(const TrainState& state);

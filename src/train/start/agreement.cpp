@@ -18,7 +18,7 @@ namespace {
 
 using Facts = std::map<std::string, std::string>;
 
-/// Keys of places, which each machine may have elsewhere.
+/// Whether a key names a path or device, which may differ between machines.
 bool is_local(const std::string& key) {
   constexpr std::array<const char*, 5> kLocal{"dir", "device", "path", "held_out", "images"};
   return std::ranges::find(kLocal, key) != kLocal.end();
@@ -93,7 +93,7 @@ void require_one_configuration(const mesh::Launch& launch, c10d::Store& store,
     require_equal(all);
     store.set(verdict, to_bytes("yes"));
   }
-  (void)store.get(verdict);  // if it is no, the watch ends this rank
+  (void)store.get(verdict);  // if rank 0 refuses, the watch ends this rank
 }
 
 void require_agreement(const Session& session) {

@@ -18,7 +18,7 @@ namespace tributary::train {
 void require_one_configuration(const mesh::Launch& launch, c10d::Store& store,
                                const config::RunConfig& config);
 
-/// Compares what the configuration leads to: model, tokenizer, data, compute threads.
+/// Compares what the ranks have opened: model, tokenizer, data, compute threads.
 ///
 /// errors: Fault::kInput naming the ranks that differ, and in what
 /// collective: over all ranks

@@ -27,7 +27,7 @@ const char* describe(DrillPlace place) {
   return kWords.at(static_cast<std::size_t>(place));
 }
 
-/// The section whose begin sets the drill off; a checkpoint is told of by its writer.
+/// The section at whose begin the drill strikes; the writer of a checkpoint tells of its own.
 mesh::Section section_of(DrillPlace place) {
   constexpr std::array<mesh::Section, 6> kSections{
       mesh::Section::kForward, mesh::Section::kBackward,  mesh::Section::kBackward,

@@ -25,13 +25,13 @@ class Drill {
   /// The line that says at the start what will happen.
   [[nodiscard]] const std::string& announcement() const { return announcement_; }
 
-  /// The main thread goes on to `section` of `step`.
+  /// Tells it that the main thread goes on to `section` of `step`.
   void enter(mesh::Section section, std::int64_t step);
-  /// The main thread comes to the n-th action of its list.
+  /// Tells it that the main thread comes to action `action` of its list.
   void on_action(std::int64_t step, std::int64_t action);
-  /// A collective is under way. From any thread.
+  /// Tells it that a collective is under way. From any thread.
   void on_collective();
-  /// This rank has written its part of the checkpoint after `step`; nothing is committed.
+  /// Tells it that this rank has written its part of a checkpoint, which is not committed yet.
   void on_written(std::int64_t step);
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 30;
 
-/// Names and shapes of all parameters, and which are trained: a moment belongs to each of these.
+/// Counts all parameters and their elements, and the elements that train: those have moments.
 std::string describe_shape(const model::Model& model) {
   std::int64_t parameters = 0;
   std::int64_t elements = 0;

@@ -6,11 +6,11 @@
 
 namespace tributary::train {
 
-/// What tells the watch that this rank's work goes on; empty where `health` is null.
+/// Returns what tells the watch that this rank's work goes on; empty where `health` is null.
 [[nodiscard]] std::function<void()> progress_of(mesh::Health* health);
 
-/// The reading of weights or of a checkpoint during set-up, as the watch sees it, for as long as
-/// this lives. Nothing where `health` is null.
+/// While it lives, the watch knows that this rank reads weights or a checkpoint during set-up. Does
+/// nothing where `health` is null.
 class LoadSection {
  public:
   explicit LoadSection(mesh::Health* health);

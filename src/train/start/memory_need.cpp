@@ -19,7 +19,7 @@ std::int64_t local_elements(const parallel::Unit& unit) {
   return elements;
 }
 
-/// What the units on this rank take, by kind.
+/// Adds up the memory of the units on this rank, by kind.
 class Ledger {
  public:
   Ledger(MemoryNeed& need, const config::ModelSection& section, const parallel::Layout& layout)
@@ -49,8 +49,8 @@ class Ledger {
     kind += {bytes};
     if (is_on_host) need_.on_host += {bytes};
   }
-  /// Values and gradients of a sharded unit: for the step where they are gathered or reduced once,
-  /// else of the largest unit alone.
+  /// Adds whole values and gradients of a sharded unit: of every unit where they live through the
+  /// step, else only of the largest unit.
   void add_whole(std::int64_t elements, bool trains) {
     const Bytes values{elements * value_bytes_};
     const Bytes gradients{trains ? elements * gradient_bytes_ : 0};

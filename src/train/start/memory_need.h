@@ -46,15 +46,15 @@ struct MemoryNeed {
 /// `parameters 14.0 GiB + gradients 14.0 GiB + moments 28.0 GiB = 56.0 GiB`
 [[nodiscard]] std::string describe_sum(const MemoryNeed& need);
 
-/// A memory and what of it one rank takes.
+/// A memory and the part of it that one rank needs.
 struct MemoryPlace {
   Bytes needed = {};
   Bytes left = {};  // for one rank
   std::string name = {};
 };
 
-/// The tightest memory that the run takes from: of the host for so many ranks on this machine, or
-/// of a CUDA device, whose free bytes `device_left` is (0: the device is the CPU).
+/// The tightest memory of the run: that of the host for `local_ranks` ranks on this machine, or
+/// that of a CUDA device with `device_left` free bytes (0: the device is the CPU).
 [[nodiscard]] MemoryPlace tightest_place(const MemoryNeed& need, Bytes device_left,
                                          const std::vector<MemoryLimit>& limits,
                                          std::int64_t local_ranks);

@@ -34,10 +34,10 @@ std::function<void()> observer_of(Drill* drill) {
 
 }  // namespace
 
-// Ranks that share cores gain where each keeps to one: the system wakes both at the end of a wait
+// Ranks that share cores are faster when each keeps to one: after a wait the system wakes two ranks
 // on one core while another is free (docs/results/speed.md). With enough cores it spreads them well
-// itself. A part of the machine is left as it is: the launcher may have dealt it out
-// already.
+// itself. Where this process may use only a part of the machine, the launcher may have shared it
+// out.
 std::vector<int> cores_to_use(const config::RunSection& run, const mesh::Launch& launch) {
   const std::vector<int>& usable = usable_cores();
   const bool has_machine = std::ssize(usable) == sysconf(_SC_NPROCESSORS_ONLN);
@@ -59,7 +59,7 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   ranks.launch = mesh::read_launch();
   const config::MeshShape shape =
       config::resolve_mesh(config.parallel, ranks.launch.world, model_config);
-  (void)plan_of_run(config, shape, model_config);  // refused before the ranks meet
+  (void)plan_of_run(config, shape, model_config);  // refuses it before the ranks meet
   if (config.drill.fault != config::DrillFault::kNone)
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
   bind_to_cores(cores_to_use(config.run, ranks.launch));
@@ -132,7 +132,7 @@ parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh
   layout.sequence_parallel = !mesh.tp().is_single();
   const bool is_cut = mesh.shape().pp > 1;
   if (is_cut) layout.stages = map_stages(plan_of_run(config, mesh.shape(), model_config));
-  // A stage meets its layers again with every microbatch: it gathers and reduces them once a step.
+  // A stage uses its layers in every microbatch, so it gathers and reduces them once a step.
   const bool releases = section.shard == config::Shard::kParameters &&
                         (section.release == config::Release::kAfterForward ||
                          (section.release == config::Release::kAuto && !is_cut));

@@ -33,7 +33,7 @@ struct Ranks {
   mesh::Mesh mesh;
 };
 
-/// The cores that a rank keeps to, as `run.bind` says of it; all where it is not bound.
+/// The cores that a rank keeps to under `run.bind`; all where it is not bound.
 [[nodiscard]] std::vector<int> cores_to_use(const config::RunSection& run,
                                             const mesh::Launch& launch);
 
@@ -46,16 +46,16 @@ struct Ranks {
 [[nodiscard]] Ranks join_ranks(const config::RunConfig& config,
                                const config::ModelConfig& model_config);
 
-/// Lays the ranks that have met out as a grid. `prefix` tells the meshes of a job apart.
+/// Lays out the ranks that have met as a grid. `prefix` tells the meshes of a job apart.
 ///
 /// collective: every process of the job
 [[nodiscard]] mesh::Mesh make_mesh(const config::RunConfig& config,
                                    const config::ModelConfig& model_config, const Ranks& ranks,
                                    const config::MeshShape& shape, const std::string& prefix = "");
 
-/// Runs a part of the training. Where there are other ranks, what it throws ends all of them with
-/// one cause, from inside the call: what the part's surroundings hold may wait for ranks that have
-/// gone, so nothing is unwound.
+/// Runs a part of the training. Where there are other ranks, an error of it ends all of them with
+/// one cause, from inside the call: nothing is unwound, since destructors may wait for ranks that
+/// have gone.
 void run_for_all(const Ranks& ranks, const std::function<void()>& part);
 
 /// How the model lies over the ranks.

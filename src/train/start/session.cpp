@@ -37,7 +37,7 @@ at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& dev
   return at::kBFloat16;
 }
 
-/// Deals by the planner's plans; without one, samples are dealt in turn.
+/// Dispatches samples by the planner's plans; without a planner, in turn.
 data::Deal deal_by(StepPlanner* planner) {
   if (planner == nullptr) return {};
   return [planner](std::int64_t first_index, std::span<const SampleShape> shapes) {
@@ -45,7 +45,7 @@ data::Deal deal_by(StepPlanner* planner) {
   };
 }
 
-/// Swaps samples within the replica; nothing to swap where the rank that reads is all of it.
+/// Swaps samples within the replica; null where the replica has only the rank that reads.
 data::Pass pass_by(const ReplicaReaders& readers, const mesh::Mesh& mesh) {
   if (!readers.pass()) return {};
   return [readers, &mesh](const std::function<std::string(data::MediaRows)>& write) {
@@ -62,12 +62,12 @@ data::Picture resize_picture(const data::Picture& picture, int height, int width
 constexpr std::int64_t kLong = std::int64_t{256} << 20;  // bytes that take seconds to read
 
 std::int64_t size_of(const std::string& file) {
-  std::error_code unreadable;  // who opens it says so
+  std::error_code unreadable;  // an error when the file is opened
   const std::uintmax_t bytes = std::filesystem::file_size(file, unreadable);
   return unreadable ? 0 : static_cast<std::int64_t>(bytes);
 }
 
-/// Every byte of the data is read once, for its digest.
+/// The line before the data are checked: every byte of them is read once, for its digest.
 std::string announce_data(const config::DataSection& data) {
   std::int64_t bytes = 0;
   for (const config::SourceSection& source : data.sources)
@@ -78,7 +78,7 @@ std::string announce_data(const config::DataSection& data) {
 std::string announce_weights(const config::ModelSection& model) {
   if (model.weights != config::Weights::kPretrained) return "";
   std::int64_t bytes = 0;
-  std::error_code unreadable;  // who loads them says so
+  std::error_code unreadable;  // an error when they are loaded
   for (const auto& file : std::filesystem::directory_iterator(model.path, unreadable))
     if (file.path().extension() == ".safetensors") bytes += size_of(file.path());
   return bytes < kLong

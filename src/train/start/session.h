@@ -24,14 +24,14 @@ struct Session {
   config::RunConfig config;
   config::ModelConfig model_config;
   const mesh::Mesh* mesh = nullptr;  // of the ranks, which outlive the session
-  mesh::Health* health = nullptr;    // none on one rank
-  Drill* drill = nullptr;            // of the ranks; none without drill.fault
+  mesh::Health* health = nullptr;    // null on one rank
+  Drill* drill = nullptr;            // of the ranks; null without drill.fault
   at::Device device = at::kCPU;
   std::vector<std::string> sources;  // names, in the order of the configuration
   std::unique_ptr<model::Model> model;
   std::unique_ptr<data::Tokenizer> tokenizer;
   std::unique_ptr<data::SampleEncoder> encoder;
-  std::unique_ptr<StepPlanner> planner;  // where samples are balanced; outlives the loader
+  std::unique_ptr<StepPlanner> planner;  // null unless samples are balanced; outlives the loader
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<data::HeldOut> held_out;
   std::unique_ptr<Optimizer> optimizer;
@@ -49,8 +49,9 @@ struct Session {
                                                         at::Device device,
                                                         const model::OnProgress& on_progress = {});
 
-/// Sets threads and determinism, builds the model with its weights, opens the data: of both what
-/// this rank holds. `say` gets a line before what takes long: much data, or large weights.
+/// Sets threads and determinism, builds this rank's part of the model with its weights, and opens
+/// its part of the data. `say` gets a line before work that takes long: much data, or large
+/// weights.
 ///
 /// errors: Fault::kInput for what the configuration names and is not there or does not fit;
 ///         Fault::kResource for a device that is not there

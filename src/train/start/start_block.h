@@ -13,11 +13,11 @@ namespace tributary::train {
 void print_start(std::ostream& out, const config::RunConfig& config, const Ranks& ranks,
                  const MemoryNeed& need, const MemoryPlace& place);
 
-/// Records to train on and held out, and how often the run sees them.
+/// Says how many records are trained on and held out, and how often the run sees them.
 void print_data(std::ostream& out, const config::RunConfig& config, std::int64_t records,
                 std::int64_t held_out);
 
-/// What the activations of a full microbatch may lack beside what is kept; empty where they fit.
+/// Says that activations of a full microbatch may not fit beside what is kept; empty where they do.
 [[nodiscard]] std::string describe_shortage(const MemoryNeed& need, const MemoryPlace& place);
 
 /// A count with its thousands set apart: `1,162,944`.

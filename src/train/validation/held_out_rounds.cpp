@@ -14,7 +14,7 @@ std::size_t bytes_of(const data::PictureSize& size) {
   return static_cast<std::size_t>(size.height * size.width) * 3;
 }
 
-/// What the other ranks of the replica need of a question; rows go by its sample.
+/// The facts of a question for the other ranks of the replica; its sample carries the rows.
 Json facts_of(const Question& question) {
   Json sizes = Json::array();
   for (const data::PictureSize& size : question.picture_sizes)

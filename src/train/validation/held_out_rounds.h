@@ -12,7 +12,8 @@ namespace tributary::train {
 
 /// Held-out samples of one source that the replicas score at the same time.
 struct HeldOutRound {
-  std::vector<std::vector<std::int64_t>> positions;  // [replicas], ascending; none may be some's
+  std::vector<std::vector<std::int64_t>>
+      positions;  // [replicas], ascending; a replica may have none
 
   friend bool operator==(const HeldOutRound&, const HeldOutRound&) = default;
 };
@@ -26,9 +27,9 @@ struct HeldOutRound {
 [[nodiscard]] std::vector<std::int64_t> measure_held_out(const Session& session, int source,
                                                          std::int64_t samples);
 
-/// Deals samples over replicas: each in turn to the one with the fewest tokens of the round (the
+/// Dispatches samples to replicas: each in turn to the one with the fewest tokens in the round (the
 /// lowest among equals), until the next would not fit into its `capacity`. A sample of 0 tokens is
-/// left out; one above the capacity has a replica's share of a round alone.
+/// left out; one above the capacity is the only sample of its replica in a round.
 [[nodiscard]] std::vector<HeldOutRound> deal_rounds(std::span<const std::int64_t> tokens,
                                                     std::int64_t replicas, std::int64_t capacity);
 

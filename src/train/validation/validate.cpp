@@ -48,7 +48,7 @@ std::int64_t samples_asked(const Session& session, const ValidationOptions& opti
   return options.samples_per_source > 0 ? std::min(options.samples_per_source, held_out) : held_out;
 }
 
-/// Most tokens of an answer, from all that is asked: the same on every rank.
+/// Max tokens of an answer, from all questions: the same on every rank.
 std::int64_t find_max_new_tokens(const Session& session, const ValidationOptions& options) {
   const std::int64_t given = session.config.validation.max_new_tokens;
   if (given > 0) return given;
@@ -124,7 +124,7 @@ void take_scored(std::string_view message, int source, std::vector<Scored>& scor
   }
 }
 
-/// What the replicas have scored, in the order of the source, on every rank.
+/// Gathers what the replicas have scored, in the order of the source, on every rank.
 std::vector<Scored> gather_scored(const mesh::Mesh& mesh, int source, std::vector<Scored> own) {
   if (mesh.size() > 1) {
     const std::string message = mesh.leads_replica() ? write_scored(own) : "";
@@ -169,7 +169,8 @@ class PictureBudget {
   std::size_t wrong_bytes_ = 0;
 };
 
-/// A replica without questions runs an idle batch: the others gather parameters with it.
+/// Adds the losses. A replica without questions runs an idle batch, to gather parameters with the
+/// others.
 void add_losses(const Session& session, const std::vector<Question>& questions,
                 std::vector<SourceLoss>& by_source) {
   std::vector<const data::EncodedSample*> samples;

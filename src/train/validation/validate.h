@@ -21,7 +21,7 @@ struct ValidationOptions {
 /// validation.max_new_tokens tokens; where that is 0, a quarter and at least 8 more than the
 /// longest expected answer of all that is asked, and at most 1024.
 ///
-/// Samples are dealt over the replicas in rounds (held_out_rounds.h). One that its reader cannot
+/// Samples are dispatched to the replicas in rounds (held_out_rounds.h). One that its reader cannot
 /// read counts as refused on all ranks.
 ///
 /// cost: a replica packs its samples of a round to batch.capacity_tokens and decodes all of the

@@ -17,7 +17,7 @@ struct Prediction {
   std::string question;
   std::string expected;
   std::string answer;
-  bool cut = false;  // the answer had not ended when it had the most tokens that it may have
+  bool cut = false;                         // the answer reached max_new_tokens before it ended
   std::optional<std::string> blind_answer;  // with the pixels set to zero
   std::int64_t picture_count = 0;           // of the question, kept or not
   std::vector<data::Picture> pictures;      // on rank 0; empty where they were not kept
