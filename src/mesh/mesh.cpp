@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 
 #include "core/text.h"
-#include "mesh/stage_pairs.h"
 #include "mesh/transport/transports.h"
 
 namespace tributary::mesh {
@@ -126,6 +125,13 @@ Traffic Mesh::traffic() const {
     total += group->traffic();
   for (const Group& link : stages_) total += link.traffic();
   return total;
+}
+
+std::vector<std::pair<int, int>> stage_pairs(int stages, int first_of_backbone) {
+  std::vector<std::pair<int, int>> pairs;
+  for (int stage = 0; stage + 1 < stages; ++stage) pairs.emplace_back(stage, stage + 1);
+  if (first_of_backbone + 2 < stages) pairs.emplace_back(stages - 1, first_of_backbone);
+  return pairs;
 }
 
 }  // namespace tributary::mesh

@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
@@ -99,5 +101,10 @@ class Mesh {
       kv_replicas_, end_stages_;
   std::array<Group, 4> stages_;  // by StageLink
 };
+
+/// The pairs of pp coordinates between which messages pass, whatever the order of the schedule, in
+/// one order on all ranks: neighbours, and the last one with the first of the backbone, where the
+/// next round of its virtual stages begins.
+[[nodiscard]] std::vector<std::pair<int, int>> stage_pairs(int stages, int first_of_backbone);
 
 }  // namespace tributary::mesh

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
-#include "model/rotary_angles.h"
 #include "ops/attend_cached.h"
 
 namespace tributary::model {
@@ -13,6 +12,30 @@ parallel::Unit& add_unit(std::vector<std::unique_ptr<parallel::Unit>>& units,
                          const std::string& name, const parallel::Layout& layout) {
   units.push_back(std::make_unique<parallel::Unit>("backbone", "backbone." + name, layout));
   return *units.back();
+}
+
+/// Angles of the backbone's rotary positions. With `mrope_section` the frequencies are split into
+/// three runs that follow time, row and column ("chunked"); without it all follow row 0.
+///
+/// shape:  position_ids [3, tokens] i64 -> returns [tokens, head_width / 2] f32
+/// source: docs/theory/numerics.md, "Norms, rotary positions and attention"
+at::Tensor rotary_angles(const config::BackboneConfig& config, const at::Tensor& position_ids) {
+  const std::int64_t half = config.head_width / 2;
+  const auto options = at::TensorOptions().device(position_ids.device()).dtype(at::kFloat);
+  const at::Tensor exponents =
+      at::arange(0, config.head_width, 2, options).div_(static_cast<double>(config.head_width));
+  const at::Tensor frequencies = at::reciprocal(at::pow(config.rope_theta, exponents));
+  if (config.mrope_section.empty())
+    return position_ids.select(0, 0).to(at::kFloat).unsqueeze(1) * frequencies;
+
+  std::vector<std::int64_t> axis_of_frequency;
+  for (std::size_t axis = 0; axis < config.mrope_section.size(); ++axis)
+    axis_of_frequency.insert(axis_of_frequency.end(),
+                             static_cast<std::size_t>(config.mrope_section[axis]),
+                             static_cast<std::int64_t>(axis));
+  const at::Tensor axes =
+      at::tensor(axis_of_frequency, at::kLong).narrow(0, 0, half).to(position_ids.device());
+  return position_ids.to(at::kFloat).index_select(0, axes).t() * frequencies;
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "model/model.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 
+#include "core/text.h"
 #include "model/kv_cache.h"
 #include "parallel/sequence/token_split.h"
 #include "parallel/stage/stage_link.h"
@@ -52,6 +55,20 @@ at::Tensor Model::decode(const at::Tensor& token_ids, KvCache& cache) {
       [&](int stage, const at::Tensor& input) {
         return decode_stage(stage, token_ids, input, cache);
       });
+}
+
+void Model::set_recompute(std::span<const std::string> recompute,
+                          std::span<const std::string> offload) {
+  const auto lists = [](std::span<const std::string> names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  set_keep([&](std::string_view module) {
+    const std::string name(module);
+    if (lists(offload, name)) return parallel::Keep::kInputOnHost;
+    if (lists(recompute, name)) return parallel::Keep::kInput;
+    return lists(recompute, name + ".mlp") ? parallel::Keep::kAttention
+                                           : parallel::Keep::kActivations;
+  });
 }
 
 }  // namespace tributary::model

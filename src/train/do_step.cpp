@@ -1,3 +1,4 @@
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -6,12 +7,10 @@
 #include "schedule/correct_costs/batch_correction.h"
 #include "schedule/pack.h"
 #include "train/balance/flops.h"
-#include "train/balance/gather_parts.h"
 #include "train/executor/gradients.h"
 #include "train/loop.h"
 #include "train/optimizer/apply_update.h"
 #include "train/optimizer/gradient_norm.h"
-#include "train/run/step_shapes.h"
 
 namespace tributary::train {
 
@@ -196,6 +195,40 @@ void correct_costs(const Session& session, const TakenStep& taken, const BatchRe
                                                         .as_planned = taken.balance.repacked == 0,
                                                         .step = seconds},
                                                        mesh));
+}
+
+using ShapeSums = std::array<std::int64_t, 6>;
+
+void add_sample(const SampleShape& sample, ShapeSums& sums) {
+  sums[0] += sample.tokens.count;
+  sums[1] += sample.tokens.count * sample.tokens.count;
+  sums[2] += 1;
+  for (const std::vector<Grid>* grids : {&sample.images, &sample.videos}) {
+    for (const Grid& grid : *grids) {
+      const std::int64_t frame = grid.rows * grid.columns;
+      sums[3] += grid.patches();
+      sums[4] += grid.time * frame * frame;
+      sums[5] += grid.time;
+    }
+  }
+}
+
+/// What the microbatches of one replica hold in a step, for a simulation of it: a line of
+/// shapes.jsonl.
+///
+/// shape: `microbatches` hold places in `samples`; each becomes [tokens, sum of squared lengths of
+///        the samples, samples, patches, sum of squared patches of images and frames, images and
+///        frames]
+Json describe_shapes(std::int64_t step, std::span<const SampleShape> samples,
+                     const schedule::PackedBins& microbatches) {
+  Json list = Json::array();
+  for (std::int64_t bin = 0; bin < microbatches.bins(); ++bin) {
+    ShapeSums sums{};
+    for (const std::int32_t member : microbatches.bin(bin))
+      add_sample(samples[static_cast<std::size_t>(member)], sums);
+    list.push_back(sums);
+  }
+  return {{"step", step}, {"microbatches", std::move(list)}};
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
-#include "mesh/stage_pairs.h"
-
 #include <algorithm>
 #include <gtest/gtest.h>
 
 #include "config/plan/plan.h"
+#include "mesh/mesh.h"
 #include "schedule/order/all_orders.h"
 #include "schedule/pipeline/lower_schedule.h"
 

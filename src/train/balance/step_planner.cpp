@@ -1,8 +1,11 @@
 #include "train/balance/step_planner.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "train/balance/predict_load.h"
 
 namespace tributary::train {
@@ -88,6 +91,26 @@ PlannedStep StepPlanner::take(std::int64_t first_index) {
   PlannedStep step = std::move(found->second);
   planned_.erase(planned_.begin(), std::next(found));
   return step;
+}
+
+std::vector<schedule::MeasuredPart> gather_parts(const schedule::MeasuredPart& own,
+                                                 const mesh::Mesh& mesh) {
+  Json part = nullptr;
+  if (mesh.leads_stage())
+    part = {{"replica", own.replica},
+            {"microbatches", own.microbatches},
+            {"as_planned", own.as_planned},
+            {"step", own.step}};
+  std::vector<schedule::MeasuredPart> parts;
+  for (const std::string& text : mesh.world().gather_text(part.dump())) {
+    const Json gathered = parse_json(text, "times of a rank");
+    if (gathered.is_null()) continue;
+    parts.push_back({.replica = gathered.at("replica").get<std::int64_t>(),
+                     .microbatches = gathered.at("microbatches").get<std::vector<double>>(),
+                     .as_planned = gathered.at("as_planned").get<bool>(),
+                     .step = gathered.at("step").get<double>()});
+  }
+  return parts;
 }
 
 }  // namespace tributary::train

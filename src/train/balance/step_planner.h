@@ -62,4 +62,11 @@ class StepPlanner {
   std::map<std::int64_t, PlannedStep> planned_;
 };
 
+/// Gathers what all stages of all replicas measured in a step, the same on every rank. The first
+/// rank of a stage speaks for it.
+///
+/// collective: over all ranks
+[[nodiscard]] std::vector<schedule::MeasuredPart> gather_parts(const schedule::MeasuredPart& own,
+                                                               const mesh::Mesh& mesh);
+
 }  // namespace tributary::train

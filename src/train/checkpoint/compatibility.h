@@ -15,7 +15,7 @@ namespace tributary::train {
 using RunIdentity = std::map<std::string, std::string>;
 
 /// The identity of a configuration: seed, weights and precision, global batch, packing and
-/// mixture. `identify` adds what only an opened run knows.
+/// mixture. open_session() adds what only an opened run knows.
 ///
 /// Free to change: threads, workers, prefetch, microbatch capacity without packing policy, learning
 /// rate and schedule, checkpoint, validation and metrics settings, number of steps.

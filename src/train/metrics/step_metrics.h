@@ -7,7 +7,7 @@
 #include <c10/core/Device.h>
 
 #include "core/json.h"
-#include "train/balance/replica_loads.h"
+#include "train/balance/predict_load.h"
 
 namespace tributary::train {
 

@@ -1,4 +1,4 @@
-#include "train/balance/gather_parts.h"
+#include "train/balance/step_planner.h"
 
 #include <gtest/gtest.h>
 
