@@ -1,8 +1,8 @@
 // Encoding and decoding speed on one core. The reference of the goal is 5 MB/s.
 //
-// Text: words of a Zipf law in Latin, Cyrillic and Han letters, digits, marks and emoji, from a
-// seed. Tokenizer: the bytes and, for half of the words, the merges that build them, about 100,000
-// tokens. TRIB_TOKENIZER and TRIB_TEXT name files to take instead.
+// The text has words by Zipf's law in Latin, Cyrillic and Han letters, digits, marks and emoji,
+// from a seed. The tokenizer has the bytes and, for half of the words, the merges that build them,
+// about 100,000 tokens. TRIB_TOKENIZER and TRIB_TEXT name files to take instead.
 
 #include <benchmark/benchmark.h>
 #include <cmath>
@@ -56,7 +56,7 @@ std::vector<std::string> make_lexicon() {
   return words;
 }
 
-/// Words by Zipf's law (the rank is log-uniform), with now and then a word never seen before.
+/// Draws words by Zipf's law (the rank is log-uniform), now and then one never seen before.
 std::string make_text(const std::vector<std::string>& words) {
   RandomStream random(2, "text");
   std::string text;
@@ -135,7 +135,7 @@ const Material& material() {
   return kMaterial;
 }
 
-/// Encodes the whole text in stretches of `bytes`, as the records of a data set come.
+/// Encodes the whole text in stretches of `bytes`, like the records of a data set.
 void encode(benchmark::State& state) {
   const Material& given = material();
   const auto stretch = static_cast<std::size_t>(state.range(0));

@@ -9,7 +9,7 @@
 namespace tributary::model {
 namespace {
 
-/// About the size of the demo's backbone.
+/// A model about the size of the demo's backbone.
 config::ModelConfig small_config() {
   config::ModelConfig config;
   config.family = config::ModelFamily::kQwen2;
@@ -47,7 +47,7 @@ PackedBatch make_pack(std::int64_t samples, std::int64_t length) {
   return batch;
 }
 
-/// Forward, loss on every fourth token, backward. Arguments: samples, tokens of each.
+/// Runs forward, loss on every fourth token, backward. Arguments: samples, tokens of each.
 void train_step(benchmark::State& state) {
   const auto model = make_small_model();
   const PackedBatch batch = make_pack(state.range(0), state.range(1));
@@ -62,7 +62,7 @@ void train_step(benchmark::State& state) {
 }
 BENCHMARK(train_step)->Args({51, 40})->Args({16, 128})->Args({1, 2048})->UseRealTime();
 
-/// Answers of 8 tokens to prompts of 40. Argument: samples.
+/// Decodes answers of 8 tokens to prompts of 40. Argument: samples.
 void answer(benchmark::State& state) {
   const auto model = make_small_model();
   const PackedBatch prompts = make_pack(state.range(0), 40);

@@ -43,7 +43,7 @@ config::ModelConfig demo_config() {
   return config;
 }
 
-/// What the demo mixes: small images, pairs of them, a document, clips, text alone.
+/// The mixture of the demo: small images, pairs of them, a document, clips, only text.
 const std::vector<std::vector<Grid>> kSamples = {{{1, 8, 8}},
                                                  {},
                                                  {{1, 8, 8}, {1, 8, 8}},
@@ -101,8 +101,8 @@ PackedBatch make_pack(bool with_media) {
   return batch;
 }
 
-/// Forward, loss on every eighth token, backward. Argument: 1 with media, 0 the same tokens as
-/// text. The difference is what the tower costs.
+/// Runs forward, loss on every eighth token, backward. Argument: 1 with media, 0 the same tokens as
+/// text. The difference is the cost of the tower.
 void train_step(benchmark::State& state) {
   const auto model = make_model(demo_config());
   for (const auto& unit : model->units()) unit->materialize(at::kCPU, at::kFloat, true);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Step time of many ranks on the demo's mixed data: samples balanced over ranks, or dealt in turn.
+"""Step time of many ranks on the demo's mixed data: samples balanced over ranks, or dispatched in turn.
 
     tributary data make-demo -o runs/demo-data
     bench/train/balanced_ranks.py build/release/tributary --data runs/demo-data --ranks 4 --runs 5

@@ -43,7 +43,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Reports the candidate's rate and how many times as long as the bound it takes.
+/// Reports the candidate's rate, and its time / the time of the bound.
 void report(benchmark::State& state, const std::vector<double>& bound,
             const std::vector<double>& candidate) {
   state.counters["GB_per_s"] = bytes_of_all() * 1e-9 / median(candidate);

@@ -13,12 +13,12 @@
 namespace tributary::mesh {
 namespace {
 
-/// What rank `rank` brings: different numbers everywhere.
+/// The numbers of rank `rank`: all of them differ.
 at::Tensor brought(int rank, std::int64_t elements, at::ScalarType dtype = at::kFloat) {
   return (at::arange(elements, at::kDouble) * 0.5 + 1000.0 * rank).to(dtype);
 }
 
-/// Ranks, and whether they share memory.
+/// The number of ranks, and whether they share memory.
 class Groups : public testing::TestWithParam<std::tuple<int, bool>> {
  protected:
   void run(const std::function<void(const Mesh&)>& body) const {
@@ -187,9 +187,9 @@ TEST(Mesh, JoinsTheRanksOfEachAxis) {
   });
 }
 
-/// What a scripted piece of work was asked to do.
+/// What a scripted work was asked to do.
 struct Script {
-  int tries_left = 0;  // before it lets itself be ended without a wait
+  int tries_left = 0;  // before it can be ended without a wait
   int finished = 0;
   bool is_alive = true;
 };
@@ -206,7 +206,7 @@ class ScriptedWork final : public Pending::Work {
   Script& script_;
 };
 
-/// Sends by the script, and does nothing else.
+/// A transport that only sends, as the script says.
 class ScriptedTransport final : public Transport {
  public:
   explicit ScriptedTransport(Script& script) : script_(script) {}

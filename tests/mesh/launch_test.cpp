@@ -52,7 +52,7 @@ const Environment kOpenMpi{{"OMPI_COMM_WORLD_RANK", "3"},       {"OMPI_COMM_WORL
                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                            {"MASTER_ADDR", "node-a"},           {"MASTER_PORT", "29500"}};
 
-/// The environment with one variable set, or taken away when the value is empty.
+/// The environment with one variable set, or removed when the value is empty.
 Environment with(Environment environment, const std::string& name, const std::string& value) {
   environment.erase(name);
   if (!value.empty()) environment[name] = value;

@@ -61,7 +61,7 @@ TEST(SharedChannel, KeepsMessagesOfRandomSizesTakenInAnyOrder) {
   for (int i = 0; i < 3000; ++i) {
     const bool sends = under_way.empty() || (under_way.size() < 40 && random.below(2) == 0);
     if (sends) {
-      // Every tag once under way, so that any message can be the next.
+      // Each tag is under way once, so that any message can be the next.
       under_way.push_back({.tag = i, .size = static_cast<int>(random.below(3000)), .first = 7 * i});
       channel.put(numbers(under_way.back().size, under_way.back().first), i);
     } else {
@@ -147,7 +147,7 @@ TEST(SharedChannel, UsesGivenBackMemoryAgain) {
   for (int round = 0; round < 3; ++round) {
     channel.put(numbers(kLarge, round), 1);
     ASSERT_EQ(channel.take(kLarge, 1), numbers(kLarge, round));
-    channel.put(numbers(10, round), 2);  // and it is given back
+    channel.put(numbers(10, round), 2);  // and its memory is given back
     ASSERT_EQ(channel.take(10, 2), numbers(10, round));
   }
 }
@@ -165,7 +165,7 @@ TEST(SharedChannel, NoticesThatTheOtherProcessWasKilled) {
   kill(child, SIGKILL);
   const Patience patience{.timeout_seconds = 20, .rank = 3, .other = &watch};
   EXPECT_EQ(failure_of([&] { channel.take(1, 0, patience); }), "rank 3 of the group has ended");
-  EXPECT_TRUE(watch.has_ended());  // and nobody has waited for it
+  EXPECT_TRUE(watch.has_ended());  // though nobody has waited for it
   waitpid(child, nullptr, 0);
 }
 

@@ -7,7 +7,7 @@
 
 namespace tributary::mesh {
 
-/// Runs `body` once for each rank of the shape, as threads of this process that pass messages
+/// Runs `body` once for each rank of the shape, in threads of this process that pass messages
 /// through memory, or else over loopback. A failed expectation or an exception of any rank fails
 /// the test.
 void run_ranks(const config::MeshShape& shape, const std::function<void(const Mesh&)>& body,

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Answers = std::vector<std::vector<std::int64_t>>;
 
-/// Greedy answers by running the whole text again for each token.
+/// Answers greedily by running the whole text again for each token.
 std::vector<std::int64_t> answer_without_cache(Model& model, const PackedBatch& prompt,
                                                std::int64_t new_tokens) {
   const at::NoGradGuard no_grad;

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// A fresh directory that goes with the test.
+/// A fresh directory that is removed with the test.
 class LoadWeights : public testing::Test {
  protected:
   LoadWeights() {

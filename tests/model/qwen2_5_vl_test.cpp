@@ -84,7 +84,7 @@ at::Tensor rows_of(const std::vector<Grid>& grids, std::int64_t seed) {
   return at::randn({patches, 96});
 }
 
-/// A sample as a batch of its own; its pixels follow from `seed` alone.
+/// A sample as a batch of its own; its pixels follow only from `seed`.
 PackedBatch batch_of(const Piece& piece, std::int64_t seed) {
   PackedBatch batch;
   batch.input_ids = at::tensor(piece.tokens, at::kLong);
@@ -192,7 +192,7 @@ TEST(Qwen2_5Vl, LetsNoGradientPassBetweenSamples) {
   PackedBatch batch = pack(mixed_batches());
   batch.pixel_values.requires_grad_();
   batch.pixel_values_videos.requires_grad_();
-  // Of the third sample alone: two images and a clip, after one image of the first sample.
+  // The loss is that of the third sample: two images and a clip, after one image of the first.
   const at::Tensor hidden = model->forward(batch);
   hidden.slice(0, batch.cu_seqlens[2], batch.cu_seqlens[3]).sin().sum().backward();
   const auto touched = [](const at::Tensor& rows) {
@@ -201,7 +201,7 @@ TEST(Qwen2_5Vl, LetsNoGradientPassBetweenSamples) {
   };
   EXPECT_EQ(touched(batch.pixel_values), std::pair(std::int64_t{24}, std::int64_t{36}));
   EXPECT_EQ(touched(batch.pixel_values_videos), std::pair(std::int64_t{0}, std::int64_t{32}));
-  // Tokens that occur in other samples alone get no gradient; those of the third do.
+  // Tokens that occur only in other samples get no gradient; those of the third do.
   const at::Tensor embedding = model->units()[4]
                                    ->shard_gradient()
                                    .view({-1})

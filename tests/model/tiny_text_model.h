@@ -12,7 +12,7 @@
 
 namespace tributary::model {
 
-/// Real structure, small numbers; no two sizes are equal.
+/// A model of real structure and small numbers; no two sizes are equal.
 inline config::ModelConfig tiny_config(config::ModelFamily family) {
   config::ModelConfig config;
   config.family = family;
@@ -34,7 +34,7 @@ inline config::ModelConfig tiny_config(config::ModelFamily family) {
   return config;
 }
 
-/// Every parameter random: norms and biases too, since their defaults hide errors.
+/// A model with every parameter random: norms and biases too, since their defaults hide errors.
 inline std::unique_ptr<Model> make_random_model(const config::ModelConfig& config,
                                                 std::uint64_t seed = 1, bool trainable = true) {
   std::unique_ptr<Model> model = make_model(config);
@@ -51,7 +51,7 @@ inline std::unique_ptr<Model> make_random_model(const config::ModelConfig& confi
   return model;
 }
 
-/// Samples of these lengths with random tokens; positions restart in each.
+/// A pack of samples of the given lengths with random tokens; positions restart in each.
 inline PackedBatch random_pack(const std::vector<std::int32_t>& lengths, std::int64_t vocab,
                                std::uint64_t seed = 2) {
   RandomStream stream(seed, "tokens");

@@ -8,8 +8,8 @@
 
 namespace tributary::ops {
 
-/// Largest |autograd - central difference| over all elements of all inputs, relative to the largest
-/// difference quotient, for the scalar sum(function(inputs) * weights) with fixed random weights.
+/// Returns the max |autograd - central difference| over all elements of all inputs, relative to the
+/// max difference quotient, for the scalar sum(function(inputs) * weights) with random weights.
 ///
 /// dtype: inputs in f64; steps of 1e-6 then leave about 1e-9
 inline double gradient_error(

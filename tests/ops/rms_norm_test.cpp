@@ -26,7 +26,7 @@ TEST(RmsNorm, GradientsEqualFiniteDifferences) {
   EXPECT_LT(gradient_error(norm, {random({3, 2, 4}), random({4})}), 1e-7);
 }
 
-/// The f32 kernel of CPUs and the chain of tensor operations, which f64 takes.
+/// Compares the f32 kernel of CPUs with the chain of tensor operations, which f64 takes.
 TEST(RmsNorm, InF32EqualsF64) {
   for (const std::int64_t width : {1, 7, 64, 130}) {
     const at::Tensor x = random({1300, width}).requires_grad_();

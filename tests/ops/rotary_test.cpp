@@ -38,7 +38,7 @@ TEST(RotateHeads, GradientsEqualFiniteDifferences) {
   EXPECT_LT(gradient_error(rotate, {random({3, 3, 4})}), 1e-7);
 }
 
-/// The f32 kernel of CPUs and the chain of tensor operations, which f64 takes.
+/// Compares the f32 kernel of CPUs with the chain of tensor operations, which f64 takes.
 TEST(RotateHeads, InF32EqualsF64) {
   for (const std::int64_t half : {1, 5, 16}) {
     const at::Tensor angles = random({150, half});

@@ -24,7 +24,7 @@ TEST(Swiglu, GradientsEqualFiniteDifferences) {
   EXPECT_LT(gradient_error(gate, {random({4, 6})}), 1e-7);
 }
 
-/// The f32 kernel of CPUs and the chain of tensor operations, which f64 takes.
+/// Compares the f32 kernel of CPUs with the chain of tensor operations, which f64 takes.
 TEST(Swiglu, InF32EqualsF64) {
   for (const std::int64_t width : {1, 13, 64}) {
     at::Tensor wide = random({300, 2 * width}) * 12;

@@ -40,7 +40,7 @@ const std::vector<config::MeshShape> kShapes{{.cp = 2},
                                              {.ulysses = 4},
                                              {.cp = 2, .ulysses = 2},
                                              {.cp = 2, .ulysses = 2, .tp = 2}};
-// Samples of one token, shorter than the pieces, without tokens, odd.
+// Samples of one token, shorter than the pieces, without tokens, of odd length.
 const std::vector<std::vector<std::int32_t>> kPacks{
     {1}, {7}, {64, 1, 2, 0, 33, 5}, {3, 3, 3, 3, 9, 9, 40}};
 
@@ -108,7 +108,7 @@ struct Attended {
   at::Tensor gradient;  // of the queries, keys and values
 };
 
-/// One pass over this rank's rows, there and back.
+/// One pass over this rank's rows, forward and backward.
 Attended attend(const TokenSplit& split, const Layout& layout, const at::Tensor& whole,
                 const at::Tensor& gradient, std::int64_t heads, std::int64_t kv_heads) {
   const PackAttention attention(split, layout, at::kCPU);
@@ -181,7 +181,7 @@ TEST(RowRoute, MovesRowsToWhoNeedsThemAndGradientsBack) {
   mesh::run_ranks({.cp = kRanks}, [&](const mesh::Mesh& mesh) {
     const auto own = static_cast<std::size_t>(mesh.rank());
     const RowRoute route(moves, mesh.sequence(), at::kCPU);
-    // Each row says whose it is; one more stays where it is.
+    // Each row holds its rank and number; one more row does not move.
     const at::Tensor rows = (at::arange(made[own] + 1, at::kFloat) + 1000.0 * mesh.rank())
                                 .unsqueeze(1)
                                 .requires_grad_();

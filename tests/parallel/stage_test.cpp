@@ -148,7 +148,7 @@ struct TwoChunks {
         units.back()->materialize(at::kCPU, at::kFloat, /*trainable=*/true);
       }
   }
-  /// Gathers begun since `reset`, as each body of the layers ran.
+  /// Counts the gathers begun since `reset` as each body of the layers ran.
   [[nodiscard]] at::Tensor forward(int stage, const at::Tensor& input) {
     layout.chain->begin_pass(stage);
     at::Tensor hidden = input;

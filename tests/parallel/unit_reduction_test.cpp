@@ -67,7 +67,7 @@ TEST(UnitReduction, AddsMicrobatchesOfBfloat16InFloat32) {
   });
 }
 
-/// Sums of one backward, of a large part and of many that are small beside it.
+/// One backward adds a large part and many that are small beside it.
 TEST(UnitReduction, AddsPartsOfOneMicrobatchInFloat32) {
   for (const std::int64_t ranks : {1, 2}) {
     mesh::run_ranks({.dp_shard = ranks}, [&](const mesh::Mesh& mesh) {

@@ -35,7 +35,7 @@ Units make_units(at::ScalarType dtype = at::kFloat) {
   return units;
 }
 
-/// Gives each parameter's gradient of one step from (step, name) alone.
+/// Fills each parameter's gradient of one step only from (step, name).
 void fill_gradients(const Units& units, int step) {
   for (const auto& unit : units) {
     for (const auto& parameter : unit->parameters()) {

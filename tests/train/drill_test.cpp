@@ -30,7 +30,7 @@ mesh::Launch launch(int rank, const std::string& attempt = "0", int world = 2) {
   return launch;
 }
 
-/// What a training tells of one step, with a collective at its begin and one in backward.
+/// Tells the drill of one step, with a collective at its begin and one in backward.
 void do_step(Drill& drill, std::int64_t step) {
   drill.enter(Section::kData, step);
   drill.on_collective();

@@ -31,7 +31,7 @@ class Job:
     """One process for each rank, with the variables of torchrun's kind."""
 
     def __init__(self, config, ranks, *arguments, of_last=()):
-        """`of_last`: arguments that the last rank alone gets."""
+        """`of_last`: arguments that only the last rank gets."""
         port = free_port()
         self.processes = []
         for rank in range(ranks):

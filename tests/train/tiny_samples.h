@@ -9,7 +9,7 @@
 
 namespace tributary::train {
 
-/// Text samples of these lengths; about half of the tokens are targets, two sources in turn.
+/// Text samples of the given lengths; about half of the tokens are targets, two sources in turn.
 inline std::vector<data::EncodedSample> make_text_samples(const std::vector<int>& lengths,
                                                           std::int64_t vocab,
                                                           std::uint64_t seed = 3) {

@@ -2,8 +2,8 @@
 //
 // health_probe [steps=N] [bootstrap=S] [run=DIR] [stick=RANK:STEP] [fail=RANK:STEP:CODE:TEXT]...
 //              [stop=RANK:start|met]
-// health_probe save=SECONDS:RANK: rank RANK alone works at a save, in pieces, the others wait for
-// it. health_probe serve: a store of its own, as torchrun has one; prints the port.
+// health_probe save=SECONDS:RANK: only rank RANK works at a save, in pieces, and the others wait
+// for it. health_probe serve: serves a store, as torchrun does, and prints its port.
 
 #include <chrono>
 #include <csignal>
@@ -43,7 +43,7 @@ struct Orders {
   };
   std::vector<Fail> fails;
   int stopped_rank = -1;
-  std::string stopped_at;  // before it meets the others, or when it has met them
+  std::string stopped_at;  // `start`: before it meets the others; `met`: after
   double save_seconds = 0;
   int saving_rank = -1;
 };
@@ -86,7 +86,7 @@ void stop_if(const Orders& orders, const Launch& launch, const std::string& plac
   if (orders.stopped_rank == launch.rank && orders.stopped_at == place) std::raise(SIGSTOP);
 }
 
-/// A save of which one rank writes all: the others wait for it in a collective, so to say.
+/// A save that one rank writes: the others wait for it, as in a collective.
 void save(const Orders& orders, const Launch& launch, Health& health, c10d::Store& store) {
   health.enter(Section::kCheckpoint, 1);
   const double end = now_seconds() + orders.save_seconds;

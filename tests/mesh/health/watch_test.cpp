@@ -51,7 +51,7 @@ TEST(SectionClock, CountsTheTimeWithoutProgressAgainstTheDeadlineOfTheSection) {
   clock.progress();
   EXPECT_FALSE(clock.find_stall(105.5));
   EXPECT_FALSE(clock.find_stall(110));
-  clock.forgive(4);  // the process was stopped so long
+  clock.forgive(4);  // the process was stopped for 4 s
   EXPECT_FALSE(clock.find_stall(114));
   EXPECT_TRUE(clock.find_stall(115));
 }
@@ -64,7 +64,7 @@ TEST(SectionClock, CountsTheProgressOfOthersWhereRanksWaitForFiles) {
   EXPECT_FALSE(clock.find_stall(108, 8));
   EXPECT_TRUE(clock.find_stall(110, 8));
   clock.enter(Section::kForward, 4, 110);
-  clock.enter(Section::kForward, 5, 111);  // no more the first step
+  clock.enter(Section::kForward, 5, 111);  // no longer the first step
   EXPECT_FALSE(clock.find_stall(112, 9));
   EXPECT_TRUE(clock.find_stall(118, 10)) << "in a step each rank has work of its own";
 }
@@ -145,7 +145,7 @@ class ControllerTest : public ::testing::Test {
 
   LineSocket connect() const { return LineSocket(connect_to("127.0.0.1", port_, 5)); }
 
-  /// Lets both sides work until `done`, at most 5 s.
+  /// Lets both sides work until `done`, for at most 5 s.
   template <class Done>
   bool until(const Done& done) {
     for (int i = 0; i < 500 && !done(); ++i) {
@@ -209,7 +209,7 @@ TEST_F(ControllerTest, KeepsRanksWaitingWhileTooManySayNothing) {
   };
   controller_->exchange(now_seconds());
   EXPECT_FALSE(is_answered()) << "it waits behind them";
-  controller_->exchange(now_seconds() + 6);  // they have said nothing for 5 s
+  controller_->exchange(now_seconds() + 6);  // they were silent for more than 5 s
   EXPECT_TRUE(until(is_answered));
   EXPECT_THAT(answer, HasSubstr("hello " + key_ + " 0 "));
 }

@@ -303,7 +303,7 @@ TEST(CheckpointWriter, GoesOnAfterAFailedSaveAndStopsAfterSeveral) {
   CheckpointWriter writer({.root = root, .most_failed_saves = 2}, full);
   testing::internal::CaptureStderr();
   writer.save(small_run(1));
-  writer.save(small_run(2));  // the failure of the first is on record, and no more
+  writer.save(small_run(2));  // the first failure is on record, and nothing else
   EXPECT_EQ(writer.failed_saves(), 2);
   EXPECT_THAT(message_of([&] { writer.save(small_run(3)); }, ExitCode::kResource),
               HasSubstr("No space left on device"));

@@ -129,7 +129,7 @@ TEST_F(DamagedCheckpoint, NamesTheBlockAndItsTensor) {
   EXPECT_THAT(
       message_of([&] { load(content.model, Verify::kTouched); }, ExitCode::kCheckpointRefused),
       HasSubstr("block 2 (bytes 8388608-12582912), tensor model/second; found: crc32c "));
-  load(content.model, Verify::kSizes);  // asked not to look, it does not
+  load(content.model, Verify::kSizes);  // it does not look when it is told not to
   CheckpointReader reader(root_ + "/step-3", Verify::kTouched);
   std::vector<std::byte> first(std::size_t{4} << 20);
   const std::array request{

@@ -52,7 +52,7 @@ std::int64_t FaultyFileSystem::fsync(std::int64_t file) {
 
 void FaultyFileSystem::close(std::int64_t file) { under_.close(file); }
 
-// A name operation is never interrupted: EINTR goes to open, read, write and fsync alone.
+// Only open, read, write and fsync can be interrupted by EINTR, an operation on names never.
 #define FAIL_HERE(changes)                             \
   if (const std::int64_t failure = fail_here(changes); \
       failure != 0 && fault_ != Fault::kInterrupt)     \

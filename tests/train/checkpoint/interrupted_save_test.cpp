@@ -35,7 +35,8 @@ MemoryFileSystem disk_with_two_steps(const std::string& root) {
   return disk.copy();
 }
 
-/// Every checkpoint that is listed is whole; the newest is the old or the new one. Returns it.
+/// Checks that every listed checkpoint is whole and the newest is the old or the new one. Returns
+/// it.
 std::int64_t expect_old_or_new(FileSystem& files, const std::string& root) {
   const std::vector<std::int64_t> steps = committed_steps(files, root);
   EXPECT_FALSE(steps.empty());

@@ -39,8 +39,8 @@ class MemoryFileSystem : public FileSystem {
   /// A disk with the same content and an empty record.
   [[nodiscard]] MemoryFileSystem copy() const;
   [[nodiscard]] const std::vector<DiskOperation>& record() const { return record_; }
-  /// Repeats one operation of another disk's record. One that finds no file or folder does nothing:
-  /// what it builds on was lost.
+  /// Repeats one operation of another disk's record. It does nothing where its file or folder was
+  /// lost.
   void repeat(const DiskOperation& operation);
   /// Content of every file by path.
   [[nodiscard]] std::map<std::string, std::string> content() const;
@@ -63,8 +63,8 @@ class MemoryFileSystem : public FileSystem {
   std::vector<DiskOperation> record_;
 };
 
-/// The disks that a power cut after `done` operations may leave: what was synced is there, of the
-/// rest any part. At most `most` of them, all subsets where at most six operations are in doubt;
+/// The disks that a power cut after `done` operations may leave: what was synced is there, and any
+/// part of the rest. At most `most` of them, all subsets where at most six operations are in doubt;
 /// writes in doubt may also be torn into pages of 4 KiB.
 [[nodiscard]] std::vector<MemoryFileSystem> disks_after_power_cut(
     const MemoryFileSystem& before, const std::vector<DiskOperation>& record, std::size_t done,

@@ -26,10 +26,10 @@ struct Cell {
   bool ulysses_async = false;
   std::vector<std::string> offload = {};  // modules; parameters and moments too
   bool chunks_head = false;               // logits of 2 targets at a time
-  bool shards_optimizer = false;          // alone: ZeRO-1
+  bool shards_optimizer = false;          // only the optimizer: ZeRO-1
   bool ties_head = false;                 // also of Qwen2.5-VL
   config::Balance balance = config::Balance::kNone;
-  std::int64_t microbatches = 0;  // level ones of each replica; 0: as many as packing makes
+  std::int64_t microbatches = 0;  // of each replica, packed level; 0: packing finds their number
   int steps = 20;
 
   [[nodiscard]] std::string name() const;
@@ -54,8 +54,8 @@ inline constexpr std::int64_t kKvHeads = 2;
 /// Bytes of parameters, gradients and moments that this rank keeps of the tiny Qwen2.5-VL.
 [[nodiscard]] std::int64_t count_state_bytes(const mesh::Mesh& mesh);
 
-/// What is compared: every axis alone, each pair and each triple; all of them with frozen modules,
-/// recompute and fewer samples than ranks, or a part that covers each of these once.
+/// Lists what is compared: every single axis, each pair and each triple, each with frozen modules,
+/// recompute and fewer samples than ranks; without `all` a part that covers each of these once.
 [[nodiscard]] std::vector<Cell> list_cells(bool all);
 
 }  // namespace tributary::train

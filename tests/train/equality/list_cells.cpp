@@ -17,7 +17,7 @@ config::MeshShape shape_of(std::initializer_list<Degree> axes) {
   return shape;
 }
 
-/// Every axis alone, every pair, every triple.
+/// Every single axis, every pair, every triple.
 std::vector<config::MeshShape> list_shapes() {
   std::vector<config::MeshShape> shapes;
   for (std::size_t i = 0; i < kAxes.size(); ++i) {
@@ -56,8 +56,8 @@ std::vector<Cell> under_all_conditions(const Cell& cell) {
   return cells;
 }
 
-/// Every schedule on 2 and 4 stages under all conditions, on stages that are cut further, and with
-/// the tower on a stage of its own; or a part in which each schedule, condition and axis is.
+/// Adds every schedule on 2 and 4 stages under all conditions, on stages that are cut further, and
+/// with the tower on a stage of its own; without `all` a part that covers each of these once.
 void add_pipelines(bool all, std::vector<Cell>& cells) {
   const std::size_t before = cells.size();
   std::size_t number = 0;

@@ -20,7 +20,7 @@ using Answers = std::vector<std::vector<std::int64_t>>;
 constexpr int kPrompts = 5;
 constexpr std::int64_t kMostTokens = 9;
 
-/// A prompt of its own, the longer the later.
+/// Makes prompt number `index`; later ones are longer.
 data::EncodedSample make_prompt(std::int64_t index) {
   data::EncodedSample sample;
   sample.key = str("prompt:", index);
@@ -53,7 +53,7 @@ Answers answer(model::Model& model, const std::vector<std::int64_t>& indices,
   return model::generate(model, collate_prompts(model.config(), indices), decoding);
 }
 
-/// Ends the answers of the prompts at different lengths: at a token that not all say equally soon.
+/// Ends answers at different lengths: by a token that they do not all reach at the same place.
 model::Decoding uneven_decoding(model::Model& model, const std::vector<std::int64_t>& indices) {
   model::Decoding decoding{.max_new_tokens = kMostTokens, .stop_tokens = {}};
   const Answers whole = answer(model, indices, decoding);
@@ -84,7 +84,7 @@ TEST(ReplicaAnswers, AreThoseOfOneRankWhateverAReplicaIsAsked) {
     shortest = std::min(shortest, each.size());
   }
   ASSERT_LT(shortest, longest) << "replicas would end at the same step";
-  // What each replica is asked: more or fewer, and nothing at all.
+  // The prompts of each replica: more, fewer, or none.
   const std::vector<std::vector<std::int64_t>> asked{{0, 3}, {1, 2, 4}};
   const std::vector<std::vector<std::int64_t>> one_idle{{}, {0, 1, 2, 3, 4}};
   for (const auto& dealt : {asked, one_idle}) {

@@ -45,7 +45,7 @@ TEST(StepCollectives, GatherEachUnitOnceForwardAndOnceBackward) {
       });
 }
 
-/// How many sums over dp_replicate are under way when backward comes to a unit.
+/// Counts the sums over dp_replicate that are under way when backward comes to a unit.
 class SumsSeen final : public parallel::PassObserver {
  public:
   SumsSeen(std::string unit, const mesh::Mesh& mesh) : unit_(std::move(unit)), mesh_(mesh) {}

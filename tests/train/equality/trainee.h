@@ -15,7 +15,7 @@ namespace tributary::train {
 /// The tiny Qwen2.5-VL or Qwen3 of all comparisons.
 [[nodiscard]] config::ModelConfig tiny_model_config(bool sees);
 
-/// One tiny model in training on some mesh, on batches that follow from the step alone.
+/// One tiny model in training on some mesh, on batches that follow only from the step.
 class Trainee {
  public:
   Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed = 3);

@@ -56,7 +56,7 @@ class BalancedRanks(same_bits.SameBits):
                              "held_out": str(cls.shared / "data/words.held_out.jsonl")}]}
 
     def bad_records(self, name):
-        """Of all ranks, each once."""
+        """The samples of all ranks, each once."""
         lines = [line for file in (self.shared / name).glob("quarantine*.jsonl")
                  for line in tiny_run.read_lines(file)]
         return {(line["source"], line["record"], line["code"]) for line in lines}

@@ -39,7 +39,7 @@ class SlowDisk(unittest.TestCase):
 
     @staticmethod
     def slow(seconds):
-        """The disk of rank 0 alone: the other rank waits for it."""
+        """Only the disk of rank 0 is slow: the other rank waits for it."""
         def variables(rank, world, port):
             return rank_job.torch_variables(rank, world, port) | {
                 "LD_PRELOAD": LIBRARY, "SLOW_DISK_SECONDS": seconds if rank == 0 else 0}
