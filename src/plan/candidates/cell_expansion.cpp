@@ -34,7 +34,7 @@ void CellExpansion::expand(const ChainForm& form, const Cell& cell) {
   }
 }
 
-/// More recompute than what surely fits only costs more.
+/// Skips levels that recompute more than one that surely fits: they only take longer.
 void CellExpansion::place_recompute(const ChainForm& form, const Cell& cell, PlanChoice& choice) {
   std::vector<RecomputeChoice> enough;
   for (const RecomputeChoice& each : recompute_of(form.apart)) {
@@ -54,7 +54,7 @@ const std::vector<RecomputeChoice>& CellExpansion::recompute_of(std::uint64_t ap
   return found->second;
 }
 
-/// Numbers of chunks that an order can have here; none when it cannot run.
+/// The numbers of chunks that an order can have here; empty when the order cannot run.
 std::vector<std::int64_t> CellExpansion::chunks_of(PipelineOrder order, const Cell& cell) const {
   const std::int64_t pp = cell.pp;
   const std::int64_t units = units_of(*problem_.model.find("backbone"));
@@ -82,13 +82,13 @@ bool CellExpansion::has_1f1b() const {
   return std::find(orders.begin(), orders.end(), PipelineOrder::k1f1b) != orders.end();
 }
 
-/// True when more recompute is of no use: the choice surely fits as it is, or is not kept.
+/// Returns true when more recompute is useless: the choice surely fits, or is too slow to keep.
 bool CellExpansion::place_encoders(const ChainForm& form, const Cell& cell, PlanChoice& choice) {
   ++backbones_;
   const StepEstimate alone = estimator_.backbone(form, choice);
   if (!alone.may_fit(caution_)) return false;
   if (form.apart == 0) return offer(choice, alone, ChoiceKind::kOther);
-  // No encoder makes it faster.
+  // Adding an encoder never makes the backbone faster.
   if (alone.value() >= taker_.limit(cell.colocated >= 0)) return true;
   bool any = false;
   const std::vector<EncoderSet> sets =
@@ -108,7 +108,7 @@ bool CellExpansion::place_encoders(const ChainForm& form, const Cell& cell, Plan
   return any;
 }
 
-/// Measured costs are those of as many ranks as there are.
+/// Measured costs hold for the number of ranks measured, so a plan must use every device.
 bool CellExpansion::uses_all(const PlanChoice& choice) const {
   return !problem_.measured || choice.devices() == problem_.devices;
 }

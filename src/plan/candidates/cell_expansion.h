@@ -10,29 +10,29 @@
 
 namespace tributary::plan {
 
-/// Kinds of choices that have places of their own.
+/// The kinds of choices; each has slots of its own in the list of candidates.
 enum class ChoiceKind {
-  kColocated,  // with an encoder on the backbone's ranks
-  kTwin,       // likewise, and hardly different from another
-  kAlike,      // with encoders of the backbone's degrees
+  kColocated,  // an encoder shares the backbone's ranks
+  kTwin,       // as kColocated, but nearly the same as another choice
+  kAlike,      // encoders have the backbone's degrees
   kOther
 };
 
-/// What takes the choices of an expansion.
+/// Receives the choices of an expansion.
 class ChoiceTaker {
  public:
   virtual ~ChoiceTaker() = default;
-  /// fits: for sure, by the closed form; else it may.
+  /// fits: true when the closed form is sure that it fits; false when it may fit.
   virtual void offer(const PlanChoice& choice, const StepEstimate& estimate, bool fits,
                      ChoiceKind kind) = 0;
-  /// [ns] from which on nothing is taken, whether it fits or only may.
+  /// Estimates [ns] from this value on are refused, whether the choice fits or only may fit.
   [[nodiscard]] virtual double limit(bool is_colocated) const = 0;
 };
 
-/// Goes through the choices of one cell after another.
+/// Expands cells, one after another, into complete choices.
 class CellExpansion {
  public:
-  /// caution: that estimates of memory are taken times
+  /// caution: the factor on every estimate of memory
   CellExpansion(const PlanningProblem& problem, ChainTables& tables, double caution,
                 ChoiceTaker& taker, EncoderAim aim = EncoderAim::kTime)
       : problem_(problem),
@@ -43,7 +43,7 @@ class CellExpansion {
         taker_(taker) {}
 
   void expand(const ChainForm& form, const Cell& cell);
-  /// Backbones so far that a schedule runs.
+  /// The number of backbones so far that have a valid schedule.
   [[nodiscard]] std::int64_t backbones() const { return backbones_; }
 
  private:
@@ -62,11 +62,11 @@ class CellExpansion {
   EncoderChoices encoder_choices_;
   double caution_;
   ChoiceTaker& taker_;
-  std::map<std::uint64_t, std::vector<RecomputeChoice>> recompute_;  // by encoders apart
+  std::map<std::uint64_t, std::vector<RecomputeChoice>> recompute_;  // by the set of encoders apart
   std::int64_t backbones_ = 0;
 };
 
-/// The most microbatches of a V: its lists take long to make for many, which gain little by it.
+/// The max microbatches of a V: its lists take long to make for more, and more gain little.
 inline constexpr std::int64_t kMostMicrobatchesOfV = 64;
 
 }  // namespace tributary::plan

@@ -17,10 +17,10 @@ namespace {
 
 using config::PipelineOrder;
 
-constexpr double kNarrow = 1 - 1e-4;  // of bytes times nanoseconds, both whole numbers
+constexpr double kNarrow = 1 - 1e-4;  // allowance for rounding of bytes and times
 
-/// Times of a layer in one pass that are rounded each, by 1 ns against the mean pass at most: the
-/// two ways of its compute, of its collectives, and of each block that goes around a ring.
+/// Times of one layer in one pass that are rounded, each by at most 1 ns against the mean pass: its
+/// compute both ways, its collectives, and each block that goes around a ring.
 constexpr std::int64_t kRoundedOfLayer = 16;
 constexpr std::int64_t kRoundedOfRing = 4;
 
@@ -36,8 +36,8 @@ bool allows(const PlanSpace& space, config::Placement placement) {
          space.placements.end();
 }
 
-/// Whether modules can have a mesh of their own, bit i: encoder i, all others being in the
-/// backbone's first stage: what is inside it feeds none of them.
+/// Whether the encoders of `apart` (bit i: encoder i) can have meshes of their own while the others
+/// stay in the backbone's first stage: an encoder in that stage must not feed any of them.
 bool is_in_front(const PlanningProblem& problem, std::uint64_t apart) {
   const std::vector<const config::ModuleNode*> encoders = encoders_of(problem);
   const auto has_mesh = [&](const std::string& module) {
@@ -51,7 +51,7 @@ bool is_in_front(const PlanningProblem& problem, std::uint64_t apart) {
   });
 }
 
-/// Features of a colocated module come once.
+/// A colocated module must feed exactly one other: it hands its features over once.
 bool feeds_one(const PlanningProblem& problem, const config::ModuleNode& encoder) {
   const std::vector<config::ModuleEdge>& edges = problem.model.edges;
   return std::count_if(edges.begin(), edges.end(), [&](const config::ModuleEdge& edge) {
@@ -59,7 +59,7 @@ bool feeds_one(const PlanningProblem& problem, const config::ModuleNode& encoder
          }) == 1;
 }
 
-/// Sets of encoders with ranks of their own that the space allows.
+/// The sets of encoders, as bits, that may have ranks of their own in this space.
 std::vector<std::uint64_t> list_apart(const PlanningProblem& problem) {
   const std::uint64_t all = (std::uint64_t{1} << encoders_of(problem).size()) - 1;
   std::vector<std::uint64_t> sets;
@@ -71,7 +71,7 @@ std::vector<std::uint64_t> list_apart(const PlanningProblem& problem) {
   return sets;
 }
 
-/// Encoders that may be on the backbone's ranks, with the others inline.
+/// The encoders that may run on the backbone's ranks while the others are inline.
 std::vector<int> list_colocated(const PlanningProblem& problem) {
   const PlanSpace& space = problem.space;
   std::vector<int> encoders;
@@ -127,8 +127,8 @@ class CellListing {
     }
   }
 
-  /// Device time of the encoders with a mesh of their own, all ranks added, each encoder cut as it
-  /// takes least; nothing where one of them has no costs.
+  /// Device time of the encoders with a mesh of their own, summed over all ranks, each with its
+  /// cheapest cut; null when an encoder has no costs.
   [[nodiscard]] std::optional<double> work_apart(std::uint64_t apart) {
     double work = 0;
     for (std::size_t encoder = 0; encoder < encoders_; ++encoder) {
@@ -149,8 +149,8 @@ class CellListing {
     }
     return work;
   }
-  /// Some microbatches, and whole batches, may have nothing for an encoder: the mean number of its
-  /// passes need not be whole, and may be below one.
+  /// Min device time of one encoder. Microbatches, and whole batches, may have no input for it, so
+  /// the mean number of its passes may be a fraction, even below one.
   [[nodiscard]] double least_work(const ChainForm& form) const {
     const double idle = tables_.smallest_pass(form);
     double least = tables_.work(form, 1).compute - (tables_.has_idle_samples(form) ? idle : 0);
@@ -160,7 +160,7 @@ class CellListing {
     return std::max(0.0, least) * static_cast<double>(form.ranks());
   }
 
-  /// What all cells of a form with one choice of recompute ask of the tables.
+  /// What all cells with one form and one recompute choice ask of the tables.
   struct FormCosts {
     FormCosts(ChainTables& tables, const ChainForm& form, const RecomputeChoice& of)
         : recompute(of),
@@ -173,10 +173,10 @@ class CellListing {
       return cell.pp == 1 ? one_stage : stages;
     }
     RecomputeChoice recompute;
-    ChainState one_stage;  // at least
-    ChainState stages;     // likewise, on several
+    ChainState one_stage;  // lower bound
+    ChainState stages;     // lower bound for several stages
     ChainTables::Profile profile;
-    double exposed;  // of the whole batch in one pass
+    double exposed;  // [ns] of the whole batch in one pass
     ChainTables::LargestSamples largest;
   };
 
@@ -193,7 +193,7 @@ class CellListing {
       at.inside = each.inside;
       if (has_costs) costs.emplace_back(tables_, at, each);
     }
-    // A device for encoders at least.
+    // At least one device is left for the encoders.
     const std::int64_t left = apart == 0 || colocated >= 0 ? 0 : 1;
     const std::int64_t most_pp = std::min(problem_.space.most_stages, tables_.units(encoders_));
     for (std::int64_t dp = 1; form.ranks() * dp <= problem_.devices - left; ++dp) {
@@ -221,11 +221,11 @@ class CellListing {
     }
   }
 
-  /// What encoders with a mesh of their own compute.
+  /// The compute of encoders with a mesh of their own.
   struct BesideWork {
-    double all = 0;     // [ns]
+    double all = 0;     // [ns] summed over their ranks
     double each = 0;    // [ns] of their mean rank, beside the backbone
-    double before = 0;  // [ns] of the mean rank of a colocated one: before the backbone and after
+    double before = 0;  // [ns] of a colocated one's mean rank, before and after the backbone
   };
   [[nodiscard]] BesideWork beside_work(double all, std::int64_t left, std::int64_t devices,
                                        int colocated) const {
@@ -235,7 +235,7 @@ class CellListing {
     return work;
   }
 
-  /// All threads together have no more than the cores.
+  /// Lower bound [ns] from the cores: all threads together cannot use more than there are.
   [[nodiscard]] double on_cores(double all_compute) const {
     if (problem_.cluster.cores <= 0) return 0;
     const std::int64_t in_node = problem_.cluster.devices_per_node();
@@ -244,11 +244,11 @@ class CellListing {
            static_cast<double>(problem_.cluster.cores * machines);
   }
 
-  /// At which sizes the passes of a cell are priced.
+  /// The sizes at which the passes of a cell are priced.
   struct CellPasses {
-    std::size_t point = 0;  // of the grid
-    double scale = 1;       // of what is found there
-    double parts = 1;       // microbatches of all replicas
+    std::size_t point = 0;  // index into the grid
+    double scale = 1;       // factor on the times of that point
+    double parts = 1;       // microbatches of all replicas together
   };
   [[nodiscard]] CellPasses passes_of(const Cell& cell) const {
     const std::int64_t parts = std::int64_t{1} * cell.dp * cell.microbatches;
@@ -257,15 +257,15 @@ class CellListing {
     return passes;
   }
 
-  /// A rank passes no layer more often than there are microbatches, and updates it once. Where
-  /// ranks share cores, those of others count too.
+  /// A rank runs each layer at most once for each microbatch and updates it once. Where ranks share
+  /// cores, the rounding of the other ranks counts too.
   [[nodiscard]] double rounding_of(const ChainForm& form, const Cell& cell) const {
     const std::int64_t of_layer = kRoundedOfLayer + kRoundedOfRing * form.cp;
     const double others = std::max(1.0, on_cores(static_cast<double>(problem_.devices)));
     return others * static_cast<double>(of_layer * layers_ * (cell.microbatches + 1));
   }
 
-  /// Bounded with each choice of recompute that may fit: what keeps less computes more.
+  /// Takes the min bound over recompute choices that may fit: keeping less means computing more.
   void add_cell(const ChainForm& form, const std::vector<FormCosts>& choices, Cell cell,
                 const BesideWork& beside) {
     cell.form = static_cast<std::uint32_t>(list_.forms.size() - 1);
@@ -279,7 +279,7 @@ class CellListing {
       const double bytes = bytes_of(form, costs.state(cell), cell, kept);
       cell.bytes = std::min(cell.bytes, bytes);
       if (bytes > static_cast<double>(problem_.memory().count)) continue;
-      // Of equal samples alone what is kept makes a step longer.
+      // Kept bytes only lengthen a step where samples are equal: see holding_bound().
       const auto is_covered = [&](const FormCosts* less) {
         return !equal_samples_ && costs.recompute.covers(less->recompute, encoders_);
       };
@@ -288,7 +288,7 @@ class CellListing {
       const double each = each_round(costs, cell, passes);
       const double compute = scale * costs.profile.compute[point];
       const double all_compute = compute * parts * static_cast<double>(form.ranks());
-      // The largest microbatch is no smaller than the mean one.
+      // The largest microbatch is at least as large as the mean one.
       const double path = std::max(scale * costs.profile.path[point], costs.largest.path);
       const double busiest = cell.pp == 1 ? each : busiest_round(costs, cell, passes);
       const double bound =
@@ -306,9 +306,9 @@ class CellListing {
       ++list_.too_full;
   }
 
-  /// Time of a mean microbatch on all stages. All of the batch, at the shape of the grid: fewer and
-  /// larger microbatches cost no more. Of what was measured that is not so: there the grid has all
-  /// numbers.
+  /// Time of a mean microbatch on all stages. It is priced as a share of the whole batch at the
+  /// grid's shape, because fewer and larger microbatches cost no more. Measured costs may break
+  /// that, so their grid has every number of microbatches.
   [[nodiscard]] double each_round(const FormCosts& costs, const Cell& cell,
                                   const CellPasses& passes) const {
     const double compute = passes.scale * costs.profile.compute[passes.point];
@@ -317,7 +317,7 @@ class CellListing {
     return compute + exposed + costs.state(cell).each_stage * cell.pp;
   }
 
-  /// Time of a mean microbatch on the busiest rank: units are whole.
+  /// Time of a mean microbatch on the busiest rank, which holds whole units.
   [[nodiscard]] double busiest_round(const FormCosts& costs, const Cell& cell,
                                      const CellPasses& passes) const {
     const auto unit_time = [&](double UnitTimes::*unit) {
@@ -333,7 +333,7 @@ class CellListing {
            costs.state(cell).each_stage;
   }
 
-  /// What all stages of a replica hold on one rank each at least, passes aside.
+  /// Lower bound on the state of one replica, one rank of each stage added up, without passes.
   [[nodiscard]] double held_of(const ChainForm& form, const ChainState& state,
                                const Cell& cell) const {
     cost::StageRules rules = rules_;
@@ -342,18 +342,17 @@ class CellListing {
     return split_state(rules, form, state).of_rank(static_cast<double>(most));
   }
 
-  /// What the mean rank of a replica holds at least.
+  /// Lower bound on what the mean rank of a replica holds.
   [[nodiscard]] double bytes_of(const ChainForm& form, const ChainState& state, const Cell& cell,
                                 double kept) const {
     return state.process +
            (held_of(form, state, cell) + kept * 0.999) / static_cast<double>(cell.pp);
   }
 
-  /// What a unit keeps is there until the later ones are done with the microbatch, and so for some
-  /// time of the step; all of this together has no more room than the ranks.
-  ///
-  /// Bytes times a time are convex in the number of equal samples. Where samples differ they are
-  /// not: patches may be kept by some microbatches, and the tokens that take long be in others.
+  /// Lower bound from memory. What a unit keeps stays until later units are done with the
+  /// microbatch. All bytes times the time they are kept must fit into memory times the step.
+  /// || Bytes times time is convex in the number of samples only where samples are equal: otherwise
+  /// one microbatch may keep many patches while another has the tokens that take long.
   [[nodiscard]] double holding_bound(const ChainForm& form, const FormCosts& costs,
                                      const Cell& cell, std::size_t point, double scale) const {
     if (!equal_samples_) return 0;
@@ -371,8 +370,8 @@ class CellListing {
     double passes = std::max(each / cell.pp, busiest) * cell.microbatches;
     if (is_level && fills_as_1f1b_)
       passes = std::max(passes, pipeline_time(each, 1, cell.pp, cell.microbatches));
-    // Every rank updates at least its part, were all sharded. Of cut sequences the table also has
-    // a gather that not all plans pay.
+    // At best every rank updates an equal part. The table of a cut sequence also holds a gather
+    // that some plans avoid, so it is no lower bound.
     const bool is_cut = form.cp * form.ulysses > 1;
     const double update = is_cut ? 0 : costs.state(cell).update / (double{1} * cell.dp * cell.pp);
     return passes + update + step_;
@@ -383,10 +382,10 @@ class CellListing {
   std::size_t encoders_;
   bool equal_samples_;
   cost::StageRules rules_;
-  double step_;                                 // [ns] of each rank beside all else
-  bool fills_as_1f1b_ = true;                   // whatever order the space allows
+  double step_;                                 // [ns] that every rank adds once a step
+  bool fills_as_1f1b_ = true;                   // whichever order of the space is taken
   std::int64_t layers_;                         // of all modules
-  std::vector<const FormCosts*> bounded_ = {};  // of one cell
+  std::vector<const FormCosts*> bounded_ = {};  // costs already bounded in this cell
   CellList list_;
 };
 

@@ -13,12 +13,12 @@ namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kMorePasses = 4;
-constexpr std::int64_t kMostStagesAlike = 4;  // of an encoder with the degrees of the backbone
+constexpr std::int64_t kMostStagesAlike = 4;  // of an encoder with the backbone's degrees
 
 bool is_apart(std::uint64_t apart, std::size_t encoder) { return (apart >> encoder & 1) != 0; }
 
-/// Leaves the fastest that surely fits, and of those that may fit and would be faster the fastest
-/// and the one that needs the least: more of them hardly differ.
+/// Marks near duplicates as twins. It spares the fastest set that surely fits and, of the faster
+/// ones that may fit, the fastest and the one with the min memory.
 void mark_twins(std::vector<EncoderSet>& sets, double caution) {
   EncoderSet* sure = nullptr;
   EncoderSet* fastest = nullptr;
@@ -97,7 +97,7 @@ const EncoderChoices::Front& EncoderChoices::front_of(std::size_t encoder, std::
   });
   double least = std::numeric_limits<double>::infinity();
   for (const Entry& entry : all) {
-    // Where all devices have to be used, more of them may have to be slower.
+    // A measured plan must use all devices, so an entry with more devices may be slower.
     if (problem_.measured && !front.empty() && front.back().devices < entry.devices)
       least = std::numeric_limits<double>::infinity();
     if (entry.pace >= least) continue;
@@ -116,7 +116,7 @@ std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanC
   for (std::size_t i = 0; i < encoders; ++i)
     if (is_apart(apart, i)) fronts[i] = &front_of(i, apart, choice.microbatches, most_stages);
   std::vector<const Entry*> chosen(encoders, nullptr);
-  // The fewest devices at a pace: the first entry of each front that keeps it.
+  // For each encoder the fewest devices at a pace: the first entry of its front that keeps it.
   const auto affords = [&](double pace) {
     std::int64_t devices = 0;
     for (std::size_t i = 0; i < encoders; ++i) {
@@ -131,7 +131,7 @@ std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanC
     return devices <= left;
   };
   const double least = pace_of(backbone);
-  if (!affords(least)) {  // it has to wait: the fastest pace that the rest can keep
+  if (!affords(least)) {  // the backbone waits: find the fastest pace that fits
     double low = least;
     double high = least;
     do {
@@ -187,7 +187,7 @@ std::optional<EncoderSet> EncoderChoices::set_of(const std::vector<const Entry*>
   return set;
 }
 
-/// The degrees of the backbone but for pp: what the trainer runs.
+/// The backbone's degrees, except pp: plans that the trainer runs.
 std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
                                                        const PlanChoice& choice,
                                                        const StepEstimate& backbone,
@@ -198,7 +198,7 @@ std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
     if (!is_apart(apart, i)) continue;
     ChainChoice own = choice.backbone;
     own.mesh.pp = stages;
-    own.mesh.ep = 1;  // a view of the ranks of a module with experts
+    own.mesh.ep = 1;  // experts only regroup the module's ranks
     left -= own.devices();
     if (left < 0 || stages > tables_.units(i)) return std::nullopt;
     const ChainForm form{.encoder = i,
@@ -236,15 +236,15 @@ void EncoderChoices::fit_colocated(ChainForm form, ChainChoice own, const PlanCh
   for (const config::RecomputePlan level : problem_.space.recompute) {
     own.recompute = form.recompute = level;
     std::optional<EncoderSet> sure;
-    std::optional<EncoderSet> unsure;  // but for those that are listed
+    std::optional<EncoderSet> unsure;  // apart from those already listed
     for (std::int64_t passes = 1; passes <= most_passes; passes *= 2) {
       EncoderSet set = set_of_passes(passes);
       if (!set.estimate.may_fit(caution_)) continue;
       const bool fits = set.estimate.fits(caution_);
       std::optional<EncoderSet>& best = fits ? sure : unsure;
       const bool improves = !best || is_better(set.estimate, best->estimate);
-      if (fits && !improves) break;  // nor would more of them
-      // Which of those that may fit does is not known: the fewest passes, and some more.
+      if (fits && !improves) break;  // more passes would not improve it either
+      // Nobody knows which of these fits, so two stay: the fewest passes, and a few more.
       if (!fits && (passes == 1 || passes == kMorePasses))
         sets.push_back(std::move(set));
       else if (improves)
@@ -252,7 +252,7 @@ void EncoderChoices::fit_colocated(ChainForm form, ChainChoice own, const PlanCh
     }
     if (unsure) sets.push_back(std::move(*unsure));
     if (sure) sets.push_back(std::move(*sure));
-    // More recompute only costs more; of a frozen encoder nothing is kept anyway.
+    // More recompute only takes longer, and a frozen encoder keeps nothing anyway.
     if (sure || !has_backward) return;
   }
 }
@@ -301,7 +301,7 @@ std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoi
   }
   add(match(apart, choice, backbone, 1));
   add(match(apart, choice, backbone, 8));
-  // Replica by replica beside the backbone's, messages do not meet on a link.
+  // Replicas pair up with the backbone's one to one, so messages do not share a link.
   for (std::int64_t stages = 1; stages <= kMostStagesAlike; ++stages) {
     std::optional<EncoderSet> set = same_degrees(apart, choice, backbone, stages);
     if (set) set->is_alike = true;

@@ -9,28 +9,28 @@
 
 namespace tributary::plan {
 
-/// Degrees for all encoders with ranks of their own.
+/// Degrees of all encoders that have ranks of their own.
 struct EncoderSet {
   std::vector<std::optional<ChainChoice>> encoders;  // [encoders_of]
-  StepEstimate estimate;                             // with the backbone
-  bool is_twin = false;                              // hardly differs from others of the list
-  bool is_alike = false;                             // of the degrees of the backbone
+  StepEstimate estimate;                             // together with the backbone
+  bool is_twin = false;                              // nearly the same as another set of the list
+  bool is_alike = false;                             // has the backbone's degrees
 };
 
-/// What encoders are chosen for: steps that take the least time, or plans that hold the least.
+/// What encoders are chosen for: the min step time, or the min memory.
 enum class EncoderAim { kTime, kMemory };
 
 /// Finds degrees of encoders for the devices that a backbone leaves.
 ///
-/// For each encoder and number of microbatches the choices that are on no more devices slower than
-/// another are kept. One encoder takes the fastest that fits; several take the least devices with
-/// which all keep the same pace, found by bisection. Where memory is the aim, the share of it
-/// stands for the time.
+/// Each encoder and number of microbatches keeps a Pareto front: no entry has both more devices and
+/// a lower pace than another. One encoder takes the fastest entry that fits; several take the
+/// fewest devices at one common pace, found by bisection. For the aim kMemory the share of memory
+/// takes the place of time.
 ///
 /// source: docs/theory/planning.md, "Degrees of encoders"
 class EncoderChoices {
  public:
-  /// caution: that estimates of memory are taken times
+  /// caution: the factor on every estimate of memory
   EncoderChoices(const PlanningProblem& problem, ChainTables& tables, double caution,
                  EncoderAim aim)
       : problem_(problem),
@@ -41,9 +41,9 @@ class EncoderChoices {
 
   [[nodiscard]] std::vector<EncoderSet> list(std::uint64_t apart, const PlanChoice& choice,
                                              const StepEstimate& backbone);
-  /// Degrees of an encoder on the ranks of the backbone, which it takes all: for each tp with whole
-  /// copies and with shards the least recompute and the fewest passes that fit, and what may fit.
-  /// All but the fastest that fits, and two that may fit and are faster, are twins.
+  /// Degrees of an encoder on the backbone's ranks, all of which it uses. For each tp, with whole
+  /// copies and with shards, it lists the least recompute and the fewest passes that fit, and those
+  /// that may fit. All are twins except the fastest that fits and two faster ones that may fit.
   [[nodiscard]] std::vector<EncoderSet> list_colocated(std::size_t encoder,
                                                        const PlanChoice& choice,
                                                        const StepEstimate& backbone);
@@ -56,12 +56,12 @@ class EncoderChoices {
     ChainForm form;
     ChainChoice choice;
     double pace = 0;
-    double share = 0;  // of memory
+    double share = 0;  // of a device's memory
     std::int64_t devices = 1;
   };
   using Front = std::vector<Entry>;  // ascending by devices, descending by pace
 
-  /// Time of a round [ns], or what stands for it.
+  /// Time of a microbatch [ns], or the share of memory for the aim kMemory.
   [[nodiscard]] double pace_of(const StepEstimate& estimate) const {
     return aim_ == EncoderAim::kTime ? estimate.lane : estimate.memory_share;
   }
@@ -76,7 +76,7 @@ class EncoderChoices {
   [[nodiscard]] std::optional<EncoderSet> match(std::uint64_t apart, const PlanChoice& choice,
                                                 const StepEstimate& backbone,
                                                 std::int64_t most_stages);
-  /// Degrees that take all devices that the backbone leaves, with the fastest pace of all encoders.
+  /// Degrees that use every device the backbone leaves, at the fastest common pace.
   [[nodiscard]] std::optional<EncoderSet> match_all(std::uint64_t apart, const PlanChoice& choice,
                                                     const StepEstimate& backbone,
                                                     std::int64_t most_stages);

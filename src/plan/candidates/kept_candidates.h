@@ -10,12 +10,12 @@
 
 namespace tributary::plan {
 
-/// The best so far, worst on top.
+/// A heap of the best choices so far, the worst on top.
 class Kept {
  public:
   explicit Kept(std::int64_t most) : most_(most) {}
 
-  /// highest: that is of any use
+  /// highest: estimates above this are of no use
   void offer(const PlanChoice& choice, double estimate, double highest) {
     ++offered_;
     if (estimate >= limit(highest)) return;
@@ -28,7 +28,7 @@ class Kept {
     for (most_ = most; std::ssize(heap_) > most_; heap_.pop_back())
       std::pop_heap(heap_.begin(), heap_.end(), is_better);
   }
-  /// Nothing from here on is kept.
+  /// Estimates from this value on are refused.
   [[nodiscard]] double limit(double highest) const {
     return std::ssize(heap_) < most_ ? highest
                                      : std::min(highest, heap_.front().candidate.estimate);
@@ -60,8 +60,9 @@ class Kept {
   double best_ = std::numeric_limits<double>::infinity();
 };
 
-/// Choices that fit by the closed form, and such as may fit: of these too none is of use that is
-/// much slower than the best that fits, but the fastest of them may be none that does.
+/// The best choices so far, in two lists: surely fits, and may fit. Both drop what is slower than
+/// `within` times the best that surely fits. A fast choice that may fit is often one that does not,
+/// so it must not displace those that do.
 struct KeptChoices {
   KeptChoices(std::int64_t room_for, std::int64_t room_for_unsure, double within_best)
       : room(room_for),
@@ -72,10 +73,10 @@ struct KeptChoices {
 
   void offer(const PlanChoice& choice, double estimate, bool fits) {
     (fits ? sure : unsure).offer(choice, estimate, highest());
-    if (offered() > room) unsure.shrink(room_of_unsure);  // fewer have room whatever they are
+    if (offered() > room) unsure.shrink(room_of_unsure);  // the others fill its slots anyway
   }
 
-  /// The fastest of both; a quarter each, and what the others leave, has room in any case.
+  /// The fastest of both lists. Each has a quarter of the slots, and what the other one leaves.
   [[nodiscard]] std::vector<Candidate> take() {
     const auto most = static_cast<std::size_t>(room);
     const std::size_t quarter = quarter_of(most);
@@ -92,7 +93,7 @@ struct KeptChoices {
   }
 
   [[nodiscard]] std::int64_t offered() const { return sure.offered() + unsure.offered(); }
-  /// Nothing from here on is kept, whether it fits or only may.
+  /// Estimates from this value on are refused, whether the choice fits or only may fit.
   [[nodiscard]] double limit() const { return std::max(sure_limit(), unsure.limit(highest())); }
   [[nodiscard]] double sure_limit() const { return sure.limit(highest()); }
 
@@ -106,10 +107,10 @@ struct KeptChoices {
   [[nodiscard]] double highest() const { return within * sure.best(); }
 };
 
-/// Colocated encoders by themselves, a quarter as many more: were the closed form a little too kind
-/// to them, or too strict, one kind of placement would leave no room for the others. Their twins
-/// get the room that is left. A quarter of all others may be encoders with the degrees of the
-/// backbone, which the closed form does not know to be better on slow links.
+/// Keeps colocated encoders in slots of their own, a quarter as many again: a small error of the
+/// closed form would otherwise let one placement displace the others. Their twins get the slots
+/// left over. Encoders with the backbone's degrees may take a quarter of the other slots, because
+/// the closed form does not see that they do better on slow links.
 class KeptByPlacement final : public ChoiceTaker {
  public:
   KeptByPlacement(std::int64_t most, double within)
@@ -127,7 +128,7 @@ class KeptByPlacement final : public ChoiceTaker {
     kept.offer(choice, estimate.value(), fits);
   }
   [[nodiscard]] double limit(bool is_colocated) const override { return of(is_colocated).limit(); }
-  /// From which on nothing that surely fits is kept.
+  /// Estimates from this value on are refused even when the choice surely fits.
   [[nodiscard]] double sure_limit(bool is_colocated) const { return of(is_colocated).sure_limit(); }
   [[nodiscard]] std::vector<Candidate> take() {
     std::vector<Candidate> more = colocated_.take();
@@ -161,7 +162,7 @@ class KeptByPlacement final : public ChoiceTaker {
   KeptChoices colocated_;
   KeptChoices twins_;
   KeptChoices others_;
-  KeptChoices alike_;  // among the places of the others
+  KeptChoices alike_;  // uses slots of others_
 };
 
 }  // namespace tributary::plan

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostCells = 2000;
 constexpr std::int64_t kMostJudged = 32;
 
-/// The leanest of each kind.
+/// Keeps the choice with the min memory of each kind.
 class LeanestTaker final : public ChoiceTaker {
  public:
   void offer(const PlanChoice& choice, const StepEstimate& estimate, bool /*fits*/,
@@ -66,7 +66,7 @@ class LeanestTaker final : public ChoiceTaker {
   std::map<Key, Entry> leanest_;
 };
 
-/// The same space with room for all of it and nothing kept that can be computed again.
+/// The same problem with unlimited memory and everything recomputed that can be.
 PlanningProblem lean_problem(const PlanningProblem& problem) {
   PlanningProblem lean = problem;
   lean.cluster.device.memory = {std::int64_t{1} << 60};
@@ -76,8 +76,8 @@ PlanningProblem lean_problem(const PlanningProblem& problem) {
   return lean;
 }
 
-/// The smallest microbatches that each kind of schedule runs with: all, in rounds of the stages,
-/// and as few as a V takes.
+/// The cells with the smallest microbatches that each kind of schedule can run: the max number of
+/// microbatches, the max that is a multiple of pp, and the max that a V takes.
 std::vector<Cell> leanest_cells(const CellList& list) {
   using Group = std::tuple<std::uint32_t, std::int32_t, std::int32_t, std::int32_t>;
   std::map<Group, std::map<int, Cell>> groups;

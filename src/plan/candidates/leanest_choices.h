@@ -8,20 +8,19 @@
 
 namespace tributary::plan {
 
-/// The leanest choices of the space by the closed form, whatever memory there is: one for each
-/// degrees of the backbone, schedule and placement of the encoders, as many at most; the leanest
-/// first. Where memory is short and the closed form is wrong about all of a list, this is what may
-/// fit still.
+/// The choices with the min memory by the closed form, however much memory there is, the leanest
+/// first and at most `most`: one for each combination of backbone degrees, schedule and placement.
+/// Where the closed form rejects everything or is wrong about a whole list, these may still fit.
 [[nodiscard]] std::vector<Candidate> list_leanest(const PlanningProblem& problem,
                                                   ChainTables& tables, std::int64_t most);
 
-/// One of them, and what it holds when it runs on the batches.
+/// A lean choice, and what it holds when it runs on the batches.
 struct LeanChoice {
   Candidate candidate = {};
   Bytes peak = {};
   std::string fullest = {};  // module
 };
-/// The leanest few, all batches judged.
+/// The leanest few choices, judged on all batches.
 [[nodiscard]] std::vector<LeanChoice> judge_leanest(const PlanningProblem& problem,
                                                     ChainTables& tables);
 

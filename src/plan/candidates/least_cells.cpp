@@ -8,7 +8,7 @@
 namespace tributary::plan {
 namespace {
 
-/// What the encoders of a module work on: sound where it, or what feeds it, begins with that.
+/// The media that the encoders of a module read: sound where it, or its input, starts with sound.
 cost::Media media_of(const config::ModuleGraph& model, const config::ModuleNode& module) {
   if (!cost::has_both_media(model)) return cost::Media::kPatches;
   if (cost::hears(module)) return cost::Media::kFrames;
@@ -25,8 +25,8 @@ cost::PassShape pass_of(const PlanningProblem& problem, const config::ModuleNode
   return shape.of(media_of(problem.model, module));
 }
 
-/// The window in which every item attends to as many as in a sample where the windows of a layer
-/// leave it the fewest: a lower bound of its pairs that is linear in the items.
+/// A window that no item's attended pairs are below, whatever the sample: it makes a lower bound on
+/// pairs that is linear in the items.
 std::int64_t narrowest_window(const PlanningProblem& problem, const config::ModuleNode& module,
                               const config::LayerShape& layer) {
   auto fewest = static_cast<double>(layer.window);
@@ -34,7 +34,7 @@ std::int64_t narrowest_window(const PlanningProblem& problem, const config::Modu
     for (const simulate::SampleSize& sample : batch) {
       const cost::PassShape pass = pass_of(problem, module, sample);
       if (pass.tokens <= 0) continue;
-      // Of a causal block pairs are counted as a full square, of which it has half.
+      // A causal block counts pairs as a full square, of which it has half.
       const double pairs = cost::attended_pairs(layer, pass) / (layer.causal ? 2 : 1);
       fewest = std::min(fewest, pairs / pass.tokens);
     }
@@ -42,8 +42,9 @@ std::int64_t narrowest_window(const PlanningProblem& problem, const config::Modu
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(fewest));
 }
 
-/// Pairs in windows are concave in the length of a sequence: short and long samples have fewer
-/// apart than as many of the mean length. Makes them linear. Whether there are any.
+/// Replaces windowed attention by the linear bound; returns whether there was any. Pairs in a
+/// window are concave in the length: short and long samples have fewer than those of the mean
+/// length.
 bool narrow_windows(PlanningProblem& problem) {
   bool has_windows = false;
   for (config::ModuleNode& module : problem.model.modules) {

@@ -12,7 +12,7 @@
 namespace tributary::plan {
 namespace {
 
-/// Why no choice is left, where that is not for memory, or for schedules that more of it would run.
+/// Why no choice is left, unless memory is the reason.
 std::string explain_none(const PlanningProblem& problem, const CellList& cells) {
   if (cells.placements == 0)
     return str("placements: none of the space takes all ", encoders_of(problem).size(),
@@ -35,8 +35,8 @@ std::string explain_none(const PlanningProblem& problem, const CellList& cells) 
              problem.devices, " devices allow");
 }
 
-/// Where the closed form knows of nothing that may fit: those of the leanest that do when they are
-/// judged, or by how much none does.
+/// Used where the closed form finds nothing that may fit: takes the leanest choices that fit when
+/// judged, or reports how many bytes are missing.
 void take_leanest(const PlanningProblem& problem, ChainTables& tables, const CellList& cells,
                   CandidateList& list) {
   const std::vector<LeanChoice> leanest = judge_leanest(problem, tables);

@@ -5,7 +5,7 @@
 namespace tributary::plan {
 namespace {
 
-/// Nothing is kept where neither a module nor any before it trains.
+/// Whether a module keeps nothing: neither it nor any module before it trains.
 bool keeps_nothing(const PlanningProblem& problem, const std::string& module) {
   return problem.is_frozen(module) &&
          std::ranges::all_of(problem.model.edges, [&](const config::ModuleEdge& edge) {

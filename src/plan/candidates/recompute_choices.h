@@ -6,17 +6,17 @@
 
 namespace tributary::plan {
 
-/// A level of recompute for a backbone, and one for each encoder inside it.
+/// A level of recompute for the backbone, and one for each encoder inside it.
 struct RecomputeChoice {
   config::RecomputePlan backbone = config::RecomputePlan::kNone;
   InlineRecompute inside = {};
 
-  /// Recomputes all that `other` does, and so takes no less time and keeps no more.
+  /// Whether this recomputes all that `other` does: then it takes no less time and keeps no more.
   [[nodiscard]] bool covers(const RecomputeChoice& other, std::size_t encoders) const;
 };
 
-/// Every choice of the space for the encoders that `apart` leaves inside, each behind those that it
-/// covers. An encoder that keeps nothing for a backward has the least level alone.
+/// Every recompute choice of the space, with the encoders of `apart` outside the backbone. A choice
+/// comes after those that it covers. An encoder that keeps nothing has only the lowest level.
 [[nodiscard]] std::vector<RecomputeChoice> list_recompute(const PlanningProblem& problem,
                                                           std::uint64_t apart);
 

@@ -12,14 +12,14 @@ namespace {
 using config::LayerKind;
 using config::ModuleNode;
 
-/// Every unit on a virtual stage of its own.
+/// A cut with every unit on a virtual stage of its own.
 ChainCut one_by_one(std::int64_t units) {
   ChainCut cut(static_cast<std::size_t>(units) + 1);
   std::iota(cut.begin(), cut.end(), 0);
   return cut;
 }
 
-/// The shape of each block, by the first run of that shape: of runs in turns there are few.
+/// The shape of each block: the index of the first run with that shape. Runs repeat few shapes.
 std::vector<int> shapes_of_blocks(const ModuleNode& node) {
   std::vector<int> shapes;
   for (const config::LayerRun& run : node.layers) {
@@ -33,15 +33,15 @@ std::vector<int> shapes_of_blocks(const ModuleNode& node) {
   return shapes;
 }
 
-/// A chain of a choice, priced as if its ranks were the first of the cluster: beside each other the
-/// chains need not fit there.
+/// One chain of a choice, priced as if its ranks were the first of the cluster: all chains together
+/// need not fit there.
 struct LoneChain {
   const ModuleNode* node = nullptr;
   int module = 0;  // of the pipeline
   std::unique_ptr<cost::LayerStageCosts> costs = {};
 };
 
-/// cut_of: what makes a cut of the units of a module
+/// cut_of: returns a cut for the units of a module
 template <class CutOf>
 LoneChain price_alone(const PlanningProblem& problem, const PlanChoice& choice, std::size_t chain,
                       const CutOf& cut_of, bool apart) {
@@ -50,10 +50,10 @@ LoneChain price_alone(const PlanningProblem& problem, const PlanChoice& choice, 
   const std::vector<const ModuleNode*> encoders = encoders_of(problem);
   for (std::size_t i = 0; i < encoders.size(); ++i) {
     if (!alone.encoders[i]) continue;
-    // The other chains do not matter, but for what flows from them.
+    // The other chains only matter for the features that flow from them.
     if (nodes.size() != chain) alone.encoders[i] = ChainChoice{};
     alone.encoders[i]->mesh.pp = 1;
-    alone.encoders[i]->passes = 0;  // nor does it matter whose ranks they are
+    alone.encoders[i]->passes = 0;  // which ranks it shares does not matter either
     nodes.push_back(encoders[i]);
   }
   if (nodes.size() != chain) alone.backbone = {.mesh = {}, .recompute = alone.backbone.recompute};
@@ -90,15 +90,15 @@ ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
   const std::vector<int> shapes = shapes_of_blocks(node);
   const std::int64_t units = units_of(node);
   constexpr int kFirst = -1, kLast = -2, kFirstBlock = -3;
-  std::map<int, int> known;  // shape, or place of its own, to class
+  std::map<int, int> known;  // from shape, or a key of its own, to class
   for (std::int64_t unit = 0; unit < units; ++unit) {
     const std::int64_t block = unit - (has_ends ? 1 : 0);
     int key = kFirst;
     if (unit == units - 1) {
       key = kLast;
     } else if (unit > 0) {
-      // The first of a module alone may differ, in whether its input wants a gradient, and only
-      // where something is frozen.
+      // The first block of a module without inline encoders may differ: where something is frozen,
+      // its input may need no gradient.
       key = block == 0 && !problem.frozen.empty() ? kFirstBlock : shapes[block];
     }
     const auto [found, is_new] = known.try_emplace(key, static_cast<int>(first_of_.size()));

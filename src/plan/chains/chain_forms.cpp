@@ -9,7 +9,7 @@ double mean_tokens(const PlanningProblem& problem) {
   return mean_batch(problem).backbone.tokens / static_cast<double>(problem.global_samples());
 }
 
-/// Of an encoder inside the backbone, which has the ranks of its ep.
+/// Whether ep divides the experts of an encoder inside the backbone, which has the backbone's ep.
 bool divides_experts(const config::ModuleNode& node, std::int64_t ep) {
   return std::ranges::all_of(
       node.layers, [ep](const config::LayerRun& run) { return run.shape.experts % ep == 0; });
@@ -29,7 +29,7 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
     if (encoder < encoders.size()) return true;
     config::MeshShape dense = mesh;
     dense.ep = 1;
-    for (std::size_t i = 0; i < encoders.size(); ++i) {  // those inside must be cut as it is
+    for (std::size_t i = 0; i < encoders.size(); ++i) {  // those inside are cut like the backbone
       if ((apart >> i & 1) != 0) continue;
       if (!can_cut(problem, *encoders[i], dense) || !divides_experts(*encoders[i], form.ep))
         return false;

@@ -12,8 +12,8 @@ namespace tributary::plan {
 [[nodiscard]] std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t encoder,
                                                 std::uint64_t apart);
 
-/// Whole copies, all shards, and shards inside a node with copies between nodes: those of the space
-/// that the problem has costs of.
+/// Data-parallel meshes of a form: whole copies, all shards, or shards inside a node with copies
+/// between nodes, as far as the space allows them and the problem has costs for them.
 [[nodiscard]] std::vector<config::MeshShape> meshes_of(const PlanningProblem& problem,
                                                        const ChainForm& form, std::int64_t pp,
                                                        std::int64_t dp,

@@ -8,7 +8,7 @@
 namespace tributary::plan {
 namespace {
 
-/// All numbers up to 8, then in steps of a sixteenth; all where larger microbatches may cost more.
+/// All numbers up to 8, then steps of a sixteenth; with `all` every number: costs may rise.
 std::vector<std::int64_t> grid_up_to(std::int64_t most, bool all) {
   std::vector<std::int64_t> grid;
   for (std::int64_t next = 1; next <= most; next += all ? 1 : std::max<std::int64_t>(1, next / 16))
@@ -18,7 +18,7 @@ std::vector<std::int64_t> grid_up_to(std::int64_t most, bool all) {
 
 constexpr cost::PassShape kNothing{.tokens = 0, .squared_tokens = 0, .sequences = 0};
 
-/// Stages that are needed so that none takes longer than the limit; `most` + 1 when they do not do.
+/// The fewest stages that keep each within the limit; `most` + 1 when even `most` do not.
 std::int64_t stages_within(const std::vector<double>& until, double limit, std::int64_t most) {
   std::int64_t stages = 0;
   std::size_t first = 0;
@@ -47,7 +47,7 @@ void add_unit(UnitTimes& times, std::int64_t unit, std::int64_t units, double ti
 
 namespace {
 
-/// Of the chains of choice_of().
+/// Index of the form's chain among the chains of choice_of().
 std::size_t chain_index(const PlanningProblem& problem, const ChainForm& form) {
   std::size_t chain = 0;
   for (std::size_t i = 0; i < form.encoder && i < encoders_of(problem).size(); ++i)
@@ -55,7 +55,7 @@ std::size_t chain_index(const PlanningProblem& problem, const ChainForm& form) {
   return chain;
 }
 
-/// A form that holds the same state.
+/// The same form without recompute: it holds the same state.
 ChainForm without_recompute(ChainForm form) {
   form.recompute = config::RecomputePlan::kNone;
   form.inside = {};
@@ -69,7 +69,7 @@ bool is_tied(const PlanningProblem& problem) {
   });
 }
 
-/// Of these orders the last virtual stage is on the first rank.
+/// Whether the space has a V order, whose last virtual stage is on the first rank.
 bool has_v_order(const PlanSpace& space) {
   return std::any_of(
       space.schedules.begin(), space.schedules.end(),
@@ -230,10 +230,10 @@ ChainTables::LeastTimes ChainTables::least_first(Table& table, std::size_t index
   return times;
 }
 
-/// A pass without images costs nothing for them, one with a few at once what every pass costs: that
-/// is convex but for its start. So it is not known how many passes share the images; one may have
-/// those of several batches, where the others have none. Sound likewise, by itself: times of a unit
-/// are the sum of those of each medium.
+/// Time of a medium in a unit is convex in its size except at the start: a pass without images
+/// costs nothing, one with few pays a fixed cost at once. Nobody knows how many passes share the
+/// images: one may have those of several batches while others have none. So the min over the number
+/// of passes is taken, for images and sound separately: the times of a unit add up over media.
 const ChainTables::LeastTimes& ChainTables::least_of(cost::Media media, Table& table,
                                                      std::size_t index) const {
   const ChainCosts& costs = *table.costs;
@@ -242,7 +242,7 @@ const ChainTables::LeastTimes& ChainTables::least_of(cost::Media media, Table& t
   cost::MicrobatchShape shape{.backbone = kNothing, .encoder = kNothing, .audio = kNothing};
   std::vector<LeastTimes>& known = table.of_media[static_cast<std::size_t>(media)];
   const LeastTimes idle = least_times(costs.cost(first, shape));
-  // Without measurements more passes never cost less.
+  // Without measured costs, more passes never cost less.
   const auto most_passes = [&](std::size_t point) {
     return problem_.measured ? grid_[point] * batches : 1;
   };
@@ -309,7 +309,7 @@ const ChainState& ChainTables::least_state(ChainForm form, std::int64_t stages) 
   form = without_recompute(form);
   Table& table = table_of(form);
   if (stages > 1) {
-    // A head on the embedding's rank has no table of its own.
+    // On one rank, the head shares the embedding's table.
     if (!table.on_stages)
       table.on_stages = sum_states(*table.costs, table.costs->units() - (may_share_table_ ? 1 : 0));
     return *table.on_stages;

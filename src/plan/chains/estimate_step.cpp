@@ -13,7 +13,7 @@ namespace {
 using config::CollectiveOp;
 using config::PipelineOrder;
 
-/// A message through all stages, over the links that they are apart.
+/// Time of a message through all stages, over the links between them.
 double hops_time(const PlanningProblem& problem, const config::MeshShape& mesh, double bytes) {
   if (mesh.pp == 1 || bytes <= 0) return 0;
   const std::int64_t stride = mesh.world() / mesh.pp;
@@ -30,8 +30,8 @@ double rate_between(const PlanningProblem& problem, std::int64_t distance) {
   return problem.cluster.levels[cost::level_between(problem.cluster, 0, other)].bytes_per_s / 1e9;
 }
 
-/// Time in which the busiest port of a rank is taken in a round: activations that leave go beside
-/// gradients, from each of its virtual stages.
+/// How long the busiest port of a rank is taken for each microbatch. Every virtual stage sends
+/// activations one way and gradients the other way.
 double port_time(const PlanningProblem& problem, const PlanChoice& choice, double bytes) {
   const config::MeshShape& mesh = choice.backbone.mesh;
   if (mesh.pp == 1) return 0;
@@ -40,12 +40,12 @@ double port_time(const PlanningProblem& problem, const PlanChoice& choice, doubl
       std::max<std::int64_t>(1, problem.cluster.devices_per_node() / stride);
   const auto chunks = static_cast<double>(choice.chunks);
   if (in_node >= mesh.pp) return 2 * chunks * bytes / rate_between(problem, stride);
-  // Of stages that share a node only those at its ends have a neighbour elsewhere.
+  // Where stages share a node, only those at its ends have a neighbour in another node.
   const double neighbours = in_node == 1 && mesh.pp > 2 ? 2 : 1;
   return neighbours * chunks * bytes / rate_between(problem, stride * in_node);
 }
 
-/// How much of filling and draining a pipeline an order leaves, of that of 1F1B.
+/// The part of 1F1B's fill and drain that an order leaves.
 double fill_share(PipelineOrder order, std::int64_t chunks, const ChainWork& work) {
   const double whole = std::max(1.0, work.total());
   switch (order) {
@@ -66,7 +66,7 @@ double gradient_bytes(const PlanningProblem& problem, const cost::CostSource& co
   return problem.execution.reduce_dtype == config::ReduceDtype::kFloat32 ? 4 : costs.value_bytes();
 }
 
-/// Chunks of microbatches whose activations the first stage keeps.
+/// How many chunks of microbatches the first stage keeps activations of.
 double chunks_in_flight(const PlanChoice& choice) {
   const schedule::OrderTraits& traits = schedule::traits_of(choice.schedule);
   schedule::OrderShape shape{.stages = static_cast<int>(choice.backbone.mesh.pp),
@@ -75,27 +75,27 @@ double chunks_in_flight(const PlanChoice& choice) {
   return static_cast<double>(traits.in_flight(shape, 0));
 }
 
-/// What the first stage keeps of a microbatch is there until it has come back from all later
-/// virtual stages, over the links between them; there is room for so many chunks alone.
+/// Lower bound on the time of a microbatch from memory: the first stage keeps it until it has come
+/// back from all later virtual stages, and has room for only chunks_in_flight().
 double held_time(const PlanChoice& choice, double there_and_back, double hop) {
   const auto stages = static_cast<double>(choice.backbone.mesh.pp);
   const auto chunks = static_cast<double>(choice.chunks);
   if (choice.backbone.mesh.pp == 1) return 0;
   double held = there_and_back;
   if (choice.schedule == PipelineOrder::kInterleaved) {
-    // Of each chunk the later ones: all but the hops before its first stage.
+    // Each chunk waits for those after it, and for all hops except those before its first stage.
     held = 0;
     for (double later = chunks; later > 0; --later)
       held += there_and_back * later / chunks + 2 * hop * (stages * later - 1);
   } else {
-    // The last chunk of a V is on the first stage too, and comes back at once.
+    // The last chunk of a V is on the first stage too, so it comes back at once.
     held += 2 * hop * chunks * (stages - 1) +
             (choice.chunks > 1 ? there_and_back / (stages * chunks) : 0);
   }
   return held / chunks_in_flight(choice);
 }
 
-/// The chain by itself: encoders inside it have layers of their own, and are the difference.
+/// The chain without the encoders inside it: shards_exposed() needs both, for the difference.
 ChainForm without_inline(ChainForm form) {
   form.apart |= (std::uint64_t{1} << form.encoder) - 1;
   form.inside = {};
@@ -164,7 +164,7 @@ double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& me
   const std::int64_t shards = mesh.dp_shard * mesh.cp * mesh.ulysses;
   const double bytes = trained_parameters(form) * gradient_bytes(problem_, *costs_) /
                        costs_->value_bytes() / static_cast<double>(mesh.pp);
-  // Where each microbatch reduces, the last one of the first unit is left.
+  // Where each microbatch reduces its gradients, only the last reduction is left at the end.
   const double left = is_cut ? bytes : std::min(bytes, state.block_parameters);
   return collective(CollectiveOp::kReduceScatter, shards, mesh.tp, left) +
          collective(CollectiveOp::kAllReduce, mesh.dp_replicate, form.ranks() * mesh.dp_shard,
@@ -175,7 +175,7 @@ double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& me
 
 void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& mesh,
                                const ChainWork& work, const Depth& depth, StepEstimate& estimate) {
-  // One microbatch may hold the largest sample.
+  // One of the kept microbatches may hold the largest sample.
   const double extra =
       std::max(0.0, tables_.largest_sample(form) / std::max(1.0, depth.samples) - 1);
   const auto most = static_cast<double>(problem_.memory().count);
@@ -192,14 +192,14 @@ void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& m
   const ChainState& state = tables_.state(form);
   const auto stages = static_cast<double>(mesh.pp);
   const auto middle = static_cast<double>(tables_.units(form.encoder) - 2);
-  // Blocks beside an end: what its time leaves of the mean stage.
+  // The blocks beside an end: as many as fit in what its time leaves of the mean stage.
   const double all = state.parameters + state.gradients + state.optimizer;
   const double slowest = std::max(work.total() / stages, std::max(work.first_time, work.last_time));
   const double block_time =
       std::max(1.0, (work.total() - work.first_time - work.last_time) / std::max(1.0, middle));
   const double block_state = (all - state.first - state.last) / std::max(1.0, middle);
   const double block_kept = (work.kept - work.first_kept - work.last_kept) / std::max(1.0, middle);
-  // Of experts about, as if all ranks had all.
+  // An approximation for experts: as if every rank had all of them.
   ChainForm dense = form;
   dense.ep = 1;
   const cost::StageRules rules{.source = costs_, .execution = problem_.execution, .is_cut = true};
@@ -235,7 +235,7 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
   const double slowest = work.scale * tables_.slowest_stage(own, work, virtual_stages) +
                          gathers / static_cast<double>(virtual_stages);
   const double whole = work.scale * work.total() + gathers;
-  // A rank with several chunks evens out what single virtual stages cannot.
+  // Several chunks on a rank even out what single virtual stages cannot.
   estimate.lane =
       std::max(
           whole / static_cast<double>(mesh.pp),
@@ -248,7 +248,7 @@ StepEstimate StepEstimator::backbone(const ChainForm& form, const PlanChoice& ch
   estimate.lane = std::max(
       estimate.lane, held_time(choice, there_and_back,
                                hops / static_cast<double>(std::max<std::int64_t>(1, mesh.pp - 1))));
-  // The largest microbatch goes through all stages too.
+  // The largest microbatch also goes through all stages.
   const double largest = tables_.largest_samples(own).path * work.total() / work.path;
   estimate.fill = std::max(0.0, std::max(whole, largest) - estimate.lane) *
                       fill_share(choice.schedule, choice.chunks, work) +
@@ -271,7 +271,7 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   StepEstimate estimate;
   const bool is_frozen = problem_.is_frozen(encoders_of(problem_)[form.encoder]->name);
   const double largest_sample = tables_.largest_sample(form);
-  // All that a replica keeps is there until the backbone is done, in however many passes it came.
+  // A replica keeps everything until the backbone is done, in however many passes it was encoded.
   const double samples =
       static_cast<double>(problem_.global_samples()) / static_cast<double>(own.replicas());
   set_memory(form, own.mesh, work,
@@ -279,14 +279,14 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
              estimate);
   estimate.peak_share = std::max(1.0, largest_sample * passes / samples) * work.scale * work.peak /
                         static_cast<double>(problem_.memory().count);
-  // Features of the whole batch come into the first stage together.
+  // The first stage receives the features of the whole batch at once.
   const double features =
       passes * work.scale * work.boundary * static_cast<double>(choice.backbone.mesh.pp);
-  // The backbone counts for a rank what is there whatever runs on it.
+  // The backbone's share already counts what each process holds.
   estimate.memory_share +=
       (features - tables_.state(form).process) / static_cast<double>(problem_.memory().count);
   const double cores = problem_.threads_per_core(choice.backbone.devices());
-  // All wait for the slowest: one replica has the largest sample.
+  // All wait for the slowest replica, which has the largest sample.
   const double mean = passes * work.scale * work.total();
   const double largest = tables_.largest_samples(form).path * work.total() / work.path;
   const double both_ways = std::max(mean, largest) * cores;
@@ -296,7 +296,7 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
       own.replicas() == 1 && choice.backbone.replicas() == 1 && choice.backbone.mesh.pp == 1;
   const double travel =
       stays ? 0 : features / rate_between(problem_, choice.backbone.devices() - 1);
-  // Features of a pass travel beside the later ones, gradients come back with each microbatch.
+  // Features of a pass travel during later passes; gradients come back with each microbatch.
   estimate.fill = std::max(forward + travel / passes, forward / passes + travel) + backward;
   if (!is_frozen) estimate.fill += travel / static_cast<double>(choice.microbatches);
   estimate.tail =
@@ -318,7 +318,7 @@ StepEstimate StepEstimator::encoder_rounds(const ChainForm& form, const ChainCho
              estimate);
   const double each_stage = tables_.state(form).each_stage;
   estimate.lane = work.scale * tables_.slowest_stage(form, work, mesh.pp) + each_stage;
-  // Features leave the last stage for ranks that are likely elsewhere.
+  // Features leave the last stage for ranks that are probably in another node.
   estimate.lane = std::max(
       estimate.lane, work.scale * work.boundary / rate_between(problem_, problem_.devices - 1));
   estimate.fill = work.scale * work.total() + each_stage * static_cast<double>(mesh.pp);
@@ -328,7 +328,7 @@ StepEstimate StepEstimator::encoder_rounds(const ChainForm& form, const ChainCho
 StepEstimate combined(const StepEstimate& backbone, const StepEstimate& encoder) {
   StepEstimate both = backbone;
   both.lane = std::max(backbone.lane, encoder.lane);
-  // All of both chains is passed once; one lane of it is counted as a round.
+  // A microbatch goes through both chains once, of which one lane is counted with the rounds.
   both.fill = std::max(0.0, backbone.fill + backbone.lane + encoder.fill - both.lane);
   both.tail = std::max(backbone.tail, encoder.tail);
   both.memory_share = std::max(backbone.memory_share, encoder.memory_share);
@@ -340,7 +340,7 @@ StepEstimate in_turns(const StepEstimate& backbone, const StepEstimate& encoder)
   StepEstimate both = backbone;
   both.fill += encoder.fill;
   both.tail += encoder.tail;
-  // A pass of the encoder meets no microbatch of the backbone, and the other way round.
+  // Passes of the encoder and microbatches of the backbone never run at the same time.
   both.memory_share = std::max(backbone.memory_share, backbone.held_share + encoder.peak_share) +
                       encoder.memory_share;
   return both;

@@ -5,9 +5,9 @@ namespace tributary::plan {
 HeldState split_state(const cost::StageRules& rules, const ChainForm& form,
                       const ChainState& state) {
   const double all = state.parameters + state.gradients + state.optimizer;
-  // How much of them is of experts, of which a rank has fewer, is not known.
+  // The part that belongs to experts, of which a rank has fewer, is unknown here.
   if (form.ep > 1) return {.shared = all};
-  // Beside its shard a rank has all of what stays gathered, where that is cut or of another type.
+  // Besides its shard, a rank holds what stays gathered if that is a copy: cut, or of another type.
   const auto ranks = static_cast<double>(form.cp * form.ulysses);
   const auto whole_share = [&](bool stays, bool is_other_type) {
     if (!stays) return 0.0;

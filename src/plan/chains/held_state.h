@@ -5,16 +5,16 @@
 
 namespace tributary::plan {
 
-/// What all ranks of a shard group hold of a state each, and what they share.
+/// The state of a shard group: what every rank holds in full, and what the ranks divide.
 struct HeldState {
-  double whole = 0;   // [bytes]
-  double shared = 0;  // [bytes] of a rank with the fewest shards of the form
+  double whole = 0;   // [bytes] on every rank, however many shards there are
+  double shared = 0;  // [bytes] on a rank with the form's min number of shards
 
-  /// On a rank with so many times as many shards.
+  /// Bytes of a rank with `times` times as many shards.
   [[nodiscard]] double of_rank(double times) const { return whole + shared / times; }
 };
 
-/// What a state, as ChainTables sums it up, is at least with more shards.
+/// Lower bound on the state of a rank with more shards; `state` is a sum of ChainTables.
 [[nodiscard]] HeldState split_state(const cost::StageRules& rules, const ChainForm& form,
                                     const ChainState& state);
 

@@ -12,8 +12,8 @@ double pipeline_time(double work, double share, std::int64_t stages, std::int64_
   return work * share / (1 - std::pow(1 - share / m, p));
 }
 
-/// It is that of some blocks, beside an end or both: the least of these in which there is room for
-/// all blocks.
+/// The answer is the time of a rank that holds some blocks, with one end, both or none. Takes the
+/// min of these times at which all blocks find room.
 double busiest_rank(const UnitTimes& units, std::int64_t blocks, std::int64_t ranks) {
   const auto n = static_cast<double>(ranks);
   const double ends = units.first + units.last;

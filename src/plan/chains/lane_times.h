@@ -6,16 +6,15 @@
 
 namespace tributary::plan {
 
-/// How long lanes with `stages` of them take at least for `work` ns of each of M equal microbatches
-/// on the whole chain: stage s must wait for those before it, so it has to have less.
-///
-/// With a share of the work before it that is due ahead, the last of equal-ended stages ends at
-/// work * share / (1 - (1 - share / M)^stages).
+/// Lower bound [ns] on a pipeline of `stages` stages with M equal microbatches that take `work` ns
+/// each on the whole chain. Later stages start later, so the best cut gives them less work.
+/// || `share` is the part of the work before a stage that must be done before the stage starts.
+/// When all stages end together, that is at work * share / (1 - (1 - share / M)^stages).
 [[nodiscard]] double pipeline_time(double work, double share, std::int64_t stages,
                                    std::int64_t microbatches);
 
-/// Least time of the busiest of so many ranks that share the units of a chain, whole ones, however
-/// they are put together.
+/// Lower bound [ns] on the busiest of `ranks` ranks that share the units of a chain, whatever the
+/// order of the units; units stay whole.
 [[nodiscard]] double busiest_rank(const UnitTimes& units, std::int64_t blocks, std::int64_t ranks);
 
 }  // namespace tributary::plan

@@ -21,7 +21,7 @@ class Chain {
         graph_(schedule_, map_, {}) {}
 
   [[nodiscard]] Nanoseconds time(const LayerSplit& split) const {
-    std::vector<schedule::PassTimes> times;  // [stages]; recompute comes before the backward
+    std::vector<schedule::PassTimes> times;  // [stages] backward includes recompute
     for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
       schedule::PassTimes sum = {{0}, {0}, {0}};
       for (std::int64_t unit = split.first_unit[stage]; unit < split.first_unit[stage + 1];
@@ -44,7 +44,7 @@ class Chain {
   schedule::DependencyGraph graph_;
 };
 
-/// The split with other cuts; false when a stage is empty or does not fit.
+/// Applies other cuts to the split; returns false when a stage is empty or does not fit.
 bool recut(const SplitProblem& problem, const StageTimes& times, LayerSplit& split) {
   for (std::int64_t stage = 0; stage < problem.stages; ++stage) {
     if (split.first_unit[stage] >= split.first_unit[stage + 1]) return false;
@@ -93,7 +93,7 @@ LayerSplit polish_split(const SplitProblem& problem, const LayerSplit& split) {
       }
     }
   }
-  // No split has less on its slowest stage than an even share of all passes.
+  // No split has a slowest stage below an even share of all passes.
   std::int64_t work = 0;
   for (const UnitCosts& unit : problem.units) work += unit.passes().count;
   best.certificate.lower_bound = {(work * problem.microbatches + problem.stages - 1) /

@@ -12,7 +12,7 @@ namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kMostTotal = std::int64_t{1} << 60;  // of times or bytes, all microbatches
+constexpr std::int64_t kMostTotal = std::int64_t{1} << 60;  // max sum over all microbatches
 
 void check_problem(const SplitProblem& problem) {
   TRIB_REQUIRE(problem.stages >= 1 && problem.microbatches >= 1 && problem.stages_behind >= 0,
@@ -67,12 +67,12 @@ class Splitter {
     const auto cost = times_.at(stage, first, end);
     return cost ? cost->time.count : kNever;
   }
-  /// The last unit + 1 that a stage may take so that the later ones have one each.
+  /// The max end of a stage that leaves one unit for each later stage.
   [[nodiscard]] std::int64_t last_end(std::int64_t stage) const {
     return units_ - (problem_.stages - stage - 1);
   }
 
-  /// The least time of the slowest stage; kNever when no split fits the memory.
+  /// The min time of the slowest stage; kNever when no split fits the memory.
   [[nodiscard]] std::int64_t least_limit() {
     std::int64_t low = 0;
     std::int64_t high = kNever - 1;
@@ -88,11 +88,11 @@ class Splitter {
     return low;
   }
 
-  /// The least time of a range on a stage above this limit; kNever when there is none.
+  /// The min time above the limit that some range takes on some stage; kNever when there is none.
   [[nodiscard]] std::int64_t next_limit(std::int64_t limit) const {
     std::int64_t next = kNever;
     for (std::int64_t stage = 0; stage < problem_.stages; ++stage) {
-      std::int64_t end = stage + 1;  // the last one is that of a later unit too, or before it
+      std::int64_t end = stage + 1;  // a later first unit never ends earlier
       for (std::int64_t first = stage; first < last_end(stage); ++first) {
         end = std::max(end, first + 1);
         while (end <= last_end(stage) && time_of(stage, first, end) <= limit) ++end;
@@ -103,9 +103,9 @@ class Splitter {
     return next;
   }
 
-  /// Where a stage ends at most that follows stages up to `first`; nowhere when it cannot have a
-  /// unit. If its own first unit is too much it has the last one of the stages before: they kept
-  /// more of it in flight.
+  /// The max end of a stage whose preceding stages reach up to `first`; null when it cannot have a
+  /// unit. If unit `first` is too much for this stage, the stage may start before it: earlier
+  /// stages keep more microbatches in flight, so a unit can fit here that did not fit there.
   [[nodiscard]] std::optional<std::int64_t> furthest_end(std::int64_t stage, std::int64_t first,
                                                          std::int64_t limit) const {
     std::int64_t end = first;
@@ -114,7 +114,7 @@ class Splitter {
     return end;
   }
 
-  /// Each stage as far as it goes.
+  /// Whether the greedy cut, each stage as far as it goes, covers all units.
   [[nodiscard]] bool fits(std::int64_t limit) {
     ++evaluations_;
     std::optional<std::int64_t> first = 0;
@@ -123,7 +123,7 @@ class Splitter {
     return first == units_;
   }
 
-  /// The least sum with no stage above the limit.
+  /// Finds the min sum with no stage above the limit.
   void try_limit(std::int64_t limit) {
     ++evaluations_;
     const std::size_t row = static_cast<std::size_t>(units_) + 1;
@@ -145,12 +145,12 @@ class Splitter {
     cuts_ = std::move(cuts);
   }
 
-  /// The least sums with one stage more, and where it begins, the earliest of equal ones.
+  /// The min sums with one more stage, and where it begins: the earliest of equal ones.
   [[nodiscard]] std::vector<std::int64_t> add_stage(std::int64_t stage, std::int64_t limit,
                                                     const std::vector<std::int64_t>& before,
                                                     std::int32_t* cut) const {
     std::vector<std::int64_t> sum(before.size(), kNever);
-    std::int64_t last = last_end(stage) - 1;  // where the stage can begin
+    std::int64_t last = last_end(stage) - 1;  // where the stage may begin
     while (last >= stage && before[last] == kNever) --last;
     std::int64_t earliest = stage;
     for (std::int64_t end = stage + 1; end <= last_end(stage); ++end) {
@@ -162,7 +162,7 @@ class Splitter {
         if (found >= sum[end]) continue;
         sum[end] = found;
         cut[end] = static_cast<std::int32_t>(first);
-        if (found == times_.without_recompute(stage + 1, end)) break;  // none is below
+        if (found == times_.without_recompute(stage + 1, end)) break;  // no later one is better
       }
     }
     return sum;

@@ -17,11 +17,11 @@ class StageTimes {
     Nanoseconds time;
     config::RecomputePlan recompute;
   };
-  /// Units [first, end) on a stage; none when they do not fit at any level. Both time and the need
-  /// of memory grow with the range.
+  /// The cost of units [first, end) on a stage; null when they do not fit at any level. Time and
+  /// memory both grow with the range.
   [[nodiscard]] std::optional<Cost> at(std::int64_t stage, std::int64_t first,
                                        std::int64_t end) const;
-  /// Nanoseconds of the first units on so many stages where none recomputes.
+  /// Sum [ns] of the first `units` units on `stages` stages without recompute.
   [[nodiscard]] std::int64_t without_recompute(std::int64_t stages, std::int64_t units) const;
   /// Bytes of the range with full recompute.
   [[nodiscard]] Bytes least_bytes(std::int64_t stage, std::int64_t first, std::int64_t end) const;

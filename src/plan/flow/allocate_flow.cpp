@@ -28,7 +28,7 @@ void check_module(const FlowModule& module) {
   }
 }
 
-/// The candidates of a module by period, so that "the cheapest that is fast enough" is one look-up.
+/// The candidates of a module by period: "the cheapest that is fast enough" is one look-up.
 class Choices {
  public:
   explicit Choices(const FlowModule& module) : candidates_(module.candidates) {
@@ -46,7 +46,7 @@ class Choices {
     }
   }
 
-  /// The cheapest with a period up to this one, the lowest index of equals; -1 when there is none.
+  /// The cheapest with at most this period, the lowest index of equals; -1 when there is none.
   [[nodiscard]] std::int32_t cheapest_within(std::int64_t period) const {
     const auto end = std::upper_bound(periods_.begin(), periods_.end(), period);
     return end == periods_.begin() ? -1 : cheapest_[end - periods_.begin() - 1];
@@ -73,7 +73,7 @@ class Choices {
   const std::vector<FlowCandidate>& candidates_;
   std::vector<std::int32_t> by_period_;
   std::vector<std::int64_t> periods_;   // ascending
-  std::vector<std::int32_t> cheapest_;  // of those up to each
+  std::vector<std::int32_t> cheapest_;  // [periods] index of the cheapest up to each
 };
 
 struct Selection {
@@ -98,7 +98,7 @@ class Allocator {
   [[nodiscard]] std::size_t encoders() const { return modules_.size() - 1; }
   [[nodiscard]] const Choices& backbone() const { return modules_.back(); }
 
-  /// All modules at this period or faster, for the fewest devices.
+  /// The devices for all modules at this period or faster; the cheapest candidates are selected.
   [[nodiscard]] std::int64_t devices_within(std::int64_t period) {
     ++evaluations_;
     std::int64_t sum = 0;
@@ -147,7 +147,7 @@ class Allocator {
     return fastest;
   }
 
-  /// One side keeps the pace; the other is as slow as it can be without falling behind.
+  /// One side keeps the pace; the other gets the period closest to it.
   [[nodiscard]] Selection most_even(std::int64_t pace) {
     const std::int32_t at_pace = backbone().cheapest_at(pace);
     Selection best;
@@ -181,7 +181,7 @@ class Allocator {
     return best;
   }
 
-  /// Periods of encoders up to the pace, the slowest first; without encoders 0 alone.
+  /// Periods of encoders up to the pace, the slowest first; only 0 when there are no encoders.
   [[nodiscard]] std::vector<std::int64_t> encoder_periods(std::int64_t pace) const {
     if (encoders() == 0) return {0};
     std::vector<std::int64_t> periods;
@@ -195,7 +195,7 @@ class Allocator {
     return periods;
   }
 
-  /// The cheapest encoders whose slowest has exactly this period.
+  /// The cheapest encoders whose slowest one has exactly this period.
   [[nodiscard]] Selection encoders_at(std::int64_t period) {
     ++evaluations_;
     if (encoders() == 0) return {.devices = period == 0 ? 0 : kNever};

@@ -11,8 +11,7 @@ namespace tributary::plan {
 /// One way to run a module.
 struct FlowCandidate {
   std::int64_t devices = 1;
-  Nanoseconds period =
-      {};  // of 1,024 paired samples; samples without the modality count as no work
+  Nanoseconds period = {};  // for 1,024 paired samples; those without the modality are free
 };
 
 struct FlowModule {
@@ -27,26 +26,25 @@ struct FlowProblem {
   std::int64_t devices = 1;
 };
 
-/// What decides among allocations of the same, best pace.
+/// What decides among allocations with the same, best pace.
 enum class FlowOrder {
-  kPublished,  // least difference of production and consumption, devices, indices
-  kExact,      // devices, then the faster encoders (a surplus absorbs variance), indices
+  kPublished,  // min |production - consumption|, then devices, then indices
+  kExact,      // devices, then faster encoders (a surplus absorbs variance), indices
 };
 
 /// A candidate for every module; the slower of production and consumption sets the pace.
 struct FlowAllocation {
-  Certificate certificate;           // of the period of the pace
+  Certificate certificate;           // for the period of the pace
   std::vector<std::int32_t> chosen;  // [encoders + 1] candidate; the backbone last
   Nanoseconds production = {};       // period of the slowest encoder; 0 without encoders
   Nanoseconds consumption = {};      // period of the backbone
   std::int64_t devices = 0;
 };
 
-/// Chooses candidates within the devices so that the pace is fastest, exactly.
+/// Chooses candidates within the devices so that the pace is the fastest possible.
 ///
-/// The pace is a period of some candidate: the least one at which the cheapest choices fit, found
-/// by bisection. The second aim moves one side alone, so it is found by trying the periods of that
-/// side.
+/// The pace equals the period of some candidate: the min one at which the cheapest choices fit,
+/// found by bisection. The second aim only moves one side, so all periods of that side are tried.
 ///
 /// units:  periods compared as whole numbers, never as rates
 /// errors: Fault::kInput naming the module when it has no candidate, or a candidate is not above 0;

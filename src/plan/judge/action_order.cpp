@@ -44,7 +44,7 @@ class Walk {
     }
   }
 
-  /// A message that has not come, or still has the buffer of one that is to go; -1: none.
+  /// The first message that the action still waits for, or whose buffer it needs; -1: none.
   [[nodiscard]] int missing(int action) const {
     const simulate::StepKind kind = program_.kind(action);
     if (kind != simulate::StepKind::kPass && kind != simulate::StepKind::kSend) return -1;
@@ -59,7 +59,7 @@ class Walk {
     return program_.earlier(message, program_.channel_of(message).send_buffers);
   }
 
-  /// One of its two ends is ready.
+  /// Notes that one of the two ends of a message is ready.
   void end(int message) {
     if (++ends_[message] < 2) return;
     const simulate::Channel& channel = program_.channel_of(message);
@@ -70,7 +70,7 @@ class Walk {
   const simulate::StepProgram& program_;
   std::vector<int> next_;       // [lanes] action
   std::vector<int> waits_for_;  // [lanes] message
-  std::vector<int> ends_;       // [messages] that are ready
+  std::vector<int> ends_;       // [messages] number of ends that are ready
   std::vector<int> ready_;
   std::vector<int> order_;
 };

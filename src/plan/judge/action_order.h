@@ -6,11 +6,11 @@
 
 namespace tributary::plan {
 
-/// All actions of a program, each after those that it waits for: whatever they take, they can be
-/// timed in this order. Lanes are followed as far as they come, the lowest first.
+/// All actions of a program, each after those that it waits for: they can be timed in this order,
+/// however long they take. Lanes advance as far as they can, the lowest first.
 ///
 /// errors: Fault::kBug when the step never ends
-/// cost:   O(actions + messages), and for a batch that a pass waits for whole its messages squared
+/// cost:   O(actions + messages); O(messages^2) for a batch that a pass waits for as a whole
 [[nodiscard]] std::vector<int> order_actions(const simulate::StepProgram& program);
 
 }  // namespace tributary::plan

@@ -23,7 +23,7 @@ std::int64_t buckets_of(const config::Plan& plan) {
   return replicas_of(plan) * plan.batch.microbatches;
 }
 
-/// Of all samples: room for whatever a microbatch may be given.
+/// Tokens of all samples: a capacity that every microbatch stays below.
 Tokens tokens_of(const std::vector<simulate::SampleSize>& samples) {
   Tokens tokens;
   for (const simulate::SampleSize& sample : samples) tokens.count += sample.tokens;
@@ -56,7 +56,7 @@ std::vector<std::int32_t> deal_in_turns(std::size_t samples, std::int64_t bucket
   return bucket_of;
 }
 
-/// The same buckets numbered by their costs, as the trainer deals them to its rounds.
+/// The same buckets, numbered from the costliest down, as the step plan numbers its rounds.
 std::vector<std::int32_t> sort_by_cost(const std::vector<schedule::SampleLoad>& loads,
                                        std::int64_t buckets, std::vector<std::int32_t> bucket_of) {
   std::vector<Nanoseconds> costs(static_cast<std::size_t>(buckets));
@@ -71,7 +71,7 @@ std::vector<std::int32_t> sort_by_cost(const std::vector<schedule::SampleLoad>& 
   return bucket_of;
 }
 
-/// Everything on one stage: FLOPs of samples are the same wherever layers lie.
+/// Everything on one stage: the FLOPs of a sample do not depend on where layers are.
 config::Plan plan_of_one_device(const PlanningProblem& problem) {
   const std::int64_t units = units_of(*problem.model.find("backbone"));
   return to_plan(problem, {.encoders = {encoders_of(problem).size(), std::nullopt}}, {{0, units}});
@@ -103,7 +103,7 @@ const std::vector<schedule::SampleLoad>& BatchDeals::loads(std::size_t batch) {
 
 std::vector<std::int32_t> BatchDeals::deal_level(const config::Plan& plan, std::size_t batch,
                                                  std::int64_t buckets) {
-  // Equal samples in turns: no other way has less in the fullest bucket.
+  // Equal samples go round-robin: no other dispatch has a smaller fullest bucket.
   if (equal_samples_) return deal_in_turns(problem_.batches[batch].size(), buckets);
   const std::vector<schedule::SampleLoad>& loads = this->loads(batch);
   return sort_by_cost(

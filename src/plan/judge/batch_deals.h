@@ -12,23 +12,23 @@
 
 namespace tributary::plan {
 
-/// How the batches are dealt, found once for all plans that deal alike; for many threads.
+/// How batches are dispatched, computed once for all plans that dispatch alike. Thread-safe.
 class BatchDeals {
  public:
   explicit BatchDeals(const PlanningProblem& problem)
       : problem_(problem), equal_samples_(has_equal_samples(problem)) {}
 
-  /// Level buckets, made with little effort for a search that deals many times: the bucket of each
-  /// sample as deal_samples takes them, in the trainer's order of rounds; lives as long as this.
+  /// The bucket of each sample, level and in the trainer's order of rounds, as deal_samples takes
+  /// them. Balancing gets little effort, because a search dispatches often. Lives as long as this.
   [[nodiscard]] const std::vector<std::int32_t>& buckets(const config::Plan& plan,
                                                          std::size_t batch);
 
-  /// The same as the trainer does it, whatever room microbatches have; lives as long as this.
+  /// The trainer's own dispatch, with unlimited room in a microbatch. Lives as long as this.
   [[nodiscard]] const schedule::StepPlan& step(const config::Plan& plan, std::size_t batch);
 
-  /// The least room of a microbatch in which the trainer deals the first batches so, and which no
-  /// sample exceeds; of no batch, that of the level buckets of all. Where samples differ it has the
-  /// share `spare` above the fullest microbatch.
+  /// The min capacity of a microbatch with which the trainer dispatches the first `batches` batches
+  /// as step() says, and no less than any sample. With `batches` 0 it is that of the level buckets
+  /// of all batches. Where samples differ, it is the fraction `spare` above the fullest microbatch.
   [[nodiscard]] Tokens capacity(const config::Plan& plan, std::size_t batches, double spare = 0);
 
  private:
@@ -37,16 +37,16 @@ class BatchDeals {
     std::once_flag is_found;
     Found found;
   };
-  /// The place of what is found once for a key.
+  /// The entry of `places` for a key; its value is computed once.
   template <class Key, class Found>
   Once<Found>& place_of(std::map<Key, std::unique_ptr<Once<Found>>>& places, const Key& key);
 
-  /// The same, the costliest bucket first: however many replicas share them.
+  /// Level buckets, the costliest first, for any number of replicas.
   [[nodiscard]] const std::vector<std::int32_t>& costliest_first(const config::Plan& plan,
                                                                  std::size_t batch);
   [[nodiscard]] std::vector<std::int32_t> deal_level(const config::Plan& plan, std::size_t batch,
                                                      std::int64_t buckets);
-  /// What the trainer levels by; the same whatever the plan.
+  /// The loads that the trainer balances; they do not depend on the plan.
   [[nodiscard]] const std::vector<schedule::SampleLoad>& loads(std::size_t batch);
   [[nodiscard]] schedule::StepPlan plan_step(const config::Plan& plan, std::size_t batch) const;
 
@@ -56,7 +56,7 @@ class BatchDeals {
 
   const PlanningProblem& problem_;
   bool equal_samples_;
-  std::mutex mutex_;  // of the maps, not of what they hold
+  std::mutex mutex_;  // guards the maps, not their values
   std::map<BucketKey, std::unique_ptr<Once<Buckets>>> costliest_first_;
   std::map<StepKey, std::unique_ptr<Once<Buckets>>> buckets_;
   std::map<StepKey, std::unique_ptr<Once<schedule::StepPlan>>> steps_;

@@ -20,7 +20,7 @@ const ChainCut& ChainCutter::cut_chain(const ChainCosts& costs, const ChainChoic
                                        const PlanChoice& choice, bool is_backbone) {
   const std::int64_t stages = own.mesh.pp * (is_backbone ? choice.chunks : 1);
   const std::int64_t behind = is_backbone ? 0 : choice.backbone.mesh.pp;
-  // Only 1F1B keeps fewer microbatches on later stages, as split_layers counts them.
+  // Only 1F1B keeps fewer microbatches on later stages, as split_layers assumes.
   const bool counts_memory = choice.schedule == config::PipelineOrder::k1f1b;
   const auto [place, is_new] = cuts_.try_emplace(
       Key{&costs, stages, own.replicas(), choice.microbatches, counts_memory ? behind : -1});
@@ -32,7 +32,7 @@ const ChainCut& ChainCutter::cut_chain(const ChainCosts& costs, const ChainChoic
     priced.push_back(costs.cost(each, shape));
   SplitProblem problem{
       .stages = stages, .microbatches = choice.microbatches, .stages_behind = behind};
-  // Beside what it keeps, of any stage: the most of all units.
+  // Room for the gathered parameters of any stage: the max over all units.
   Bytes gathered;
   Bytes process;
   Bytes working;
@@ -55,8 +55,8 @@ const ChainCut& ChainCutter::cut_chain(const ChainCosts& costs, const ChainChoic
   if (counts_memory)
     problem.memory = problem_.memory() - gathered - process - working - boundary * 4;
   LayerSplit split = split_layers(problem);
-  // It counts in-flight microbatches with some margin: what does not fit by it may all the same,
-  // and most likely where it is cut to hold the least.
+  // split_layers counts microbatches in flight with a margin, so the plan may fit all the same,
+  // most likely with the cut that holds the least.
   if (split.certificate.status == Status::kInfeasible) {
     problem.memory = least_memory(problem);
     split = split_layers(problem);

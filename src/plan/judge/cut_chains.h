@@ -8,8 +8,7 @@
 
 namespace tributary::plan {
 
-/// Cuts the chains of choices into stages by split_layers at mean microbatches; what it has cut
-/// once it keeps.
+/// Cuts the chains of choices into stages, by split_layers on mean microbatches; keeps its cuts.
 class ChainCutter {
  public:
   explicit ChainCutter(const PlanningProblem& problem)

@@ -13,7 +13,7 @@
 
 namespace tributary::plan {
 
-/// One thread's judge, with what it has priced and cut.
+/// The judge and the cutter of one thread; both remember what they computed.
 struct JudgeWorker {
   JudgeWorker(const PlanningProblem& problem, BatchDeals& deals)
       : judge(problem, deals), cutter(problem) {}
@@ -21,10 +21,10 @@ struct JudgeWorker {
   ChainCutter cutter;
 };
 
-/// Judges at work on many plans at once.
+/// Judges many plans at once, on several threads.
 class JudgeWorkers {
  public:
-  /// threads: 0: one a core
+  /// threads: 0: one for each core
   JudgeWorkers(const PlanningProblem& problem, BatchDeals& deals, int threads) {
     constexpr int kMostThreads = 16;
     if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));

@@ -12,23 +12,23 @@ using schedule::Op;
 
 namespace {
 
-/// Ranks that have a core for each of their threads do not share any.
+/// A cluster whose ranks do not share cores, for plans with a core for each thread.
 config::Cluster without_cores(config::Cluster cluster) {
   cluster.cores = 0;
   return cluster;
 }
 
-/// What ranks of a lane keep of activations.
+/// Activations that the ranks of a lane keep.
 struct KeptBytes {
-  std::int64_t most = 0;     // at a time: passes of a lane do not overlap
-  std::int64_t resting = 0;  // when all forwards are done
+  std::int64_t most = 0;     // [bytes] max at a time: passes of a lane do not overlap
+  std::int64_t resting = 0;  // [bytes] when all forwards are done
 };
 
-/// Follows the passes of a lane, all replicas at once.
+/// Follows the passes of a lane, for all replicas at once.
 class KeptOfLane {
  public:
-  /// features: of a mean microbatch, on a rank of the backbone's first stage where those of all are
-  ///           there before the first pass
+  /// features: [bytes] of a mean microbatch on a rank of the backbone's first stage, where the
+  /// features of all microbatches arrive before the first pass
   KeptOfLane(const JudgedPlan& plan, int lane, std::int64_t features)
       : program_(plan.program),
         of_(program_.map().at(lane)),
@@ -98,8 +98,8 @@ class KeptOfLane {
 /// What a lane holds whatever the microbatches are.
 struct LaneState {
   std::int64_t held = 0;
-  std::int64_t gathered = 0;  // of two lanes on a rank one at a time
-  std::int64_t process = 0;   // once for a rank
+  std::int64_t gathered = 0;  // of two lanes on a rank only one at a time
+  std::int64_t process = 0;   // once for each rank
 
   [[nodiscard]] std::int64_t sum() const { return held + gathered + process; }
 };
@@ -117,8 +117,8 @@ LaneState state_of_lane(const JudgedPlan& plan, int lane) {
   return lane_state;
 }
 
-/// What a colocated module gives a rank of the first stage for a mean microbatch: each of its ranks
-/// gives a part, and there are as many of them as the backbone has, on all its stages.
+/// Bytes that a colocated module gives a rank of the first stage for a mean microbatch: each of its
+/// ranks gives a part, and it has as many ranks as the backbone has on all stages.
 std::int64_t features_of(const JudgedPlan& plan) {
   const int colocated = plan.program.map().colocated();
   if (colocated < 0) return 0;
@@ -126,7 +126,7 @@ std::int64_t features_of(const JudgedPlan& plan) {
          plan.program.pipeline().modules[plan.program.map().flow().back()].stages;
 }
 
-/// Buffers of messages between stages at both ends, the largest of any replica.
+/// Adds the buffers of messages between stages at both ends, the max over replicas.
 void add_buffers(const JudgedPlan& plan, std::vector<LaneState>& states) {
   const simulate::StepProgram& program = plan.program;
   for (const simulate::Channel& channel : program.channels()) {
@@ -165,7 +165,7 @@ std::string name_lists(const schedule::Pipeline& pipeline) {
                .where = module.name);
     name += str(' ', module.name, ' ', static_cast<int>(module.order), ' ', module.stages, ' ',
                 module.chunks, ' ', module.group, ' ', module.replicas, ' ', module.boundary, ' ');
-    if (module.is_colocated()) name += 'c';  // its lists do not know in how many passes
+    if (module.is_colocated()) name += 'c';  // its lists do not contain its number of passes
     for (const bool trains : module.trains) name += trains ? 't' : 'f';
   }
   return name;
@@ -252,7 +252,7 @@ void load_fixed(JudgedPlan& plan) {
       plan.load.fixed[action] += state(chunk).optimizer_step;
       host = std::max(host, state(chunk).host_step);
     }
-    // It comes once for a rank, whatever modules that has.
+    // The host's part comes once for a rank, however many modules that has.
     if (!program.steps_first(action)) plan.load.fixed[action] += host;
   }
 }

@@ -11,8 +11,8 @@
 
 namespace tributary::plan {
 
-/// The lists of one replica of each module of a choice, and what they run on; links are alone, and
-/// no ranks share cores.
+/// The lists of one replica of each module of a choice, and the network they run on. Links are not
+/// shared, and no ranks share cores.
 struct ReplicaProgram {
   ReplicaProgram(const PlanningProblem& problem, const PlanChoice& chosen, const config::Plan& plan,
                  simulate::FoldedPipeline pipeline,
@@ -20,13 +20,13 @@ struct ReplicaProgram {
 
   PlanChoice choice;
   simulate::FoldedPipeline folded;
-  std::shared_ptr<const simulate::StepProgram> program;  // that other choices may have too
+  std::shared_ptr<const simulate::StepProgram> program;  // other choices may use it too
   simulate::Network network;
   simulate::Network ports;  // with links that messages share
   ReplicaTimer timer;
 };
 
-/// What the lists of a plan depend on: pipelines with one name have the same.
+/// What the lists of a plan depend on: two pipelines with one name have the same lists.
 [[nodiscard]] std::string name_lists(const schedule::Pipeline& pipeline);
 
 /// A plan ready to be run on batches.
@@ -46,13 +46,13 @@ struct JudgedPlan {
   ReplicaLoad load = {};
 };
 
-/// Reductions and optimizer steps do not depend on the microbatches.
+/// Sets the times of reductions and optimizer steps, which do not depend on the microbatches.
 void load_fixed(JudgedPlan& plan);
 
-/// How long the busiest port of a rank is taken: no order of the messages ends before.
+/// How long the busiest port of a rank is taken: no order of the messages ends earlier.
 [[nodiscard]] Nanoseconds port_time(const JudgedPlan& plan);
 
-/// What the fullest lane holds at most.
+/// The peak of the fullest lane.
 struct LanePeak {
   Bytes bytes = {};
   int lane = 0;

@@ -3,7 +3,7 @@
 namespace tributary::plan {
 namespace {
 
-/// The replica that takes longest over all its passes, the lowest of equals.
+/// The replica whose passes take longest in all, the lowest of equals.
 template <class Duration>
 std::size_t slowest(const ModulePasses& passes, int own, const Duration& duration) {
   std::size_t found = 0;
@@ -44,7 +44,7 @@ ModulePasses join_replicas(const ModulePasses& passes, int microbatches) {
                   .weight_gradient = of[backward].costs.weight_gradient,
                   .boundary = (boundary + replicas - 1) / replicas};
   }
-  joined.passes.emplace_back();  // of microbatches that it does not have
+  joined.passes.emplace_back();  // an empty one, for microbatches beyond its own passes
   for (const StagePass& pass : joined.passes) joined.mean_boundary += pass.costs.boundary;
   joined.mean_boundary = (joined.mean_boundary + microbatches - 1) / microbatches;
   return joined;

@@ -7,22 +7,22 @@
 
 namespace tributary::plan {
 
-/// What the passes of one microbatch on one virtual stage take, communication in line included.
+/// Times of one microbatch's passes on one virtual stage, exposed communication included.
 struct PassCosts {
   std::int64_t forward = 0;          // [ns]
   std::int64_t input_gradient = 0;   // [ns]
   std::int64_t weight_gradient = 0;  // [ns]
-  std::int64_t boundary = 0;         // [bytes] sent on
+  std::int64_t boundary = 0;         // [bytes] sent to the next stage
 
   [[nodiscard]] std::int64_t backward() const { return input_gradient + weight_gradient; }
 };
 
-/// What they keep.
+/// Bytes that these passes keep.
 struct PassBytes {
   std::int64_t kept = 0;
-  std::int64_t after = 0;  // from the input gradient to the weight gradient
-  std::int64_t peak = 0;   // more during backward
-  std::int64_t ahead = 0;  // more during forward
+  std::int64_t after = 0;  // between input gradient and weight gradient
+  std::int64_t peak = 0;   // on top, during backward
+  std::int64_t ahead = 0;  // on top, during forward
 
   void raise_to(const PassBytes& other) {
     kept = std::max(kept, other.kept);
@@ -37,13 +37,13 @@ struct StagePass {
   PassBytes bytes = {};
 };
 
-/// The passes of a module's replicas: microbatches of one size are alike on stages of one kind.
+/// The passes of a module's replicas. Microbatches of one size share a pass on stages of one kind.
 struct ModulePasses {
-  std::vector<std::int64_t> stand_for = {};  // [replicas that are run] for how many
+  std::vector<std::int64_t> stand_for = {};  // [replicas that are run] how many each represents
   std::vector<std::size_t> kind_of = {};     // [virtual stages]
-  std::vector<std::size_t> first_of = {};    // [microbatches, replicas] of its size, into passes
+  std::vector<std::size_t> first_of = {};    // [microbatches, replicas] index into passes
   std::vector<StagePass> passes = {};        // [sizes, kinds]
-  std::int64_t mean_boundary = 0;            // of the microbatches of a joined module
+  std::int64_t mean_boundary = 0;            // [bytes] of the microbatches of a joined module
 
   [[nodiscard]] std::size_t replicas() const { return stand_for.size(); }
   /// The passes of a microbatch on a virtual stage, by replica.
@@ -62,10 +62,10 @@ struct ModulePasses {
   }
 };
 
-/// All replicas of a colocated module as one, with `microbatches` of which those after its own
-/// passes take nothing. None goes on before all have encoded, and the step not before all are back,
-/// so that the slowest counts, forward and back; it holds the most of any in each pass, and gives
-/// on what it gives on the mean.
+/// Joins all replicas of a colocated module into one with `microbatches` microbatches; those after
+/// its own passes are empty. The backbone waits until all replicas have encoded, and the step until
+/// all have gone back, so the slowest replica counts, forward and backward separately. Each pass
+/// has the max bytes of any replica and the mean boundary.
 ///
 /// shape: passes has one stage
 [[nodiscard]] ModulePasses join_replicas(const ModulePasses& passes, int microbatches);

@@ -12,7 +12,7 @@ namespace tributary::plan {
 
 namespace {
 
-/// Rounds to 1 part in 2^bits, so that sizes that hardly differ are one.
+/// Rounds to 1 part in 2^bits, so that nearly equal sizes become equal.
 std::int64_t rounded(double size, int bits) {
   if (size <= 0) return 0;
   const auto whole = static_cast<std::uint64_t>(size);
@@ -22,7 +22,7 @@ std::int64_t rounded(double size, int bits) {
   return static_cast<std::int64_t>((whole + half) >> shift << shift);
 }
 
-/// How many replicas in a row have the same microbatches.
+/// The number of replicas in each run of neighbours with the same microbatches.
 std::vector<std::int64_t> count_alike(
     const std::vector<std::vector<cost::MicrobatchShape>>& replicas) {
   std::vector<std::int64_t> times;
@@ -38,7 +38,7 @@ std::vector<std::int64_t> count_alike(
 /// Stages with the same units are of one kind.
 struct StageKinds {
   std::vector<std::size_t> of_stage;              // [stages]
-  std::vector<std::vector<std::int64_t>> counts;  // [kinds] of each class
+  std::vector<std::vector<std::int64_t>> counts;  // [kinds] units of each class
   std::vector<int> last_class;                    // [kinds]
 };
 
@@ -57,14 +57,14 @@ StageKinds kinds_of(const ChainCosts& chain, const ChainCut& cut) {
   return kinds;
 }
 
-/// What microbatches of the priced sizes take on each kind of stage, found once.
+/// The passes of each priced size on each kind of stage, computed once.
 class StagePasses {
  public:
-  /// passes: that it adds to
+  /// passes: the list that it appends to
   StagePasses(const ChainCosts& chain, const StageKinds& stages, std::vector<StagePass>& passes)
       : chain_(chain), stages_(stages), passes_(passes) {}
 
-  /// Where those of a size begin in passes.
+  /// The index in `passes` where those of a size begin.
   std::size_t first_of(std::size_t number, const std::vector<cost::StageCost>& priced) {
     if (number >= first_.size()) first_.resize(2 * number + 1, kUnknown);
     std::size_t& first = first_[number];
@@ -92,7 +92,7 @@ class StagePasses {
   const ChainCosts& chain_;
   const StageKinds& stages_;
   std::vector<std::size_t> first_;  // [prices] into passes_
-  std::vector<StagePass>& passes_;  // [sizes met, kinds]
+  std::vector<StagePass>& passes_;  // [sizes so far, kinds]
 };
 
 }  // namespace
@@ -125,8 +125,7 @@ PlanJudge::PricedChain& PlanJudge::chain_of(const PlanChoice& choice, std::size_
                 static_cast<std::int64_t>(of->recompute), static_cast<std::int64_t>(inside)}};
   std::unique_ptr<PricedChain>& found = chains_[key];
   if (!found) {
-    // Passes of a model on several stages do not know of replicas and shards, unless these are
-    // gathered for each.
+    // With several stages, replicas and shards do not change passes, unless each pass gathers.
     if (choice.is_cut() && mesh.ep == 1 &&
         problem_.execution.release != config::Release::kAfterForward)
       std::get<3>(key)[0] = std::get<3>(key)[1] = 1;
@@ -254,7 +253,7 @@ void PlanJudge::load_module(JudgedPlan& plan, const simulate::StepShapes& shapes
   const int microbatches = plan.whole.modules[index].passes_of(plan.whole.microbatches);
   load.first_of.resize(static_cast<std::size_t>(microbatches) * load.replicas());
   StagePasses known(chain.costs, stages, load.passes);
-  std::size_t of = 0;  // of those that the replica stands for
+  std::size_t of = 0;  // the first replica that it represents
   for (std::size_t replica = 0; replica < load.replicas(); ++replica) {
     for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
       const cost::MicrobatchShape& shape = shapes[index][of][microbatch];

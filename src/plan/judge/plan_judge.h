@@ -14,21 +14,21 @@
 
 namespace tributary::plan {
 
-/// What a plan does on some batches.
+/// The result of a plan on some batches.
 struct PlanVerdict {
   std::vector<Nanoseconds> steps = {};  // [batches judged]
   Bytes peak = {};                      // of the fullest device
-  std::string fullest = {};             // its module
+  std::string fullest = {};             // the module on that device
 
   [[nodiscard]] Nanoseconds mean() const;
 };
 
-/// Runs plans on the batches of a problem, replica by replica, without sharing of links, but no
-/// step is shorter than its busiest port is taken.
+/// Runs plans on the batches of a problem, replica by replica, without sharing links; but no step
+/// is shorter than its busiest port is taken.
 ///
-/// Microbatches are priced at rounded sizes, tokens by up to 1/512 and squared tokens by up to
-/// 1/64, so that most are priced once; what is held against a bound is asked for as it is. Plans
-/// whose ranks share cores are simulated in full instead: they slow each other down.
+/// Microbatches are priced at rounded sizes, tokens to 1/512 and squared tokens to 1/64, so that
+/// most are priced only once. Sizes::kAsTheyAre is for values that are compared with a bound. Plans
+/// whose ranks share cores are simulated in full, because they slow each other down.
 ///
 /// owns:   what it has priced, for later plans; not for two threads at once
 class PlanJudge {
@@ -42,13 +42,13 @@ class PlanJudge {
                                   std::size_t first_batch, std::size_t end_batch,
                                   Sizes sizes = Sizes::kRounded);
 
-  /// The costs of a chain of the choice, its pp left out.
+  /// The costs of a chain of the choice, whatever its pp.
   [[nodiscard]] const ChainCosts& costs_of(const PlanChoice& choice, std::size_t chain);
 
   [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
 
  private:
-  /// Tokens and squared tokens of the backbone, and of each medium; 0 of what does not count.
+  /// Tokens and squared tokens of the backbone and of each medium; 0 where they do not matter.
   using SizeKey = std::array<std::int64_t, 2 + 2 * cost::kAllMedia.size()>;
   struct SizeHash {
     std::size_t operator()(const SizeKey& key) const {
@@ -65,8 +65,8 @@ class PlanJudge {
   using Prices = std::unordered_map<SizeKey, Price, SizeHash>;
   struct PricedChain {
     ChainCosts costs;
-    std::vector<cost::Media> media;  // that it works on
-    std::shared_ptr<Prices> priced;  // by chains that only keep their state elsewhere
+    std::vector<cost::Media> media;  // that the chain works on
+    std::shared_ptr<Prices> priced;  // shared by chains that differ only in where their state is
   };
   using ChainKey = std::tuple<std::size_t, std::uint64_t, bool, std::vector<std::int64_t>>;
 
@@ -75,10 +75,10 @@ class PlanJudge {
                                    const cost::MicrobatchShape& shape);
   [[nodiscard]] PlanVerdict judge_by_events(config::Plan plan, std::size_t first_batch,
                                             std::size_t end_batch);
-  /// The last one, where only the cuts have changed.
+  /// The program of this choice; the last one again where only the cuts have changed.
   [[nodiscard]] const ReplicaProgram& program_of(const PlanChoice& choice,
                                                  const config::Plan& plan);
-  /// The last ones, where only the cuts have changed.
+  /// The shapes of this plan; the last ones again where only the cuts have changed.
   [[nodiscard]] const simulate::StepShapes& shapes_of(const JudgedPlan& plan, std::size_t batch);
   void load_module(JudgedPlan& plan, const simulate::StepShapes& shapes, std::size_t index);
   void run_batch(JudgedPlan& plan, std::size_t batch, PlanVerdict& verdict);
@@ -86,7 +86,7 @@ class PlanJudge {
   const PlanningProblem& problem_;
   BatchDeals& deals_;
   bool equal_samples_;
-  Sizes sizes_ = Sizes::kRounded;  // of the plan that is judged
+  Sizes sizes_ = Sizes::kRounded;  // of the plan being judged
   std::map<ChainKey, std::unique_ptr<PricedChain>> chains_;
   std::map<ChainKey, std::shared_ptr<Prices>> prices_;
   std::map<std::string, std::shared_ptr<const simulate::StepProgram>> lists_;  // by name_lists
@@ -97,8 +97,8 @@ class PlanJudge {
     simulate::StepShapes shapes;
   };
   DealtShapes dealt_;
-  ReplicaLoad load_;                 // of the last plan, whose room the next one takes
-  std::vector<std::int64_t> times_;  // of its replicas
+  ReplicaLoad load_;                 // of the last plan; its buffers are reused
+  std::vector<std::int64_t> times_;  // of its replicas; reused likewise
   std::int64_t evaluations_ = 0;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using schedule::Op;
 
-/// Times every action for all replicas, in an order that no time changes.
+/// Times every action for all replicas, in an order that does not depend on times.
 class Run {
  public:
   Run(const simulate::StepProgram& program, const ReplicaTimer& timer, const ReplicaLoad& load,
@@ -43,15 +43,15 @@ class Run {
     std::size_t clock = 0;  // into times_: [replicas]
     std::int64_t reduced = 0;
   };
-  /// One message from all replicas to all: there at each once all have given and it has posted.
-  /// Inside a module each replica has a message of its own.
+  /// One message from all replicas to all: each receiver has it once all have sent and it has
+  /// posted. Inside a module each replica has a message of its own.
   struct Edge {
     std::int64_t last_given = 0;
     std::int64_t last_posted = 0;
     std::int64_t travel = 0;
   };
   struct Reduction {
-    std::int64_t ready = 0;  // the last member
+    std::int64_t ready = 0;  // when the last member is ready
     std::int64_t end = 0;
   };
 
@@ -69,8 +69,8 @@ class Run {
     }
   }
 
-  /// Of the replicas of the giver and, along an edge, of those of the taker; inside a module both
-  /// ends have the same.
+  /// Times [replicas] when the sender was ready, and along an edge also when the receiver was.
+  /// Inside a module both ends have the same replicas, so one list is enough.
   [[nodiscard]] std::int64_t* given(const ReplicaTimer::MessagePlace& place) {
     return &times_[room_ * static_cast<std::size_t>(place.slot)];
   }
@@ -122,14 +122,14 @@ class Run {
     }
   }
 
-  /// Waits until what the lane takes is there.
+  /// Waits until the message that the lane reads has arrived.
   void take(int message, const Lane& lane) {
     const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
     if (place.edge < 0) return wait(given(place), {}, lane);
     const Edge& edge = edges_[place.edge];
     wait(posted(place), {.last_given = edge.last_given, .travel = edge.travel}, lane);
   }
-  /// Waits until what the lane gave is where it goes.
+  /// Waits until the lane's earlier message has arrived, which frees its send buffer.
   void get_buffer_of(int message, const Lane& lane) {
     const ReplicaTimer::MessagePlace& place = timer_.of_message(message);
     if (place.edge < 0) return wait(given(place), {}, lane);
@@ -154,12 +154,12 @@ class Run {
     if (place.edge < 0) return meet(message, place, lane);
     edges_[place.edge].last_posted = note(posted(place), lane);
   }
-  /// Returns the latest of the lane's times.
+  /// Notes the lane's times; returns the latest.
   std::int64_t note(std::int64_t* times, const Lane& lane) const {
     std::copy_n(&times_[lane.clock], lane.module->replicas(), times);
     return latest_of(lane);
   }
-  /// The second end that is ready begins the travel.
+  /// Whichever end is ready second starts the transfer.
   void meet(int message, const ReplicaTimer::MessagePlace& place, const Lane& lane) {
     std::int64_t* times = given(place);
     const std::int64_t* clock = &times_[lane.clock];
@@ -183,7 +183,7 @@ class Run {
   void join(Reduction& reduction, const Lane& lane) const {
     reduction.ready = std::max(reduction.ready, latest_of(lane));
   }
-  /// They hold no lane, but one another: `before` are of lower numbers.
+  /// Reductions hold up no lane, only one another: those in `before` have lower numbers.
   void hold_reductions() {
     for (std::size_t i = 0; i < reductions_.size(); ++i) {
       const simulate::StepMeeting& meeting = program_.reductions()[i];
@@ -206,7 +206,7 @@ class Run {
       const Lane& lane = lanes_[program_.lane_of(member)];
       ready = std::max({ready, latest_of(lane), lane.reduced});
     }
-    const std::int64_t first = longest(program_.first_steps());  // of two modules on a rank
+    const std::int64_t first = longest(program_.first_steps());  // for two modules on one rank
     for (const int member : members) {
       const Lane& lane = lanes_[program_.lane_of(member)];
       const std::int64_t end =
@@ -264,7 +264,7 @@ void ReplicaTimer::place_passes() {
   }
 }
 
-/// As large as what the forward pass at the giver's end of the activation gives on.
+/// A message is as large as the output of the forward pass at the sending end of its activation.
 void ReplicaTimer::place_messages() {
   messages_.resize(program_.messages().size());
   const schedule::PipelineMap& map = program_.map();
@@ -288,7 +288,7 @@ void ReplicaTimer::place_messages() {
   }
 }
 
-/// A message whose times are not needed any more gives their place to a later one.
+/// A message takes the slot of an earlier one whose times are no longer needed.
 void ReplicaTimer::assign_slots() {
   std::vector<int> uses(messages_.size());
   const auto visit = [&](const auto& open, const auto& use) {

@@ -8,33 +8,32 @@
 
 namespace tributary::plan {
 
-/// One step of the replicas that differ.
+/// One step of replicas that differ in their inputs.
 struct ReplicaLoad {
   std::vector<ModulePasses> modules = {};  // of the pipeline; the program has one replica of each
   // [actions of the program] of reductions and optimizer steps
   std::vector<Nanoseconds> fixed = {};
 };
 
-/// Times steps of a plan whose replicas differ in what they work on and in nothing else, by the
-/// lists of one replica of each module: what waits for what is found once, and then each action is
-/// timed for all replicas.
+/// Times steps of a plan whose replicas differ only in their inputs, by the lists of one replica of
+/// each module. Dependencies are found once; then each action is timed for all replicas.
 ///
-/// Equal to time_step over all replicas where the network is not shared, but for features: those of
-/// a round travel as one message from all replicas of the giver to all of the taker, by the route
-/// of the folded program.
+/// Equals time_step over all replicas where the network is not shared, except for features: those
+/// of a microbatch travel as one message from all replicas of the sender to all of the receiver, by
+/// the route of the folded program.
 ///
 /// owns:  nothing; program and network must outlive it
 /// shape: the program has one replica of each module
 /// errors: Fault::kBug when the step never ends
-/// cost:  to make, some 20 ns an action; to run, some ns for each action of each replica
+/// cost:  construction about 20 ns an action; a run a few ns for each action of each replica
 class ReplicaTimer {
  public:
   ReplicaTimer(const simulate::StepProgram& program, const simulate::Network& network);
 
-  /// The makespan; times: room that the next run may take.
+  /// The makespan; `times` is a buffer that the next run may reuse.
   [[nodiscard]] Nanoseconds run(const ReplicaLoad& load, std::vector<std::int64_t>& times) const;
 
-  /// What a pass is, for engines.
+  /// Which duration a pass takes, for engines.
   enum class Duration : std::uint8_t { kForward, kInput, kWeight, kWhole };
   struct PassPlace {
     Duration duration = Duration::kForward;
@@ -42,18 +41,18 @@ class ReplicaTimer {
     int microbatch = 0;
   };
   struct MessagePlace {
-    int module = 0;  // whose boundary it is
+    int module = 0;  // the module whose boundary it is
     int virtual_stage = 0;
     int microbatch = 0;
     int channel = 0;
-    int before = -1;       // the message whose send buffer it gets
-    int edge = -1;         // among messages along edges; -1: inside a module
-    int slot = -1;         // of its times, that messages have in turns
-    bool is_mean = false;  // of all microbatches: gradients that come back to a colocated module
+    int before = -1;       // the message whose send buffer it reuses
+    int edge = -1;         // index among messages along edges; -1: inside a module
+    int slot = -1;         // of its times; messages take turns
+    bool is_mean = false;  // mean of all microbatches: gradients back to a colocated module
   };
   [[nodiscard]] const PassPlace& of_pass(int action) const { return passes_[action]; }
   [[nodiscard]] const MessagePlace& of_message(int message) const { return messages_[message]; }
-  /// Bytes of a message of a replica that is run.
+  /// Bytes of a message of one replica.
   [[nodiscard]] static std::int64_t boundary(const MessagePlace& of, const ModulePasses& module,
                                              std::size_t replica) {
     return of.is_mean ? module.mean_boundary

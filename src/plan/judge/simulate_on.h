@@ -13,16 +13,16 @@ class BatchDeals;
 [[nodiscard]] cost::LayerStageCosts costs_on(const PlanningProblem& problem,
                                              const config::Plan& plan);
 
-/// Simulates the plan on batches [first, end) of the problem with shared links, dealt as the
-/// trainer deals them.
+/// Simulates the plan on batches [first, end) of the problem with shared links, dispatched as the
+/// trainer does it.
 [[nodiscard]] simulate::Simulation simulate_on(const PlanningProblem& problem,
                                                const config::Plan& plan, std::size_t first_batch,
                                                std::size_t end_batch);
-/// The same for a plan with the capacity that `deals` has for these batches.
+/// As above, with the capacity that `deals` computes for these batches.
 [[nodiscard]] simulate::Simulation simulate_on(const PlanningProblem& problem,
                                                const config::Plan& plan, BatchDeals& deals,
                                                std::size_t first_batch, std::size_t end_batch);
-/// On its first `batches` batches, from the first again when they are over.
+/// Simulates `batches` batches, starting again with the first one when all have been used.
 [[nodiscard]] simulate::Simulation simulate_on(const PlanningProblem& problem,
                                                const config::Plan& plan, std::int64_t batches);
 

@@ -8,7 +8,7 @@
 
 namespace tributary::plan {
 
-/// A plan with what it is worth.
+/// A plan that a search found, and its value.
 struct FoundPlan {
   PlanChoice choice = {};
   config::Plan plan = {};  // with `predicted`
@@ -17,14 +17,14 @@ struct FoundPlan {
   Nanoseconds percentile_95 = {};
   Bytes peak = {};            // of the fullest device
   std::string fullest = {};   // its module
-  bool links_shared = false;  // simulated in full; else messages travel as if each were alone
-  // In full. On the other batches a step is that of replicas whose messages travel as if each were
-  // alone, longer by as much as steps are on these.
+  bool links_shared = false;  // simulated in full; otherwise no messages share a link
+  // Batches simulated in full. On the others a step is timed without shared links and scaled by the
+  // ratio that those simulated in full show.
   std::int64_t simulated_batches = 0;
-  bool outside_grid = false;  // sizes above those that were measured
+  bool outside_grid = false;  // some size is above those measured
 };
 
-/// Faster; of equals simulated on more batches, or one that the trainer runs.
+/// Whether `a` is faster; of equals, simulated on more batches, or one that the trainer runs.
 [[nodiscard]] bool is_better(const FoundPlan& a, const FoundPlan& b);
 
 }  // namespace tributary::plan

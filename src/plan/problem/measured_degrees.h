@@ -8,7 +8,7 @@
 
 namespace tributary::plan {
 
-/// What a search leaves out because no cost is known of it.
+/// What a search leaves out because its costs are unknown.
 struct LeftOut {
   std::int64_t cells = 0;
   std::set<std::string> degrees = {};  // `tp 2`, `dp_shard 3`
@@ -17,8 +17,8 @@ struct LeftOut {
   [[nodiscard]] std::string text() const;
 };
 
-/// The degree of a module for which the problem's costs lack layers or collectives; empty when they
-/// have all. With the backbone come the modules that `apart` leaves inside it.
+/// The degree of a module for which the problem has no costs of layers or collectives; empty when
+/// it has all. The backbone includes the modules that `apart` leaves inside it.
 ///
 /// units: bit i of apart: encoder i of encoders_of has ranks of its own
 [[nodiscard]] std::string missing_degree(const PlanningProblem& problem,

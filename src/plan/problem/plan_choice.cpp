@@ -85,8 +85,8 @@ std::string recompute_text(config::RecomputePlan level) {
   return level == config::RecomputePlan::kFull ? ", full recompute" : ", selective recompute";
 }
 
-/// Room that so many level microbatches of any batch hardly ever need more than: the longest sample
-/// may lie on top of what all have. Where attention is dear, many short ones may beside a long one.
+/// A capacity that `microbatches` level microbatches of any batch hardly ever exceed: the longest
+/// sample on top of an even share. With costly attention, a microbatch may hold many short samples.
 Tokens ample_capacity(const PlanningProblem& problem, std::int64_t microbatches) {
   std::int64_t longest = problem.longest_sample.count;
   std::int64_t largest = 0;
@@ -155,7 +155,7 @@ config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
       continue;
     }
     ModulePlan module = chain_plan(problem, *encoders[i], *choice.encoders[i], cuts[chain++], rank);
-    // It follows the backbone, with its backward split where the backbone's is.
+    // It follows the backbone, and splits its backward where the backbone does.
     if (choice.schedule == config::PipelineOrder::kZbH1) module.schedule = choice.schedule;
     rank += choice.encoders[i]->devices();
     plan.modules.push_back(std::move(module));

@@ -13,55 +13,55 @@
 
 namespace tributary::plan {
 
-/// What a search may choose; a narrow space for tests and questions.
+/// What a search may choose; tests and questions narrow it.
 struct PlanSpace {
   std::vector<config::PipelineOrder> schedules = {
       config::PipelineOrder::k1f1b, config::PipelineOrder::kInterleaved,
       config::PipelineOrder::kZbH1, config::PipelineOrder::kZbV, config::PipelineOrder::kVHalf};
-  std::vector<std::int64_t> chunks = {2, 4};  // virtual stages of a rank, of the interleaved order
+  std::vector<std::int64_t> chunks = {2, 4};  // virtual stages of a rank, for the interleaved order
   std::vector<config::RecomputePlan> recompute = {config::RecomputePlan::kNone,
                                                   config::RecomputePlan::kSelective,
                                                   config::RecomputePlan::kFull};
   std::vector<config::Placement> placements = {config::Placement::kInline,
-                                               config::Placement::kColocated,  // one at most
+                                               config::Placement::kColocated,  // at most one
                                                config::Placement::kSeparate};  // of encoders
-  bool replicates = true;  // whole copies of a module over its data-parallel ranks
-  bool shards = true;      // parameters cut over them, within a node or over all
+  bool replicates = true;  // whole copies of a module on its data-parallel ranks
+  bool shards = true;      // parameters sharded over them, within a node or over all
   std::int64_t most_tp = 64;
-  std::int64_t most_replicas = 1 << 20;  // dp of one module
+  std::int64_t most_replicas = 1 << 20;  // max dp of one module
   std::int64_t most_cp = 8;
   std::int64_t most_ulysses = 8;
-  std::int64_t long_sample = 8192;  // mean tokens from which on cp and ulysses cut sequences
+  std::int64_t long_sample = 8192;  // min mean tokens at which cp and ulysses are tried
   std::int64_t most_ep = 64;
-  std::int64_t most_stages = 256;  // pp of one module
+  std::int64_t most_stages = 256;  // max pp of one module
   std::int64_t most_microbatches = 4096;
-  bool runnable = false;  // plans that the trainer runs, alone
+  bool runnable = false;  // only plans that the trainer runs
 };
 
-/// A model to be placed on devices, and the batches by which plans are judged.
+/// A model to place on devices, and the batches that plans are judged by.
 struct PlanningProblem {
   config::ModuleGraph model;
   config::Cluster cluster;
-  std::int64_t devices = 1;  // of the cluster, the first ones
+  std::int64_t devices = 1;  // the first ones of the cluster
   std::vector<std::vector<simulate::SampleSize>>
       batches;                           // [batches][global samples], all of one length
   std::vector<std::string> frozen = {};  // modules
   cost::LayerExecution execution = {};
   PlanSpace space = {};
-  /// Costs that were measured with as many ranks as `devices`: plans use all of them. None: those
-  /// of the cluster's device and links.
+  /// Costs measured with `devices` ranks, all of which a plan then uses. Null: the costs follow
+  /// from the cluster's device and links.
   std::shared_ptr<const cost::CostSource> measured = {};
-  std::int64_t threads = 0;    // that a rank computes with where ranks share cores; 0: a part each
+  std::int64_t threads = 0;    // of a rank where ranks share cores; 0: an equal part
   Tokens longest_sample = {};  // of the data; 0: of the batches
 
   [[nodiscard]] std::shared_ptr<const cost::CostSource> costs() const;
   [[nodiscard]] std::int64_t global_samples() const { return std::ssize(batches.front()); }
   [[nodiscard]] bool is_frozen(const std::string& module) const;
-  /// What a plan may hold on a device.
+  /// The max memory of a plan on a device.
   [[nodiscard]] Bytes memory() const { return cluster.device.memory - cluster.device.reserve; }
-  /// Whether so many ranks have more threads than a machine of them has cores.
+  /// Whether `ranks` ranks have more threads than a machine of them has cores.
   [[nodiscard]] bool shares_cores(std::int64_t ranks) const;
-  /// Threads of so many ranks for each core; 1 where all have one.
+  /// Threads for each core with `ranks` ranks; 1 where every thread has a core.
   [[nodiscard]] double threads_per_core(std::int64_t ranks) const;
 };
 
@@ -70,18 +70,18 @@ struct PlanningProblem {
 void check_problem(const PlanningProblem& problem);
 
 /// Modules in front of the backbone that may have ranks of their own: those with blocks, in the
-/// order of the model. All others run inside the first backbone stage.
+/// order of the model. All others run inside the first stage of the backbone.
 [[nodiscard]] std::vector<const config::ModuleNode*> encoders_of(const PlanningProblem& problem);
 
-/// The mean batch as one microbatch, and that dealt evenly over so many.
+/// The mean batch as one microbatch, and an even share of it for `microbatches` of them.
 [[nodiscard]] cost::MicrobatchShape mean_batch(const PlanningProblem& problem);
 [[nodiscard]] cost::MicrobatchShape part_of(const cost::MicrobatchShape& batch,
                                             double microbatches);
 
-/// Every sample of every batch is of one size, so that replicas can have equal inputs.
+/// Whether all samples of all batches have one size, so that replicas can have equal inputs.
 [[nodiscard]] bool has_equal_samples(const PlanningProblem& problem);
 
-/// Batches of equal samples are all alike: one.
+/// The number of different batches: 1 where samples are equal.
 [[nodiscard]] std::size_t different_batches(const PlanningProblem& problem);
 
 }  // namespace tributary::plan

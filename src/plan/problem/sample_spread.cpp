@@ -5,7 +5,7 @@
 namespace tributary::plan {
 namespace {
 
-/// Whether some samples have a medium, and others have not.
+/// Whether some samples have a medium while others have none.
 bool is_of_some(const PlanningProblem& problem, cost::Media media) {
   const bool first_has = problem.batches.front().front().units(media) > 0;
   return std::ranges::any_of(problem.batches, [&](const std::vector<simulate::SampleSize>& batch) {

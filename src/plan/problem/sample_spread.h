@@ -7,19 +7,19 @@
 
 namespace tributary::plan {
 
-/// How far the samples of a problem differ.
+/// How much the samples of a problem differ.
 struct SampleSpread {
   explicit SampleSpread(const PlanningProblem& problem);
 
-  /// The largest sample against the mean one: by its tokens, or by its images and sound together.
+  /// The largest sample over the mean one: in tokens, or in images and sound together.
   double largest = 1;
-  /// Likewise by its tokens or by one medium.
+  /// The same in tokens or in one medium.
   std::array<double, cost::kAllMedia.size()> largest_of = {};
-  /// Of which some samples have nothing, and others something.
+  /// Media that some samples have and others lack.
   std::vector<cost::Media> idle = {};
 };
 
-/// The longest sample of a batch, and those with the most of each medium that it has.
+/// The longest sample of a batch, and the samples with the most of each medium.
 [[nodiscard]] std::vector<simulate::SampleSize> largest_samples(
     const std::vector<simulate::SampleSize>& batch);
 

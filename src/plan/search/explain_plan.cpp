@@ -12,7 +12,7 @@
 namespace tributary::plan {
 namespace {
 
-/// Where two lanes are on a rank, both say why it is idle: their causes count in proportion.
+/// Notes what ranks do and why they idle. On a rank with two lanes both causes count in proportion.
 void add_use_of_time(const simulate::Simulation& simulation, PlanExplanation& explanation) {
   const simulate::RanksAccount ranks =
       simulate::account_ranks(simulation.program.map(), simulation.accounts, simulation.lane_ranks);
@@ -47,7 +47,7 @@ void add_memory(const PlanningProblem& problem, const simulate::Simulation& simu
                    [](const auto& a, const auto& b) { return a.second > b.second; });
 }
 
-/// A level twice as wide, or with half its fixed times.
+/// Widens a level's links to twice the rate; quicken() halves their latency.
 void widen(config::LinkLevel& level) {
   level.bytes_per_s *= 2;
   level.seconds_per_byte /= 2;
@@ -61,7 +61,7 @@ void quicken(config::LinkLevel& level) {
   level.small_all_reduce.clear();
 }
 
-/// All samples as large as the mean one.
+/// Makes all samples as large as the mean one.
 void even_out(PlanningProblem& problem) {
   for (std::vector<simulate::SampleSize>& batch : problem.batches) {
     simulate::SampleSize sum{.tokens = 0};
@@ -98,7 +98,7 @@ class Explaining {
                      [](const auto& a, const auto& b) { return a.second > b.second; });
     add_use_of_time(simulation, explanation_);
     add_memory(problem_, simulation, explanation_);
-    if (!problem_.measured) {  // measured times do not say what other links or devices take
+    if (!problem_.measured) {  // measured times do not predict other links or devices
       try_links();
       try_device();
     }
@@ -141,7 +141,7 @@ class Explaining {
     try_change("half the host time of a kernel",
                [](PlanningProblem& changed) { changed.cluster.device.launch_s /= 2; });
   }
-  /// In as many microbatches: some hold a sample more than others, which may take more room.
+  /// Keeps the number of microbatches: some hold one sample more, which may need more room.
   void try_samples() {
     if (has_equal_samples(problem_)) return;
     PlanningProblem even = problem_;
@@ -154,7 +154,7 @@ class Explaining {
          simulate_on(even, plan, batches_).distribution.mean);
   }
 
-  /// One more, or as many as the order takes at once.
+  /// Adds one microbatch, or as many as the order needs at once.
   void try_microbatch() {
     const PlanChoice& choice = found_.choice;
     const std::int64_t more =

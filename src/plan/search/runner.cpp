@@ -11,14 +11,14 @@ namespace {
 
 constexpr double kMostSpareRoom = 0.1;
 
-/// Of microbatches: those of other batches may be larger, as far as memory allows.
+/// Spare room for microbatches: other batches may have larger ones, as far as memory allows.
 double spare_room(const PlanningProblem& problem, Bytes peak) {
   const Bytes left = problem.memory() - peak;
   return std::clamp(double(left.count) / double(peak.count), 0.0, kMostSpareRoom);
 }
 
-/// How much longer the steps simulated are than the first ones of replicas by themselves: sharing
-/// links makes none shorter, though the trainer may deal better than the search does.
+/// The ratio of simulated steps to the same steps without shared links. Sharing links never
+/// shortens a step, so it is at least 1, even where the trainer dispatches better than the search.
 double sharing_of(const std::vector<Nanoseconds>& simulated,
                   const std::vector<Nanoseconds>& steps) {
   double with_links = 0;
@@ -60,7 +60,7 @@ FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals, const R
     const simulate::Simulation simulation = simulate_on(problem, found.plan, deals, 0, simulated);
     found.links_shared = true;
     found.outside_grid = simulation.outside_grid;
-    // One of equal samples is all of them.
+    // With equal samples one batch represents all.
     found.simulated_batches =
         are_all ? std::ssize(problem.batches) : static_cast<std::int64_t>(simulated);
     if (!are_all) lengthen(sharing_of(simulation.steps, steps));

@@ -8,20 +8,20 @@
 
 namespace tributary::plan {
 
-/// A candidate on its way through the race.
+/// A candidate in the race.
 struct Runner {
   PlanChoice choice;
   std::vector<ChainCut> cuts;
   PlanVerdict verdict;
-  double links = 1;  // what sharing them makes of a step, where that is known
+  double links = 1;  // factor that shared links put on a step, where known
 
   [[nodiscard]] Nanoseconds mean() const;
 };
 
 void stable_sort_by_mean(std::vector<Runner>& runners);
 
-/// The runner's plan with links shared on the first `simulated` of the different batches, and what
-/// that says of all.
+/// Simulates the runner's plan with shared links on the first `simulated` different batches, and
+/// estimates the other batches from that.
 [[nodiscard]] FoundPlan finish_plan(const PlanningProblem& problem, BatchDeals& deals,
                                     const Runner& runner, std::size_t simulated);
 

@@ -26,7 +26,7 @@ class Search {
 
   PlanSearch run() {
     ChainTables tables(problem_);
-    // The closed form of memory may be wrong for all of a list: then it is drawn up with more care.
+    // The closed form of memory may be wrong for a whole list: it is remade with more caution.
     CandidateEffort effort = effort_.candidates;
     for (int attempt = 0; attempt < kMostLists && runners_.empty(); ++attempt) {
       const CandidateList list = list_candidates(problem_, tables, effort);
@@ -42,8 +42,7 @@ class Search {
       judge_first(list.candidates);
       effort.caution *= kMoreCaution;
     }
-    // More of other batches, or dealt with more care, may not fit: then those that hold less have
-    // their turn.
+    // Other batches, or the trainer's dispatch, may need more memory: then leaner runners follow.
     const std::vector<Runner> judged = runners_;
     for (const double share : {1.0, 0.97, 0.9}) {
       runners_ = those_within(judged, share);
@@ -51,7 +50,7 @@ class Search {
       if (!result_.plans.empty()) break;
     }
     if (result_.plans.empty() && result_.judged > 0) {
-      // What the closed form takes for the fastest that fit are none.
+      // Those that seemed to be the fastest that fit do not fit.
       runners_.clear();
       judge_first(list_leanest(problem_, tables, usual_candidates(problem_)));
       add_batches(batches_);
@@ -74,7 +73,7 @@ class Search {
     return false;
   }
 
-  /// Of batches that were not simulated the trainer's microbatches are not known.
+  /// Leaves a margin for batches not simulated: the trainer's microbatches are unknown there.
   [[nodiscard]] bool fits_finished(const FoundPlan& found) {
     const bool is_whole = found.simulated_batches == std::ssize(problem_.batches);
     const Bytes margin{is_whole ? 0 : found.peak.count / 100};
@@ -110,7 +109,7 @@ class Search {
     if (!runners_.empty()) name_winners();
   }
 
-  /// Those near the best go on over more batches, then the best of them over all.
+  /// Runners near the best go on to more batches, and the best of these to all batches.
   void race() {
     const auto finalists = static_cast<std::size_t>(effort_.finalists);
     weigh_links(3 * finalists);
@@ -121,9 +120,9 @@ class Search {
     keep_best(finalists);
   }
 
-  /// Finds what shared links are to the best on the first batch, one chunk of them after another,
-  /// until those that are left are out of the race even without. Where the budgets end before, what
-  /// is left gets the mean; where they do not allow `enough`, nothing is done.
+  /// Measures the effect of shared links on the first batch, for the best runners, in chunks, until
+  /// the others are too slow even without it. Where the budgets end first, the rest gets the mean
+  /// effect; where they do not allow `enough` runners, it does nothing.
   void weigh_links(std::size_t enough) {
     constexpr std::size_t kChunk = 32;
     stable_sort_by_mean(runners_);
@@ -173,11 +172,11 @@ class Search {
     runner.verdict.fullest = shared.fullest;
   }
 
-  /// Colocated encoders have places of their own: before links are shared they look better than
-  /// they are.
+  /// Keeps the best runners. Colocated encoders have slots of their own, because before links are
+  /// shared they look better than they are.
   void keep_best(std::size_t most) {
     stable_sort_by_mean(runners_);
-    double limit[2] = {};  // [has a colocated encoder] by the best of its kind
+    double limit[2] = {};  // [has a colocated encoder] from the best of its kind
     const auto enough = static_cast<std::size_t>(effort_.finalists);
     std::size_t kept[2] = {};  // [has a colocated encoder]
     std::erase_if(runners_, [&](const Runner& runner) {
@@ -261,8 +260,8 @@ class Search {
       return runner.choice.has_colocated() ? colocated : others;
     }
   };
-  /// Where the others may share links, colocated encoders that may not are left out: they cannot be
-  /// compared.
+  /// Counts the batches. Colocated encoders whose messages exceed the budget are left out when the
+  /// others share links: they could not be compared.
   SharedBatches share_links() {
     const auto budget = static_cast<double>(effort_.messages);
     double others = 0;
@@ -287,8 +286,8 @@ class Search {
     return {.others = batches(others), .colocated = batches(colocated)};
   }
 
-  /// Simulates all; where that deals too many samples, all on the first batch, and on more the best
-  /// by it, one after another, until none that is left seems better.
+  /// Simulates all runners on all batches. If that exceeds the budget of samples, it simulates all
+  /// on the first batch, then the best on more, one by one, while an unfinished one seems better.
   std::vector<FoundPlan> finish_all() {
     const SharedBatches shared = share_links();
     std::vector<FoundPlan> found(runners_.size());
@@ -301,7 +300,7 @@ class Search {
     };
     workers_.for_all(runners_.size(), [&](JudgeWorker& worker, std::size_t i) {
       Runner& runner = runners_[i];
-      if (shared.of(runner) < batches_)  // the judge's steps stay in its value
+      if (shared.of(runner) < batches_)  // the judge's steps count for the other batches
         runner.verdict.steps =
             worker.judge
                 .judge(runner.choice, runner.cuts, 0, batches_, PlanJudge::Sizes::kAsTheyAre)
@@ -364,7 +363,7 @@ class Search {
   JudgeWorkers workers_;
   std::size_t batches_;
   std::vector<Runner> runners_;
-  Nanoseconds rounding_;  // that the bound has lost; a step may have gained as much
+  Nanoseconds rounding_;  // subtracted from the bound; a step may have gained as much
   Bytes least_peak_;
   std::string shortage_;
   PlanSearch result_;

@@ -6,7 +6,7 @@
 namespace tributary::plan {
 namespace {
 
-/// Two stages with other contents; an empty one vanishes, and y may be a new one.
+/// Replaces two stages; an empty one vanishes, and y may be a new one.
 std::vector<ModuleSet> replace(const std::vector<ModuleSet>& stages, std::size_t x, ModuleSet at_x,
                                std::size_t y, ModuleSet at_y) {
   std::vector<ModuleSet> next;
@@ -30,7 +30,7 @@ class Exchange {
   }
 
  private:
-  /// Applies the first exchange that helps.
+  /// Applies the first exchange that helps; false when none does.
   bool improve() {
     for (std::size_t x = 0; x < list_.stages.size(); ++x) {
       for (ModuleSet rest = list_.stages[x]; rest != 0; rest &= rest - 1) {

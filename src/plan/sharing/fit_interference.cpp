@@ -32,7 +32,7 @@ void check_points(std::span<const CoLocation> points) {
   }
 }
 
-/// What the factors multiply.
+/// The terms that the factors multiply.
 Factors terms_of(const CoLocation& point, Interference::Form form) {
   DeviceTraffic traffic;
   for (const double share : point.bandwidth) traffic.add(share);
@@ -49,8 +49,8 @@ double slowdown_of(const CoLocation& point, Interference::Form form) {
 
 bool is_held_out(std::size_t index) { return index % 3 == 2; }
 
-/// Solves normal equations for some factors, the others 0; none when the terms do not tell them
-/// apart.
+/// Solves the normal equations for some factors, the others being 0; null when the terms are
+/// linearly dependent.
 std::optional<Factors> solve(const std::array<Factors, 3>& products, const Factors& right,
                              unsigned chosen) {
   std::array<std::array<double, 4>, 3> rows = {};
@@ -94,7 +94,7 @@ Factors fit(std::span<const CoLocation> points, Interference::Form form) {
     }
   }
   Factors best = {};
-  double least = squares;  // of all factors 0
+  double least = squares;  // with all factors 0
   for (unsigned chosen = 1; chosen < 8; ++chosen) {
     const std::optional<Factors> found = solve(products, right, chosen);
     if (!found || (*found)[0] < 0 || (*found)[1] < 0 || (*found)[2] < 0) continue;

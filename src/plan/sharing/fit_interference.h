@@ -18,12 +18,12 @@ struct InterferenceFit {
   Interference interference;
   double error = 0;           // mean |predicted / measured - 1| on the points held out
   double error_in_fit = 0;    // the same on the points that were fitted
-  std::int64_t held_out = 0;  // points: every third one
+  std::int64_t held_out = 0;  // number of those points: every third one
 };
 
 /// Fits the three factors of one form, each at least 0, by least squares.
 ///
-/// With three factors every set of those that are above 0 can be tried, so the fit is exact.
+/// There are only three factors, so all sets of non-zero ones are tried and the fit is exact.
 ///
 /// errors: Fault::kInput naming the point: a time or bandwidth out of range, fewer than 2 modules;
 ///         fewer than 6 points; a form without factors
@@ -31,7 +31,7 @@ struct InterferenceFit {
 [[nodiscard]] InterferenceFit fit_interference(std::span<const CoLocation> points,
                                                Interference::Form form);
 
-/// The form that predicts the points held out better; the relative one on a tie.
+/// Fits both forms; the one that predicts the held-out points better, on a tie the relative one.
 [[nodiscard]] InterferenceFit fit_interference(std::span<const CoLocation> points);
 
 }  // namespace tributary::plan

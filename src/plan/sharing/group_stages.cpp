@@ -11,7 +11,7 @@ constexpr std::int64_t kNever = StageValues::kNever;
 
 ModuleSet bit_of(std::size_t module) { return ModuleSet{1} << module; }
 
-/// The graph as the search asks for it.
+/// Dependencies between modules as bits, in the forms that the search needs.
 class ModuleGraphBits {
  public:
   explicit ModuleGraphBits(const SharingProblem& problem)
@@ -38,17 +38,17 @@ class ModuleGraphBits {
   }
   [[nodiscard]] const std::vector<ModuleSet>& ancestors() const { return ancestors_; }
   [[nodiscard]] ModuleSet descendants(std::size_t module) const { return descendants_[module]; }
-  /// Modules that are independent of each other have the same neighbours everywhere.
+  /// Whether independent modules have the same neighbours everywhere.
   [[nodiscard]] bool levels_commute() const { return levels_commute_; }
 
-  /// A set with every module before any of its own.
+  /// Whether a set contains all predecessors of its modules.
   [[nodiscard]] bool is_ideal(ModuleSet set) const {
     for (ModuleSet rest = set; rest != 0; rest &= rest - 1) {
       if ((ancestors_[std::countr_zero(rest)] & ~set) != 0) return false;
     }
     return true;
   }
-  /// The modules of a set that none of it follows.
+  /// The modules of a set that no other module of the set depends on.
   [[nodiscard]] ModuleSet last_of(ModuleSet set) const {
     ModuleSet last = 0;
     for (ModuleSet rest = set; rest != 0; rest &= rest - 1) {
@@ -57,7 +57,7 @@ class ModuleGraphBits {
     }
     return last;
   }
-  /// Modules with the neighbours of this one, itself included.
+  /// The modules with the same neighbours as this one, itself included.
   [[nodiscard]] ModuleSet level_of(std::size_t module) const {
     ModuleSet level = 0;
     for (std::size_t other = 0; other < size(); ++other) {
@@ -102,7 +102,7 @@ class Grouping {
     }
   }
 
-  /// False when the budget ended it.
+  /// Returns false when the budget ran out.
   bool run() {
     prefixes_[0].time = 0;
     for (ModuleSet set = 1; set <= graph_.all(); ++set) {
@@ -113,7 +113,7 @@ class Grouping {
     return true;
   }
 
-  /// The stages of the best whole; empty when nothing is as good as the upper bound.
+  /// The stages of the best staging; empty when none is as good as the upper bound.
   [[nodiscard]] StageList best() const {
     StageList list;
     if (prefixes_[graph_.all()].time == kNever) return list;
@@ -128,11 +128,11 @@ class Grouping {
  private:
   void visit(ModuleSet set) {
     const ModuleSet last = graph_.last_of(set);
-    ModuleSet pivot = 0;  // a module that the last stage must hold
+    ModuleSet pivot = 0;  // a module that the last stage must contain
     if (graph_.levels_commute()) {
       pivot = bit_of(largest_of(last));
       const ModuleSet level = graph_.level_of(std::countr_zero(last));
-      // The pivot of a whole level leaves in its last stage: no prefix holds it and lacks others.
+      // A whole level has its pivot in its last stage: no prefix holds the pivot and lacks others.
       if (last != level && (last & bit_of(largest_of(level))) != 0) return;
     }
     const std::int64_t behind = bound_behind(set);
@@ -166,7 +166,7 @@ class Grouping {
     }
   }
 
-  /// What the modules that are left take at least.
+  /// Lower bound on the time of the modules that are left.
   [[nodiscard]] std::int64_t bound_behind(ModuleSet set) const {
     const std::int64_t room = problem_.devices * problem_.units;
     std::int64_t work = 0;

@@ -8,7 +8,7 @@
 
 namespace tributary::plan {
 
-/// What modules that share a device cost each other, by their shares of its memory bandwidth.
+/// How much modules that share a device slow each other, by their shares of its memory bandwidth.
 struct Interference {
   enum class Form {
     kNone,
@@ -26,7 +26,7 @@ struct Interference {
   friend bool operator==(const Interference&, const Interference&) = default;
 };
 
-/// The modules on one device, added one after another.
+/// The bandwidth of the modules on one device, added one after another.
 struct DeviceTraffic {
   std::int64_t modules = 0;
   double sum = 0;
@@ -37,16 +37,16 @@ struct DeviceTraffic {
     sum += bandwidth;
     product *= bandwidth;
   }
-  /// Of one of the modules: its bandwidth times that of the others.
+  /// For one of the modules: its own bandwidth times that of the others.
   [[nodiscard]] double met_by(double own) const { return own * std::max(0.0, sum - own); }
 };
 
-/// The time of a module with bandwidth `own` on a device with this traffic, its own included;
-/// rounded up.
+/// The time, rounded up, of a module with bandwidth `own` on a device with this traffic, which
+/// includes its own.
 [[nodiscard]] Nanoseconds slowed(const Interference& interference, Nanoseconds time, double own,
                                  const DeviceTraffic& traffic);
 
-/// No larger than slowed() after any further modules: the published product may fall.
+/// Lower bound on slowed() after any further modules: the published product may fall.
 [[nodiscard]] Nanoseconds least_slowed(const Interference& interference, Nanoseconds time,
                                        double own, const DeviceTraffic& traffic);
 

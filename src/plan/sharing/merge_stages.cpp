@@ -7,14 +7,14 @@
 namespace tributary::plan {
 namespace {
 
-/// The two stages as one, in order; empty when they may not run together.
+/// The stages with two of them merged, in order; empty when the two may not run together.
 std::vector<ModuleSet> merge_pair(const std::vector<ModuleSet>& ancestors,
                                   const std::vector<ModuleSet>& stages, std::size_t x,
                                   std::size_t y) {
   std::vector<ModuleSet> merged = stages;
   merged[x] |= merged[y];
   merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(y));
-  // Modules that depend on each other make a stage that waits for itself.
+  // A stage that holds a module and one it depends on would wait for itself.
   return order_stages(ancestors, std::move(merged)).value_or(std::vector<ModuleSet>());
 }
 
@@ -37,7 +37,7 @@ StageList merge_greedily(const std::vector<ModuleSet>& ancestors, StageValues& v
         if (next.empty()) continue;
         const std::int64_t apart = values.value(list.stages[x]) + values.value(list.stages[y]);
         const ModuleSet both = list.stages[x] | list.stages[y];
-        if (!values.is_below(both, apart - best)) continue;  // it gains no more than the best
+        if (!values.is_below(both, apart - best)) continue;  // gains no more than the best so far
         best = apart - values.value(both);
         merged = std::move(next);
       }

@@ -29,7 +29,7 @@ SharedPlacer::Answer SharedPlacer::solve(ModuleSet modules, Nanoseconds least, N
   for (Block& block : start) {
     block = {.units = problem_.units, .memory = problem_.memory.value_or(Bytes{kNotPlaced}).count};
   }
-  // A tight limit is soon refuted; it grows until something fits, which then tightens it again.
+  // A tight limit is refuted quickly. It grows until something fits, which then tightens it again.
   for (std::int64_t limit = least_, step = std::max<std::int64_t>(least_ / 64, 1);;
        limit += step, step *= 2) {
     most_ = std::min(limit, most.count);
@@ -87,7 +87,7 @@ void SharedPlacer::try_shares(int width, std::size_t position, ModuleSet rest, s
   std::int64_t fastest = kNotPlaced;
   for (std::int64_t share = 1; share <= problem_.units; ++share) {
     const std::int64_t time = problem_.time(module, width, share).count;
-    // More units that make it no faster help nobody, unless they take less bandwidth.
+    // More units that save no time are useless, unless they take less bandwidth.
     if (time > most_ ||
         (time >= fastest && problem_.interference.form == Interference::Form::kNone)) {
       continue;
@@ -132,7 +132,7 @@ bool SharedPlacer::may_end(const Block& block, std::int64_t device) const {
 }
 
 void SharedPlacer::keep(const Blocks& blocks) {
-  // The blocks here are those of the narrowest width reached, at least as fine as any placement.
+  // Blocks are now of the narrowest width reached, at least as fine as any placement.
   std::vector<PlacedModule> found = placed_;
   std::int64_t finest = problem_.devices;
   for (const PlacedModule& place : found) finest = std::min(finest, place.devices);

@@ -8,20 +8,20 @@
 
 namespace tributary::plan {
 
-/// Places modules of a stage where they slow each other, or where memory is scarce, so that the
-/// slowest ends first.
+/// Places the modules of a stage where they slow each other, or where memory is scarce, so that the
+/// slowest one ends as early as possible.
 ///
-/// Branch and bound over options and blocks from the widest to single devices; each placement found
-/// tightens the limit that every device must keep.
+/// Branch and bound over options and blocks, from the widest to single devices. Each placement
+/// found tightens the limit that every device must keep.
 class SharedPlacer {
  public:
   SharedPlacer(const SharingProblem& problem, const ShareOptions& options);
 
   struct Answer {
-    std::optional<Nanoseconds> value = {};  // none: nothing within the limit was found
-    bool is_proven = true;                  // false: the budget of steps ended it
+    std::optional<Nanoseconds> value = {};  // null: nothing within the limit was found
+    bool is_proven = true;                  // false: the budget of steps ran out
   };
-  /// The least time up to `most`, from a bound that no placement is below.
+  /// The min time up to `most`; `least` is a lower bound on every placement.
   [[nodiscard]] Answer solve(ModuleSet modules, Nanoseconds least, Nanoseconds most,
                              std::int64_t steps);
   /// The placement of the last answer with a value.
@@ -48,7 +48,7 @@ class SharedPlacer {
 
   const SharingProblem& problem_;
   const ShareOptions& options_;
-  std::int64_t most_ = 0;  // nothing slower is looked for
+  std::int64_t most_ = 0;  // nothing slower is searched for
   std::int64_t least_ = 0;
   std::int64_t found_ = 0;  // value of the best placement
   std::int64_t last_step_ = 0;

@@ -63,7 +63,7 @@ bool StagePlacer::search(int width, int position, ModuleSet rest, int free, cons
 
 bool StagePlacer::try_blocks(int width, int position, ModuleSet rest, int free,
                              const Blocks& blocks, int module, int units) {
-  // Blocks of equal room are alike; the tightest first.
+  // Blocks with equal room are interchangeable; the tightest is tried first.
   int room = units;
   while (room <= share_units_) {
     int best = -1;
@@ -91,7 +91,7 @@ bool StagePlacer::try_blocks(int width, int position, ModuleSet rest, int free,
 StagePlacer::Blocks StagePlacer::halve(int width, const Blocks& blocks) const {
   Blocks halves = {};
   for (int block = 0; block < blocks_of(width - 1); ++block) {
-    // A last block without a partner has been no part of a wider one.
+    // A last block without a partner was not part of a wider block.
     halves[block] =
         block / 2 < blocks_of(width) ? blocks[block / 2] : static_cast<std::uint8_t>(share_units_);
   }
@@ -101,7 +101,7 @@ StagePlacer::Blocks StagePlacer::halve(int width, const Blocks& blocks) const {
 StagePlacer::Situation StagePlacer::situation_of(int width, int position, ModuleSet rest,
                                                  const Blocks& blocks) const {
   Situation situation;
-  if (share_units_ > kMostCoarseUnits) {  // the room of each of 16 blocks at most, a byte each
+  if (share_units_ > kMostCoarseUnits) {  // the room of each of at most 16 blocks, a byte each
     Blocks rooms = blocks;
     std::sort(rooms.begin(), rooms.begin() + blocks_of(width));
     for (int block = 0; block < blocks_of(width); ++block)

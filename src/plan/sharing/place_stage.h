@@ -9,10 +9,10 @@
 namespace tributary::plan {
 
 /// Decides whether modules can run at the same time, each within a limit, on aligned blocks of
-/// devices, where nothing but share units is scarce.
+/// devices where only share units are scarce.
 ///
-/// From the widest blocks to single devices each module is placed on a block with room or left for
-/// narrower ones; situations that failed are remembered.
+/// From the widest blocks to single devices, each module is placed on a block with room or left for
+/// narrower ones. Situations that failed are remembered.
 /// cost: bench/plan/sharing_bench
 class StagePlacer {
  public:
@@ -20,9 +20,9 @@ class StagePlacer {
 
   /// errors: none; the answer is exact
   [[nodiscard]] bool fits(ModuleSet modules, int limit);
-  /// Where everything lies after fits() was true; times are left out.
+  /// The placement after fits() was true, without times.
   [[nodiscard]] const std::vector<PlacedModule>& placed() const { return placed_; }
-  /// Placements tried so far.
+  /// The number of placements tried so far.
   [[nodiscard]] std::int64_t steps() const { return steps_; }
 
  private:
@@ -35,7 +35,7 @@ class StagePlacer {
   [[nodiscard]] Blocks halve(int width, const Blocks& blocks) const;
   [[nodiscard]] int blocks_of(int width) const { return devices_ >> width; }
 
-  /// A situation: how many blocks have how much room, and what is left to place.
+  /// A situation: the number of blocks with each amount of room, and the modules left to place.
   struct Situation {
     std::uint64_t counts[2] = {0, 0};
     std::uint64_t rest = 0;
@@ -44,7 +44,7 @@ class StagePlacer {
   [[nodiscard]] Situation situation_of(int width, int position, ModuleSet rest,
                                        const Blocks& blocks) const;
 
-  /// Situations that failed within the present question.
+  /// Situations that failed for the present question.
   class Failures {
    public:
     void clear();

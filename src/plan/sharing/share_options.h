@@ -6,30 +6,30 @@
 
 namespace tributary::plan {
 
-/// For every time that a module can take, the least share units on each width: all questions about
-/// "within this time" become look-ups. Times are indices into limits().
+/// For every time that a module can take, the min share units on each width: all questions of the
+/// form "within this time" become look-ups. Times are indices into limits().
 class ShareOptions {
  public:
   explicit ShareOptions(const SharingProblem& problem);
 
   /// All times of all modules, ascending.
   [[nodiscard]] const std::vector<std::int64_t>& limits() const { return limits_; }
-  /// Index of the last limit up to a time; -1 below all.
+  /// Index of the last limit up to a time; -1 below all of them.
   [[nodiscard]] int last_within(std::int64_t time) const;
 
-  /// Units on each of 2^width devices; 0 when it cannot, or fewer devices need no more units.
+  /// Units on each of 2^width devices; 0 if it does not fit, or fewer devices need no more units.
   [[nodiscard]] int units(int module, int width, int limit) const {
     return units_[(static_cast<std::size_t>(limit) * modules_ + module) * widths_ + width];
   }
-  /// Least units times devices over widths up to this one; kNoArea when it cannot.
+  /// Min units times devices over widths up to this one; kNoArea when it cannot run.
   [[nodiscard]] int area(int module, int width, int limit) const {
     return area_[(static_cast<std::size_t>(limit) * modules_ + module) * widths_ + width];
   }
-  /// The least limit at which the areas of the modules add up to no more than the devices have.
+  /// The first limit at which the modules' areas add up to no more than the devices have.
   [[nodiscard]] int least_limit(ModuleSet modules) const;
-  /// Least units times devices times time of a module, over all ways to run it.
+  /// Min units times devices times time of a module, over all ways to run it.
   [[nodiscard]] std::int64_t work(int module) const { return work_[module]; }
-  /// The least time of a module, alone on all devices.
+  /// The min time of a module, alone on all devices.
   [[nodiscard]] std::int64_t least_time(int module) const { return least_time_[module]; }
 
   static constexpr int kNoArea = 1 << 20;

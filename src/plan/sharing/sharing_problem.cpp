@@ -8,7 +8,7 @@
 namespace tributary::plan {
 namespace {
 
-/// Of no times, or of all; of 0 to 1.
+/// `busy` has no values or one for each time, all from 0 to 1.
 void check_busy(const SharedModule& module) {
   const bool is_known = !module.busy.empty() || !module.whole_busy.empty();
   TRIB_REQUIRE(

@@ -7,13 +7,13 @@
 
 namespace tributary::plan {
 
-/// Stages in an order that respects all dependencies, and what they add up to.
+/// Stages in an order that respects all dependencies, and the sum of their times.
 struct StageList {
   std::vector<ModuleSet> stages = {};
   std::int64_t time = StageValues::kNever;
 };
 
-/// Mosaic's greedy merging; stages empty when a module does not fit alone.
+/// Mosaic's greedy merging; empty when a module does not fit a device even without others.
 [[nodiscard]] StageList merge_greedily(const std::vector<ModuleSet>& ancestors,
                                        StageValues& values);
 
@@ -24,11 +24,11 @@ struct StageList {
 /// The stages with their placements.
 [[nodiscard]] Staging to_staging(StageValues& values, const StageList& list);
 
-/// No staging is below: every module's least use of units, and the longest chain.
+/// Lower bound on every staging: the min area of all modules, and the longest chain.
 [[nodiscard]] std::int64_t staging_bound(const SharingProblem& problem,
                                          const ShareOptions& options);
 
-/// Names the first module that does not fit a device alone.
+/// Names the first module that does not fit a device even without others.
 [[nodiscard]] std::string explain_unplaced(const SharingProblem& problem, StageValues& values);
 
 }  // namespace tributary::plan

@@ -51,13 +51,13 @@ bool StageValues::is_below(ModuleSet modules, std::int64_t time) {
 bool StageValues::search_plain(ModuleSet modules, std::int64_t time) {
   Known& known = known_[modules];
   const std::vector<std::int64_t>& limits = options_.limits();
-  int low = options_.last_within(known.least - 1) + 1;  // the first that may do
+  int low = options_.last_within(known.least - 1) + 1;  // the first limit that may be enough
   int high = options_.last_within(time - 1);
   if (low > high || !plain_.fits(modules, high)) {
     known.least = high + 1 < static_cast<int>(limits.size()) ? limits[high + 1] : kNever;
     return false;
   }
-  // The bound is often the answer, so look near it first, then halve.
+  // The bound is often the answer, so the search looks near it first, then halves.
   for (int step = 1; low < high; step *= 2) {
     const int probe = std::min(low + step - 1, low + (high - low) / 2);
     if (plain_.fits(modules, probe)) {

@@ -8,34 +8,34 @@
 
 namespace tributary::plan {
 
-/// Least times of stages, found when they are asked for and kept.
+/// Min times of stages, computed on demand and remembered.
 ///
 /// owns: what it has proven about each set of modules; the problem must outlive it
 class StageValues {
  public:
   static constexpr std::int64_t kNever = std::int64_t{1} << 60;  // of a set that does not fit
 
-  /// `steps` bounds placements tried over all stages where modules slow each other.
+  /// steps: max placements tried over all stages where modules slow each other
   StageValues(const SharingProblem& problem, std::int64_t steps);
 
-  /// No placement of the modules is faster; it grows as more is proven.
+  /// No placement of the modules is faster. The bound rises as more is proven.
   [[nodiscard]] std::int64_t lower_bound(ModuleSet modules);
-  /// Whether the modules can end before a time; then value() is known.
+  /// Whether the modules can end before a time; if so, value() is known.
   [[nodiscard]] bool is_below(ModuleSet modules, std::int64_t time);
-  /// The least time of the stage; kNever when it does not fit.
+  /// The min time of the stage; kNever when it does not fit.
   [[nodiscard]] std::int64_t value(ModuleSet modules);
   /// A placement with that time; empty when it does not fit.
   [[nodiscard]] std::vector<PlacedModule> place(ModuleSet modules);
 
   [[nodiscard]] const ShareOptions& options() const { return options_; }
-  /// Stages of which a time was asked and had to be looked for.
+  /// The number of stages whose time had to be searched for.
   [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
-  /// All values so far are proven; false when steps ran out.
+  /// Whether all values so far are proven; false when steps ran out.
   [[nodiscard]] bool is_exact() const { return is_exact_; }
 
  private:
   struct Known {
-    std::int64_t least = -1;  // bound; -1: nothing known yet
+    std::int64_t least = -1;  // lower bound; -1: nothing known yet
     bool is_value = false;    // the bound is reached
   };
   [[nodiscard]] bool is_plain(ModuleSet modules) const;
