@@ -32,9 +32,9 @@ struct Choice {
   }
 };
 
-/// Between the measured sizes of a group of as many ranks linear in bytes, by the formula outside
-/// of them. More bytes never take less time: a point below the one before it counts as that one,
-/// and the formula stays below the first point and above the last.
+/// Between the measured sizes of a group it interpolates linearly in bytes; outside of them it uses
+/// the formula. More bytes never take less time: a point below its predecessor counts as equal to
+/// it, and the formula is capped by the first point and raised to the last.
 Choice all_reduce_inside(const LinkLevel& level, std::int64_t ranks, double bytes) {
   const double formula = all_reduce_seconds(level, ranks, bytes);
   double before_bytes = 0;
@@ -68,13 +68,13 @@ Choice inside_node(const LinkLevel& level, CollectiveOp op, std::int64_t ranks, 
   TRIB_RAISE(Fault::kBug, .what = "plan: collective without a cost");
 }
 
-/// The level that joins nodes: links of each device, several devices of a node in one group.
+/// The level that joins nodes: every device has a link, and a group has several devices of a node.
 struct AcrossNodes {
   const LinkLevel& inner;
   const LinkLevel& level;
   double ranks, per_node, nodes;
 
-  /// What enters or leaves a node over its devices' links also goes over the bus inside it.
+  /// What enters or leaves a node through its devices' links also crosses the bus inside the node.
   [[nodiscard]] double seconds_per_byte(double links) const {
     const double outside = 1 / (level.bytes_per_s * links);
     return per_node > 1 ? std::max(outside, bus_seconds_per_byte(inner, per_node)) : outside;
@@ -93,7 +93,7 @@ struct AcrossNodes {
     const double volume = 2 * (nodes - 1) / nodes * bytes / per_node / level.bytes_per_s;
     return share_of_all_reduce * (level.start_s + 2 * (nodes - 1) * level.hop_s + volume);
   }
-  /// A device sends to those of its node and to the others one after another.
+  /// A device first sends to the others of its node, then to those of other nodes.
   [[nodiscard]] double all_to_all(double bytes) const {
     const double part = bytes / ranks;
     const double inside =
@@ -103,8 +103,8 @@ struct AcrossNodes {
   }
 };
 
-/// The devices of a node exchange as much among themselves as without the other nodes, whose links
-/// may start sooner: no algorithm is faster than `inside`.
+/// The devices of a node exchange as much among themselves as without other nodes, so no algorithm
+/// is faster than `inside`, although links between nodes may start sooner.
 Choice reduce_or_gather(const AcrossNodes& across, CollectiveOp op, double inside, double bytes) {
   const double share = op == CollectiveOp::kAllReduce ? 1 : 0.5;
   Choice best{across.ring(share, bytes), Algorithm::kRing};

@@ -8,12 +8,12 @@
 
 namespace tributary::cost {
 
-/// Who takes part: `ranks` devices, `ranks_per_node` of them in each innermost level. Groups beside
-/// it use the rest of the devices, each through its own links.
+/// The members of a collective: `ranks` devices, `ranks_per_node` of them in each innermost level.
+/// The other devices form such groups too, each using its own links.
 struct CommunicationGroup {
   std::int64_t ranks = 1;
   std::int64_t ranks_per_node = 1;
-  std::size_t level = 0;  // that joins its nodes; 0: the first that holds as many of them
+  std::size_t level = 0;  // the level that joins its nodes; 0: the first that holds them all
 
   friend bool operator==(const CommunicationGroup&, const CommunicationGroup&) = default;
 };
@@ -25,9 +25,9 @@ struct CollectiveCost {
   Algorithm algorithm = Algorithm::kRing;
 };
 
-/// Time of a collective of `bytes` (the full buffer; of a send: the message) by the fastest
-/// algorithm there is. An all-reduce inside a node of a measured size is looked up. More bytes
-/// never take less time; a second node never makes a reduction, gather, scatter or all-to-all
+/// Time of a collective by the fastest algorithm; `bytes` is the full buffer, or the message of a
+/// send. An all-reduce inside a node is looked up where its group size was measured. More bytes
+/// never take less time, and a second node never makes a reduction, gather, scatter or all-to-all
 /// faster.
 ///
 /// errors: Fault::kInput when the group is not within the cluster
@@ -37,7 +37,7 @@ struct CollectiveCost {
                                              config::CollectiveOp op,
                                              const CommunicationGroup& group, Bytes bytes);
 
-/// All-reduce inside one level by its formula alone, for fits.
+/// All-reduce inside one level by the formula without look-ups, for fits.
 [[nodiscard]] double all_reduce_seconds(const config::LinkLevel& level, std::int64_t ranks,
                                         double bytes);
 
@@ -45,8 +45,8 @@ struct CollectiveCost {
 [[nodiscard]] CommunicationGroup group_of(std::int64_t ranks, std::int64_t stride,
                                           std::int64_t devices_per_node);
 
-/// The group of these devices. Where nodes hold unequal parts of it, as if all held the smallest:
-/// that node's links are the narrowest.
+/// The group of these devices. Where nodes hold unequal parts of it, every node counts as holding
+/// the smallest part, because that node's links are the bottleneck.
 ///
 /// shape: ranks ascending, at least one
 [[nodiscard]] CommunicationGroup group_of(const config::Cluster& cluster,

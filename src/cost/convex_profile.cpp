@@ -10,7 +10,7 @@ namespace {
 
 using config::MeasuredCollective;
 
-/// Beyond all sizes that are asked for.
+/// Larger than any size that is asked for.
 constexpr std::int64_t kFar = std::int64_t{1} << 36;
 
 struct Corner {
@@ -20,8 +20,8 @@ struct Corner {
 
 double slope(const Corner& a, const Corner& b) { return (b.value - a.value) / (b.size - a.size); }
 
-/// The lower hull of nothing at none, of points that never decrease, and of the rate of the last
-/// point beyond it.
+/// The lower convex hull of the point (0, 0), of non-decreasing points, and of a ray at the rate of
+/// the last point.
 std::vector<Corner> hull_of(const std::vector<Corner>& points) {
   std::vector<Corner> hull{{0, 0}};
   double highest = 0;
@@ -48,7 +48,7 @@ std::int64_t value_at(const std::vector<Corner>& hull, double size) {
       std::floor(before.value + slope(before, hull[after]) * (size - before.size)));
 }
 
-/// Replaces one column; its last point is far away and not read.
+/// Replaces one column by its hull; the last point is far away and is not written back.
 void bend(const ProfileColumn& column) {
   if (column.values.empty()) return;
   std::vector<Corner> corners;
@@ -63,7 +63,7 @@ void bend(const ProfileColumn& column) {
     *column.values[i] = value_at(hull, column.sizes[i]);
 }
 
-/// Calls with where each group size begins and ends, from the last on.
+/// Calls `visit` with the range of each group size, from the last one to the first.
 template <class Visit>
 void for_each_group(std::vector<MeasuredCollective>& points, Visit visit) {
   for (std::size_t end = points.size(); end > 0;) {
@@ -88,7 +88,8 @@ void add_far_points(config::Profile& profile) {
     });
 }
 
-/// Below its first point a collective takes that point's time: one more stands for almost nothing.
+/// Below its first point a collective takes that point's time, so a point of 1 byte and 0 ns is
+/// added.
 void add_near_points(config::Profile& profile) {
   for (config::CollectiveTable& table : profile.collectives)
     for_each_group(table.points, [&](std::size_t begin, std::size_t /*end*/) {

@@ -4,11 +4,10 @@
 
 namespace tributary::cost {
 
-/// A profile whose times and bytes, as functions of tokens or of the bytes of a collective, are the
-/// greatest convex ones that start with nothing at none and are nowhere above the measured ones.
-///
-/// With them the mean size of some passes says what all of them take at least: bounds hold although
-/// measured times have bends of either kind.
+/// A profile with the greatest convex curves below the measured ones, from 0 at size 0: times and
+/// bytes by tokens, and collectives by bytes.
+/// || On a convex curve the mean size of some passes gives a lower bound on their sum, so bounds
+/// hold although measured times bend both ways.
 ///
 /// cost: linear in the points
 [[nodiscard]] config::Profile convex_below(config::Profile profile);

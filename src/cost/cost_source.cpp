@@ -20,12 +20,12 @@ Nanoseconds ClusterCosts::optimizer(double parameters) const {
   return optimizer_time(cluster_.device, parameters);
 }
 
-/// The loss is waited for, as in calibrate.
+/// The host waits for the loss, as in calibrate.
 Nanoseconds ClusterCosts::microbatch(bool has_loss) const {
   return {has_loss ? std::llround(1e9 * cluster_.device.microbatch_s) : 0};
 }
 
-/// One float32 value.
+/// An all-reduce of one float32 value.
 Nanoseconds ClusterCosts::step(const CommunicationGroup& ranks) const {
   return collective(config::CollectiveOp::kAllReduce, ranks, {4});
 }

@@ -24,24 +24,23 @@ class CostSource {
   [[nodiscard]] virtual Nanoseconds collective(config::CollectiveOp op,
                                                const CommunicationGroup& group,
                                                Bytes bytes) const = 0;
-  /// Of so many parameters, by the rank that has their state.
+  /// Time to update `parameters` parameters on the rank that has their state.
   [[nodiscard]] virtual Nanoseconds optimizer(double parameters) const = 0;
   /// Host time of one microbatch that nothing hides, on a stage with or without the loss.
   [[nodiscard]] virtual Nanoseconds microbatch(bool has_loss) const = 0;
-  /// What else every rank does once in a step, where these are all ranks of the plan: they add up
-  /// the squares of their gradients' norm, and more where that was measured.
+  /// What every rank also does once a step; `ranks` are all ranks of the plan. They add up the
+  /// squares of their gradients for the norm, and do more where more was measured.
   [[nodiscard]] virtual Nanoseconds step(const CommunicationGroup& ranks) const = 0;
-  /// The least of it, whatever the plan.
+  /// Lower bound on step(), whatever the plan.
   [[nodiscard]] Nanoseconds least_step() const { return step({}); }
-  /// What a process holds beside tensors.
+  /// Bytes that a process holds besides tensors.
   [[nodiscard]] virtual Bytes process() const = 0;
-  /// Of one parameter, gradient or activation value.
+  /// Bytes of one parameter, gradient or activation value.
   [[nodiscard]] virtual double value_bytes() const = 0;
-  /// How much longer compute takes while a collective travels; infinite where the same cores do
-  /// both.
+  /// How much longer compute takes while a collective runs; infinite where both share cores.
   [[nodiscard]] virtual double overlap_slowdown() const = 0;
 
-  /// Whether such layers under so many tp ranks, or such collectives of so many ranks, have costs.
+  /// Whether a layer with this many tp ranks has costs.
   [[nodiscard]] virtual bool has_layer(const std::string& /*module*/,
                                        const config::LayerShape& /*shape*/,
                                        std::int64_t /*tp*/) const {
@@ -51,8 +50,8 @@ class CostSource {
                                             std::int64_t /*ranks*/) const {
     return true;
   }
-  /// Sizes up to which they were measured, tokens or patches and bytes: above them costs go on at
-  /// the rate of the largest. Without end where costs are formulas.
+  /// The max measured size, in tokens or patches, or in bytes: above it costs grow at the rate of
+  /// the largest. Unlimited where costs are formulas.
   [[nodiscard]] virtual std::int64_t measured_tokens(const std::string& /*module*/,
                                                      const config::LayerShape& /*shape*/,
                                                      std::int64_t /*tp*/) const {
@@ -64,12 +63,12 @@ class CostSource {
   }
   /// All degrees that have costs, in words; empty: any.
   [[nodiscard]] virtual std::string degrees() const { return ""; }
-  /// Costs that are nowhere above these, and convex in the size of a pass from nothing at none: for
-  /// bounds. None where these are so already.
+  /// Costs for bounds: nowhere above these, and convex in the size of a pass from 0 at size 0. Null
+  /// where these are already so.
   [[nodiscard]] virtual std::shared_ptr<const CostSource> convex() const { return nullptr; }
 };
 
-/// Rooflines on a cluster's device, and the closed forms of its links.
+/// Costs from a roofline of the cluster's device, and from closed forms of its links.
 class ClusterCosts final : public CostSource {
  public:
   explicit ClusterCosts(config::Cluster cluster) : cluster_(std::move(cluster)) {}

@@ -9,7 +9,7 @@ using config::LayerShape;
 
 namespace {
 
-/// Weights of a block's matrices that a token meets, and of those that it does not.
+/// Weights in a block's matrices, split by whether every token uses them.
 struct BlockWeights {
   std::int64_t attention = 0;
   std::int64_t mlp = 0;  // of one expert
@@ -71,8 +71,8 @@ double attended_pairs(const LayerShape& layer, const PassShape& pass) {
   if (layer.window == 0 || pass.tokens <= 0) return pass.squared_tokens;
   const auto window = static_cast<double>(layer.window);
   if (!layer.causal) return std::min(pass.squared_tokens, pass.tokens * window);
-  // Of a sequence of length l the first w look back over fewer: l w - w w / 2, half of what
-  // follows.
+  // In a sequence of length l, the first w items look back over fewer than w: l w - w w / 2 in all.
+  // The code below counts twice that.
   const double length = pass.squared_tokens / pass.tokens;
   if (length <= window) return pass.squared_tokens;
   return pass.tokens * window * (2 - window / length);

@@ -6,7 +6,7 @@
 namespace tributary::cost {
 namespace {
 
-constexpr double kAligned = 8;  // elements: what tensor cores of 16-bit types want
+constexpr double kAligned = 8;  // elements; the alignment that 16-bit tensor cores want
 
 bool is_aligned(double width) {
   const double times = width / kAligned;

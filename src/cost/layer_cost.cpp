@@ -14,10 +14,10 @@ using config::LayerShape;
 
 double element_bytes(config::Dtype dtype) { return dtype == config::Dtype::kFloat32 ? 4 : 2; }
 
-/// The sizes of a block as one rank sees them; fractions where tp does not divide.
+/// The sizes of a block on one rank; fractions where tp does not divide them.
 struct BlockSizes {
   double width, query, keys, values, output, mlp, shared_mlp;
-  double between;  // width of what lies between the products: cut by sequence parallelism
+  double between;  // width of activations between products: cut by sequence parallelism
 };
 
 BlockSizes sizes_of(const LayerShape& layer, const LayerPlacement& placement) {
@@ -45,26 +45,25 @@ struct Passes {
         core_gradient(device),
         mlp(device) {}
 
-  /// A linear layer: the two products of backward have the sizes of the one of forward.
+  /// Adds a linear layer: its two products in backward have the sizes of the one in forward.
   void add_linear(double tokens, double in, double out, double bytes, double count = 1) {
     forward.add_product(tokens, out, in, bytes, count);
     input_gradient.add_product(tokens, in, out, bytes, count);
-    // No matrix has the tokens as its inner, contiguous size: any number of them is aligned.
+    // Tokens are never the contiguous inner size, so any number of them counts as aligned.
     weight_gradient.add_product(tokens, out, in, bytes, count);
-    // The gradient of a microbatch is added to the sum of those before: read, read, write.
+    // The gradient of a microbatch is added to the sum so far: two reads and a write.
     weight_gradient.add_bytes(3 * bytes * in * out * count);
   }
 
   DeviceWork forward, input_gradient, weight_gradient;
-  DeviceWork core, core_gradient;  // of forward and input gradient, attention alone
-  DeviceWork mlp;                  // of forward, the MLP alone
+  DeviceWork core, core_gradient;  // attention only, in forward and input gradient
+  DeviceWork mlp;                  // the MLP only, in forward
 };
 
-/// Attention of a block, scores and their softmax in memory.
+/// Adds a block's attention with the scores and their softmax in memory.
 void add_scores(Passes& passes, const config::DeviceModel& device, double flops, double scores,
                 bool is_fused_softmax) {
-  // Passes over the scores: products write and read them, softmax and dropout with its mask
-  // between.
+  // Passes over the scores: products write and read them; softmax and dropout come in between.
   const double extra = is_fused_softmax ? 0 : 4;
   for (DeviceWork* work : {&passes.forward, &passes.core}) {
     work->add_core(flops, device.matrix_share, 2 * scores);
@@ -85,7 +84,7 @@ void add_fused_attention(Passes& passes, const config::DeviceModel& device, doub
     each->add_core(work, device.attention_share, bytes);
     each->add_kernels(1);
   }
-  // Scores are computed again: five products against two.
+  // Backward computes the scores again: five products instead of two.
   for (DeviceWork* each : {&passes.input_gradient, &passes.core_gradient}) {
     each->add_core(2.5 * work, device.attention_share, 2 * bytes);
     each->add_kernels(2);
@@ -106,20 +105,20 @@ void add_mlp(Passes& passes, const LayerShape& layer, const BlockSizes& sizes, d
       work->add_bytes(bytes * rows * count * mlp * (up + 1));
     passes.input_gradient.add_bytes(bytes * rows * count * mlp * (2 * up + 2));
   };
-  // Its norm, from the residual.
+  // The norm of the MLP, which reads the residual.
   passes.mlp.add_bytes(2 * bytes * tokens * sizes.between);
   passes.mlp.add_kernels(2);
   if (layer.experts == 0) return add(tokens, sizes.mlp, 1);
   const auto experts = static_cast<double>(layer.experts);
   add_linear(tokens, sizes.width, experts, 1);
-  // Each of its experts gets what all ep ranks send to it.
+  // Each of its experts gets the tokens that all ep ranks send to it.
   add(ep * tokens * static_cast<double>(layer.experts_per_token) / experts, sizes.mlp,
       experts / ep);
   if (layer.shared_mlp_width > 0) add(tokens, sizes.shared_mlp, 1);
 }
 
-/// Queries, keys and values, and the output. Latents are made whole on every tp rank; the heads
-/// that come of them are cut.
+/// Adds the projections of queries, keys, values and output. Every tp rank computes the whole
+/// latents; the heads made from them are cut.
 void add_projections(Passes& passes, const LayerShape& layer, const BlockSizes& sizes,
                      double tokens, double bytes) {
   const auto query_rank = static_cast<double>(layer.query_rank);
@@ -137,7 +136,7 @@ void add_projections(Passes& passes, const LayerShape& layer, const BlockSizes& 
   passes.add_linear(tokens, sizes.output, sizes.width, bytes);
 }
 
-/// Scores in memory: those of a causal window are masked, not left out.
+/// The number of scores in memory: those outside of a causal window are masked, not left out.
 double scores_of(const LayerShape& layer, const PassShape& pass) {
   return layer.causal ? pass.squared_tokens : attended_pairs(layer, pass);
 }
@@ -154,7 +153,7 @@ void add_block(Passes& passes, const config::DeviceModel& device, const LayerSha
   if (placement.attention == AttentionCore::kScores) {
     const double pairs = scores_of(layer, pass);
     const double heads = static_cast<double>(layer.heads) / static_cast<double>(placement.tp);
-    // Megatron's fused softmax takes rows by four.
+    // Megatron's fused softmax needs rows in groups of four.
     const bool fused = std::fmod(heads * static_cast<double>(pass.sequences), 4.0) == 0;
     add_scores(passes, device, flops_of(pairs), bytes * heads * pairs, fused);
   } else {
@@ -181,7 +180,7 @@ void add_embedding(Passes& passes, const LayerShape& layer, const PassShape& pas
   const auto width = static_cast<double>(layer.width);
   passes.forward.add_bytes(3 * bytes * pass.tokens * width);
   passes.forward.add_kernels(3);
-  // A dense gradient: cleared, then added to the sum of the microbatches before.
+  // A dense gradient is cleared, then added to the sum so far.
   const double table = static_cast<double>(vocab_of_rank(layer.vocab, placement.tp)) * width;
   passes.weight_gradient.add_bytes(bytes * (3 * pass.tokens * width + 4 * table));
   passes.weight_gradient.add_kernels(4);
@@ -244,10 +243,10 @@ Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacemen
       layer.experts > 0
           ? static_cast<double>(layer.experts_per_token) * sizes.mlp + sizes.shared_mlp
           : sizes.mlp;
-  // Of experts also the tokens that were dispatched to them, and what the routing weights multiply.
+  // Experts also keep the tokens dispatched to them, and the outputs that routing weights multiply.
   const double dispatched =
       layer.experts > 0 ? 2 * static_cast<double>(layer.experts_per_token) * sizes.between : 0;
-  // The MLP keeps its normalised input and what lies between its matrices.
+  // The MLP keeps its normalised input and the activations between its matrices.
   const double mlp =
       bytes * tokens *
       (sizes.between + dispatched + static_cast<double>(layer.mlp_matrices) * routed);
@@ -332,7 +331,7 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   cost.expert_parameters = rounded(bytes * own_experts);
   if (training.trains) {
     cost.gradients = rounded(4 * own);
-    // Two moments, and the fp32 weight beside one of low precision.
+    // Two moments, and a fp32 weight where the weight itself has low precision.
     const double state = placement.dtype == config::Dtype::kFloat32 ? 8 : 12;
     cost.optimizer = rounded(state * own / static_cast<double>(placement.optimizer_shards));
   }
@@ -364,7 +363,7 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   const bool keeps_scores = placement.attention == AttentionCore::kScores;
   cost.recompute_selective = keeps_scores ? passes.core.time() : passes.mlp.time();
   cost.attention_forward = passes.core.time();
-  // Norms lie in front of the products: to train them, their gradients must come so far.
+  // Norms are in front of the products, so training them needs gradients that far.
   const bool has_backward = training.needs_input_grad || training.trains;
   const bool has_input_grad = has_backward && has_input_gradient(layer.kind);
   if (has_input_grad) {

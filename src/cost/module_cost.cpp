@@ -16,7 +16,7 @@ Nanoseconds reduction_time(const CostSource& costs, std::int64_t devices_per_nod
          cost.tp_all_reduces;
 }
 
-/// One layer, with the reductions over its tp ranks.
+/// One layer, with the all-reduces over its tp ranks.
 ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
                          const std::string& module, const config::LayerShape& shape,
                          const PassShape& pass, const ModuleExecution& execution,
@@ -88,7 +88,7 @@ ModuleCost module_cost(const CostSource& costs, std::int64_t devices_per_node,
   for (const config::LayerRun& run : node.layers) {
     if (run.layers == 0) continue;
     sum += cost_of(run.shape, needs_input_grad);
-    // All layers but the first of a run are alike.
+    // In a run, all layers after the first are alike.
     needs_input_grad = needs_input_grad || execution.trains;
     if (run.layers > 1) sum += cost_of(run.shape, needs_input_grad) * (run.layers - 1);
   }

@@ -12,21 +12,21 @@ struct ModuleExecution {
   LayerPlacement placement = {};
   config::RecomputePlan recompute = config::RecomputePlan::kFull;  // of blocks
   bool trains = true;
-  bool upstream_trains = false;  // something in front of the module does
+  bool upstream_trains = false;  // something in front of the module trains
 };
 
-/// All layers of a module in one pass of one microbatch, on each of its tp ranks. Nothing hides the
-/// all-reduces of tp.
+/// Costs of all layers of a module in one pass of one microbatch, on each of its tp ranks. The
+/// all-reduces of tp are not hidden.
 struct ModuleCost {
   Nanoseconds forward = {};
-  Nanoseconds backward = {};  // both gradients, with what is recomputed
+  Nanoseconds backward = {};  // both gradients, and recompute
   Bytes kept = {};            // by the blocks, for backward
-  Bytes transient = {};       // more, in the layer that needs the most while it runs
+  Bytes transient = {};       // on top, in the layer that needs the most while it runs
   Bytes parameters = {};
-  Bytes gradients = {};  // as they are held
-  Bytes reduced = {};    // as they travel, in the dtype of the weights
+  Bytes gradients = {};  // in the dtype they are held in
+  Bytes reduced = {};    // in the dtype they are sent in: that of the weights
   Bytes optimizer = {};
-  double flops = 0;  // forward and gradients, without what is recomputed; all ranks, causal
+  double flops = 0;  // forward and gradients, without recompute; all ranks, causal
 
   [[nodiscard]] Nanoseconds time() const { return forward + backward; }
   [[nodiscard]] Bytes state() const { return parameters + gradients + optimizer; }
@@ -40,11 +40,11 @@ struct ModuleCost {
 [[nodiscard]] ModuleCost module_cost(const CostSource& costs, std::int64_t devices_per_node,
                                      const config::ModuleNode& node, const PassShape& pass,
                                      const ModuleExecution& execution);
-/// The same by the cluster's device and links.
+/// As above, by the cluster's device and links.
 [[nodiscard]] ModuleCost module_cost(const config::Cluster& cluster, const config::ModuleNode& node,
                                      const PassShape& pass, const ModuleExecution& execution);
 
-/// Transformer blocks of a module.
+/// The number of transformer blocks of a module.
 [[nodiscard]] std::int64_t count_blocks(const config::ModuleNode& node);
 
 }  // namespace tributary::cost

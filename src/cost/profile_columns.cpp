@@ -29,7 +29,7 @@ void visit_table(std::vector<ProfilePoint>& points,
   column(&ProfilePoint::peak);
 }
 
-/// Neighbours that have one mean.
+/// Adjacent points that share a mean.
 struct Pool {
   double sum = 0;
   std::size_t points = 0;

@@ -9,7 +9,7 @@ namespace {
 
 using config::ProfilePoint;
 
-/// One column of a table as a function of tokens: never decreasing, from `floor` at 0 on.
+/// Reads one column of a table as a function of tokens: never decreasing, from `floor` at 0.
 template <class Field>
 double interpolate(const std::vector<ProfilePoint>& points, Field field, double tokens,
                    double floor) {
@@ -26,7 +26,7 @@ double interpolate(const std::vector<ProfilePoint>& points, Field field, double 
     before_tokens = at;
     before = highest;
   }
-  return highest * tokens / before_tokens;  // the throughput of the last point
+  return highest * tokens / before_tokens;  // at the throughput of the last point
 }
 
 }  // namespace

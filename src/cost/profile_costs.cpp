@@ -15,12 +15,12 @@ using config::CollectiveOp;
 using config::LayerKind;
 using config::MeasuredCollective;
 
-/// Small all-reduces of a step, counted in the trainer: samples and targets of the batch are agreed
-/// on (2), losses by source, the gradient norm and the metrics are added up.
+/// Small all-reduces of a step, as the trainer does them: two to agree on samples and targets of
+/// the batch, one each for losses by source, the gradient norm and the metrics.
 constexpr std::int64_t kSmallReductions = 5;
 constexpr Bytes kSmallBytes{1024};
 
-/// The points of one group size; of more ranks than were measured none.
+/// The points of one group size; empty for more ranks than were measured.
 std::vector<MeasuredCollective> points_of(const config::Profile& profile, CollectiveOp op,
                                           std::int64_t ranks) {
   std::vector<MeasuredCollective> points;
@@ -30,7 +30,7 @@ std::vector<MeasuredCollective> points_of(const config::Profile& profile, Collec
   return points;
 }
 
-/// Linear between points, which never decrease; below the first its time; above the last its rate.
+/// Linear between points and never decreasing; the first time below them, the last rate above.
 Nanoseconds time_at(const std::vector<MeasuredCollective>& points, Bytes bytes) {
   double before_bytes = 0;
   double before = static_cast<double>(points.front().time.count);
@@ -146,7 +146,7 @@ const config::MeasuredStep& ProfileCosts::measured_step() const {
   return *found;
 }
 
-/// The update of what was measured, in proportion.
+/// Time of an update in proportion to the measured one.
 Nanoseconds ProfileCosts::optimizer(double parameters) const {
   const config::MeasuredStep& step = measured_step();
   if (step.parameters == 0) return {};
@@ -216,12 +216,12 @@ config::Cluster cluster_of(const config::Profile& profile, std::int64_t ranks,
   cluster.cores = profile.cores;
   cluster.device.name = profile.device;
   cluster.device.matrix_flops_per_s = std::max(1e6, profile.flops_per_s);
-  cluster.device.memory_bytes_per_s = 1e6;  // no roofline is asked
+  cluster.device.memory_bytes_per_s = 1e6;  // unused: measured costs need no roofline
   cluster.device.memory = {profile.cores > 0 ? profile.memory.count / ranks : profile.memory.count};
   cluster.device.overlap_slowdown = 1;
   config::LinkLevel level{.name = "machine", .ranks = ranks, .bytes_per_s = 1e9};
   if (ranks > 1) {
-    std::int64_t measured = 0;  // the nearest number of processes that was
+    std::int64_t measured = 0;  // the nearest measured number of processes
     for (const config::CollectiveTable& table : profile.collectives)
       for (const MeasuredCollective& point : table.points)
         if (table.op == CollectiveOp::kSend && point.ranks <= ranks)

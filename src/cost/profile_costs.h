@@ -8,10 +8,11 @@
 
 namespace tributary::cost {
 
-/// Measured layers, collectives and steps, of as many ranks on the profile's machine as the plan
-/// has. On a CPU each computes with `threads`; 0: an equal part of the cores, and at least one.
+/// Measured layers, collectives and steps, for a plan with the same number of ranks on the
+/// profile's machine. On a CPU each rank computes with `threads` threads; 0: an equal part of the
+/// cores, at least one.
 ///
-/// errors: of every look-up Fault::kInput naming the table that the profile lacks
+/// errors: every look-up throws Fault::kInput naming the table that the profile lacks
 /// source: docs/theory/planning.md, "Measured tables"
 class ProfileCosts final : public CostSource {
  public:
@@ -47,7 +48,8 @@ class ProfileCosts final : public CostSource {
   [[nodiscard]] std::int64_t threads() const { return threads_; }
 
  private:
-  /// Whether so many ranks at work are nearer to those of the plan; rather fewer than more.
+  /// Whether a measurement with `ranks` ranks is the better one for the plan: those with no more
+  /// ranks than the plan come first, then the nearest.
   [[nodiscard]] bool is_nearer(std::int64_t ranks, std::int64_t other) const;
   [[nodiscard]] const config::ProfileTable* find_table(const std::string& module,
                                                        const std::string& layer,
@@ -65,13 +67,13 @@ class ProfileCosts final : public CostSource {
 /// The name of a layer in the tables of a profile: window_block.
 [[nodiscard]] std::string layer_name(const config::LayerShape& shape);
 
-/// As in a profile: all_reduce.
+/// The name of a collective in a profile: all_reduce.
 [[nodiscard]] std::string collective_name(config::CollectiveOp op);
 
-/// The machine of a profile as a cluster of so many ranks: its measured messages as one level of
-/// links, its fastest product, its cores and an equal part of its memory for each rank.
+/// The profile's machine as a cluster of `ranks` ranks: one level of links from its measured
+/// messages, its fastest product, its cores, and an equal part of its memory for each rank.
 ///
-/// errors: Fault::kInput when no messages were measured and there are more ranks than one
+/// errors: Fault::kInput for several ranks when no messages were measured
 [[nodiscard]] config::Cluster cluster_of(const config::Profile& profile, std::int64_t ranks,
                                          const std::string& where);
 

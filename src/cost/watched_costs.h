@@ -11,14 +11,14 @@
 
 namespace tributary::cost {
 
-/// The costs of another source, and what was asked of it beyond the sizes that were measured.
+/// The costs of another source; it records look-ups beyond the measured sizes.
 ///
-/// owns: the source, with others; look-ups may come from several threads
+/// owns: the source, shared with others; thread-safe
 class WatchedCosts final : public CostSource {
  public:
   explicit WatchedCosts(std::shared_ptr<const CostSource> source) : source_(std::move(source)) {}
 
-  /// One for each table, ascending by name, with the largest size that was asked.
+  /// One entry for each table, ascending by name, with the largest size asked for.
   [[nodiscard]] std::vector<config::BeyondGrid> beyond_grid() const;
 
   [[nodiscard]] LayerCost layer(const std::string& module, const config::LayerShape& shape,
@@ -69,7 +69,7 @@ class WatchedCosts final : public CostSource {
   mutable std::map<std::string, config::BeyondGrid> beyond_;
 };
 
-/// In words, for one line of output: tables with the sizes asked and measured.
+/// One line of text: each table with the sizes asked for and measured.
 [[nodiscard]] std::string describe(const std::vector<config::BeyondGrid>& beyond);
 
 }  // namespace tributary::cost

@@ -17,8 +17,8 @@ struct LevelConstant {
   FitParameter search;
 };
 
-/// Hops start at what NCCL's own tuning table has for a ring over NVLink (3.4 us, and 1.9 us by the
-/// low-latency protocol of 128-byte lines), which the sweeps of few group sizes hardly tell.
+/// Hops start at the values of NCCL's own tuning table for a ring over NVLink: 3.4 us, and 1.9 us
+/// for the low-latency protocol of 128-byte lines. Sweeps of few group sizes hardly determine them.
 std::array<LevelConstant, 7> constants_of(const LinkLevel& start) {
   const double byte = start.seconds_per_byte > 0 ? start.seconds_per_byte : 1 / start.bytes_per_s;
   return {{
@@ -51,7 +51,7 @@ LinkLevel fit_all_reduce(const LinkLevel& start, std::span<const AllReduceSweep>
   std::vector<const config::CollectivePoint*> points;
   for (const AllReduceSweep& sweep : sweeps)
     for (const config::CollectivePoint& point : sweep.points) points.push_back(&point);
-  std::vector<double> weights;  // points of an even grid lie densely in the upper octaves
+  std::vector<double> weights;  // the upper octaves have more points
   for (const config::CollectivePoint* point : points)
     weights.push_back(std::pow(8.0 * (1 << 20) / static_cast<double>(point->bytes.count), 0.35));
   const auto with = [&](std::span<const double> values) {

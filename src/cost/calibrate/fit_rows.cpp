@@ -12,13 +12,13 @@ using config::Cluster;
 using config::DeviceModel;
 using config::LinkLevel;
 
-/// A constant that rows of step times can tell. The starts are believed before any measurement.
+/// A constant that rows of step times can determine. Its start is the prior belief.
 struct RowConstant {
   double& (*field)(Cluster&);
   FitParameter search;
 };
 
-/// Share and host-time starts: docs/guides/cost_model.md says where each comes from.
+/// docs/guides/cost_model.md says where the starts of shares and host times come from.
 const std::vector<RowConstant>& row_constants() {
   static const std::vector<RowConstant> constants{
       {[](Cluster& c) -> double& { return c.device.matrix_share; }, {0.75, 0.2, 0.05, 1}},
@@ -37,7 +37,7 @@ const std::vector<RowConstant>& row_constants() {
   return constants;
 }
 
-/// Rows within a node and rows across nodes count alike, however many there are of each.
+/// Rows within a node and rows across nodes get the same total weight.
 std::vector<double> weights_of(const Cluster& cluster, std::span<const TrainingRow> rows) {
   const auto within = [&](const TrainingRow& row) {
     return row.devices <= cluster.devices_per_node();
@@ -56,7 +56,7 @@ std::vector<double> weights_of(const Cluster& cluster, std::span<const TrainingR
 Cluster fit_rows(const Cluster& start, std::span<const TrainingRow> rows) {
   TRIB_REQUIRE(!rows.empty(), .what = "plan: no row to fit",
                .expected = "one measured row at least", .fix = "add rows");
-  // What runs again follows from memory, which no fit moves: found once.
+  // Recompute follows from memory, which the fit does not change, so it is resolved once.
   std::vector<TrainingRow> resolved(rows.begin(), rows.end());
   for (TrainingRow& row : resolved) {
     TRIB_REQUIRE(row.seconds.has_value(), .what = "plan: row without a measured time",

@@ -26,9 +26,9 @@ std::set<Model> models_of(std::span<const TrainingRow> rows) {
 /// A row of a group: what was measured and what was predicted.
 using Times = std::pair<double, double>;
 
-/// Pairs of unequal measured times whose predictions are in the same order, equal ones in none:
-/// inversions, counted while halves are merged by their predictions. `times` ascend by measured
-/// time, and within equal ones descend by prediction, so that these count for nothing.
+/// Counts pairs with unequal measured times whose predictions are in the same order, by a merge
+/// sort on the predictions. `times` ascend by measured time, and within equal ones descend by
+/// prediction, so that equal times add no pair; neither do equal predictions.
 std::int64_t count_right_pairs(std::span<Times> times, std::vector<Times>& merged) {
   if (times.size() < 2) return 0;
   const std::span<Times> earlier = times.first(times.size() / 2);
@@ -47,7 +47,7 @@ std::int64_t count_right_pairs(std::span<Times> times, std::vector<Times>& merge
   return right;
 }
 
-/// Pairs of which neither was measured to be faster say nothing.
+/// Counts pairs with unequal measured times.
 std::int64_t count_comparable_pairs(std::span<const Times> sorted) {
   std::int64_t pairs = 0;
   for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
@@ -57,7 +57,7 @@ std::int64_t count_comparable_pairs(std::span<const Times> sorted) {
   return pairs;
 }
 
-/// What taking the row predicted fastest costs against the best of a group.
+/// The cost of choosing the row predicted fastest instead of the best row of a group.
 double regret_of(std::span<const Times> times) {
   const auto best = std::min_element(times.begin(), times.end());
   const auto chosen =

@@ -8,7 +8,7 @@
 namespace tributary::cost {
 namespace {
 
-/// Solves a symmetric positive definite system in place by Cholesky; false when it is not one.
+/// Solves a positive definite system in place by Cholesky; false when it is not positive definite.
 bool solve(std::vector<double>& matrix, std::vector<double>& right) {
   const std::size_t n = right.size();
   for (std::size_t column = 0; column < n; ++column) {
@@ -100,7 +100,7 @@ class Solver {
     return cost;
   }
 
-  /// Normal equations of the weighted residuals and the pulls.
+  /// Normal equations of the weighted residuals and of the pull towards the start.
   void linearise(const std::vector<double>& now) {
     constexpr double kStep = 1e-4;
     const std::size_t n = point_.size();

@@ -6,18 +6,18 @@
 
 namespace tributary::cost {
 
-/// One number to be found: positive, looked for on a logarithmic scale.
+/// A number to find: positive, searched for on a logarithmic scale.
 struct FitParameter {
-  double start = 1;   // what is believed without any measurement
-  double spread = 1;  // how far measurements may easily move it, as a factor's logarithm
+  double start = 1;   // the value believed before any measurement
+  double spread = 1;  // how far it may be from the start, as the logarithm of a factor
   double least = 0;
   double most = 0;
 };
 
 struct FitBudget {
   int iterations = 60;
-  double robust_scale = 0.1;  // residuals beyond it count by their size, no more by their square
-  double prior_weight = 0.1;  // of a parameter one spread away from its start, as a residual
+  double robust_scale = 0.1;  // larger residuals count linearly, no longer by their square
+  double prior_weight = 0.1;  // weight, as a residual, of a parameter one spread off its start
 };
 
 struct Fit {
@@ -27,7 +27,7 @@ struct Fit {
 };
 
 /// Finds parameters that make residuals small: Levenberg-Marquardt with derivatives by differences,
-/// the pseudo-Huber loss by re-weighting, and a pull towards where the parameters started.
+/// the pseudo-Huber loss by re-weighting, and a pull towards the start of each parameter.
 ///
 /// shape:  residuals(values, out) fills out [count]
 /// owns:   nothing; the same input gives the same answer

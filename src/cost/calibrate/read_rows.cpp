@@ -106,7 +106,7 @@ class RowReader {
   }
 
  private:
-  /// The one column of that name; -1: there is none.
+  /// The column of that name; -1: there is none.
   [[nodiscard]] int find(const std::string& name) const {
     int found = -1;
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -127,9 +127,9 @@ class RowReader {
                                         : str("is it ", escaped(nearest), "?"));
     return found;
   }
-  /// Its default in the place of a column that is there under a slip's name would be quiet.
+  /// Refuses near misses of the name: a misspelt column would silently get the default.
   [[nodiscard]] int find_optional(const std::string& name) const {
-    constexpr std::size_t kSlip = 2;  // edits
+    constexpr std::size_t kSlip = 2;  // max edits of a near miss
     const int found = find(name);
     const std::string nearest = found < 0 ? nearest_name(name, lower_names_, kSlip) : "";
     TRIB_REQUIRE(nearest.empty(), .what = "plan: column is nearly one that means something",
@@ -142,7 +142,7 @@ class RowReader {
   [[nodiscard]] std::string place(int column) const {
     return str(place(), " column ", escaped(names_[column]));
   }
-  /// Tables that had gaps write whole numbers as floats: 4.0.
+  /// Reads a whole number; tables with gaps write it as a float: 4.0.
   [[nodiscard]] std::int64_t whole(int column, std::int64_t most) const {
     const auto number = to_number<double>(fields_[column]);
     const bool fits = number && *number >= 1 && *number <= static_cast<double>(most) &&
@@ -207,7 +207,7 @@ class RowReader {
   std::int64_t line_ = 1;
 };
 
-/// The line with another value in one of its fields; -1: behind all others.
+/// Replaces the value of one field of a line; -1 appends a field.
 std::string with_field(std::string_view line, int column, const std::string& value) {
   if (column < 0) return str(line, ',', value);
   std::size_t begin = 0;

@@ -12,7 +12,7 @@
 namespace tributary::cost {
 namespace {
 
-/// The number at the front of a field; nothing when it is none, or is not above 0.
+/// The number at the start of a field; null when there is none, or it is not above 0.
 std::optional<double> positive(std::string_view field) {
   double number = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
@@ -36,7 +36,7 @@ struct SweepFile {
   std::string path = {};
 };
 
-/// The N of a name *_gpuN.csv.
+/// The N of a file named *_gpuN.csv.
 std::int64_t ranks_of(const std::string& digits, const std::string& path) {
   constexpr std::int64_t kMostRanks = 1 << 20;
   std::int64_t ranks = 0;
@@ -48,7 +48,7 @@ std::int64_t ranks_of(const std::string& digits, const std::string& path) {
   return ranks;
 }
 
-/// Ascending by ranks.
+/// The sweep files of a directory, ascending by ranks.
 std::vector<SweepFile> find_sweeps(const std::string& directory) {
   std::error_code failed;
   std::vector<SweepFile> files;

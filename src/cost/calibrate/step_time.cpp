@@ -25,7 +25,7 @@ LayerShape block_of(const TrainingRow& row) {
           .mlp_matrices = 2};
 }
 
-/// Forward, backward and what is computed again, with the collectives over tp.
+/// Forward, backward and recompute of one layer, with its collectives over tp.
 double layer_seconds(const Cluster& cluster, const TrainingRow& row, const LayerShape& layer,
                      RecomputePlan recompute) {
   const auto sequence = static_cast<double>(row.sequence);
@@ -55,7 +55,7 @@ double layer_seconds(const Cluster& cluster, const TrainingRow& row, const Layer
   return time + reductions * seconds_of(reduction.time);
 }
 
-/// A message between neighbouring stages. Across nodes every rank of a tp group sends its part.
+/// A message between neighbouring stages. Across nodes, every rank of a tp group sends its part.
 double message_seconds(const Cluster& cluster, const TrainingRow& row) {
   if (row.pp == 1) return 0;
   const std::int64_t bytes = 2 * row.micro_batch * row.sequence * row.width;
@@ -65,7 +65,7 @@ double message_seconds(const Cluster& cluster, const TrainingRow& row) {
       collective_cost(cluster, CollectiveOp::kSend, pair, {within ? bytes : bytes / row.tp}).time);
 }
 
-/// Parameters of the rank that holds the most: first or last stage.
+/// Parameters of the rank with the most: on the first or the last stage.
 double parameters_of_rank(const TrainingRow& row) {
   const double blocks = std::ceil(static_cast<double>(row.layers) / static_cast<double>(row.pp)) *
                         static_cast<double>(count_layer_parameters(block_of(row))) /
@@ -123,7 +123,7 @@ StepParts step_parts(const Cluster& cluster, const TrainingRow& row) {
     const double slowest = std::max(first, last);
     parts.stages = microbatches * slowest;
     parts.bubble = (first + last + (pp - 2) * middle - slowest) / chunks;
-    // Each chunk of a microbatch is received and its gradient too; filling waits for all of them.
+    // Every chunk of a microbatch, and its gradient, is received; the fill waits for all of them.
     parts.messages =
         2 * message * (cluster.exposed_message_share * chunks * (microbatches - 1) + (pp - 1));
   }

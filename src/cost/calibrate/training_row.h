@@ -15,8 +15,8 @@ namespace tributary::cost {
 
 /// One configuration of a GPT-style model on a cluster, as published tables of step times list it.
 struct TrainingRow {
-  std::shared_ptr<const std::string> source = {};  // file that it stands in, of all its rows
-  std::int64_t line = 0;                           // of the file, from 1
+  std::shared_ptr<const std::string> source = {};  // its file, shared by all rows of that file
+  std::int64_t line = 0;                           // in that file, from 1
   std::int64_t devices = 1;
   std::int64_t global_batch = 1;  // sequences
   std::int64_t micro_batch = 1;
@@ -27,10 +27,10 @@ struct TrainingRow {
   std::int64_t tp = 1;
   std::int64_t dp = 1;
   std::int64_t pp = 1;
-  std::int64_t virtual_stages = 1;  // of a rank
+  std::int64_t virtual_stages = 1;  // on each rank
   std::int64_t vocab = 50257;
   bool sequence_parallel = false;
-  std::optional<config::RecomputePlan> recompute = {};  // nothing: recompute_of decides
+  std::optional<config::RecomputePlan> recompute = {};  // null: recompute_of decides
   std::optional<double> seconds = {};                   // measured
 
   [[nodiscard]] std::int64_t microbatches() const { return global_batch / dp / micro_batch; }
@@ -44,47 +44,47 @@ struct TrainingRow {
 struct TrainingTable {
   std::string source = {};
   std::string header = {};
-  std::vector<std::string> lines = {};  // as they stand, without their end
+  std::vector<std::string> lines = {};  // without line ends
   std::vector<TrainingRow> rows = {};
-  int predicted = -1;  // column of predictions that it has already
+  int predicted = -1;  // the column with predictions, if there already is one
 };
 
-/// Reads comma-separated rows with a header of the names below; other columns are kept and mean
-/// nothing. Required: `# GPUs`, `global batch`, `micro batch`, `hidden size`, `attention heads`,
-/// `# layers`, `sequence length`, `tensor parallelism`, `data parallelism`, `pipeline parallelism`.
-/// Optional: `iteration time (ms)`, `virtual stages`, `vocabulary`, `recompute` (none, selective,
-/// full), `sequence parallelism` (0, 1).
+/// Reads comma-separated rows with a header of the names below. Other columns are kept and ignored.
+/// Required: `# GPUs`, `global batch`, `micro batch`, `hidden size`, `attention heads`, `# layers`,
+/// `sequence length`, `tensor parallelism`, `data parallelism`, `pipeline parallelism`. Optional:
+/// `iteration time (ms)`, `virtual stages`, `vocabulary`, `recompute` (none, selective, full),
+/// `sequence parallelism` (0, 1).
 ///
-/// errors: Fault::kInput naming file, line and column: a missing column, one that is an optional
-///         one but for case or two letters, a value that is no whole number, degrees that do not
-///         multiply to the devices, a batch that does not divide
+/// errors: Fault::kInput naming file, line and column: a missing column, a name that differs from
+/// an optional one only by case or two letters, a value that is not a whole number, degrees whose
+/// product is not the number of devices, a batch that does not divide
 /// cost:   a million rows in seconds
 [[nodiscard]] TrainingTable read_training_rows(const std::string& path);
 [[nodiscard]] TrainingTable parse_training_rows(std::string_view text, const std::string& source);
 
-/// The table with a column `predicted_ms` behind the others, or in the place of the one it has.
+/// The table with a column `predicted_ms`, appended or in place of the one that it has.
 ///
 /// units: seconds [rows]
 [[nodiscard]] std::string write_predictions(const TrainingTable& table,
                                             std::span<const double> seconds);
 
-/// The row's own choice; without one, full recompute for a model that one device cannot train on a
-/// single sequence without: a study keeps its program for all splits of a model.
+/// The row's own recompute level. Without one: full if a single device cannot train the model on
+/// one sequence otherwise, because a study uses one program for all splits of a model.
 [[nodiscard]] config::RecomputePlan recompute_of(const config::Cluster& cluster,
                                                  const TrainingRow& row);
 
 /// Time of one step.
 ///
 /// units:  seconds
-/// errors: Fault::kInput naming what the cluster cannot hold
-/// source: 1F1B with stages of one length between a first and a last one; docs/guides/cost_model.md
+/// errors: Fault::kInput naming what does not fit the cluster
+/// source: 1F1B with equal stages between the first and the last one; docs/guides/cost_model.md
 [[nodiscard]] double step_seconds(const config::Cluster& cluster, const TrainingRow& row);
 
-/// Where the time of a step goes, in seconds; they add up to step_seconds.
+/// Where the time of a step goes, in seconds; the parts add up to step_seconds.
 struct StepParts {
-  double stages = 0;     // the slowest stage, over all microbatches
+  double stages = 0;     // the slowest stage times the microbatches
   double bubble = 0;     // filling and draining the pipeline
-  double messages = 0;   // between stages, as far as it is not hidden
+  double messages = 0;   // between stages, the part that is not hidden
   double gradients = 0;  // all-reduce over the replicas
   double optimizer = 0;
 

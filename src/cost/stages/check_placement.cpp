@@ -47,7 +47,7 @@ void check_cluster(const config::Plan& plan, const config::Cluster& cluster) {
   }
 }
 
-/// One axis of a module's mesh against the sizes of a layer.
+/// Checks one axis of a module's mesh against the sizes of a layer.
 class DegreeCheck {
  public:
   DegreeCheck(const ModulePlan& module, const config::MeshShape& mesh)

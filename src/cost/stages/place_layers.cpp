@@ -25,7 +25,7 @@ std::int64_t blocks_of(const ModuleNode& node) {
   return blocks;
 }
 
-/// The modules of a model, each after those that feed it; of equals the first.
+/// The modules of a model, each after those that feed it; otherwise in the order of the model.
 std::vector<const ModuleNode*> flow_of(const config::ModuleGraph& model) {
   std::vector<const ModuleNode*> left;
   for (const ModuleNode& node : model.modules) left.push_back(&node);
@@ -92,7 +92,7 @@ class LayerPlacing {
     return std::any_of(model_.edges.begin(), model_.edges.end(), joins) ||
            std::any_of(plan_.edges.begin(), plan_.edges.end(), joins);
   }
-  /// Encoders take raw media; what they feed takes theirs.
+  /// Encoders read raw media; the modules that they feed work on the same medium.
   void find_media() {
     const ModuleNode* seen = nullptr;
     std::vector<const ModuleNode*> behind;
@@ -112,7 +112,7 @@ class LayerPlacing {
         seen = node;
       }
     }
-    if (!has_both_media(model_)) return;  // one size is that of the one modality
+    if (!has_both_media(model_)) return;  // with one medium there is only one size
     for (const ModuleNode* node : flow_)
       if (hears(*node)) media_[node->name] = Media::kFrames;
     for (const ModuleNode* node : behind) inherit_media(*node);
@@ -131,7 +131,7 @@ class LayerPlacing {
     }
     media_[node.name] = media_[first->name];
   }
-  /// Gradients come to a module's input where a module in front of it trains.
+  /// A module's input needs gradients where a module in front of it trains.
   void find_training() {
     for (const ModuleNode* node : flow_) {
       bool& upstream = upstream_trains_[node->name];
@@ -204,7 +204,7 @@ class LayerPlacing {
     }
   }
 
-  /// A head whose table lies on the embedding's rank uses that; on another rank it has a copy.
+  /// A tied head uses the embedding's table where it is on the same rank; elsewhere it has a copy.
   void tie_head(int module, std::vector<PlacedStage>& stages) const {
     const int last = static_cast<int>(stages.size()) - 1;
     const bool is_copied =
@@ -226,7 +226,7 @@ class LayerPlacing {
   bool apart_;
   std::vector<const ModuleNode*> flow_;
   std::map<std::string, bool> upstream_trains_;
-  std::map<std::string, Media> media_;  // kPatches where there is none
+  std::map<std::string, Media> media_;  // kPatches where no medium is known
 };
 
 }  // namespace

@@ -11,44 +11,44 @@
 
 namespace tributary::cost {
 
-/// Where the table of a tied head lies.
+/// Where the table of a tied head is.
 enum class TiedTable {
   kNone,    // the head has a weight of its own
-  kShared,  // on the embedding's rank: one table, gathered for the head once more
-  kCopied,  // on another rank: a copy there, gradients added over both
+  kShared,  // on the embedding's rank: one table, gathered again for the head
+  kCopied,  // on another rank: a copy there; both add up their gradients
 };
 
 /// Equal layers of one module on a virtual stage.
 struct PlacedRun {
   std::string module = {};
-  config::LayerShape shape = {};  // of a copied table untied
+  config::LayerShape shape = {};  // untied when the table is a copy
   std::int64_t layers = 1;
   bool is_backbone = true;        // works on tokens, not on media
-  Media media = Media::kPatches;  // of what is not the backbone's
+  Media media = Media::kPatches;  // of a run outside the backbone
   bool trains = true;
-  bool needs_input_grad = true;              // the first of them
-  bool needs_input_grad_after_first = true;  // the others
+  bool needs_input_grad = true;              // of the first layer
+  bool needs_input_grad_after_first = true;  // of the others
   config::RecomputePlan recompute = config::RecomputePlan::kNone;
-  TiedTable table = TiedTable::kNone;  // of a head that is tied, and of the embedding it is tied to
+  TiedTable table = TiedTable::kNone;  // of a tied head, and of its embedding
 };
 
-/// What one virtual stage holds, and where.
+/// The layers of one virtual stage, and its ranks.
 struct PlacedStage {
-  std::vector<PlacedRun> runs;  // in the order of the first layer of each in the forward pass
+  std::vector<PlacedRun> runs;  // by the first layer of each in the forward pass
   config::MeshShape mesh;
   RankGroups groups;
 };
 
-/// Whether a module encodes sound: it begins with convolutions.
+/// Whether a module encodes sound, that is, begins with convolutions.
 [[nodiscard]] bool hears(const config::ModuleNode& node);
 
-/// Whether a model encodes sound beside images: samples then have a size for each. What encodes
-/// sound alone is given its positions in the place of patches.
+/// Whether a model encodes sound as well as images: samples then have a size for each. A model that
+/// encodes only sound gets its positions in place of patches.
 [[nodiscard]] bool has_both_media(const config::ModuleGraph& model);
 
-/// Blocks go where the plan says; what comes before them to the first virtual stage of their
+/// Blocks go where the plan says. What comes before them goes to the first virtual stage of their
 /// module, what comes after them to the last. Inline modules run on the first stage of the
-/// backbone, each after those that feed it. `apart`: the stages are priced one by one, each as if
+/// backbone, each after those that feed it. With `apart`, stages are priced one by one, each as if
 /// on a pp coordinate of its own.
 ///
 /// shape: returns [modules of the pipeline][virtual stages]
@@ -59,7 +59,7 @@ struct PlacedStage {
                                                                  const schedule::Pipeline& pipeline,
                                                                  bool apart);
 
-/// Refuses what the costs of a plan do not know, and degrees that the layers cannot be cut into.
+/// Refuses a plan that has no costs, and degrees that cannot cut the layers.
 ///
 /// errors: Fault::kInput naming module, key and value
 void check_placement(const config::Plan& plan, const config::ModuleGraph& model,

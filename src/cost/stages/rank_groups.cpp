@@ -7,8 +7,8 @@
 namespace tributary::cost {
 namespace {
 
-/// Ranks of a mesh, laid out as axes that change together: `outer` groups of `size` members that
-/// are `stride` apart, `stride` of them side by side.
+/// Ranks of a mesh as axes that vary together: `outer` blocks, in each of them `stride` interleaved
+/// groups whose `size` members are `stride` apart.
 struct Axes {
   std::int64_t size = 1;
   std::int64_t stride = 1;

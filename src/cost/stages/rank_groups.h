@@ -7,8 +7,8 @@
 
 namespace tributary::cost {
 
-/// The groups that the ranks of one pp coordinate meet in. Of equal groups side by side the one
-/// with the narrowest links: the others wait for it.
+/// The communication groups of the ranks of one pp coordinate. Among groups of one kind it is the
+/// one with the narrowest links: the others wait for it.
 struct RankGroups {
   CommunicationGroup tp = {};
   CommunicationGroup ulysses = {};
@@ -17,14 +17,14 @@ struct RankGroups {
   CommunicationGroup shard = {};         // dp_shard, cp and ulysses
   CommunicationGroup replicate = {};     // dp_replicate
   CommunicationGroup expert = {};        // ep: neighbours in shard
-  CommunicationGroup expert_shard = {};  // ep_fsdp: what is left of shard
-  CommunicationGroup ends = {};          // first and last pp coordinate, whichever this is
+  CommunicationGroup expert_shard = {};  // ep_fsdp: shard without ep
+  CommunicationGroup ends = {};          // first and last pp coordinate; the same in every entry
 
   friend bool operator==(const RankGroups&, const RankGroups&) = default;
 };
 
 /// shape: returns [pp]
-/// errors: Fault::kBug when the module has not as many ranks as its mesh
+/// errors: Fault::kBug when the number of the module's ranks is not that of its mesh
 /// cost:   O(ranks)
 /// source: docs/theory/parallelism.md, "Axes of a mesh"
 [[nodiscard]] std::vector<RankGroups> groups_of(const config::ModulePlan& module,

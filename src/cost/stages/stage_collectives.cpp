@@ -11,7 +11,7 @@ using config::LayerKind;
 PassShape on_one_rank(PassShape pass, const config::MeshShape& mesh) {
   const double cut = static_cast<double>(mesh.cp * mesh.ulysses);
   pass.tokens /= cut;
-  pass.squared_tokens /= cut;  // each rank has its part of the queries, with all keys
+  pass.squared_tokens /= cut;  // each rank has its part of the queries, and all keys
   return pass;
 }
 
@@ -22,7 +22,7 @@ LayerCost cost_of_layer(const PlacedRun& run, const PlacedStage& stage, const Pa
       run.module, run.shape, pass,
       {.tp = mesh.tp,
        .ep = run.shape.experts > 0 ? mesh.ep : 1,
-       // Every tp rank of an encoder has all its patches.
+       // Every tp rank of an encoder has all of its patches.
        .sequence_parallel = run.is_backbone && rules.execution.sequence_parallel && mesh.tp > 1,
        .attention = rules.execution.attention},
       {.trains = run.trains, .needs_input_grad = needs_input_grad});
@@ -36,7 +36,7 @@ Nanoseconds collective_time(const StageRules& rules, CollectiveOp op,
 }
 
 Nanoseconds exposed(Nanoseconds transfer, Nanoseconds compute, const StageRules& rules) {
-  // While it travels compute does 1 / slowdown of its work.
+  // While the transfer runs, compute does 1 / slowdown of its work.
   const double overlap_slowdown = rules.source->overlap_slowdown();
   const double slowed =
       static_cast<double>(transfer.count) * (1 - 1 / std::max(1.0, overlap_slowdown));
@@ -63,7 +63,7 @@ LayerValues used_values_of(const PlacedRun& run, const config::MeshShape& mesh,
 
 namespace {
 
-/// One collective over the shards of a layer's values, of so many bytes each.
+/// One collective of `bytes` bytes over the ranks that share a layer's values.
 Nanoseconds over_shards(CollectiveOp op, const LayerValues& values, double bytes,
                         const PlacedStage& stage, const StageRules& rules) {
   return collective_time(rules, op, stage.groups.shard, bytes * values.dense) +

@@ -9,13 +9,13 @@ namespace tributary::cost {
 struct LayerStageCosts::Placed {
   StageRules rules;
   std::vector<std::vector<PlacedStage>> stages;  // [modules of the pipeline][virtual stages]
-  std::vector<std::vector<StageState>> states;   // likewise
+  std::vector<std::vector<StageState>> states;   // the same indices
   std::vector<ModuleRanks> ranks;                // [modules of the pipeline]
 };
 
 namespace {
 
-/// All of a plan where something trains.
+/// All ranks of a plan in which something trains; otherwise one rank.
 CommunicationGroup ranks_of(const config::Plan& plan, const config::Cluster& cluster) {
   std::vector<std::int64_t> ranks;
   bool trains = false;
@@ -46,7 +46,7 @@ LayerStageCosts::LayerStageCosts(const config::Plan& plan, const config::ModuleG
   StageRules& rules = placed->rules;
   rules.source = std::move(source);
   rules.execution = execution;
-  // An encoder on ranks of its own is a stage of the trainer's pipeline too.
+  // An encoder on ranks of its own also counts as a stage of the trainer's pipeline.
   int coordinates = 0;
   for (const schedule::PipelineModule& module : pipeline.modules) {
     const config::MeshShape& mesh = plan.find(module.name)->mesh;

@@ -7,15 +7,15 @@
 
 namespace tributary::cost {
 
-/// What all stages of a plan go by.
+/// What all stages of a plan have in common.
 struct StageRules {
   std::shared_ptr<const CostSource> source = {};
   LayerExecution execution = {};
   bool is_cut = false;                 // into pipeline stages
   PassShape full_microbatch = {};      // of the backbone
-  CommunicationGroup plan_ranks = {};  // that add up the norm of gradients; one: nobody
+  CommunicationGroup plan_ranks = {};  // they add up the gradient norm; one rank: nothing to add
 
-  /// A stage meets its layers again with every microbatch: it gathers and reduces them once a step.
+  /// Whether to gather and reduce once a step: a stage uses its layers in every microbatch.
   [[nodiscard]] bool reduces_once() const {
     return is_cut || execution.shard == config::Shard::kOptimizer;
   }
@@ -24,7 +24,7 @@ struct StageRules {
     return execution.release == config::Release::kNever ||
            (execution.release == config::Release::kAuto && is_cut);
   }
-  /// Of a parameter, and of an activation that travels.
+  /// Bytes of a parameter, and of an activation that is sent.
   [[nodiscard]] double value_bytes() const { return source->value_bytes(); }
   [[nodiscard]] double gradient_bytes() const {
     return execution.reduce_dtype == config::ReduceDtype::kFloat32 ? 4 : value_bytes();
@@ -36,20 +36,21 @@ struct StageRules {
                                       const PassShape& pass, bool needs_input_grad,
                                       const StageRules& rules);
 
-/// The part of a microbatch that one rank works on.
+/// The part of a microbatch's pass that one rank works on.
 [[nodiscard]] PassShape on_one_rank(PassShape pass, const config::MeshShape& mesh);
 
 [[nodiscard]] Nanoseconds collective_time(const StageRules& rules, config::CollectiveOp op,
                                           const CommunicationGroup& group, double bytes);
 
-/// What of a transfer is left over beside compute of that length, which it slows down.
+/// The part of a transfer that compute of this length does not hide, with the slowdown that the
+/// overlap causes.
 [[nodiscard]] Nanoseconds exposed(Nanoseconds transfer, Nanoseconds compute,
                                   const StageRules& rules);
 
-/// Values of one layer on one tp rank, as they are gathered; of experts those of one ep rank.
+/// Values of one layer on one tp rank, as they are gathered; expert values of one ep rank.
 struct LayerValues {
   double dense = 0;    // parameters, cut over shard
-  double experts = 0;  // parameters, cut over what of it ep leaves
+  double experts = 0;  // parameters, cut over shard without ep
 
   [[nodiscard]] double all() const { return dense + experts; }
   [[nodiscard]] double of_rank(const config::MeshShape& mesh) const {
@@ -59,7 +60,7 @@ struct LayerValues {
 };
 [[nodiscard]] LayerValues values_of(const PlacedRun& run, const config::MeshShape& mesh,
                                     const StageRules& rules);
-/// Of values that are made whole around a use of the layer: a head may use the embedding's table.
+/// The values gathered for a use of the layer: a head may use the embedding's table.
 [[nodiscard]] LayerValues used_values_of(const PlacedRun& run, const config::MeshShape& mesh,
                                          const StageRules& rules);
 [[nodiscard]] Nanoseconds gather_time(const LayerValues& values, const PlacedStage& stage,

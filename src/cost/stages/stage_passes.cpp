@@ -15,11 +15,11 @@ using config::RecomputePlan;
 struct InLine {
   Nanoseconds forward = {};
   Nanoseconds gradient = {};
-  Nanoseconds mlp = {};  // part of forward that running the MLP again repeats
+  Nanoseconds mlp = {};  // the part of forward that repeating the MLP repeats
 };
 
-/// Keys and values pass around a ring, each block while another is attended to; in backward their
-/// float32 gradients follow them, and once more to where they belong.
+/// Keys and values go around a ring, each block while another is attended to; in backward their
+/// float32 gradients follow them, and one more hop takes these to their owner.
 ///
 /// source: parallel/sequence/ring_attention.h; docs/theory/parallelism.md, "Ring attention"
 InLine ring_time(const LayerShape& layer, const LayerCost& cost, double tokens,
@@ -28,7 +28,7 @@ InLine ring_time(const LayerShape& layer, const LayerCost& cost, double tokens,
   const double steps = static_cast<double>(mesh.cp);
   const auto heads = static_cast<double>(std::max<std::int64_t>(
       1, std::max<std::int64_t>(1, layer.kv_heads / mesh.tp) / mesh.ulysses));
-  // A rank has the row of its ring rank with some heads.
+  // Each ring rank's row, with the heads of this rank.
   const double values =
       heads * static_cast<double>(layer.head_width + layer.value_head_width()) * tokens / steps;
   const auto hop = [&](double bytes) {
@@ -46,7 +46,7 @@ InLine ring_time(const LayerShape& layer, const LayerCost& cost, double tokens,
   return time;
 }
 
-/// Heads are exchanged for rows of queries, keys and values, and back for the output.
+/// Queries, keys and values exchange heads for rows, and the output is exchanged back.
 ///
 /// source: docs/theory/parallelism.md, "Head exchange"
 Nanoseconds head_exchange_time(const LayerShape& layer, double tokens_of_rank,
@@ -106,11 +106,11 @@ InLine in_line_time(const PlacedRun& run, const LayerCost& cost, const PassShape
   return time;
 }
 
-/// What a layer does again in backward.
+/// What a layer repeats in backward.
 struct Again {
   Nanoseconds compute = {};
   Nanoseconds in_line = {};
-  Bytes kept = {};  // of activations until then
+  Bytes kept = {};  // activations kept until then
 };
 
 Again run_again(const PlacedRun& run, const LayerCost& cost, const InLine& in_line,
@@ -131,9 +131,9 @@ Again run_again(const PlacedRun& run, const LayerCost& cost, const InLine& in_li
   return {};
 }
 
-/// Gathers and reductions of a sharded layer around its passes, as far as they are waited for. The
-/// next layer is gathered and the last one reduced while this one computes: of equal layers as if
-/// each hid its own. Nothing runs before the first layer of a forward or of a backward.
+/// The exposed part of gathers and reductions around a sharded layer's passes. While a layer
+/// computes, the next one is gathered and the previous one reduced; layers of a run are equal, so
+/// each counts as hiding its own. Nothing hides the gather before the first layer of a pass.
 struct ShardTime {
   Nanoseconds forward = {};
   Nanoseconds gradient = {};
@@ -170,7 +170,7 @@ class PassCosts {
     add_layers(run, whole, pass, run.needs_input_grad, 1);
     if (run.layers > 1)
       add_layers(run, whole, pass, run.needs_input_grad_after_first, run.layers - 1);
-    // Every tp rank of an encoder has all its patches, and sends them.
+    // Every tp rank of an encoder has all of its patches, and sends them.
     const double cut = run.is_backbone ? static_cast<double>(stage_.mesh.tp) : 1;
     const auto merge = static_cast<double>(std::max<std::int64_t>(1, run.shape.merge));
     cost_.boundary = {std::llround(rules_.value_bytes() * pass.tokens *
@@ -179,7 +179,7 @@ class PassCosts {
   [[nodiscard]] const StageCost& cost() const { return cost_; }
 
  private:
-  /// Layers of a run that are alike, counted at once.
+  /// Adds `count` equal layers of a run at once.
   void add_layers(const PlacedRun& run, const PassShape& whole, const PassShape& pass,
                   bool needs_input_grad, std::int64_t times) {
     const LayerCost each = cost_of_layer(run, stage_, pass, needs_input_grad, rules_);
@@ -189,7 +189,7 @@ class PassCosts {
     const ShardTime shard = shard_time(run, each, again.compute, stage_, rules_);
     cost_.forward += each.forward * times;
     cost_.forward_exposed += (in_line.forward + shard.forward) * times;
-    // What a layer makes is there until it is kept or dropped.
+    // The output of a layer exists until it is kept or dropped.
     const Bytes made =
         has_backward ? each.activation : cost_of_layer(run, stage_, pass, true, rules_).activation;
     const Bytes kept = has_backward ? again.kept : Bytes{};

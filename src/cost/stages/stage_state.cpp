@@ -9,8 +9,8 @@ namespace {
 using config::CollectiveOp;
 using config::LayerKind;
 
-/// A float32 weight beside one of less, two moments, and a float32 gradient where it is kept in
-/// less.
+/// Bytes per parameter: a float32 weight where the weight has a smaller type, two moments, and a
+/// float32 gradient where gradients are kept in a smaller type.
 double optimizer_bytes(const StageRules& rules) {
   return 8 + (rules.value_bytes() < 4 ? 4 : 0) + (rules.gradient_bytes() < 4 ? 4 : 0);
 }
@@ -23,8 +23,8 @@ struct Unit {
   bool trains = true;
 };
 
-/// Parameters of a layer that are whole beside a rank's shard of them: where that is the whole
-/// already there is nothing beside it, unless of another type.
+/// Parameters of a layer that a rank holds whole beside its shard. With one shard there are none,
+/// unless the whole is of another type.
 double beside_shard(const LayerValues& values, const PlacedStage& stage, bool is_other_type) {
   const bool dense = is_other_type || stage.groups.shard.ranks > 1;
   const bool experts = is_other_type || stage.groups.expert_shard.ranks > 1;
@@ -39,8 +39,8 @@ std::vector<Unit> units_of(const PlacedStage& stage, const StageRules& rules) {
   return units;
 }
 
-/// Whole values and gradients of a sharded stage that come and go, at their most: while a layer
-/// computes the next is gathered, its gradient grows, and those of two layers are on their way.
+/// Max bytes of whole values and gradients that come and go on a sharded stage: while a layer
+/// computes, the next one is gathered, its gradient grows, and two layers are being reduced.
 class PassingBuffers {
  public:
   PassingBuffers(const std::vector<Unit>& units, const PlacedStage& stage, const StageRules& rules)
@@ -67,7 +67,7 @@ class PassingBuffers {
     const bool is_wider = rules_.gradient_bytes() > rules_.value_bytes();
     return rules_.value_bytes() * beside_shard(units_[unit].values, stage_, is_wider);
   }
-  /// The gradient, what of it is widened, and the shard that arrives.
+  /// The gradient, its widened part, and the shard that arrives.
   [[nodiscard]] double reduction(std::int64_t unit) const {
     const double whole = gradient(unit);
     if (whole == 0) return 0;
@@ -104,8 +104,8 @@ void add_bytes(StageState& state, const std::vector<Unit>& units, const PlacedSt
   state.gathered = rounded(PassingBuffers(units, stage, rules).most());
 }
 
-/// Each layer reduces on its own. With a reduction for every microbatch the step waits for the last
-/// one: that of the first layer, behind which nothing is left to compute.
+/// Each layer reduces separately. When every microbatch reduces, the step only waits for the last
+/// reduction, that of the first layer, because no compute follows it.
 Nanoseconds reduction_of(const std::vector<Unit>& units, const PlacedStage& stage,
                          const StageRules& rules) {
   Nanoseconds time;
@@ -134,8 +134,8 @@ Nanoseconds pair_time(const PlacedStage& stage, const StageRules& rules) {
   return time;
 }
 
-/// Where values stay whole over a step, the first forward after it gathers what has changed: of
-/// that the part that a full microbatch does not hide.
+/// Where values stay whole over a step, the first forward gathers the updated ones; this is the
+/// part that a full microbatch does not hide.
 Nanoseconds gather_after_step(const PlacedStage& stage, const StageRules& rules) {
   Nanoseconds time;
   if (!rules.gathers_once()) return time;
