@@ -19,11 +19,11 @@ struct Refused {
 /// Refuses what the grammar allows and we do not: deep nesting, and duplicate keys.
 class Watcher {
  public:
-  explicit Watcher(int most_depth) : most_depth_(most_depth) {}
+  explicit Watcher(int max_depth) : max_depth_(max_depth) {}
 
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > most_depth_)
-      throw Refused{{"too_deep", str("nested too deep, expected depth <= ", most_depth_)}};
+    if (depth > max_depth_)
+      throw Refused{{"too_deep", str("nested too deep, expected depth <= ", max_depth_)}};
     if (event == Json::parse_event_t::object_start) keys_.emplace_back();
     if (event == Json::parse_event_t::object_end) keys_.pop_back();
     if (event == Json::parse_event_t::key) {
@@ -35,14 +35,14 @@ class Watcher {
   }
 
  private:
-  int most_depth_;
+  int max_depth_;
   std::vector<std::set<std::string>> keys_;  // of every open object
 };
 
 /// The library's message without its error number and position, and with only the end of the text
 /// that it read last.
 std::string explain(const Json::exception& broken) {
-  constexpr std::size_t kMostRead = 40;
+  constexpr std::size_t kMaxRead = 40;
   constexpr std::string_view kRead = "; last read: '";
   std::string text = broken.what();
   const std::size_t syntax = text.find("syntax error while parsing ");
@@ -54,16 +54,16 @@ std::string explain(const Json::exception& broken) {
   if (at == std::string::npos || end < at + kRead.size()) return text;
   const std::string read = text.substr(at + kRead.size(), end - at - kRead.size());
   return str(text.substr(0, at), " after ",
-             escaped(read.substr(read.size() - std::min(read.size(), kMostRead))),
+             escaped(read.substr(read.size() - std::min(read.size(), kMaxRead))),
              text.substr(end + 1));
 }
 
 }  // namespace
 
 Result<Json> try_parse_json(std::string_view text, JsonLimits limits) {
-  if (text.size() > limits.most_bytes)
-    return Refusal{"too_large", str(text.size(), " bytes, expected at most ", limits.most_bytes)};
-  Watcher watcher(limits.most_depth);
+  if (text.size() > limits.max_bytes)
+    return Refusal{"too_large", str(text.size(), " bytes, expected at most ", limits.max_bytes)};
+  Watcher watcher(limits.max_depth);
   try {
     return Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) {
       return watcher(depth, event, parsed);

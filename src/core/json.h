@@ -11,8 +11,8 @@ namespace tributary {
 using Json = nlohmann::json;
 
 struct JsonLimits {
-  std::size_t most_bytes = std::size_t{16} << 20;
-  int most_depth = 32;
+  std::size_t max_bytes = std::size_t{16} << 20;
+  int max_depth = 32;
 };
 
 /// Parses strict JSON: UTF-8, no duplicate key, nothing after the value, bounded size and depth.

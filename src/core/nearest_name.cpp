@@ -29,9 +29,9 @@ std::string nearest_name(std::string_view name, std::span<const std::string> kno
 }
 
 std::string nearest_name(std::string_view name, std::span<const std::string> known,
-                         std::size_t most_edits) {
+                         std::size_t max_edits) {
   std::string nearest;
-  std::size_t fewest = most_edits + 1;
+  std::size_t fewest = max_edits + 1;
   for (const std::string& candidate : known) {
     const std::size_t edits = count_edits(name, candidate);
     if (edits < fewest) {

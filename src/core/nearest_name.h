@@ -12,8 +12,8 @@ namespace tributary {
 /// units: a name is near within max(2, letters / 3) edits; the first name wins a tie
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> known);
 
-/// As above, where a name is near within `most_edits` edits.
+/// As above, where a name is near within `max_edits` edits.
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> known,
-                                       std::size_t most_edits);
+                                       std::size_t max_edits);
 
 }  // namespace tributary

@@ -189,7 +189,7 @@ TEST(ResolveMesh, NamesRuleValueAndNearestValues) {
                     HasSubstr("set parallel.ulysses to 2 or 14")));
 }
 
-const std::string kLeast = R"(model:
+const std::string kMinimalRun = R"(model:
   path: models/tiny
 data:
   sources:
@@ -198,7 +198,7 @@ data:
 )";
 
 TEST(ParallelSection, ReadsNumbersAutoAndChoices) {
-  const RunConfig config = parse_run_config(kLeast + R"(parallel:
+  const RunConfig config = parse_run_config(kMinimalRun + R"(parallel:
   dp_replicate: 2
   dp_shard: 4
   cp: auto
@@ -221,7 +221,7 @@ TEST(ParallelSection, ReadsNumbersAutoAndChoices) {
 
 TEST(ParallelSection, TheDefaultAutoGivesWayToOneThatTheUserWrote) {
   const std::vector<std::string> automatic{"parallel.tp=auto"};
-  const RunConfig config = parse_run_config(kLeast, "run.yaml", automatic);
+  const RunConfig config = parse_run_config(kMinimalRun, "run.yaml", automatic);
   EXPECT_EQ(config.parallel.dp_shard, (Degree{1}));
   EXPECT_TRUE(config.parallel.tp.is_auto());
   EXPECT_EQ(parse_run_config(write_run_config(config), "again.yaml"), config);
@@ -230,7 +230,7 @@ TEST(ParallelSection, TheDefaultAutoGivesWayToOneThatTheUserWrote) {
 TEST(ParallelSection, RefusesTwoAutosWrongValuesAndBeatsThatComeTooLate) {
   const auto refusal = [](const std::vector<std::string>& overrides) -> std::string {
     try {
-      (void)parse_run_config(kLeast, "run.yaml", overrides);
+      (void)parse_run_config(kMinimalRun, "run.yaml", overrides);
     } catch (const Error& error) {
       return error.what();
     }

@@ -3,7 +3,7 @@
 
 #include "config/run/read_run_config.h"
 #include "core/error.h"
-#include "tests/config/least_run.h"
+#include "tests/config/minimal_run.h"
 #include "tests/config/temporary_folder.h"
 
 namespace tributary::config {
@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(ReadRunConfig, TakesDefaultsForEverythingButModelAndSources) {
-  const RunConfig config = parse(kLeast);
+  const RunConfig config = parse(kMinimalRun);
   RunConfig expected;
   expected.model.path = "models/tiny";
   expected.data.sources = {{.name = "shapes", .path = "shapes.jsonl"}};
@@ -23,7 +23,7 @@ TEST(ReadRunConfig, TakesDefaultsForEverythingButModelAndSources) {
 }
 
 TEST(ReadRunConfig, ReadsEveryKindOfValue) {
-  const RunConfig config = parse(kLeast + R"(      weight: 2.5
+  const RunConfig config = parse(kMinimalRun + R"(      weight: 2.5
   train_on_newline: false
 run: {name: "été", steps: 12, seed: 9007199254740991}
 optimizer:
@@ -51,10 +51,10 @@ checkpoint:
 }
 
 TEST(ReadRunConfig, TakesOverridesOfValuesListsAndItems) {
-  const RunConfig config =
-      parse(kLeast, {"data.sources.0.weight=2", "model.freeze=[vision, projector]", "run.steps=7",
-                     "data.system_prompt=Say: \"yes\" # or no", "run.dir=", "run.steps=9",
-                     "optimizer.groups=[{match: backbone, weight_decay: 0.5}]"});
+  const RunConfig config = parse(
+      kMinimalRun, {"data.sources.0.weight=2", "model.freeze=[vision, projector]", "run.steps=7",
+                    "data.system_prompt=Say: \"yes\" # or no", "run.dir=", "run.steps=9",
+                    "optimizer.groups=[{match: backbone, weight_decay: 0.5}]"});
   EXPECT_EQ(config.data.sources[0].weight, 2.0);
   EXPECT_THAT(config.model.freeze, ElementsAre("vision", "projector"));
   EXPECT_EQ(config.run.steps, 9);
@@ -64,24 +64,24 @@ TEST(ReadRunConfig, TakesOverridesOfValuesListsAndItems) {
 }
 
 TEST(ReadRunConfig, RefusesADrillThatWouldNeverStrike) {
-  EXPECT_EQ(parse(kLeast, {"drill.step=5000"}).drill.fault, DrillFault::kNone);
-  EXPECT_THAT(refusal_of(kLeast, {"drill.fault=kill", "drill.step=5000"}),
+  EXPECT_EQ(parse(kMinimalRun, {"drill.step=5000"}).drill.fault, DrillFault::kNone);
+  EXPECT_THAT(refusal_of(kMinimalRun, {"drill.fault=kill", "drill.step=5000"}),
               HasSubstr("found: step 5000, run.steps 1000"));
   const std::vector<std::string> checkpoint{"drill.fault=stop", "drill.section=checkpoint"};
-  EXPECT_THAT(refusal_of(kLeast, checkpoint), HasSubstr("no checkpoint to strike at"));
+  EXPECT_THAT(refusal_of(kMinimalRun, checkpoint), HasSubstr("no checkpoint to strike at"));
   for (const char* step : {"drill.step=100", "drill.step=1000"}) {
     std::vector<std::string> saved = checkpoint;
     saved.emplace_back(step);
-    EXPECT_EQ(parse(kLeast, saved).drill.section, DrillPlace::kCheckpoint);
+    EXPECT_EQ(parse(kMinimalRun, saved).drill.section, DrillPlace::kCheckpoint);
   }
 }
 
 TEST(ReadRunConfig, TakesAutoWithAndWithoutQuotes) {
   for (const char* text :
        {"parallel: {tp: auto}", "parallel: {tp: \"auto\"}", "parallel: {tp: 'auto'}"})
-    EXPECT_TRUE(parse(kLeast + text).parallel.tp.is_auto()) << text;
-  EXPECT_TRUE(parse(kLeast, {"parallel.tp='auto'"}).parallel.tp.is_auto());
-  EXPECT_THAT(refusal_of(kLeast + "parallel: {tp: \"2\"}"),
+    EXPECT_TRUE(parse(kMinimalRun + text).parallel.tp.is_auto()) << text;
+  EXPECT_TRUE(parse(kMinimalRun, {"parallel.tp='auto'"}).parallel.tp.is_auto());
+  EXPECT_THAT(refusal_of(kMinimalRun + "parallel: {tp: \"2\"}"),
               HasSubstr("found: \"2\"; expected: a whole number from 1 to 65536, or auto"));
 }
 
@@ -114,22 +114,23 @@ optimiser:
 }
 
 TEST(ReadRunConfig, FindsAKeyThatStandsInAnotherSection) {
-  EXPECT_THAT(refusal_of(kLeast + "learning_rate: 1\n"),
+  EXPECT_THAT(refusal_of(kMinimalRun + "learning_rate: 1\n"),
               HasSubstr("did you mean optimizer.learning_rate?"));
-  EXPECT_THAT(refusal_of(kLeast, {"run.learning_rat=1"}),
+  EXPECT_THAT(refusal_of(kMinimalRun, {"run.learning_rat=1"}),
               AllOf(HasSubstr("command line \"run.learning_rat\""),
                     HasSubstr("did you mean optimizer.learning_rate?")));
-  EXPECT_THAT(refusal_of(kLeast + "zzzzzzzzzz: 1\n"), HasSubstr("the sections are run model data"));
+  EXPECT_THAT(refusal_of(kMinimalRun + "zzzzzzzzzz: 1\n"),
+              HasSubstr("the sections are run model data"));
 }
 
 TEST(ReadRunConfig, InterleavedHasTwoVirtualStagesUnlessSet) {
-  EXPECT_EQ(parse(kLeast, {"parallel.schedule=interleaved"}).parallel.virtual_stages, 2);
-  EXPECT_EQ(parse(kLeast, {"parallel.schedule=interleaved", "parallel.virtual_stages=3"})
+  EXPECT_EQ(parse(kMinimalRun, {"parallel.schedule=interleaved"}).parallel.virtual_stages, 2);
+  EXPECT_EQ(parse(kMinimalRun, {"parallel.schedule=interleaved", "parallel.virtual_stages=3"})
                 .parallel.virtual_stages,
             3);
-  EXPECT_EQ(parse(kLeast).parallel.virtual_stages, 1);
+  EXPECT_EQ(parse(kMinimalRun).parallel.virtual_stages, 1);
   // A wrong number of virtual stages is refused, not replaced.
-  EXPECT_EQ(parse(kLeast, {"parallel.schedule=interleaved", "parallel.virtual_stages=1"})
+  EXPECT_EQ(parse(kMinimalRun, {"parallel.schedule=interleaved", "parallel.virtual_stages=1"})
                 .parallel.virtual_stages,
             1);
 }
@@ -156,63 +157,69 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"run: {steps: 1\n", {"not valid YAML", "run.yaml:"}},
         BadText{"run:\n\tsteps: 1\n", {"not valid YAML", "run.yaml:2"}},
         BadText{"a: 1\n---\nb: 1\n", {"more than one YAML document"}},
-        BadText{"\xEF\xBB\xBF" + kLeast, {"byte order mark", "run.yaml:1", "EF BB BF"}},
-        BadText{kLeast + "run: {name: \"a\xC3(\"}\n", {"not UTF-8", "run.yaml:7"}},
-        BadText{kLeast + "# \xED\xA0\x80\n", {"not UTF-8", "run.yaml:7"}},
-        BadText{kLeast + std::string("# \0\n", 4), {"not UTF-8", "zero bytes"}},
+        BadText{"\xEF\xBB\xBF" + kMinimalRun, {"byte order mark", "run.yaml:1", "EF BB BF"}},
+        BadText{kMinimalRun + "run: {name: \"a\xC3(\"}\n", {"not UTF-8", "run.yaml:7"}},
+        BadText{kMinimalRun + "# \xED\xA0\x80\n", {"not UTF-8", "run.yaml:7"}},
+        BadText{kMinimalRun + std::string("# \0\n", 4), {"not UTF-8", "zero bytes"}},
         BadText{std::string((1 << 20) + 1, '#'), {"larger than the limit", "1048577 bytes"}},
-        BadText{kLeast + "include: run.yaml\n", {"unknown key", "run.yaml:7 \"include\""}},
-        BadText{kLeast + "run:\n  steps: 1\n  steps: 2\n",
+        BadText{kMinimalRun + "include: run.yaml\n", {"unknown key", "run.yaml:7 \"include\""}},
+        BadText{kMinimalRun + "run:\n  steps: 1\n  steps: 2\n",
                 {"duplicate key", "run.yaml:9", "found: steps", "the first is at run.yaml:8"}},
-        BadText{kLeast + "run: &r\n  steps: 1\n", {"anchors are not allowed", "run.yaml:7"}},
-        BadText{kLeast + "run:\n  name: &n a\n  dir: *n\n",
+        BadText{kMinimalRun + "run: &r\n  steps: 1\n", {"anchors are not allowed", "run.yaml:7"}},
+        BadText{kMinimalRun + "run:\n  name: &n a\n  dir: *n\n",
                 {"anchors are not allowed", "aliases are not allowed", "run.yaml:9"}},
-        BadText{kLeast + "run:\n  <<: {steps: 1}\n", {"merge keys are not allowed", "run.yaml:8"}},
-        BadText{kLeast + "run:\n  steps: !!int 1\n", {"tags are not allowed", "run.yaml:8"}},
-        BadText{kLeast + "? [a]\n: 1\n", {"key is not a text", "found: a list of 1"}},
+        BadText{kMinimalRun + "run:\n  <<: {steps: 1}\n",
+                {"merge keys are not allowed", "run.yaml:8"}},
+        BadText{kMinimalRun + "run:\n  steps: !!int 1\n", {"tags are not allowed", "run.yaml:8"}},
+        BadText{kMinimalRun + "? [a]\n: 1\n", {"key is not a text", "found: a list of 1"}},
         BadText{std::string(3000, '[') + std::string(3000, ']'), {"not valid YAML"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Values, RefusesText,
     ::testing::Values(
-        BadText{kLeast + "run: {steps: 0}", {"run.steps", "found: 0", "from 1 to"}},
-        BadText{kLeast + "run: {steps: -5}", {"run.steps", "found: -5"}},
-        BadText{kLeast + "run: {steps: 1.5}", {"run.steps", "found: 1.5", "a whole number"}},
-        BadText{kLeast + "run: {steps: \"5\"}", {"run.steps", "found: \"5\""}},
-        BadText{kLeast + "run: {steps: }", {"run.steps", "found: nothing"}},
-        BadText{kLeast + "run: {steps: [5]}", {"run.steps", "found: [5]"}},
-        BadText{kLeast + "run: {steps: 99999999999999999999}",
+        BadText{kMinimalRun + "run: {steps: 0}", {"run.steps", "found: 0", "from 1 to"}},
+        BadText{kMinimalRun + "run: {steps: -5}", {"run.steps", "found: -5"}},
+        BadText{kMinimalRun + "run: {steps: 1.5}", {"run.steps", "found: 1.5", "a whole number"}},
+        BadText{kMinimalRun + "run: {steps: \"5\"}", {"run.steps", "found: \"5\""}},
+        BadText{kMinimalRun + "run: {steps: }", {"run.steps", "found: nothing"}},
+        BadText{kMinimalRun + "run: {steps: [5]}", {"run.steps", "found: [5]"}},
+        BadText{kMinimalRun + "run: {steps: 99999999999999999999}",
                 {"run.steps", "99999999999999999999"}},
-        BadText{kLeast + "run: {seed: -1}", {"run.seed", "from 0 to 9007199254740991"}},
-        BadText{kLeast + "run: {threads: 5000}", {"run.threads", "0 to 4096"}},
-        BadText{kLeast + "batch: {global_samples: 1048577}", {"global_samples", "1 to 1048576"}},
-        BadText{kLeast + "batch: {capacity_tokens: 16777217}",
+        BadText{kMinimalRun + "run: {seed: -1}", {"run.seed", "from 0 to 9007199254740991"}},
+        BadText{kMinimalRun + "run: {threads: 5000}", {"run.threads", "0 to 4096"}},
+        BadText{kMinimalRun + "batch: {global_samples: 1048577}",
+                {"global_samples", "1 to 1048576"}},
+        BadText{kMinimalRun + "batch: {capacity_tokens: 16777217}",
                 {"capacity_tokens", "found: 16777217", "1 to 16777216"}},
-        BadText{kLeast + "batch: {global_samples: 18446744073709551617}",
+        BadText{kMinimalRun + "batch: {global_samples: 18446744073709551617}",
                 {"global_samples", "found: 18446744073709551617", "1 to 1048576"}},
-        BadText{kLeast + "run: 5", {"section is not a map", "run.yaml:7 run", "found: 5"}},
-        BadText{kLeast + "run: {name: {a: b}}", {"run.name", "a map with a", "a text"}},
-        BadText{kLeast + "run: {name: ~}", {"run.name", "found: nothing"}},
-        BadText{kLeast + "run: {name: ../x}", {"cannot name a directory", "../x"}},
-        BadText{kLeast + "run: {device: tpu}", {"device is not known", "\"tpu\"", "cuda:<n>"}},
-        BadText{kLeast + "run: {device: \"cuda:-1\"}", {"device is not known"}},
-        BadText{kLeast + "optimizer: {learning_rate: .nan}",
+        BadText{kMinimalRun + "run: 5", {"section is not a map", "run.yaml:7 run", "found: 5"}},
+        BadText{kMinimalRun + "run: {name: {a: b}}", {"run.name", "a map with a", "a text"}},
+        BadText{kMinimalRun + "run: {name: ~}", {"run.name", "found: nothing"}},
+        BadText{kMinimalRun + "run: {name: ../x}", {"cannot name a directory", "../x"}},
+        BadText{kMinimalRun + "run: {device: tpu}", {"device is not known", "\"tpu\"", "cuda:<n>"}},
+        BadText{kMinimalRun + "run: {device: \"cuda:-1\"}", {"device is not known"}},
+        BadText{kMinimalRun + "optimizer: {learning_rate: .nan}",
                 {"optimizer.learning_rate", "found: .nan", "a finite number above 0 to 1000"}},
-        BadText{kLeast + "optimizer: {learning_rate: nan}", {"found: nan", "a finite number"}},
-        BadText{kLeast + "optimizer: {learning_rate: .inf}", {"found: .inf"}},
-        BadText{kLeast + "optimizer: {learning_rate: 1e999}", {"found: 1e999"}},
-        BadText{kLeast + "optimizer: {learning_rate: 0}", {"found: 0", "above 0"}},
-        BadText{kLeast + "optimizer: {beta2: 1}", {"optimizer.beta2", "from 0 to below 1"}},
-        BadText{kLeast + "optimizer: {groups: [{weight_decay: 1}]}",
+        BadText{kMinimalRun + "optimizer: {learning_rate: nan}", {"found: nan", "a finite number"}},
+        BadText{kMinimalRun + "optimizer: {learning_rate: .inf}", {"found: .inf"}},
+        BadText{kMinimalRun + "optimizer: {learning_rate: 1e999}", {"found: 1e999"}},
+        BadText{kMinimalRun + "optimizer: {learning_rate: 0}", {"found: 0", "above 0"}},
+        BadText{kMinimalRun + "optimizer: {beta2: 1}", {"optimizer.beta2", "from 0 to below 1"}},
+        BadText{kMinimalRun + "optimizer: {groups: [{weight_decay: 1}]}",
                 {"required key is missing", "optimizer.groups.0.match: ..."}},
-        BadText{kLeast + "optimizer: {groups: [{match: a, weight_decay: -0.5}]}",
+        BadText{kMinimalRun + "optimizer: {groups: [{match: a, weight_decay: -0.5}]}",
                 {"optimizer.groups.0.weight_decay", "-0.5", "-1 (keeps"}},
-        BadText{kLeast + "optimizer: {groups: {match: a}}", {"optimizer.groups", "a list of maps"}},
-        BadText{kLeast + "optimizer: {groups: [3]}", {"list item is not a map", "groups.0"}},
-        BadText{kLeast + "checkpoint: {async: yes}", {"checkpoint.async", "found: yes", "true or"}},
-        BadText{kLeast + "checkpoint: {every: -1}", {"checkpoint.every", "found: -1", "from 0 to"}},
-        BadText{kLeast + "checkpoint: {keep_latest: 1}", {"keep_latest", "found: 1", "from 2"}},
-        BadText{kLeast + "model: {freeze: [language]}", {"duplicate key", "model"}},
+        BadText{kMinimalRun + "optimizer: {groups: {match: a}}",
+                {"optimizer.groups", "a list of maps"}},
+        BadText{kMinimalRun + "optimizer: {groups: [3]}", {"list item is not a map", "groups.0"}},
+        BadText{kMinimalRun + "checkpoint: {async: yes}",
+                {"checkpoint.async", "found: yes", "true or"}},
+        BadText{kMinimalRun + "checkpoint: {every: -1}",
+                {"checkpoint.every", "found: -1", "from 0 to"}},
+        BadText{kMinimalRun + "checkpoint: {keep_latest: 1}",
+                {"keep_latest", "found: 1", "from 2"}},
+        BadText{kMinimalRun + "model: {freeze: [language]}", {"duplicate key", "model"}},
         BadText{"model: {path: m, freeze: [language]}",
                 {"model.freeze", "[language]", "vision, projector, backbone"}},
         BadText{"model: {path: m, freeze: vision}",
@@ -232,25 +239,26 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Combinations, RefusesText,
     ::testing::Values(
-        BadText{kLeast + "batch: {packing: level}",
+        BadText{kMinimalRun + "batch: {packing: level}",
                 {"number of level microbatches is missing", "batch.microbatches (default)",
                  "at least 1"}},
-        BadText{kLeast + "batch: {microbatches: 4}",
+        BadText{kMinimalRun + "batch: {microbatches: 4}",
                 {"number of microbatches has no effect", "batch.microbatches", "found: 4"}},
-        BadText{kLeast + "run: {device: cuda}\nbatch: {correct_costs: true}",
+        BadText{kMinimalRun + "run: {device: cuda}\nbatch: {correct_costs: true}",
                 {"batch.correct_costs needs times that the device does not give",
                  "batch.correct_costs", "correct_costs true on cuda"}},
-        BadText{kLeast + "batch: {packing: level, microbatches: 4, balance: none}",
+        BadText{kMinimalRun + "batch: {packing: level, microbatches: 4, balance: none}",
                 {"packing level needs batch.balance", "batch.packing", "lpt"}},
-        BadText{kLeast + "schedule: {decay_steps: 5}\n", {"decay steps have no effect"}},
-        BadText{kLeast + "schedule: {decay: warmup_stable_decay}\n", {"decay steps are missing"}},
-        BadText{kLeast + "schedule: {decay: constant, final_ratio: 0.5}\n",
+        BadText{kMinimalRun + "schedule: {decay_steps: 5}\n", {"decay steps have no effect"}},
+        BadText{kMinimalRun + "schedule: {decay: warmup_stable_decay}\n",
+                {"decay steps are missing"}},
+        BadText{kMinimalRun + "schedule: {decay: constant, final_ratio: 0.5}\n",
                 {"final ratio has no effect"}},
         BadText{
-            kLeast + "  max_tokens: 8192\n",
+            kMinimalRun + "  max_tokens: 8192\n",
             {"batch.capacity_tokens is below data.max_tokens", "batch.capacity_tokens (default)",
              "capacity_tokens 4096", "data.max_tokens 8192"}},
-        BadText{kLeast + "  min_pixels: 5000\n  max_pixels: 4000\n",
+        BadText{kMinimalRun + "  min_pixels: 5000\n  max_pixels: 4000\n",
                 {"data.min_pixels is above data.max_pixels", "run.yaml:7 data.min_pixels"}},
         BadText{"model: {path: m, dtype: bfloat16}",
                 {"dtype is not supported on the device", "bfloat16 on cpu", "run.device to cuda"}},
@@ -260,24 +268,26 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"model: {path: m, recompute: [vision, vision.mlp]}", {"recomputed in two ways"}},
         BadText{"model: {path: m, recompute: [vision], offload: [vision]}",
                 {"recomputed in two ways"}},
-        BadText{kLeast + "run: {dir: models/tiny}\n", {"run writes into the model it reads"}},
-        BadText{kLeast + "validation: {every: 5}\n", {"validation has no held-out samples"}},
-        BadText{kLeast + "validation: {blind: true}\n", {"validation has no held-out samples"}},
-        BadText{kLeast + "optimizer: {groups: [{match: a}, {match: a}]}\n",
+        BadText{kMinimalRun + "run: {dir: models/tiny}\n", {"run writes into the model it reads"}},
+        BadText{kMinimalRun + "validation: {every: 5}\n", {"validation has no held-out samples"}},
+        BadText{kMinimalRun + "validation: {blind: true}\n",
+                {"validation has no held-out samples"}},
+        BadText{kMinimalRun + "optimizer: {groups: [{match: a}, {match: a}]}\n",
                 {"group can never match", "optimizer.groups.1.match"}}));
 
 TEST(ReadRunConfig, AcceptsBfloat16OnCuda) {
-  EXPECT_EQ(parse(kLeast, {"model.dtype=bfloat16", "run.device=cuda:1"}).model.dtype,
+  EXPECT_EQ(parse(kMinimalRun, {"model.dtype=bfloat16", "run.device=cuda:1"}).model.dtype,
             Dtype::kBfloat16);
 }
 
 TEST(ReadRunConfig, RefusesOverridesThatNameNothing) {
-  EXPECT_THAT(refusal_of(kLeast, {"run.steps"}),
+  EXPECT_THAT(refusal_of(kMinimalRun, {"run.steps"}),
               AllOf(HasSubstr("override is not key.path=value"), HasSubstr("\"run.steps\"")));
-  EXPECT_THAT(refusal_of(kLeast, {"data.sources.1.weight=1"}),
+  EXPECT_THAT(refusal_of(kMinimalRun, {"data.sources.1.weight=1"}),
               AllOf(HasSubstr("names no item of the list"), HasSubstr("expected: 0 to 0")));
-  EXPECT_THAT(refusal_of(kLeast, {"model.path.x=1"}), HasSubstr("override goes below a value"));
-  EXPECT_THAT(refusal_of(kLeast, {"run.steps=ten"}),
+  EXPECT_THAT(refusal_of(kMinimalRun, {"model.path.x=1"}),
+              HasSubstr("override goes below a value"));
+  EXPECT_THAT(refusal_of(kMinimalRun, {"run.steps=ten"}),
               AllOf(HasSubstr("command line run.steps"), HasSubstr("found: ten")));
 }
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/config/least_run.h"
+#include "tests/config/minimal_run.h"
 
 namespace tributary::config {
 namespace {
@@ -12,9 +12,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(ReadRunConfig, ShortNamesAreNotNearToKeysOfOtherSections) {
-  EXPECT_THAT(refusal_of(kLeast + "rnu: 1\n"), HasSubstr("did you mean run?"));
+  EXPECT_THAT(refusal_of(kMinimalRun + "rnu: 1\n"), HasSubstr("did you mean run?"));
   for (const std::string key : {"optimizer.lx", "model.di", "schedule.step"}) {
-    const std::string refusal = refusal_of(kLeast, {key + "=1"});
+    const std::string refusal = refusal_of(kMinimalRun, {key + "=1"});
     EXPECT_THAT(refusal, HasSubstr("unknown key"));
     EXPECT_THAT(refusal, ::testing::Not(HasSubstr("did you mean run.")));
   }
@@ -22,17 +22,17 @@ TEST(ReadRunConfig, ShortNamesAreNotNearToKeysOfOtherSections) {
 
 TEST(ReadRunConfig, SuggestsNoKeyOfAnotherSectionForAShortName) {
   for (const std::string key : {"batch.name", "optimizer.path", "model.steps", "run.every"}) {
-    const std::string refusal = refusal_of(kLeast, {key + "=1"});
+    const std::string refusal = refusal_of(kMinimalRun, {key + "=1"});
     EXPECT_THAT(refusal, HasSubstr("the keys here are "));
     EXPECT_THAT(refusal, ::testing::Not(HasSubstr("did you mean")));
   }
-  EXPECT_THAT(refusal_of(kLeast + "steps: 5\n"), HasSubstr("did you mean run.steps?"));
-  EXPECT_THAT(refusal_of(kLeast, {"checkpoint.often=5"}),
+  EXPECT_THAT(refusal_of(kMinimalRun + "steps: 5\n"), HasSubstr("did you mean run.steps?"));
+  EXPECT_THAT(refusal_of(kMinimalRun, {"checkpoint.often=5"}),
               HasSubstr("fix: the keys here are every keep_latest keep_best async"));
 }
 
 TEST(ReadRunConfig, ListsValuesThatAShortenedRunNeverComesTo) {
-  const std::string text = kLeast + "schedule: {warmup_steps: 20}\n";
+  const std::string text = kMinimalRun + "schedule: {warmup_steps: 20}\n";
   EXPECT_THAT(list_idle_values(parse(text)), testing::IsEmpty());
   EXPECT_THAT(list_idle_values(parse(text, {"run.steps=20", "data.sources.0.start_step=19"})),
               testing::IsEmpty());
@@ -46,24 +46,24 @@ TEST(ReadRunConfig, ListsValuesThatAShortenedRunNeverComesTo) {
 }
 
 TEST(ReadRunConfig, ZeroIsAtTheEndAloneForCheckpointsToo) {
-  EXPECT_EQ(parse(kLeast, {"checkpoint.every=0"}).checkpoint.every, 0);
+  EXPECT_EQ(parse(kMinimalRun, {"checkpoint.every=0"}).checkpoint.every, 0);
 }
 
 TEST(ReadRunConfig, PutsTheHomeDirectoryInPlaceOfATilde) {
   ASSERT_EQ(setenv("HOME", "/home/ann", 1), 0);
   const RunConfig config =
-      parse(kLeast, {"run.dir=~/runs/a", "model.path=~/m", "data.sources.0.path=~/a.jsonl",
-                     "data.sources.0.images=b/~/c", "data.sources.0.held_out=~/b.jsonl"});
+      parse(kMinimalRun, {"run.dir=~/runs/a", "model.path=~/m", "data.sources.0.path=~/a.jsonl",
+                          "data.sources.0.images=b/~/c", "data.sources.0.held_out=~/b.jsonl"});
   EXPECT_EQ(config.run.dir, "/home/ann/runs/a");
   EXPECT_EQ(config.model.path, "/home/ann/m");
   EXPECT_EQ(config.data.sources[0].path, "/home/ann/a.jsonl");
   EXPECT_EQ(config.data.sources[0].images, "b/~/c");
   EXPECT_EQ(config.data.sources[0].held_out, "/home/ann/b.jsonl");
-  EXPECT_THAT(refusal_of(kLeast, {"run.dir=~bob/runs"}),
+  EXPECT_THAT(refusal_of(kMinimalRun, {"run.dir=~bob/runs"}),
               AllOf(HasSubstr("path begins with ~ and cannot be expanded"),
                     HasSubstr("command line run.dir"), HasSubstr("\"~bob/runs\"")));
   ASSERT_EQ(unsetenv("HOME"), 0);
-  EXPECT_THAT(refusal_of(kLeast, {"run.dir=~/runs"}), HasSubstr("expected: HOME in the"));
+  EXPECT_THAT(refusal_of(kMinimalRun, {"run.dir=~/runs"}), HasSubstr("expected: HOME in the"));
 }
 
 TEST(ReadRunConfig, KnowsADataSetInItsPlace) {
@@ -92,17 +92,17 @@ TEST(ReadRunConfig, AnswersNamesOfOtherTrainers) {
       {"per_device_train_batch_size", "batch.capacity_tokens"},
       {"model.lora", "without LoRA"}};
   for (const auto& [key, advice] : answers)
-    EXPECT_THAT(refusal_of(kLeast, {key + "=1"}),
+    EXPECT_THAT(refusal_of(kMinimalRun, {key + "=1"}),
                 AllOf(HasSubstr("unknown key"), HasSubstr(advice)));
 }
 
 TEST(ReadRunConfig, SaysHowListItemsAreNamed) {
-  EXPECT_THAT(refusal_of(kLeast, {"data.sources[0].path=a.jsonl"}),
+  EXPECT_THAT(refusal_of(kMinimalRun, {"data.sources[0].path=a.jsonl"}),
               HasSubstr("list items go by number: data.sources.0"));
 }
 
 TEST(ReadRunConfig, SaysThatATabIsNoIndentation) {
-  EXPECT_THAT(refusal_of(kLeast + "run:\n\tsteps: 5\n"),
+  EXPECT_THAT(refusal_of(kMinimalRun + "run:\n\tsteps: 5\n"),
               AllOf(HasSubstr("not valid YAML"), HasSubstr("write spaces in place of tabs")));
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kLeast = R"(model:
+const std::string kMinimalRun = R"(model:
   path: models/tiny
 data:
   sources:
@@ -27,10 +27,10 @@ RunConfig parse(const std::string& text, const std::vector<std::string>& overrid
 }
 
 TEST(DescribeChanges, NamesEachKeyThatHasAnotherValue) {
-  const RunConfig before = parse(kLeast);
+  const RunConfig before = parse(kMinimalRun);
   EXPECT_EQ(describe_changes(before, before), "");
-  const RunConfig now = parse(kLeast, {"run.steps=7", "optimizer.learning_rate=0.25",
-                                       "data.sources.0.weight=3", "model.freeze=[vision]"});
+  const RunConfig now = parse(kMinimalRun, {"run.steps=7", "optimizer.learning_rate=0.25",
+                                            "data.sources.0.weight=3", "model.freeze=[vision]"});
   const std::string changes = describe_changes(before, now);
   EXPECT_THAT(changes, HasSubstr("run.steps 7 (was "));
   EXPECT_THAT(changes, HasSubstr("optimizer.learning_rate 0.25 (was "));
@@ -121,13 +121,13 @@ TEST(WriteRunConfig, ReadsBackToTheSameStruct) {
 }
 
 TEST(WriteRunConfig, WritesEveryKey) {
-  const std::string text = write_run_config(parse(kLeast, {"optimizer.groups=[{match: a}]"}));
+  const std::string text = write_run_config(parse(kMinimalRun, {"optimizer.groups=[{match: a}]"}));
   for (const Key& key : all_keys())
     EXPECT_THAT(text, HasSubstr(key.path.substr(key.path.rfind('.') + 1) + ": ")) << key.path;
 }
 
 TEST(ReadRunConfig, AcceptsOrRefusesDamagedFilesWithoutHarm) {
-  RunConfig config = parse(kLeast, {"optimizer.groups=[{match: a}]"});
+  RunConfig config = parse(kMinimalRun, {"optimizer.groups=[{match: a}]"});
   const std::string valid = write_run_config(config);
   int refused = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {

@@ -34,7 +34,7 @@ TEST(ParseJson, NamesWhatIsWrong) {
 }
 
 TEST(ParseJson, BoundsTheSize) {
-  EXPECT_THAT([] { (void)parse_json("[1,2,3]", "a.json", {.most_bytes = 4}); },
+  EXPECT_THAT([] { (void)parse_json("[1,2,3]", "a.json", {.max_bytes = 4}); },
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "json: text is larger than the limit; where: a.json; found: 7 bytes, "
                   "expected at most 4")));

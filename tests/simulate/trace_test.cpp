@@ -49,7 +49,7 @@ TEST(Trace, SaysThatWorkAheadHasNotSettled) {
     const std::string text = config::write_trace(trace);
     EXPECT_EQ(config::parse_trace(text, "trace.json").summary.unsettled, unsettled);
     for (const std::string& each : {text, config::write_summary(trace)}) {
-      const Json json = parse_json(each, "trace.json", {.most_bytes = 1 << 28, .most_depth = 16});
+      const Json json = parse_json(each, "trace.json", {.max_bytes = 1 << 28, .max_depth = 16});
       EXPECT_EQ((json.contains("summary") ? json["summary"] : json)["unsettled"], unsettled);
     }
   }
@@ -57,7 +57,7 @@ TEST(Trace, SaysThatWorkAheadHasNotSettled) {
 
 TEST(Trace, IsOfTheChromeFormat) {
   const Json json = parse_json(config::write_trace(make_trace()), "trace.json",
-                               {.most_bytes = 1 << 28, .most_depth = 16});
+                               {.max_bytes = 1 << 28, .max_depth = 16});
   ASSERT_TRUE(json["traceEvents"].is_array());
   int spans = 0;
   for (const Json& event : json["traceEvents"]) {
@@ -96,7 +96,7 @@ TEST(Trace, UsesAndPathAddUpToTheShownStep) {
 }
 
 TEST(Trace, NamesTheKeyOfWhatCannotBeRead) {
-  Json json = parse_json(config::write_trace(make_trace()), "t", {.most_bytes = 1 << 28});
+  Json json = parse_json(config::write_trace(make_trace()), "t", {.max_bytes = 1 << 28});
   json["summary"]["stpes"] = 1;
   json["summary"]["step_ns"] = -4;
   json["summary"]["unknown"] = {"memory", "speed"};

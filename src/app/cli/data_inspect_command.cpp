@@ -88,7 +88,7 @@ ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSecti
                                data.bad_at_least, " (data.bad_at_least)");
   if (bad > std::max(data.bad_at_least, share)) return refuse(bad, surveyed, "", rule);
   for (const data::Survey& survey : surveys)
-    if (survey.bad_records() > data::most_bad_of_source(survey.surveyed, data.bad_fraction))
+    if (survey.bad_records() > data::max_bad_of_source(survey.surveyed, data.bad_fraction))
       return refuse(survey.bad_records(), survey.surveyed, "; where: " + survey.path,
                     "at most half of the records of a source, or data.bad_fraction of them");
   if (bad > 0)

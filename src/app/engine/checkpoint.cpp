@@ -99,7 +99,7 @@ Json describe(const train::CheckpointReader& reader, const train::CheckpointFact
           {"optimizer_elements", elements["optim"]},
           {"bytes", bytes},
           {"identity", facts.identity},
-          {"state", parse_json(facts.state, "state", {.most_depth = 64})}};
+          {"state", parse_json(facts.state, "state", {.max_depth = 64})}};
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ std::string search_3d(const GivenDocument& table, const std::string& method, std
 }
 
 /// Largest problem, as JSON, that is taken.
-constexpr JsonLimits kProblem = {.most_bytes = std::size_t{256} << 20};
+constexpr JsonLimits kProblem = {.max_bytes = std::size_t{256} << 20};
 
 std::string allocate_flow(const std::string& problem) {
   return answer_flow(parse_json(problem, "allocate_flow", kProblem), "allocate_flow").dump();

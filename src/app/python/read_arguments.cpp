@@ -10,7 +10,7 @@ namespace {
 
 using config::ArtifactObject;
 
-constexpr JsonLimits kCall = {.most_bytes = std::size_t{256} << 20};  // with its documents
+constexpr JsonLimits kCall = {.max_bytes = std::size_t{256} << 20};  // with its documents
 constexpr config::WholeRange kWhole = {-(std::int64_t{1} << 53), std::int64_t{1} << 53};
 constexpr double kAny = 1e300;
 

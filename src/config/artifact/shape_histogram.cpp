@@ -11,7 +11,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostPatches = std::int64_t{1} << 26;
+constexpr std::int64_t kMaxPatches = std::int64_t{1} << 26;
 
 std::optional<Grid> read_grid(const Json& json) {
   if (!json.is_array() || json.size() != 3) return std::nullopt;
@@ -22,7 +22,7 @@ std::optional<Grid> read_grid(const Json& json) {
     if (sides[i] < 1 || sides[i] > 1 << 20) return std::nullopt;
   }
   const Grid grid{sides[0], sides[1], sides[2]};
-  if (sides[0] * sides[1] > kMostPatches || grid.patches() > kMostPatches) return std::nullopt;
+  if (sides[0] * sides[1] > kMaxPatches || grid.patches() > kMaxPatches) return std::nullopt;
   return grid;
 }
 
@@ -54,7 +54,7 @@ std::vector<std::int64_t> read_clips(ArtifactObject& bin) {
   if (list == nullptr) return clips;
   const auto fits = [](const Json& item) {
     return item.is_number_integer() && item.get<std::int64_t>() >= 1 &&
-           item.get<std::int64_t>() <= kMostPatches;
+           item.get<std::int64_t>() <= kMaxPatches;
   };
   if (list->is_array() && std::ranges::all_of(*list, fits))
     for (const Json& item : *list) clips.push_back(item.get<std::int64_t>());

@@ -10,7 +10,7 @@
 namespace tributary::config {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
 const Family& find_family(const JsonObject& config) {
   const std::string model_type = config.text("model_type", "");
@@ -49,7 +49,7 @@ std::int64_t count_vision(const VisionConfig& v) {
 }  // namespace
 
 ModelConfig parse_model_config(std::string_view text, const std::string& where) {
-  const Json json = parse_json(text, where, {.most_bytes = kMostBytes});
+  const Json json = parse_json(text, where, {.max_bytes = kMaxBytes});
   const JsonObject config(json, where);
   return find_family(config).read(config);
 }
@@ -58,7 +58,7 @@ ModelConfig read_model_config(const std::string& directory) {
   const std::string path = directory + (directory.ends_with('/') ? "" : "/") + "config.json";
   return parse_model_config(
       read_given_file(
-          path, kMostBytes,
+          path, kMaxBytes,
           {.what = "config: file cannot be read",
            .fix = "give a model directory in Hugging Face layout, with config.json (model.path)"}),
       path);

@@ -79,9 +79,9 @@ std::string path_part(const std::string& name) {
 void Problems::raise_if_any(const std::string& where) const {
   if (problems_.empty()) return;
   if (problems_.size() == 1) TRIB_RAISE(Fault::kInput, problems_.front());
-  constexpr std::size_t kMostShown = 40;
+  constexpr std::size_t kMaxShown = 40;
   const std::vector<std::string> lines = lines_of(problems_);
-  const std::size_t shown = std::min(lines.size(), kMostShown);
+  const std::size_t shown = std::min(lines.size(), kMaxShown);
   std::string list;
   for (std::size_t i = 0; i < shown; ++i) list += str("\n  ", i + 1, ". ", lines[i]);
   if (shown < lines.size()) list += str("\n  and ", lines.size() - shown, " more");

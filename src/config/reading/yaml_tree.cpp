@@ -29,9 +29,9 @@ std::size_t find_bad_utf8(std::string_view text) {
 }
 
 void check_bytes(std::string_view text, const std::string& file) {
-  TRIB_REQUIRE(text.size() <= kMostConfigBytes, .what = "config: file is larger than the limit",
+  TRIB_REQUIRE(text.size() <= kMaxConfigBytes, .what = "config: file is larger than the limit",
                .where = file, .found = str("at least ", text.size(), " bytes"),
-               .expected = str("at most ", kMostConfigBytes, " bytes"));
+               .expected = str("at most ", kMaxConfigBytes, " bytes"));
   TRIB_REQUIRE(!text.starts_with("\xEF\xBB\xBF"), .what = "config: file has a byte order mark",
                .where = str(file, ":1"), .found = "bytes EF BB BF",
                .expected = "UTF-8 without a byte order mark");

@@ -10,7 +10,7 @@
 
 namespace tributary::config {
 
-constexpr std::size_t kMostConfigBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 /// One value of a YAML text, with the place that messages name.
 struct YamlNode {

@@ -57,7 +57,7 @@ RunConfig read_run_config(const std::string& path, std::span<const std::string> 
                .where = path, .expected = "a YAML file that describes a run",
                .fix = str("copy configs/own_data.yaml, and set data.sources.0.path=", path));
   const std::string text =
-      read_given_file(path, kMostConfigBytes,
+      read_given_file(path, kMaxConfigBytes,
                       {.what = "config: file cannot be read",
                        .expected = "a YAML file, for example configs/demo.yaml"});
   return parse_run_config(text, path, overrides);

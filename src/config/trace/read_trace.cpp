@@ -10,7 +10,7 @@ namespace tributary::config {
 namespace {
 
 constexpr WholeRange kAmount{0, std::int64_t{1} << 62};
-constexpr JsonLimits kLimits{.most_bytes = std::size_t{1} << 30, .most_depth = 16};
+constexpr JsonLimits kLimits{.max_bytes = std::size_t{1} << 30, .max_depth = 16};
 
 /// Reads amounts by name; the writer chooses the names.
 template <class Unit>

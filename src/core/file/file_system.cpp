@@ -149,10 +149,10 @@ std::string plain_directory(const std::string& path) {
   return plain.empty() ? "." : plain.string();
 }
 
-std::string read_text_file(FileSystem& files, const std::string& path, std::uint64_t most_bytes) {
+std::string read_text_file(FileSystem& files, const std::string& path, std::uint64_t max_bytes) {
   const InputFile file(files, path);
-  TRIB_REQUIRE(file.bytes() <= most_bytes, .what = "file: larger than the limit", .where = path,
-               .found = str(file.bytes(), " bytes"), .expected = str("at most ", most_bytes));
+  TRIB_REQUIRE(file.bytes() <= max_bytes, .what = "file: larger than the limit", .where = path,
+               .found = str(file.bytes(), " bytes"), .expected = str("at most ", max_bytes));
   std::string text(file.bytes(), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(text)));
   return text;

@@ -111,9 +111,9 @@ void sync_directory(FileSystem& files, const std::string& path);
 /// Removes a file, or a directory with all that is in it; links are removed, not followed.
 void remove_tree(FileSystem& files, const std::string& path);
 
-/// errors: Fault::kInput when the file is larger than `most_bytes`
+/// errors: Fault::kInput when the file is larger than `max_bytes`
 [[nodiscard]] std::string read_text_file(FileSystem& files, const std::string& path,
-                                         std::uint64_t most_bytes);
+                                         std::uint64_t max_bytes);
 /// Writes PATH.part, syncs it and renames it to PATH: a reader sees the old or the new content.
 void replace_file(FileSystem& files, const std::string& path, std::string_view text);
 

@@ -88,7 +88,7 @@ bool is_directory(const std::string& path) {
 
 }  // namespace
 
-std::string read_given_file(const std::string& path, std::uint64_t most_bytes, ErrorParts parts,
+std::string read_given_file(const std::string& path, std::uint64_t max_bytes, ErrorParts parts,
                             std::source_location raised_at) {
   parts.where = path;
   const auto refuse = [&](const std::string& found, const char* fix) {
@@ -108,8 +108,8 @@ std::string read_given_file(const std::string& path, std::uint64_t most_bytes, E
   if (S_ISDIR(facts.st_mode)) refuse("a directory", "name a file in it");
 
   std::string text;
-  for (std::uint64_t have = 0; have <= most_bytes;) {
-    text.resize(have + std::min(kBlockBytes, most_bytes + 1 - have));
+  for (std::uint64_t have = 0; have <= max_bytes;) {
+    text.resize(have + std::min(kBlockBytes, max_bytes + 1 - have));
     const ssize_t got = ::read(file.get(), text.data() + have, text.size() - have);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) refuse_by_system(errno);

@@ -12,13 +12,13 @@ namespace tributary {
 /// For files whose size nobody limits.
 inline constexpr std::uint64_t kAnySize = std::uint64_t{1} << 62;
 
-/// Reads a file, or a pipe, that a person named. A file larger than `most_bytes` comes back cut to
-/// `most_bytes` + 1 bytes, so that the caller can refuse it.
+/// Reads a file, or a pipe, that a person named. A file larger than `max_bytes` comes back cut to
+/// `max_bytes` + 1 bytes, so that the caller can refuse it.
 ///
 /// errors: Fault::kInput when there is no such file, it is a directory, or it cannot be read. Uses
 ///         `parts`, and fills in where, found and, if it is empty, fix
 [[nodiscard]] std::string read_given_file(
-    const std::string& path, std::uint64_t most_bytes, ErrorParts parts,
+    const std::string& path, std::uint64_t max_bytes, ErrorParts parts,
     std::source_location raised_at = std::source_location::current());
 
 /// Writes a file that a person named: a reader sees the old or the new content. A device, a pipe

@@ -27,17 +27,17 @@ constexpr std::array<const char*, 13> kCompanions{"config.json",
                                                   "processor_config.json",
                                                   "video_preprocessor_config.json"};
 
-constexpr std::uint64_t kMostCompanionBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMaxCompanionBytes = std::uint64_t{256} << 20;
 
-/// Splits tensors, ordered by name, into shards of at most `most_bytes`, or one larger tensor.
+/// Splits tensors, ordered by name, into shards of at most `max_bytes`, or one larger tensor.
 std::vector<std::vector<TensorSpec>> split_into_shards(std::vector<TensorSpec> tensors,
-                                                       std::uint64_t most_bytes) {
+                                                       std::uint64_t max_bytes) {
   std::sort(tensors.begin(), tensors.end(),
             [](const TensorSpec& a, const TensorSpec& b) { return a.name < b.name; });
   std::vector<std::vector<TensorSpec>> shards(1);
   std::uint64_t bytes = 0;
   for (TensorSpec& tensor : tensors) {
-    if (!shards.back().empty() && bytes + tensor.bytes() > most_bytes) {
+    if (!shards.back().empty() && bytes + tensor.bytes() > max_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
@@ -62,7 +62,7 @@ void write_file(FileSystem& files, const std::string& path, std::string_view tex
 }
 
 void write_weights(FileSystem& files, const HuggingFaceExport& content, const std::string& target) {
-  const auto shards = split_into_shards(content.tensors, content.most_shard_bytes);
+  const auto shards = split_into_shards(content.tensors, content.max_shard_bytes);
   nlohmann::json weight_map = nlohmann::json::object();
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -122,7 +122,7 @@ void copy_companions(FileSystem& files, const HuggingFaceExport& content,
   for (const char* name : kCompanions) {
     const std::string from = content.source_directory + "/" + name;
     if (!exists(files, from)) continue;
-    std::string text = read_text_file(files, from, kMostCompanionBytes);
+    std::string text = read_text_file(files, from, kMaxCompanionBytes);
     if (std::string_view(name) == "config.json")
       text = with_weight_type(text, from, transformers_type(content.tensors));
     write_file(files, target + "/" + name, text);
@@ -140,7 +140,7 @@ void write_chat_template(FileSystem& files, const HuggingFaceExport& content,
       given("chat_template.json") || given("chat_template.jinja"))
     return;
   const std::string from = content.source_directory + "/tokenizer_config.json";
-  const nlohmann::json config = parse_json(read_text_file(files, from, kMostCompanionBytes), from);
+  const nlohmann::json config = parse_json(read_text_file(files, from, kMaxCompanionBytes), from);
   const auto found = config.is_object() ? config.find("chat_template") : config.end();
   if (found != config.end() && found->is_string())
     write_file(files, target + "/chat_template.jinja", found->get<std::string>());

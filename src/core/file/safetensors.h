@@ -58,7 +58,7 @@ struct SafetensorsHeader {
   std::uint64_t file_bytes = 0;
 };
 
-inline constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
 /// Reads and checks the header; docs/formats/safetensors.md lists every rule.
 ///

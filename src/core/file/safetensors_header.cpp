@@ -39,7 +39,7 @@ constexpr std::array<DtypeFacts, 15> kDtypes{{
 }};
 
 constexpr std::size_t kLongestName = 4096;
-constexpr std::size_t kMostDimensions = 64;
+constexpr std::size_t kMaxDimensions = 64;
 
 std::optional<StoredDtype> find_dtype(std::string_view name) {
   for (const DtypeFacts& facts : kDtypes)
@@ -122,8 +122,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     if (field_ == Field::kShape) {
       if (number > static_cast<std::uint64_t>(INT64_MAX))
         refuse("dimension is out of range", str(number));
-      if (tensor_.shape.size() == kMostDimensions)
-        refuse("too many dimensions", str("more than ", kMostDimensions));
+      if (tensor_.shape.size() == kMaxDimensions)
+        refuse("too many dimensions", str("more than ", kMaxDimensions));
       tensor_.shape.push_back(static_cast<std::int64_t>(number));
     } else {
       if (offsets_ == 2) refuse("data_offsets has more than two numbers", str(number));
@@ -252,9 +252,9 @@ std::uint64_t checked_data_start(std::span<const std::byte> head, std::uint64_t 
                .found = str(file_bytes, " bytes"), .expected = "at least 8 bytes");
   std::uint64_t length = 0;
   std::memcpy(&length, head.data(), 8);
-  TRIB_REQUIRE(length <= kMostHeaderBytes, .what = "safetensors: header is longer than the limit",
+  TRIB_REQUIRE(length <= kMaxHeaderBytes, .what = "safetensors: header is longer than the limit",
                .where = where, .found = str("N = ", length, ", file ", file_bytes, " bytes"),
-               .expected = str("N <= ", kMostHeaderBytes));
+               .expected = str("N <= ", kMaxHeaderBytes));
   TRIB_REQUIRE(length <= file_bytes - 8, .what = "safetensors: header length exceeds the file",
                .where = where, .found = str("N = ", length, ", file ", file_bytes, " bytes"));
   TRIB_REQUIRE(length >= 2, .what = "safetensors: header is too short", .where = where,

@@ -11,13 +11,13 @@
 namespace tributary {
 namespace {
 
-constexpr std::uint64_t kMostIndexBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{256} << 20;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
 /// Tensor name -> shard file, as the index gives it.
 std::map<std::string, std::string> read_index(const std::string& path) {
-  const std::string text = read_text_file(real_file_system(), path, kMostIndexBytes);
-  const Json index = parse_json(text, path, {.most_bytes = kMostIndexBytes});
+  const std::string text = read_text_file(real_file_system(), path, kMaxIndexBytes);
+  const Json index = parse_json(text, path, {.max_bytes = kMaxIndexBytes});
   TRIB_REQUIRE(index.is_object() && index.contains("weight_map") && index["weight_map"].is_object(),
                .what = "weights: index has no weight_map", .where = path);
   std::map<std::string, std::string> shard_of;

@@ -45,7 +45,7 @@ struct HuggingFaceExport {
   std::string source_directory;  // gives config.json and, where present, the files beside it
   std::vector<TensorSpec> tensors;
   GiveTensor give;
-  std::uint64_t most_shard_bytes = std::uint64_t{5'000'000'000};
+  std::uint64_t max_shard_bytes = std::uint64_t{5'000'000'000};
 };
 
 /// Writes a directory that transformers loads: config.json, weights in one file or in shards with

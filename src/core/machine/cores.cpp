@@ -12,8 +12,8 @@
 namespace tributary {
 namespace {
 
-constexpr int kMostCores = 16 * CPU_SETSIZE;
-using CoreSet = std::array<cpu_set_t, kMostCores / CPU_SETSIZE>;
+constexpr int kMaxCores = 16 * CPU_SETSIZE;
+using CoreSet = std::array<cpu_set_t, kMaxCores / CPU_SETSIZE>;
 
 std::vector<int> read_cores() {
   CoreSet set{};
@@ -21,7 +21,7 @@ std::vector<int> read_cores() {
     TRIB_RAISE(Fault::kResource, .what = "core: the cores of this process cannot be read",
                .where = "sched_getaffinity", .found = std::generic_category().message(errno));
   std::vector<int> cores;
-  for (int core = 0; core < kMostCores; ++core)
+  for (int core = 0; core < kMaxCores; ++core)
     if (CPU_ISSET_S(core, sizeof set, set.data())) cores.push_back(core);
   return cores;
 }

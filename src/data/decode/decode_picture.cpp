@@ -59,8 +59,8 @@ std::optional<Refusal> refuse_size(PictureSize size, const PictureLimits& limits
                                     scale_down(str(limits.most_pixels, "@")))};
   if (width * height * 4 > limits.most_decoded.count)
     return Refusal{"too_large", str(found, ", limit ", limits.most_decoded, " decoded")};
-  if (std::max(width, height) > limits.most_aspect * std::min(width, height))
-    return Refusal{"bad_aspect", str(found, ", limit ", limits.most_aspect, " : 1; crop the file")};
+  if (std::max(width, height) > limits.max_aspect * std::min(width, height))
+    return Refusal{"bad_aspect", str(found, ", limit ", limits.max_aspect, " : 1; crop the file")};
   return std::nullopt;
 }
 

@@ -13,7 +13,7 @@ namespace tributary::data {
 struct PictureLimits {
   std::int64_t most_pixels = std::int64_t{64} << 20;
   std::int64_t most_side = 32768;
-  std::int64_t most_aspect = 200;  // longer side / shorter side
+  std::int64_t max_aspect = 200;  // longer side / shorter side
   Bytes most_decoded = {std::int64_t{512} << 20};
 };
 

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 constexpr std::size_t kHeaderBytes = 8 + 8 + 13 + 4;  // signature, IHDR: length and name, body, CRC
-constexpr int kMostChunks = 1000;
-constexpr std::size_t kMostChunkBytes = std::size_t{8} << 20;
-constexpr std::int64_t kMostInflation = 1032;  // deflate: 258 bytes for 2 bits
+constexpr int kMaxChunks = 1000;
+constexpr std::size_t kMaxChunkBytes = std::size_t{8} << 20;
+constexpr std::int64_t kMaxInflation = 1032;  // deflate: 258 bytes for 2 bits
 
 /// The state of libpng's callbacks. It is plain data, so that longjmp skips no destructor.
 struct PngRun {
@@ -48,8 +48,8 @@ void flush_nothing(png_structp) {}
 void set_limits(png_structp png, const PictureLimits& limits) {
   const auto side = static_cast<png_uint_32>(limits.most_side);
   png_set_user_limits(png, side, side);
-  png_set_chunk_malloc_max(png, kMostChunkBytes);
-  png_set_chunk_cache_max(png, kMostChunks);
+  png_set_chunk_malloc_max(png, kMaxChunkBytes);
+  png_set_chunk_cache_max(png, kMaxChunks);
   png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
   static constexpr png_byte skipped[] = "iCCP\0zTXt\0iTXt\0tEXt\0eXIf\0sPLT\0hIST\0pCAL\0sCAL";
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, skipped, 9);
@@ -132,7 +132,7 @@ std::optional<Refusal> refuse_promise(std::span<const std::uint8_t> file, Pictur
   if (colour >= kChannels.size() || kChannels[colour] == 0)
     return Refusal{"png_damaged", str("PNG: colour type ", int{colour})};
   const std::int64_t promised = size.height * size.width * kChannels[colour] * depth / 8;
-  if (promised / kMostInflation <= std::ssize(file)) return std::nullopt;
+  if (promised / kMaxInflation <= std::ssize(file)) return std::nullopt;
   return Refusal{"png_damaged", str("PNG: ", size.width, " x ", size.height,
                                     " pixels cannot come out of ", file.size(), " bytes")};
 }

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kFramesPerSecond = 2;
-constexpr int kMostTries = 10000;
+constexpr int kMaxTries = 10000;
 
 [[noreturn]] void refuse_to_write(const fs::path& path, const std::string& found) {
   TRIB_RAISE(Fault::kResource, .what = "data: demo cannot be written", .where = path.string(),
@@ -155,7 +155,7 @@ Split split_of(const std::string& content) {
 Scene draw_scene(const DemoSource& source, std::uint64_t seed, Split split, std::uint64_t index,
                  const Glyphs& glyphs) {
   RandomStream random(seed, source.name, index, split == Split::kHeldOut ? 1 : 0);
-  for (int attempt = 0; attempt < kMostTries; ++attempt) {
+  for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     Scene scene = source.draw(random, glyphs);
     if (split_of(scene.content) == split) return scene;
   }

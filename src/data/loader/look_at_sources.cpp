@@ -11,7 +11,7 @@ namespace tributary::data {
 namespace {
 
 constexpr std::int64_t kLookedAt = 64;
-constexpr std::size_t kMostNamed = 10;
+constexpr std::size_t kMaxNamed = 10;
 constexpr const char* kFix =
     "raise batch.capacity_tokens or data.max_tokens, or lower data.max_pixels";
 
@@ -28,7 +28,7 @@ std::string list_keys(const std::map<std::string, std::int64_t>& keys) {
   std::string text;
   std::size_t named = 0;
   for (const auto& [key, records] : keys) {
-    if (named++ == kMostNamed) return str(text, " and ", keys.size() - kMostNamed, " more");
+    if (named++ == kMaxNamed) return str(text, " and ", keys.size() - kMaxNamed, " more");
     text += str(text.empty() ? "" : ", ", key, " in ", records);
   }
   return text;
@@ -131,9 +131,9 @@ void refuse_too_long(const config::DataSection& data,
     std::vector<std::string> found = list_too_long(*sources[i], encoder, data.workers);
     std::sort(found.begin(), found.end(), is_before);
     for (const std::string& each : found)
-      if (count++ < kMostNamed) list += "\n  " + each;
+      if (count++ < kMaxNamed) list += "\n  " + each;
   }
-  if (count > kMostNamed) list += str("\n  and ", count - kMostNamed, " more");
+  if (count > kMaxNamed) list += str("\n  and ", count - kMaxNamed, " more");
   TRIB_REQUIRE(count == 0, .what = "data: samples are too long", .where = "data.too_long: refuse",
                .found = str(count, " of ", records, " training records:", list, "\n "),
                .fix = str(kFix, ", or set data.too_long: drop"), .exit = ExitCode::kDataLimit);

@@ -13,12 +13,12 @@
 
 namespace tributary::data {
 
-Quarantine::Quarantine(std::string path, double most_fraction, std::int64_t at_least)
-    : path_(std::move(path)), most_fraction_(most_fraction), at_least_(at_least) {}
+Quarantine::Quarantine(std::string path, double max_fraction, std::int64_t at_least)
+    : path_(std::move(path)), max_fraction_(max_fraction), at_least_(at_least) {}
 
-std::int64_t most_bad_of_source(std::int64_t records, double most_fraction) {
+std::int64_t max_bad_of_source(std::int64_t records, double max_fraction) {
   return std::max(records / 2,
-                  static_cast<std::int64_t>(most_fraction * static_cast<double>(records)));
+                  static_cast<std::int64_t>(max_fraction * static_cast<double>(records)));
 }
 
 void Quarantine::add(const Rejection& rejection, std::int64_t good_records,
@@ -33,13 +33,13 @@ void Quarantine::add(const Rejection& rejection, std::int64_t good_records,
   const auto bad = std::ssize(records_);
   const std::int64_t records_read = good_records + bad;
   const auto allowed = std::max(
-      at_least_, static_cast<std::int64_t>(most_fraction_ * static_cast<double>(records_read)));
+      at_least_, static_cast<std::int64_t>(max_fraction_ * static_cast<double>(records_read)));
   require_few(rejection, bad, str(records_read, " read"), allowed,
-              str("at most ", most_fraction_ * 100, " % (data.bad_fraction), or ", at_least_,
+              str("at most ", max_fraction_ * 100, " % (data.bad_fraction), or ", at_least_,
                   " (data.bad_at_least)"));
   require_few(rejection, ++bad_of_source_[rejection.id.source],
               str(source_records, " of the source"),
-              most_bad_of_source(source_records, most_fraction_),
+              max_bad_of_source(source_records, max_fraction_),
               "at most half of the records of a source, or data.bad_fraction of them");
 }
 

@@ -20,17 +20,17 @@ struct Rejection {
   Refusal refusal;
 };
 
-/// The max number of bad records in a source of `records`: half of them, or `most_fraction` of them
+/// The max number of bad records in a source of `records`: half of them, or `max_fraction` of them
 /// if that is more.
-[[nodiscard]] std::int64_t most_bad_of_source(std::int64_t records, double most_fraction);
+[[nodiscard]] std::int64_t max_bad_of_source(std::int64_t records, double max_fraction);
 
 /// Counts bad records, each once however often it is drawn, writes them to a file, and ends the run
 /// when there are too many.
 class Quarantine {
  public:
-  /// units: max(at_least, most_fraction * records read) bad records are allowed; within one source,
-  ///        as many as most_bad_of_source
-  Quarantine(std::string path, double most_fraction, std::int64_t at_least);
+  /// units: max(at_least, max_fraction * records read) bad records are allowed; within one source,
+  ///        as many as max_bad_of_source
+  Quarantine(std::string path, double max_fraction, std::int64_t at_least);
 
   /// units:  good_records: different records used until now; source_records: all records of the
   ///         source
@@ -54,7 +54,7 @@ class Quarantine {
                    std::int64_t most, const std::string& rule) const;
 
   std::string path_;
-  double most_fraction_;
+  double max_fraction_;
   std::int64_t at_least_;
   std::vector<RecordId> records_;  // in the order found
   std::set<RecordId> known_;

@@ -8,8 +8,8 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::int64_t kMostReplacements = 100;  // of bad records in a row, for one sample
-constexpr std::int64_t kMostTooLong = 1000;      // of records in a row that are too long
+constexpr std::int64_t kMaxReplacements = 100;  // of bad records in a row, for one sample
+constexpr std::int64_t kMaxTooLong = 1000;      // of records in a row that are too long
 
 [[noreturn]] void raise_all_bad(const SourceFiles& files, const Passed& passed) {
   TRIB_RAISE(Fault::kInput, .what = "data: no good record found in place of a bad one",
@@ -22,7 +22,7 @@ constexpr std::int64_t kMostTooLong = 1000;      // of records in a row that are
 [[noreturn]] void raise_all_too_long(const SourceFiles& files, const std::string& last) {
   TRIB_RAISE(Fault::kInput, .what = "data: no sample of the source is short enough",
              .where = files.file().path(),
-             .found = str(kMostTooLong, " records in a row are too long, the last: ", last),
+             .found = str(kMaxTooLong, " records in a row are too long, the last: ", last),
              .fix = "raise batch.capacity_tokens or data.max_tokens, or leave the source out",
              .exit = ExitCode::kDataLimit);
 }
@@ -42,14 +42,14 @@ void SampleReader::find_usable(const Draw& draw, Passed& passed, const Use& use)
     if (!refusal) return;
     if (too_long_ == config::TooLong::kDrop && refusal->code == kTooLong) {
       if (attempt == 0) passed.is_left_out = draw.position < files.train_size();
-      if (++too_long == kMostTooLong) raise_all_too_long(files, refusal->reason);
+      if (++too_long == kMaxTooLong) raise_all_too_long(files, refusal->reason);
     } else {
       passed.bad.push_back({{draw.source, in_file},
                             files.file().key(in_file),
                             files.file().offset(in_file),
                             files.digest_beginning(in_file),
                             *refusal});
-      if (std::ssize(passed.bad) > kMostReplacements) raise_all_bad(files, passed);
+      if (std::ssize(passed.bad) > kMaxReplacements) raise_all_bad(files, passed);
     }
     item = order_.replacement(draw.source, draw.index, attempt);
   }

@@ -12,13 +12,13 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::size_t kMostBadShown = 10;
-constexpr std::size_t kMostTextShown = 400;
+constexpr std::size_t kMaxBadShown = 10;
+constexpr std::size_t kMaxTextShown = 400;
 
 /// Cuts a text for the terminal, never inside a UTF-8 character.
 std::string shorten(const std::string& text) {
-  if (text.size() <= kMostTextShown) return text;
-  std::size_t end = kMostTextShown;
+  if (text.size() <= kMaxTextShown) return text;
+  std::size_t end = kMaxTextShown;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
 }
@@ -93,7 +93,7 @@ std::optional<Refusal> survey_record(const std::string& line, const std::string&
     survey.target_tokens.add(shape.value().target_tokens.count);
     if (survey.most_tokens.count > 0 && shape.value().tokens > survey.most_tokens) {
       ++survey.too_long;
-      if (survey.first_too_long.size() < kMostBadShown)
+      if (survey.first_too_long.size() < kMaxBadShown)
         survey.first_too_long.push_back(
             {key, {kTooLong, str(shape.value().tokens, ", limit ", survey.most_tokens)}});
     }
@@ -155,7 +155,7 @@ Survey survey_file(const std::string& name, const std::string& path, const std::
                               : std::optional<Refusal>(line.refusal());
     if (!refusal) continue;
     ++survey.bad[refusal->code];
-    if (survey.first_bad.size() < kMostBadShown) survey.first_bad.push_back({key, *refusal});
+    if (survey.first_bad.size() < kMaxBadShown) survey.first_bad.push_back({key, *refusal});
   }
   return survey;
 }

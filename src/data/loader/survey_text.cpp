@@ -57,16 +57,16 @@ void print_too_long(std::ostream& out, const Survey& survey) {
 }
 
 void print_unread_keys(std::ostream& out, const Survey& survey) {
-  constexpr std::size_t kMostShown = 20;
+  constexpr std::size_t kMaxShown = 20;
   if (survey.unread_keys.empty()) return;
   out << "  keys that nothing reads:";
   std::size_t shown = 0;
   for (const auto& [key, records] : survey.unread_keys) {
-    if (shown++ == kMostShown) break;
+    if (shown++ == kMaxShown) break;
     out << (shown == 1 ? " " : ", ") << key << " in " << records;
   }
-  if (survey.unread_keys.size() > kMostShown)
-    out << " and " << survey.unread_keys.size() - kMostShown << " more";
+  if (survey.unread_keys.size() > kMaxShown)
+    out << " and " << survey.unread_keys.size() - kMaxShown << " more";
   out << " of " << survey.surveyed - survey.bad_records() << " records\n";
 }
 

@@ -12,14 +12,14 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 40;
 
 /// One file of settings; a missing file answers every question with the given default.
 class Settings {
  public:
   explicit Settings(std::string path) : path_(std::move(path)) {
     if (!std::filesystem::exists(path_)) return;
-    json_ = parse_json(read_given_file(path_, JsonLimits().most_bytes,
+    json_ = parse_json(read_given_file(path_, JsonLimits().max_bytes,
                                        {.what = "data: cannot read the image processor's file"}),
                        path_);
     TRIB_REQUIRE(json_.is_object(), .what = "data: image processor's file is no JSON object",
@@ -35,7 +35,7 @@ class Settings {
   [[nodiscard]] std::int64_t whole(const Json* value, const std::string& key,
                                    std::int64_t otherwise) const {
     if (value == nullptr || value->is_null()) return otherwise;
-    TRIB_REQUIRE(value->is_number_integer() && *value >= 1 && *value <= kMostPixels,
+    TRIB_REQUIRE(value->is_number_integer() && *value >= 1 && *value <= kMaxPixels,
                  .what = "data: impossible number in the image processor's file",
                  .where = str(path_, " ", key), .found = value->dump(),
                  .expected = "a positive whole number");

@@ -23,7 +23,7 @@ namespace tributary::data {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-constexpr std::uint32_t kMostLineBytes = 16u << 20;
+constexpr std::uint32_t kMaxLineBytes = 16u << 20;
 constexpr std::uint32_t kLargest = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kBeginningBytes = 512;  // a tar archive is known by its 257th byte
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
@@ -150,9 +150,9 @@ Result<std::string> JsonlFile::read(std::int64_t record) const {
   TRIB_CHECK(record >= 0 && record < records(), .what = "data: record outside the file",
              .where = path_, .found = str(record), .expected = str("below ", records()));
   const Line& line = lines_[record];
-  if (line.length > kMostLineBytes)
+  if (line.length > kMaxLineBytes)
     return Refusal{"line_too_long", str(line.length == kLargest ? "at least " : "", line.length,
-                                        " bytes, limit ", kMostLineBytes)};
+                                        " bytes, limit ", kMaxLineBytes)};
   struct stat facts {};
   if (fstat(file_.get(), &facts) != 0) return Refusal{"read_failed", std::strerror(errno)};
   if (facts.st_size != bytes_ || changed_at(facts) != changed_ns_)

@@ -18,7 +18,7 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::size_t kMostFileBytes = std::size_t{512} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{512} << 20;
 constexpr int kReadTries = 3;
 constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;  // a FIFO must not block
 
@@ -132,14 +132,14 @@ Result<Descriptor> MediaFolder::open_file(const std::string& given) const {
   if (!S_ISREG(facts.st_mode))
     return Refusal{"not_a_file",
                    str(escaped(path), S_ISDIR(facts.st_mode) ? " is a directory" : " is no file")};
-  if (static_cast<std::size_t>(facts.st_size) > kMostFileBytes)
+  if (static_cast<std::size_t>(facts.st_size) > kMaxFileBytes)
     return Refusal{"too_large",
-                   str(escaped(path), " has ", facts.st_size, " bytes, limit ", kMostFileBytes)};
+                   str(escaped(path), " has ", facts.st_size, " bytes, limit ", kMaxFileBytes)};
   return file;
 }
 
 Result<std::vector<std::uint8_t>> MediaFolder::read(const std::string& path) const {
-  return read_beginning(path, kMostFileBytes);
+  return read_beginning(path, kMaxFileBytes);
 }
 
 Result<std::vector<std::uint8_t>> MediaFolder::read_beginning(const std::string& path,

@@ -41,11 +41,11 @@ bool is_picture(const fs::path& path) {
 
 /// Whether the directory, or one directly below it, has pictures; looks at a few files only.
 bool has_pictures(const fs::path& path) {
-  constexpr int kMostLookedAt = 1000;
+  constexpr int kMaxLookedAt = 1000;
   std::error_code failure;
   int looked_at = 0;
   for (auto at = fs::recursive_directory_iterator(path, failure);
-       !failure && at != fs::recursive_directory_iterator() && looked_at < kMostLookedAt;
+       !failure && at != fs::recursive_directory_iterator() && looked_at < kMaxLookedAt;
        at.increment(failure), ++looked_at) {
     if (at.depth() > 0) at.disable_recursion_pending();
     if (is_picture(at->path())) return true;

@@ -11,10 +11,10 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::size_t kMostRecordBytes = std::size_t{16} << 20;
-constexpr std::size_t kMostFrames = 768;
-constexpr std::size_t kMostItems = 1024;
-constexpr double kMostFps = 1000;
+constexpr std::size_t kMaxRecordBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxFrames = 768;
+constexpr std::size_t kMaxItems = 1024;
+constexpr double kMaxFps = 1000;
 constexpr std::string_view kImageWord = "<image>";
 constexpr std::string_view kVideoWord = "<video>";
 
@@ -52,8 +52,8 @@ double fps_of(const Json& object, const std::string& where, double otherwise) {
   if (fps == nullptr) return otherwise;
   if (!fps->is_number()) refuse("bad_field", where + ".fps is not a number");
   const double value = fps->get<double>();
-  if (!(value > 0 && value <= kMostFps))
-    refuse("bad_field", str(where, ".fps = ", value, ", expected above 0 and at most ", kMostFps));
+  if (!(value > 0 && value <= kMaxFps))
+    refuse("bad_field", str(where, ".fps = ", value, ", expected above 0 and at most ", kMaxFps));
   return value;
 }
 
@@ -81,9 +81,9 @@ Clip clip_of(const Json& value, const std::string& where, double fps, Record& re
   if (value.is_string())
     refuse("video_file", str(where, " names a file; expected a list of frame pictures"));
   Clip clip{.frames = paths_of(value, where, record), .fps = fps};
-  if (clip.frames.empty() || clip.frames.size() > kMostFrames)
+  if (clip.frames.empty() || clip.frames.size() > kMaxFrames)
     refuse("bad_field",
-           str(where, " has ", clip.frames.size(), " frames, expected 1 to ", kMostFrames));
+           str(where, " has ", clip.frames.size(), " frames, expected 1 to ", kMaxFrames));
   return clip;
 }
 
@@ -319,17 +319,17 @@ ParsedRecord read_record(const Json& root, const std::string& key) {
   }
   media.check_counts();
   check_turns(parsed.record.turns, name);
-  if (parsed.record.images.size() + parsed.record.clips.size() > kMostItems)
+  if (parsed.record.images.size() + parsed.record.clips.size() > kMaxItems)
     refuse("bad_field", str(parsed.record.images.size() + parsed.record.clips.size(),
-                            " images and clips, limit ", kMostItems));
+                            " images and clips, limit ", kMaxItems));
   return parsed;
 }
 
 }  // namespace
 
 Result<ParsedRecord> parse_record(std::string_view line, const std::string& key) {
-  if (line.size() > kMostRecordBytes)
-    return Refusal{"line_too_long", str(line.size(), " bytes, limit ", kMostRecordBytes)};
+  if (line.size() > kMaxRecordBytes)
+    return Refusal{"line_too_long", str(line.size(), " bytes, limit ", kMaxRecordBytes)};
   const Result<Json> root = try_parse_json(line);
   if (!root) {
     const Refusal& refusal = root.refusal();

@@ -153,7 +153,7 @@ std::string find_slip(const std::string& name, Names read) {
     if (contains(read, swapped)) return swapped;
   }
   const std::vector<std::string> known(read.begin(), read.end());
-  return nearest_name(name, known, /*most_edits=*/1);
+  return nearest_name(name, known, /*max_edits=*/1);
 }
 
 std::string why_refused(const std::string& name, const Json& value, RecordObject kind) {
@@ -228,14 +228,14 @@ std::optional<Refusal> find_unread_keys(const Json& object, RecordObject kind,
 }
 
 std::string describe_other_form(const Json& root) {
-  constexpr std::size_t kMostShown = 8;
+  constexpr std::size_t kMaxShown = 8;
   std::string found;
   std::size_t shown_keys = 0;
   for (const auto& [name, value] : root.items()) {
-    if (shown_keys++ == kMostShown) break;
+    if (shown_keys++ == kMaxShown) break;
     found += str(found.empty() ? "" : ", ", shown(name));
   }
-  if (root.size() > kMostShown) found += ", ...";
+  if (root.size() > kMaxShown) found += ", ...";
   std::string text = found.empty() ? "found no key" : "found " + found;
   for (const OtherForm& form : kOtherForms)
     if (root.contains(form.key))

@@ -12,7 +12,7 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
 
 /// SHA-256 of the templates that tests/data/chat_parity.py compares with ChatTemplate.
 constexpr std::array<std::string_view, 2> kSameChats{
@@ -41,11 +41,11 @@ FoundTemplate find_template(const std::string& directory) {
   FileSystem& files = real_file_system();
   const auto path = [&](const char* name) { return directory + "/" + name; };
   if (const char* name = "chat_template.jinja"; exists(files, path(name)))
-    return {name, read_text_file(files, path(name), kMostBytes)};
+    return {name, read_text_file(files, path(name), kMaxBytes)};
   for (const char* name : {"chat_template.json", "tokenizer_config.json"}) {
     if (!exists(files, path(name))) continue;
     const std::string text =
-        template_in(parse_json(read_text_file(files, path(name), kMostBytes), path(name)));
+        template_in(parse_json(read_text_file(files, path(name), kMaxBytes), path(name)));
     if (!text.empty()) return {name, text};
   }
   return {};

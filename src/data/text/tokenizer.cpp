@@ -139,9 +139,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path& file) {
                .what = "data: cannot read the tokenizer", .where = file.string(),
                .expected = "a tokenizer.json");
   const auto size = static_cast<std::size_t>(in.tellg());
-  TRIB_REQUIRE(size <= kMostTokenizerBytes, .what = "data: tokenizer file is too large",
+  TRIB_REQUIRE(size <= kMaxTokenizerBytes, .what = "data: tokenizer file is too large",
                .where = file.string(), .found = str(size, " bytes"),
-               .expected = str("at most ", kMostTokenizerBytes, " bytes"));
+               .expected = str("at most ", kMaxTokenizerBytes, " bytes"));
   std::string json(size, '\0');
   in.seekg(0);
   in.read(json.data(), static_cast<std::streamsize>(size));

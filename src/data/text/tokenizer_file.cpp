@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 22;
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 22;
 
 std::string shown(const Json& value) {
   return value.is_string() ? escaped(value.get_ref<const std::string&>())
@@ -88,9 +88,9 @@ class Reader {
   }
 
   std::int32_t id(const Json& value, std::string_view path) const {
-    const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() < kMostTokens;
+    const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() < kMaxTokens;
     TRIB_REQUIRE(fits, .what = "data: token id out of range", .where = at(path),
-                 .found = shown(value), .expected = str("0 to ", kMostTokens - 1));
+                 .found = shown(value), .expected = str("0 to ", kMaxTokens - 1));
     return value.get<std::int32_t>();
   }
 
@@ -305,7 +305,7 @@ class Reader {
 }  // namespace
 
 TokenizerFile parse_tokenizer_file(std::string_view json, std::string_view where) {
-  return Reader(where).read(parse_json(json, where, {.most_bytes = kMostTokenizerBytes}));
+  return Reader(where).read(parse_json(json, where, {.max_bytes = kMaxTokenizerBytes}));
 }
 
 }  // namespace tributary::data

@@ -42,7 +42,7 @@ struct TokenizerFile {
   bool ignores_merges = false;    // a piece that is a token needs no merging
 };
 
-inline constexpr std::size_t kMostTokenizerBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxTokenizerBytes = std::size_t{64} << 20;
 
 /// Reads the byte-level BPE part of the format: added tokens, NFC, splits, ByteLevel, BPE.
 ///

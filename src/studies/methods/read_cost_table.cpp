@@ -115,7 +115,7 @@ std::vector<std::vector<SampleWork>> read_batches(ArtifactObject& root, std::int
 }  // namespace
 
 TrainingProblem parse_cost_table(std::string_view text, const std::string& where) {
-  const Json json = parse_json(text, where, {.most_bytes = std::size_t{64} << 20});
+  const Json json = parse_json(text, where, {.max_bytes = std::size_t{64} << 20});
   Problems problems;
   ArtifactObject root(json, where, "", problems);
   TrainingProblem problem;

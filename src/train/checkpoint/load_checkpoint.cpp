@@ -178,7 +178,7 @@ CheckpointFacts read_checkpoint_facts(const std::string& directory, FileSystem& 
   CheckpointReader reader(directory, Verify::kTouched, files);
   const std::string where = directory + "/extra/global.json";
   const Json json = parse_json(reader.read_extra("global.json"), where,
-                               {.most_bytes = std::size_t{1} << 30, .most_depth = 64});
+                               {.max_bytes = std::size_t{1} << 30, .max_depth = 64});
   CheckpointFacts facts;
   try {
     facts = {.step = json.at("step").get<std::int64_t>(),

@@ -219,7 +219,7 @@ void check_places(const Manifest& manifest, const std::string& where) {
 
 /// Checks format, version, canonical form and the text's own checksum.
 Json parse_envelope(std::string_view text, const std::string& where) {
-  const Json json = parse_json(text, where, {.most_bytes = std::size_t{1} << 30});
+  const Json json = parse_json(text, where, {.max_bytes = std::size_t{1} << 30});
   const ObjectReader entry(json, where);
   TRIB_REQUIRE(entry.text("format") == kFormat, .what = "checkpoint: manifest of another format",
                .where = where, .found = escaped(entry.text("format")), .expected = kFormat);

@@ -276,7 +276,7 @@ TEST(WeightDirectory, ReadsOneFileAndShardsAlike) {
                          }};
   write_hugging_face_directory(real_file_system(), plan);
   plan.directory = root + "/many/";
-  plan.most_shard_bytes = 100;
+  plan.max_shard_bytes = 100;
   write_hugging_face_directory(real_file_system(), plan);
 
   const WeightDirectory one(root + "/one");

@@ -9,7 +9,7 @@
 
 namespace tributary::config {
 
-inline const std::string kLeast = R"(model:
+inline const std::string kMinimalRun = R"(model:
   path: models/tiny
 data:
   sources:
