@@ -7,7 +7,7 @@
 namespace tributary::simulate {
 namespace {
 
-/// Walks back from the end: what let this action start when it did?
+/// Walks back from the end of the step: for each action it finds what let it start when it did.
 class PathWalk {
  public:
   PathWalk(const StepProgram& program, const Network& network, const StepTimes& times)
@@ -30,7 +30,7 @@ class PathWalk {
     return found;
   }
 
-  /// Adds the action, and returns what it waited for; -1 when it started with the step.
+  /// Adds the action and returns the one it waited for; -1 when it started with the step.
   int before(int action) {
     const ActionTimes& at = times_.actions[action];
     if (at.end > at.start)
@@ -56,7 +56,7 @@ class PathWalk {
     }
   }
 
-  /// Reductions hold no lane.
+  /// Skips reductions: they do not occupy the lane.
   [[nodiscard]] int before_on_lane(int action) const {
     const int first = program_.first_action(program_.lane_of(action));
     for (--action; action >= first; --action)
@@ -71,7 +71,7 @@ class PathWalk {
                .where = describe(program_, action));
   }
 
-  /// It had no buffer until an earlier message arrived, or was taken from the pool.
+  /// The send waited for a buffer until an earlier message arrived, or left the pool.
   int before_send(int action) {
     const Nanoseconds start = times_.actions[action].start;
     for (const int message : program_.messages_of(action)) {
@@ -96,7 +96,7 @@ class PathWalk {
     return sender_is_late ? of.send : of.receive;
   }
 
-  /// The step of the other module on its ranks, or what all wait for.
+  /// The step of the other module on its ranks, or else what all lanes waited for.
   [[nodiscard]] int before_step(int action) const {
     const Nanoseconds start = times_.actions[action].start;
     if (program_.steps_second(action))
@@ -105,7 +105,7 @@ class PathWalk {
     return before_meeting(program_.step(), start);
   }
 
-  /// The lane that came last, or the reduction that ended last.
+  /// The lane that arrived last, or the reduction that ended last.
   [[nodiscard]] int before_meeting(const StepMeeting& meeting, Nanoseconds start) const {
     for (const int member : meeting.members)
       if (times_.actions[member].reached == start) return before_on_lane(member);

@@ -6,17 +6,17 @@
 
 namespace tributary::simulate {
 
-/// One link of the chain that makes the step as long as it is.
+/// One part of the chain that determines the length of the step.
 struct PathPart {
-  int action = -1;  // that runs; -1: a message travels
+  int action = -1;  // the action that runs; -1: a message travels
   int message = -1;
-  int lane = 0;  // of the action, or to which the message goes
+  int lane = 0;  // of the action; of a message the receiving lane
   Nanoseconds start;
   Nanoseconds end;
 };
 
-/// From the first start to the last end without a gap; of equal causes the one of the lowest
-/// number.
+/// The parts from the first start to the last end without a gap. Among equal causes it takes the
+/// one with the lowest number.
 ///
 /// cost: O(length of the path * messages of an action)
 [[nodiscard]] std::vector<PathPart> critical_path(const StepProgram& program,

@@ -15,12 +15,12 @@ using schedule::Op;
 
 struct Change {
   Nanoseconds time;
-  int order = 0;  // at the same time what is freed goes first
+  int order = 0;  // at one time, what is freed comes first
   Bytes activations;
   Bytes features;
 };
 
-/// The changes of one lane, in the order of time.
+/// The changes in one lane's memory, in the order of time.
 class LaneChanges {
  public:
   LaneChanges(const StepProgram& program, const StepLoad& load, const StepTimes& times,
@@ -59,7 +59,7 @@ class LaneChanges {
     const ActionTimes& at = times_.actions[action];
     const schedule::Action& pass = program_.action(action);
     for (const int message : program_.messages_of(action)) {
-      // What came along an edge waits from its arrival until its pass ends.
+      // What arrives along an edge is held until the end of the pass that uses it.
       if (!is_on_edge(message) || program_.user_of(message) != action) continue;
       const Bytes bytes = bytes_here(message);
       hold(times_.messages[message].arrived, {}, bytes);
@@ -89,8 +89,8 @@ class LaneChanges {
     }
   }
 
-  /// Of the features that a colocated module gives at once each microbatch uses its part; else what
-  /// came with it.
+  /// Bytes that a pass frees. When a colocated module gives all features at once, each microbatch
+  /// frees its own part; otherwise a pass frees the message.
   Bytes used_by(const schedule::Action& pass, int message, Bytes bytes) {
     const Channel& channel = program_.channel_of(message);
     if (channel.op != Op::kSendFeatures || !program_.map().goes_in_one_batch(channel.edge))
@@ -102,8 +102,7 @@ class LaneChanges {
     return {all.count * (pass.microbatch + 1) / parts - all.count * pass.microbatch / parts};
   }
 
-  /// Whole batches that are ahead wait too: those of the next steps come as this one did, each a
-  /// step later.
+  /// Adds whole batches that wait: those of later steps arrive as this one, each a step later.
   void hold_later_batches(int message, Bytes bytes) {
     if (times_.before.empty() || !program_.comes_in_whole_batches(program_.channel_of(message)))
       return;
@@ -114,7 +113,7 @@ class LaneChanges {
     }
   }
 
-  /// What goes along an edge lies at the giver until it has arrived.
+  /// Output along an edge is held by the sender until it has arrived.
   void add_send(int action) {
     for (const int message : program_.messages_of(action)) {
       if (!is_on_edge(message)) continue;
@@ -128,8 +127,8 @@ class LaneChanges {
     return program_.channel_of(message).edge >= 0;
   }
 
-  /// Bytes on a rank of this lane of what is counted by the ranks that give features: their
-  /// gradients too.
+  /// Bytes on a rank of this lane. Messages are counted for a rank that gives features, also those
+  /// with gradients.
   [[nodiscard]] Bytes bytes_here(int message) const {
     const schedule::PipelineEdge& edge =
         program_.pipeline().edges[program_.channel_of(message).edge];
@@ -170,8 +169,8 @@ LaneMemory fixed_memory(const StepProgram& program, const cost::StageCosts& cost
   return memory;
 }
 
-/// Posted receives and sends that the other side has not taken hold a buffer each: the largest
-/// message of each channel, as often as it may be under way.
+/// Adds buffers: posted receives, and sends that have not arrived, hold one each. A channel counts
+/// its largest message times its max number in flight.
 void add_buffers(const StepProgram& program, const StepLoad& load,
                  std::vector<LaneMemory>& memory) {
   for (const Channel& channel : program.channels()) {
@@ -186,11 +185,11 @@ void add_buffers(const StepProgram& program, const StepLoad& load,
   }
 }
 
-/// Several lanes of the same ranks, in the order of time: what they hold of the moment, and the
-/// state that the lanes beside the first have.
+/// Combines the lanes on the same ranks, in the order of time: what they hold at a moment, and the
+/// state of the other lanes.
 class RankMemory {
  public:
-  /// What is whole meanwhile, and the process, one rank has once.
+  /// Gathered values and the process exist once on a rank, so only their excess is added.
   RankMemory(const LaneMemory& own, std::span<const LaneMemory> others) : memory_(own) {
     for (const LaneMemory& each : others) {
       state_ += each.parameters + each.gradients + each.optimizer + each.buffers;
@@ -202,7 +201,7 @@ class RankMemory {
     points_.push_back({.time = {}, .bytes = fixed_});
   }
 
-  /// The changes of both, which ascend.
+  /// Merges the changes of both lanes, each in ascending order.
   void follow(std::span<const Change> own, std::span<const Change> other) {
     while (!own.empty() || !other.empty()) {
       const bool is_own = other.empty() || (!own.empty() && !(is_before(other[0], own[0])));

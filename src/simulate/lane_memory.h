@@ -8,17 +8,17 @@
 
 namespace tributary::simulate {
 
-/// What the ranks of one lane hold at most.
+/// The max bytes that a rank of one lane holds.
 struct LaneMemory {
   Bytes parameters;
   Bytes gradients;
   Bytes optimizer;
-  Bytes gathered;     // sharded parameters that are whole meanwhile
+  Bytes gathered;     // sharded parameters while they are whole
   Bytes buffers;      // of messages
-  Bytes process;      // beside tensors
+  Bytes process;      // not in tensors
   Bytes other;        // of another module on its ranks, at the moment of the peak
   Bytes activations;  // at the moment of the peak
-  Bytes features;     // that wait, at that moment
+  Bytes features;     // waiting features, at that moment
   Nanoseconds peak_at;
 
   [[nodiscard]] Bytes total() const {
@@ -27,18 +27,18 @@ struct LaneMemory {
   }
 };
 
-/// Bytes after something changed, for a chart.
+/// Bytes held after a change, for a chart.
 struct MemoryPoint {
   Nanoseconds time;
   Bytes bytes;
 };
 
 /// Follows activations and waiting features of every lane through a step. Where whole batches are
-/// encoded ahead, those of the next steps are held too, as if these were like this one. Ranks with
-/// two lanes hold what both do at one time: of several lanes beside a lane, those of its fullest
-/// ranks are counted.
+/// encoded ahead, the waiting ones of later steps count too, as if these were like this one. Ranks
+/// with two lanes hold what both hold at a time; among several lanes beside a lane, the one with
+/// the fullest ranks counts.
 ///
-/// shape:  costs [actions], of passes; points, where they are wanted, [lanes]
+/// shape:  costs [actions] of passes; points [lanes] where they are wanted
 /// source: docs/theory/parallelism.md, "Splitting B and W"
 [[nodiscard]] std::vector<LaneMemory> follow_memory(const StepProgram& program,
                                                     const StepLoad& load, const StepTimes& times,

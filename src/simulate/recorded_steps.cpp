@@ -36,7 +36,7 @@ cost::MicrobatchShape read_microbatch(const Json& json, const std::string& where
   return shape;
 }
 
-/// The steps of one replica.
+/// Reads the steps of one replica.
 std::vector<std::vector<cost::MicrobatchShape>> read_replica(const std::string& path,
                                                              std::int64_t skip) {
   std::istringstream lines(read_given_file(path, kMostBytes,
@@ -58,7 +58,7 @@ std::vector<std::vector<cost::MicrobatchShape>> read_replica(const std::string& 
   return steps;
 }
 
-/// Files by the rank that wrote them.
+/// The files, by the rank that wrote them.
 std::map<std::int64_t, std::string> shape_files(const std::string& run) {
   TRIB_REQUIRE(fs::is_directory(run), .what = "plan: no run to read shapes of", .where = run,
                .found = "no directory", .expected = "the directory of a run");

@@ -6,17 +6,16 @@
 
 namespace tributary::simulate {
 
-/// The microbatches that a run of the trainer had: [steps][replicas][microbatches].
+/// The microbatches of a trainer's run: [steps][replicas][microbatches].
 using RecordedSteps = std::vector<std::vector<std::vector<cost::MicrobatchShape>>>;
 
-/// Reads what the leading ranks of all replicas have written into a run's directory, without the
-/// first `skip` steps.
+/// Reads what the leading rank of each replica wrote into the directory of a run, without the first
+/// `skip` steps.
 ///
-/// errors: Fault::kInput naming file, line and key; replicas that do not have the same steps
+/// errors: Fault::kInput naming file, line and key; replicas with different steps
 [[nodiscard]] RecordedSteps read_recorded_steps(const std::string& run, std::int64_t skip);
 
-/// Simulates each recorded step with the microbatches that it had, whatever their number; shows the
-/// median.
+/// Simulates each recorded step with its own microbatches, whatever their number; shows the median.
 ///
 /// errors: as simulate; Fault::kInput when the plan has another number of replicas
 [[nodiscard]] Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& costs,

@@ -27,7 +27,7 @@ void check_options(const config::Plan& plan, const config::Cluster& cluster,
                .expected = "a finite number above 0");
 }
 
-/// Plays step after step, and shows the median one.
+/// Plays the steps one after another, and shows the median one.
 class StepSeries {
  public:
   StepSeries(const config::Plan& plan, const cost::StageCosts& costs,
@@ -48,7 +48,7 @@ class StepSeries {
     result.fullest = fullest_;
     result.out_of_memory = find_shortage(result.program.map());
     result.lane_ranks = std::move(built.lane_ranks);
-    for (int lane = 0; lane < result.program.lanes(); ++lane)  // of a colocated module counted once
+    for (int lane = 0; lane < result.program.lanes(); ++lane)  // colocated ranks count once
       if (!result.program.map().is_colocated(lane)) result.ranks += result.lane_ranks[lane];
     show_step(result, std::move(shown));
     result.failures =
@@ -61,10 +61,10 @@ class StepSeries {
     return std::max(step, options_.scheduler);
   }
 
-  /// How a step finds what runs ahead when steps like the first one, undisturbed, have come before
-  /// it.
+  /// Repeats the first step, undisturbed, until work done ahead does not change; returns that
+  /// state.
   [[nodiscard]] RunAhead::Left warm_up() {
-    // Encoders that take half as long as the backbone get N batches ahead in 2 N steps.
+    // Encoders twice as fast as the backbone get N batches ahead in 2 N steps.
     const int most_steps = 32 + 2 * std::max(0, options_.batches_ahead);
     RunAhead::Left left;
     unsettled_ = player_.runs_ahead();
@@ -73,14 +73,14 @@ class StepSeries {
     return left;
   }
 
-  /// Plays all steps, and gives the median one.
+  /// Plays all steps, and returns the median one.
   [[nodiscard]] PlayedStep run_steps(std::vector<Nanoseconds>& steps) {
-    constexpr std::int64_t kMostKept = 64;  // a step is found again from one, in so small a part
+    constexpr std::int64_t kMostKept = 64;  // states from which a step can be played again
     const std::int64_t apart = (options_.steps + kMostKept - 1) / kMostKept;
     PlayedStep last;
     bool outside_grid = false;
     RunAhead::Left left = warm_up();
-    std::vector<RunAhead::Left> kept;  // by every so many steps
+    std::vector<RunAhead::Left> kept;  // the state of every `apart`-th step
     for (std::int64_t step = 0; step < options_.steps; ++step) {
       if (step > 0 && player_.steps_are_equal() && last.is_steady) {
         steps.push_back(steps.back());
@@ -99,7 +99,7 @@ class StepSeries {
     return shown;
   }
 
-  /// shape: kept [steps / apart] what steps 0, apart, 2 apart, ... found
+  /// shape: kept [steps / apart] the state at the beginning of steps 0, apart, 2 apart, ...
   [[nodiscard]] PlayedStep play_again(std::int64_t step, std::int64_t apart,
                                       const std::vector<RunAhead::Left>& kept) {
     RunAhead::Left left = kept[step / apart];

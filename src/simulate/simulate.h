@@ -16,23 +16,21 @@
 
 namespace tributary::simulate {
 
-/// Where sample sizes come from. Nothing: every microbatch is a full sequence, all steps are equal.
-/// What is drawn, by kMixture and kRecorded, and kBatches are packed and balanced as the trainer
-/// does it.
+/// The source of sample sizes. None: every microbatch is a full sequence, and all steps are equal.
+/// Samples of kMixture, kRecorded and kBatches are packed and balanced as the trainer does it.
 struct SampleSource {
   enum class Kind { kFullMicrobatches, kMixture, kRecorded, kBatches, kGiven };
   Kind kind = Kind::kFullMicrobatches;
   RecordedSizes recorded = {};
-  // [batches][global samples] step after step, from the first again; must outlive the simulation
+  // [batches][global samples] one batch a step, cyclic; must outlive the simulation
   const std::vector<std::vector<SampleSize>>* batches = nullptr;
-  // [batches] which must outlive it too; none: each step deals its own
+  // [batches] which must outlive it too; null: each step dispatches its own
   std::vector<const schedule::StepPlan*> deals = {};
-  // [steps] from the first again; of any number. One step of one replica of each module is that of
-  // all steps and replicas.
+  // [steps] cyclic, of any length. One step of one replica of each module represents all of them.
   std::vector<StepShapes> given = {};
 };
 
-inline constexpr std::int64_t kMostSteps = 1'000'000;  // of one simulation
+inline constexpr std::int64_t kMostSteps = 1'000'000;  // max steps of one simulation
 
 struct SimulationOptions {
   std::int64_t steps = 1;
@@ -41,19 +39,19 @@ struct SimulationOptions {
   Disturbance disturbance = {};
   NetworkOptions network = {};
   schedule::Buffers buffers = {};
-  int batches_ahead = -1;      // that whole batches of frozen `flow` modules may be; -1: they go on
-                               // by microbatches, as far as the pool lets them
-  Nanoseconds scheduler = {};  // of the step plan; what a step does not hide is added to it
+  int batches_ahead = -1;      // max whole batches that frozen `flow` modules are ahead; -1:
+                               // microbatches, as far as the pool allows
+  Nanoseconds scheduler = {};  // time to plan a step; the part a step does not hide is added
 };
 
-/// What the fullest rank of any step holds.
+/// The max bytes of a rank in any step, and where.
 struct FullestLane {
   int lane = 0;
   std::int64_t step = 0;
   LaneMemory memory = {};
 };
 
-/// A plan that does not fit, with what it holds on the fullest rank of any step.
+/// The plan does not fit: what the fullest rank of any step holds.
 struct OutOfMemory {
   std::string lane;
   std::int64_t step = 0;
@@ -62,21 +60,21 @@ struct OutOfMemory {
   LaneMemory memory;
 };
 
-/// FLOPs utilisation of the shown step.
+/// Model FLOPs utilisation of the shown step.
 struct Utilisation {
-  double mfu = 0;          // by `flops.all.causal`
+  double mfu = 0;          // from `flops.all.causal`
   double peak = 0;         // FLOPs that all ranks could do in the step
   cost::StageFlops flops;  // of the step
   std::string formula;
 };
 
-/// What a plan does in some steps, and one of them, the median, in full.
+/// The times of a plan's steps, and its median step in full.
 struct Simulation {
   std::vector<Nanoseconds> steps = {};
   StepDistribution distribution = {};
-  std::int64_t shown = 0;                     // the step that all of the following is of
+  std::int64_t shown = 0;                     // the step that all fields below describe
   std::int64_t ranks = 0;                     // of the plan
-  std::vector<std::int64_t> lane_ranks = {};  // [lanes] ranks that a simulated lane stands for
+  std::vector<std::int64_t> lane_ranks = {};  // [lanes] ranks that a simulated lane represents
   StepProgram program;
   Network network = {};
   StepLoad load = {};
@@ -88,10 +86,10 @@ struct Simulation {
   LanesAhead ahead = {};
   Utilisation utilisation = {};
   FailureCost failures = {};
-  FullestLane fullest = {};  // of all steps
+  FullestLane fullest = {};  // over all steps
   std::optional<OutOfMemory> out_of_memory = {};
   bool outside_grid = false;
-  // Work ahead was still changing from step to step after the warm-up: the first steps are not yet
+  // Work ahead still changed from step to step after the warm-up, so the first steps differ from
   // those of a long run.
   bool unsettled = false;
 };
@@ -99,13 +97,13 @@ struct Simulation {
 /// Simulates steps of a plan.
 ///
 /// errors: Fault::kInput naming key and value: a plan without action lists, a cluster that is too
-///         small, options out of range; a plan that does not fit in memory is a result
-/// cost:   a second for some ten million actions; equal replicas and steps are simulated once
+/// small, options out of range; a plan that does not fit in memory is a result
+/// cost:   about a second for ten million actions; equal replicas and steps are simulated once
 [[nodiscard]] Simulation simulate(const config::Plan& plan, const cost::StageCosts& costs,
                                   const config::Cluster& cluster,
                                   const SimulationOptions& options = {});
 
-/// The least time of the shown step, in any order of the passes.
+/// Lower bound on the shown step, for any order of the passes.
 [[nodiscard]] StepBound bound_of(const Simulation& simulation);
 
 }  // namespace tributary::simulate

@@ -15,7 +15,7 @@ bool have_equal_replicas(const StepShapes& shapes) {
   });
 }
 
-/// What is given for one replica of each module.
+/// Whether one replica of each module is given, for all replicas.
 bool is_of_one_replica(const std::vector<StepShapes>& given) {
   return given.size() == 1 &&
          std::all_of(given.front().begin(), given.front().end(),
@@ -45,8 +45,7 @@ RunAhead StepPlayer::ahead(const StepProgram& program, const Network& network) c
   return {plan_, program, network, options_.batches_ahead};
 }
 
-/// The microbatches that all steps have on one replica of each module, where all replicas have
-/// equal ones.
+/// Finds the microbatches of one replica of each module that all steps have, if replicas are equal.
 bool StepPlayer::find_equal_shapes() {
   const auto& [kind, recorded, batches, deals, given] = options_.samples;
   if (kind == SampleSource::Kind::kFullMicrobatches) {
@@ -75,9 +74,9 @@ bool StepPlayer::find_equal_shapes() {
   return true;
 }
 
-/// The schedule for so many microbatches; the last one is kept.
+/// Builds the schedule for the number of microbatches in `shapes`; the last one is cached.
 const BuiltProgram& StepPlayer::build(const StepShapes& shapes) {
-  std::size_t most = 0;  // a colocated module may have fewer
+  std::size_t most = 0;  // max over modules; a colocated one may have fewer
   for (const auto& replicas : shapes) most = std::max(most, replicas.front().size());
   const int microbatches = static_cast<int>(most);
   if (built_ && built_->program.pipeline().microbatches == microbatches) return *built_;

@@ -10,19 +10,19 @@
 
 namespace tributary::simulate {
 
-/// A schedule of some number of microbatches, and what it runs on.
+/// The schedule of a number of microbatches, and its network.
 struct BuiltProgram {
   StepProgram program;
   Network network;
-  std::vector<std::int64_t> lane_ranks;  // [lanes] ranks that a lane stands for
+  std::vector<std::int64_t> lane_ranks;  // [lanes] ranks that a lane represents
 };
 
-/// A step, when everything in it happens, and what is held meanwhile.
+/// A step: when everything in it happens, and what is held.
 struct PlayedStep {
   std::int64_t step = 0;
   LoadedStep loaded = {};
   StepTimes times = {};
-  bool is_steady = false;               // leaves what runs ahead as it found it
+  bool is_steady = false;               // keeps the state of the lanes ahead as it was
   std::vector<LaneMemory> memory = {};  // [lanes]
   std::vector<std::vector<MemoryPoint>> memory_points = {};  // [lanes]
 };
@@ -35,19 +35,19 @@ class StepPlayer {
   StepPlayer(const config::Plan& plan, const cost::StageCosts& costs,
              const config::Cluster& cluster, const SimulationOptions& options);
 
-  /// All steps have equal microbatches on equal replicas and nothing disturbs them.
+  /// Whether all steps have equal microbatches on equal replicas and no disturbance.
   [[nodiscard]] bool steps_are_equal() const { return steps_are_equal_; }
   [[nodiscard]] bool is_disturbed() const;
-  /// Steps change `left`, how what runs ahead is left to the next one.
+  /// Whether modules run ahead: then steps change `left`, the state that one passes to the next.
   [[nodiscard]] bool runs_ahead() const { return runs_ahead_; }
   [[nodiscard]] RunAhead ahead(const StepProgram& program, const Network& network) const;
 
-  /// All of a step but its memory.
+  /// Everything about a step except its memory.
   ///
-  /// errors: Fault::kInput when it never ends
+  /// errors: Fault::kInput when the step never ends
   [[nodiscard]] PlayedStep time(std::int64_t step, bool disturbed, RunAhead::Left& left);
   [[nodiscard]] PlayedStep play(std::int64_t step, RunAhead::Left& left);
-  /// What the step that was played last ran on; it can be had once.
+  /// The schedule of the step played last; can be taken once.
   [[nodiscard]] const BuiltProgram& built() const { return *built_; }
   [[nodiscard]] BuiltProgram release_built() { return std::move(*built_); }
 
@@ -55,7 +55,7 @@ class StepPlayer {
   bool find_equal_shapes();
   const BuiltProgram& build(const StepShapes& shapes);
   [[nodiscard]] StepShapes shapes_of(std::int64_t step);
-  /// What the model can encode of the mixture.
+  /// The sound of the mixture that the model can encode.
   [[nodiscard]] MixtureSound mixture_sound() const;
   [[nodiscard]] StepShapes deal_batch(std::size_t batch);
   [[nodiscard]] StepShapes given_shapes(std::uint64_t step) const;

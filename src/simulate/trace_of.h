@@ -7,9 +7,9 @@
 
 namespace tributary::simulate {
 
-/// The shown step as spans, and everything else as figures.
+/// The shown step as spans, and its other results as figures.
 ///
-/// shape:  spans of the first `most_lanes` lanes; figures of all
+/// shape:  spans of the first `most_lanes` lanes; figures cover all lanes
 [[nodiscard]] config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                                      const std::string& cluster, int most_lanes = 128);
 

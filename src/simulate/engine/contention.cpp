@@ -9,14 +9,14 @@
 namespace tributary::simulate {
 namespace {
 
-constexpr double kNearlyAll = 1 - 1e-9;  // of a link: rounding of a sum of rates stays below
+constexpr double kNearlyAll = 1 - 1e-9;  // of a link; leaves room for rounding in a sum of rates
 
-/// The channels on each link, and what each wants of it.
+/// The channels on each link, and the rate that each of them wants.
 class LinkTable {
  public:
   struct OnLink {
     int channel = 0;
-    double wanted = 0;  // while a message is under way [bytes/ns]
+    double wanted = 0;  // [bytes/ns] by a message in flight
   };
 
   explicit LinkTable(const Network& network) : first_(network.bytes_per_ns.size() + 1, 0) {
@@ -41,7 +41,7 @@ class LinkTable {
   std::vector<OnLink> channels_;
 };
 
-/// Goes along the messages of one link after another, in the order in which they begin.
+/// Follows the messages of one link in the order in which they begin.
 class LinkWatch {
  public:
   LinkWatch(const StepProgram& program, const Network& network, const StepTimes& times)
@@ -74,7 +74,7 @@ class LinkWatch {
     bool operator<(const Passage& other) const { return begin < other.begin; }
   };
 
-  /// Messages of one channel, which begin one after the other.
+  /// The messages of one channel, which begin one after the other.
   struct Walk {
     const MessageTimes* next = nullptr;
     const MessageTimes* end = nullptr;
@@ -92,15 +92,15 @@ class LinkWatch {
             .wanted = of.wanted};
   }
 
-  /// The first two messages, of two channels at most, that are under way together: quicker to see
-  /// than how many are, and mostly there are none, or these two already want too much.
+  /// Looks at the first two messages in flight together, of at most two channels. This is faster
+  /// than counting, and mostly decides: there are none, or these two already want too much.
   [[nodiscard]] Meeting first_meeting(std::span<const LinkTable::OnLink> channels,
                                       double capacity) const {
     if (channels.empty()) return Meeting::kOfNone;
     Walk one = walk(channels.front());
     Walk other = channels.size() > 1 ? walk(channels.back()) : Walk{};
     Nanoseconds free_from;
-    double wanted = 0;  // by the message that is under way until then
+    double wanted = 0;  // by the message in flight until `free_from`
     while (one.next != one.end || other.next != other.end) {
       if (one.next == one.end ||
           (other.next != other.end && other.next->begun() < one.next->begun()))
@@ -143,7 +143,7 @@ class LinkWatch {
   std::vector<Passage> under_way_;
 };
 
-/// Lanes that hang together, each group by its first lane.
+/// Lanes that channels or links connect, as groups named by their first lane.
 class LaneGroups {
  public:
   LaneGroups(const StepProgram& program, const LinkTable& table)
@@ -198,7 +198,7 @@ std::vector<std::vector<int>> find_contention(const StepProgram& program, const 
 
 bool slows_a_pass(const StepProgram& program, const Network& network, const StepTimes& times) {
   if (network.overlap_slowdown <= 1) return false;
-  // Passes from an action on to the end of its lane that run at the same time.
+  // Whether a pass from `from` to the end of its lane runs at the same time.
   const auto meets_pass = [&](const ActionTimes& meanwhile, int from) {
     const int last = program.first_action(program.lane_of(from) + 1);
     for (int action = from; action < last; ++action) {
@@ -222,7 +222,7 @@ bool slows_a_pass(const StepProgram& program, const Network& network, const Step
 bool lacks_cores(const StepProgram& program, const Network& network) {
   if (network.cores <= 0) return false;
   std::map<int, double> wanted;                       // by machine
-  for (int lane = 0; lane < program.lanes(); ++lane)  // a rank computes for one module at a time
+  for (int lane = 0; lane < program.lanes(); ++lane)  // a rank runs one module at a time
     if (!program.map().is_colocated(lane)) wanted[network.machine[lane]] += network.threads[lane];
   return std::any_of(wanted.begin(), wanted.end(),
                      [&](const auto& machine) { return machine.second > network.cores; });

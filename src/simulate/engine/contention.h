@@ -6,8 +6,8 @@
 
 namespace tributary::simulate {
 
-/// The groups of lanes in which messages that were under way together want more than a link has; a
-/// wish within a billionth of that counts as more. Channels and links join lanes to groups.
+/// The groups of lanes in which messages in flight together want more than a link has; within a
+/// billionth of the limit counts as more. Channels and links connect lanes to groups.
 ///
 /// shape: lanes of each group, ascending
 /// cost:  O(messages * log(messages of a link))
@@ -15,7 +15,7 @@ namespace tributary::simulate {
                                                             const Network& network,
                                                             const StepTimes& times);
 
-/// Whether a pass runs beside a reduction of its lane that slows it down.
+/// Whether a pass runs at the same time as a reduction of its lane that slows it down.
 [[nodiscard]] bool slows_a_pass(const StepProgram& program, const Network& network,
                                 const StepTimes& times);
 

@@ -11,7 +11,7 @@
 namespace tributary::simulate {
 namespace {
 
-/// Runs lanes until each waits for an event, then goes on to the next event.
+/// Runs each lane until it waits for an event, then goes to the next event.
 class EventEngine {
  public:
   EventEngine(const StepProgram& program, const StepLoad& load, const Network& network,
@@ -60,11 +60,11 @@ class EventEngine {
     int next = 0;
     int waits_for = -1;
     int running = -1;    // action
-    int reductions = 0;  // of the lane, under way
+    int reductions = 0;  // of the lane, in progress
     bool meets = false;
-    double computes = 1;           // part of the running pass
-    double core_share = 1;         // of them that it gets
-    std::vector<int> beside = {};  // lanes of the same ranks
+    double computes = 1;           // fraction of the running pass that computes
+    double core_share = 1;         // fraction of these cores that it gets
+    std::vector<int> beside = {};  // lanes on the same ranks
   };
   struct Flow {
     Progress bytes = {};
@@ -72,7 +72,7 @@ class EventEngine {
   };
   struct Reduction {
     std::size_t arrived = 0;
-    std::vector<int> after = {};  // next on the same stream
+    std::vector<int> after = {};  // next reductions on the same stream
     bool ended = false;
   };
 
@@ -122,7 +122,7 @@ class EventEngine {
     }
   }
 
-  /// False when the lane has to wait: for a message, for others, or for the end of a pass.
+  /// Returns false when the lane has to wait: for a message, for other lanes, or for a pass to end.
   bool perform(int action, int lane, ActionTimes& times) {
     LaneState& state = lanes_[lane];
     const auto messages = program_.messages_of(action);
@@ -187,8 +187,8 @@ class EventEngine {
 
   // ---- cores ----
 
-  /// A pass computes but for its collectives. These leave no core to ranks that compute: whoever
-  /// shares them waits in them as well.
+  /// Sets how much a pass computes: all but its collectives. During collectives a rank spins on its
+  /// cores, so lanes that share them are held up as well.
   void demand_cores(int lane, int action) {
     if (network_.cores <= 0) return;
     const auto whole = static_cast<double>(load_.duration[action].count);
@@ -198,8 +198,8 @@ class EventEngine {
     state.computes = whole > 0 ? 1 - exposed / whole : 0;
     share_cores(lane);
   }
-  /// Every pass on the machine of a lane slows down alike when they ask for more cores than there
-  /// are. The lane itself gets its speed from the caller.
+  /// Slows down all passes on a machine alike when they want more cores than it has. The caller
+  /// sets the speed of the lane itself.
   void share_cores(int changed) {
     const std::vector<int>& lanes = lanes_on_.at(network_.machine[changed]);
     double demand = 0;
@@ -262,7 +262,7 @@ class EventEngine {
                     .message = message};
     links_.add(slot);
   }
-  /// Shares the links once for all that starts and ends at one instant.
+  /// Shares links once for everything that starts or ends at one instant.
   void settle_rates() {
     if (!events_.empty() && events_.next().time() == now_) return;
     for (const int slot : links_.settle()) {
@@ -347,7 +347,7 @@ class EventEngine {
   std::vector<Reduction> reductions_;
   EventQueue events_;
   Nanoseconds now_;
-  std::size_t arrived_ = 0;  // at the optimizer step
+  std::size_t arrived_ = 0;  // lanes at the optimizer step
   std::size_t left_of_first_steps_ = 0;
   int open_reductions_ = 0;
 };

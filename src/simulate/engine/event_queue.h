@@ -13,11 +13,11 @@ enum class EventKind : std::uint8_t {
   kFlowEnd,
   kReductionEnd,
   kPassEnd,
-  kVacancy,  // the pool has room for a message
-  kBegin,    // a lane is free
+  kVacancy,  // the pool has room for the message
+  kBegin,    // the lane is free
 };
 
-/// Events of one instant come by kind, then by what they are of: both lie in one number.
+/// Events of one instant are ordered by kind, then by number; one key holds both.
 class Event {
  public:
   Event(Nanoseconds time, EventKind kind, int of)
@@ -26,7 +26,7 @@ class Event {
 
   [[nodiscard]] Nanoseconds time() const { return time_; }
   [[nodiscard]] EventKind kind() const { return static_cast<EventKind>(key_ >> 32); }
-  /// Message, reduction or lane; of SharedWays the slot of a message.
+  /// The number of a message, reduction or lane; in SharedWays of the slot of a message.
   [[nodiscard]] int of() const { return static_cast<int>(key_ & 0xffffffffU); }
   bool operator<(const Event& other) const {
     return time_ != other.time_ ? time_ < other.time_ : key_ < other.key_;
@@ -37,10 +37,10 @@ class Event {
   std::uint64_t key_;
 };
 
-/// The events to come, the next first; each lane, message (or slot of one) and reduction has at
-/// most one, which may move.
+/// Future events, the next one first. Each lane, message (or its slot) and reduction has at most
+/// one event, which may move.
 ///
-/// cost: O(log(events to come)) for each
+/// cost: O(log(future events)) for each operation
 class EventQueue {
  public:
   EventQueue(int lanes, std::size_t messages, std::size_t reductions)
@@ -49,7 +49,7 @@ class EventQueue {
 
   [[nodiscard]] bool empty() const { return heap_.empty(); }
   [[nodiscard]] const Event& next() const { return heap_.front(); }
-  /// Adds an event, or puts it in the place of the one that this lane, message or reduction has.
+  /// Adds an event, or replaces the one that this lane, message or reduction has.
   void set(const Event& event) {
     int& place = place_of(event);
     if (place < 0) {
@@ -95,7 +95,7 @@ class EventQueue {
     put(place, event);
   }
 
-  int first_of_kind_[7];    // into place_: a message has one event at a time
+  int first_of_kind_[7];    // into place_; the kinds of a message share one range
   std::vector<int> place_;  // in the heap; -1: no event
   std::vector<Event> heap_;
 };

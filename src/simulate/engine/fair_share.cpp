@@ -51,14 +51,14 @@ void FairShare::remove(int flow) {
   flows_[flow].is_there = false;
 }
 
-/// Notes that a link is to be shared anew.
+/// Notes that a link must be shared again.
 void FairShare::mark(int link) {
   if (links_[link].changed) return;
   links_[link].changed = true;
   changed_links_.push_back(link);
 }
 
-/// One flow that has a link to itself never wants more than it has.
+/// Decides whether a link is full. A single flow never wants more than the link has.
 void FairShare::weigh(Link& link) {
   link.changed = false;
   double wanted = 0;
@@ -104,9 +104,8 @@ void FairShare::join(int index) {
   }
 }
 
-/// Finds the flows and full links that a flow hangs together with, and shares these links. Each
-/// such group is shared by itself: what hangs together no more does not touch each other's
-/// rounding.
+/// Finds the flows and full links connected to a flow, and shares these links. Each group is shared
+/// separately, so that groups that have come apart do not affect each other's rounding.
 void FairShare::share_group_of(int flow) {
   const std::size_t first = settled_.size();
   joined_links_.clear();
@@ -116,8 +115,8 @@ void FairShare::share_group_of(int flow) {
   share(std::span(settled_).subspan(first));
 }
 
-/// Mostly all links are full at one level, which no flow's own limit is below: then all flows get
-/// that; one that meets no full link gets what it has when alone.
+/// Usually all links of a group have one fair level that no flow's own limit is below: then all
+/// flows get it. A flow without a full link gets its rate alone.
 void FairShare::share(std::span<const int> flows) {
   if (joined_links_.empty()) {
     flows_[flows.front()].rate = flows_[flows.front()].alone;
@@ -136,8 +135,8 @@ void FairShare::share(std::span<const int> flows) {
   if (!is_one_level) fill(flows);
 }
 
-/// Lets all rates grow together; at each stop, of a full link or of a flow at its own limit, the
-/// flows concerned keep what they have.
+/// Raises all rates together. Whenever a link is full or a flow reaches its own limit, the flows
+/// concerned keep their rate.
 void FairShare::fill(std::span<const int> flows) {
   for (const int index : joined_links_) links_[index].left = links_[index].capacity;
   for (const int flow : flows) flows_[flow].fixed_in = 0;
@@ -149,8 +148,8 @@ void FairShare::fill(std::span<const int> flows) {
   }
 }
 
-/// The level at which the first link is full when all rates grow together, after the flows fixed in
-/// the round before have taken their part.
+/// The level at which the first link is full when all open rates rise together, after subtracting
+/// the flows fixed in the previous round.
 double FairShare::next_level(int round) {
   double level = std::numeric_limits<double>::infinity();
   for (const int index : joined_links_) {
@@ -171,7 +170,7 @@ double FairShare::next_level(int round) {
   return level;
 }
 
-/// Flows whose own limit is not above the level get that.
+/// Fixes flows whose own limit is not above the level at that limit; returns how many.
 int FairShare::fix_limited(std::span<const int> flows, double level, int round) {
   int fixed = 0;
   for (const int index : flows) {
@@ -184,7 +183,7 @@ int FairShare::fix_limited(std::span<const int> flows, double level, int round) 
   return fixed;
 }
 
-/// On links that are full at one level each flow that may still grow gets that level.
+/// Fixes the open flows of links that are full at this level; returns how many.
 int FairShare::fix_at(double level, int round) {
   int fixed = 0;
   for (const int index : joined_links_) {

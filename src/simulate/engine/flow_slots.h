@@ -7,9 +7,9 @@
 
 namespace tributary::simulate {
 
-/// Numbers for messages under way, so that what is kept of them is as small as what is under way at
-/// one time: a channel has one for each buffer, and a message that of the one before it in its
-/// buffer, which has arrived when it begins.
+/// Slots for messages in flight. A channel has one slot for each buffer, and a message reuses the
+/// slot of the message before it in its buffer, which has arrived by then. So tables are as long as
+/// the number of messages in flight, not the number of messages.
 class FlowSlots {
  public:
   FlowSlots(const StepProgram& program, const Network& network) : program_(program) {

@@ -30,7 +30,7 @@ TimeUse wait_of(Op send) {
   }
 }
 
-/// When the ranks of a lane work for another module: passes and steps of the lanes beside it.
+/// When the ranks of a lane run another module: passes and steps of the lanes on the same ranks.
 class OtherWork {
  public:
   OtherWork(const StepProgram& program, const StepTimes& times, int lane) {
@@ -46,7 +46,7 @@ class OtherWork {
     std::sort(spans_.begin(), spans_.end());
   }
 
-  /// The time of it from one moment to another; moments may not go back.
+  /// The part of an interval in which they do; intervals must not go back in time.
   [[nodiscard]] Nanoseconds between(Nanoseconds from, Nanoseconds until) {
     Nanoseconds sum;
     for (; next_ < spans_.size() && spans_[next_].first < until; ++next_) {
@@ -64,7 +64,7 @@ class OtherWork {
   std::size_t next_ = 0;
 };
 
-/// The account of one lane.
+/// Builds the account of one lane.
 class LaneClock {
  public:
   LaneClock(const StepProgram& program, const StepLoad& load, const StepTimes& times, int lane)
@@ -115,7 +115,7 @@ class LaneClock {
     clock_ = until;
   }
 
-  /// Each message in turn, the first to arrive first: until it began the other side was late.
+  /// Accounts for waiting, in order of arrival: until a message begins, the sender is late.
   void wait_for_messages(int action) {
     std::vector<int> messages;
     for (const int message : program_.messages_of(action))
@@ -130,7 +130,7 @@ class LaneClock {
     }
   }
 
-  /// While its own reductions run the lane waits for them, else for other lanes.
+  /// Accounts for waiting at the step: first for its own reductions, then for other lanes.
   void wait_for_step(int action) {
     for (int other = program_.first_action(lane_); other < action; ++other) {
       if (program_.kind(other) != StepKind::kReduce) continue;

@@ -11,21 +11,21 @@
 
 namespace tributary::simulate {
 
-/// What a lane does, or why it does not.
+/// What a lane does, or why it is idle.
 enum class TimeUse {
   kCompute,
   kOptimizer,
   kCollective,            // within passes: tp, cp, sharded parameters
-  kTransfer,              // waits for a message that is on its way
+  kTransfer,              // waits for a message in flight
   kReduction,             // waits for its own gradient reduction
   kWaitActivation,        // idle: the stage before has not computed it yet
-  kWaitGradient,          // idle: the stage behind has not
-  kWaitFeatures,          // idle: an encoder has not
-  kWaitFeatureGradients,  // idle: the module that was fed has not
+  kWaitGradient,          // idle: the next stage has not computed it yet
+  kWaitFeatures,          // idle: an encoder has not computed them yet
+  kWaitFeatureGradients,  // idle: the module that read the features has not
   kBackPressure,          // idle: the buffers of a message are full
-  kWaitReplicas,          // idle: another lane has not come to the reduction or the step
-  kOtherModule,           // idle: one of its ranks works for the other module that it has
-  kDone,                  // idle: others still work
+  kWaitReplicas,          // idle: another lane is late at a reduction or the step
+  kOtherModule,           // idle: its ranks run the other module that they have
+  kDone,                  // idle: other lanes are still working
   kWaitPlan,              // idle: the next step has not been planned yet
 };
 inline constexpr std::size_t kTimeUses = 14;
@@ -36,7 +36,7 @@ inline constexpr std::size_t kTimeUses = 14;
 enum class TimeClass { kBusy, kCommunication, kIdle };
 [[nodiscard]] TimeClass class_of(TimeUse use);
 
-/// Where the time of one lane goes; adds up to the makespan.
+/// The uses of one lane's time; they add up to the makespan.
 struct LaneAccount {
   std::array<Nanoseconds, kTimeUses> time = {};
 
@@ -56,13 +56,13 @@ struct LaneAccount {
 [[nodiscard]] std::vector<LaneAccount> account_lanes(const StepProgram& program,
                                                      const StepLoad& load, const StepTimes& times);
 
-/// What all ranks do with a step, each counted once though it may have two lanes.
+/// What all ranks do in a step; a rank with two lanes counts once.
 struct RanksAccount {
-  LaneAccount uses = {};  // of all lanes, times ranks, but for kOtherModule; of a rank with two
-                          // lanes both say why it is idle
+  LaneAccount uses = {};  // of all lanes, times ranks, without kOtherModule; on a rank
+                          // with two lanes both add their causes of idle time
   Nanoseconds time = {};  // of the step, times ranks
 
-  /// Of the time.
+  /// The fraction of the time in a class.
   [[nodiscard]] double share(TimeClass of) const;
 };
 

@@ -8,14 +8,13 @@
 
 namespace tributary::simulate {
 
-/// Follows each lane as far as it comes, by a clock of its own; a message that arrives, or is taken
-/// from the pool, wakes the lane that waits for it. Passes do not slow down, and what reductions
-/// and the step wait for is left to hold_meetings(): so a lane's times follow from when its
-/// messages arrive, whatever the order in which lanes are followed.
+/// Runs each lane as far as it gets, with its own clock. A message that arrives, or leaves the
+/// pool, wakes the lane that waits for it. Passes do not slow down, and hold_meetings() times
+/// reductions and the step later: so the times of a lane follow from the arrivals of its messages,
+/// whatever the order in which lanes run.
 ///
-/// Ways say when: `Nanoseconds begin(int message, int channel, Nanoseconds now)` gives the arrival
-/// of a message that begins to travel, or kNever when the caller of the walk will say it by
-/// arrive().
+/// `Ways` time messages: `Nanoseconds begin(int message, int channel, Nanoseconds now)` returns the
+/// arrival of a message that starts, or kNever when the caller will call arrive() later.
 template <class Ways>
 class LaneWalk {
  public:
@@ -28,7 +27,7 @@ class LaneWalk {
         times_(times),
         lanes_(static_cast<std::size_t>(program.lanes())) {}
 
-  /// Follows lanes from their beginning; the lowest goes first.
+  /// Runs lanes from their beginning; the lowest goes first.
   template <class Lanes>
   void start(const Lanes& lanes) {
     for (const int lane : lanes) {
@@ -42,7 +41,7 @@ class LaneWalk {
     note_arrival(message, time);
     advance_all();
   }
-  /// Lanes that got neither to their end nor to the step.
+  /// Lanes that reached neither their end nor the step.
   [[nodiscard]] std::vector<BlockedAction> find_blocked() const {
     std::vector<BlockedAction> blocked;
     for (int lane = 0; lane < program_.lanes(); ++lane) {

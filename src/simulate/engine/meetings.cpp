@@ -10,7 +10,7 @@ bool are_all_there(const StepMeeting& meeting, const StepTimes& times) {
                      [&](int member) { return times.actions[member].reached != kNever; });
 }
 
-/// The members' collective stream is busy until the meeting before it has ended.
+/// A reduction also waits for the reductions before it on its members' collective streams.
 void hold_reduction(const StepMeeting& meeting, const StepProgram& program, const StepLoad& load,
                     StepTimes& times) {
   if (!are_all_there(meeting, times)) return;
@@ -32,10 +32,10 @@ void hold_reduction(const StepMeeting& meeting, const StepProgram& program, cons
 }
 
 void hold_step(const StepProgram& program, const StepLoad& load, StepTimes& times) {
-  Nanoseconds start = times.makespan;  // of the reductions
+  Nanoseconds start = times.makespan;  // the latest end of a reduction
   for (const int member : program.step().members)
     start = std::max(start, times.actions[member].reached);
-  Nanoseconds second = start;  // when the first of two modules on a rank is done
+  Nanoseconds second = start;  // when the first of two modules on a rank has stepped
   for (const int member : program.first_steps())
     second = std::max(second, start + load.duration[member]);
   for (const int member : program.step().members) {

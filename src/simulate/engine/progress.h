@@ -6,13 +6,13 @@
 
 namespace tributary::simulate {
 
-/// Work that is under way at some rate: a flow of bytes or a pass of nanoseconds.
+/// Work in progress at some rate: bytes of a flow or nanoseconds of a pass.
 struct Progress {
   double left = 0;
   double rate = 0;
   Nanoseconds since;
 
-  /// When it ends, if the rate stays.
+  /// Sets the rate; returns the end of the work if the rate stays.
   Nanoseconds change_rate(double new_rate, Nanoseconds now) {
     left = std::max(0.0, left - rate * static_cast<double>((now - since).count));
     rate = new_rate;

@@ -14,7 +14,7 @@ bool may_run_ahead(const config::ModulePlan& module) {
   return module.placement == config::Placement::kFlow && module.train == config::TrainMode::kFrozen;
 }
 
-/// Nothing but forward passes: no gradient comes to a module that only frozen ones feed.
+/// Whether a lane only runs forwards: a module fed by frozen ones alone gets no gradient.
 bool only_encodes(const StepProgram& program, int lane) {
   for (int action = program.first_action(lane); action < program.first_action(lane + 1); ++action) {
     const StepKind kind = program.kind(action);
@@ -29,7 +29,7 @@ std::tuple<int, int, int> key_of(const Channel& channel) {
   return {channel.from, channel.to, channel.edge};
 }
 
-/// Moves the clock to where the step begins.
+/// Shifts all times so that the step begins at 0.
 void begin_at(Nanoseconds begin, StepTimes& times) {
   const auto move = [begin](Nanoseconds& time) {
     if (time != kNever) time = std::max(Nanoseconds{}, time - begin);
@@ -93,13 +93,13 @@ bool RunAhead::feeds_pool(int channel) const {
   return network_.routes[channel].capacity > 0 && is_ahead_[program_.channels()[channel].from];
 }
 
-/// Gives the beginning of the step on a clock on which no lane is free before 0.
+/// Returns when the step begins, on a clock on which no lane is free before 0.
 Nanoseconds RunAhead::begin_lanes(const Left& left, StepLoad& load) const {
   Nanoseconds begin;
   for (const auto& [lane, free] : left.lanes) begin = std::max(begin, Nanoseconds{} - free);
   load.begins.assign(static_cast<std::size_t>(program_.lanes()), begin);
-  // A batch is not begun before the backbone has begun the one that is so many before it, nor, with
-  // none ahead, before the step.
+  // A batch may begin once the backbone has begun the batch `batches_ahead_` before it; with 0 it
+  // begins with the step.
   Nanoseconds earliest = Nanoseconds{} - begin;
   if (batches_ahead_ == 0) earliest = {};
   if (batches_ahead_ > 0 && std::ssize(left.begun) >= batches_ahead_) earliest = left.begun.front();
@@ -107,7 +107,7 @@ Nanoseconds RunAhead::begin_lanes(const Left& left, StepLoad& load) const {
   return begin;
 }
 
-/// The first messages get the places of the last ones of the steps before.
+/// Gives the first messages of the step the slots of the last messages of the steps before.
 void RunAhead::fill_pool(const Left& left, Nanoseconds begin, StepLoad& load) const {
   load.vacant.assign(program_.messages().size(), {});
   for (int index = 0; index < std::ssize(program_.channels()); ++index) {
@@ -141,7 +141,7 @@ void RunAhead::leave_pool(const StepTimes& times, Nanoseconds begin, Left& left)
   }
 }
 
-/// A batch is begun when every replica of the backbone has begun it.
+/// Notes when a batch has begun: when every replica of the backbone has begun it.
 void RunAhead::leave_batch(const StepTimes& times, Nanoseconds begin, Left& left) const {
   Nanoseconds begun;
   for (int index = 0; index < std::ssize(program_.channels()); ++index) {
@@ -155,7 +155,7 @@ void RunAhead::leave_batch(const StepTimes& times, Nanoseconds begin, Left& left
   for (Nanoseconds& each : left.begun) each += begin - times.makespan;
   left.begun.push_back(begun - times.makespan);
   if (std::ssize(left.begun) > batches_ahead_) left.begun.erase(left.begun.begin());
-  // What began before every lane was free holds none back, now or later.
+  // A time before all lanes were free can no longer hold back any lane.
   Nanoseconds first_free;
   for (const auto& [lane, free] : left.lanes) first_free = std::min(first_free, free);
   std::erase_if(left.begun, [first_free](Nanoseconds each) { return each <= first_free; });
@@ -186,7 +186,7 @@ void RunAhead::account(const StepLoad& load, const StepTimes& times,
       const Nanoseconds seen = times.actions[action].end - times.actions[action].start;
       const Nanoseconds before = std::max(load.duration[action] - seen, Nanoseconds{});
       const Nanoseconds exposed = load.exposed.empty() ? Nanoseconds{} : load.exposed[action];
-      // What account_lanes has not seen of it.
+      // The part of it that account_lanes did not see.
       const Nanoseconds of_it = std::min(before, exposed - std::min(exposed, seen));
       communicated += of_it;
       computed += before - of_it;

@@ -12,26 +12,26 @@
 
 namespace tributary::simulate {
 
-/// Frozen modules of placement `flow` work on later steps while the backbone trains: nothing comes
-/// back to them, so only the pool holds them back. Step follows step; what the lanes ahead have
-/// done, and the places that are taken in the pool, go from one to the next. Messages of two steps
-/// do not meet on a link.
+/// Frozen modules with placement `flow` work on later steps while the backbone trains. No gradients
+/// come back to them, so only the pool limits how far ahead they get. Steps run one after another
+/// and pass on the progress of these lanes and the occupied slots of the pool. Messages of two
+/// steps never share a link.
 ///
-/// Or they work in whole batches, each encoded before the backbone begins with it: then not the
-/// pool holds them back but how many batches they may be ahead. With 0 modules take turns
-/// (`serial`), with 1 a batch is encoded beside the one before it (`dbuf`).
+/// They may also work in whole batches, each encoded before the backbone begins with it. Then the
+/// number of batches that they may be ahead is the limit instead of the pool. With 0 the modules
+/// take turns (`serial`), with 1 a batch is encoded beside the one before it (`dbuf`).
 ///
 /// source: docs/theory/planning.md, "Encoders that run ahead"
 class RunAhead {
  public:
-  /// How a step finds the lanes ahead and the pool; times count from its own beginning, so that
-  /// none is above 0.
+  /// The state of the lanes ahead and of the pool at the beginning of a step. Times are relative to
+  /// that beginning, so none is above 0.
   struct Left {
-    std::map<int, Nanoseconds> lanes = {};  // of the lanes ahead: since when they are free
-    // Of each channel into the pool: when the messages that were last in it were taken.
+    std::map<int, Nanoseconds> lanes = {};  // of the lanes ahead: when each is free
+    // For each channel into the pool, when its last messages left the pool.
     std::map<std::tuple<int, int, int>, std::vector<Nanoseconds>> taken = {};
-    // With whole batches: when the last ones, at most so many as may be ahead, were begun; without
-    // those that can hold no lane back any more.
+    // With whole batches: when the last ones began, at most as many as may be ahead, without those
+    // that can no longer hold back any lane.
     std::vector<Nanoseconds> begun = {};
 
     friend bool operator==(const Left&, const Left&) = default;
@@ -40,33 +40,32 @@ class RunAhead {
   /// Whether a plan has such modules.
   [[nodiscard]] static bool has_any(const config::Plan& plan);
 
-  /// Edges along which features come that were encoded ahead.
+  /// Edges whose features are encoded ahead.
   ///
   /// shape: [edges]
   [[nodiscard]] static std::vector<bool> edges_ahead(const config::Plan& plan,
                                                      const schedule::PipelineMap& map);
 
-  /// Nothing may run back through a module that works in whole batches.
+  /// Refuses batches ahead where no module can run ahead: nothing may train behind it.
   ///
-  /// errors: Fault::kInput naming `where` when no module of the plan does, unless batches_ahead is
-  ///         -1
+  /// errors: Fault::kInput naming `where` unless the plan has such a module or batches_ahead is -1
   static void check_batches_ahead(const config::Plan& plan, std::int64_t batches_ahead,
                                   const std::string& where = "batches_ahead");
 
-  /// shape: batches_ahead: how far whole batches may be ahead, of a program that was made for them
-  ///        on edges_ahead(); -1: one microbatch after another, as far as the pool lets it
+  /// batches_ahead: the max number of whole batches ahead; `program` must have these edges_ahead()
+  /// as whole batches. -1: microbatch by microbatch, as far as the pool allows
   RunAhead(const config::Plan& plan, const StepProgram& program, const Network& network,
            int batches_ahead = -1);
 
-  /// Times a step that finds things as `left` says, and puts into it how it leaves them. Its clock
-  /// begins with the step: what was done before takes no time at 0.
+  /// Times a step that begins in the state `left`, and leaves its own state there. The clock starts
+  /// with the step, so work done before takes no time at 0.
   [[nodiscard]] StepTimes time(StepLoad& load, Left& left) const;
-  /// Work of the lanes ahead that the step did for the next one is work, not idle time, and the
-  /// communication within it communication.
+  /// Counts work that lanes ahead did for the next step as compute, and its communication as such,
+  /// instead of idle time.
   void account(const StepLoad& load, const StepTimes& times,
                std::vector<LaneAccount>& accounts) const;
-  /// None where no batch is ahead. Of steps that are all `equal` and leave things as they found
-  /// them, they do the work of one in each.
+  /// The lanes for bound_step; empty when no batch may be ahead. When all steps are `equal` and
+  /// keep the state as it was, each does the work of one step.
   [[nodiscard]] LanesAhead lanes_ahead(bool equal) const;
 
  private:

@@ -7,8 +7,8 @@
 namespace tributary::simulate {
 namespace {
 
-/// Messages share links, so that what one takes depends on what else is under way: they begin and
-/// end in the order of time, whereas lanes are followed as far ahead as they come.
+/// Messages that share links affect each other's time, so they begin and end in the order of time,
+/// although lanes run as far ahead as they get.
 class SharedWays {
  public:
   SharedWays(const StepProgram& program, const StepLoad& load, const Network& network,
@@ -66,7 +66,7 @@ class SharedWays {
     links_.remove(slot);
     walk_.arrive(flows_[slot].message, event.time() + flows_[slot].latency);
   }
-  /// Shares the links once for all that begins and ends at one instant.
+  /// Shares links once for everything that begins or ends at one instant.
   void settle_rates(Nanoseconds now) {
     for (const int slot : links_.settle()) {
       const double rate = links_.rate(slot);

@@ -11,28 +11,28 @@ namespace tributary::simulate {
 
 inline constexpr Nanoseconds kNever{-1};
 
-/// When one action runs. A lane is free again at the end; a reduction holds no lane: it starts and
-/// ends on the collective stream.
+/// When an action runs. The lane is free again at its end, except for a reduction, which runs on
+/// the collective stream.
 struct ActionTimes {
-  Nanoseconds reached = kNever;  // the lane is done with all before it
+  Nanoseconds reached = kNever;  // when the lane has finished all before it
   Nanoseconds start = kNever;
   Nanoseconds end = kNever;
 };
 
 struct MessageTimes {
-  Nanoseconds given = kNever;    // by the sender
-  Nanoseconds posted = kNever;   // by the receiver; with a pool: as given
+  Nanoseconds given = kNever;    // when the sender is ready
+  Nanoseconds posted = kNever;   // when the receiver is ready; with a pool: as `given`
   Nanoseconds arrived = kNever;  // when the receiver may use it
   Nanoseconds taken = kNever;    // when the pass that needs it starts
 
   [[nodiscard]] Nanoseconds begun() const { return std::max(given, posted); }
-  /// When it gives its buffer, or its place in the pool, to another.
+  /// When its buffer, or its slot in the pool, is free again.
   [[nodiscard]] Nanoseconds freed(bool in_pool) const { return in_pool ? taken : arrived; }
 };
 
-/// The message whose buffer, or place in the pool, another one gets.
+/// The message whose buffer, or slot in the pool, another one reuses.
 struct BufferBefore {
-  int message = -1;  // -1: there is one that nobody had
+  int message = -1;  // -1: an unused buffer is free
   bool in_pool = false;
 };
 [[nodiscard]] inline BufferBefore buffer_before(const StepProgram& program, const Network& network,
@@ -43,51 +43,49 @@ struct BufferBefore {
   return {.message = program.earlier(message, places), .in_pool = capacity > 0};
 }
 
-/// A lane that cannot go on.
+/// A lane that cannot continue.
 struct BlockedAction {
   int action = 0;
-  int message = -1;  // that it waits for; -1: other lanes at a meeting
+  int message = -1;  // the message it waits for; -1: other lanes at a meeting
 };
 
-/// What an engine finds.
+/// The result of an engine.
 struct StepTimes {
   Nanoseconds makespan = {};
   std::vector<ActionTimes> actions;
   std::vector<MessageTimes> messages;
-  std::vector<Nanoseconds> before = {};  // [messages] that a message arrived before the step began;
+  std::vector<Nanoseconds> before = {};  // [messages] how long before the step each arrived;
                                          // empty: none did
-  int batches_ahead = 0;                 // at most so many whole batches arrive so
+  int batches_ahead = 0;                 // max number of whole batches that arrive so
   std::vector<BlockedAction> blocked;    // empty unless the step never ends
 };
 
-/// Longest path: lanes keep their order, every message has its way to itself and no pass slows
-/// down, so the order of evaluation does not matter.
+/// The longest path: lanes keep their order, no message shares a link and no pass slows down, so
+/// the order of evaluation does not matter.
 ///
 /// cost:   O(actions + messages), some 10 ns each
 [[nodiscard]] StepTimes run_longest_path(const StepProgram& program, const StepLoad& load,
                                          const Network& network);
 
-/// Event after event in time: messages share links max-min fair, passes slow down beside a
-/// reduction and where lanes ask for more cores than there are.
+/// Event by event in time: messages share links max-min fair; passes slow down beside a reduction,
+/// and where lanes want more cores than there are.
 ///
-/// cost: O(log(lanes)) for each action, plus the flows of the full links that a message meets, and
-///       where cores are shared the lanes of a pass's machine
+/// cost: O(log(lanes)) for each action, plus the flows on the full links of each message, plus,
+/// where cores are shared, the lanes of a machine for each pass
 [[nodiscard]] StepTimes run_events(const StepProgram& program, const StepLoad& load,
                                    const Network& network);
 
-/// Runs groups of lanes again, each by itself, and puts their times in the place of those in
-/// `times`: messages begin and end in the order of time and share links as in run_events(), while
-/// each lane goes on by itself until it waits for a message. Reductions and the step are not held,
-/// and passes do not slow down.
+/// Runs groups of lanes again, each group separately, and replaces their times in `times`. Messages
+/// begin and end in the order of time and share links as in run_events(), while each lane runs
+/// until it waits for a message. It leaves out reductions and the step; passes do not slow down.
 ///
-/// shape: groups of lanes that no channel and no link leaves
-/// cost:  O(log(messages under way)) for each message, plus the flows of the full links that it
-///        meets
+/// shape: groups of lanes that no channel and no link connects to other lanes
+/// cost:  O(log(messages in flight)) for each message, plus the flows on its full links
 void rerun_groups(const StepProgram& program, const StepLoad& load, const Network& network,
                   const std::vector<std::vector<int>>& groups, StepTimes& times);
 
-/// What run_events gives, to the bit: found by longest path, by rerun_groups() for the groups of
-/// lanes that share a link which is not enough for all, and by events where a pass slows down.
+/// The result of run_events, to the bit, but faster: by the longest path; by rerun_groups() for
+/// lanes that share a link which is too narrow; and by events only where a pass slows down.
 ///
 /// errors: Fault::kInput as check_load; a step that never ends is a result with `blocked`
 [[nodiscard]] StepTimes time_step(const StepProgram& program, const StepLoad& load,

@@ -5,8 +5,8 @@
 
 namespace tributary::simulate {
 
-/// Times that keep every rule of the events are what the events give. The longest path keeps all
-/// but the limits of what is shared: so it is enough to look whether these were kept too.
+/// Times that obey all rules of the events are the result of the events. The longest path obeys all
+/// rules except the limits of shared resources, so only these need a check.
 StepTimes time_step(const StepProgram& program, const StepLoad& load, const Network& network) {
   check_load(program, load, network);
   if (lacks_cores(program, network)) return run_events(program, load, network);

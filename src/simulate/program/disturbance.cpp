@@ -9,7 +9,7 @@
 namespace tributary::simulate {
 namespace {
 
-constexpr int kMostTries = 10'000;  // of the work between two checkpoints
+constexpr int kMostTries = 10'000;  // at the work between two checkpoints
 
 Nanoseconds longer(Nanoseconds time, double factor) {
   return {std::llround(static_cast<double>(time.count) * factor)};
@@ -59,7 +59,7 @@ FailureCost play_failures(const Disturbance& disturbance, std::int64_t ranks,
   double useful_s = 0;
   const auto count = static_cast<std::int64_t>(steps.size());
   for (std::int64_t first = 0; first < count; first += disturbance.checkpoint_steps) {
-    double work_s = 0;  // up to the next checkpoint, or the end
+    double work_s = 0;  // until the next checkpoint, or the end
     for (std::int64_t step = first; step < std::min(count, first + disturbance.checkpoint_steps);
          ++step)
       work_s += seconds_of(steps[step]);

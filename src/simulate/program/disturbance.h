@@ -10,7 +10,7 @@ namespace tributary::simulate {
 /// What goes wrong, by rate and size; drawn from a seed.
 struct Disturbance {
   double straggler_share = 0;   // of the ranks, in each step
-  double straggler_factor = 1;  // their passes take so many times as long
+  double straggler_factor = 1;  // factor on the time of their passes
   double anomaly_share = 0;     // of single passes
   double anomaly_factor = 1;
   double hours_between_failures = 0;  // of one rank; 0: none fails
@@ -22,32 +22,30 @@ struct Disturbance {
   }
 };
 
-inline constexpr double kMostSlowdown = 1000;  // two of them still leave room for passes of weeks
-inline constexpr double kLongestTime = 1e9;    // of hours, seconds or steps
+inline constexpr double kMostSlowdown = 1000;  // two of them still fit passes of weeks
+inline constexpr double kLongestTime = 1e9;    // hours, seconds or steps
 
-/// errors: Fault::kInput naming the value that is not finite or outside its range; times of passes
-///         within these ranges can be counted in nanoseconds
+/// errors: Fault::kInput naming a value that is not finite or out of range; within these ranges all
+/// pass times fit in nanoseconds
 void check_disturbance(const Disturbance& disturbance);
 
-/// Makes passes of drawn lanes and drawn passes longer. A lane is as slow as the slowest of its
-/// ranks.
+/// Lengthens the passes of drawn lanes, and drawn single passes. The slowest rank of a lane counts.
 ///
 /// shape: ranks [lanes]
 void disturb_step(const StepProgram& program, const Disturbance& disturbance,
                   const std::vector<std::int64_t>& ranks, std::uint64_t seed, std::uint64_t step,
                   StepLoad& load);
 
-/// What failures of ranks cost over many steps: the work since the last checkpoint, and the
-/// restart.
+/// The cost of failures over many steps: work lost since the last checkpoint, and restarts.
 struct FailureCost {
   std::int64_t failures = 0;
   double lost_s = 0;
-  double goodput = 1;  // time that counts / time that passes; 0: 10,000 tries do not reach the
-                       // next checkpoint, the job makes no progress
+  double goodput = 1;  // useful time / elapsed time; 0: 10,000 tries do not reach
+                       // the next checkpoint, so the job makes no progress
 };
 
-/// Plays the steps one after another. A failure loses what was done since the checkpoint; that work
-/// runs again, may fail again, and does so until it succeeds. No rank fails while the job restarts.
+/// Plays the steps one after another. A failure loses the work since the checkpoint; it runs again,
+/// and may fail again, until it succeeds. No rank fails during a restart.
 ///
 /// source: expected time of work of T seconds between checkpoints, with L failures a second and
 ///         restarts of R: (1/L + R)(e^(LT) - 1) (Daly 2006, "A higher order estimate of the optimum

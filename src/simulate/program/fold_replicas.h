@@ -6,17 +6,17 @@
 
 namespace tributary::simulate {
 
-/// Replicas that are simulated once, each for several: symmetric replicas have equal inputs.
+/// Replicas that are simulated once for several: symmetric replicas with equal inputs.
 struct ReplicaFolding {
-  std::vector<int> stands_for;  // [modules of the pipeline] replicas of the plan for each simulated
+  std::vector<int> stands_for;  // [modules of the pipeline] replicas for each simulated one
 };
 
-/// The pipeline that is simulated: replicas with equal inputs once.
+/// The simulated pipeline, in which equal replicas appear once.
 struct FoldedPipeline {
   schedule::Pipeline pipeline;
   ReplicaFolding folding;
 };
-/// Folds all replicas of each module into one where `all_equal`, none else.
+/// Folds all replicas of each module into one where `all_equal`; otherwise folds nothing.
 [[nodiscard]] FoldedPipeline fold_replicas(const schedule::Pipeline& pipeline, bool all_equal);
 
 }  // namespace tributary::simulate

@@ -21,7 +21,7 @@ class StepLoading {
     loaded.pass_costs.resize(actions);
     loaded.load.bytes.resize(program_.messages().size());
     for (int lane = 0; lane < program_.lanes(); ++lane) load_lane(lane, shapes, loaded);
-    // Messages take their size from passes, of other lanes too.
+    // The size of a message comes from a pass, possibly on another lane.
     for (int action = 0; action < program_.actions(); ++action) load_action(action, loaded);
     return loaded;
   }
@@ -50,7 +50,7 @@ class StepLoading {
     }
   }
 
-  /// A colocated module takes all in its first passes, and has no others.
+  /// A colocated module takes all input in its first passes; later ones do not exist.
   [[nodiscard]] bool is_left_out(int module, std::size_t microbatch) const {
     const schedule::Pipeline& pipeline = program_.pipeline();
     return static_cast<int>(microbatch) >=
@@ -107,14 +107,14 @@ class StepLoading {
       loaded.load.duration[action] += state.optimizer_step;
       host = std::max(host, state.host_step);
     }
-    // It comes once for a rank, whatever modules that has.
+    // The host's part comes once for a rank, however many modules that has.
     if (!program_.steps_first(action)) loaded.load.duration[action] += host;
   }
 
-  /// Activations and gradients of a microbatch are of one size. What leaves a module is what its
-  /// last virtual stage gives on, dealt over the replicas at the other end; its gradients are as
-  /// large, and are dealt the other way. Those of a colocated module come with each microbatch of
-  /// the backbone.
+  /// Sets the sizes of messages. Activations and gradients of a microbatch are equal in size. The
+  /// output of a module's last virtual stage is divided among the replicas at the other end of the
+  /// edge; its gradients are as large and come back likewise, those of a colocated module with each
+  /// microbatch of the backbone.
   void load_messages(int action, LoadedStep& loaded) const {
     for (const int message : program_.messages_of(action)) {
       const Channel& channel = program_.channels()[program_.messages()[message].channel];

@@ -10,7 +10,7 @@
 namespace tributary::simulate {
 namespace {
 
-/// Ports that lanes use, made when the first message needs one.
+/// The ports of lanes, created when the first message needs one.
 class Ports {
  public:
   explicit Ports(Network& network) : network_(network) {}
@@ -41,7 +41,7 @@ std::vector<std::int64_t> first_ranks(const config::Plan& plan, const StepProgra
   return ranks;
 }
 
-/// The ranks that share one list: their bytes are counted by rank.
+/// The number of ranks that share one list; bytes of a lane are counted per rank.
 std::int64_t ranks_of_lane(const config::Plan& plan, const StepProgram& program, int module) {
   const config::MeshShape& mesh = plan.find(program.pipeline().modules[module].name)->mesh;
   return mesh.cp * mesh.ulysses * mesh.tp;
@@ -54,8 +54,8 @@ bool is_in_pool(const config::Plan& plan, const StepProgram& program, const Chan
          config::Placement::kFlow;
 }
 
-/// The ends of a way that features take to or from a colocated module. A folded lane meets all
-/// ranks that others stand for, not only those of its number.
+/// The ends of features' routes to or from a colocated module. A folded lane exchanges with all
+/// ranks that the other end represents, not only those of its own number.
 class SharedRanks {
  public:
   SharedRanks(const config::Plan& plan, const StepProgram& program, const ReplicaFolding& folding)
@@ -72,7 +72,7 @@ class SharedRanks {
     const std::vector<std::int64_t>& all = plan_.find("backbone")->ranks;
     return cost::level_between(cluster, all.front(), all.back());
   }
-  /// All features stay on the ranks that have computed them.
+  /// Whether all features stay on the ranks that computed them.
   [[nodiscard]] bool stays(const Channel& channel) const {
     if (!has_lane_of(channel)) return false;
     const schedule::Pipeline& pipeline = program_.pipeline();
@@ -83,8 +83,8 @@ class SharedRanks {
     return replicas(edge.from) == 1 && replicas(edge.to) == 1 &&
            pipeline.modules[edge.to].stages == 1;
   }
-  /// The lanes of the backbone whose ports the colocated end of a channel uses, and the part of
-  /// their ranks that it is on.
+  /// A backbone lane whose ports the colocated end of a channel uses, and the fraction of the
+  /// lane's ranks at that end.
   struct Part {
     int lane = 0;
     double share = 1;
@@ -113,8 +113,8 @@ class SharedRanks {
   const ReplicaFolding& folding_;
 };
 
-/// Lanes on one node share its cores; each rank computes with an equal part of them as threads, and
-/// with one where there are more ranks than cores.
+/// Lets lanes on one node share its cores. Each rank computes with an equal part of them as
+/// threads, at least one.
 void share_cores(const config::Plan& plan, const config::Cluster& cluster,
                  const StepProgram& program, const ReplicaFolding& folding,
                  const std::vector<std::int64_t>& ranks, std::int64_t threads_of_rank,
@@ -125,7 +125,7 @@ void share_cores(const config::Plan& plan, const config::Cluster& cluster,
   const std::vector<std::int64_t> of_lane = ranks_of_lanes(plan, program, folding);
   for (int lane = 0; lane < program.lanes(); ++lane) {
     network.machine.push_back(static_cast<int>(ranks[lane] / cluster.devices_per_node()));
-    if (!program.map().is_colocated(lane))  // its ranks have another lane
+    if (!program.map().is_colocated(lane))  // its ranks count with their other lane
       on_machine[network.machine.back()] += of_lane[lane];
   }
   for (int lane = 0; lane < program.lanes(); ++lane) {
@@ -179,8 +179,8 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
                  .where = str("cluster.levels.", level, ".bytes_per_s"),
                  .found = str(link.bytes_per_s), .expected = "a finite number above 0");
     const double rate = link.bytes_per_s / 1e9;
-    // A folded replica exchanges features with all replicas that its partner stands for. Bytes are
-    // those of a rank that gives features, also of the gradients that come back to it.
+    // A folded replica exchanges features with all replicas that its partner represents. Bytes are
+    // counted for a rank that gives features, also those of the gradients that come back to it.
     double entries = 1;
     std::int64_t messages = 1;
     if (channel.edge >= 0) {

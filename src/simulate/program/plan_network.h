@@ -8,21 +8,21 @@
 namespace tributary::simulate {
 
 struct NetworkOptions {
-  bool share_links = true;     // false: a message takes as long as if it were alone
-  int pool_microbatches = 16;  // that the pool keeps of an encoder that runs ahead
-  std::int64_t threads = 0;    // that each rank computes with, where ranks share cores; 0: an equal
-                               // part of them, and at least one
+  bool share_links = true;     // false: no message shares a link
+  int pool_microbatches = 16;  // max microbatches of an encoder ahead that the pool keeps
+  std::int64_t threads = 0;    // of each rank, where ranks share cores; 0: an equal part of
+                               // them, at least one
 };
 
-/// The ranks of the plan that each simulated lane stands for.
+/// The number of ranks of the plan that each simulated lane represents.
 ///
 /// shape: [lanes]
 [[nodiscard]] std::vector<std::int64_t> ranks_of_lanes(const config::Plan& plan,
                                                        const StepProgram& program,
                                                        const ReplicaFolding& folding);
 
-/// The ways between the lanes of a plan, on the levels of a cluster: device i is rank i, a lane is
-/// as near to another as their first ranks, and each rank has one port for each level and
+/// The routes between the lanes of a plan, on the levels of a cluster: device i is rank i, two
+/// lanes are as far apart as their first ranks, and each rank has a port for each level and
 /// direction.
 ///
 /// errors: Fault::kInput when the plan has more ranks than the cluster has devices

@@ -46,14 +46,14 @@ class Bounds {
     for (std::size_t link = 0; link < loads.size(); ++link) {
       const auto& [bytes, before, after] = loads[link];
       if (bytes <= 0) continue;
-      const double time = bytes / network_.bytes_per_ns[link] * (1 - 1e-9);  // rounding adds none
+      const double time = bytes / network_.bytes_per_ns[link] * (1 - 1e-9);  // for rounding
       busiest = std::max(busiest, before + Nanoseconds{static_cast<std::int64_t>(time)} + after);
     }
     return busiest;
   }
 
-  /// Reductions of a stage's chunks go one after the other, each when all gradients of its chunk
-  /// can be there at the earliest; those of a colocated module after the backbone's.
+  /// The reductions of a stage's chunks run one after the other. Each starts when all gradients of
+  /// its chunk can exist at the earliest; those of a colocated module come after the backbone's.
   [[nodiscard]] Nanoseconds longest_stream() const {
     const int reductions = static_cast<int>(std::ssize(program_.reductions()));
     const std::vector<Nanoseconds> releases = find_releases();
@@ -63,7 +63,7 @@ class Bounds {
       const Lane of = lane_of(first);
       std::vector<int> stream;
       for (; end < reductions && share_stream(first, end); ++end) stream.push_back(end);
-      // In the order of their releases they are done earliest.
+      // Running them in the order of their releases ends earliest.
       std::sort(stream.begin(), stream.end(),
                 [&](int a, int b) { return releases[a] < releases[b]; });
       Nanoseconds clock = of.module == program_.map().colocated() ? of_backbone : Nanoseconds{};
@@ -78,8 +78,8 @@ class Bounds {
  private:
   struct LinkLoad {
     double bytes = 0;
-    Nanoseconds before = kLongest;  // the first of them
-    Nanoseconds after = kLongest;   // the last of them
+    Nanoseconds before = kLongest;  // min over its messages
+    Nanoseconds after = kLongest;   // min over its messages
   };
 
   template <class Visit>
@@ -89,7 +89,7 @@ class Bounds {
       if (program_.kind(action) == StepKind::kPass) visit(action);
   }
 
-  /// 0 for a lane without passes; of one ahead, whose part comes at any time, the passes alone.
+  /// 0 for a lane without passes. A lane ahead may work at any time, so only its passes count.
   [[nodiscard]] Nanoseconds work_of(int lane) const {
     Nanoseconds before = kLongest;
     Nanoseconds after = kLongest;
@@ -129,7 +129,7 @@ class Bounds {
     return a.module == b.module && a.stage == b.stage;
   }
 
-  /// When the gradients of each reduction can be there at the earliest, on all its lanes.
+  /// The earliest time at which the gradients of each reduction can exist on all its lanes.
   ///
   /// shape: [reductions]
   [[nodiscard]] std::vector<Nanoseconds> find_releases() const {
@@ -147,8 +147,8 @@ class Bounds {
     return releases;
   }
 
-  /// Before the last weight gradient of a chunk a lane has run all forwards, and the backwards of
-  /// later chunks: each microbatch comes back through these, and forwards to the last of them.
+  /// Before the last weight gradient of a chunk, a lane has run all forwards and the backwards of
+  /// the chunk and of later chunks: each microbatch comes back through these.
   ///
   /// shape: [chunks]
   [[nodiscard]] std::vector<Nanoseconds> releases_of(int lane) const {

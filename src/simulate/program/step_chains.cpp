@@ -55,8 +55,8 @@ void StepChains::find_meetings() {
   }
 }
 
-/// What follows a pass on its own lane: the reduction of its chunk, and behind the backbone's
-/// those of a colocated module; then the step.
+/// Sets what follows a pass on its own lane: the reduction of its chunk (for the backbone also
+/// those of a colocated module), then the step.
 void StepChains::begin_tails(int lane) {
   const int begin = program_.first_action(lane);
   const int end = program_.first_action(lane + 1);
@@ -76,7 +76,7 @@ void StepChains::begin_tails(int lane) {
                           : step;
 }
 
-/// Forwards along the flow of features, then backwards against it.
+/// Orders the passes: forwards along the flow of features, then backwards against it.
 void StepChains::order_passes() {
   const schedule::PipelineMap& map = program_.map();
   const auto add = [this](int lane, StepProgram::Pass pass, int chunk) {
@@ -102,7 +102,7 @@ void StepChains::order_passes() {
       });
 }
 
-/// Calls visit(pass before, time between) for all that a pass needs.
+/// Calls visit(pass before, time between) for each pass that a pass depends on.
 template <class Visit>
 void StepChains::for_needs(int pass, const Visit& visit) const {
   const schedule::Action& action = program_.action(pass);
@@ -152,7 +152,7 @@ Nanoseconds StepChains::least_travel(int channel) const {
   return least;
 }
 
-/// Time of the forwards, or of the backwards, of a lane; `beyond` is before or after them.
+/// Time of a lane's forwards, or backwards, plus the min of `beyond` before, or after, them.
 Nanoseconds StepChains::work_with(int lane, bool forward,
                                   const std::vector<Nanoseconds>& beyond) const {
   Nanoseconds work;
@@ -167,8 +167,8 @@ Nanoseconds StepChains::work_with(int lane, bool forward,
   return work + least;
 }
 
-/// A lane that takes what goes in one batch has all forwards of the lanes that give it before
-/// its first, and one that gives has all backwards of those that take it behind its last.
+/// Lower bound at an edge that carries one batch. A receiving lane starts after all forwards of the
+/// sending lanes; a sending lane ends before all backwards of the receiving lanes.
 Nanoseconds StepChains::gate(int lane, bool forward) {
   Nanoseconds& gate = (forward ? head_gate_ : tail_gate_)[lane];
   if (gate.count >= 0) return gate;
@@ -185,7 +185,7 @@ Nanoseconds StepChains::gate(int lane, bool forward) {
   return gate;
 }
 
-/// Passes at the backbone's end of the edges go through the gates.
+/// Whether a pass is at the backbone's end of such an edge.
 bool StepChains::is_gated(int pass, bool forward) const {
   if (batches_.empty()) return false;
   const schedule::Action& action = program_.action(pass);

@@ -6,10 +6,10 @@
 
 namespace tributary::simulate {
 
-/// Longest chains before and after each pass, by what it needs alone, in any order of the passes on
-/// each lane. Behind a pass comes the reduction of the gradients that it gives, and behind all
-/// passes and reductions of its lane the step. What lanes `ahead` have done may have been done
-/// before the step begins, so that it is in no chain before a pass.
+/// The longest chain before and after each pass, by dependencies only, for any order of the passes
+/// on each lane. A pass is followed by the reduction of its gradients; all passes and reductions of
+/// a lane are followed by the step. Lanes `ahead` may have done their work before the step begins,
+/// so their passes are in no chain before another pass.
 ///
 /// shape: ahead [lanes]; empty: none
 /// owns:  nothing of what it is given, which must outlive it
@@ -19,15 +19,16 @@ class StepChains {
   StepChains(const StepProgram& program, const StepLoad& load, const Network& network,
              const std::vector<bool>& ahead);
 
-  /// Least time from the beginning of the step to that of a pass, and from its end to the step's.
+  /// Min time from the beginning of the step to the pass, and from the end of the pass to that of
+  /// the step.
   [[nodiscard]] Nanoseconds before(int pass) const { return head_[pass]; }
   [[nodiscard]] Nanoseconds after(int pass) const { return tail_[pass]; }
-  /// All passes that are not ahead, each behind what it needs.
+  /// All passes that are not ahead, each after those it depends on.
   [[nodiscard]] const std::vector<int>& passes() const { return order_; }
   [[nodiscard]] bool is_ahead(int lane) const { return !ahead_.empty() && ahead_[lane]; }
-  /// The pass whose result a message is.
+  /// The pass that computes a message.
   [[nodiscard]] int giver_of(int message) const;
-  /// Of the slowest member.
+  /// Time of a reduction on its slowest member.
   [[nodiscard]] Nanoseconds reduction(int meeting) const { return reduction_[meeting]; }
   /// From the beginning of the first optimizer step to the end of the last one.
   [[nodiscard]] Nanoseconds step() const { return step_; }
@@ -53,13 +54,13 @@ class StepChains {
   const std::vector<bool>& ahead_;
   std::vector<double> rate_alone_;  // [channels]
   std::vector<Nanoseconds> reduction_;
-  Nanoseconds colocated_;  // reductions of the colocated module, all together
+  Nanoseconds colocated_;  // reductions of the colocated module, one after the other
   Nanoseconds step_;
   std::vector<int> order_;
   std::vector<Nanoseconds> head_;       // [actions]
   std::vector<Nanoseconds> tail_;       // [actions]
-  std::vector<int> batches_;            // channels
-  std::vector<Nanoseconds> head_gate_;  // [lanes] found when first asked for; -1: not yet
+  std::vector<int> batches_;            // channels that carry whole batches
+  std::vector<Nanoseconds> head_gate_;  // [lanes] computed on demand; -1: not yet
   std::vector<Nanoseconds> tail_gate_;  // [lanes]
 };
 

@@ -7,14 +7,14 @@
 
 namespace tributary::simulate {
 
-/// What the actions of one step take.
+/// The times and sizes of one step's actions.
 struct StepLoad {
-  std::vector<Nanoseconds> duration;  // [actions]; of sends, receives and hand-overs not read
-  std::vector<Nanoseconds> exposed;   // [actions] part of it that is communication; empty: none
-  std::vector<Bytes> bytes;           // [messages]; empty: those of the lists
+  std::vector<Nanoseconds> duration;  // [actions]; ignored for sends, receives and hand-overs
+  std::vector<Nanoseconds> exposed;   // [actions] the part that is communication; empty: none
+  std::vector<Bytes> bytes;           // [messages]; empty: the sizes in the lists
 
   std::vector<Nanoseconds> begins = {};  // [lanes] when the lane is free; empty: at 0
-  std::vector<Nanoseconds> vacant = {};  // [messages] when the pool has room for it, of those that
+  std::vector<Nanoseconds> vacant = {};  // [messages] when the pool has room for it, for those that
                                          // find it as the step before left it; empty: at 0
 
   [[nodiscard]] Nanoseconds begin_of(int lane) const {
@@ -28,49 +28,47 @@ struct StepLoad {
   }
 };
 
-/// A part of a way that messages share; a way has it once.
+/// A link on a route; a route has each link once.
 struct LinkUse {
   int link = 0;
   double weight = 1;  // bytes that cross the link for each byte of the message
 };
 
-/// How messages of one channel travel. A message takes latency + bytes / rate when it is alone.
+/// How messages of one channel travel. A message that shares no link takes latency + bytes / rate.
 struct Route {
   Nanoseconds latency = {};
-  double bytes_per_ns = 0;  // of a message that has the way to itself; 0: bytes take no time
+  double bytes_per_ns = 0;  // of a message that shares no link; 0: bytes take no time
   std::vector<LinkUse> links = {};
-  int capacity = 0;  // messages that a pool keeps; 0: no pool, the receiver has buffers
+  int capacity = 0;  // max messages in a pool; 0: no pool, the receiver has buffers
 };
 
-/// The ways of all channels.
+/// The routes of all channels.
 struct Network {
   std::vector<Route> routes;         // [channels]
   std::vector<double> bytes_per_ns;  // [links] shared by all messages on them, max-min fair
   double overlap_slowdown = 1;       // of a pass beside a gradient reduction of its lane
-  double cores = 0;                  // of each machine, shared by the lanes on it; 0: not shared
-  std::vector<int> machine = {};     // [lanes], with cores
-  std::vector<double> threads = {};  // [lanes] that compute in a pass, with cores
+  double cores = 0;                  // of each machine, shared by its lanes; 0: not shared
+  std::vector<int> machine = {};     // [lanes], when cores are shared
+  std::vector<double> threads = {};  // [lanes] threads in a pass, when cores are shared
 
-  /// Nothing is shared, so that a message takes as long whatever else happens.
+  /// Whether nothing is shared, so that a message takes the same time whatever else happens.
   [[nodiscard]] bool is_unshared() const {
     return bytes_per_ns.empty() && overlap_slowdown <= 1 && cores <= 0;
   }
 };
 
-/// The rate of a message on each channel that has its way to itself: the least of the way and the
-/// links on it.
+/// For each channel the rate of a message that shares no link: the min over route and links.
 ///
 /// shape: [channels]
 [[nodiscard]] std::vector<double> rates_alone(const Network& network);
 
-/// Whole nanoseconds, rounded up, of a time from 0 up.
+/// Rounds a time that is not negative up to whole nanoseconds.
 [[nodiscard]] inline Nanoseconds round_up(double nanoseconds) {
   const auto whole = static_cast<std::int64_t>(nanoseconds);
   return {whole + (static_cast<double>(whole) < nanoseconds ? 1 : 0)};
 }
 
-/// Time that a message takes at a steady rate, or at the route's own; at none its bytes take no
-/// time.
+/// Time of a message at a steady rate, or at the route's own; at rate 0 its bytes take no time.
 [[nodiscard]] inline Nanoseconds travel_time(Nanoseconds latency, double bytes_per_ns,
                                              Bytes bytes) {
   return bytes_per_ns <= 0 ? latency

@@ -23,7 +23,7 @@ StepKind kind_of(Op op) {
 
 bool is_of_edge(Op op) { return schedule::stream_of(op) == schedule::Stream::kFeatures; }
 
-/// The op of the send of a receive.
+/// The op of the send that belongs to a receive.
 Op send_of(Op receive) { return static_cast<Op>(static_cast<int>(receive) - 1); }
 
 int place_of(StepProgram::Pass pass, int chunk, int microbatch, int microbatches) {
@@ -36,12 +36,12 @@ StepProgram::Pass pass_of(Op op) {
                                    : StepProgram::Pass::kInputGradient;
 }
 
-/// Finds the channel and the number of every transfer.
+/// Assigns channels and message numbers to all transfers.
 class ChannelTable {
  public:
   explicit ChannelTable(const schedule::PipelineMap& map) : map_(map) {}
 
-  /// Channels that an action writes or reads, in the order of the far ends.
+  /// The channels that an action writes or reads, ordered by their far ends.
   const std::vector<int>& channels_of(int lane, const Action& transfer) {
     auto [found, is_new] = of_lane_[lane].try_emplace({transfer.op, transfer.peer});
     if (!is_new) return found->second;
@@ -64,7 +64,7 @@ class ChannelTable {
     const int from = sends ? lane : far_lane;
     const int to = sends ? far_lane : lane;
     const int edge = is_of_edge(op) ? transfer.peer : -1;
-    // Lanes are fewer than 2^26, edges than 2^8; ops take four bits.
+    // There are fewer than 2^26 lanes and 2^8 edges; ops take four bits.
     const std::uint64_t key =
         (static_cast<std::uint64_t>(from) << 38) | (static_cast<std::uint64_t>(to) << 12) |
         (static_cast<std::uint64_t>(edge + 1) << 4) | static_cast<std::uint64_t>(op);
@@ -170,7 +170,7 @@ std::vector<StepProgram::MessageEnd> StepProgram::number_ends() {
   return ends;
 }
 
-/// The pass of its chunk and microbatch: F for activations and features, the gradient of the input
+/// The pass of the same chunk and microbatch: F for activations and features, the input gradient
 /// for gradients.
 int StepProgram::user_of(int message) const {
   const int receive = messages_[message].receive;
@@ -183,7 +183,7 @@ int StepProgram::user_of(int message) const {
   return pass;
 }
 
-/// The first pass of its chunk that takes features, or their gradients.
+/// The first pass of its chunk that reads features, or their gradients.
 int StepProgram::first_user_of(int receive) const {
   const bool forward = actions_[receive].op == Op::kReceiveFeatures;
   for (int action = first_action_[lane_of_[receive]];; ++action) {
@@ -254,7 +254,7 @@ void StepProgram::find_meetings() {
     if (map_->is_colocated(lane)) find_on(lane);
 }
 
-/// What a rank does for its modules at the end of a step it does for one after the other.
+/// At the end of a step, a rank handles its modules one after the other.
 void StepProgram::order_meetings() {
   if (map_->colocated() < 0) return;
   const auto module_of = [this](int action) { return map_->at(lane_of_[action]).module; };
@@ -273,7 +273,7 @@ void StepProgram::order_meetings() {
     if (are_both && module_of(member) == map_->colocated()) first_steps_.push_back(member);
 }
 
-/// What goes along an edge is dealt evenly to the replicas at its other end.
+/// Messages along an edge are divided evenly among the replicas at its other end.
 Bytes StepProgram::bytes_of(int message) const {
   const Message& of = messages_[message];
   const Action& action = actions_[of.send >= 0 ? of.send : of.receive];

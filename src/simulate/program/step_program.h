@@ -13,14 +13,14 @@ namespace tributary::simulate {
 /// What an engine does with an action.
 enum class StepKind : std::uint8_t {
   kPass,      // occupies the lane until it ends; waits for its messages
-  kSend,      // gives messages to their channels; waits for a free send buffer
+  kSend,      // hands messages to their channels; waits for a free send buffer
   kReceive,   // posts buffers
-  kHand,      // nothing: the next pass is on this lane too
+  kHand,      // nothing: the next pass is also on this lane
   kReduce,    // joins a meeting of replicas; the lane goes on meanwhile
   kOptimize,  // joins the meeting of all lanes
 };
 
-/// Messages of one kind from lane to lane, taken in the order in which they are given.
+/// Messages of one kind from one lane to another, received in the order in which they are sent.
 struct Channel {
   schedule::Op op = schedule::Op::kSendActivation;  // of the send
   int from = 0;
@@ -28,10 +28,10 @@ struct Channel {
   int edge = -1;  // of the pipeline, for features and their gradients
   int first_message = 0;
   int messages = 0;
-  int send_buffers = 1;  // messages that may be given and not yet taken
+  int send_buffers = 1;  // max messages sent and not yet received
 };
 
-/// One message; an end that no list has is -1, and the message never arrives.
+/// One message; an end that is in no list is -1, and then the message never arrives.
 struct Message {
   int channel = 0;
   int send = -1;     // action
@@ -41,21 +41,21 @@ struct Message {
 /// Actions that begin together.
 struct StepMeeting {
   std::vector<int> members;  // actions
-  std::vector<int> before;   // meetings before it on the same collective streams, lower numbers
+  std::vector<int> before;   // earlier meetings on the same collective streams; lower numbers
 };
 
-/// A lowered schedule, laid out for engines: actions lane after lane, messages and meetings found.
+/// A lowered schedule laid out for engines: actions lane by lane, with their messages and meetings.
 ///
 /// owns: a copy of the schedule
 /// cost: O(actions + messages) time and memory; made once, run with many loads
 ///
 /// Lanes on the same ranks (PipelineMap::lanes_beside) share a collective stream, on which the
-/// backbone's reductions go first, and take their optimizer steps one after the other, the
-/// colocated module's first.
+/// backbone's reductions go first. Their optimizer steps run one after the other, the colocated
+/// module's first.
 class StepProgram {
  public:
-  /// shape:  whole_batches [edges] along which the first pass that takes features waits for those
-  ///         of all microbatches; empty: none
+  /// shape:  whole_batches [edges] where the first pass that reads features waits for those of all
+  ///         microbatches; empty: none
   /// errors: Fault::kBug when the lists are not those of the pipeline's lanes, or not lowered
   StepProgram(schedule::Schedule lowered, const schedule::Buffers& buffers,
               std::vector<bool> whole_batches = {});
@@ -66,7 +66,7 @@ class StepProgram {
   [[nodiscard]] int lane_of(int action) const { return lane_of_[action]; }
   [[nodiscard]] StepKind kind(int action) const { return kind_[action]; }
   [[nodiscard]] const schedule::Action& action(int index) const { return actions_[index]; }
-  /// Messages that a pass needs, a send gives, a receive posts.
+  /// The messages that a pass needs, a send sends, or a receive posts.
   [[nodiscard]] std::span<const int> messages_of(int action) const {
     return std::span(message_list_)
         .subspan(first_message_[action], first_message_[action + 1] - first_message_[action]);
@@ -76,19 +76,19 @@ class StepProgram {
   [[nodiscard]] const Channel& channel_of(int message) const {
     return channels_[messages_[message].channel];
   }
-  /// The pass that uses a message that is received; of a whole batch the first one needs all, and
+  /// The pass that uses a received message. In a whole batch the first one needs all of them, and
   /// uses its own.
   [[nodiscard]] int user_of(int message) const;
-  /// Features, or gradients of a colocated module's, of which the first pass that takes some waits
-  /// for those of all microbatches.
+  /// Whether the first pass that reads this channel waits for the messages of all microbatches:
+  /// features of a whole batch, and gradients of a colocated module.
   [[nodiscard]] bool comes_in_whole_batches(const Channel& channel) const;
   [[nodiscard]] std::span<const StepMeeting> reductions() const { return reductions_; }
   /// The reduction that a kReduce action joins.
   [[nodiscard]] int reduction_of(int action) const { return reduction_of_[action]; }
   /// The optimizer steps of all lanes that have one.
   [[nodiscard]] const StepMeeting& step() const { return step_; }
-  /// Those of the colocated module, of the backbone where it has some too: they are done before the
-  /// backbone's begin.
+  /// The optimizer steps of the colocated module on ranks where the backbone has one too: they end
+  /// before the backbone's begin.
   [[nodiscard]] std::span<const int> first_steps() const { return first_steps_; }
   [[nodiscard]] bool steps_first(int action) const {
     return !first_steps_.empty() && map_->is_colocated(lane_of_[action]);
@@ -96,11 +96,11 @@ class StepProgram {
   [[nodiscard]] bool steps_second(int action) const {
     return !first_steps_.empty() && map_->at(lane_of_[action]).module == map_->flow().back();
   }
-  /// The action of a pass; -1 when the list has none. BW counts as the gradient of the input.
+  /// The action of a pass; -1 when the list has none. BW counts as the input gradient.
   enum class Pass { kForward, kInputGradient, kWeightGradient };
   [[nodiscard]] int pass_at(int lane, Pass pass, int chunk, int microbatch) const;
   [[nodiscard]] Bytes bytes_of(int message) const;
-  /// The message so many before another on its channel; -1: there is none.
+  /// The message `by` places before another on its channel; -1: there is none.
   [[nodiscard]] int earlier(int message, int by) const {
     return message - by < channel_of(message).first_message ? -1 : message - by;
   }

@@ -16,7 +16,7 @@ namespace tributary::simulate {
 namespace {
 
 constexpr std::int64_t kTilePatches = 729;
-constexpr std::int64_t kPositionsPerSecond = 50;  // of sound, behind the convolutions
+constexpr std::int64_t kPositionsPerSecond = 50;  // of sound, after the convolutions
 constexpr std::int64_t kPositionsPerToken = 2;
 
 double between(RandomStream& random, double low, double high) {
@@ -55,7 +55,7 @@ DrawnSample draw_sample(RandomStream& random) {
           is_video};
 }
 
-/// The same sample with sound.
+/// Adds sound to a sample.
 SampleSize add_sound(const DrawnSample& drawn, RandomStream& random) {
   SampleSize size = drawn.size;
   const double seconds = drawn.is_video ? static_cast<double>(size.items)
@@ -135,7 +135,7 @@ std::vector<SampleSize> draw_recorded(const RecordedSizes& recorded, std::uint64
   TRIB_CHECK(recorded.times.empty() || recorded.times.size() == recorded.sizes.size(),
              .what = "plan: times are not given for each size", .found = str(recorded.times.size()),
              .expected = str(recorded.sizes.size()));
-  std::vector<std::uint64_t> until;  // [sizes] draws below this are of the size or one before it
+  std::vector<std::uint64_t> until;  // [sizes] a draw below this takes the size or one before it
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < recorded.sizes.size(); ++i) {
     total += recorded.times.empty() ? 1 : static_cast<std::uint64_t>(recorded.times[i]);
@@ -184,7 +184,7 @@ void deal_passes(std::span<const SampleSize> samples, cost::Media media, int pas
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return samples[a].units(media) > samples[b].units(media); });
-  using Load = std::tuple<std::int64_t, int, std::size_t>;  // of media, samples, on which replica
+  using Load = std::tuple<std::int64_t, int, std::size_t>;  // media, samples, replica
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
   for (std::size_t replica = 0; replica < replicas.size(); ++replica) least.push({0, 0, replica});
   for (const int sample : order) {

@@ -10,29 +10,28 @@
 namespace tributary::simulate {
 
 /// Makes the microbatches of a step from the sizes of its samples, as the trainer does: by
-/// schedule::plan_step with the plan's `batch`, in as many microbatches as it takes.
+/// schedule::plan_step with the plan's `batch`, in as many microbatches as that needs.
 ///
-/// owns: the loads of sizes that it has met; keeps references to what it is made of
+/// owns: the loads of sizes seen so far; keeps references to its arguments
 class StepDealer {
  public:
   StepDealer(const config::Plan& plan, const schedule::Pipeline& pipeline,
              const cost::StageCosts& costs);
 
-  /// What balancing compares: the FLOP of a training step's work on a sample, at 1 TFLOP/s, of the
-  /// encoders and of the backbone. Unlike the trainer's count it takes all tokens for targets and
-  /// leaves out what is recomputed.
+  /// The load that balancing compares: FLOPs of training on a sample, at 1 TFLOP/s, of encoders and
+  /// backbone. Unlike the trainer's count it takes all tokens as targets and ignores recompute.
   [[nodiscard]] schedule::SampleLoad load_of(const SampleSize& size);
 
-  /// Which sample goes where.
+  /// The bucket of each sample.
   ///
   /// errors: Fault::kInput naming `batch.capacity_tokens` when a sample does not fit a microbatch
   [[nodiscard]] schedule::StepPlan plan(std::span<const SampleSize> samples);
 
-  /// The microbatches that this makes, padded with idle ones to what all replicas run together. An
+  /// The resulting microbatches, padded with idle ones to the number that all replicas run. An
   /// encoder with as many replicas as the backbone encodes for the replica of the same number;
-  /// else the samples of a round are dealt to its replicas.
+  /// otherwise the samples of each microbatch index are dispatched to its replicas.
   [[nodiscard]] StepShapes deal(std::span<const SampleSize> samples);
-  /// The same where it is known which sample goes where.
+  /// As above, with a given step plan.
   [[nodiscard]] StepShapes deal(std::span<const SampleSize> samples,
                                 const schedule::StepPlan& step) const;
 
@@ -45,7 +44,7 @@ class StepDealer {
   std::map<SampleSize, schedule::SampleLoad> loads_;
 };
 
-/// A rank without samples keeps in step with one token.
+/// The microbatch of a rank without samples: one token.
 [[nodiscard]] cost::MicrobatchShape idle_microbatch();
 
 }  // namespace tributary::simulate

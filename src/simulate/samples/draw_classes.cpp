@@ -10,19 +10,19 @@ namespace {
 
 std::int64_t rounded(double value) { return std::max<std::int64_t>(0, std::llround(value)); }
 
-/// An image, or a clip.
+/// How to draw an image or a clip.
 struct ItemDraw {
   const config::Draw& units;
   double units_per_token;
 };
 
-/// What was drawn of them.
+/// The items drawn.
 struct DrawnItems {
   std::int64_t items = 0;
   std::int64_t units = 0;
 };
 
-/// An item that does not fit rounded is left out, with all after it.
+/// Stops before the first item whose rounded size does not fit.
 DrawnItems draw_items(const ItemDraw& of, std::int64_t items, std::int64_t most_tokens,
                       std::int64_t& tokens, RandomStream& random) {
   DrawnItems drawn;

@@ -9,15 +9,15 @@
 
 namespace tributary::simulate {
 
-/// A number drawn as `draw` says.
+/// A random number with the distribution `draw`.
 ///
-/// source: inverse transforms; the normal one is RandomStream's
+/// source: inverse transforms; normal ones come from RandomStream
 [[nodiscard]] double draw_number(const config::Draw& draw, RandomStream& random);
 
-/// Draws samples of the classes by their weights, or of the reference mixture, with sound as said,
-/// where there are none.
+/// Draws samples of the classes by their weights; if there are none, of the reference mixture with
+/// `sound`.
 ///
-/// shape:  `count` samples; the same for the same seed and step, each with a token at least
+/// shape:  `count` samples of at least one token; the same for the same seed and step
 [[nodiscard]] std::vector<SampleSize> draw_samples(const config::StudyData& data,
                                                    MixtureSound sound, std::uint64_t seed,
                                                    std::uint64_t step, std::int64_t count);

@@ -5,7 +5,7 @@
 namespace tributary::simulate {
 namespace {
 
-/// Units of a sample, and the items that they are in equal parts of.
+/// Counts the units of a sample, or the items that they are divided into equally.
 using CountOf = double (*)(const SampleSize& sample);
 
 MeanSizes measure(const std::vector<std::vector<SampleSize>>& batches, CountOf units,

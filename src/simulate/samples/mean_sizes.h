@@ -6,16 +6,16 @@
 
 namespace tributary::simulate {
 
-/// What batches ask of encoders of one kind, or of the backbone.
+/// The sizes that batches have for encoders of one kind, or for the backbone.
 struct MeanSizes {
   double mean = 0;      // units of a sample: patches, positions of sound, tokens
-  double item = 1;      // of an image or a clip; of the backbone of a sample
-  double attended = 1;  // sum of squares over sum of items: the length with the batches' attention
-  double least = 0;     // of any sample
+  double item = 1;      // of an image or a clip; for the backbone of a sample
+  double attended = 1;  // sum of squares / sum of items: the length with equal attention
+  double least = 0;     // min over samples
   double batch = 0;     // of the largest batch
 };
 
-/// The sizes of batches by what takes them.
+/// The sizes of batches for each kind of module.
 ///
 /// shape: batches [batches, samples], at least one sample
 struct BatchSizes {

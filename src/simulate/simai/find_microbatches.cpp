@@ -7,7 +7,7 @@
 namespace tributary::simulate {
 namespace {
 
-/// Rows that AICB writes once, in front of the microbatches or behind them.
+/// Rows that AICB writes once a step, before or after the microbatches.
 constexpr std::array<std::string_view, 8> kInFront{
     "grad_gather", "grad_param_comm", "grad_param_compute", "grad_norm",
     "layernorm",   "embedding_grads", "moe_grad_norm1",     "moe_grad_norm2"};

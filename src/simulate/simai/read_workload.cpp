@@ -16,10 +16,10 @@ constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 30;
 constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr std::int64_t kMostRows = 10'000'000;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
-constexpr std::int64_t kMostPasses = 1 << 22;  // of all chunks of all stages, forward alone
+constexpr std::int64_t kMostPasses = 1 << 22;  // forwards of all chunks of all stages
 constexpr std::string_view kKind = "HYBRID_TRANSFORMER_FWD_IN_BCKWD";
 
-/// A degree of the header. All are needed.
+/// A degree of the header. All are required.
 struct Degree {
   const char* key;
   std::int64_t SimaiWorkload::*value;
@@ -33,7 +33,7 @@ constexpr std::array kDegrees{Degree{"model_parallel_NPU_group", &SimaiWorkload:
 constexpr const char* kMessage = "pp_comm";
 constexpr std::array kRecompute{"checkpoints", "checkpoint_initiates"};
 
-/// The first line: a kind, then keys and values.
+/// Reads the first line: a kind, then keys and values.
 class HeaderReader {
  public:
   HeaderReader(const WorkloadText& text, SimaiWorkload& workload)
@@ -156,7 +156,7 @@ constexpr std::array kCollectives{CollectiveName{"ALLREDUCE", CollectiveOp::kAll
                                   CollectiveName{"REDUCESCATTER", CollectiveOp::kReduceScatter},
                                   CollectiveName{"ALLTOALL", CollectiveOp::kAllToAll}};
 
-/// Reads rows, one a line.
+/// Reads rows, one for each line.
 class RowReader {
  public:
   explicit RowReader(const WorkloadText& text) : text_(text) {}
@@ -220,7 +220,7 @@ std::int64_t read_count(WorkloadText& text) {
   return text.whole(0, "number of rows", 1, kMostRows);
 }
 
-/// Rows up to the end of the file; blank lines may follow them.
+/// Reads rows until the end of the file; blank lines may follow them.
 void read_rows(WorkloadText& text, std::int64_t count, SimaiWorkload& workload) {
   workload.rows.reserve(static_cast<std::size_t>(std::min<std::int64_t>(count, 1 << 20)));
   const RowReader reader(text);

@@ -6,15 +6,15 @@
 
 namespace tributary::simulate {
 
-/// Simulates steps of a workload, as plans are simulated; samples of the options are not read.
-/// Memory and FLOPs of the result are not known, and 0.
+/// Simulates steps of a workload like those of a plan; options.samples is ignored. Memory and FLOPs
+/// of the result are unknown, and 0.
 ///
 /// errors: Fault::kInput as WorkloadCosts and simulate()
 [[nodiscard]] Simulation simulate_workload(const SimaiWorkload& workload,
                                            const config::Cluster& cluster,
                                            SimulationOptions options = {});
 
-/// The shown step of a workload, as that of a plan; memory and MFU are marked as unknown.
+/// The trace of the shown step; memory and MFU are marked as unknown.
 [[nodiscard]] config::Trace trace_of_workload(const Simulation& simulation,
                                               const SimaiWorkload& workload,
                                               const std::string& cluster);

@@ -29,7 +29,7 @@ class RowTimes {
   RowTimes(const std::string& path, const config::Cluster& cluster, const cost::RankGroups& groups)
       : path_(path), cluster_(cluster), groups_(groups) {}
 
-  /// Of the collective of a pass, with the delay behind it; at most twice what a workload may take.
+  /// Time of a pass's collective and the delay after it; at most twice the limit of a workload.
   [[nodiscard]] Nanoseconds collective(const WorkloadRow& row, const WorkloadPass& pass) {
     if (!pass.collective || pass.collective->bytes.count == 0) return {};
     const cost::CommunicationGroup& group = group_of(pass.collective->group);
@@ -42,7 +42,7 @@ class RowTimes {
     }
     return found->second + row.process;
   }
-  /// Of forward and input gradient: they hold the device up.
+  /// Collectives of forward and input gradient, during which the device waits.
   [[nodiscard]] Nanoseconds exposed(const WorkloadRow& row) {
     return collective(row, row.forward) + collective(row, row.input_gradient);
   }
@@ -80,7 +80,7 @@ class StageTables {
     std::vector<double> row_times;
     for (std::int64_t row = 0; row < workload.microbatch_rows; ++row) {
       const WorkloadRow& of = row_at(0, row);
-      const bool counts = of.name != kFirstStageRow;  // which does not move the first stage's cut
+      const bool counts = of.name != kFirstStageRow;  // it does not move the cut of the first stage
       row_times.push_back(
           counts ? static_cast<double>((times_.compute(of) + times_.exposed(of)).count) : 0);
     }
@@ -101,8 +101,8 @@ class StageTables {
     return cost;
   }
 
-  /// Once a step: collectives of weight gradients, and with the first chunk, whose backward is the
-  /// last, the rows that belong to no microbatch.
+  /// Work once a step: collectives of weight gradients, and, with the first chunk, whose backward
+  /// is the last, the rows outside of microbatches.
   [[nodiscard]] cost::StageState state(std::int64_t chunk) {
     cost::StageState state;
     for (std::int64_t microbatch = 0; microbatch < workload_.microbatches; ++microbatch)
@@ -138,7 +138,7 @@ class StageTables {
   std::vector<std::int64_t> cuts_;  // [chunks + 1] rows of a microbatch
 };
 
-/// Numbers microbatches; one that is like the one before it has its number.
+/// Numbers microbatches; one that equals the one before it gets its number.
 std::vector<int> number_microbatches(const SimaiWorkload& workload) {
   std::vector<int> numbers{0};
   const auto begin = workload.rows.begin() + workload.first_row;
@@ -151,7 +151,7 @@ std::vector<int> number_microbatches(const SimaiWorkload& workload) {
   return numbers;
 }
 
-/// Of each device, over a step.
+/// Checks the time of each device over a step.
 void check_times(const SimaiWorkload& workload, const std::vector<int>& microbatches,
                  const std::vector<std::vector<cost::StageCost>>& costs,
                  const std::vector<cost::StageState>& states) {
@@ -219,7 +219,7 @@ WorkloadCosts::WorkloadCosts(const SimaiWorkload& workload, const config::Plan& 
   tables->states.resize(virtual_stages);
   const std::vector<cost::RankGroups> groups = cost::groups_of(plan.modules.front(), cluster);
   for (std::int64_t stage = 0; stage < workload.stages; ++stage) {
-    // A stage on links like those of the one before it, but for the first one's rows.
+    // This stage has the links of the stage before it, and not the rows of the first one.
     const bool is_as_before = stage > 1 && groups[stage] == groups[stage - 1];
     std::optional<StageTables> here;
     if (!is_as_before) here.emplace(workload, cluster, groups[stage], stage == 0);

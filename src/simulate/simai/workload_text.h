@@ -10,14 +10,13 @@
 
 namespace tributary::simulate {
 
-/// A word between blanks, and where it stands.
+/// A word between blanks, and its position.
 struct WorkloadField {
   std::string_view text = {};
   std::int64_t column = 1;  // [bytes] from 1
 };
 
-/// A file of words, line by line; every error of a line names where it is. A byte order mark in
-/// front is no part of them.
+/// A file of words, line by line; errors name their position. A leading byte order mark is skipped.
 ///
 /// owns: nothing; the text must outlive it
 class WorkloadText {
@@ -32,7 +31,7 @@ class WorkloadText {
   [[nodiscard]] const WorkloadField& at(std::size_t field) const { return fields_[field]; }
   [[nodiscard]] std::int64_t line() const { return line_; }
 
-  /// `file:line`, or with the column of a field.
+  /// `file:line`, or also the column of a field.
   [[nodiscard]] std::string where() const;
   [[nodiscard]] std::string where(std::size_t field) const;
 
@@ -42,7 +41,7 @@ class WorkloadText {
   [[nodiscard]] Nanoseconds time(std::size_t field, std::string_view name) const;
 
  private:
-  /// None where it is no number, or above `most`.
+  /// Null where it is not a number, or above `most`.
   [[nodiscard]] std::optional<double> number(std::size_t field, std::int64_t most) const;
 
   std::string_view rest_;
@@ -51,7 +50,7 @@ class WorkloadText {
   std::vector<WorkloadField> fields_;
 };
 
-/// Longest time of a pass, and of a step.
+/// The longest time of a pass, and of a step.
 inline constexpr std::int64_t kMostWorkloadTime = 10'000'000'000'000;  // [ns]
 
 }  // namespace tributary::simulate
