@@ -1,7 +1,6 @@
 #include "simulate/program/step_bound.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "simulate/program/step_chains.h"
 
@@ -9,8 +8,6 @@ namespace tributary::simulate {
 namespace {
 
 using schedule::Lane;
-
-constexpr Nanoseconds kLongest{std::numeric_limits<std::int64_t>::max()};
 
 class Bounds {
  public:
@@ -78,8 +75,8 @@ class Bounds {
  private:
   struct LinkLoad {
     double bytes = 0;
-    Nanoseconds before = kLongest;  // min over its messages
-    Nanoseconds after = kLongest;   // min over its messages
+    Nanoseconds before = kUnbounded;  // min over its messages
+    Nanoseconds after = kUnbounded;   // min over its messages
   };
 
   template <class Visit>
@@ -91,8 +88,8 @@ class Bounds {
 
   /// 0 for a lane without passes. A lane ahead may work at any time, so only its passes count.
   [[nodiscard]] Nanoseconds work_of(int lane) const {
-    Nanoseconds before = kLongest;
-    Nanoseconds after = kLongest;
+    Nanoseconds before = kUnbounded;
+    Nanoseconds after = kUnbounded;
     Nanoseconds work;
     for_passes(lane, [&](int pass) {
       before = std::min(before, chains_.before(pass));
@@ -156,7 +153,7 @@ class Bounds {
     std::vector<Nanoseconds> back(static_cast<std::size_t>(chunks));
     std::vector<Nanoseconds> weights = back;
     std::vector<Nanoseconds> releases = back;
-    Nanoseconds before = kLongest;
+    Nanoseconds before = kUnbounded;
     Nanoseconds forwards;
     for_passes(lane, [&](int pass) {
       const schedule::Action& of = program_.action(pass);

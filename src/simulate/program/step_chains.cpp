@@ -1,15 +1,12 @@
 #include "simulate/program/step_chains.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace tributary::simulate {
 namespace {
 
 using schedule::Lane;
-
-constexpr Nanoseconds kUnbounded{std::numeric_limits<std::int64_t>::max()};
 
 Nanoseconds longest_step(const StepProgram& program, const StepLoad& load) {
   Nanoseconds first;

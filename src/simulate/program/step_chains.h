@@ -1,10 +1,15 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "simulate/program/step_load.h"
 
 namespace tributary::simulate {
+
+/// The min over no chains.
+inline constexpr Nanoseconds kUnbounded{std::numeric_limits<std::int64_t>::max()};
 
 /// The longest chain before and after each pass, by dependencies only, for any order of the passes
 /// on each lane. A pass is followed by the reduction of its gradients; all passes and reductions of
