@@ -39,8 +39,7 @@ enum class Meeting {
 /// errors: Fault::kInput when there is no replica, or a cost is below 0
 /// cost:   O(bins log bins)
 /// source: kStep: Graham's LPT with a limit on the count; kMicrobatch: FlowTrain, algorithm 1,
-/// whose
-///         classes of similar cost are here the slots, which no other arrangement beats
+///         whose classes of similar cost are here the slots, which no other arrangement beats
 [[nodiscard]] std::vector<std::int32_t> dispatch_bins(std::span<const std::int64_t> costs,
                                                       std::int64_t replicas, Meeting meeting);
 

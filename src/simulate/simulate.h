@@ -97,7 +97,7 @@ struct Simulation {
 /// Simulates steps of a plan.
 ///
 /// errors: Fault::kInput naming key and value: a plan without action lists, a cluster that is too
-/// small, options out of range; a plan that does not fit in memory is a result
+///         small, options out of range; a plan that does not fit in memory is a result
 /// cost:   about a second for ten million actions; equal replicas and steps are simulated once
 [[nodiscard]] Simulation simulate(const config::Plan& plan, const cost::StageCosts& costs,
                                   const config::Cluster& cluster,

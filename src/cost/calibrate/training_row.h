@@ -56,8 +56,8 @@ struct TrainingTable {
 /// `sequence parallelism` (0, 1).
 ///
 /// errors: Fault::kInput naming file, line and column: a missing column, a name that differs from
-/// an optional one only by case or two letters, a value that is not a whole number, degrees whose
-/// product is not the number of devices, a batch that does not divide
+///         an optional one only by case or two letters, a value that is not a whole number, degrees
+///         whose product is not the number of devices, a batch that does not divide
 /// cost:   a million rows in seconds
 [[nodiscard]] TrainingTable read_training_rows(const std::string& path);
 [[nodiscard]] TrainingTable parse_training_rows(std::string_view text, const std::string& source);

@@ -122,7 +122,7 @@ struct LayerExecution {
 class LayerStageCosts final : public StageCosts {
  public:
   /// errors: Fault::kInput naming module and key when plan and model do not fit each other, or when
-  /// the plan needs costs that are unknown
+  ///         the plan needs costs that are unknown
   LayerStageCosts(const config::Plan& plan, const config::ModuleGraph& model,
                   const config::Cluster& cluster, const schedule::Pipeline& pipeline,
                   const LayerExecution& execution = {});

@@ -51,7 +51,7 @@ struct LayerSplit {
 ///
 /// owns:   nothing; ties take the earliest cut
 /// errors: Fault::kInput when there are fewer units than stages, or a value is below 0; a chain
-/// that does not fit is a result that names stage and bytes
+///         that does not fit is a result that names stage and bytes
 /// cost:   O(units * stages) for each limit where nothing recomputes, O(units^2 * stages) where all
 ///         does; 82 units, 16 stages: bench/studies/dflop_bench
 /// source: Zheng 2022, "Alpa" (arXiv:2201.12023), section 5; here the recompute level of a stage

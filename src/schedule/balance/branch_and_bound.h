@@ -10,8 +10,7 @@ namespace tributary::schedule {
 /// tried once.
 ///
 /// units:  `partition` holds an arrangement to begin with; `bound` is balance_bound(). True when
-/// the
-///         result is proven to be the optimum, false when the effort was used up
+///         the result is proven to be the optimum, false when the effort was used up
 /// cost:   exponential; meant for kMostExactItems items
 [[nodiscard]] bool branch_and_bound(Partition& partition, std::int64_t bound, Effort& effort);
 

@@ -12,8 +12,7 @@ namespace tributary::schedule {
 /// cost:   O(items * min(buckets, kMostCandidates) * dimensions). With more buckets, the candidates
 ///         are the least loaded one and those beside it in a heap by value
 /// source: Graham 1969, "Bounds on multiprocessing timing anomalies" (LPT), judged by the largest
-/// of
-///         d dimensions
+///         of d dimensions
 void place_longest_first(Partition& partition);
 
 inline constexpr std::int32_t kMostCandidates = 1023;  // ten whole levels of the heap

@@ -25,8 +25,8 @@ class FairShare {
   /// changed, each once: the new ones, and those that full links connect to a new or removed one.
   ///
   /// cost: O(flows * links of a flow) for each connected group whose links are all full at one
-  /// level; otherwise that times the number of rounds, each of which fills a link or brings a flow
-  /// to its own limit
+  ///       level; otherwise that times the number of rounds, each of which fills a link or brings a
+  ///       flow to its own limit
   std::span<const int> settle();
   [[nodiscard]] double rate(int flow) const { return flows_[flow].rate; }
 

@@ -71,7 +71,7 @@ struct StepTimes {
 /// and where lanes want more cores than there are.
 ///
 /// cost: O(log(lanes)) for each action, plus the flows on the full links of each message, plus,
-/// where cores are shared, the lanes of a machine for each pass
+///       where cores are shared, the lanes of a machine for each pass
 [[nodiscard]] StepTimes run_events(const StepProgram& program, const StepLoad& load,
                                    const Network& network);
 

@@ -26,7 +26,7 @@ inline constexpr double kMostSlowdown = 1000;  // two of them still fit passes o
 inline constexpr double kLongestTime = 1e9;    // hours, seconds or steps
 
 /// errors: Fault::kInput naming a value that is not finite or out of range; within these ranges all
-/// pass times fit in nanoseconds
+///         pass times fit in nanoseconds
 void check_disturbance(const Disturbance& disturbance);
 
 /// Lengthens the passes of drawn lanes, and drawn single passes. The slowest rank of a lane counts.

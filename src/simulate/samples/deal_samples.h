@@ -47,7 +47,7 @@ enum class MixtureSound { kNone, kBesidePictures };
 ///         drawn again, since the trainer leaves them out; null allows every length.
 /// errors: Fault::kInput when hardly any sample is short enough
 /// source: docs/theory/planning.md, "Sample mixture"; a second of sound has 50 positions and 25
-/// tokens, as in Whisper's encoder before and after pooling by two
+///         tokens, as in Whisper's encoder before and after pooling by two
 [[nodiscard]] std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step,
                                                    std::int64_t count,
                                                    MixtureSound sound = MixtureSound::kNone,

@@ -62,9 +62,9 @@ struct SimaiWorkload {
 /// Reads a workload of SimAI, which AICB writes.
 ///
 /// errors: Fault::kInput naming file, line and column: a header of another kind, a key that is
-/// missing, unknown or repeated, degrees that do not fit each other, a number of rows other than
-/// the second line says, a row of another width, an unknown collective, a value that is negative or
-/// not a number, rows that differ between microbatches
+///         missing, unknown or repeated, degrees that do not fit each other, a number of rows other
+///         than the second line says, a row of another width, an unknown collective, a value that
+///         is negative or not a number, rows that differ between microbatches
 /// cost:   O(bytes); 10^6 rows take under a second
 [[nodiscard]] SimaiWorkload read_simai_workload(const std::string& path);
 [[nodiscard]] SimaiWorkload parse_simai_workload(std::string_view text, const std::string& path);
