@@ -27,7 +27,7 @@ std::vector<std::int32_t> sort_by_cost(std::span<const std::int64_t> costs) {
 std::vector<std::int32_t> deal_to_least_cost(std::span<const std::int64_t> costs,
                                              std::int64_t replicas) {
   const std::int64_t bins = std::ssize(costs);
-  std::int64_t one_more = bins % replicas;  // replicas that may have a bin more than the others
+  std::int64_t one_more = bins % replicas;  // replicas with one bin more than the others
   using Load = std::pair<std::int64_t, std::int32_t>;
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
   for (std::int32_t replica = 0; replica < replicas; ++replica) least.emplace(0, replica);
@@ -75,7 +75,7 @@ double exact_cost(std::span<const std::int32_t> bin, std::span<const Tokens> len
   return cost.per_token * tokens + cost.per_token_pair * pairs + cost.fixed;
 }
 
-/// Both halves keep the order in which the samples lay.
+/// Splits a bin; both halves keep the order of the samples.
 std::pair<Bin, Bin> split(const Bin& bin, std::span<const Tokens> lengths,
                           const SequenceCost& cost) {
   Bin order = bin;

@@ -9,10 +9,10 @@
 
 namespace tributary::schedule {
 
-/// What a packed sequence costs: its tokens, and what each sample's attention adds.
+/// The cost of a packed sequence: its tokens, and the attention of each sample.
 struct SequenceCost {
   double per_token = 1;
-  double per_token_pair = 0;  // times the sum of squared sample lengths
+  double per_token_pair = 0;  // factor on the sum of squared sample lengths
   double fixed = 0;
 
   friend bool operator==(const SequenceCost&, const SequenceCost&) = default;
@@ -25,15 +25,15 @@ struct SequenceCost {
                                                      std::span<const Tokens> lengths,
                                                      const SequenceCost& cost);
 
-/// How the replicas of a module wait for each other.
+/// When the replicas of a module wait for each other.
 enum class Meeting {
-  kStep,        // once a step (pp, ZeRO-1): the largest sum of costs counts
-  kMicrobatch,  // at every microbatch (FSDP): the largest cost of each slot counts
+  kStep,        // once a step (pp, ZeRO-1): the max sum of costs counts
+  kMicrobatch,  // at every microbatch (FSDP): the max cost of each slot counts
 };
 
-/// Deals bins to replicas, the same number to each as far as it goes: the costliest first, for
-/// kStep to the replica with the least cost among those that still lack bins, for kMicrobatch slot
-/// by slot, there and back (zig-zag). Ties take the lowest bin and the lowest replica.
+/// Dispatches bins to replicas in equal numbers, up to one, the costliest first. kStep gives a bin
+/// to the replica with the least cost so far among those that still lack bins; kMicrobatch goes
+/// slot by slot, back and forth (zig-zag). Ties take the lowest bin and the lowest replica.
 ///
 /// shape:  costs [bins], each at least 0 -> replica of each bin
 /// errors: Fault::kInput when there is no replica, or a cost is below 0

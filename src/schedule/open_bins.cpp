@@ -39,7 +39,7 @@ std::int32_t OpenBins::take_oldest(std::int64_t room) {
   return oldest;
 }
 
-/// Joins two heaps; returns the root, which is the older of the two.
+/// Joins two heaps; returns the root, the older of both.
 std::int32_t OpenBins::meld(std::int32_t a, std::int32_t b) {
   if (nodes_[b].age < nodes_[a].age) std::swap(a, b);
   nodes_[b].sibling = nodes_[a].child;
@@ -96,7 +96,7 @@ void OpenBins::unmark(std::int64_t room) {
   }
 }
 
-/// Climbs until a word has a bit at or after the place, then descends to its first one.
+/// Climbs until a word has a bit at or after the place, then descends to the first such bit.
 std::int64_t OpenBins::least_room(std::int64_t at_least) const {
   std::int64_t place = at_least;
   for (std::size_t level = 0; level < levels_.size(); ++level) {

@@ -21,7 +21,7 @@ PackedBins keep_apart(std::span<const Tokens> lengths, Tokens capacity) {
   return packed;
 }
 
-/// Adds the bins of a window whose items begin at `offset` of the list.
+/// Appends the bins of a window whose items begin at `offset` of the list.
 void append(PackedBins& all, const PackedBins& window, std::int32_t offset) {
   for (std::int64_t bin = 0; bin < window.bins(); ++bin) {
     for (const std::int32_t item : window.bin(bin)) all.items.push_back(offset + item);
@@ -29,7 +29,7 @@ void append(PackedBins& all, const PackedBins& window, std::int32_t offset) {
   }
 }
 
-/// A bin's first item is the one that opened it, so that bins sorted by it are in order of opening.
+/// The first item of a bin opened it, so bins sorted by it are in order of opening.
 PackedBins pack_stream(std::span<const Tokens> lengths, Tokens capacity, std::int64_t window) {
   OnlinePacker packer({.capacity = capacity, .most_waiting = window});
   std::vector<ClosedBin> done;

@@ -9,16 +9,16 @@
 
 namespace tributary::schedule {
 
-/// Packs by the rule that the configuration names; kNone gives every item a bin of its own. How
-/// many level ones there are to be is not known here: kLevel packs as kBestFitDecreasing.
+/// Packs by the rule of the configuration; kNone gives every item a bin of its own. kLevel packs as
+/// kBestFitDecreasing, because the number of level bins is not known here.
 ///
 /// errors: Fault::kInput naming the item that is longer than the capacity
 [[nodiscard]] PackedBins pack(config::Packing rule, std::span<const Tokens> lengths,
                               Tokens capacity);
 
-/// The same for a list of which only a window of `window` items is known at a time: a rule for a
-/// known window packs each so many items by themselves, kOnlineBestFit closes a bin so many
-/// arrivals after its first item. 0 is the whole list.
+/// Packs a list of which only `window` items are known at a time; 0: the whole list. A rule for a
+/// known window packs each window separately; kOnlineBestFit closes a bin `window` arrivals after
+/// its first item.
 ///
 /// shape:  bins in the order in which they were opened
 /// errors: those of pack(); Fault::kInput for a window below 0

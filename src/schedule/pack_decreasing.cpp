@@ -9,7 +9,7 @@ namespace tributary::schedule {
 
 PackedBins pack_decreasing(std::span<const Tokens> lengths, Tokens capacity) {
   check_lengths(lengths, capacity);
-  // One number sorts by length, longest first, then by place.
+  // One number sorts by length, longest first, then by position.
   std::vector<std::uint64_t> keys(lengths.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     keys[i] = static_cast<std::uint64_t>((capacity - lengths[i]).count) << 32 | i;

@@ -7,8 +7,8 @@
 
 namespace tributary::schedule {
 
-/// Packs a window that is known as a whole: the longest item first (of equals, the one that came
-/// first), each into the fullest bin that has room.
+/// Packs a window that is known as a whole, the longest item first (ties: the first one), each into
+/// the fullest bin that has room.
 ///
 /// shape:  lengths [items], each 1 to capacity -> bins in the order in which they were opened
 /// errors: Fault::kInput naming the item that is longer than the capacity

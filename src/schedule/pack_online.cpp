@@ -59,7 +59,7 @@ std::int32_t OnlinePacker::open_slot() {
   return slot;
 }
 
-/// Closes a bin that is no longer among the open ones.
+/// Closes a bin that is already removed from the open ones.
 ClosedBin OnlinePacker::close(std::int32_t slot) {
   WaitingBin bin = std::exchange(slots_[slot], {});
   by_age_.erase(bin.opened_at);
@@ -95,7 +95,7 @@ std::vector<ClosedBin> OnlinePacker::add(std::int64_t sample, Tokens length) {
   return closed;
 }
 
-/// Takes the oldest bin of all out, which is the oldest of those with its room as well.
+/// Removes the oldest bin of all, which is also the oldest of those with its room.
 ClosedBin OnlinePacker::close_oldest() {
   const std::int32_t slot = by_age_.begin()->second;
   (void)open_.take_oldest(room(slots_[slot]).count);

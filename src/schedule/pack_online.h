@@ -11,7 +11,7 @@
 
 namespace tributary::schedule {
 
-/// Packs items in their order, each into the fullest bin that has room; of equals, the oldest.
+/// Packs items in their order, each into the fullest bin that has room; ties take the oldest.
 ///
 /// shape:  lengths [items], each 1 to capacity -> bins in the order in which they were opened
 /// errors: Fault::kInput naming the item that is longer than the capacity
@@ -21,11 +21,11 @@ namespace tributary::schedule {
 
 struct OnlinePackerOptions {
   Tokens capacity;
-  Tokens close_below = {1};       // a bin with less room than this is done: nothing so short comes
-  std::int64_t most_waiting = 0;  // a bin is done after this many further arrivals; 0: never
+  Tokens close_below = {1};       // a bin with less room is closed: no item is that short
+  std::int64_t most_waiting = 0;  // a bin is closed after this many further arrivals; 0: never
 };
 
-/// A bin that still takes samples.
+/// An open bin.
 struct WaitingBin {
   std::int64_t opened_at = 0;         // arrivals before its first sample
   std::vector<std::int64_t> samples;  // ids, in order of arrival
@@ -34,7 +34,7 @@ struct WaitingBin {
   friend bool operator==(const WaitingBin&, const WaitingBin&) = default;
 };
 
-/// All that decides how packing goes on: the packing buffer of a checkpoint.
+/// All state that packing continues from: the packing buffer of a checkpoint.
 struct OnlinePackerState {
   std::int64_t arrivals = 0;
   std::vector<WaitingBin> waiting;  // the oldest first
@@ -42,7 +42,7 @@ struct OnlinePackerState {
   friend bool operator==(const OnlinePackerState&, const OnlinePackerState&) = default;
 };
 
-/// A bin that is done.
+/// A finished bin.
 struct ClosedBin {
   std::vector<std::int64_t> samples;
   Tokens used;
@@ -51,15 +51,15 @@ struct ClosedBin {
 
 /// Packs an endless stream as pack_online() does, closing bins as they fill or grow old.
 ///
-/// What comes out is a function of the options and the samples so far; a packer that is made from
-/// the state of another one goes on as that one would.
+/// The result is a function of the options and the samples so far. A packer that is made from the
+/// state of another one continues as that one would.
 class OnlinePacker {
  public:
-  /// errors: Fault::kInput when the options are out of range, or the state is not one of a packer
-  ///         with this capacity
+  /// errors: Fault::kInput when the options are out of range, or the state does not fit this
+  ///         capacity
   explicit OnlinePacker(const OnlinePackerOptions& options, const OnlinePackerState& state = {});
 
-  /// Adds a sample; returns the bins that this closes: the one it fills, then those grown old.
+  /// Adds a sample; returns the bins that this closes: the one it fills, then those too old.
   ///
   /// errors: Fault::kInput naming the sample when it is longer than the capacity
   [[nodiscard]] std::vector<ClosedBin> add(std::int64_t sample, Tokens length);

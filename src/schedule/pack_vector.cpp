@@ -78,7 +78,7 @@ class FillingBins {
   }
 
  private:
-  /// The least left before is the least left after: the item takes the same share of every bin.
+  /// An item takes the same share of every bin, so the least left before is the least left after.
   [[nodiscard]] std::size_t find_best(std::span<const std::int64_t> needs) const {
     std::size_t best = members_.size();
     for (std::size_t bin = 0; bin < members_.size(); ++bin) {
@@ -91,7 +91,7 @@ class FillingBins {
 
   const VectorItems& items_;
   std::vector<std::vector<std::int32_t>> members_;  // [bins]
-  std::vector<double> left_;                        // [bins]: shares of the capacities, summed
+  std::vector<double> left_;                        // [bins] free shares, summed
   std::vector<std::int64_t> room_;                  // [bins, dimensions]
 };
 

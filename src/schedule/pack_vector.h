@@ -16,20 +16,20 @@ struct VectorItems {
   [[nodiscard]] std::int64_t items() const { return std::ssize(needs) / dimensions(); }
 };
 
-/// Packs a window that is known as a whole: the item with the largest share of a capacity first (of
-/// equals, the one that came first), each into the bin that has room in every dimension and, summed
-/// over the shares of the capacities, least left; of equals, the oldest.
+/// Packs a window that is known as a whole, the item with the max share of a capacity first (ties:
+/// the first one). Each goes into the bin that has room in every dimension and the least free
+/// share, summed over dimensions; ties take the oldest.
 ///
 /// shape:  bins in the order in which they were opened
 /// errors: Fault::kInput when there is no dimension, a capacity is not 1 to kMostVectorCapacity,
-///         needs are no whole rows or more than kMostVectorItems of them, or one does not fit; it
-///         names item and dimension
+///         `needs` is not whole rows or has more than kMostVectorItems, or an item does not fit,
+///         which names item and dimension
 /// cost:   O(items * bins * dimensions)
 /// source: Panigrahy 2011, "Heuristics for vector bin packing", best fit decreasing by the largest
 ///         share
 [[nodiscard]] PackedBins pack_vector(const VectorItems& items);
 
-/// A number of bins that no packing can be below: packing_bound() of the worst dimension.
+/// Lower bound on the number of bins: packing_bound() of the worst dimension.
 ///
 /// errors: those of pack_vector()
 [[nodiscard]] std::int64_t vector_packing_bound(const VectorItems& items);

@@ -16,15 +16,15 @@ std::int64_t packing_bound(std::span<const Tokens> lengths, Tokens capacity) {
 
 std::int64_t packing_bound(std::vector<std::int64_t> sorted, std::int64_t room) {
   std::sort(sorted.begin(), sorted.end());
-  std::vector<std::int64_t> sum(sorted.size() + 1);  // of the items before a place
+  std::vector<std::int64_t> sum(sorted.size() + 1);  // of the items before a position
   for (std::size_t i = 0; i < sorted.size(); ++i) sum[i + 1] = sum[i] + sorted[i];
   const auto count_up_to = [&](std::int64_t length) {
     return std::upper_bound(sorted.begin(), sorted.end(), length) - sorted.begin();
   };
 
   const std::ptrdiff_t halves = count_up_to(room / 2);
-  // For a threshold k: items above room - k share a bin with none of at least k; those above one
-  // half share one with no other of their kind; what is between k and one half fills their gaps.
+  // For a threshold k: items above room - k cannot share a bin with items of at least k; items
+  // above a half cannot share one with each other; items between k and a half fill their gaps.
   const auto bound_at = [&](std::int64_t k) {
     const std::ptrdiff_t above = count_up_to(room - k);
     const std::ptrdiff_t below = count_up_to(k - 1);

@@ -8,7 +8,7 @@
 
 namespace tributary::schedule {
 
-/// A number of bins that no packing can be below.
+/// Lower bound on the number of bins.
 ///
 /// shape:  lengths [items], each 1 to capacity
 /// errors: Fault::kInput naming the item that is longer than the capacity

@@ -13,11 +13,11 @@
 namespace tributary::schedule {
 namespace {
 
-// A search that ends long before the step that it is hidden behind.
+// The search must end long before the step that hides it.
 constexpr std::int64_t kEvaluations = 100'000;
 constexpr std::int64_t kEvaluationsOfASample = 1000;
 constexpr double kEnoughGap = 1e-3;
-constexpr double kFillAimedAt = 0.98;  // of a microbatch: from there on tokens count as a load
+constexpr double kFillAimedAt = 0.98;  // of a microbatch; above it tokens count as a load
 constexpr int kRoundsTried = 2;
 
 using Places = std::vector<std::int32_t>;
@@ -28,14 +28,14 @@ std::vector<Tokens> lengths_of(const StepProblem& problem, std::span<const std::
   return lengths;
 }
 
-/// Packs some of the samples; the bins hold their places in the global batch.
+/// Packs some of the samples; the bins hold their indices in the global batch.
 PackedBins pack_places(const StepProblem& problem, std::span<const std::int32_t> places) {
   PackedBins packed = pack(problem.packing, lengths_of(problem, places), problem.capacity);
   for (std::int32_t& item : packed.items) item = places[item];
   return packed;
 }
 
-/// Packs what each replica got.
+/// Packs the samples of each replica separately.
 StepPlan pack_each(const StepProblem& problem, std::vector<std::int32_t> replica_of) {
   std::vector<Places> places(static_cast<std::size_t>(problem.replicas));
   for (std::size_t i = 0; i < replica_of.size(); ++i)
@@ -68,7 +68,7 @@ std::vector<Loads> loads_of_modules(std::span<const SampleLoad> samples, config:
   return modules;
 }
 
-/// Tokens as if they were times: a bucket that is fuller than is aimed at lies above `level`.
+/// Tokens as a load in ns: a bucket above the fill aimed at is above `level`.
 Loads loads_of_tokens(std::span<const SampleLoad> samples, Tokens capacity, std::int64_t level) {
   const double scale =
       static_cast<double>(level) / (kFillAimedAt * static_cast<double>(capacity.count));
@@ -78,9 +78,8 @@ Loads loads_of_tokens(std::span<const SampleLoad> samples, Tokens capacity, std:
   return loads;
 }
 
-/// Each dimension is raised to one level by what every bucket holds beforehand, so that the largest
-/// load is the largest excess of any module over its own bound. Tokens count where there is a
-/// capacity.
+/// Raises each dimension to one level by what every bucket holds beforehand, so that the max load
+/// is the max excess of any module over its own bound. With a capacity, tokens are a dimension.
 Balance share_within(std::span<const SampleLoad> samples, config::Balance by, std::int64_t buckets,
                      std::optional<Tokens> capacity, const BalanceBudget& budget) {
   std::vector<Loads> dimensions = loads_of_modules(samples, by);
@@ -131,7 +130,7 @@ bool do_fit(const StepProblem& problem, const PackedBins& bins) {
   return true;
 }
 
-/// Deals bins slot by slot; a replica has its costliest bins first, as all others do.
+/// Dispatches bins slot by slot; every replica has its costliest bins first.
 StepPlan deal_rounds(const StepProblem& problem, const PackedBins& bins) {
   std::vector<std::int64_t> costs(static_cast<std::size_t>(bins.bins()));
   for (std::size_t bin = 0; bin < costs.size(); ++bin)
@@ -156,7 +155,7 @@ StepPlan deal_rounds(const StepProblem& problem, const PackedBins& bins) {
   return plan;
 }
 
-/// Level buckets, one for each microbatch of each replica, where the capacity holds them.
+/// Level buckets, one for each microbatch of each replica; null where the capacity is too small.
 std::optional<StepPlan> share_rounds(const StepProblem& problem, std::int64_t rounds,
                                      bool limits_tokens) {
   const std::int64_t buckets = rounds * problem.replicas;
@@ -178,9 +177,9 @@ std::int64_t rounds_of(const StepProblem& problem, std::int64_t bins) {
   return (bins + problem.replicas - 1) / problem.replicas;
 }
 
-/// As many as asked for, as there are samples for, or as the capacity needs: tokens count as a load
-/// only where it does not hold what is level without. Where it holds no level arrangement, bins are
-/// packed and the costliest of them split, until there are as many.
+/// Makes as many rounds as asked for, but no more than there are samples for and no fewer than the
+/// capacity needs. Tokens count as a load only where level buckets exceed the capacity otherwise.
+/// Where no level arrangement fits, bins are packed and the costliest ones split.
 StepPlan level_rounds(const StepProblem& problem) {
   const std::int64_t asked =
       std::min(problem.microbatches, rounds_of(problem, std::ssize(problem.samples)));
@@ -195,7 +194,7 @@ StepPlan level_rounds(const StepProblem& problem) {
       problem, split_to_multiple(packed, lengths_of(problem, all), {}, rounds * problem.replicas));
 }
 
-/// A replica's bins, the costliest first so far, in the places of their rounds.
+/// Puts the bins of a replica, which are sorted by cost, in the places of their rounds.
 PackedBins put_in_places(const PackedBins& bins, std::int64_t rounds) {
   std::vector<std::int64_t> bin_at(static_cast<std::size_t>(bins.bins()));
   for (std::int64_t bin = 0; bin < bins.bins(); ++bin) bin_at[place_of_round(bin, rounds)] = bin;
@@ -208,7 +207,7 @@ PackedBins put_in_places(const PackedBins& bins, std::int64_t rounds) {
   return ordered;
 }
 
-/// A replica that has one bin less than others lacks the last.
+/// A replica with one bin less than the others has none in the last round.
 StepPlan put_in_places(StepPlan plan) {
   std::int64_t rounds = 0;
   for (const PackedBins& own : plan.microbatches) rounds = std::max(rounds, own.bins());
@@ -216,7 +215,7 @@ StepPlan put_in_places(StepPlan plan) {
   return plan;
 }
 
-/// Level in every round. Where no level arrangement fits the capacity, the packed bins are dealt.
+/// Balances every round. Where no level arrangement fits the capacity, it dispatches packed bins.
 StepPlan balance_rounds(const StepProblem& problem) {
   const PackedBins packed = pack_places(problem, places_of_all(problem));
   if (problem.packing == config::Packing::kNone) return deal_rounds(problem, packed);

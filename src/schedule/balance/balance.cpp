@@ -14,20 +14,20 @@ namespace {
 
 constexpr std::int64_t kEvaluationsBeforeBranching = 100'000;
 
-// Of each item. What one search does not find in its turn another one may; the turns do not depend
-// on the budget, so that a larger one goes on where a smaller one ended.
+// For each item. Searches take turns, because one may find what another does not. Turns do not
+// depend on the budget, so that a larger budget continues where a smaller one ended.
 constexpr std::int64_t kEvaluationsOfATurn = 512;
 constexpr std::int64_t kTurnsWithTargets = 4;
-constexpr std::int64_t kFirstShare = 8;  // of the way down, that a target leaves
-constexpr std::int64_t kLaterShare = 2;  // once a target was missed
+constexpr std::int64_t kFirstShare = 8;  // part of the distance to `low` that a target leaves
+constexpr std::int64_t kLaterShare = 2;  // after a target was missed
 
-/// The value at which a further search does not pay.
+/// The value from which on further search is not worth it.
 std::int64_t find_enough(std::int64_t bound, double enough_gap) {
   return bound + static_cast<std::int64_t>(static_cast<double>(bound) * enough_gap);
 }
 
-/// Searches as for many items, briefly, then through all arrangements; true when it got to the end,
-/// and then the value is the bound.
+/// Searches briefly, as for many items, and then through all arrangements. Returns true when it has
+/// seen all: then the value is the bound.
 bool solve_exactly(Partition& partition, const BalanceBudget& budget, Balance& result) {
   Effort first(budget, kEvaluationsBeforeBranching);
   (void)search_locally(partition, result.lower_bound, first);
@@ -38,7 +38,7 @@ bool solve_exactly(Partition& partition, const BalanceBudget& budget, Balance& r
   return is_proven;
 }
 
-/// Aims between `enough` and the value, lower and lower, or where that fails, less low.
+/// Lowers a target between `enough` and the value step by step; where it is missed, aims less low.
 void search_by_targets(Partition& partition, std::int64_t enough, Effort& effort) {
   const std::int64_t turn = kEvaluationsOfATurn * partition.items();
   const std::int64_t last = effort.spent() + kTurnsWithTargets * turn;
@@ -56,7 +56,7 @@ void search_by_targets(Partition& partition, std::int64_t enough, Effort& effort
   }
 }
 
-/// Turn by turn; true when it got to `enough`, or where no search can go on.
+/// Searches in turns; true when it reached `enough`, or where no search can continue.
 bool search_by_turns(Partition& partition, std::int64_t enough, Effort& effort) {
   effort.allow(kEvaluationsOfATurn * partition.items());
   (void)search_locally(partition, enough, effort);

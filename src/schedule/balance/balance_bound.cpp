@@ -10,7 +10,7 @@
 namespace tributary::schedule {
 namespace {
 
-/// Of the k * buckets + 1 largest, some bucket holds k + 1: at least the k + 1 smallest of them.
+/// Among the k * buckets + 1 largest items some bucket holds k + 1, at least the k + 1 smallest.
 std::int64_t bound_by_meeting(std::span<const std::int64_t> descending, std::int64_t buckets) {
   const std::int64_t items = std::ssize(descending);
   std::vector<std::int64_t> sum(descending.size() + 1);
@@ -23,7 +23,7 @@ std::int64_t bound_by_meeting(std::span<const std::int64_t> descending, std::int
   return bound;
 }
 
-/// With whole numbers t of a unit in every load, some bucket holds ceil(sum of t / buckets) units.
+/// If every load holds t whole units, some bucket holds ceil(sum of t / buckets) units.
 std::int64_t bound_by_unit(std::span<const std::int64_t> distinct,
                            std::span<const std::int64_t> count, std::int64_t unit,
                            std::int64_t buckets) {
@@ -32,7 +32,7 @@ std::int64_t bound_by_unit(std::span<const std::int64_t> distinct,
   return (units + buckets - 1) / buckets * unit;
 }
 
-/// The largest unit that every load holds as often as it holds `about`, rounded; 0 when it is not
+/// The largest unit that every load holds as often as it holds `about`, rounded; 0 when that is not
 /// above `least`.
 std::int64_t tighten_unit(std::span<const std::int64_t> distinct, std::int64_t about,
                           std::int64_t least) {
@@ -40,7 +40,7 @@ std::int64_t tighten_unit(std::span<const std::int64_t> distinct, std::int64_t a
   for (const std::int64_t load : distinct) {
     const std::int64_t times = (load + about / 2) / about;
     if (times == 0) return 0;
-    // Loads hold times * about to within half of it: the larger ones leave no smaller unit.
+    // Loads hold times * about up to half of `about`, so larger loads allow no smaller unit.
     if (about - (about + 1) / 2 / times - 1 >= unit) break;
     unit = std::min(unit, load / times);
     if (unit <= least) return 0;
@@ -48,10 +48,10 @@ std::int64_t tighten_unit(std::span<const std::int64_t> distinct, std::int64_t a
   return unit;
 }
 
-/// Loads that are all close to multiples of one unit, as times of equal tiles are: what a bucket
-/// holds cannot lie between two multiples. Tries the smallest loads and their parts as the unit;
-/// one brings no more than itself above the mean bucket, so that those that cannot pass the known
-/// bound are left out.
+/// For loads that are all close to multiples of one unit, such as times of equal tiles: the load of
+/// a bucket cannot be between two multiples. Tries the smallest loads and their parts as the unit.
+/// A unit raises the bound at most by itself above the mean bucket, so units that cannot exceed the
+/// known bound are skipped.
 std::int64_t bound_by_units(std::span<const std::int64_t> descending, std::int64_t buckets,
                             std::int64_t mean, std::int64_t known) {
   constexpr std::size_t kLoadsTried = 4;

@@ -8,13 +8,13 @@
 
 namespace tributary::schedule {
 
-/// The best arrangement that a search met on its way, to come back to.
+/// The best arrangement that a search has seen, to restore at the end.
 class BestArrangement {
  public:
   [[nodiscard]] std::int64_t value() const { return value_; }
 
-  /// Keeps the arrangement, whose largest load is `value`, if it is better than the one kept; true
-  /// when it is.
+  /// Stores the arrangement, whose max load is `value`, if it is better than the stored one;
+  /// returns whether it is.
   bool offer(const Partition& partition, std::int64_t value) {
     if (value >= value_) return false;
     value_ = value;
@@ -23,7 +23,7 @@ class BestArrangement {
       bucket_of_[item] = partition.bucket_of(item);
     return true;
   }
-  /// Puts every item back to where it was then.
+  /// Moves every item back to where the best arrangement has it.
   void restore(Partition& partition) const {
     for (std::int32_t item = 0; item < std::ssize(bucket_of_); ++item)
       if (partition.bucket_of(item) != bucket_of_[item]) partition.move(item, bucket_of_[item]);

@@ -32,7 +32,7 @@ class Search {
     }
   }
 
-  /// True when everything was looked at.
+  /// Returns true when it has looked at everything.
   bool run() {
     empty_ = partition_.buckets();
     place(0);
@@ -43,7 +43,7 @@ class Search {
  private:
   void place(std::int32_t item) {
     if (item == partition_.items()) {
-      best_ = chosen_;  // each bucket is below the best value, or it would not have been chosen
+      best_ = chosen_;  // every bucket was below the best value when it was chosen
       best_value_ = *std::max_element(loads_.begin(), loads_.end());
       return;
     }
@@ -57,7 +57,7 @@ class Search {
     }
   }
 
-  /// A bucket that none of the items left fits into wastes its room; the others must hold the rest.
+  /// Room that no remaining item fits into is lost; the other buckets must hold the rest.
   [[nodiscard]] bool rest_may_fit(std::int32_t item) const {
     const std::size_t row = static_cast<std::size_t>(item) * partition_.dimensions();
     for (std::int32_t d = 0; d < partition_.dimensions(); ++d) {
@@ -83,7 +83,7 @@ class Search {
     for (std::int32_t d = 0; d < partition_.dimensions(); ++d) {
       if (loads[d] + added[d] >= best_value_) return false;
     }
-    // Items left over must be enough for the buckets that have none.
+    // The remaining items must be enough for the buckets that have none.
     const std::int32_t left = partition_.items() - item - 1;
     if (count_[bucket] > 0 && empty_ > left && partition_.items() >= partition_.buckets()) {
       return false;
@@ -119,7 +119,7 @@ class Search {
   std::vector<std::int32_t> count_;  // [buckets]
   std::int32_t empty_ = 0;
   std::vector<std::int32_t> chosen_;  // [items]
-  std::vector<std::int32_t> best_;    // empty: none better than the start
+  std::vector<std::int32_t> best_;    // empty: nothing better than the start
   std::int64_t best_value_;
   std::vector<std::int64_t> rest_;      // [items, dimensions]: sums from an item on
   std::vector<std::int64_t> smallest_;  // [items, dimensions]: smallest loads from an item on

@@ -5,9 +5,9 @@
 
 namespace tributary::schedule {
 
-/// Looks through all arrangements, the item with the largest load first, skipping those that cannot
-/// be below the best one known; leaves `partition` at the best. Buckets with the same loads are
-/// tried once.
+/// Goes through all arrangements, the item with the largest load first, and skips those that cannot
+/// beat the best one known. It leaves `partition` at the best. Buckets with equal loads are tried
+/// once.
 ///
 /// units:  `partition` holds an arrangement to begin with; `bound` is balance_bound(). True when
 ///         the result is proven to be the optimum, false when the effort was used up

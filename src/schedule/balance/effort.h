@@ -8,17 +8,17 @@
 
 namespace tributary::schedule {
 
-/// Counts evaluations against a budget; asks the clock, where there is one, every 16,384 of them.
+/// Counts evaluations against a budget, and polls the clock, if any, every 16,384 of them.
 class Effort {
  public:
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-  /// At most `most` evaluations, whatever the budget allows.
+  /// Allows at most `most` evaluations, even if the budget has more.
   explicit Effort(const BalanceBudget& budget, std::int64_t most = kNoLimit)
       : is_late_(budget.is_late ? &budget.is_late : nullptr),
         most_(budget.is_late ? most : std::min(most, budget.evaluations)) {}
 
-  /// Counts; false once it is used up.
+  /// Counts evaluations; false once they are used up.
   bool spend(std::int64_t evaluations) {
     spent_ += evaluations;
     is_over_ = is_over_ || spent_ >= most_;
@@ -28,13 +28,13 @@ class Effort {
     }
     return !used_up();
   }
-  /// Until the next call, at most so many from now on.
+  /// Allows at most `evaluations` more, until the next call.
   void allow(std::int64_t evaluations) {
     allowed_ = evaluations < kNoLimit - spent_ ? spent_ + evaluations : kNoLimit;
   }
-  /// What is allowed at present.
+  /// Whether the present allowance is used up.
   [[nodiscard]] bool used_up() const { return is_over_ || spent_ >= allowed_; }
-  /// The whole budget.
+  /// Whether the whole budget is used up.
   [[nodiscard]] bool is_over() const { return is_over_; }
   [[nodiscard]] std::int64_t spent() const { return spent_; }
 

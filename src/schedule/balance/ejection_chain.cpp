@@ -5,24 +5,24 @@
 namespace tributary::schedule {
 namespace {
 
-/// What is fixed while chains from one bucket are looked for.
+/// What is the same for all chains from one bucket.
 struct Start {
   std::int32_t worst;
-  std::int32_t critical;   // its dimension with the largest load
-  std::int64_t value;      // its largest load
-  std::int64_t most_room;  // up to that value, of the bucket with the least in that dimension
-  std::vector<std::int64_t> room;  // [dimensions]: of any bucket, below that value
+  std::int32_t critical;           // the dimension of its max load
+  std::int64_t value;              // its max load
+  std::int64_t most_room;          // max room of any bucket up to that value in that dimension
+  std::vector<std::int64_t> room;  // [dimensions] max room of any bucket below that value
 };
 
 /// given: worst -> second; ejected: second -> third; returned: third -> worst, or kNowhere
 struct Chain {
-  std::int64_t value;  // the largest of the three buckets, afterwards
+  std::int64_t value;  // max of the three buckets afterwards
   std::int32_t ejected = Partition::kNowhere;
   std::int32_t returned = Partition::kNowhere;
   std::int32_t third = Partition::kNowhere;
 };
 
-/// An item that may be ejected or returned, and the value of the bucket that it takes part in.
+/// An item to eject or return, with the value that its bucket then has.
 struct Candidate {
   std::int32_t item;
   std::int64_t load;  // in the critical dimension
@@ -44,7 +44,7 @@ Start describe_start(const Partition& partition, std::int32_t worst) {
   return start;
 }
 
-/// Items that the bucket can take in exchange for `given`, by their critical load, ascending.
+/// Items that the bucket can take in exchange for `given`, ascending by their critical load.
 std::vector<Candidate> find_returned(const Partition& partition, const Start& start,
                                      std::int32_t given, Effort& effort) {
   const std::int64_t* load = partition.item(given);
@@ -64,7 +64,7 @@ std::vector<Candidate> find_returned(const Partition& partition, const Start& st
   return returned;
 }
 
-/// Items whose bucket can take `given` in exchange for them, by their critical load, ascending.
+/// Items whose bucket can take `given` in exchange, ascending by their critical load.
 std::vector<Candidate> find_ejected(const Partition& partition, const Start& start,
                                     std::int32_t given, Effort& effort) {
   const std::int64_t* load = partition.item(given);
@@ -85,7 +85,7 @@ std::vector<Candidate> find_ejected(const Partition& partition, const Start& sta
   return ejected;
 }
 
-/// The third bucket keeps what it gets.
+/// Tries chains in which the third bucket returns nothing.
 void try_open_ends(const Partition& partition, const Start& start, std::int64_t here,
                    const Candidate& ejected, Effort& effort, Chain& best) {
   const std::int64_t* load = partition.item(ejected.item);
@@ -102,7 +102,7 @@ void try_open_ends(const Partition& partition, const Start& start, std::int64_t 
   }
 }
 
-/// The third bucket gives an item back to the first.
+/// Tries chains in which the third bucket returns an item to the first.
 void try_closed_ends(const Partition& partition, const Start& start, const Candidate& ejected,
                      std::span<const Candidate> returned, Effort& effort, Chain& best) {
   const std::int64_t* load = partition.item(ejected.item);

@@ -5,11 +5,11 @@
 
 namespace tributary::schedule {
 
-/// Relieves a bucket, where no exchange does, over three buckets: one of its items goes to a second
-/// bucket, which ejects an item to a third one, which may eject one to the first. All three end
-/// below the first bucket's value now. Takes the best chain of the first item that has any.
+/// Relieves a bucket over three buckets, where no exchange helps: one of its items goes to a second
+/// bucket, which ejects an item to a third one, which may return one to the first. All three end
+/// below the present value of the first bucket. The first item that has a chain takes its best.
 ///
-/// units:  false when nothing helps, or nothing was found before the effort was used up
+/// units:  false when nothing helps, or the effort was used up first
 /// source: Glover 1996, "Ejection chains, reference structures and alternating path methods"
 [[nodiscard]] bool relieve_by_chain(Partition& partition, std::int32_t worst, Effort& effort);
 

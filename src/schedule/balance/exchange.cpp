@@ -5,18 +5,18 @@
 namespace tributary::schedule {
 namespace {
 
-/// What is fixed while one bucket is looked at.
+/// What is the same during a scan for one bucket.
 struct Scan {
   const Partition& partition;
   const Tabu& tabu;
   std::int32_t worst;
-  std::int32_t critical;   // its dimension with the largest load
-  std::int64_t most_room;  // up to the allowed value, of any other bucket in that dimension
+  std::int32_t critical;   // the dimension of its max load
+  std::int64_t most_room;  // max room of other buckets in it up to the allowed value
 };
 
 void try_moves(const Scan& scan, std::int32_t given, Exchange& best) {
   const Partition& partition = scan.partition;
-  if (partition.members(scan.worst).size() < 2) return;  // no bucket is left empty
+  if (partition.members(scan.worst).size() < 2) return;  // no bucket may become empty
   const std::int64_t* load = partition.item(given);
   const std::int64_t left = value_after(partition, scan.worst, nullptr, load);
   if (left >= best.value) return;
@@ -28,8 +28,8 @@ void try_moves(const Scan& scan, std::int32_t given, Exchange& best) {
   }
 }
 
-/// The item taken back is below the one given in the critical dimension, by no more than the
-/// emptiest bucket has room for.
+/// Tries exchanges whose returned item is smaller than the given one in the critical dimension, by
+/// no more than the room of the emptiest bucket.
 std::int64_t try_swaps(const Scan& scan, std::int32_t given, Exchange& best) {
   const Partition& partition = scan.partition;
   const std::int64_t* load = partition.item(given);

@@ -6,9 +6,9 @@
 
 namespace tributary::schedule {
 
-/// A move of an item out of the worst bucket, or its exchange with an item of another bucket.
+/// A move of an item out of the worst bucket, or its exchange for an item of another bucket.
 struct Exchange {
-  std::int64_t value = 0;  // the larger of the two buckets, afterwards
+  std::int64_t value = 0;  // max of both buckets afterwards
   std::int32_t given = Partition::kNowhere;
   std::int32_t taken = Partition::kNowhere;  // kNowhere: a move
   std::int32_t bucket = Partition::kNowhere;
@@ -17,10 +17,10 @@ struct Exchange {
 };
 
 /// Finds the exchange after which the larger of the two buckets is smallest, and below `below`.
-/// Items that `tabu` holds stay where they are. Ties take the first found.
+/// Items in `tabu` do not move. Ties take the first found.
 ///
-/// units:  nothing is found either when nothing helps or when the effort was used up before
-/// cost:   O(members * (buckets + items of about the same load))
+/// units:  finds nothing when nothing helps, or the effort was used up first
+/// cost:   O(members * (buckets + items with nearly the same load))
 [[nodiscard]] Exchange find_exchange(const Partition& partition, std::int32_t worst,
                                      std::int64_t below, const Tabu& tabu, Effort& effort);
 

@@ -34,13 +34,13 @@ class LocalSearch {
       apply(partition_, exchange);
       return true;
     }
-    // Chains cost a hundred exchanges: they are for a new best arrangement, not for the way there.
+    // Chains cost as much as a hundred exchanges, so only a new best arrangement gets one.
     if (value > best_.value() || value == chained_value_) return false;
     chained_value_ = value;
     return relieve_by_chain(partition_, worst, effort_);
   }
 
-  /// Goes uphill by at most an eighth of the value.
+  /// Makes an exchange that raises the value by at most an eighth.
   bool climb(std::int32_t worst) {
     if (effort_.used_up()) return false;
     const std::int64_t value = partition_.value(worst);
@@ -60,7 +60,7 @@ class LocalSearch {
   Effort& effort_;
   Tabu tabu_;
   BestArrangement best_;
-  std::int64_t chained_value_ = -1;  // at which chains were looked for last
+  std::int64_t chained_value_ = -1;  // the value at which chains were last searched for
 };
 
 }  // namespace

@@ -5,12 +5,12 @@
 
 namespace tributary::schedule {
 
-/// Relieves the worst bucket again and again: by the best exchange that helps; at a new best
-/// arrangement, where none does, by an ejection chain; else by the exchange that does the least
-/// harm, whose items then stay for a while. Leaves `partition` at the best arrangement it met.
+/// Relieves the worst bucket repeatedly: by the best exchange that helps; where none does, at a new
+/// best arrangement by an ejection chain; otherwise by the least harmful exchange, whose items then
+/// stay for a while. Leaves `partition` at the best arrangement seen.
 ///
 /// units:  every item is placed before. Ends at `enough`, when the effort is used up, or where not
-///         even a harmful exchange exists; false only when the effort ended it
+///         even a harmful exchange exists; returns false only when the effort ended it
 [[nodiscard]] bool search_locally(Partition& partition, std::int64_t enough, Effort& effort);
 
 }  // namespace tributary::schedule

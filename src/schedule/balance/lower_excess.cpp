@@ -12,10 +12,10 @@
 namespace tributary::schedule {
 namespace {
 
-constexpr std::size_t kPartners = 24;   // buckets that one is paired with in a step
-constexpr std::size_t kExchanged = 12;  // items of a bucket that are looked at in a step
+constexpr std::size_t kPartners = 24;   // max buckets paired with one in a step
+constexpr std::size_t kExchanged = 12;  // max items of a bucket tried in a step
 
-/// Up to two items of a bucket, in every way.
+/// All choices of up to two items of a bucket.
 struct Subsets {
   std::vector<std::array<std::int32_t, 2>> items;  // kNowhere: none
   std::vector<std::int64_t> loads;                 // [subsets, dimensions]
@@ -26,7 +26,7 @@ struct Subsets {
   }
 };
 
-/// given: subset of the first bucket; taken: of the second
+/// given: a subset of the first bucket; taken: one of the second
 struct Trade {
   std::int64_t change = 0;  // of the sum of excess
   std::array<std::int32_t, 2> given;
@@ -57,7 +57,7 @@ class ExcessSearch {
   }
 
  private:
-  /// Lists the buckets above the target; returns the largest load.
+  /// Lists the buckets above the target; returns the max load.
   std::int64_t list_above() {
     std::int64_t value = 0;
     above_.clear();
@@ -73,14 +73,14 @@ class ExcessSearch {
     return std::max<std::int64_t>(0, partition_.value(bucket) - target_);
   }
 
-  /// The buckets for which a trade could lower the sum the most; among equals any.
+  /// The buckets with which a trade could lower the sum the most; ties are drawn at random.
   const std::vector<std::int32_t>& list_partners(std::int32_t first) {
     const std::int64_t* own = partition_.bucket(first);
     const std::int64_t of_first = excess(first);
     ranked_.clear();
     for (std::int32_t bucket = 0; bucket < partition_.buckets(); ++bucket) {
       if (bucket == first) continue;
-      std::int64_t left = 0;  // of both together, at least
+      std::int64_t left = 0;  // lower bound on the excess of both together
       for (std::int32_t d = 0; d < partition_.dimensions(); ++d)
         left = std::max(left, own[d] - target_ + (partition_.bucket(bucket)[d] - target_));
       const std::int64_t change = left - of_first - excess(bucket);
@@ -96,7 +96,7 @@ class ExcessSearch {
     return partners_;
   }
 
-  /// Of a bucket with more than kExchanged items, some drawn at random.
+  /// Lists subsets of a bucket; of more than kExchanged items it takes a random sample.
   void list_subsets(std::int32_t bucket, Subsets& subsets) {
     const auto members = partition_.members(bucket);
     const std::size_t looked_at = std::min(kExchanged, members.size());
@@ -116,8 +116,8 @@ class ExcessSearch {
                                 (other == Partition::kNowhere ? 0 : partition_.item(other)[d]));
   }
 
-  /// The best trade with the first partner that has one which lowers the sum; else any that keeps
-  /// it. None also when the effort was used up before.
+  /// The best trade with the first partner that can lower the sum; if there is none, any that keeps
+  /// it. Null also when the effort was used up first.
   std::optional<Trade> find_trade(std::int32_t first) {
     const std::vector<std::int32_t>& partners = list_partners(first);
     list_subsets(first, given_);
@@ -191,11 +191,11 @@ class ExcessSearch {
   std::vector<std::int32_t> above_;  // buckets above the target
   std::vector<std::tuple<std::int64_t, std::uint64_t, std::int32_t>> ranked_;
   std::vector<std::int32_t> partners_;
-  std::vector<std::int64_t> above_here_;   // [dimensions] above the target without what is given
-  std::vector<std::int64_t> above_there_;  // [dimensions] above it with that
+  std::vector<std::int64_t> above_here_;   // [dimensions] excess without the given items
+  std::vector<std::int64_t> above_there_;  // [dimensions] excess with them
   Subsets given_;
   Subsets taken_;
-  std::uint64_t ties_ = 0;  // trades of this step that keep the sum
+  std::uint64_t ties_ = 0;  // trades so far in this step that keep the sum
 };
 
 }  // namespace

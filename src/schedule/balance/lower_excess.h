@@ -5,13 +5,13 @@
 
 namespace tributary::schedule {
 
-/// Brings all buckets to `target`: a bucket above it, drawn at random, and the bucket that together
-/// with it has the most room exchange up to two items for up to two others, so that the sum of what
-/// lies above the target falls. Where no exchange lowers the sum, one that keeps it does, so that
-/// room far away is found. Leaves `partition` at the arrangement with the least value that it met.
+/// Brings all buckets to `target`. A random bucket above it exchanges up to two items for up to two
+/// others with a bucket that has enough room for both, so that the total excess over the target
+/// falls. Where no exchange lowers it, one that keeps it is taken, so that distant room is found.
+/// Leaves `partition` at the best arrangement seen.
 ///
-/// Searching by the largest bucket alone ends where many buckets are level and one item in each is
-/// too much: what is left above then moves from bucket to bucket, and every step looks the same.
+/// A search that looks only at the largest bucket gets stuck where many buckets are level and one
+/// item in each is too much: the excess moves from bucket to bucket, and all steps look the same.
 ///
 /// units:  every item is placed before. True when no bucket is above `target`; false when the
 ///         effort was used up

@@ -9,16 +9,16 @@
 
 namespace tributary::schedule {
 
-/// An arrangement while it is being improved: items in a canonical order, loads of buckets, and who
-/// lies where.
+/// An arrangement during a search: items in a canonical order, loads of buckets, bucket of each
+/// item.
 ///
-/// Items are numbered by their largest load, descending, then by all their loads, so that equal
-/// problems look equal in whatever order the items came. `order()` gives the caller's numbers.
+/// Items are numbered by max load, descending, then by all their loads, so that equal problems look
+/// equal whatever the order of the items. `order()` gives the caller's numbers.
 class Partition {
  public:
   static constexpr std::int32_t kNowhere = -1;
 
-  /// Nothing is placed yet. The problem has passed check_problem().
+  /// Places nothing yet. The problem has passed check_problem().
   explicit Partition(const BalanceProblem& problem);
 
   [[nodiscard]] std::int32_t items() const { return static_cast<std::int32_t>(order_.size()); }
@@ -38,23 +38,23 @@ class Partition {
   }
   /// What every bucket holds beforehand; empty: nothing.
   [[nodiscard]] std::span<const std::int64_t> held() const { return held_; }
-  /// The largest load of a bucket.
+  /// The max load of a bucket.
   [[nodiscard]] std::int64_t value(std::int32_t bucket) const { return value_[bucket]; }
-  /// The bucket with the largest value; ties take the lowest.
+  /// The bucket with the max value; ties take the lowest number.
   [[nodiscard]] std::int32_t worst() const;
-  /// The bucket's dimension with its largest load; ties take the lowest.
+  /// The dimension of a bucket's max load; ties take the lowest.
   [[nodiscard]] std::int32_t critical_dimension(std::int32_t bucket) const;
-  /// Items by their load in one dimension, ascending; ties by number. Sorted when first asked for.
+  /// Items ascending by their load in one dimension; ties by number. Sorted on first use.
   [[nodiscard]] std::span<const std::int32_t> ascending(std::int32_t dimension) const {
     if (ascending_[dimension].empty()) sort_ascending(dimension);
     return ascending_[dimension];
   }
-  /// The first place of ascending() whose load is at least `load`.
+  /// The index in ascending() of the first load that is at least `load`.
   [[nodiscard]] std::ptrdiff_t first_at_least(std::int32_t dimension, std::int64_t load) const;
 
-  /// Puts an item into a bucket, out of the one it was in.
+  /// Moves an item into a bucket, out of its present one.
   void move(std::int32_t item, std::int32_t bucket);
-  /// Which bucket each of the caller's items is in.
+  /// The bucket of each of the caller's items.
   [[nodiscard]] std::vector<std::int32_t> assignment() const;
 
  private:
@@ -62,18 +62,18 @@ class Partition {
   void sort_ascending(std::int32_t dimension) const;
 
   std::int32_t dimensions_;
-  std::vector<std::int32_t> order_;         // [items]: the caller's number
+  std::vector<std::int32_t> order_;         // [items] the caller's number
   std::vector<std::int64_t> held_;          // [dimensions], or empty
   std::vector<std::int64_t> item_loads_;    // [items, dimensions]
   std::vector<std::int64_t> bucket_loads_;  // [buckets, dimensions]
   std::vector<std::int64_t> value_;         // [buckets]
   std::vector<std::int32_t> bucket_of_;     // [items]
-  std::vector<std::int32_t> place_;         // [items]: in members_
+  std::vector<std::int32_t> place_;         // [items] index in members_
   std::vector<std::vector<std::int32_t>> members_;
   mutable std::vector<std::vector<std::int32_t>> ascending_;  // [dimensions][items], or empty
 };
 
-/// What bucket holds after `in` came and `out` left, in its largest dimension. Either may be null.
+/// Value of `bucket` after `in` has come and `out` has left. Either may be null.
 [[nodiscard]] inline std::int64_t value_after(const Partition& partition, std::int32_t bucket,
                                               const std::int64_t* in, const std::int64_t* out) {
   const std::int64_t* loads = partition.bucket(bucket);

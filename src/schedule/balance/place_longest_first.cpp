@@ -11,7 +11,7 @@
 namespace tributary::schedule {
 namespace {
 
-/// Buckets by value, the least in front: a binary heap whose front part is looked at as a whole.
+/// Buckets by value, the least first: a binary heap whose front part is searched as a whole.
 class BucketHeap {
  public:
   explicit BucketHeap(const Partition& partition) : partition_(partition) {
@@ -19,7 +19,7 @@ class BucketHeap {
       heap_.push_back({partition.value(bucket), bucket});
   }
 
-  /// The place of the best of the candidates for an item.
+  /// The place of the best candidate for an item.
   [[nodiscard]] std::size_t choose(std::int32_t item) {
     const std::int64_t* added = partition_.item(item);
     switch (partition_.dimensions()) {
@@ -52,8 +52,8 @@ class BucketHeap {
     friend auto operator<=>(const Entry&, const Entry&) = default;
   };
 
-  /// The least value with the item, then the least sum of loads, then the lowest number. No bucket
-  /// below one in the heap has a lesser value, so that most are never looked at.
+  /// Finds the least value with the item, then the least sum of loads, then the lowest number.
+  /// Buckets below one in the heap have no smaller value, so most are never looked at.
   template <class Dimensions>
   [[nodiscard]] std::size_t choose_of(const std::int64_t* added, Dimensions dimensions) {
     const std::int64_t grows_by = *std::min_element(added, added + dimensions);
@@ -72,7 +72,7 @@ class BucketHeap {
       if (value < least || (value == least && is_lighter(entry.bucket, heap_[best].bucket))) {
         best = place;
         least = value;
-        // The first one that is empty.
+        // An empty bucket cannot be beaten.
         if (entry.value == 0 || partition_.members(entry.bucket).empty()) return best;
       }
       for (std::size_t child = 2 * place + 1; child <= 2 * place + 2; ++child)
@@ -91,10 +91,10 @@ class BucketHeap {
 
   const Partition& partition_;
   std::vector<Entry> heap_;
-  std::array<std::size_t, kMostCandidates + 1> open_ = {};  // places to look at
+  std::array<std::size_t, kMostCandidates + 1> open_ = {};  // places still to look at
 };
 
-/// With items enough for all buckets only an item without load leaves one empty.
+/// Where items are enough for all buckets, only items without load can leave one empty.
 void fill_empty_buckets(Partition& partition) {
   std::vector<std::int32_t> fullest(static_cast<std::size_t>(partition.buckets()));
   std::iota(fullest.begin(), fullest.end(), 0);

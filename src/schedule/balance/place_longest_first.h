@@ -4,9 +4,9 @@
 
 namespace tributary::schedule {
 
-/// Places every item, the one with the largest load first, into the bucket whose largest load is
-/// then smallest; of equals, the one with the smallest sum of loads, then the lowest. Then fills
-/// buckets left empty with the smallest item of the fullest bucket that has several.
+/// Places items by descending max load, each into the bucket whose max load is then smallest; ties
+/// take the smallest sum of loads, then the lowest number. Then it fills empty buckets, each with
+/// the smallest item of the fullest bucket that has several.
 ///
 /// units:  nothing is placed before
 /// cost:   O(items * min(buckets, kMostCandidates) * dimensions). With more buckets, the candidates

@@ -8,9 +8,8 @@
 
 namespace tributary::schedule {
 
-/// Items that were moved a short while ago and stay where they are, so that a search that went
-/// uphill does not go straight back. A move that gives a value never seen before is free all the
-/// same.
+/// Items that moved recently and must stay, so that a search that went uphill does not go straight
+/// back. A move to a value never seen before is always allowed.
 ///
 /// source: Glover 1989, "Tabu search, part I"; the length varies so that no cycle repeats
 class Tabu {
@@ -27,14 +26,14 @@ class Tabu {
     until_[item] =
         step_ + kShortest + static_cast<std::int64_t>(mix_bits(step_) % std::uint64_t{kVariation});
   }
-  /// Lets all items go.
+  /// Lets all items move again.
   void release() { step_ += kShortest + kVariation; }
 
  private:
   static constexpr std::int64_t kShortest = 8;
   static constexpr std::int64_t kVariation = 16;
 
-  std::vector<std::int64_t> until_;  // by item: the step from which it may move
+  std::vector<std::int64_t> until_;  // [items] the step from which it may move again
   std::int64_t step_ = 0;
   std::int64_t best_value_ = std::numeric_limits<std::int64_t>::max();
 };

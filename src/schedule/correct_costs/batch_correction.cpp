@@ -22,7 +22,7 @@ Nanoseconds from_seconds(double seconds) {
   return {std::max<std::int64_t>(1, std::llround(seconds * 1e9))};
 }
 
-/// The predicted shares of one microbatch, those of one key together.
+/// The predicted shares of one microbatch, added up by key.
 MeasuredBucket bucket_of(const PredictedBatch& batch, std::span<const std::int32_t> places,
                          double scale, double seconds) {
   std::map<CostKey, Nanoseconds> by_key;
@@ -37,7 +37,7 @@ MeasuredBucket bucket_of(const PredictedBatch& batch, std::span<const std::int32
   return bucket;
 }
 
-/// Microbatches of all replicas as planned, each with its seconds over all stages.
+/// The microbatches of all replicas as planned, each with its seconds over all stages.
 std::vector<MeasuredBucket> list_buckets(const PredictedBatch& batch,
                                          std::span<const MeasuredPart> parts, double scale) {
   const std::vector<PackedBins>& replicas = batch.plan.microbatches;
@@ -71,7 +71,7 @@ double find_scale(const std::vector<MeasuredBucket>& buckets) {
   return predicted == 0 ? 0 : measured / predicted;
 }
 
-/// The slowest replica by measured ratios: its modules run one after the other.
+/// The slowest replica by measured ratios; its modules run one after the other.
 Nanoseconds judge(const CostCorrector& corrector, const PredictedBatch& batch,
                   std::span<const std::int32_t> replica_of, double scale) {
   std::vector<PredictedShare> items = batch.shares;

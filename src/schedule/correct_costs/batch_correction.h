@@ -15,26 +15,25 @@
 
 namespace tributary::schedule {
 
-/// What of a global batch the correction learns from: what was predicted, and who ran it.
+/// What the correction learns from in a global batch: predicted costs, and who ran it.
 struct PredictedBatch {
-  std::vector<PredictedShare> shares;              // [samples, 2]: vision, backbone; uncorrected
+  std::vector<PredictedShare> shares;              // [samples, 2] vision, backbone; uncorrected
   StepPlan plan;                                   // in use
-  std::vector<std::int32_t> replica_without = {};  // [samples]: by uncorrected costs
+  std::vector<std::int32_t> replica_without = {};  // [samples] with uncorrected costs
 };
 
-/// What a stage of a replica measured of a step.
+/// What one stage of a replica measured in a step.
 struct MeasuredPart {
   std::int64_t replica = 0;
-  std::vector<double> microbatches;  // own seconds of each, without waiting for other ranks
-  bool as_planned = true;            // else they are others than those of the plan
+  std::vector<double> microbatches;  // seconds of each, without waiting for other ranks
+  bool as_planned = true;            // false: they differ from those of the plan
   double step = 0;                   // seconds of the whole step
 };
 
-/// Learns, equally on all ranks, how far predicted times are off, and corrects those of later
-/// batches.
+/// Learns by how much predicted times are off, identically on all ranks, for later batches.
 ///
-/// A batch is planned by what was known a fixed number of batches before, whatever the threads do:
-/// so many that it was known when the batch was planned.
+/// A batch uses what was known `lag` samples before it, however threads run. The lag is large
+/// enough that this was known when the batch was planned.
 class BatchCorrection {
  public:
   /// units: `lag` in samples: those of the batches planned ahead and of one more
@@ -43,12 +42,12 @@ class BatchCorrection {
   /// The two predicted times of a sample with their keys.
   [[nodiscard]] static std::vector<PredictedShare> shares_of(const SampleShape& shape,
                                                              const SampleLoad& predicted);
-  /// Corrected loads of the batch that begins with sample `first_index`. From any thread.
+  /// Corrected loads of the batch that begins with sample `first_index`. Thread-safe.
   [[nodiscard]] std::vector<SampleLoad> correct(std::int64_t first_index,
                                                 std::span<const SampleLoad> predicted,
                                                 std::span<const PredictedShare> shares) const;
 
-  /// Takes in a step that all stages of all replicas measured.
+  /// Learns from a step that all stages of all replicas measured.
   void end_step(std::int64_t first_index, const PredictedBatch& batch,
                 std::span<const MeasuredPart> parts);
 
@@ -62,14 +61,14 @@ class BatchCorrection {
 
   std::int64_t lag_;
   CorrectionOptions options_;
-  double scale_ = 0;  // measured / predicted of the first step measured; 0: none yet
+  double scale_ = 0;  // measured / predicted in the first measured step; 0: none yet
   std::unique_ptr<CostCorrector> newest_;
   struct Known {
     double scale = 0;
     CostCorrector corrector;
   };
   mutable std::mutex mutex_;                                    // guards known_
-  std::map<std::int64_t, std::shared_ptr<const Known>> known_;  // after the batch that begins there
+  std::map<std::int64_t, std::shared_ptr<const Known>> known_;  // by the batch learned from
 };
 
 }  // namespace tributary::schedule

@@ -13,22 +13,22 @@ namespace tributary::schedule {
 /// What one order needs and promises.
 struct OrderTraits {
   config::PipelineOrder order;
-  std::string_view name;  // as plans write it
+  std::string_view name;  // as in plans
   Fold fold;
-  int chunks;            // of a stage; 0: two or more
-  bool splits_backward;  // B and W are actions of their own
+  int chunks;            // on a stage; 0: two or more
+  bool splits_backward;  // B and W are separate actions
   StageLists (*list)(const OrderShape&);
-  /// The most chunk activations that the stage ever keeps.
+  /// Max chunk activations that the stage ever keeps.
   int (*in_flight)(const OrderShape&, int stage);
 };
 
 [[nodiscard]] std::span<const OrderTraits> all_orders();
 
-/// errors: Fault::kBug when the order has no line in the list
+/// errors: Fault::kBug when the order is not in the list
 [[nodiscard]] const OrderTraits& traits_of(config::PipelineOrder order);
 
-/// Says why an order cannot be made for a shape, if so: an empty pipeline, a wrong number of chunks
-/// or times, microbatches that do not fill the groups of the interleaved order.
+/// Why an order cannot be made for a shape; null when it can. Reasons: an empty pipeline, a wrong
+/// number of chunks or times, microbatches that do not fill the groups of the interleaved order.
 [[nodiscard]] std::optional<Refusal> refuse_order(config::PipelineOrder order,
                                                   const OrderShape& shape);
 

@@ -4,7 +4,7 @@
 
 namespace tributary::schedule {
 
-/// Lists 1F1B over several chunks a stage: groups of microbatches go through all chunks in turn.
+/// Lists 1F1B with several chunks on a stage: groups of microbatches go through all chunks in turn.
 ///
 /// shape:  2 * microbatches * chunks passes for each stage
 /// cost:   bubble of 1F1B / chunks; min(2 * (stages - 1 - stage) + (chunks - 1) * group + 1 +

@@ -21,7 +21,7 @@ ActionList list_stage(int microbatches, int warm_up) {
 
 StageLists list_1f1b(const OrderShape& shape) {
   StageLists lists;
-  // A stage runs ahead by its distance to the last stage, where each forward turns at once.
+  // A stage is ahead by its distance to the last stage, where a backward follows its forward.
   for (int stage = 0; stage < shape.stages; ++stage)
     lists.push_back(list_stage(shape.microbatches, shape.stages - 1 - stage));
   return lists;

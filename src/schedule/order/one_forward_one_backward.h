@@ -4,7 +4,7 @@
 
 namespace tributary::schedule {
 
-/// Lists warm-up forwards, forward and backward in turn, then the backwards that are left.
+/// Lists warm-up forwards, then forward and backward in turn, then the remaining backwards.
 ///
 /// shape:  2 * microbatches passes for each stage
 /// cost:   min(stages - stage, microbatches) activations in flight

@@ -7,13 +7,13 @@
 
 namespace tributary::schedule {
 
-/// Which virtual stage a chunk of a stage is.
+/// How chunks of stages map to virtual stages.
 enum class Fold : std::uint8_t {
   kLooped,   // chunk c of stage p is virtual stage c * stages + p
   kVShaped,  // chunk 0 is p, chunk 1 is 2 * stages - 1 - p
 };
 
-/// Time of the passes of one microbatch on one virtual stage.
+/// Times of one microbatch's passes on one virtual stage.
 struct PassTimes {
   Nanoseconds forward = {1};
   Nanoseconds backward_input = {1};
@@ -22,13 +22,13 @@ struct PassTimes {
   friend bool operator==(const PassTimes&, const PassTimes&) = default;
 };
 
-/// What an order is made for.
+/// The pipeline that an order is made for.
 struct OrderShape {
   int stages = 1;
   int microbatches = 1;
-  int chunks = 1;                     // virtual stages of a stage
-  int group = 0;                      // of interleaved: microbatches that take turns; 0: stages
-  int extra_warm_up = 0;              // of interleaved: 1 where a forward merges with a backward
+  int chunks = 1;                     // virtual stages on a stage
+  int group = 0;                      // interleaved: microbatches that take turns; 0: `stages`
+  int extra_warm_up = 0;              // interleaved: 1 where a forward merges with a backward
   std::vector<PassTimes> times = {};  // [stages * chunks] by virtual stage; empty: 1 ns each
   Nanoseconds hop = {};               // from a stage to its neighbour
 };

@@ -9,19 +9,19 @@
 namespace tributary::schedule {
 namespace {
 
-/// In the order of a microbatch on a stage.
+/// Types of passes, in the order in which a microbatch runs on a stage.
 enum Type { kF0, kF1, kB1, kB0, kW, kFree };
 
 struct Cell {
   Type type = kFree;
-  int index = 0;  // microbatch; of W its number on the stage
+  int index = 0;  // microbatch; for W its number on the stage
 };
 
-/// The slots of one stage: one pass of one unit of time in each.
+/// The slots of one stage; each holds one pass of one unit of time.
 using Row = std::vector<Cell>;
 using Grid = std::vector<Row>;  // [stages]
 
-/// Where each pass lies: [stage][type][index].
+/// The slot of each pass: [stage][type][index].
 using Places = std::vector<std::array<std::vector<int>, 5>>;
 
 void put(Row& row, int slot, Cell cell) {
@@ -33,7 +33,7 @@ void put(Row& row, int slot, Cell cell) {
 
 bool is_backward(Type type) { return type == kB1 || type == kB0; }
 
-/// Gives each backward its W in a later free slot, those that find none after the end.
+/// Gives each backward its W in a later free slot, or after the end where there is none.
 Row with_weights(const Row& row) {
   Row filled = row;
   int waiting = 0;
@@ -95,7 +95,7 @@ int slot_before(const Places& places, int stage, Cell cell) {
   return places[from][cell.type][cell.index];
 }
 
-/// Runs every stage's passes in their order as early as they can be; the slots are the result.
+/// Runs every stage's passes in their order, each as early as possible; returns their slots.
 Grid squeeze(const Grid& grid, int microbatches) {
   Grid squeezed(grid.size());
   Places places(grid.size());
@@ -148,7 +148,7 @@ std::vector<Visit> visits_of(const Grid& grid) {
 enum class Weights { kAreMoved, kAreAddedLast };
 
 /// Moves passes to earlier slots where dependencies and the peak allow it: those of the ramps, and
-/// on the way up only together with their weights.
+/// while ramping up only together with their weights.
 class Compaction {
  public:
   Compaction(Grid grid, int microbatches, Weights weights)
@@ -217,12 +217,12 @@ class Compaction {
 
 enum class VPattern { kHalf, kMin };
 
-/// The stable pattern: every microbatch as the one before it, six slots later.
+/// The steady pattern: every microbatch repeats the one before it, six slots later.
 Grid repeat_pattern(VPattern pattern, int stages, int microbatches) {
   constexpr int kPeriod = 6;
   Grid grid(static_cast<std::size_t>(stages));
   const bool half = pattern == VPattern::kHalf;
-  // Shifts the backwards so that no two passes of a stage meet in one slot.
+  // Shifts the backwards so that no two passes of a stage share a slot.
   const int shift = half ? (stages % 2 == 0 ? 3 : 0) : (stages % 3 == 0 ? 2 : 0);
   for (int i = 0; i < stages; ++i) {
     const std::array<int, 4> first =
@@ -237,7 +237,7 @@ Grid repeat_pattern(VPattern pattern, int stages, int microbatches) {
   return grid;
 }
 
-/// W goes to the chunk and microbatch of its backward.
+/// Lists a row; W gets the chunk and microbatch of its backward.
 ActionList list_row(const Row& row) {
   ActionList list;
   ActionList weights;

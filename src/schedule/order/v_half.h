@@ -4,7 +4,7 @@
 
 namespace tributary::schedule {
 
-/// Lists a V of two chunks a stage that keeps about half the activations of 1F1B; best where
+/// Lists a V of two chunks on each stage that keeps about half the activations of 1F1B; best where
 /// F = B = W.
 ///
 /// shape:  chunks = 2; 6 * microbatches passes for each stage

@@ -18,7 +18,7 @@ ActionList list_stage(int stages, int stage, int microbatches) {
     const bool steady = backward + warm_up < microbatches;
     if (steady) add(Op::kForward, backward + warm_up);
     add(Op::kBackwardInput, backward);
-    // Stage p keeps p weight gradients back, so that all stages hold as much as the first.
+    // Stage p holds back p weight gradients, so that all stages hold as much as the first.
     if (steady ? backward >= stage : weight <= backward - stage) add(Op::kBackwardWeight, weight++);
   }
   while (weight < microbatches) add(Op::kBackwardWeight, weight++);

@@ -10,7 +10,7 @@ namespace {
 
 using Time = std::int64_t;
 
-/// Passes that travel along the V: down with chunk 0, up with chunk 1, and back.
+/// Legs of the V: down with chunk 0, up with chunk 1, and back.
 enum Leg { kF0, kF1, kB1, kB0 };
 constexpr std::array<int, 4> kChunk{0, 1, 1, 0};
 
@@ -23,11 +23,11 @@ struct Variant {
 
 struct Stage {
   Time clock = 0;
-  Time idle = 0;  // after the first forward
+  Time idle = 0;  // since the first forward
   int live = 0;   // chunk activations
   std::array<int, 4> done{};
   std::array<std::vector<Time>, 4> end;
-  std::deque<Action> weights;  // that wait
+  std::deque<Action> weights;  // waiting
   ActionList list;
 };
 
@@ -35,8 +35,7 @@ Time longest_idle(const std::vector<Time>& idle) {
   return *std::max_element(idle.begin(), idle.end());
 }
 
-/// Equal times for all virtual stages: the rounds below keep their count on every stage in step
-/// only so.
+/// The mean over all virtual stages: run_round() keeps the stages in step only with equal times.
 PassTimes mean_of(const std::vector<PassTimes>& times) {
   if (times.empty()) return {};
   PassTimes sum{{0}, {0}, {0}};
@@ -51,7 +50,7 @@ PassTimes mean_of(const std::vector<PassTimes>& times) {
           {sum.backward_weight.count / count}};
 }
 
-/// Builds all lists at once by a clock for each stage.
+/// Builds all lists together, with a clock for each stage.
 class Builder {
  public:
   Builder(const OrderShape& shape, Variant variant, const std::vector<Time>& earlier_idle)
@@ -85,12 +84,12 @@ class Builder {
   [[nodiscard]] Time cost(Leg leg) const {
     return leg == kF0 || leg == kF1 ? times_.forward.count : times_.backward_input.count;
   }
-  /// The stage that the pass comes from; nothing at the ends of a leg.
+  /// The stage that the pass comes from; null at the ends of a leg.
   [[nodiscard]] const Stage* before(Leg leg, int i) const {
     const int from = leg == kF0 || leg == kB1 ? i - 1 : i + 1;
     return from >= 0 && from < shape_.stages ? &stages_[from] : nullptr;
   }
-  /// The stage before has run the pass that comes next here, or there is none before.
+  /// Whether the previous stage has run the pass that is next here, or there is no previous stage.
   [[nodiscard]] bool arrives(Leg leg, int i) const {
     const Stage* from = before(leg, i);
     return from == nullptr || from->done[leg] > stages_[i].done[leg];
@@ -102,7 +101,7 @@ class Builder {
   }
   [[nodiscard]] Time gap(Leg leg, int i) const { return arrival(leg, i) - stages_[i].clock; }
 
-  /// How much longer this stage may idle than it has without becoming the worst.
+  /// How much longer this stage may idle without becoming the worst one.
   [[nodiscard]] Time slack(int i) const {
     Time worst = longest_idle(idle());
     if (!earlier_idle_.empty())
@@ -143,7 +142,7 @@ class Builder {
     if (how == Fill::kEagerly && !stage.weights.empty() && gap(leg, i) > slack(i)) run_weight(i);
   }
 
-  /// The first microbatch goes down and up; while a stage waits for it, more go down.
+  /// Runs the first microbatch down and up; stages that wait for it run more forwards down.
   void descend() {
     for (int i = 0; i < shape_.stages; ++i) run(kF0, i);
     for (int i = shape_.stages - 1; i >= 0; --i) {
@@ -155,7 +154,7 @@ class Builder {
     }
   }
 
-  /// Lower stages catch up with those above, chunks in turn.
+  /// Lets lower stages catch up with upper ones, chunks in turn.
   void level() {
     Leg leg = kF0;
     for (int i = 1; i < shape_.stages; ++i) {
@@ -196,7 +195,7 @@ class Builder {
     run(leg, i);
   }
 
-  /// One backward and one forward on each stage.
+  /// Runs one backward and one forward on each stage.
   void run_round() {
     std::vector<Leg> backward;
     for (int i = 0; i < shape_.stages; ++i) backward.push_back(next_backward(i));
@@ -226,7 +225,7 @@ struct Built {
   std::vector<Time> idle;
 };
 
-/// Builds again with the idle times of the first attempt, as long as that helps.
+/// Builds again with the idle times of the first attempt, while that helps.
 Built build(const OrderShape& shape, Variant variant, const std::vector<Time>& earlier_idle) {
   Builder builder(shape, variant, earlier_idle);
   builder.build();

@@ -113,13 +113,13 @@ class LaneCheck {
     last_weight = std::max(last_weight, weight);
   }
 
-  /// Takes the action that a pass needs out of the others; it must lie in [from, until).
+  /// Removes the action that a pass needs from the others; it must be in [from, until).
   void take(const Action& needed, int from, int until) {
     std::vector<int>& places = others_[identity_of(needed)];
     auto found = std::find_if(places.begin(), places.end(),
                               [&](int i) { return list_[i].peer == needed.peer; });
     if (found == places.end()) {
-      // Several edges share an identity, so that one with another peer may be a neighbour's.
+      // Several edges share an identity, so an action with another peer may belong to another edge.
       const bool is_unique = stream_of(needed.op) != Stream::kFeatures;
       if (places.empty() || !is_unique)
         return report(Rule::kComplete, str("no ", to_text(needed), peer_text(needed)));

@@ -4,9 +4,9 @@
 
 namespace tributary::schedule {
 
-/// Holds the list of one lane against the rules that need no other lane.
+/// Checks the list of one lane against the rules that need no other lane.
 ///
-/// units: `lowered` says whether transfers, reductions and the step must be there
+/// units: lowered: whether transfers, reductions and the step must be in the list
 void check_lane(const PipelineMap& map, int lane, const ActionList& list, bool lowered,
                 std::vector<Violation>& violations);
 

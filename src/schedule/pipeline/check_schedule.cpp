@@ -19,16 +19,16 @@ bool is_lowered(const Schedule& schedule) {
   return false;
 }
 
-/// Rules between lanes, for lists that keep those of their own.
+/// Checks the rules between lanes, for lists that obey the rules of a lane.
 class LinksCheck {
  public:
   LinksCheck(const PipelineMap& map, const Schedule& schedule, const Buffers& buffers,
              std::vector<Violation>& violations)
       : map_(map), schedule_(schedule), buffers_(buffers), violations_(violations) {}
 
-  /// What is sent on a link is received in the same order.
+  /// Checks that each link is read in the order in which it is written.
   void check_orders() {
-    // A link is known by its receiving side: op, from, to, edge.
+    // The key of a link is its receiving side: op, from, to, edge.
     std::map<std::tuple<Op, int, int, int>, std::vector<Action>> sent;
     std::map<std::tuple<Op, int, int, int>, std::vector<Action>> received;
     for (int lane = 0; lane < map_.lanes(); ++lane) {
@@ -48,7 +48,7 @@ class LinksCheck {
       compare(std::get<1>(link), std::get<2>(link), sent[link], messages);
   }
 
-  /// Receives that are posted and not used.
+  /// Counts receives that are posted and not yet used.
   void check_receive_buffers(int lane) {
     std::map<std::pair<Op, int>, int> posted;
     for (const Action& action : schedule_.lists[lane]) {

@@ -8,18 +8,18 @@
 
 namespace tributary::schedule {
 
-/// What a schedule must keep.
+/// The rules of a schedule.
 enum class Rule {
   kKnownAction,     // every action is one that the pipeline needs
-  kOnce,            // nothing is there twice
-  kComplete,        // nothing is missing
-  kPassOrder,       // on a lane F before B before W
-  kWeightOrder,     // weight gradients of a chunk in data order: every order adds up the same bits
-  kPeer,            // a transfer names the lane or edge that its pass leads to
-  kTransferPlace,   // a receive before its pass, a send after it, a reduction after the last W
+  kOnce,            // no action is there twice
+  kComplete,        // no action is missing
+  kPassOrder,       // on a lane F comes before B, B before W
+  kWeightOrder,     // weight gradients of a chunk are in data order, so sums are equal to the bit
+  kPeer,            // a transfer names the lane or edge of its pass
+  kTransferPlace,   // a receive is before its pass, a send after it, a reduction after the last W
   kLinkOrder,       // a link is read in the order in which it is written
-  kReceiveBuffers,  // no more receives are posted than a link has buffers
-  kDeadlock,        // all lanes come to their end
+  kReceiveBuffers,  // a link has no more posted receives than buffers
+  kDeadlock,        // all lanes reach their end
   kInFlight,        // no lane keeps more activations than promised
 };
 
@@ -31,14 +31,14 @@ struct Violation {
   std::string found;
 };
 
-/// Holds a schedule, of passes or lowered, against every rule. A schedule that any program or
-/// person wrote is safe to run when nothing is returned.
+/// Checks a schedule, of passes or lowered, against every rule. When it returns nothing, the
+/// schedule is safe to run, whoever wrote it.
 ///
-/// cost: O(actions * log(actions)); rules that would follow from a broken one are not reported
+/// cost: O(actions * log(actions)); violations that follow from another one are not reported
 [[nodiscard]] std::vector<Violation> check_schedule(const Schedule& schedule,
                                                     const Buffers& buffers);
 
-/// errors: Fault::kInput listing the violations, 20 at most
+/// errors: Fault::kInput listing at most 20 violations
 void require_valid(const Schedule& schedule, const Buffers& buffers);
 
 }  // namespace tributary::schedule

@@ -10,10 +10,10 @@
 namespace tributary::schedule {
 namespace {
 
-/// The least count from this one on that the order of a module takes.
+/// The min count from `count` on that the order of a module accepts.
 int raise_to_fit(const PipelineModule& module, int count) {
   std::optional<Refusal> refusal;
-  // What does not fill a group does so within as many as it has stages.
+  // A multiple of the group is at most as many steps away as there are stages.
   for (int tries = 0; tries <= module.stages; ++tries) {
     refusal = refuse_order(module.order, {.stages = module.stages,
                                           .microbatches = count + tries,
@@ -41,7 +41,7 @@ std::string describe_orders(const Pipeline& pipeline) {
 int count_rounds(const Pipeline& pipeline, std::size_t fullest) {
   constexpr int kMostRounds = 1'000'000;
   int count = static_cast<int>(std::max<std::size_t>(1, fullest));
-  std::size_t that_took = 0;  // the count, one module after another
+  std::size_t that_took = 0;  // modules in a row that accepted the count
   for (std::size_t at = 0; that_took < pipeline.modules.size();
        at = (at + 1) % pipeline.modules.size()) {
     const int raised = raise_to_fit(pipeline.modules[at], count);

@@ -13,7 +13,7 @@ DependencyGraph::DependencyGraph(const Schedule& schedule, const PipelineMap& ma
   sort();
 }
 
-/// Takes nodes in the order in which they become free, lanes first to last; what is left is
+/// Sorts nodes in the order in which they become ready, lanes first to last. Nodes that remain are
 /// blocked.
 void DependencyGraph::sort() {
   std::vector<int> unmet(static_cast<std::size_t>(nodes()), 0);

@@ -7,28 +7,29 @@
 
 namespace tributary::schedule {
 
-/// What an action waits for besides the action before it on its lane.
+/// What an action waits for, besides the previous action on its lane.
 struct Dependency {
-  int from = 0;       // node; kNever when no list has the action that is waited for
-  int hop_from = -1;  // lanes between which bytes travel meanwhile; -1: none do
+  int from = 0;       // node; kNever when no list has the awaited action
+  int hop_from = -1;  // the lanes that bytes travel between; -1: none do
   int hop_to = -1;
   Bytes bytes = {};
 
   static constexpr int kNever = -1;
 };
 
-/// A lane that cannot go on.
+/// A lane that cannot continue.
 struct BlockedLane {
   int lane;
   int node;
   int waits_for;  // node, or Dependency::kNever
 };
 
-/// Every wait of a schedule, of passes or lowered: data, messages in the order of their link, send
-/// buffers that are in use, and the meeting of replicas for reductions and of all for the step.
+/// Every wait of a schedule, of passes or lowered: data, messages in the order of their link,
+/// occupied send buffers, and the meetings of replicas for reductions and of all lanes for the
+/// step.
 ///
 /// owns:   nothing of the schedule, which must outlive it
-/// units:  a node is an action, lane after lane; behind the actions come the meetings
+/// units:  a node is an action, lane by lane; the meetings come after the actions
 /// cost:   O(actions) memory; made once and timed with many costs
 class DependencyGraph {
  public:
@@ -43,7 +44,7 @@ class DependencyGraph {
     return std::span(dependencies_)
         .subspan(first_dependency_[node], first_dependency_[node + 1] - first_dependency_[node]);
   }
-  /// Nodes after all that they wait for; fewer than nodes() when some lanes are blocked.
+  /// Nodes, each after all that it waits for; fewer than nodes() when some lanes are blocked.
   [[nodiscard]] std::span<const int> order() const { return order_; }
   [[nodiscard]] std::span<const BlockedLane> blocked() const { return blocked_; }
   [[nodiscard]] bool starts_lane(int node) const {

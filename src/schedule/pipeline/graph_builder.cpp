@@ -69,7 +69,7 @@ void GraphBuilder::index_links() {
     if (!sends && !is_receive(action.op)) continue;
     const int lane = graph_.lane_of(node);
     for (const FarEnd& far : far_ends_of(map_, lane, action)) {
-      // The lane that the list names takes part, whoever should.
+      // The lane in the list takes part, even if the list is wrong.
       const int far_lane = stream_of(action.op) == Stream::kFeatures ? far.lane : action.peer;
       Link& link = links_[key_of(lane, action, far_lane)];
       std::vector<int>& side = sends ? link.sends : link.receives;
@@ -84,7 +84,7 @@ void GraphBuilder::wait_for(int node, Dependency dependency) {
   waits_.emplace_back(node, dependency);
 }
 
-/// A pass waits for passes of its own lane, for hand-overs, and for what the links bring.
+/// A pass waits for passes of its own lane, for hand-overs, and for messages.
 void GraphBuilder::add_pass(int node) {
   const Action& pass = graph_.action(node);
   const int lane = graph_.lane_of(node);
@@ -120,7 +120,7 @@ void GraphBuilder::add_receive(int node, const Action& receive) {
                     .bytes = receive.bytes});
 }
 
-/// The first pass that takes of a batch waits for all of it.
+/// The first pass that reads from a batch waits for the whole batch.
 void GraphBuilder::add_batch(int node, const Action& own) {
   const int lane = graph_.lane_of(node);
   const Action& pass = graph_.action(node);
@@ -135,7 +135,7 @@ void GraphBuilder::add_batch(int node, const Action& own) {
     if (receive.microbatch != own.microbatch) add_receive(node, receive);
 }
 
-/// A message is there when it has travelled, which begins when both sides are ready.
+/// A message arrives after its travel, which begins when both sides are ready.
 void GraphBuilder::add_message(int node, const Action& receive) {
   const int lane = graph_.lane_of(node);
   const auto found =
@@ -153,7 +153,7 @@ void GraphBuilder::add_message(int node, const Action& receive) {
   }
 }
 
-/// A send waits until the link has a free buffer again.
+/// A send waits until the link has a free buffer.
 void GraphBuilder::add_send(int node) {
   const Action& send = graph_.action(node);
   const int lane = graph_.lane_of(node);
@@ -170,7 +170,7 @@ void GraphBuilder::add_send(int node) {
   }
 }
 
-/// Reductions begin when all replicas are there, the step when all lanes are.
+/// Reductions begin when all replicas have arrived, the step when all lanes have.
 void GraphBuilder::add_meetings() {
   std::map<std::tuple<int, int, int>, std::vector<int>> reductions;  // module, stage, chunk
   std::vector<int> steps;
@@ -196,7 +196,7 @@ void GraphBuilder::add_meeting(const std::vector<int>& members) {
   }
 }
 
-/// Lays the waits out node after node.
+/// Stores the waits node by node.
 void GraphBuilder::gather() {
   graph_.first_dependency_.assign(static_cast<std::size_t>(graph_.nodes()) + 1, 0);
   for (const auto& [node, dependency] : waits_) ++graph_.first_dependency_[node + 1];

@@ -15,7 +15,7 @@ class GraphBuilder {
   void build();
 
  private:
-  /// Messages between two lanes that are taken in the order in which they were given.
+  /// Messages between two lanes, read in the order in which they are written.
   struct Link {
     std::vector<int> sends;
     std::vector<int> receives;

@@ -6,7 +6,7 @@
 
 namespace tributary::schedule {
 
-/// How a pass changes what a virtual stage keeps, in any unit. The three add up to 0.
+/// How each pass changes what a virtual stage keeps, in any unit. The three values add up to 0.
 ///
 /// source: docs/theory/parallelism.md, "Splitting B and W"
 struct KeptAfter {
@@ -15,8 +15,8 @@ struct KeptAfter {
   std::int64_t backward_weight = -1;
 };
 
-/// The most that a lane keeps at once, in the order of its list. Of a virtual stage without
-/// backward nothing is kept; of one without weights to train everything goes with B.
+/// The max that a lane keeps at once, in the order of its list. A virtual stage without backward
+/// keeps nothing; one without trained weights frees everything in B.
 ///
 /// shape:  kept [virtual stages] of the lane's module; empty: chunk activations are counted
 /// units:  those of `kept`

@@ -16,7 +16,7 @@ class LaneLowering {
  public:
   LaneLowering(const PipelineMap& map, int lane, const ActionList& passes, int receive_buffers)
       : map_(map), passes_(passes), receive_buffers_(receive_buffers) {
-    std::map<int, std::size_t> last_weight;  // of each chunk
+    std::map<int, std::size_t> last_weight;  // by chunk
     std::size_t place = 0;
     for (const Action& pass : passes) {
       TRIB_CHECK(is_pass(pass.op), .what = "schedule: list is lowered already",
@@ -53,7 +53,7 @@ class LaneLowering {
   static LinkName link_of(const Action& receive) { return {receive.op, receive.peer}; }
 
   struct Waiting {
-    std::size_t place = 0;  // in the order of use
+    std::size_t place = 0;  // by use
     Action receive;
   };
   struct Link {
@@ -61,7 +61,7 @@ class LaneLowering {
     int posted = 0;
   };
 
-  /// Takes the receives of a link that have a free buffer.
+  /// Takes the receives of a link for which a buffer is free.
   void take_posted(const LinkName& name, Link& link) {
     const auto& [op, peer] = name;
     const bool takes_all = stream_of(op) == Stream::kFeatures && map_.goes_in_one_batch(peer);
@@ -70,7 +70,7 @@ class LaneLowering {
       link.waiting.pop_front();
     }
   }
-  /// Posts what was taken, in the order of use.
+  /// Posts the taken receives in the order of use.
   void post_taken() {
     std::ranges::sort(taken_, std::less<>(), &Waiting::place);
     for (const Waiting& each : taken_) lowered_.push_back(each.receive);

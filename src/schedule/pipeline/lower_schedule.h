@@ -4,31 +4,31 @@
 
 namespace tributary::schedule {
 
-/// How much may be under way on one link: between two lanes, in one direction, of activations or of
-/// gradients; or along an edge. What goes in one batch has buffers for all of it.
+/// Max messages in flight on one link: between two lanes in one direction, for activations or for
+/// gradients; or along an edge. An edge that carries one batch has buffers for all of it.
 struct Buffers {
   int receive = 2;  // posted and not yet used by a pass
-  int send = 2;     // given to the link and not yet taken by the other side; the next one waits
+  int send = 2;     // sent and not yet received; the next one waits
 
   friend bool operator==(const Buffers&, const Buffers&) = default;
 };
 
-/// Puts sends, receives, gradient reductions and the optimizer step between the passes: a send
-/// right after its pass, a receive as soon as the link has a free buffer, in the order of use; the
-/// reduction of a chunk after its last weight gradient.
+/// Puts sends, receives, reductions and the optimizer step between the passes: a send right after
+/// its pass; a receive as soon as the link has a free buffer, in the order of use; the reduction of
+/// a chunk after its last weight gradient.
 ///
-/// errors: Fault::kBug when the lists are not made for the pipeline
+/// errors: Fault::kBug when the lists do not belong to the pipeline
 /// source: docs/theory/parallelism.md, "Lists of actions"
 [[nodiscard]] Schedule lower_schedule(const Schedule& passes, const Buffers& buffers);
 
-/// What a pass waits for and what it gives, as the actions of its own lane.
+/// The transfers before and after a pass, as actions of its own lane.
 struct PassTransfers {
   std::vector<Action> receives;
   std::vector<Action> sends;  // and LC
 };
 [[nodiscard]] PassTransfers transfers_of(const PipelineMap& map, int lane, const Action& pass);
 
-/// The other side of a transfer: its action on the lane at the other end.
+/// The other end of a transfer: its action on the other lane.
 struct FarEnd {
   int lane;
   Action action;

@@ -72,7 +72,7 @@ void PipelineMap::order_modules() {
                  .expected = str("an edge on the way to ", pipeline_.modules[flow_.back()].name));
 }
 
-/// One rank runs one module at a time only when nothing but the batch as a whole goes between them.
+/// Colocated modules may only exchange whole batches: then a rank runs one of them at a time.
 void PipelineMap::check_colocated() {
   for (int index = 0; index < std::ssize(pipeline_.modules); ++index) {
     const PipelineModule& module = pipeline_.modules[index];

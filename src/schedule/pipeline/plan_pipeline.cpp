@@ -34,7 +34,7 @@ PipelineModule chain_of(const ModulePlan& plan) {
   return module;
 }
 
-/// The index of the chain that runs a module: its own, or for an inline one the backbone's.
+/// The index of the chain that runs a module; an inline one runs in the backbone's.
 int chain_index(const Pipeline& pipeline, const Plan& plan, const std::string& name) {
   const std::string chain = is_chain(*plan.find(name)) ? name : "backbone";
   const auto found = std::find_if(pipeline.modules.begin(), pipeline.modules.end(),

@@ -18,7 +18,7 @@ OrderShape shape_of(const Pipeline& pipeline, const PipelineModule& module) {
           .hop = pipeline.hop};
 }
 
-/// For each microbatch, how many the module must have been fed before its gradient comes back.
+/// For each microbatch, the number of inputs that the module needs before its gradient comes back.
 std::vector<int> fed_before_gradient(const ActionList& first_stage, int microbatches) {
   std::vector<int> fed(static_cast<std::size_t>(microbatches), 0);
   int forwards = 0;
@@ -30,7 +30,7 @@ std::vector<int> fed_before_gradient(const ActionList& first_stage, int microbat
   return fed;
 }
 
-/// The lists of a module in front: each stage is one forward further ahead than the one behind it.
+/// The lists of a module in front: each stage is one forward further ahead than the next stage.
 StageLists list_branch(const PipelineModule& module, const std::vector<int>& fed) {
   const int microbatches = static_cast<int>(fed.size());
   const bool split = traits_of(module.order).splits_backward;
@@ -43,14 +43,14 @@ StageLists list_branch(const PipelineModule& module, const std::vector<int>& fed
       for (; forward < std::min(ahead, microbatches); ++forward)
         list.push_back({.op = Op::kForward, .microbatch = forward});
       list.push_back({.op = split ? Op::kBackwardInput : Op::kBackward, .microbatch = backward});
-      // Gradients come at the pace of the backbone, so there is time for W at once.
+      // Gradients come at the pace of the backbone, so there is time for W right away.
       if (split) list.push_back({.op = Op::kBackwardWeight, .microbatch = backward});
     }
   }
   return lists;
 }
 
-/// The list of a colocated module: it has its ranks to itself before and after the backbone.
+/// The list of a colocated module, which has its ranks to itself before and after the backbone.
 StageLists list_colocated(int microbatches) {
   ActionList list;
   for (const Op op : {Op::kForward, Op::kBackward})
@@ -59,8 +59,8 @@ StageLists list_colocated(int microbatches) {
   return {list};
 }
 
-/// Leaves out what nothing needs: gradients of frozen weights, and backwards without anything to
-/// train at or before them.
+/// Leaves out useless passes: gradients of frozen weights, and backwards where nothing at or before
+/// the virtual stage trains.
 ActionList without_needless_passes(const PipelineMap& map, int module, int stage,
                                    const ActionList& list) {
   ActionList needed;
@@ -87,7 +87,7 @@ int most_ahead(const ActionList& list) {
   return most;
 }
 
-/// Fills the lists of one module; those of the modules that it feeds are there.
+/// Fills the lists of one module, after those of the modules that it feeds.
 class ModuleSchedule {
  public:
   ModuleSchedule(const PipelineMap& map, int index, Schedule& schedule)
@@ -135,8 +135,8 @@ class ModuleSchedule {
     return list_branch(module_, fed);
   }
 
-  /// Weight gradients that are left when the last input gradient has gone would be computed beside
-  /// this module's own backward.
+  /// Refuses postponed weight gradients: those left after the last input gradient would run at the
+  /// same time as this module's own backward.
   [[nodiscard]] StageLists colocated() const {
     const PipelineModule& fed = map_.pipeline().modules[map_.flow().back()];
     TRIB_REQUIRE(
@@ -161,7 +161,7 @@ Schedule schedule_passes(const Pipeline& pipeline) {
   Schedule schedule{.pipeline = pipeline,
                     .lists = std::vector<ActionList>(static_cast<std::size_t>(map.lanes())),
                     .in_flight = std::vector<int>(static_cast<std::size_t>(map.lanes()))};
-  // From the backbone to the front: a module runs ahead as far as those behind it need.
+  // From the backbone to the front: a module is ahead as far as the next modules need.
   for (auto module = map.flow().rbegin(); module != map.flow().rend(); ++module)
     ModuleSchedule(map, *module, schedule).fill();
   return schedule;

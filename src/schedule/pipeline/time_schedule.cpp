@@ -7,7 +7,7 @@
 namespace tributary::schedule {
 namespace {
 
-/// Start and end of all nodes, in the order of the graph.
+/// Computes start and end of all nodes, in the order of the graph.
 class Timing {
  public:
   Timing(const DependencyGraph& graph, const ScheduleCosts& costs)

@@ -4,7 +4,7 @@
 namespace tributary::schedule {
 namespace {
 
-/// The transfers of one pass.
+/// Finds the transfers of one pass.
 class Neighbours {
  public:
   Neighbours(const PipelineMap& map, int lane, const Action& pass)
@@ -59,7 +59,7 @@ class Neighbours {
   }
 
   void come_from(int virtual_stage, Op op) {
-    if (is_here(virtual_stage)) return;  // handed over by LC
+    if (is_here(virtual_stage)) return;  // LC hands it over
     transfers_.receives.push_back(transfer(op, lane_at(virtual_stage), module_.boundary));
   }
   void go_to(int virtual_stage, Op send, Op hand) {
@@ -112,7 +112,7 @@ Op far_op(Op op) {
 
 bool is_along_edge(Op op) { return op >= Op::kSendFeatures && op <= Op::kReceiveFeatureGradients; }
 
-/// Where features of an edge leave (its last virtual stage) or enter (its first).
+/// The far ends where features of an edge leave (last virtual stage) or enter (first one).
 std::vector<FarEnd> far_ends_of_edge(const PipelineMap& map, const Action& transfer) {
   const PipelineEdge& edge = map.pipeline().edges[transfer.peer];
   const bool goes_forward =
