@@ -11,7 +11,7 @@
 namespace tributary::config {
 namespace {
 
-/// One constant of a cluster file: the reader and the writer walk tables of these.
+/// One constant of a cluster file. The reader and the writer walk the tables below.
 template <class Struct>
 struct ConstantKey {
   const char* name;

@@ -11,8 +11,8 @@ namespace tributary::config {
 /// An encoder, then the projector that brings its features to the width of the backbone.
 using EncoderChain = std::vector<ModuleNode>;
 
-/// Vision tower and merger of Qwen2-VL, Qwen2.5-VL, Qwen3-VL, and of the Omni thinkers, which use
-/// the towers of these.
+/// Vision tower and merger of Qwen2-VL, Qwen2.5-VL, Qwen3-VL, and of the Omni thinkers, which have
+/// the same towers.
 ///
 /// errors: Fault::kInput naming file and key; so do all functions below
 [[nodiscard]] EncoderChain qwen_vision(const JsonObject& vision, const std::string& family,
