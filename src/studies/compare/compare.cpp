@@ -22,8 +22,8 @@ using config::StudySetting;
 constexpr std::int64_t kQuickSamples = 64;
 constexpr std::int64_t kQuickDevices = 16;
 
-/// What runs as a plan alone wants no tables of an encoder and a backbone. VeOmni's degrees are a
-/// setting's, so that only a study that names it has it.
+/// Whether a study needs tables of an encoder and a backbone: not where every method runs as a
+/// plan. VeOmni takes its degrees from the setting, so only a study that names it has it.
 bool wants_tables(const config::Study& study) {
   return study.methods.empty() ||
          std::any_of(study.methods.begin(), study.methods.end(), [](const std::string& name) {
@@ -83,11 +83,11 @@ class StudyRunner {
       note(kVeomniMethod);
       result.methods.push_back(run_veomni(setting));
     }
-    // Packs of a given capacity are no part of its space: studies that list it are refused.
+    // Packs of a given capacity are not in its space: studies that list it are refused.
     if (is_listed(study_, kSearchMethod) && setting.capacity_tokens == 0) {
       note(kSearchMethod);
       result.methods.push_back(run_search(setting));
-      // Beside methods with tables by their FLOPs, so that one table's MFUs are those of its steps.
+      // Beside methods of tables its FLOPs come from the tables, so that MFUs compare.
       MethodResult& found = result.methods.back();
       if (found.step_s > 0 && flops > 0) found.mfu = mfu_of(flops, found.step_s, setting);
     }
@@ -152,7 +152,7 @@ class StudyRunner {
 
   /// A graph of modules with a level of recompute.
   struct RecomputedSharing {
-    std::string name;  // as plans say it
+    std::string name;  // as in plans
     plan::SharingProblem problem;
     double flops = 0;  // of a step
   };
@@ -180,7 +180,7 @@ class StudyRunner {
     return levels;
   }
 
-  /// The first level of recompute with which the method has a plan: more recompute is for memory.
+  /// The first level of recompute with which the method has a plan: more only saves memory.
   static MethodResult solve(const StudySetting& setting, const SharingBaseline& baseline,
                             const std::vector<RecomputedSharing>& levels) {
     MethodResult method{.method = std::string(baseline.name),

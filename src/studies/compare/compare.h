@@ -11,26 +11,26 @@
 
 namespace tributary::studies {
 
-/// What the simulator of plan files says of the plan of a method that was found by tables.
+/// What the plan simulator says about a plan that a method found by tables.
 enum class PlanFile {
   kNotAsked,
-  kFits,      // its form is one of theirs, and fits as the method has it
+  kFits,      // plans have its form, and it fits as the method has it
   kChanged,   // it fits with parameters sharded, layers recomputed, or both
   kTooLarge,  // it does not fit
-  kNoForm,    // plan files have no such form
+  kNoForm,    // plans do not have such a form
 };
 
-/// What one method reaches in one setting with the best plan of its own space.
+/// The result of one method in one setting, for the best plan of its own space.
 struct MethodResult {
   std::string method = {};
   std::string source = {};
-  plan::Certificate certificate = {};  // of the mean step
+  plan::Certificate certificate = {};  // for the mean step
   std::string plan = {};
   double step_s = 0;                        // 0: no plan
-  double mfu = 0;                           // model FLOPs over those of the devices at their peak
+  double mfu = 0;                           // model FLOPs over peak FLOPs of the devices
   std::optional<double> idle_share = {};    // of the devices' time
-  std::optional<double> bubble_share = {};  // of it, within the pipelines of the replicas
-  std::optional<double> occupancy = {};     // of a graph of modules: Occupancy::mean
+  std::optional<double> bubble_share = {};  // of idle time, within the pipelines of replicas
+  std::optional<double> occupancy = {};     // for a graph of modules: Occupancy::mean
   std::optional<double> least_occupancy = {};
   double milliseconds = 0;  // of the search
   PlanFile plan_file = PlanFile::kNotAsked;
@@ -49,18 +49,18 @@ struct SettingResult {
   [[nodiscard]] const MethodResult* find(std::string_view method) const;
 };
 
-/// A published figure beside what is found here.
+/// A published figure and the value found here.
 struct FigureResult {
   config::PublishedFigure figure = {};
-  std::optional<double> found = {};  // none: a method has no plan
-  double deviation = 0;              // found / published - 1; 0 inside of a range
+  std::optional<double> found = {};  // null: a method has no plan
+  double deviation = 0;              // found / published - 1; 0 inside a range
 };
 
 struct OrderResult {
   config::PublishedOrder order = {};
   std::vector<double> values = {};  // [ranked] seconds, MFUs, ...; 0: no plan
-  bool holds = false;               // none is ahead of one before it, ties aside
-  bool is_tie = false;              // it holds with two within a thousandth of the larger
+  bool holds = false;               // none is ahead of one before it, except for ties
+  bool is_tie = false;              // it holds only with two values within a thousandth
 };
 
 struct Comparison {
@@ -74,26 +74,26 @@ struct Comparison {
 };
 
 struct CompareOptions {
-  bool quick = false;       // the first setting alone, one batch, at most 64 samples and 16 devices
-  bool plan_files = false;  // asks the simulator of plan files about the plans found by tables
+  bool quick = false;       // only the first setting, one batch, at most 64 samples and 16 devices
+  bool plan_files = false;  // simulates plans found by tables as plan files
   /// Called before each search.
   std::function<void(const std::string& setting, std::string_view method)> on_search = {};
 };
 
-/// The names that studies of a kind may list: what `config::read_study` asks for.
+/// The method names that studies of a kind may list, for `config::read_study`.
 [[nodiscard]] std::vector<config::StudyMethod> study_methods(config::StudyKind kind);
 
-/// Gives every method of a study its best plan in every setting.
+/// Finds the best plan of every method of a study in every setting.
 ///
 /// errors: Fault::kInput naming a method that is not in the lists of baselines, or capacity_tokens
-///         where `search` is listed, and as problem_of_model and sharing_of_model
+///         where `search` is listed; as problem_of_model and sharing_of_model
 [[nodiscard]] Comparison compare(const config::Study& study, const CompareOptions& options = {});
 
-/// A number found within `tolerance` of the published one; of a range anything inside at its
-/// printed decimals, and nothing else: a range is its own tolerance.
+/// Whether a number is within `tolerance` of the published one. A range is its own tolerance: the
+/// number must be inside at the printed decimals.
 [[nodiscard]] bool is_kept(const FigureResult& result, double tolerance);
 
-/// Published figures that are kept, and all of them.
+/// The number of published figures that are kept, and of all.
 struct FigureCount {
   std::int64_t within = 0;
   std::int64_t all = 0;

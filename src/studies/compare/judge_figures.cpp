@@ -19,7 +19,7 @@ struct Place {
   [[nodiscard]] double samples_per_second() const {
     return static_cast<double>(setting->global_samples) / method->step_s;
   }
-  /// Device seconds of a sample, of a share of the devices' time.
+  /// Device seconds for each sample in a fraction of the devices' time.
   [[nodiscard]] double device_seconds(double share) const {
     return share * static_cast<double>(setting->devices) / samples_per_second();
   }
@@ -37,8 +37,7 @@ Place find_place(const config::Study& study, const Comparison& comparison,
   return place;
 }
 
-/// 1 - device seconds of a sample over those against which they are set; none where either is not
-/// known.
+/// 1 - device seconds of a sample over those of `against`; null where either is unknown.
 std::optional<double> reduction(const Place& place, const Place& against,
                                 std::optional<double> MethodResult::*share) {
   const std::optional<double>& mine = place.method->*share;
@@ -69,7 +68,7 @@ std::optional<double> find_value(const PublishedFigure& figure, const Place& pla
                                                                      : &MethodResult::bubble_share);
 }
 
-/// 0 inside of a range, where what rounds to an end is inside as well.
+/// The deviation; 0 inside a range, and where the value rounds to an end of it.
 double deviation_of(const PublishedFigure& figure, double found) {
   if (figure.digits) {
     const double scale = std::pow(10.0, static_cast<double>(*figure.digits));
@@ -89,7 +88,7 @@ std::optional<double> find_value_in(const PublishedFigure& figure, const config:
   return find_value(figure, place, against);
 }
 
-/// None where one of the settings has none.
+/// Null where a setting has no value.
 template <class ValueIn>
 std::optional<double> mean_over(const std::vector<std::string>& settings, const ValueIn& value_in) {
   double sum = 0;
@@ -101,7 +100,7 @@ std::optional<double> mean_over(const std::vector<std::string>& settings, const 
   return sum / static_cast<double>(settings.size());
 }
 
-/// The mean over settings, or the ratio of such means.
+/// The mean over settings, or the ratio of two such means.
 std::optional<double> find_occupancy(const PublishedFigure& figure, const config::Study& study,
                                      const Comparison& comparison) {
   const auto share = figure.quantity == FigureQuantity::kOccupancy ? &MethodResult::occupancy
@@ -141,9 +140,9 @@ FigureResult judge(const PublishedFigure& figure, const config::Study& study,
   return result;
 }
 
-/// Whether numbers above 0 ascend; 0 is of a method without a plan.
+/// Judges whether numbers above 0 ascend; 0 stands for a method without a plan.
 void set_verdict(const std::vector<double>& ascending, OrderResult& result) {
-  constexpr double kTie = 1e-3;  // of the larger
+  constexpr double kTie = 1e-3;  // relative to the larger
   result.holds = true;
   for (std::size_t i = 0; i < ascending.size(); ++i) {
     result.holds = result.holds && ascending[i] > 0;
@@ -157,7 +156,7 @@ void set_verdict(const std::vector<double>& ascending, OrderResult& result) {
   result.is_tie = result.is_tie && result.holds;
 }
 
-/// What ranks a method; 0 where a method has no plan.
+/// The value that ranks a method; 0 where it has no plan.
 double rank_value(config::RankedBy by, const Place& place, const Place& against) {
   if (!place.has_plan()) return 0;
   switch (by) {
@@ -180,7 +179,7 @@ OrderResult judge(const config::PublishedOrder& order, const config::Study& stud
     result.values.push_back(rank_value(order.by,
                                        find_place(study, comparison, each.setting, each.method),
                                        find_place(study, comparison, each.setting, each.against)));
-  // Of all but steps the highest comes first.
+  // For all quantities except steps the highest comes first.
   set_verdict(order.by == config::RankedBy::kStep
                   ? result.values
                   : std::vector<double>(result.values.rbegin(), result.values.rend()),

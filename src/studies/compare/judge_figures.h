@@ -4,7 +4,7 @@
 
 namespace tributary::studies {
 
-/// Sets published figures and orders beside the results of their settings. `run_samples` and
+/// Compares published figures and orders with the results of their settings. `run_samples` and
 /// `devices` come from the study.
 void judge_figures(const config::Study& study, Comparison& comparison);
 

@@ -4,8 +4,8 @@
 
 namespace tributary::studies {
 
-/// Counts the model FLOPs of a step of a plan: forward and gradients of the mean batch, causal
-/// attention as the half that is there, nothing that runs again.
+/// Counts the model FLOPs of a plan's step: forward and gradients of the mean batch, with half the
+/// square for causal attention, and without recompute.
 ///
 /// errors: Fault::kInput as LayerStageCosts
 /// cost:   microseconds; nothing is simulated

@@ -25,7 +25,7 @@ plan::PlanningProblem problem_of(const StudySetting& setting) {
   return problem;
 }
 
-/// The setting's degrees with sequences one after another.
+/// A choice with the setting's degrees, which runs its sequences one after another.
 plan::PlanChoice choice_of(const plan::PlanningProblem& problem, const StudySetting& setting,
                            config::RecomputePlan recompute) {
   TRIB_REQUIRE(setting.devices % setting.ulysses == 0,
@@ -109,7 +109,7 @@ MethodResult run_veomni(const StudySetting& setting) {
 
 PlanFile judge_plan_file(const StudySetting& setting, const PipelineAnswer& answer,
                          config::RecomputePlan recompute) {
-  // Packs of a given capacity are no part of what plan files are judged with.
+  // Plan files are judged without packs of a given capacity.
   if (!answer.form || setting.capacity_tokens > 0) return PlanFile::kNoForm;
   const TrainerPlan placed = trainer_plan(problem_of(setting), *answer.form, recompute);
   if (placed.found) return placed.is_changed ? PlanFile::kChanged : PlanFile::kFits;

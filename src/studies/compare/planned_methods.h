@@ -9,8 +9,8 @@
 
 namespace tributary::studies {
 
-// Methods that run as plans of the trainer, judged by their simulator: no tables of an encoder and
-// a backbone, so that any model will do.
+// Methods that run as plans of the trainer, judged by the plan simulator. They need no tables of an
+// encoder and a backbone, so any model will do.
 
 inline constexpr std::string_view kSearchMethod = "search";
 inline constexpr std::string_view kVeomniMethod = "veomni";
@@ -22,15 +22,15 @@ inline constexpr std::string_view kVeomniMethod = "veomni";
 [[nodiscard]] MethodResult run_search(const config::StudySetting& setting);
 
 /// Sharded parameters, sequences cut over `ulysses` ranks and experts over `ep`, as the setting
-/// gives them: one sequence in a microbatch of each group. Memory is not judged: losses in place
-/// and activations in host memory, which VeOmni has, are not among the costs.
+/// gives them, with one sequence in a microbatch of each group. Memory is not judged: VeOmni
+/// computes losses in place and keeps activations in host memory, which the costs do not cover.
 ///
 /// source: VeOmni, appendix A
-/// errors: Fault::kInput naming the setting when the degrees cut not the devices or not the model,
-///         or when its samples do not divide over the replicas
+/// errors: Fault::kInput naming the setting when the degrees do not fit the devices or the model,
+///         or when its samples do not divide among the replicas
 [[nodiscard]] MethodResult run_veomni(const config::StudySetting& setting);
 
-/// Makes the plan that a method found by tables one of plan files, and simulates it.
+/// Converts a plan that a method found by tables into a plan file's form, and simulates it.
 ///
 /// cost: as trainer_plan
 [[nodiscard]] PlanFile judge_plan_file(const config::StudySetting& setting,

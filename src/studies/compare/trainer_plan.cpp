@@ -22,8 +22,8 @@ plan::ChainChoice chain_of(const Degrees& degrees, bool shards, config::Recomput
   return chain;
 }
 
-/// Blocks as evenly as can be, but for `first_layers` of the first stage where it is not below 0;
-/// the embedding before them, the head behind.
+/// Cuts blocks as evenly as possible, with `first_layers` on the first stage unless it is negative;
+/// the embedding comes before them, the head after them.
 plan::ChainCut cut_evenly(const ModuleNode& node, std::int64_t stages,
                           std::int64_t first_layers = -1) {
   const bool has_ends = node.name == "backbone";
@@ -72,7 +72,7 @@ class FormPlacing {
                           " above the ", problem_.memory(), " that it may hold")};
   }
 
-  /// Whether a plan was too large for the memory.
+  /// Whether some plan was too large for the memory.
   [[nodiscard]] bool is_short() const { return !least_of_.empty(); }
 
  private:
@@ -102,7 +102,7 @@ class FormPlacing {
     };
     for (std::size_t i = 0; i < encoders_.size(); ++i) {
       const std::optional<plan::ChainChoice>& own = runner_.choice.encoders[i];
-      // Inline, all of it is on one stage.
+      // An inline encoder is entirely on one stage.
       const config::MeshShape mesh = own ? own->mesh : config::MeshShape{.tp = whole.tp};
       if (std::string of = obstacle(*encoders_[i], mesh); !of.empty()) return of;
     }
@@ -113,7 +113,7 @@ class FormPlacing {
     return {};
   }
 
-  /// None where it does not fit.
+  /// The first plan that fits; null where none does.
   std::optional<plan::FoundPlan> run() {
     runner_.verdict =
         judge_.judge(runner_.choice, runner_.cuts, 0, plan::different_batches(problem_));
@@ -135,7 +135,7 @@ class FormPlacing {
     return std::clamp<std::size_t>(most, 1, plan::different_batches(problem_));
   }
 
-  /// The same with the encoder as far ahead as its pool has room.
+  /// Simulates the same plan with the encoder as far ahead as its pool allows.
   void run_ahead(plan::FoundPlan& found) {
     const std::string& encoder = encoders_[0]->name;
     for (config::ModulePlan& module : found.plan.modules)
@@ -159,15 +159,15 @@ class FormPlacing {
   plan::PlanJudge judge_;
   std::vector<const ModuleNode*> encoders_;
   plan::Runner runner_;
-  Bytes least_peak_;      // of those that do not fit
-  std::string least_of_;  // module
+  Bytes least_peak_;      // min over those that do not fit
+  std::string least_of_;  // the module that holds it
 };
 
 }  // namespace
 
 TrainerPlan trainer_plan(const plan::PlanningProblem& problem, const TrainerForm& form,
                          config::RecomputePlan recompute) {
-  // As the method has it, then changed to fit, each way once.
+  // First as the method has it, then changed to fit, each way once.
   std::vector<std::pair<config::RecomputePlan, bool>> ways;
   for (const config::RecomputePlan level : {recompute, config::RecomputePlan::kFull})
     for (const bool shards : {form.shards, true})

@@ -9,14 +9,14 @@ namespace tributary::studies {
 
 inline constexpr std::string_view kComparisonFormat = "tributary.comparison/1";
 
-/// JSON of a comparison, and a line feed: docs/formats/study.md.
+/// JSON of a comparison, ending with a line feed: docs/formats/study.md.
 [[nodiscard]] std::string write_comparison(const Comparison& comparison);
 
-/// How `search` was judged beside methods of tables, and which of them have plans outside of its
-/// space; empty where it does not stand beside them.
+/// Says how `search` was judged beside methods of tables, and which of these have plans outside of
+/// its space; empty where there are none beside it.
 [[nodiscard]] std::string note_on_search(const SettingResult& setting);
 
-/// `speedup`, `hours`, ...: as studies spell them.
+/// The name in studies: `speedup`, `hours`, ...
 [[nodiscard]] std::string_view name_of(config::FigureQuantity quantity);
 [[nodiscard]] std::string_view name_of(config::RankedBy by);
 /// `not_asked`, `fits`, `changed`, `too_large`, `no_form`

@@ -9,16 +9,16 @@
 
 namespace tributary::studies {
 
-/// What a module costs at one tensor-parallel degree.
+/// The costs of a module at one tensor-parallel degree.
 struct DegreeCosts {
   std::int64_t tp = 1;
   Throughput throughput = {};   // of one of the tp devices
   double state_bytes = 0;       // parameters, gradients, optimizer of the whole module, by device
-  double activation_bytes = 0;  // that a layer keeps of one tile or token, by device
-  double transient_bytes = 0;   // of one tile or token, once, while a microbatch runs
+  double activation_bytes = 0;  // that a layer keeps for one tile or token, by device
+  double transient_bytes = 0;   // for one tile or token, once, while a microbatch runs
 };
 
-/// A module as the published objective sees it: layers that are all alike, a mean sample.
+/// A module in the published objective: equal layers, and a mean sample.
 struct ModuleCosts {
   std::string name = {};
   std::int64_t layers = 1;
@@ -27,7 +27,7 @@ struct ModuleCosts {
   double forward_share = 0.25;            // of the time; the rest is backward with recompute
   double gradient_share = 2.0 / 18;       // of the state bytes, reduced over replicas in every step
   double parameter_share = 2.0 / 18;      // of the state bytes
-  double sharded_share = 0;               // of the state bytes, cut over the replicas
+  double sharded_share = 0;               // of the state bytes, sharded over the replicas
   std::vector<DegreeCosts> degrees = {};  // ascending by tp
 };
 
@@ -65,24 +65,24 @@ struct Plan3d {
 /// errors: Fault::kInput naming the value that cannot be used
 void check_problem(const Problem3d& problem);
 
-/// Seconds of a step: (microbatches + stages - 1) times the slower of the two modules' stages.
+/// Seconds of a step: (microbatches + stages - 1) times the slower module's stage.
 ///
 /// source: DFLOP, Algorithm 1, with the FLOPs of one microbatch on one replica
 [[nodiscard]] double step_seconds(const Problem3d& problem, const Plan3d& plan);
 
-/// Bytes that a device of the module holds; `depth` microbatches of `shape` are in flight.
+/// Bytes that a device of the module holds with `depth` microbatches of `shape` in flight.
 [[nodiscard]] double device_bytes(const ModuleCosts& module, const Degrees& degrees, double depth,
                                   double shape);
 
-/// The costs at a degree that the module has.
+/// The costs at a degree that the module must have.
 [[nodiscard]] const DegreeCosts& costs_at(const ModuleCosts& module, std::int64_t tp);
 
-/// All ways to put a module on exactly so many devices: tp a profiled degree, pp at most the
+/// All ways to run a module on exactly `devices` devices: tp a profiled degree, pp at most the
 /// layers, dp at most the global batch; by (pp, tp, dp).
 [[nodiscard]] std::vector<Degrees> list_degrees(const ModuleCosts& module, std::int64_t devices,
                                                 std::int64_t global_samples);
 
-/// Whether the plan is one of the problem's space and fits the memory.
+/// Whether the plan is in the problem's space and fits in memory.
 [[nodiscard]] bool is_valid(const Problem3d& problem, const Plan3d& plan);
 
 }  // namespace tributary::studies

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// One module on given degrees: its time in a step, and the microbatches that its memory asks for.
+/// One module on given degrees: its time in a step, and the microbatches that memory requires.
 class Side {
  public:
   Side(const ModuleCosts& module, const Degrees& degrees, std::int64_t global_samples)
@@ -27,7 +27,7 @@ class Side {
   [[nodiscard]] double total(std::int64_t microbatches) const {
     return work_ / costs_.throughput.at(shape(microbatches));
   }
-  /// No larger than total() of any number from this one on.
+  /// Lower bound on total() for this and any larger number.
   [[nodiscard]] double least_total_from(std::int64_t microbatches) const {
     return work_ / costs_.throughput.most_up_to(shape(microbatches));
   }
@@ -36,7 +36,7 @@ class Side {
   [[nodiscard]] double bytes(std::int64_t microbatches, std::int64_t depth) const {
     return device_bytes(module_, degrees_, double(depth), shape(microbatches));
   }
-  /// The least number of microbatches that fits; most + 1 when none does.
+  /// The min number of microbatches that fits; most + 1 when none does.
   [[nodiscard]] std::int64_t least_microbatches(std::int64_t depth, double limit,
                                                 std::int64_t most) const {
     std::int64_t low = 1;
@@ -70,7 +70,7 @@ class Search {
       : problem_(problem), effort_(effort) {}
 
   Search3dResult run() {
-    double open = kInfinite;  // the least bound of what was not visited
+    double open = kInfinite;  // min bound of what was not visited
     for (const auto& [bound, devices] : splits()) {
       if (bound >= worst_kept()) break;
       if (!visit_split(devices)) {
@@ -101,7 +101,7 @@ class Search {
     return found;
   }
 
-  /// False when the budget is used up.
+  /// Returns false when the budget is used up.
   bool visit_split(std::int64_t devices) {
     const std::vector<Degrees> encoders =
         list_degrees(problem_.encoder, devices, problem_.global_samples);
@@ -132,7 +132,7 @@ class Search {
         std::max(least, side.least_microbatches(depth, problem_.memory_bytes, most));
     if (first > most) return true;
     if (limit < kInfinite) {
-      // Fewer microbatches leave too long a bubble, whatever the throughput.
+      // Fewer microbatches have too long a bubble, whatever the throughput.
       first = std::max(first, static_cast<std::int64_t>(
                                   std::min(fill / (limit / work - 1), static_cast<double>(most))));
     }
@@ -172,7 +172,7 @@ class Search {
     return true;
   }
 
-  /// What a plan must be below to be kept.
+  /// The value that a plan must be below to be kept.
   [[nodiscard]] double worst_kept() const {
     return std::ssize(kept_) < effort_.keep ? kInfinite : kept_.back().seconds;
   }
@@ -221,7 +221,7 @@ Search3dResult search_3d(const Problem3d& problem, const Search3dEffort& effort)
 
 std::optional<Plan3d> find_leanest(const Problem3d& problem) {
   std::optional<Plan3d> leanest;
-  double least = kInfinite;  // of all pairs, of the module that needs more
+  double least = kInfinite;  // over all pairs, for the module that needs more
   for (std::int64_t devices = 1; devices < problem.devices; ++devices) {
     const auto encoders = list_degrees(problem.encoder, devices, problem.global_samples);
     const auto backbones =

@@ -5,10 +5,10 @@
 
 namespace tributary::studies {
 
-/// FLOP/s that one device reaches, by the shape of a microbatch (tiles or tokens).
+/// FLOP/s of one device, by the shape of a microbatch (tiles or tokens).
 ///
-/// Either a law `peak * shape / (shape + half)` or measured points with straight lines between
-/// them, constant before the first and after the last.
+/// Either a law `peak * shape / (shape + half)`, or measured points: linear between them, constant
+/// before the first and after the last.
 class Throughput {
  public:
   struct Point {
@@ -22,14 +22,14 @@ class Throughput {
   [[nodiscard]] static Throughput table(std::vector<Point> points);
 
   [[nodiscard]] double at(double shape) const;
-  /// The largest at any shape up to this one.
+  /// The max at any shape up to this one.
   [[nodiscard]] double most_up_to(double shape) const;
-  /// The largest at any shape.
+  /// The max at any shape.
   [[nodiscard]] double peak() const { return peak_; }
 
  private:
   std::vector<Point> points_;    // empty: the law
-  std::vector<double> running_;  // [points] largest up to each
+  std::vector<double> running_;  // [points] max up to each
   double peak_ = 0;
   double half_ = 0;
 };

@@ -12,10 +12,9 @@
 namespace tributary::studies {
 namespace {
 
-constexpr double kTokenParts = 1000;  // of a token, as means may be fractions
+constexpr double kTokenParts = 1000;  // parts of a token, since means may be fractions
 
-/// Loads of the backbone, which grow with the tokens: as each has the same marginal time, they
-/// count.
+/// Loads of the backbone for balancing: tokens, since every token has the same marginal time.
 std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
   std::vector<std::int64_t> tokens;
   for (const SampleWork& sample : samples)
@@ -23,8 +22,8 @@ std::vector<std::int64_t> tokens_of(const std::vector<SampleWork>& samples) {
   return tokens;
 }
 
-/// The bucket of each sample: replica r takes samples r, r + replicas, ...; its rounds cut them as
-/// evenly as can be.
+/// The bucket of each sample: replica r takes samples r, r + replicas, ... and cuts them into
+/// rounds as evenly as possible.
 std::vector<std::int32_t> deal_in_turn(std::size_t samples, const Buckets& buckets) {
   const auto mine = static_cast<std::int64_t>(samples) / buckets.replicas;
   std::vector<std::int32_t> bucket_of;
@@ -37,7 +36,7 @@ std::vector<std::int32_t> deal_in_turn(std::size_t samples, const Buckets& bucke
   return bucket_of;
 }
 
-/// The longest buckets to the replicas there and back, round by round.
+/// Dispatches the longest buckets to the replicas back and forth, round by round.
 Buckets deal_there_and_back(Buckets buckets) {
   std::vector<std::int64_t> costs;
   for (const SampleWork& work : buckets.work)
@@ -59,7 +58,7 @@ Buckets deal_there_and_back(Buckets buckets) {
   return dealt;
 }
 
-/// A place that numbers go to; of equally empty ones the first is the emptier.
+/// A place that numbers go to; of equal sums the first place is the emptier one.
 struct Place {
   double sum = 0;
   std::size_t index = 0;
@@ -67,7 +66,7 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
-/// Brings a heap with the emptiest place on top in order again when that place has become fuller.
+/// Restores a heap with the emptiest place on top after that place has grown.
 void sift_down(std::vector<Place>& heap) {
   const Place moved = heap.front();
   std::size_t at = 0;
@@ -109,14 +108,14 @@ std::vector<double> BatchRunner::backbone_seconds(std::int64_t tp, const Buckets
 
 const Buckets& BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                  Deal how, const Degrees& encoder, const Degrees& backbone) const {
-  // In order and by tokens, degrees say nothing.
+  // In-order dispatch and tokens do not depend on degrees.
   std::array<std::int64_t, 6> degrees = {};
   if (how == Deal::kBalanced)
     degrees = {encoder.tp, encoder.pp, encoder.dp, backbone.tp, backbone.pp, backbone.dp};
   const DealKey key{batch, replicas, rounds, how, degrees};
   const auto found = dealt_.find(key);
   if (found != dealt_.end()) return found->second;
-  constexpr std::size_t kMostSamples = 1 << 20;  // in all that is kept
+  constexpr std::size_t kMostSamples = 1 << 20;  // in all cached buckets
   if (dealt_.size() * problem_.batches[batch].size() > kMostSamples) {
     dealt_.clear();
     sorted_tiles_.clear();
@@ -242,7 +241,7 @@ Buckets BatchRunner::pad(std::size_t batch, std::int64_t replicas, Packs packs) 
   }
   buckets.rounds = (std::ssize(buckets.samples) + replicas - 1) / replicas;
   buckets.samples.resize(static_cast<std::size_t>(buckets.rounds * replicas));
-  buckets.work.resize(buckets.samples.size());  // of replicas that have a pack less: nothing
+  buckets.work.resize(buckets.samples.size());  // empty, for replicas with a pack less
   return buckets;
 }
 
@@ -343,7 +342,7 @@ std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places, D
 }
 
 std::vector<double> deal_longest_first(std::span<const double> numbers, std::int64_t places) {
-  // The first ones have a place each, so that the last place is the emptiest.
+  // The first numbers get a place each, so the last of them makes the emptiest place.
   const std::size_t first = std::min(numbers.size(), static_cast<std::size_t>(places));
   std::vector<double> sums(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(first));
   if (first == numbers.size()) return sums;

@@ -15,16 +15,16 @@
 
 namespace tributary::studies {
 
-/// How the samples of a batch come into buckets.
+/// How the samples of a batch are dispatched to buckets.
 enum class Deal {
-  kInOrder,   // in turn over replicas, then as they come; packs padded to their capacity
+  kInOrder,   // round-robin over replicas, then in order; packs padded to capacity
   kBalanced,  // by both loads, longest first with exchanges
-  kByTokens,  // by the backbone's load alone, in the same way
-  kZigZag,    // the same, or best-fit packs padded to their capacity; the longest to the replicas
-              // there and back, so that they end together
+  kByTokens,  // by the backbone's load only, in the same way
+  kZigZag,    // as kByTokens, or best-fit packs padded to capacity; the longest go
+              // to the replicas back and forth, so that they end together
 };
 
-/// The buckets of a batch: what every replica of the backbone works on in every round.
+/// The buckets of a batch: the samples of every backbone replica in every round.
 struct Buckets {
   std::int64_t replicas = 1;
   std::int64_t rounds = 1;
@@ -34,14 +34,14 @@ struct Buckets {
   [[nodiscard]] std::size_t at(std::int64_t replica, std::int64_t round) const {
     return static_cast<std::size_t>(round * replicas + replica);
   }
-  /// Of numbers of the buckets the largest sum that a replica has.
+  /// The max over replicas of the sum of their values; `of_buckets` has one for each bucket.
   [[nodiscard]] double largest_sum(std::span<const double> of_buckets) const;
 };
 
 /// Device seconds of a batch.
 struct DeviceSeconds {
   double busy = 0;  // work at the plan's shapes
-  // Waits while the pipeline of the own replica runs; none: of no pipeline, or not counted.
+  // Waits while the replica's own pipeline runs; null: there is none, or they are not counted.
   std::optional<double> bubbles = {};
 
   DeviceSeconds& operator+=(const DeviceSeconds& other) {
@@ -51,7 +51,7 @@ struct DeviceSeconds {
   }
 };
 
-/// Runs batches under plans: what all methods have in common.
+/// Runs batches under plans: the part that all methods share.
 class BatchRunner {
  public:
   explicit BatchRunner(const TrainingProblem& problem) : problem_(problem) {}
@@ -70,40 +70,40 @@ class BatchRunner {
   [[nodiscard]] std::vector<double> encoder_seconds(std::int64_t tp, const Buckets& buckets) const;
   [[nodiscard]] std::vector<double> backbone_seconds(std::int64_t tp, const Buckets& buckets) const;
 
-  /// The buckets of a batch, to be used until the next call; kept for a while, as families of plans
-  /// ask for the same ones again and again.
+  /// The buckets of a batch, valid until the next call. Cached, because families of plans ask for
+  /// the same ones repeatedly.
   [[nodiscard]] const Buckets& deal(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                     Deal how, const Degrees& encoder,
                                     const Degrees& backbone) const;
 
-  /// Tiles of each of the encoder's replicas in each round, longest first, of buckets that `deal`
-  /// gave last: [rounds][replicas]; kept as those are.
+  /// Tiles of each encoder replica in each round, longest first, from the buckets that `deal`
+  /// returned last: [rounds][replicas]; cached like those.
   [[nodiscard]] const std::vector<std::vector<double>>& deal_tiles(std::size_t batch,
                                                                    const Buckets& buckets,
                                                                    std::int64_t replicas) const;
 
-  /// The buckets of Deal::kInOrder, not kept.
+  /// The buckets of Deal::kInOrder, not cached.
   [[nodiscard]] Buckets deal_in_order(std::size_t batch, std::int64_t replicas,
                                       std::int64_t rounds) const {
     return deal_anew(batch, replicas, rounds, Deal::kInOrder, {}, {});
   }
 
-  /// Longest of the encoder replicas when samples go to them in turn, or longest first. The work of
-  /// all counts as busy.
+  /// The longest encoder replica when samples go to replicas round-robin, or longest first. The
+  /// work of all replicas counts as busy.
   [[nodiscard]] double encoder_phase(const std::vector<SampleWork>& samples, std::int64_t tp,
                                      std::int64_t replicas, Deal how);
   [[nodiscard]] double encoder_phase(std::size_t batch, const std::vector<std::int32_t>& samples,
                                      std::int64_t tp, std::int64_t replicas, Deal how);
-  /// The same of tiles that are dealt: [replicas].
+  /// The same for tiles that are already dispatched: [replicas].
   [[nodiscard]] double encoder_phase(std::span<const double> tiles, std::int64_t tp);
 
-  /// What a stage takes in a round: of the module `shares` of the layers that it holds.
+  /// The time of a stage in a round.
   using StageCost = std::function<PassSeconds(int stage, std::int64_t replica, std::int64_t round)>;
-  /// Devices of a replica that work on a stage; none where the stage's work is counted elsewhere.
+  /// Devices of a replica that work on a stage; 0 where its work is counted elsewhere.
   using StageDevices = std::function<std::int64_t(int stage)>;
-  /// The slowest of the replicas' pipelines; of those up to the first that takes `limit` seconds,
-  /// where one does. Counts work and bubbles of the stages' devices. `beside`: devices for each
-  /// replica that wait for its end as well, whose work is counted elsewhere.
+  /// The slowest of the replicas' pipelines; it stops at the first one that takes `limit` seconds.
+  /// Counts work and bubbles of the stages' devices. `beside`: devices of each replica that also
+  /// wait for its end, and whose work is counted elsewhere.
   [[nodiscard]] double run_pipelines(int stages, const Buckets& buckets,
                                      const StageDevices& devices, const StageCost& cost,
                                      double limit = std::numeric_limits<double>::infinity(),
@@ -112,21 +112,22 @@ class BatchRunner {
   /// Backward of a stage for the mean of `rounds` microbatches.
   [[nodiscard]] double backward_seconds(const ModuleCosts& module, const Degrees& degrees,
                                         std::int64_t rounds) const;
-  /// Seconds in which gradients of a stage of a module are reduced over its replicas, beyond the
-  /// backward of the last of `rounds` microbatches, which they run beside.
+  /// The exposed seconds of a module's gradient reduction over its replicas: the part beyond the
+  /// backward of the last of `rounds` microbatches, which it overlaps.
   [[nodiscard]] double sync_seconds(const ModuleCosts& module, const Degrees& degrees,
                                     std::int64_t rounds) const;
-  /// The reduction with nothing beside.
+  /// The whole reduction, without overlap.
   [[nodiscard]] double whole_sync_seconds(const ModuleCosts& module, const Degrees& degrees) const;
-  /// Bytes a second at which a ring of replicas of so many devices each turns: its members in a
-  /// node share what it sends to other nodes over the links of all of them.
+  /// Bytes a second of a ring between `replicas` replicas of `tp` devices each: its members in a
+  /// node share the links of all of them to other nodes.
   [[nodiscard]] double ring_rate(std::int64_t tp, std::int64_t replicas) const;
-  /// Seconds in which features of tiles reach the backbone over the links of so many devices.
+  /// Seconds to send the features of `tiles` tiles to the backbone over the links of `devices`
+  /// devices.
   [[nodiscard]] double feature_seconds(double tiles, std::int64_t devices) const {
     return tiles * problem_.feature_bytes /
            (problem_.bytes_per_second * static_cast<double>(devices));
   }
-  /// Seconds in which the same go around between so many devices, within a node over its links.
+  /// Seconds to exchange features among `devices` devices; within a node over its own links.
   [[nodiscard]] double exchange_seconds(std::span<const double> tiles, std::int64_t devices) const;
   [[nodiscard]] static PassSeconds split(const ModuleCosts& module, double seconds) {
     return {seconds * module.forward_share, seconds * (1 - module.forward_share)};
@@ -139,12 +140,12 @@ class BatchRunner {
   }
 
   [[nodiscard]] const TrainingProblem& problem() const { return problem_; }
-  /// Device seconds since the last time that they were taken.
+  /// Device seconds since take_counted() was last called.
   [[nodiscard]] const DeviceSeconds& counted() const { return counted_; }
   [[nodiscard]] DeviceSeconds take_counted() { return std::exchange(counted_, {}); }
   void add(const DeviceSeconds& seconds) { counted_ += seconds; }
   void add_busy(double device_seconds) { counted_.busy += device_seconds; }
-  /// Passes of stages timed, for the budgets of searches.
+  /// The number of passes timed, for the budgets of searches.
   [[nodiscard]] std::int64_t passes() const { return passes_; }
 
  private:
@@ -154,15 +155,15 @@ class BatchRunner {
                                                             const Buckets& buckets) const;
   [[nodiscard]] Buckets deal_anew(std::size_t batch, std::int64_t replicas, std::int64_t rounds,
                                   Deal how, const Degrees& encoder, const Degrees& backbone) const;
-  /// Nanoseconds of each sample on a stage of the encoder and of the backbone, one after another.
+  /// Nanoseconds of each sample on a stage of the encoder and on one of the backbone, interleaved.
   [[nodiscard]] std::vector<std::int64_t> loads_of(const std::vector<SampleWork>& samples,
                                                    std::int64_t buckets, const Degrees& encoder,
                                                    const Degrees& backbone) const;
-  /// Samples of each packed sequence: in their order, or by best fit.
+  /// Samples of each packed sequence, in their order or by best fit.
   using Packs = std::vector<std::vector<std::int32_t>>;
   [[nodiscard]] Packs pack_in_order(std::size_t batch) const;
   [[nodiscard]] Packs pack_best_fit(std::size_t batch) const;
-  /// Each pack to the next replica; what it leaves of the capacity is padding.
+  /// Gives each pack to the next replica; unused capacity becomes padding.
   [[nodiscard]] Buckets pad(std::size_t batch, std::int64_t replicas, Packs packs) const;
 
   using DealKey =
@@ -175,14 +176,14 @@ class BatchRunner {
   DeviceSeconds counted_;
 };
 
-/// The sums when descending numbers go to places, each to the emptiest; of places that have any.
+/// The sums of descending numbers, each given to the emptiest place; empty places are left out.
 [[nodiscard]] std::vector<double> deal_longest_first(std::span<const double> numbers,
                                                      std::int64_t places);
-/// The same of any numbers, or in turn: then of all places.
+/// The same for unsorted numbers, or round-robin; it returns all places.
 [[nodiscard]] std::vector<double> deal_out(std::vector<double> numbers, std::int64_t places,
                                            Deal how);
 
-/// Layers of a chain on a stage when they are dealt out as evenly as can be, first stages first.
+/// Layers of a chain on a stage when they are divided as evenly as possible, first stages first.
 [[nodiscard]] std::int64_t layers_of_stage(std::int64_t layers, std::int64_t stages,
                                            std::int64_t stage);
 

@@ -10,9 +10,9 @@ std::int64_t count(double seconds) { return to_nanoseconds(seconds).count; }
 
 /// A step round by round.
 ///
-/// A stage is one forward further ahead than the one behind it, so that round k is a forward of
-/// microbatch k + stages - 1 - stage on each stage, which waits for what the stage before it did a
-/// round earlier, and then the backward of microbatch k from the last stage to the first.
+/// A stage is one forward further ahead than the next stage. So round k runs, on each stage, the
+/// forward of microbatch k + stages - 1 - stage, which needs the previous stage's forward of one
+/// round earlier; then the backward of microbatch k, from the last stage to the first.
 class Rounds {
  public:
   Rounds(int stages, std::span<const PassSeconds> times)
@@ -30,7 +30,7 @@ class Rounds {
     return last();
   }
 
-  /// With an encoder whose parts all stages have.
+  /// The makespan with an encoder that is divided among all stages.
   [[nodiscard]] std::int64_t makespan_with(std::span<const PassSeconds> encoder) {
     std::vector<std::int64_t> gradient(static_cast<std::size_t>(microbatches_));
     for (std::ptrdiff_t round = 1 - stages_; round < microbatches_ + stages_ - 1; ++round) {
@@ -54,9 +54,9 @@ class Rounds {
   }
 
  private:
-  /// `features`: when those of the first stage's microbatch are there.
+  /// features: when the features for the first stage's microbatch arrive
   void run_forwards(std::ptrdiff_t round, std::int64_t features) {
-    // From the last stage, so that each finds its neighbour as the round before left it.
+    // Goes backwards from the last stage, so that each finds its neighbour's previous round.
     for (int stage = stages_ - 1; stage >= 0; --stage) {
       const std::ptrdiff_t forward = round + stages_ - 1 - stage;
       if (forward < 0 || forward >= microbatches_) continue;
@@ -65,7 +65,7 @@ class Rounds {
           std::max(free_[stage], ready) + count(times_[stage * microbatches_ + forward].forward);
     }
   }
-  /// When the gradient of the microbatch has left the first stage.
+  /// Returns when the gradient of the microbatch has left the first stage.
   [[nodiscard]] std::int64_t run_backwards(std::ptrdiff_t microbatch) {
     std::int64_t ready = 0;
     for (int stage = stages_ - 1; stage >= 0; --stage)
@@ -78,8 +78,8 @@ class Rounds {
   int stages_;
   std::ptrdiff_t microbatches_;
   std::span<const PassSeconds> times_;
-  std::vector<std::int64_t> free_;     // when a stage has ended
-  std::vector<std::int64_t> arrived_;  // its latest forward
+  std::vector<std::int64_t> free_;     // when a stage is free
+  std::vector<std::int64_t> arrived_;  // when its latest forward has arrived
 };
 
 }  // namespace

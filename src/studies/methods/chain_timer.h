@@ -17,7 +17,7 @@ struct PassSeconds {
   }
 };
 
-/// Seconds as the whole nanoseconds that passes are timed in.
+/// Rounds seconds to the whole nanoseconds in which passes are timed.
 [[nodiscard]] Nanoseconds to_nanoseconds(double seconds);
 
 /// Seconds of a step of a 1F1B chain.
@@ -26,15 +26,15 @@ struct PassSeconds {
 /// cost:  one pass over the times, without a list of actions
 [[nodiscard]] double time_1f1b(int stages, std::span<const PassSeconds> times);
 
-/// Seconds of the same step with an encoder nested into it: each stage takes its part of the
-/// forward of a microbatch as many rounds ahead as the backbone's forwards are, and of its backward
-/// as many rounds behind as the gradient comes later than its own backward.
+/// Seconds of the same step with an encoder nested into it. Each stage runs its part of a
+/// microbatch's encoder forward as many rounds ahead as the backbone's forwards are, and its part
+/// of the backward as many rounds later as the gradient comes after its own backward.
 ///
 /// shape: times and encoder [stages, microbatches]
 [[nodiscard]] double time_nested_1f1b(int stages, std::span<const PassSeconds> times,
                                       std::span<const PassSeconds> encoder);
 
-/// Seconds in which each stage of a 1F1B chain does nothing.
+/// Seconds in which each stage of a 1F1B chain is idle.
 [[nodiscard]] std::vector<double> idle_in_1f1b(int stages, std::span<const PassSeconds> times);
 
 }  // namespace tributary::studies

@@ -1,4 +1,4 @@
-// DistTrain by microbatches: its whole space, raced by what no schedule can be below.
+// DistTrain by microbatches: its whole space, raced by lower bounds on any schedule.
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr double kTimeRounding = 1e-6;  // passes are timed in whole nanoseconds
 /// Seconds of a module's microbatches in a step, all layers.
 struct ModuleWork {
   double total = 0;                                        // of the replica with the most
-  double least = std::numeric_limits<double>::infinity();  // of any microbatch
+  double least = std::numeric_limits<double>::infinity();  // min over microbatches
 
   void add(double seconds) {
     total += seconds;
@@ -29,9 +29,9 @@ struct ModuleWork {
   }
 };
 
-/// What no order of passes makes shorter, of all plans with the same buckets. A stage works on all
-/// microbatches, one after another; before the first and after the last of them some microbatch
-/// passes all stages in front of it.
+/// Lower bounds for any order of passes, shared by all plans with the same buckets. A stage works
+/// on all microbatches, one after another; before the first of them and after the last one some
+/// microbatch goes through all other stages.
 class StepBound {
  public:
   StepBound(const BatchRunner& runner, std::int64_t replicas, std::int64_t microbatches)
@@ -45,7 +45,7 @@ class StepBound {
     }
   }
 
-  /// Seconds of each batch.
+  /// Lower bound [seconds] on each batch.
   [[nodiscard]] std::vector<double> seconds(const Plan3d& plan) {
     const Problem3d& costs = runner_.problem().costs;
     const double sync =
@@ -65,13 +65,13 @@ class StepBound {
   }
 
  private:
-  /// What the encoder has of a round, for all replicas of the backbone.
+  /// The encoder's work in a round, for all replicas of the backbone.
   struct Round {
     double tiles = 0;
-    double largest = 0;  // of a sample
+    double largest = 0;  // max over samples
   };
 
-  /// Of the last stage and of the last of those with a layer more.
+  /// The max of the last stage and the last of the stages with one more layer.
   [[nodiscard]] static double on_stages(const ModuleWork& work, std::int64_t layers,
                                         std::int64_t stages) {
     const std::int64_t larger = layers % stages;
@@ -107,8 +107,8 @@ class StepBound {
     return most;
   }
 
-  /// A round's samples on the encoder's replicas: the fullest has the mean at least, and the
-  /// largest sample.
+  /// A round's samples on the encoder's replicas: the fullest replica has at least the mean and at
+  /// least the largest sample.
   [[nodiscard]] const std::vector<ModuleWork>& encoder_work(const Degrees& encoder) {
     const auto [found, is_new] = encoders_.try_emplace({encoder.tp, encoder.dp});
     if (!is_new) return found->second;
@@ -128,8 +128,8 @@ class StepBound {
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<ModuleWork>> encoders_;  // tp, dp
 };
 
-/// Numbers of microbatches of a replica: the least for every number of samples in one. Packed
-/// sequences have theirs.
+/// Numbers of microbatches of a replica: for every number of samples in one, the min. Packed
+/// sequences have their own number.
 std::vector<std::int64_t> microbatches_of(const TrainingProblem& problem, std::int64_t replicas) {
   if (problem.capacity_tokens > 0) return rounds_of(problem, replicas);
   const std::int64_t mine = problem.costs.global_samples / replicas;
@@ -144,9 +144,9 @@ std::vector<std::int64_t> microbatches_of(const TrainingProblem& problem, std::i
 struct Candidate {
   double bound = 0;  // seconds of the mean batch
   Plan3d plan = {};
-  std::vector<double> least = {};  // [batches] seconds, none below
+  std::vector<double> least = {};  // [batches] lower bound in seconds
 
-  /// By bound, then in the order of the space.
+  /// Sorts by bound, then in the order of the space.
   [[nodiscard]] auto key() const {
     const auto order = [](const Degrees& degrees) {
       return std::tuple(degrees.pp, degrees.tp, degrees.dp);
@@ -158,7 +158,7 @@ struct Candidate {
 
 constexpr std::size_t kMostCandidates = 120'000;
 
-/// The plans that fit and may be below a limit, as few as their bounds leave.
+/// The plans that fit and may be below a limit, as few as their bounds allow.
 class CandidateList {
  public:
   CandidateList(const BatchRunner& runner, double limit)
@@ -191,13 +191,13 @@ class CandidateList {
               [](const Candidate& a, const Candidate& b) { return a.key() < b.key(); });
     return std::move(found_);
   }
-  /// Whether a budget ended the list before the space did.
+  /// Whether the budget ran out before the space did.
   [[nodiscard]] bool is_cut() const {
     return looked_at_ >= problem_.budget / 4 || found_.size() >= kMostCandidates;
   }
 
  private:
-  /// With so many replicas, where the mean batch alone leaves a plan below the limit.
+  /// Backbones with `replicas` replicas for which the mean batch allows a plan below the limit.
   [[nodiscard]] std::vector<Degrees> list_backbones(std::int64_t replicas) const {
     const ModuleCosts& module = problem_.costs.backbone;
     std::vector<Degrees> found;
@@ -244,7 +244,7 @@ class CandidateList {
   double tiles_ = 0;   // of the mean batch
   double tokens_ = 0;  // of the mean batch
   std::int64_t looked_at_ = 0;
-  std::vector<std::vector<Degrees>> encoders_;  // [devices] that leave a plan below the limit
+  std::vector<std::vector<Degrees>> encoders_;  // [devices] that allow a plan below the limit
   std::vector<Candidate> found_;
 };
 
@@ -263,8 +263,8 @@ void sort_by_buckets(std::vector<Candidate>::iterator begin, std::vector<Candida
             [&](const Candidate& a, const Candidate& b) { return buckets(a) < buckets(b); });
 }
 
-/// The best plans of the published objective, each with the numbers of microbatches that the space
-/// has: samples cut anew may need fewer.
+/// Offers the best plans of the published objective, each with all numbers of microbatches of the
+/// space: when samples are dispatched again, fewer may do.
 void offer_published(BatchRunner& runner, BestPlan& best) {
   constexpr std::int64_t kPairs = 16;  // of degrees
   const std::vector<double> nothing(runner.problem().batches.size());
@@ -289,7 +289,7 @@ PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
   BestPlan best(runner);
   bool is_cut = list.is_cut();
   std::int64_t looked_at = 0;
-  // By bound, but in large parts by what buckets they have, which then are dealt once for all.
+  // Large parts are sorted by bound, and within them by buckets, so that each is dispatched once.
   constexpr std::ptrdiff_t kPart = 8192;
   for (auto part = candidates.begin(); part != candidates.end() && !is_cut;) {
     if (part->bound * (1 - kTimeRounding) >= best.seconds()) break;

@@ -29,8 +29,8 @@ const Buckets& deal(const BatchRunner& runner, std::size_t batch, const Choice& 
   return runner.deal(batch, choice.degrees.dp, choice.rounds, how, choice.degrees, choice.degrees);
 }
 
-/// Candidates of both modules where a batch is cut into so many rounds: what a replica has of a
-/// round is one call, of the encoder as of the backbone, so that rates are of one number of rounds.
+/// Candidates of both modules for one number of rounds. What a replica has in a round is one call,
+/// of the encoder and of the backbone alike, so rates only compare at an equal number of rounds.
 struct Candidates {
   std::int64_t rounds = 1;
   std::vector<Degrees> encoders = {};
@@ -38,8 +38,8 @@ struct Candidates {
   plan::FlowProblem flow = {};
 };
 
-/// Seconds in which the replicas of an encoder make a sample. With fewer samples in a round than
-/// replicas, those that are left go on with the next one.
+/// Seconds for each sample on an encoder's replicas. With fewer samples in a round than replicas,
+/// the remaining replicas go on with the next round.
 double encode_seconds(const BatchRunner& runner, const Degrees& encoder, std::int64_t rounds) {
   const Problem3d& costs = runner.problem().costs;
   const double call =
@@ -48,13 +48,13 @@ double encode_seconds(const BatchRunner& runner, const Degrees& encoder, std::in
          (call * double(encoder.dp));
 }
 
-/// Of the candidates on so many devices those that ask least of one.
+/// Among the candidates on each number of devices, those that need the least memory of one.
 struct Leanest {
   std::map<std::int64_t, MemoryNeed> encoders;
   std::map<std::int64_t, MemoryNeed> backbones;
 };
 
-/// Encoders: data and tensor parallel.
+/// The encoders: data parallel and tensor parallel.
 std::vector<Degrees> list_encoders(const TrainingProblem& problem, Leanest& leanest) {
   const Problem3d& costs = problem.costs;
   std::vector<Degrees> encoders;
@@ -62,7 +62,7 @@ std::vector<Degrees> list_encoders(const TrainingProblem& problem, Leanest& lean
     for (std::int64_t dp = 1; dp * degree.tp < costs.devices; ++dp) {
       if (costs.global_samples % dp != 0) continue;
       const Degrees degrees = {degree.tp, 1, dp};
-      // As the other methods: one sample at a time where memory is short, at the rate of a call.
+      // As in the other methods: one sample at a time where memory is short, at the rate of a call.
       const double bytes = encoder_bytes(problem, degrees, 1, 1);
       keep_least(leanest.encoders[degrees.devices()], bytes, [&] {
         return MemoryNeed{bytes, str("encoder ", to_text(degrees)), costs.encoder.name};
@@ -73,8 +73,8 @@ std::vector<Degrees> list_encoders(const TrainingProblem& problem, Leanest& lean
   return encoders;
 }
 
-/// Seconds of the mean step of a backbone. Rates are profiled, so that the stage with the most
-/// layers sets the pace.
+/// Seconds of a backbone's mean step, by profiled rates: the stage with the most layers sets the
+/// pace.
 double backbone_seconds(const BatchRunner& runner, const Degrees& degrees, std::int64_t rounds) {
   const Problem3d& costs = runner.problem().costs;
   const double samples = double(costs.global_samples) / double(rounds * degrees.dp);
@@ -86,7 +86,7 @@ double backbone_seconds(const BatchRunner& runner, const Degrees& degrees, std::
          runner.sync_seconds(costs.backbone, degrees, rounds);
 }
 
-/// Packed sequences of the fullest batch.
+/// The number of packed sequences of the fullest batch.
 std::int64_t count_packs(const BatchRunner& runner) {
   std::int64_t packs = 1;
   for (std::size_t batch = 0; batch < runner.problem().batches.size(); ++batch)
@@ -94,7 +94,7 @@ std::int64_t count_packs(const BatchRunner& runner) {
   return packs;
 }
 
-/// By the number of rounds, ascending.
+/// Candidates by number of rounds, ascending.
 std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& leanest) {
   const TrainingProblem& problem = runner.problem();
   const Problem3d& costs = problem.costs;
@@ -141,15 +141,15 @@ std::vector<Candidates> list_candidates(const BatchRunner& runner, Leanest& lean
   return all;
 }
 
-/// Each round's samples go in order to the encoder replica that is free first, as far ahead as the
-/// pool holds, a batch of rounds; what a replica has of a round is one call. A round of the
-/// backbone starts when its last sample is there.
+/// The samples of each round go in order to the first free encoder replica, as far ahead as the
+/// pool allows, which holds a batch of rounds. What a replica has of a round is one call. A round
+/// of the backbone starts when its last sample has arrived.
 class FlowLine {
  public:
   FlowLine(BatchRunner& runner, const Degrees& encoder)
       : runner_(runner), encoder_(encoder), free_(static_cast<std::size_t>(encoder.dp)) {}
 
-  /// Runs a batch whose rounds take so long each; returns when the last round ends.
+  /// Runs a batch whose rounds take `round_seconds` each; returns when the last round ends.
   double run(const std::vector<SampleWork>& samples, std::int64_t rounds, double round_seconds) {
     const auto count = static_cast<std::size_t>(rounds);
     for (std::size_t round = 0; round < count; ++round) {
@@ -164,7 +164,7 @@ class FlowLine {
   }
 
  private:
-  /// When the last of a round's samples is there.
+  /// Returns when the last sample of a round has been encoded.
   double encode(std::span<const SampleWork> samples, double opens) {
     std::vector<double> tiles(free_.size());  // of each replica's call
     std::vector<double> ends(free_.size());
@@ -187,12 +187,12 @@ class FlowLine {
 
   BatchRunner& runner_;
   Degrees encoder_;
-  std::vector<double> free_;    // when each encoder replica is
+  std::vector<double> free_;    // when each encoder replica is free
   std::vector<double> starts_;  // of the rounds
   double backbone_free_ = 0;
 };
 
-/// Seconds of a batch on the backbone alone.
+/// Seconds of a batch on the backbone, without the encoder.
 double backbone_step(BatchRunner& runner, const Choice& choice, const Buckets& buckets) {
   const ModuleCosts& module = runner.problem().costs.backbone;
   const auto cost = [&](int stage, std::int64_t replica, std::int64_t round) {
@@ -208,18 +208,18 @@ double backbone_step(BatchRunner& runner, const Choice& choice, const Buckets& b
          runner.sync_seconds(module, choice.degrees, buckets.rounds);
 }
 
-/// Encoder and backbone as chosen; nothing where no choice fits.
+/// The chosen encoder and backbone; empty where no choice fits.
 struct Pair {
   Degrees encoder;
   Choice backbone;
 };
 
-/// The number of rounds and the candidates of both with the fastest pace, then the least difference
-/// of production and consumption, the fewest devices, the fewest rounds.
+/// The number of rounds and the candidates of both modules with the fastest pace; then with the
+/// least difference of production and consumption, the fewest devices, the fewest rounds.
 std::optional<Pair> match_throughput(const std::vector<Candidates>& all) {
   const Candidates* chosen = nullptr;
   plan::FlowAllocation best;
-  // At one pace the difference is the smaller, the slower the faster side is.
+  // At one pace the difference is smaller when the faster side is slower.
   const auto rank = [](const plan::FlowAllocation& found) {
     return std::tuple(found.certificate.value, -std::min(found.production, found.consumption).count,
                       found.devices);
@@ -236,8 +236,8 @@ std::optional<Pair> match_throughput(const std::vector<Candidates>& all) {
               {chosen->backbones[best.chosen[1]], chosen->rounds}};
 }
 
-/// What FlowTrain calls the existing schemes: the split that makes filling the pipeline and the
-/// slowest of its stages shortest, the encoder being one of them.
+/// FlowTrain's "existing schemes": the split that minimises the time to fill the pipeline and its
+/// slowest stage, where the encoder is one of the stages.
 std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
                                         const std::vector<Candidates>& all) {
   const double samples = static_cast<double>(problem.costs.global_samples);
@@ -267,8 +267,8 @@ std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
   return best;
 }
 
-/// Batch by batch, the encoders one ahead: samples stay where they are dealt, and whichever side
-/// ends first waits for the other.
+/// Runs batch by batch with the encoder one ahead: samples stay where they are dispatched, and the
+/// side that ends first waits for the other.
 double run_synchronized(BatchRunner& runner, std::size_t batch, const Pair& pair) {
   return std::max(
       runner.encoder_phase(runner.problem().batches[batch], pair.encoder.tp, pair.encoder.dp,
@@ -281,7 +281,7 @@ std::string describe(const Pair& pair) {
              microbatches_text(pair.backbone.rounds));
 }
 
-/// With the pool.
+/// The trainer's form of a pair with the pool.
 TrainerForm form_of(const Pair& pair) {
   return {.backbone = pair.backbone.degrees,
           .microbatches = pair.backbone.rounds,
@@ -289,14 +289,14 @@ TrainerForm form_of(const Pair& pair) {
           .encoder = pair.encoder};
 }
 
-/// What runs, without one of its parts.
+/// A run without one of its parts.
 struct Parts {
   bool pool = true;
   bool allocator = true;
   bool scheduler = true;
 };
 
-/// No pair is there: of those within the devices the leanest one is told.
+/// Explains why there is no pair: the leanest one within the devices needs too much memory.
 PipelineAnswer explain(const TrainingProblem& problem, BestPlan& best, const Leanest& leanest) {
   for (const auto& [mine, encoder] : leanest.encoders) {
     for (const auto& [other, backbone] : leanest.backbones)
@@ -319,8 +319,8 @@ PipelineAnswer solve_flow(const TrainingProblem& problem, const Parts& parts) {
     return best.answer("");
   }
   const Deal how = parts.scheduler ? Deal::kZigZag : Deal::kInOrder;
-  // The pool is memory of all nodes, device and host: it holds a batch. What the first batch waits
-  // for is no part of the steady state, so one runs before those that count.
+  // The pool has the memory of all nodes, device and host, and holds a batch. The wait of the first
+  // batch is not steady state, so one batch runs before those that count.
   FlowLine line(runner, pair->encoder);
   const auto run = [&](std::size_t batch) {
     const Buckets& buckets = deal(runner, batch, pair->backbone, how);

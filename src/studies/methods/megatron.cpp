@@ -1,4 +1,4 @@
-// Megatron in the forms that the papers compare with: one set of degrees for everything.
+// Megatron in the forms that papers compare with: one set of degrees for all modules.
 
 #include <algorithm>
 
@@ -15,15 +15,15 @@ std::string describe(const Degrees& degrees, std::int64_t rounds) {
 
 struct Kernels {
   double efficiency = 1;
-  bool hides_transfers = true;  // features and gradients beside compute
+  bool hides_transfers = true;  // features and gradients travel during compute
 };
 
-/// The longest reduction of a stage's gradients, of both modules where it holds layers of both.
+/// The longest gradient reduction of a stage, of both modules where it holds layers of both.
 double sync_of_chain(const BatchRunner& runner, const Degrees& degrees, std::int64_t rounds,
                      const std::vector<StageShare>& shares, Kernels kernels) {
   const Problem3d& costs = runner.problem().costs;
   const Degrees whole = {degrees.tp, 1, degrees.dp};
-  // Below 0 where backward hides more than the module's own gradients.
+  // Negative where backward hides more than the module's own gradients.
   const auto exposed = [&](const ModuleCosts& module) {
     return runner.whole_sync_seconds(module, whole) -
            (kernels.hides_transfers ? runner.backward_seconds(module, whole, rounds) : 0);
@@ -95,7 +95,7 @@ PipelineAnswer solve_encoder_stages(const TrainingProblem& problem, Kernels kern
           costs.backbone.layers, " of ", costs.backbone.name));
 }
 
-/// The fuller of the first stage, with the whole encoder, and the second, which has one microbatch
+/// The fuller one of the first stage, with the whole encoder, and the second, with one microbatch
 /// less in flight.
 double first_stage_bytes(const TrainingProblem& problem, const Degrees& degrees,
                          std::int64_t beside, double samples) {
@@ -127,7 +127,7 @@ PipelineAnswer solve_megatron_uniform(const TrainingProblem& problem) {
     const auto text = [&] { return describe(degrees, rounds); };
     if (!best.admits(bytes, fullest_of_both(problem, degrees.pp), text)) return;
     const std::vector<StageShare> shares = cut_uniformly(problem.costs, degrees.pp);
-    std::optional<TrainerForm> form;  // on one stage there is no cut
+    std::optional<TrainerForm> form;  // a single stage has no cut
     if (degrees.pp == 1) form = inline_form(degrees, rounds);
     best.offer({text(), form}, [&](std::size_t batch) {
       return run_chain(runner, batch, degrees, rounds, shares, {});
@@ -143,8 +143,7 @@ PipelineAnswer solve_megatron_first_stage(const TrainingProblem& problem) {
   for_each_backbone(problem, [&](const Degrees& degrees, std::int64_t rounds) {
     if (!has_degree(problem.costs.encoder, degrees.tp)) return;
     const double samples = double(problem.costs.global_samples) / double(rounds * degrees.dp);
-    // The first stage has no more layers than an even one, and leaves a layer to each of the
-    // others.
+    // The first stage has at most an even part of the layers, and leaves one to each other stage.
     const std::int64_t most = layers_of_stage(layers, degrees.pp, 0);
     const std::int64_t least = degrees.pp == 1 ? layers : 0;
     for (std::int64_t beside = least; beside <= most; ++beside) {
@@ -170,7 +169,7 @@ PipelineAnswer solve_megatron_encoder_stage(const TrainingProblem& problem) {
 }
 
 PipelineAnswer solve_pytorch_3d(const TrainingProblem& problem) {
-  // Plainer kernels and no overlap: 0.85 of the kernels is assumed, no figure is published.
+  // Plainer kernels without overlap: 0.85 of the kernels' rate is assumed; no figure is published.
   return solve_encoder_stages(problem, {.efficiency = 0.85, .hides_transfers = false});
 }
 

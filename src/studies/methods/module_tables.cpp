@@ -11,9 +11,9 @@ namespace {
 using config::LayerKind;
 using config::ModuleNode;
 
-constexpr double kGridStep = 1.41421356;  // between the shapes of a table
+constexpr double kGridStep = 1.41421356;  // factor between the shapes of a table
 
-/// Blocks whose heads do not divide get some more, as padded ones would be.
+/// Adds heads to blocks whose heads do not divide, as padding would.
 ModuleNode pad_heads(ModuleNode node, std::int64_t tp) {
   for (config::LayerRun& run : node.layers) {
     const auto padded = [tp](std::int64_t heads) { return (heads + tp - 1) / tp * tp; };
@@ -43,7 +43,7 @@ cost::PassShape pass_of(const ModulePart& part, double shape) {
           .sequences = std::max<std::int64_t>(1, std::llround(units / part.attended))};
 }
 
-/// Throughput of FLOPs that grow with the shape, so that FLOPs over throughput is the time.
+/// Throughput from FLOPs that grow with the shape: FLOPs over throughput is the time.
 template <class CostAt>
 Throughput table(const CostAt& cost_at, double flops_of_shape, std::int64_t tp, double least,
                  double most) {
@@ -122,7 +122,7 @@ double ModuleTables::attention_share(const ModulePart& part, double shape) const
   const std::int64_t tp = least_tp(part);
   cost::PassShape pass = pass_of(part, shape);
   const double once = seconds(cost_of(part, pass, tp, false));
-  // As much again of it: what attends within windows does not grow with length.
+  // Doubles it; attention within windows does not grow with length.
   pass.squared_tokens *= 2;
   return seconds(cost_of(part, pass, tp, false)) / once - 1;
 }
@@ -174,7 +174,7 @@ bool ModuleTables::has_costs(const std::vector<ModulePart>& parts, std::int64_t 
   });
 }
 
-/// Bytes of a layer and a tile or token; of a module without backward, its features.
+/// Bytes of a layer for each tile or token; of a module without backward, those of its features.
 double ModuleTables::kept_of(const std::vector<ModulePart>& parts, const cost::ModuleCost& cost,
                              double mean, std::int64_t layers) const {
   double features = 0;

@@ -10,20 +10,20 @@
 
 namespace tributary::studies {
 
-/// A tower with its projectors, and what of a tile or token it works on.
+/// A tower with its projectors, and its part of a tile or token.
 struct ModulePart {
   std::vector<const config::ModuleNode*> nodes;
   bool of_sound = false;
-  double unit = 1;      // patches, positions of sound or tokens
-  double attended = 1;  // length that attends
+  double unit = 1;      // patches, positions of sound, or tokens
+  double attended = 1;  // length for attention
 };
 
 [[nodiscard]] bool is_projector(const config::ModuleNode& node);
 
-/// Values that a tile gives the backbone.
+/// Values that the backbone gets for a tile.
 [[nodiscard]] double features_of_tile(const ModulePart& part);
 
-/// What one of the two modules costs at degrees and shapes.
+/// Costs of the two modules at degrees and shapes.
 class ModuleTables {
  public:
   /// keeps references to both
@@ -33,26 +33,26 @@ class ModuleTables {
         costs_(setting.measured ? setting.measured
                                 : std::make_shared<const cost::ClusterCosts>(cluster)) {}
 
-  /// The table of parts that run end to end, for shapes from `least` to `most`.
+  /// The table of parts that run one after the other, for shapes from `least` to `most`.
   ///
-  /// units:  tiles or tokens; `mean` of a sample
+  /// units:  tiles or tokens; `mean` for a sample
   /// errors: Fault::kInput naming a module of which no degree was measured
   [[nodiscard]] ModuleCosts make(const std::vector<ModulePart>& parts, bool upstream_trains,
                                  double mean, double least, double most) const;
 
-  /// Of so many tiles or tokens.
+  /// Costs of `shape` tiles or tokens.
   [[nodiscard]] cost::ModuleCost cost_of(const ModulePart& part, double shape, std::int64_t tp,
                                          bool upstream_trains) const;
 
-  /// Of so many tiles or tokens, by the least degree of which costs are known: FLOPs, and the share
-  /// of the time that grows with the squares of lengths, which measured costs do not say.
+  /// The same at the smallest tp with known costs: FLOPs, and the fraction of the time that grows
+  /// with the squares of lengths, which measured costs do not tell.
   [[nodiscard]] double flops_of(const ModulePart& part, double shape) const;
   [[nodiscard]] double attention_share(const ModulePart& part, double shape) const;
 
   [[nodiscard]] bool trains(const config::ModuleNode& node) const;
-  /// What a process holds beside tensors.
+  /// Bytes that a process holds besides tensors.
   [[nodiscard]] Bytes process() const { return costs_->process(); }
-  /// Bytes of a value that travels.
+  /// Bytes of a value that is sent.
   [[nodiscard]] double value_bytes() const { return costs_->value_bytes(); }
 
  private:

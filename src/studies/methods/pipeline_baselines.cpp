@@ -12,7 +12,7 @@
 namespace tributary::studies {
 namespace {
 
-// What plans have that none of `search` has.
+// Forms that no plan of `search` has.
 constexpr std::string_view kCut = "encoder layers cut over stages of the backbone";
 constexpr std::string_view kSegments = "segments of both modules in turn on the same ranks";
 constexpr std::string_view kGroups =
@@ -101,7 +101,7 @@ TrainerForm inline_form(const Degrees& backbone, std::int64_t rounds) {
 
 PipelineAnswer solve_best_of_methods(const TrainingProblem& given) {
   TrainingProblem problem = given;
-  problem.given = {};  // the published degrees are those of others
+  problem.given = {};  // the published degrees belong to others
   BatchRunner runner(problem);
   BestPlan own(runner);
   offer_balanced_shards(problem, runner, own);
@@ -112,7 +112,7 @@ PipelineAnswer solve_best_of_methods(const TrainingProblem& given) {
   offer_balanced_segments(problem, runner, own);
   offer_balanced_separate(problem, runner, own);
   PipelineAnswer best = own.answer(form_of_backbone(problem));
-  // The published plans too, so that no system of the table is below.
+  // Includes the published plans, so that no system of the table is better.
   std::int64_t evaluations = best.certificate.evaluations;
   bool is_truncated = best.certificate.status == plan::Status::kTruncated;
   for (const PipelineBaseline& baseline : kBaselines) {
@@ -123,7 +123,7 @@ PipelineAnswer solve_best_of_methods(const TrainingProblem& given) {
     evaluations += answer.certificate.evaluations;
     is_truncated |= answer.certificate.status == plan::Status::kTruncated;
     if (answer.certificate.status == plan::Status::kInfeasible) {
-      // Of all plans that do not fit the leanest one says what is missing.
+      // The leanest of all plans that do not fit says what is missing.
       const bool is_leaner = answer.least_bytes > 0 &&
                              (best.least_bytes == 0 || answer.least_bytes < best.least_bytes);
       if (best.certificate.status == plan::Status::kInfeasible && is_leaner)
@@ -189,7 +189,7 @@ PipelineAnswer BestPlan::answer(const std::string& form) const {
   }
   answer.plan = plan_->text;
   answer.form = plan_->form;
-  // The backbone's work at peak on all devices, so that the bound holds for `backbone_alone` too.
+  // The backbone's work at peak on all devices, so that the bound also holds for `backbone_alone`.
   const ModuleCosts& backbone = problem.costs.backbone;
   double peak = 0;
   for (const DegreeCosts& costs : backbone.degrees) peak = std::max(peak, costs.throughput.peak());
@@ -215,7 +215,7 @@ std::vector<std::int64_t> rounds_of(const TrainingProblem& problem, std::int64_t
   std::vector<std::int64_t> found;
   const std::int64_t mine = global_samples / replicas;
   if (problem.capacity_tokens > 0 && mine > 0) {
-    // Full packs: as few as hold the mean batch.
+    // Full packs: the fewest that hold the mean batch.
     const double packs = problem.costs.backbone.sample_shape * double(global_samples) /
                          (problem.capacity_tokens * double(replicas));
     return {std::clamp<std::int64_t>(std::llround(std::ceil(packs)), 1, mine)};

@@ -11,7 +11,7 @@
 
 namespace tributary::studies {
 
-/// A method's plan in the form of the trainer's plans. Layers are cut as evenly as can be.
+/// A method's plan in the form of the trainer's plans. Layers are cut as evenly as possible.
 struct TrainerForm {
   Degrees backbone = {};
   std::int64_t microbatches = 1;                               // of each replica of the backbone
@@ -28,36 +28,36 @@ struct TrainerForm {
 struct PipelineAnswer {
   plan::Certificate certificate =
       {};                 // of the mean step; the bound is the work on all devices at peak
-  std::string plan = {};  // degrees and numbers, as a person reads them
-  std::optional<TrainerForm> form = {};  // none: the trainer has no such plans
-  double busy_share = 0;  // of the devices' time in a step that is work at the plan's shapes
-  // And that stages wait while the pipeline of their replica runs; none: without pipelines, or
-  // where such waits are not told apart.
+  std::string plan = {};  // degrees and numbers, for people
+  std::optional<TrainerForm> form = {};  // null: the trainer has no such plans
+  double busy_share = 0;  // part of the devices' time that is work at the plan's shapes
+  // The part that stages wait while their replica's pipeline runs; null: there are no pipelines, or
+  // such waits are not known.
   std::optional<double> bubble_share = {};
-  double least_bytes = 0;  // of a device, that the leanest plan needs; 0: not for want of them
+  double least_bytes = 0;  // that the leanest plan needs on a device; 0: memory is not the problem
 };
 
-/// What an entry of the list is.
+/// The kind of an entry of the list.
 enum class BaselineRole {
   kMethod,      // a system as published
-  kBatchAhead,  // the same, with features encoded ahead of the step that takes them: as fresh as
-                // those of others only where the encoder does not train
+  kBatchAhead,  // the same, with features encoded ahead of the step that uses
+                // them: as fresh as others' only if the encoder does not train
   kAblation,    // a system without one of its parts
-  kReference,   // no method: a part of the model, or plainer kernels
-  kBound,       // no system: the best of all the others' plans, which nobody runs as one
+  kReference,   // not a method: a part of the model, or plainer kernels
+  kBound,       // not a system: the best of all other plans, which nobody runs as one
 };
 
-/// A way to place an encoder and a backbone, under its own name.
+/// A way to place an encoder and a backbone, with its name.
 struct PipelineBaseline {
   std::string_view name;
   std::string_view source;
   BaselineRole role;
   PipelineAnswer (*solve)(const TrainingProblem& problem);
-  std::string_view beyond_search = {};  // what its plans have that none of `search` has
-  bool encodes = true;                  // else the encoder's FLOPs are none of its steps'
+  std::string_view beyond_search = {};  // what its plans have and those of `search` do not
+  bool encodes = true;                  // false: its steps have no FLOPs of the encoder
 };
 
-/// All of them: the one list that `compare` and the tests go through.
+/// The list that `compare` and the tests go through.
 [[nodiscard]] std::span<const PipelineBaseline> pipeline_baselines();
 
 }  // namespace tributary::studies

@@ -13,14 +13,14 @@
 
 namespace tributary::studies {
 
-/// Seconds of one batch under the plan at hand.
+/// Seconds of one batch under the present plan.
 using BatchCost = std::function<double(std::size_t batch)>;
-/// The same, or any seconds from `limit` on where the batch takes that long.
+/// The same, or any value from `limit` on where the batch takes at least that.
 using RacedCost = std::function<double(std::size_t batch, double limit)>;
 
-/// A plan as it is told, and the trainer's form of it where there is one.
+/// A plan as text, and its trainer's form if it has one.
 struct OfferedPlan {
-  // NOLINTNEXTLINE(google-explicit-constructor): most plans have a text alone
+  // NOLINTNEXTLINE(google-explicit-constructor): most plans have only a text
   OfferedPlan(std::string told, std::optional<TrainerForm> held = {})
       : text(std::move(told)), form(std::move(held)) {}
 
@@ -35,31 +35,31 @@ struct OfferedPlan {
 [[nodiscard]] TrainerForm colocated_form(const Degrees& backbone, std::int64_t rounds,
                                          std::int64_t tp);
 
-/// Keeps the best plan of a method while it goes through its space, and while none fits the one
-/// that is least short of memory.
+/// Keeps the best plan of a method while it goes through its space; while none fits, the one that
+/// needs the least memory.
 class BestPlan {
  public:
   explicit BestPlan(BatchRunner& runner);
 
-  /// Whether a plan fits that asks so many bytes of a device; `describe` gives its text.
+  /// Whether a plan that needs `bytes` on a device fits; `describe` gives its text.
   template <class Describe>
   [[nodiscard]] bool admits(double bytes, const std::string& of, const Describe& describe) {
     if (bytes <= runner_.problem().costs.memory_bytes) return true;
     keep_least(least_, bytes, [&] { return MemoryNeed{bytes, describe(), of}; });
     return false;
   }
-  /// A plan that does not fit.
+  /// Notes a plan that does not fit.
   void refuse(MemoryNeed need) { keep_least(least_, std::move(need)); }
 
-  /// Judges a plan by the mean of the batches; later ones must be better to replace it.
+  /// Judges a plan by the mean of the batches; on a tie the earlier plan stays.
   void offer(const OfferedPlan& plan, const BatchCost& cost);
-  /// The same, given up where the batches so far, with the least seconds [batches] of the others,
-  /// leave nothing better.
+  /// As offer(), but stops once the batches timed so far plus `least` (a lower bound for each other
+  /// batch) cannot beat the best plan.
   void race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> least);
   [[nodiscard]] double seconds() const { return seconds_; }
-  /// Notes that a budget ended the search before the space did.
+  /// Notes that a budget ran out before the space did.
   void truncate() { is_truncated_ = true; }
-  /// The best plan; without one what binds, and by how much: the memory of the leanest plan, or
+  /// The best plan. Without one: what binds, and by how much (the memory of the leanest plan), or
   /// that no plan has the method's `form`.
   [[nodiscard]] PipelineAnswer answer(const std::string& form) const;
 
@@ -68,29 +68,29 @@ class BestPlan {
 
   BatchRunner& runner_;
   double seconds_;
-  DeviceSeconds counted_;  // of all batches under the best plan
+  DeviceSeconds counted_;  // over all batches under the best plan
   std::optional<OfferedPlan> plan_;
   MemoryNeed least_;
   std::int64_t evaluations_ = 0;
   bool is_truncated_ = false;
 };
 
-/// The numbers that divide the samples of a replica; with packed sequences the one that fills them.
+/// The divisors of a replica's samples; with packed sequences the number that fills them.
 [[nodiscard]] std::vector<std::int64_t> rounds_of(const TrainingProblem& problem,
                                                   std::int64_t replicas);
 
-/// Every plan of the backbone on all devices, and every number of rounds.
+/// Visits every plan of the backbone on all devices with every number of rounds.
 void for_each_backbone(
     const TrainingProblem& problem,
     const std::function<void(const Degrees& backbone, std::int64_t rounds)>& visit);
 
-/// Bytes that a stage of the backbone keeps at the mean sample, with `depth` microbatches in
-/// flight; without it as many as 1F1B has.
+/// Bytes that a stage of the backbone keeps at the mean sample with `depth` microbatches in flight;
+/// null: as many as 1F1B has.
 [[nodiscard]] double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
                                     std::int64_t rounds, double depth);
 [[nodiscard]] double backbone_bytes(const TrainingProblem& problem, const Degrees& backbone,
                                     std::int64_t rounds);
-/// The same of a module that keeps its activations `depth` times, `samples` at a time.
+/// The same for a module that keeps activations `depth` times, of `samples` samples each.
 [[nodiscard]] double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees,
                                    double depth, double samples);
 
@@ -98,27 +98,27 @@ void for_each_backbone(
 
 // Forms of plans, for `BestPlan::answer`.
 [[nodiscard]] std::string form_of_backbone(const TrainingProblem& problem);  // on all devices
-[[nodiscard]] std::string form_of_two(const TrainingProblem& problem);  // on devices of its own
+[[nodiscard]] std::string form_of_two(const TrainingProblem& problem);       // on their own devices
 
-/// The fullest of so many stages that have both modules.
+/// The name of the fullest of `stages` stages that have both modules.
 [[nodiscard]] std::string fullest_of_both(const TrainingProblem& problem, std::int64_t stages);
 
-/// Of modules on devices of their own, what the one that is further from fitting asks.
+/// For modules on their own devices, the need of the one further from fitting.
 [[nodiscard]] MemoryNeed worse_of(const MemoryNeed& encoder, const MemoryNeed& backbone);
 
-/// One batch with the two modules on devices of their own, in one pipeline: each round's samples go
-/// to the encoder replicas longest first, its features to the replicas of the backbone.
+/// One batch with the modules on their own devices, in one pipeline: each round's samples go to the
+/// encoder replicas longest first, its features to the replicas of the backbone.
 ///
-/// `moves_small_out`: the round with the least encoder work comes first, the next least ones last.
-/// A batch that takes `limit` seconds may be given up: what it says is then no less.
+/// `moves_small_out`: the round with the least encoder work comes first, the next smallest ones
+/// last. A batch that takes `limit` seconds may stop: the result is then at least `limit`.
 [[nodiscard]] double run_separate(BatchRunner& runner, std::size_t batch, const Plan3d& plan,
                                   Deal how, bool moves_small_out,
                                   double limit = std::numeric_limits<double>::infinity());
 
-/// Tells the leanest plan of the published search's space, none of which fits.
+/// Reports the leanest plan of the published search's space when none fits.
 void refuse_leanest(const TrainingProblem& problem, BestPlan& best);
 
-// Families of plans that `best_of_methods` goes through, each offered to the best so far.
+// Families of plans that `best_of_methods` offers to the best so far.
 void offer_balanced_phases(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_shards(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);
 void offer_balanced_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best);

@@ -14,13 +14,13 @@ namespace {
 
 using config::ModuleNode;
 
-/// The modules of a model that the published searches know: several encoders are one, end to end.
+/// The modules of a model as the published searches see it: several encoders form one, end to end.
 struct TwoModules {
   std::vector<ModulePart> encoder;
   ModulePart backbone;
 };
 
-/// The encoder that a projector is behind: the first where no edge says.
+/// The encoder in front of a projector: the first one where no edge says.
 ModulePart& part_of(std::vector<ModulePart>& parts, const config::ModuleGraph& model,
                     const ModuleNode& projector) {
   for (ModulePart& part : parts) {
@@ -49,7 +49,7 @@ TwoModules modules_of(const config::ModuleGraph& model) {
   for (const ModuleNode& node : model.modules)
     if (&node != backbone && is_projector(node))
       part_of(modules.encoder, model, node).nodes.push_back(&node);
-  // Alone, sound is counted where images are.
+  // Without images, sound counts as images do.
   if (std::all_of(modules.encoder.begin(), modules.encoder.end(),
                   [](const ModulePart& part) { return part.of_sound; }))
     for (ModulePart& part : modules.encoder) part.of_sound = false;
@@ -80,8 +80,8 @@ void check_setting(const config::ModuleGraph& model, const config::Cluster& clus
   }
 }
 
-/// A tile is a mean item of images, or of sound where there are none; every encoder's part of it is
-/// what it gets on average beside that. Returns the tiles of a mean sample.
+/// A tile is a mean item of images, or of sound where there are none; every encoder gets what it
+/// has on average for each tile. Returns the tiles of a mean sample.
 double set_units(TwoModules& modules, const simulate::BatchSizes& sizes) {
   const bool has_images = sizes.patches.mean > 0;
   const bool has_work =
@@ -116,12 +116,12 @@ double set_units(TwoModules& modules, const simulate::BatchSizes& sizes) {
   return tiles;
 }
 
-/// Shapes of one kind of a sample. Those of all samples are what their units make, those of one
-/// grow with the squares of its items as far as attention does.
+/// Shapes of samples in one kind of item. All samples together have the shape of their units; a
+/// single one grows with the squares of its items as far as attention does.
 class ShapeCounter {
  public:
   ShapeCounter() = default;
-  /// mean_shape: of a sample; attention: share of the time
+  /// mean_shape: of a sample; attention: its fraction of the time
   ShapeCounter(const simulate::MeanSizes& sizes, double mean_shape, double attention)
       : of_unit_(mean_shape / sizes.mean), attended_(sizes.attended), attention_(attention) {}
 
@@ -138,8 +138,8 @@ class ShapeCounter {
   double attention_ = 0;
 };
 
-/// What samples ask of both modules: tiles by each encoder's part of the work. Shares are those of
-/// a whole batch, where work and not the host sets the time.
+/// The work of samples for both modules: tiles by each encoder's part of the work. The parts are
+/// those of a whole batch, where work and not the host determines the time.
 class SampleCounter {
  public:
   /// samples: of a batch; tiles: of a mean sample
@@ -174,7 +174,7 @@ class SampleCounter {
   ShapeCounter images_, sound_, tokens_;
 };
 
-/// The slowest link that joins so many devices.
+/// The slowest link that joins `devices` devices.
 double link_rate(const config::Cluster& cluster, std::int64_t devices) {
   double rate = 0;
   for (const config::LinkLevel& level : cluster.levels) {

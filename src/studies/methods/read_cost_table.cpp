@@ -12,7 +12,7 @@ namespace {
 using config::ArtifactObject;
 using config::Problems;
 
-/// A number of at least `least`, or above it; a missing one takes `standard` when there is one.
+/// A number that is at least `least`, or above it; a missing one gets `standard` if there is one.
 double number(ArtifactObject& object, const std::string& key, std::optional<double> standard,
               bool may_be_zero = false) {
   const Json* value = object.find(key);

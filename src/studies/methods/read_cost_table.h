@@ -9,7 +9,7 @@ namespace tributary::studies {
 
 inline constexpr std::string_view kCostTableFormat = "tributary.cost_table/1";
 
-/// Reads a cost table: docs/formats/cost_table.md. Without batches none is set; with them the mean
+/// Reads a cost table: docs/formats/cost_table.md. Without batches none are set; with them the mean
 /// shapes are those of the batches.
 ///
 /// errors: Fault::kInput that lists everything wrong by file and key path, unknown keys with the

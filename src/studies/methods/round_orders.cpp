@@ -15,7 +15,7 @@ RoundOrder sorted_by(std::size_t rounds, Before before) {
   return order;
 }
 
-/// Rounds with less work of the encoder first by that, the others by the backbone's from the most.
+/// Rounds with less encoder than backbone work come first, ascending; the rest descend by backbone.
 RoundOrder johnson(std::span<const double> encoder, std::span<const double> backbone) {
   return sorted_by(encoder.size(), [&](std::int64_t a, std::int64_t b) {
     const bool early_a = encoder[a] < backbone[a];
@@ -37,7 +37,7 @@ RoundOrder small_rounds_out(std::span<const double> encoder, std::int64_t stages
   if (encoder.size() < 2) return natural_order(std::ssize(encoder));
   RoundOrder order = sorted_by(
       encoder.size(), [&](std::int64_t a, std::int64_t b) { return encoder[a] < encoder[b]; });
-  // Behind the first one the last ones, which go behind all others.
+  // Moves the next `last` rounds behind the others, which run in their natural order.
   const auto last = std::min<std::ptrdiff_t>(stages - 1, std::ssize(order) - 1);
   std::sort(order.begin() + 1 + last, order.end());
   std::rotate(order.begin() + 1, order.begin() + 1 + last, order.end());

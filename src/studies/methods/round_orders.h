@@ -7,14 +7,14 @@
 
 namespace tributary::studies {
 
-/// Rounds of a step in the order in which they run.
+/// The rounds of a step in the order in which they run.
 using RoundOrder = std::vector<std::int64_t>;
 
 [[nodiscard]] RoundOrder natural_order(std::int64_t rounds);
-/// The round with the least encoder work first, the next least ones, one fewer than stages, last.
+/// The round with the least encoder work first; the next smallest, one fewer than stages, last.
 [[nodiscard]] RoundOrder small_rounds_out(std::span<const double> encoder, std::int64_t stages);
 
-/// Where searches for an order start: natural, longest backbone first, Johnson's rule on the two
+/// Orders to start a search from: natural, longest backbone first, Johnson's rule on the two
 /// modules, small rounds out.
 ///
 /// shape:  encoder and backbone [rounds] seconds
@@ -23,10 +23,9 @@ using RoundOrder = std::vector<std::int64_t>;
                                                       std::span<const double> backbone,
                                                       std::int64_t stages);
 
-/// Swaps two rounds at a time, as a stream of `seed` draws them, where the time does not grow by
-/// it.
+/// Swaps random pairs of rounds, drawn from `seed`, where the time does not grow.
 ///
-/// returns the time of the order that is left
+/// returns the time of the final order
 std::int64_t swap_rounds(RoundOrder& order, std::int64_t time, std::int64_t swaps,
                          std::uint64_t seed,
                          const std::function<std::int64_t(const RoundOrder&)>& time_of);

@@ -1,4 +1,4 @@
-// Encoder and backbone on devices of their own, step by step in one pipeline or batch by batch.
+// Encoder and backbone on their own devices, step by step in one pipeline or batch by batch.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace tributary::studies {
 namespace {
 
-/// Whether the mean microbatch holds more tokens than a packed sequence may.
+/// Whether the mean microbatch exceeds the tokens of a packed sequence.
 bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
   const double tokens = problem.costs.backbone.sample_shape * double(problem.costs.global_samples) /
                         double(plan.microbatches * plan.backbone.dp);
@@ -23,10 +23,10 @@ bool is_above_capacity(const TrainingProblem& problem, const Plan3d& plan) {
 
 constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
 
-/// How the two groups meet when they work batch by batch.
+/// When the two groups wait for each other while they work batch by batch.
 enum class Overlap { kNone, kOneBatchAhead };
 
-/// The best backbone on so many devices, and its seconds for every batch.
+/// The best backbone on a number of devices, and its seconds for every batch.
 struct BackboneChoice {
   std::vector<double> seconds;
   std::vector<DeviceSeconds> counted;
@@ -60,7 +60,7 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
               double(layers_of_stage(module.layers, degrees.pp, stage)) / double(module.layers);
           return runner.split_backbone(share * seconds[buckets.at(replica, round)]);
         };
-        // The first stage has as many layers as any.
+        // The first stage has at least as many layers as any other.
         const double share =
             double(layers_of_stage(module.layers, degrees.pp, 0)) / double(module.layers);
         if (sum + share * buckets.largest_sum(seconds) * (1 - kRounding) >= least) {
@@ -83,7 +83,7 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
   return best;
 }
 
-/// The leanest encoder on so many devices.
+/// The encoder on `devices` devices that needs the least memory.
 MemoryNeed leanest_encoder(const TrainingProblem& problem, std::int64_t devices) {
   MemoryNeed least;
   for (const DegreeCosts& degree : problem.costs.encoder.degrees) {
@@ -95,7 +95,7 @@ MemoryNeed leanest_encoder(const TrainingProblem& problem, std::int64_t devices)
   return least;
 }
 
-/// Devices of the encoder, those first that leave the least seconds to both modules at their peaks.
+/// Numbers of encoder devices, sorted by the seconds of both modules at their peaks.
 std::vector<std::pair<double, std::int64_t>> splits_by_bound(const TrainingProblem& problem,
                                                              Overlap overlap) {
   const Problem3d& costs = problem.costs;
@@ -223,7 +223,7 @@ void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner
   const Search3dResult found = search_3d(problem.costs, {.keep = kPairs});
   if (found.plans.empty()) refuse_leanest(problem, best);
   for (Plan3d plan : found.plans) {
-    // Fewer microbatches than the objective's choice leave more to balance in each.
+    // Fewer microbatches than the objective chooses leave more samples in each to balance.
     for (std::int64_t most = plan.microbatches; most >= 1; most = most * 2 / 3) {
       plan.microbatches = most;
       if (!is_valid(problem.costs, plan) || is_above_capacity(problem, plan)) break;
@@ -238,8 +238,8 @@ void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner
 
 namespace {
 
-/// The text has fewer microbatches than the objective alone would choose, so that there is more to
-/// balance in each; within a tenth of the best makespan is the published setting.
+/// The text of the paper has fewer microbatches than the objective would choose, so that each has
+/// more samples to balance; the published setting is within a tenth of the best makespan.
 PipelineAnswer solve_with_fewest(const TrainingProblem& problem, Deal how) {
   constexpr double kWithin = 1.1;
   BatchRunner runner(problem);

@@ -1,4 +1,4 @@
-// All modules on all ranks, parameters sharded over them: every layer is a meeting of the ranks.
+// All modules on all ranks with sharded parameters: the ranks synchronise at every layer.
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +13,7 @@ class ShardedStep {
  public:
   ShardedStep(BatchRunner& runner, Deal how) : runner_(runner), how_(how) {}
 
-  /// Rounds of one batch, each rank with its own samples.
+  /// The rounds of one batch, each rank with its own samples.
   [[nodiscard]] double run(std::size_t batch, std::int64_t rounds) {
     const TrainingProblem& problem = runner_.problem();
     const std::vector<SampleWork>& samples = problem.batches[batch];
@@ -31,15 +31,14 @@ class ShardedStep {
       const double moved = std::accumulate(tiles.begin(), tiles.end(), 0.0);
       sum += module_round(problem.costs.encoder, deal_out(tiles, ranks, how_)) +
              module_round(problem.costs.backbone, deal_out(tokens, ranks, how_));
-      // Samples dealt anew between the phases move their features, there and back.
+      // When samples are dispatched again between phases, their features move there and back.
       if (how_ == Deal::kBalanced) sum += 2 * runner_.feature_seconds(moved, ranks);
     }
     return sum;
   }
 
  private:
-  /// Each layer waits for the slowest rank, and for the next one's parameters where they take
-  /// longer.
+  /// Each layer waits for the slowest rank, or for the parameters of the next layer.
   [[nodiscard]] double module_round(const ModuleCosts& module, const std::vector<double>& shapes) {
     for (const double mine : shapes) runner_.add_busy(runner_.module_seconds(module, 1, mine));
     const double shape = *std::max_element(shapes.begin(), shapes.end());
@@ -53,9 +52,9 @@ class ShardedStep {
     const double gather = moved(module.parameter_share);
     const double reduce = moved(module.gradient_share);
     const PassSeconds times = BatchRunner::split(module, runner_.module_seconds(module, 1, shape));
-    // A module without backward has no second gather either.
+    // A module without backward has no second gather.
     const double again = module.forward_share < 1 ? gather + reduce : 0;
-    // The first gather and the last reduction have nothing to hide behind.
+    // Nothing hides the first gather and the last reduction.
     return layers * (std::max(times.forward / layers, gather) +
                      std::max(times.backward / layers, again)) +
            gather + reduce;
@@ -81,7 +80,7 @@ void offer_sharded(const TrainingProblem& problem, BatchRunner& runner, BestPlan
     if (!best.admits(bytes(costs.encoder) + bytes(costs.backbone), fullest_of_both(problem, 1),
                      [&] { return text; }))
       continue;
-    std::optional<TrainerForm> form;  // none deals samples anew between encoder and backbone
+    std::optional<TrainerForm> form;  // no plan dispatches samples again after encoding
     if (how == Deal::kInOrder) {
       form = inline_form({1, 1, costs.devices}, rounds);
       form->shards = true;

@@ -7,7 +7,7 @@
 namespace tributary::studies {
 namespace {
 
-/// Every plan; a rank keeps what it has of one microbatch of the encoder.
+/// Offers every plan; a rank keeps its part of one microbatch of the encoder.
 void offer_nested(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best, Deal how) {
   const std::vector<double> nothing(problem.batches.size());
   for_each_colocated(
@@ -18,7 +18,7 @@ void offer_nested(const TrainingProblem& problem, BatchRunner& runner, BestPlan&
         const auto text = [&] {
           return label_of("encoder nested; ", how) + describe_colocated(backbone, rounds, tp);
         };
-        // A rank has its part of a microbatch, no less than a sample.
+        // A rank has its part of a microbatch, at least one sample.
         const double mine = std::max(1.0, samples * double(tp) / double(backbone.tp * backbone.pp));
         if (!best.admits(colocated_bytes(problem, backbone, rounds, tp, 1, mine),
                          fullest_of_both(problem, backbone.pp), text))

@@ -7,17 +7,17 @@
 
 namespace tributary::studies {
 
-/// Bytes of a rank that encodes so many samples at a time, beside what it keeps of the backbone.
+/// Bytes of a rank that encodes `samples` samples at a time, besides the backbone's.
 [[nodiscard]] double colocated_bytes(const TrainingProblem& problem, const Degrees& backbone,
                                      std::int64_t rounds, std::int64_t tp, double depth,
                                      double samples);
 
 [[nodiscard]] std::string describe_colocated(const Degrees& backbone, std::int64_t rounds,
                                              std::int64_t tp);
-/// Where the plan lies, for `best_of_methods`, which has others beside it.
+/// The label of a plan in `best_of_methods`, where there are others beside it.
 [[nodiscard]] std::string label_of(const char* where, Deal how);
 
-/// Every plan of the backbone with every degree of the encoder, and the mean samples of a round.
+/// Visits every plan of the backbone with every degree of the encoder, and a round's mean samples.
 template <class Visit>
 void for_each_colocated(const TrainingProblem& problem, const GivenDegrees& given,
                         BatchRunner& runner, Visit visit) {
@@ -30,7 +30,7 @@ void for_each_colocated(const TrainingProblem& problem, const GivenDegrees& give
   });
 }
 
-/// What a family of plans has to offer, by itself.
+/// Solves for one family of plans without the others.
 template <class Offer>
 PipelineAnswer best_of(const TrainingProblem& problem, Offer offer) {
   BatchRunner runner(problem);

@@ -66,7 +66,7 @@ double ColocatedStep::run_on_first_stage(std::size_t batch, Deal how, std::int64
     if (stage > 0) return times;
     return times + encoder(buckets, replica, round);
   };
-  // Encoders count their own work: some ranks may have less of it than the stage takes.
+  // Encoders count their own work: some ranks may work for less time than the stage takes.
   return runner_.run_pipelines(
              static_cast<int>(backbone_.pp), buckets, [](int) { return std::int64_t{0}; }, cost) +
          sync(copies);

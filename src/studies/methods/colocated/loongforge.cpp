@@ -1,4 +1,4 @@
-// LoongForge's three levels: the encoder on the ranks of the backbone.
+// LoongForge's three levels of sharing, with the encoder on the ranks of the backbone.
 
 #include <algorithm>
 
@@ -8,14 +8,14 @@
 namespace tributary::studies {
 namespace {
 
-/// An encoder of its own degree on the first stage has none.
+/// The trainer's form of a plan; null where the first-stage encoder has a degree of its own.
 std::optional<TrainerForm> first_stage_form(const Degrees& backbone, std::int64_t rounds,
                                             std::int64_t tp) {
   if (tp != backbone.tp) return std::nullopt;
   return inline_form(backbone, rounds);
 }
 
-/// The encoder on the first stage, each of its groups with a microbatch of its own.
+/// Offers plans with the encoder on the first stage, each of its groups with its own microbatch.
 void offer_first_stage(const TrainingProblem& problem, const GivenDegrees& given,
                        BatchRunner& runner, BestPlan& best, Deal how) {
   for_each_colocated(
@@ -23,7 +23,7 @@ void offer_first_stage(const TrainingProblem& problem, const GivenDegrees& given
       [&](ColocatedStep& step, const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
           double samples) {
         if (backbone.tp % tp != 0) return;
-        // Of the microbatches in flight a group keeps its own.
+        // Among the microbatches in flight a group keeps only its own.
         const std::int64_t groups = backbone.tp / tp;
         const std::int64_t depth = (backbone.pp + groups - 1) / groups;
         const auto text = [&] {
@@ -43,7 +43,7 @@ void offer_first_stage(const TrainingProblem& problem, const GivenDegrees& given
       });
 }
 
-/// What a family of LoongForge's plans has to offer, whose degrees may be given.
+/// Solves for one family of LoongForge's plans, whose degrees may be given.
 template <class Offer>
 PipelineAnswer best_of_given(const TrainingProblem& problem, Offer offer) {
   PipelineAnswer answer = best_of(problem, offer);

@@ -1,5 +1,5 @@
-// MegaScale-Omni: both modules on all ranks with a data parallelism of their own, samples dealt
-// anew between them within groups of ranks.
+// MegaScale-Omni: both modules on all ranks, each with its own data parallelism; samples are
+// dispatched again between them within groups of ranks.
 
 #include "core/text.h"
 #include "studies/methods/colocated/colocated_plans.h"
@@ -7,7 +7,7 @@
 namespace tributary::studies {
 namespace {
 
-/// Every plan of the groups that `admits` lets by.
+/// Offers every plan whose groups `admits` accepts.
 template <class Admits>
 void offer_groups(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best,
                   const char* where, Admits admits) {
@@ -27,7 +27,7 @@ void offer_groups(const TrainingProblem& problem, BatchRunner& runner, BestPlan&
         for (std::int64_t groups = 1; groups <= backbone.dp; ++groups) {
           if (!admits(groups) || backbone.dp % groups != 0 || backbone.devices() / groups % tp != 0)
             continue;
-          std::optional<TrainerForm> form;  // the trainer's samples go to any of all ranks
+          std::optional<TrainerForm> form;  // the trainer dispatches samples to any of all ranks
           if (groups == 1) form = colocated_form(backbone, rounds, tp);
           best.race(
               {text(groups), form},

@@ -5,7 +5,7 @@
 namespace tributary::studies {
 namespace {
 
-/// The encoder in the idle time of all stages.
+/// Offers plans with the encoder in the idle time of all stages.
 void offer_bubbles(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best, Deal how) {
   for_each_colocated(
       problem, {}, runner,

@@ -12,25 +12,25 @@ namespace tributary::studies {
 /// A batch on pipelines of both modules, with the same degrees for each.
 class InterleavedBatch {
  public:
-  /// Empty rounds make their number a multiple of `multiple`: packs may be more than planned.
+  /// Empty rounds pad their number to a multiple of `multiple`: packs may be more than planned.
   InterleavedBatch(BatchRunner& runner, std::size_t batch, const Degrees& degrees,
                    std::int64_t rounds, std::int64_t multiple, Deal how);
 
-  /// Seconds of work on the fullest stage of any replica, and what is left of the reductions:
+  /// Lower bound in seconds: work on the fullest stage of any replica, and exposed reductions.
   /// `shares` are those of the virtual stages.
   [[nodiscard]] double least_seconds(std::span<const StageShare> shares) const;
   [[nodiscard]] double sync_seconds() const { return sync_; }
 
-  /// Nanoseconds of all passes of a replica, as InterleavedOrder takes them.
+  /// Nanoseconds of all passes of a replica, in the layout of InterleavedOrder.
   [[nodiscard]] std::vector<std::int64_t> passes(std::int64_t replica,
                                                  std::span<const StageShare> shares) const;
-  /// The same as 1F1B takes them: [stages, rounds].
+  /// The same in the layout of 1F1B: [stages, rounds].
   [[nodiscard]] std::vector<PassSeconds> times(std::int64_t replica,
                                                std::span<const StageShare> shares) const;
 
   [[nodiscard]] std::int64_t rounds() const { return rounds_; }
   [[nodiscard]] std::int64_t replicas() const { return degrees_.dp; }
-  /// Seconds of all layers of the modules: [rounds] of a replica.
+  /// Seconds of all layers of a module: [rounds] of a replica.
   [[nodiscard]] std::vector<double> encoder_rounds(std::int64_t replica) const;
   [[nodiscard]] std::vector<double> backbone_rounds(std::int64_t replica) const;
   /// Device seconds of all work.

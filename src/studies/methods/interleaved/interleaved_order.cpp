@@ -39,7 +39,7 @@ InterleavedOrder::InterleavedOrder(const schedule::OrderShape& shape)
       passes_.push_back(pass);
     }
   };
-  // There and back again, as forwards go up the stages and backwards down.
+  // Goes up and down the stages repeatedly, as forwards go up and backwards come down.
   for (std::size_t before = 0; passes_.size() < end_.size(); before = passes_.size()) {
     for (int stage = 0; stage < shape.stages; ++stage) list_stage(stage);
     for (int stage = shape.stages; stage-- > 0;) list_stage(stage);

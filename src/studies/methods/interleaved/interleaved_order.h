@@ -8,21 +8,21 @@
 
 namespace tributary::studies {
 
-/// The passes of a pipeline whose stages have several chunks each, in an order in which each
-/// follows all that it waits for, to be timed again and again.
+/// The passes of a pipeline with several chunks on a stage, each after those it depends on, to be
+/// timed repeatedly.
 class InterleavedOrder {
  public:
   /// errors: Fault::kBug when the interleaved order cannot be made for the shape
   explicit InterleavedOrder(const schedule::OrderShape& shape);
 
-  /// Nanoseconds of a step that takes microbatch `order[k]` as its k-th.
+  /// Nanoseconds of a step whose k-th microbatch is `order[k]`.
   ///
   /// shape: passes [2, chunks * stages, microbatches]: forwards of the virtual stages, then their
   ///        backwards, in nanoseconds; order [microbatches]
   [[nodiscard]] std::int64_t makespan(std::span<const std::int64_t> passes,
                                       std::span<const std::int64_t> order);
 
-  /// The most that the first stage keeps at once, when a microbatch leaves so much on each chunk.
+  /// Max that the first stage keeps at once, when a microbatch leaves of_chunks[c] on chunk c.
   [[nodiscard]] double most_kept(std::span<const double> of_chunks) const;
 
   [[nodiscard]] const schedule::OrderShape& shape() const { return shape_; }
@@ -30,9 +30,9 @@ class InterleavedOrder {
  private:
   struct Pass {
     std::int32_t stage;
-    std::int32_t row;         // virtual stage, or behind those all backwards
+    std::int32_t row;         // virtual stage; all backwards come after all forwards
     std::int32_t microbatch;  // in the order of the step
-    std::int32_t after;       // row whose pass of the same microbatch comes before; -1: none
+    std::int32_t after;       // row of the pass before it of the same microbatch; -1: none
   };
 
   schedule::OrderShape shape_;

@@ -1,4 +1,4 @@
-// Megatron's interleaved 1F1B: the chain of both modules' layers cut into several chunks a stage.
+// Megatron's interleaved 1F1B: the layers of both modules as one chain, in several chunks a stage.
 
 #include <algorithm>
 #include <numeric>
@@ -86,7 +86,7 @@ PipelineAnswer solve_megatron_vpp(const TrainingProblem& problem) {
                    chunks == 1 ? " chunk" : " chunks");
       };
       if (!best.admits(bytes, fullest_of_both(problem, degrees.pp), text)) continue;
-      std::optional<TrainerForm> form;  // on one stage there is no cut
+      std::optional<TrainerForm> form;  // a single stage has no cut
       if (degrees.pp == 1) form = inline_form(degrees, rounds);
       best.race(
           {text(), form}, [&](std::size_t batch, double limit) { return chain.run(batch, limit); },

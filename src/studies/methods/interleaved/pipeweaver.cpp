@@ -1,5 +1,5 @@
-// PipeWeaver, also DIP: segments of encoder and backbone in turn on the same ranks, and for every
-// batch the lists and the order of microbatches that suit it best.
+// PipeWeaver, also known as DIP: segments of encoder and backbone alternate on the same ranks, with
+// the lists and the order of microbatches that suit each batch best.
 
 #include <algorithm>
 #include <limits>
@@ -18,7 +18,7 @@ struct Segments {
   std::int64_t backbone = 1;
 };
 
-/// One plan of the space: what is fixed for all batches.
+/// One plan of the space: what all batches share.
 class SegmentedChain {
  public:
   SegmentedChain(BatchRunner& runner, const Degrees& degrees, std::int64_t rounds,
@@ -44,7 +44,7 @@ class SegmentedChain {
                " encoder and ", segments_.backbone, " backbone segments");
   }
 
-  /// The slowest replica, each by the best lists and order found; `limit` as of a race.
+  /// The slowest replica, each with the best lists and order found; `limit` as in BestPlan::race.
   [[nodiscard]] double run(std::size_t batch, double limit) {
     const InterleavedBatch steps(runner_, batch, degrees_, rounds_, degrees_.pp, how_);
     const double least = steps.least_seconds(shares_);
@@ -66,7 +66,7 @@ class SegmentedChain {
     RoundOrder order = {};
   };
 
-  /// Groups of as many microbatches as stages, and of all; as memory admits them.
+  /// Adds lists with groups of as many microbatches as stages, and of all, where memory allows.
   void add_lists(std::int64_t rounds) {
     lists_.clear();
     for (const std::int64_t group : {degrees_.pp, rounds}) {
@@ -122,7 +122,7 @@ class SegmentedChain {
     return *std::max_element(stages.begin(), stages.end());
   }
 
-  /// Swaps microbatches of the slowest replica, until it is at its bound or the budget is used up.
+  /// Swaps microbatches of the slowest replica until it reaches its bound or the budget is used up.
   [[nodiscard]] static std::int64_t polish(std::vector<Replica>& replicas) {
     constexpr std::int64_t kTurns = 32;
     constexpr std::int64_t kSwaps = 16;  // of a turn
@@ -149,7 +149,7 @@ class SegmentedChain {
   std::vector<InterleavedOrder> lists_;
 };
 
-/// Degrees and microbatches that leave a plan; those with the least work on the mean stage first.
+/// Degrees and microbatches that allow a plan; those with the least work on the mean stage first.
 struct Form {
   double bound = 0;
   Degrees degrees;
@@ -172,7 +172,7 @@ std::vector<Form> list_forms(const TrainingProblem& problem, BatchRunner& runner
   return forms;
 }
 
-/// Numbers of segments of a module, as many as there are layers for; a stage alone needs one.
+/// The numbers of segments of a module, at most one for each layer; a single stage needs one.
 std::vector<std::int64_t> segments_of(const ModuleCosts& module, std::int64_t stages) {
   std::vector<std::int64_t> found = {1};
   for (const std::int64_t segments : {2, 3, 4, 6, 8})

@@ -8,7 +8,7 @@
 namespace tributary::studies {
 namespace {
 
-/// Devices that each module needs to end within a time: more than there are where none do.
+/// Devices that each module needs to end within a time; more than exist where none are enough.
 std::vector<std::int64_t> devices_within(const plan::SharingProblem& problem,
                                          std::span<const std::int32_t> modules, Nanoseconds time) {
   std::vector<std::int64_t> found;
@@ -49,7 +49,7 @@ BaselineWave place_side_by_side(const plan::SharingProblem& problem,
 
 std::vector<BaselineWave> place_level(const plan::SharingProblem& problem,
                                       std::vector<std::int32_t> level, std::int64_t& evaluations) {
-  // More modules than devices: the largest first, as many as fit the devices at a time.
+  // More modules than devices: the largest go first, as many at a time as fit the devices.
   std::stable_sort(level.begin(), level.end(), [&](std::int32_t a, std::int32_t b) {
     return time_on_devices(problem, a, 1) > time_on_devices(problem, b, 1);
   });
@@ -73,7 +73,7 @@ SharingAnswer solve_distmm(const plan::SharingProblem& problem) {
       answer.waves.push_back(std::move(wave));
     }
   }
-  // Where all modules of a level run side by side, it is at its optimum.
+  // When all modules of a level run side by side, the division is optimal.
   answer.certificate.status = plan::Status::kOptimal;
   answer.certificate.lower_bound = answer.certificate.value;
   for (const std::vector<std::int32_t>& level : levels_of(problem)) {

@@ -13,7 +13,7 @@
 namespace tributary::studies {
 namespace {
 
-/// Modules of levels behind each other, side by side on devices of their own.
+/// The modules of consecutive levels, side by side on devices of their own.
 class PipedLevels {
  public:
   PipedLevels(const plan::SharingProblem& problem, std::vector<std::int32_t> modules)
@@ -29,9 +29,9 @@ class PipedLevels {
     }
   }
 
-  /// The shortest division of the devices found; none where the modules do not fit side by side.
+  /// The shortest division of the devices found; null where the modules do not fit side by side.
   [[nodiscard]] std::optional<BaselineWave> divide(std::int64_t& evaluations) const {
-    constexpr std::ptrdiff_t kCaps = 8;  // on the slowest module, from the least possible one
+    constexpr std::ptrdiff_t kCaps = 8;  // tried on the slowest module, ascending
     if (count_side_by_side(problem_, modules_) < modules_.size()) return std::nullopt;
     const std::vector<Nanoseconds> caps = caps_on_slowest();
     const auto least = std::partition_point(caps.begin(), caps.end(), [&](Nanoseconds cap) {
@@ -72,7 +72,7 @@ class PipedLevels {
     return caps;
   }
 
-  /// The least devices of each module within a cap; more than there are where none are enough.
+  /// Min devices of each module within a cap; more than exist where none are enough.
   [[nodiscard]] std::vector<std::int64_t> devices_within(Nanoseconds cap) const {
     std::vector<std::int64_t> found;
     for (std::size_t at = 0; at < modules_.size(); ++at) {
@@ -83,7 +83,7 @@ class PipedLevels {
     return found;
   }
 
-  /// Gives the devices that are left to whom they help most, one after another.
+  /// Gives the remaining devices, one by one, to the module that they help most.
   [[nodiscard]] Nanoseconds hand_out_rest(std::vector<std::int64_t>& devices,
                                           std::int64_t& evaluations) const {
     Nanoseconds best = makespan(devices);
@@ -104,10 +104,10 @@ class PipedLevels {
     return best;
   }
 
-  /// Every module takes its microbatches one after another, each when it has come through all that
-  /// the module depends on; forwards and backwards of all in the same proportion.
+  /// Every module runs its microbatches one after another, each once it has gone through all
+  /// modules before; forwards and backwards of all modules have the same proportion.
   [[nodiscard]] Nanoseconds makespan(const std::vector<std::int64_t>& devices) const {
-    std::vector<std::int64_t> times;  // of a microbatch, in parts of a nanosecond
+    std::vector<std::int64_t> times;  // of a microbatch, in fractions of a nanosecond
     for (std::size_t at = 0; at < devices.size(); ++at)
       times.push_back(time(at, devices[at]).count);
     std::vector<std::int64_t> ends(devices.size());
@@ -123,11 +123,11 @@ class PipedLevels {
   }
 
   const plan::SharingProblem& problem_;
-  std::vector<std::int32_t> modules_;             // each behind those it depends on
-  std::vector<std::vector<std::size_t>> before_;  // places of those, in the same pipeline
+  std::vector<std::int32_t> modules_;             // each after those it depends on
+  std::vector<std::vector<std::size_t>> before_;  // indices of those, in the same pipeline
 };
 
-/// How the levels up to one are best worked off.
+/// The best way to run the first levels.
 struct Prefix {
   Nanoseconds time = {};
   std::vector<BaselineWave> waves = {};
@@ -154,7 +154,7 @@ SharingAnswer solve_distmm_pipe(const plan::SharingProblem& problem) {
       modules.insert(modules.end(), levels[first].begin(), levels[first].end());
       const std::optional<BaselineWave> piped =
           PipedLevels(problem, modules).divide(answer.certificate.evaluations);
-      if (!piped) break;  // more of them fit no better
+      if (!piped) break;  // more modules do not fit either
       if (prefixes[first].time + piped->time >= best.time) continue;
       best = prefixes[first];
       best.time += piped->time;
@@ -164,7 +164,7 @@ SharingAnswer solve_distmm_pipe(const plan::SharingProblem& problem) {
   }
   answer.certificate.value = prefixes.back().time;
   answer.waves = std::move(prefixes.back().waves);
-  // No module ends before it does on all devices.
+  // No module is faster than on all devices.
   for (std::size_t module = 0; module < problem.modules.size(); ++module)
     answer.certificate.lower_bound = std::max(
         answer.certificate.lower_bound, time_on_devices(problem, static_cast<std::int64_t>(module),
@@ -173,7 +173,7 @@ SharingAnswer solve_distmm_pipe(const plan::SharingProblem& problem) {
                                   ? plan::Status::kOptimal
                                   : plan::Status::kFeasible;
   answer = hold_to_memory(problem, std::move(answer));
-  // What the modules of all levels keep may be too much side by side alone.
+  // The modules of all levels together may need too much memory when they run side by side.
   return answer.certificate.status == plan::Status::kInfeasible ? solve_distmm(problem) : answer;
 }
 

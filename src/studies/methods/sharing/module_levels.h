@@ -8,16 +8,16 @@
 
 namespace tributary::studies {
 
-/// The modules by depth in the graph: those of a level do not depend on each other.
+/// The modules by depth in the graph: modules of a level do not depend on each other.
 [[nodiscard]] std::vector<std::vector<std::int32_t>> levels_of(const plan::SharingProblem& problem);
 
-/// The least time of modules that run side by side, each whole, on devices of their own; no more
-/// than `count_side_by_side`.
+/// The fastest way to run whole modules side by side on their own devices; there must be no more of
+/// them than `count_side_by_side` says.
 [[nodiscard]] BaselineWave place_side_by_side(const plan::SharingProblem& problem,
                                               std::span<const std::int32_t> modules,
                                               std::int64_t& evaluations);
 
-/// A level in as few such waves as its modules fit, the largest modules first.
+/// Divides a level into the fewest such waves that fit, the largest modules first.
 [[nodiscard]] std::vector<BaselineWave> place_level(const plan::SharingProblem& problem,
                                                     std::vector<std::int32_t> level,
                                                     std::int64_t& evaluations);

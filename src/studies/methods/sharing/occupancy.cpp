@@ -11,7 +11,7 @@ std::optional<Occupancy> occupancy_of(const plan::SharingProblem& problem,
     return !module.busy.empty() && !module.whole_busy.empty();
   });
   if (!is_known || answer.waves.empty()) return std::nullopt;
-  std::vector<double> busy(static_cast<std::size_t>(problem.devices));  // nanoseconds of all units
+  std::vector<double> busy(static_cast<std::size_t>(problem.devices));  // ns, over all units
   for (const BaselineWave& wave : answer.waves) {
     for (const WaveModule& each : wave.modules) {
       const double share = static_cast<double>(each.units) / static_cast<double>(problem.units);

@@ -38,8 +38,7 @@ SharingAnswer to_answer(const plan::SharingProblem& problem, const plan::Staging
   return hold_to_memory(problem, std::move(answer));
 }
 
-/// Gives a stage and its modules the times that they have by what those on each device cost each
-/// other.
+/// Sets the times of a stage and its modules from the slowdown that modules on one device cause.
 void slow_together(const plan::SharingProblem& problem, plan::SharedStage& stage) {
   std::vector<plan::DeviceTraffic> traffic(static_cast<std::size_t>(problem.devices));
   for (const plan::PlacedModule& place : stage.placed) {
@@ -58,11 +57,11 @@ void slow_together(const plan::SharingProblem& problem, plan::SharedStage& stage
   }
 }
 
-/// The best stages, or waves of whole devices where those are better: numbers of devices between
-/// the powers of two, and modules cut between layers, are no part of the stages' space. The bound
-/// is the least of the spaces' bounds. Where the fastest stages leave too much on a device, each
-/// module on all devices may still fit. Pipelines of microbatches, in which a module need not end
-/// before those behind it start, are no part of what is proven; the best one found may serve.
+/// The best stages, or waves on whole devices where these are better: numbers of devices between
+/// powers of two, and modules cut between layers, are not in the space of stages. The bound is the
+/// min of both spaces' bounds. Where the fastest stages leave too much on a device, running each
+/// module on all devices may still fit. Pipelines of microbatches, where a module starts before the
+/// previous ones end, are not covered by the proof, but the best one found may win.
 SharingAnswer solve_exact(const plan::SharingProblem& problem) {
   SharingAnswer best = to_answer(problem, plan::group_stages(problem));
   for (const auto solve : {solve_distmm, solve_spindle, solve_temporal}) {
@@ -115,7 +114,7 @@ Nanoseconds time_on_devices(const plan::SharingProblem& problem, std::int64_t mo
                             double devices) {
   const std::vector<Nanoseconds>& known = problem.modules[module].whole;
   if (!known.empty()) {
-    // More devices than help stay idle; between two numbers in proportion.
+    // Devices beyond the useful number stay idle; between two numbers it interpolates.
     const std::int64_t fits = least_devices(problem, module);
     const auto least = [&](double count) {
       const auto most = std::clamp<std::ptrdiff_t>(std::llround(count), 1, std::ssize(known));
@@ -136,7 +135,7 @@ Nanoseconds time_on_devices(const plan::SharingProblem& problem, std::int64_t mo
   const double place = std::log2(devices);
   const auto width = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(place)), 0,
                                               problem.widths() - 1);
-  // A part of a device takes that much longer.
+  // A part of a device takes longer in proportion.
   if (place < 0) return {std::llround(whole(0) / devices)};
   if (width == problem.widths() - 1) return {std::llround(whole(width))};
   const double part = place - static_cast<double>(width);
@@ -156,7 +155,7 @@ WaveModule on_whole_devices(const plan::SharingProblem& problem, std::int32_t mo
                   .time = {std::llround(part * static_cast<double>(time.count))}};
   const std::vector<double>& busy = problem.modules[module].whole_busy;
   if (busy.empty()) return made;
-  // More devices than help stay idle.
+  // Devices beyond the useful number stay idle.
   std::int64_t working = std::min(devices, least_devices(problem, module));
   while (time_on(working) > time) ++working;
   made.busy = busy[working - 1] * static_cast<double>(working) / static_cast<double>(devices);

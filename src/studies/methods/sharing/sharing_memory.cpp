@@ -14,7 +14,7 @@ Bytes of_width(const std::vector<Bytes>& table, std::int64_t devices) {
   return table[std::bit_width(static_cast<std::uint64_t>(devices)) - 1];
 }
 
-/// What lies on each device while stages come one after another.
+/// What each device holds while stages run one after another.
 class DeviceMemory {
  public:
   explicit DeviceMemory(const plan::SharingProblem& problem)
@@ -22,7 +22,7 @@ class DeviceMemory {
     for (Device& device : devices_) device.kept.resize(problem.modules.size());
   }
 
-  /// A module on `width` devices, of which this is one.
+  /// Puts a module on `width` devices, of which this is one.
   void put(std::int64_t device, std::int32_t module, std::int64_t width) {
     Device& on = devices_[device];
     const plan::SharedModule& shared = problem_.modules[module];
@@ -37,8 +37,7 @@ class DeviceMemory {
     }
   }
 
-  /// As many devices as a module has, of those that are free: first where it is already, then the
-  /// emptiest.
+  /// Chooses the free devices for a module: first those that already hold it, then the emptiest.
   [[nodiscard]] std::vector<std::int64_t> free_for(const WaveModule& wanted,
                                                    const std::vector<bool>& is_taken) const {
     std::vector<std::int64_t> order;
@@ -62,7 +61,7 @@ class DeviceMemory {
  private:
   struct Device {
     std::vector<Bytes> kept = {};  // [modules]
-    Bytes beside = {};             // of the stage at hand
+    Bytes beside = {};             // of the present stage
     Bytes most_beside = {};
 
     [[nodiscard]] Bytes sum() const { return std::accumulate(kept.begin(), kept.end(), Bytes{}); }

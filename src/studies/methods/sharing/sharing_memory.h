@@ -10,26 +10,26 @@
 
 namespace tributary::studies {
 
-/// Devices, a power of two, from which on a module fits them; one more than there are where it fits
-/// none. Numbers between powers of two count as the lower one.
+/// Min devices, a power of two, on which a module fits; one more than exist where it fits on none.
+/// Numbers between powers of two count as the lower one.
 [[nodiscard]] std::int64_t least_devices(const plan::SharingProblem& problem, std::int64_t module);
 
-/// Of modules in their order the first ones that fit devices of their own together.
+/// How many of the first modules, in their order, fit side by side on devices of their own.
 [[nodiscard]] std::size_t count_side_by_side(const plan::SharingProblem& problem,
                                              std::span<const std::int32_t> modules);
 
-/// The first module that does not fit, and by how much; empty where all fit. Methods that take all
-/// devices for each module need it there, others on any number of them.
+/// The first module that does not fit, and by how much; empty where all fit. With `on_all_devices`
+/// each module must fit on all devices, otherwise on any number.
 [[nodiscard]] std::string explain_memory(const plan::SharingProblem& problem, bool on_all_devices);
 
-/// Gives modules without a place whole devices: first where they are already, then the emptiest.
-/// Returns bytes of the fullest device: what all modules that run on it keep between waves, and
-/// what those of one wave take beside. A wave counts its modules whole, also where it runs a part
-/// of their layers: no less than they take.
+/// Gives modules without a place whole devices: first those that already hold them, then the
+/// emptiest. Returns the bytes of the fullest device: what its modules keep between waves, and on
+/// top what those of one wave need. A wave counts whole modules, even where it runs a part of their
+/// layers, so the result is an upper bound.
 [[nodiscard]] Bytes place_waves(const plan::SharingProblem& problem, std::span<BaselineWave> waves);
 
-/// The answer with its waves placed; where the fullest device is above the limit it has no plan,
-/// and the bound on time stays.
+/// The answer with its waves placed. Where the fullest device is above the limit it has no plan,
+/// but the bound on time stays.
 [[nodiscard]] SharingAnswer hold_to_memory(const plan::SharingProblem& problem,
                                            SharingAnswer answer);
 

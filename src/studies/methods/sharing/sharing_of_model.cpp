@@ -20,13 +20,13 @@ cost::PassShape pass_of(std::int64_t tokens, std::int64_t samples) {
       .tokens = length * count, .squared_tokens = length * length * count, .sequences = samples};
 }
 
-/// Bytes a second that kernels on all units get of the memory.
+/// Memory bandwidth [bytes/s] of kernels that run on all units.
 double memory_rate(const config::DeviceModel& device) {
   return device.memory_bytes_per_s * device.memory_share;
 }
 
-/// A part of a device as a device of its own. Its units are fewer; the memory is that of the whole
-/// device, of which they draw what the cache lets them.
+/// A part of a device as a device: with fewer units, and with as much of the memory bandwidth of
+/// the whole as the cache allows them.
 config::Cluster cut_device(config::Cluster cluster, double share) {
   config::DeviceModel& device = cluster.device;
   const double drawn = device.cache_bytes_per_s > 0
@@ -42,7 +42,7 @@ config::Cluster cut_device(config::Cluster cluster, double share) {
 std::vector<cost::ModuleExecution> executions_of(const config::ModuleGraph& model,
                                                  const SharingSetting& setting) {
   std::vector<cost::ModuleExecution> executions;
-  std::set<std::string> trained;  // modules that train or stand behind one that does
+  std::set<std::string> trained;  // modules that train or come after one that does
   for (const config::ModuleNode& node : model.modules) {
     const bool upstream_trains =
         std::any_of(model.edges.begin(), model.edges.end(), [&](const config::ModuleEdge& edge) {
@@ -57,19 +57,19 @@ std::vector<cost::ModuleExecution> executions_of(const config::ModuleGraph& mode
   return executions;
 }
 
-/// A module of a model, its samples over devices.
+/// A module of a model with its samples divided over devices.
 class DataParallelModule {
  public:
   DataParallelModule(const config::ModuleNode& node, const cost::ModuleExecution& execution,
                      std::int64_t tokens, std::int64_t global_samples)
       : node_(node), execution_(execution), tokens_(tokens), global_samples_(global_samples) {}
 
-  /// Samples are whole.
+  /// Samples are not divided.
   [[nodiscard]] std::int64_t samples_of_slowest(std::int64_t devices) const {
     return (global_samples_ + devices - 1) / devices;
   }
 
-  /// On one of so many devices, or on a part of it.
+  /// Costs on one of `devices` devices, or on a part of it.
   [[nodiscard]] cost::ModuleCost cost(const config::Cluster& part, std::int64_t samples,
                                       std::int64_t devices) const {
     cost::ModuleExecution execution = execution_;
@@ -93,8 +93,8 @@ class DataParallelModule {
     return cost.time() + exposed + update_time(part, cost, devices);
   }
 
-  /// Part of this time in which kernels run, the mean of its devices: without the host each pass
-  /// takes the device's own time, and some devices have a sample less than the slowest.
+  /// The fraction of this time in which kernels run, as the mean of its devices: without the host
+  /// each pass takes the device's own time, and some devices have one sample less than the slowest.
   [[nodiscard]] double busy(const config::Cluster& cluster, const config::Cluster& part,
                             std::int64_t devices) const {
     config::Cluster free = part;
@@ -112,7 +112,7 @@ class DataParallelModule {
     return std::min(1.0, sum / double(devices) / whole);
   }
 
-  /// Share of the memory's bandwidth that it takes on a part of its devices, over its time.
+  /// Fraction of the memory bandwidth that it uses on a part of its devices, over its time.
   [[nodiscard]] double bandwidth(const config::Cluster& cluster, const config::Cluster& part,
                                  std::int64_t devices) const {
     constexpr double kSlower = 0.01;
@@ -121,14 +121,14 @@ class DataParallelModule {
     const auto time_on = [&](const config::Cluster& on) {
       return static_cast<double>(time(cluster, on, devices).count);
     };
-    // What of its time the memory bounds, at the rate that the part draws meanwhile.
+    // The part of its time that memory bounds, times the rate that it then uses.
     const double bound = (time_on(slow) / time_on(part) - 1) / kSlower;
     return std::clamp(bound * memory_rate(part.device) / cluster.device.memory_bytes_per_s, 0.0,
                       1.0);
   }
 
  private:
-  /// Two bytes a parameter; the optimizer's work is shared as its state is.
+  /// Two bytes a parameter; the optimizer's work is sharded like its state.
   static Nanoseconds update_time(const config::Cluster& part, const cost::ModuleCost& cost,
                                  std::int64_t devices) {
     return cost::optimizer_time(
@@ -177,8 +177,8 @@ plan::SharingProblem sharing_of_model(const config::ModuleGraph& model,
   problem.units = setting.units;
   problem.memory = setting.memory.value_or(cluster.device.memory - cluster.device.reserve);
   const bool shares_memory = cluster.device.cache_bytes_per_s > 0;
-  // While two modules want the whole memory at once, each gets half of it: in a share of its time
-  // that is the product of both shares a module loses as much again; so with each of several.
+  // While two modules want the whole memory bandwidth at once, each gets half. That is so in a
+  // fraction of the time that is the product of both, and costs it again; likewise for several.
   if (shares_memory) problem.interference = {plan::Interference::Form::kPairwise, 0, 0, 1};
   std::vector<config::Cluster> parts;
   for (std::int64_t unit = 1; unit <= setting.units; ++unit)
@@ -205,8 +205,8 @@ plan::SharingProblem sharing_of_model(const config::ModuleGraph& model,
         shared.busy.push_back(mine.busy(cluster, part, devices));
         shared.bandwidth.push_back(shares_memory ? mine.bandwidth(cluster, part, devices) : 0.0);
       }
-      // Forward of all stages comes before backward of any, so that what is kept stays. Gradients
-      // are of one pass: nothing is summed up, so that they are held as they travel.
+      // All forwards come before all backwards, so kept bytes stay. Gradients are those of one
+      // pass: they are not accumulated, so they are held in the dtype in which they are sent.
       const cost::ModuleCost cost = mine.cost(cluster, mine.samples_of_slowest(devices), devices);
       shared.resident.push_back(cost.parameters + cost.reduced + cost.optimizer + cost.kept);
       shared.memory.push_back(shared.resident.back() + cost.transient);

@@ -17,24 +17,24 @@ struct SharingSetting {
   std::string name = {};  // for messages
   std::int64_t devices = 1;
   std::int64_t global_samples = 1;
-  std::vector<std::int64_t> tokens = {};  // [modules] of a sample
+  std::vector<std::int64_t> tokens = {};  // [modules] for each sample
   std::int64_t units = 10;                // share units of a device
   std::vector<std::string> frozen = {};   // modules that do not train
   config::RecomputePlan recompute = config::RecomputePlan::kNone;
-  std::optional<Bytes> memory = {};  // of a device; none: the cluster's, after its reserve
+  std::optional<Bytes> memory = {};  // of a device; null: the cluster's, after its reserve
 };
 
 /// Times of each module on 1, 2, 4, ... devices with parts of them.
 ///
-/// Samples are whole: the device with the most sets the pace. A module works on its devices by data
-/// parallelism, its optimizer sharded over them; gradients are reduced beside backward. What a part
-/// of a device takes, and what modules side by side cost each other, is said in
-/// docs/guides/cost_model.md, "Formulas". Weights and gradients lie on each of a module's devices;
-/// they, and what backward reads, stay there while other stages run. A part of a device holds all
-/// that its module has there.
+/// Samples are not divided, so the device with the most sets the pace. A module is data parallel on
+/// its devices, with its optimizer sharded over them; gradients are reduced beside backward.
+/// docs/guides/cost_model.md, "Formulas", says what a part of a device takes, and how modules side
+/// by side slow each other. Every device of a module holds its weights and gradients; these, and
+/// what backward reads, stay there while other stages run. A part of a device holds everything that
+/// its module has there.
 ///
-/// errors: Fault::kInput naming what cannot be used: devices that are not 2^n, modules that do not
-///         stand after those they depend on
+/// errors: Fault::kInput naming what cannot be used: devices that are not 2^n, modules that are not
+///         after those they depend on
 [[nodiscard]] plan::SharingProblem sharing_of_model(const config::ModuleGraph& model,
                                                     const config::Cluster& cluster,
                                                     const SharingSetting& setting);

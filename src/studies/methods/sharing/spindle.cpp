@@ -10,7 +10,7 @@
 namespace tributary::studies {
 namespace {
 
-/// What is left of a module of a level, as a share of its work.
+/// The rest of a module of a level, as a fraction of its work.
 struct Remainder {
   std::int32_t module;
   double share;
@@ -19,12 +19,12 @@ struct Remainder {
 /// Where a module is cut when a wave ends within one of its layers.
 enum class Cut { kBefore, kNearest };
 
-/// When a wave ends: with the first module, or with the layers that a module has on the devices
+/// When a wave ends: with the first module, or with the layers that a module runs on the devices
 /// below or above those of the continuous division, so that both together take as long as it does.
 enum class Rounding { kWhole, kBiPoint };
 
-/// What a module does on devices that it has on average, on whole numbers of them in turn: the
-/// least concave curve above its rates, so that no waves do more.
+/// Concave hull of a module's rate over the number of devices: no mix of waves on whole devices is
+/// faster on average.
 class RateHull {
  public:
   RateHull(const plan::SharingProblem& problem, std::int32_t module) {
@@ -40,7 +40,7 @@ class RateHull {
     }
   }
 
-  /// The least devices of such a rate; infinite where none reach it.
+  /// Min devices for such a rate; infinite where none reach it.
   [[nodiscard]] double devices_for(double rate) const {
     const auto end = std::ranges::lower_bound(points_, rate, {}, &Point::rate);
     if (end == points_.end()) return std::numeric_limits<double>::infinity();
@@ -51,7 +51,7 @@ class RateHull {
  private:
   struct Point {
     double devices = 0;
-    double rate = 0;  // of modules in a nanosecond
+    double rate = 0;  // modules for each nanosecond
   };
   [[nodiscard]] static double slope(const Point& from, const Point& to) {
     return (to.rate - from.rate) / (to.devices - from.devices);
@@ -60,7 +60,7 @@ class RateHull {
   std::vector<Point> points_ = {{}};  // both ascending
 };
 
-/// Nanoseconds that no waves of a level's modules are below: all end together on average devices.
+/// Lower bound [ns] on the waves of a level: all modules end together on average devices.
 double least_time(const plan::SharingProblem& problem, std::span<const std::int32_t> modules) {
   std::vector<RateHull> hulls;
   double high = 0;
@@ -79,7 +79,7 @@ double least_time(const plan::SharingProblem& problem, std::span<const std::int3
   return high;
 }
 
-/// The level as it is worked off.
+/// The work of a level as waves complete it.
 class Level {
  public:
   Level(const plan::SharingProblem& problem, std::span<const std::int32_t> modules, Cut cut,
@@ -92,7 +92,7 @@ class Level {
     for (const std::int32_t module : modules) left_.push_back({module, 1.0});
   }
 
-  /// Time in which all that is left ends together, on parts of devices.
+  /// The time in which all remaining work ends together on fractions of devices.
   [[nodiscard]] double continuous_time() const {
     double low = 0;
     double high = 0;
@@ -135,8 +135,8 @@ class Level {
   [[nodiscard]] bool is_done() const { return left_.empty(); }
 
  private:
-  /// Between two numbers of devices some layers run on each, so that rates lie on a straight line;
-  /// where none changes its devices, times do.
+  /// Between two numbers of devices some layers run on each, so rates are linear; for a module that
+  /// does not change its devices times are linear.
   [[nodiscard]] double time(std::int32_t module, double devices) const {
     const auto known = [&](double count) {
       return static_cast<double>(time_on_devices(problem_, module, count).count);
@@ -151,7 +151,8 @@ class Level {
                          [&](const Remainder& rest) { return rest.module == module; });
   }
 
-  /// The share of a module near the wanted one that ends between two layers.
+  /// The fraction of a module that ends between two layers: before the wanted one, or nearest to
+  /// it.
   [[nodiscard]] double whole_layers(const Remainder& rest, double share) const {
     const auto layers = static_cast<double>(problem_.modules[rest.module].layers);
     if (layers == 0) return share;
@@ -160,8 +161,9 @@ class Level {
                     rest.share);
   }
 
-  /// What a module has on the whole devices next to those with which it ends at the limit: all that
-  /// is left where it is on others, or where that is less than a layer.
+  /// The fraction that a module runs on `devices`, if these are the whole numbers next to those
+  /// with which it ends at the limit; all that is left on others, or where that is less than a
+  /// layer.
   [[nodiscard]] double share_on(const Remainder& rest, std::int64_t devices, double limit) const {
     const auto below = static_cast<std::int64_t>(std::floor(devices_within(rest, limit)));
     if (below < 1 || below >= problem_.devices || (devices != below && devices != below + 1))
@@ -173,7 +175,7 @@ class Level {
     const auto layers = static_cast<double>(problem_.modules[rest.module].layers);
     const double part = devices == below ? rest.share - above : above;
     const double whole = layers > 0 ? std::round(part * layers) / layers : part;
-    constexpr double kLeast = 1.0 / 64;  // of a module without layers
+    constexpr double kLeast = 1.0 / 64;  // fraction of a module without layers
     return whole < kLeast ? rest.share : std::min(whole, rest.share);
   }
 
@@ -190,8 +192,8 @@ class Level {
     return high;
   }
 
-  /// Modules and their devices: the continuous division, rounded, at least the devices that each
-  /// fits on, what is over to the slowest.
+  /// Modules and their devices: the continuous division, rounded, each at least on the devices that
+  /// it fits on; the devices left over go to the slowest.
   [[nodiscard]] std::vector<std::pair<std::int32_t, std::int64_t>> allocate(double limit) const {
     std::vector<Remainder> order = left_;
     std::stable_sort(order.begin(), order.end(), [this](const Remainder& a, const Remainder& b) {
@@ -232,11 +234,11 @@ class Level {
   const plan::SharingProblem& problem_;
   Cut cut_;
   Rounding rounding_;
-  std::ptrdiff_t rounded_waves_;  // that may end before a module does
+  std::ptrdiff_t rounded_waves_;  // number that may end before a module does
   std::vector<Remainder> left_;
 };
 
-/// Waves of a level and how long they take together.
+/// The waves of a level and their total time.
 struct Waves {
   Nanoseconds time = {};
   std::vector<BaselineWave> waves = {};
@@ -272,7 +274,7 @@ SharingAnswer solve_spindle(const plan::SharingProblem& problem) {
       for (const Cut cut : {Cut::kBefore, Cut::kNearest})
         best.keep_shorter(cut_level(problem, modules, cut, rounding));
     }
-    if (count_side_by_side(problem, modules) == modules.size()) {  // nothing cut
+    if (count_side_by_side(problem, modules) == modules.size()) {  // nothing is cut
       BaselineWave whole = place_side_by_side(problem, modules, answer.certificate.evaluations);
       best.keep_shorter({whole.time, {whole}});
     }
