@@ -38,10 +38,8 @@ TrainState restore_snapshot(Session& session, const std::string& checkpoint,
                   Verify::kTouched, files);
   session.optimizer->restore(state.optimizer_steps);
   data::LoaderState loader = state.loader;
-  if (session.mesh->data_index() != 0) {  // the first replica goes on with the counts of all
-    loader.bad.clear();
+  if (session.mesh->data_index() != 0)  // the first replica goes on with the counts of all
     loader.left_out.assign(loader.left_out.size(), 0);
-  }
   session.loader->restore(loader, accepted);
   if (session.planner && session.planner->correction() && !state.correction.empty())
     session.planner->correction()->restore(parse_json(state.correction, checkpoint), checkpoint);

@@ -2,8 +2,9 @@
 
 Usage: check_tree.py ROOT prints one line a violation and exits 1 when there is any.
 The rules: src/rooms.txt says what each room may include; a torch-free room includes no torch
-header; the table has no cycle; a file has at most 400 lines, a folder at most 16 units; names are
-snake_case and say what is inside; headers define no type twice in a namespace.
+header; neither rooms nor folders include each other in a circle; a file has at most 400 lines;
+a README of the room names each of its units; names are snake_case and say what is inside; headers
+define no type twice in a namespace.
 """
 
 import re
@@ -11,7 +12,6 @@ import sys
 from pathlib import Path
 
 MOST_LINES = 400
-MOST_UNITS = 16
 CODE = {".cpp", ".h", ".cu", ".cuh"}
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
@@ -75,6 +75,48 @@ def check_includes(root, rooms):
                 yield f"{name}:{number}: {header} is not a path from src/"
 
 
+def included_folders(root):
+    """Returns {folder: {folder it includes: one header of it}}; folders are paths from src/."""
+    folders = {}
+    for path in code_files(root, "src"):
+        own = path.parent.relative_to(root / "src")
+        for line in path.read_text().splitlines():
+            found = INCLUDE.match(line)
+            if found and found[1] == '"' and Path(found[2]).parent != own:
+                folders.setdefault(own, {}).setdefault(Path(found[2]).parent, found[2])
+    return folders
+
+
+def check_folder_circles(root):
+    folders = included_folders(root)
+    done = []
+
+    def visit(folder, path):
+        if folder in path:
+            circle = [*path[path.index(folder):], folder]
+            headers = [folders[a][b] for a, b in zip(circle, circle[1:])]
+            yield (f"src: folders include each other: {' -> '.join(map(str, circle))}, "
+                   f"by {', '.join(headers)}")
+        elif folder not in done:
+            for other in sorted(folders.get(folder, {})):
+                yield from visit(other, [*path, folder])
+            done.append(folder)
+
+    for folder in sorted(folders):
+        yield from visit(folder, [])
+
+
+def check_readmes(root, rooms):
+    """A stranger finds each unit from the README of its room, or from one of a folder in it."""
+    for room in rooms:
+        texts = [path.read_text() for path in sorted((root / "src" / room).rglob("README.md"))]
+        words = set(re.findall(r"\w+", "\n".join(texts)))
+        units = {path.with_suffix("") for path in code_files(root, f"src/{room}")}
+        for unit in sorted(units):
+            if unit.name not in words:
+                yield f"{unit.relative_to(root)}: no README.md of src/{room} names this unit"
+
+
 def check_executable_is_torch_free(root):
     """Only the engine library links torch, so that the command line answers in milliseconds."""
     for folder in ("src/app/cli", "src/app/launch", "src/app/report"):
@@ -98,11 +140,6 @@ def check_names_and_sizes(root):
             lines = len(path.read_text().splitlines())
             if lines > MOST_LINES:
                 yield f"{name}: {lines} lines, at most {MOST_LINES}"
-        folders = {p.parent for p in code_files(root, tree)}
-        for folder in sorted(folders):
-            units = {p.stem for p in folder.iterdir() if p.suffix in CODE}
-            if len(units) > MOST_UNITS and tree == "src":
-                yield f"{folder.relative_to(root)}: {len(units)} units, at most {MOST_UNITS}"
 
 
 def check_types(root):
@@ -125,6 +162,8 @@ def check_tree(root):
     return [
         *check_cycles(rooms),
         *check_includes(root, rooms),
+        *check_folder_circles(root),
+        *check_readmes(root, rooms),
         *check_executable_is_torch_free(root),
         *check_names_and_sizes(root),
         *check_types(root),

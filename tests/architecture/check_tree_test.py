@@ -16,6 +16,8 @@ class PlantedViolations(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.root)
         self.plant("src/rooms.txt", "core no\ndata no core\nops yes core\n")
         self.plant("src/core/error.h", "#pragma once\n")
+        for room in ("core", "data", "app"):
+            self.plant(f"src/{room}/README.md", "`error`, `sample`, `shape`, `main`")
 
     def plant(self, path, text):
         target = self.root / path
@@ -53,13 +55,23 @@ class PlantedViolations(unittest.TestCase):
         self.assert_only("401 lines, at most 400")
 
     def test_an_empty_name_is_named(self):
+        self.plant("src/data/README.md", "`image_utils`")
         self.plant("src/data/image_utils.cpp", "")
         self.assert_only("name says nothing")
 
-    def test_a_folder_of_many_units_is_named(self):
-        for number in range(17):
-            self.plant(f"src/data/unit_{number}.cpp", "")
-        self.assert_only("17 units, at most 16")
+    def test_a_unit_that_no_readme_names_is_named(self):
+        self.plant("src/data/decode/jpeg.cpp", "")
+        self.assert_only("src/data/decode/jpeg: no README.md of src/data names this unit")
+        self.plant("src/data/decode/README.md", "`jpeg`: the decoder")
+        self.assertEqual(check_tree(self.root), [])
+
+    def test_folders_that_include_each_other_are_named(self):
+        self.plant("src/data/sample.h", '#include "data/decode/shape.h"\n')
+        self.plant("src/data/decode/shape.h", "")
+        self.assertEqual(check_tree(self.root), [])
+        self.plant("src/data/decode/shape.cpp", '#include "data/sample.h"\n')
+        self.assert_only("folders include each other: data -> data/decode -> data, "
+                         "by data/decode/shape.h, data/sample.h")
 
     def test_a_type_of_two_headers_is_named(self):
         for name in ("sample", "shape"):

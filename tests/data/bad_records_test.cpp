@@ -33,8 +33,8 @@ TEST_F(LoaderTest, CountsNoBadRecordAnewAfterARestart) {
   };
   const auto total = [](const std::vector<std::unique_ptr<Loader>>& loaders) {
     LoaderState sum = loaders[0]->state();
-    for (const auto& [reason, count] : loaders[1]->state().bad) sum.bad[reason] += count;
-    for (const RecordId& id : loaders[1]->state().quarantined) sum.quarantined.push_back(id);
+    for (const QuarantinedRecord& bad : loaders[1]->state().quarantined)
+      sum.quarantined.push_back(bad);
     std::ranges::sort(sum.quarantined);
     sum.quarantined.erase(std::ranges::unique(sum.quarantined).begin(), sum.quarantined.end());
     return sum;
@@ -42,14 +42,14 @@ TEST_F(LoaderTest, CountsNoBadRecordAnewAfterARestart) {
   auto loaders = parts();
   for (auto& loader : loaders) (void)list(*loader, 60);
   const LoaderState saved = total(loaders);
-  // A record that both parts meet before their states are gathered counts in both.
-  EXPECT_THAT(saved.bad, ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 2)));
-  EXPECT_EQ(saved.quarantined.size(), 2u);
+  EXPECT_THAT(saved.quarantined, ElementsAre(QuarantinedRecord{{1, 50}, "bad_json"},
+                                             QuarantinedRecord{{1, 51}, "too_ugly"}));
   loaders = parts();
   for (auto& loader : loaders) loader->restore(saved);
-  EXPECT_EQ(total(loaders).bad, saved.bad) << "as if it had not been restarted";
+  EXPECT_EQ(total(loaders).quarantined, saved.quarantined) << "as if it had not been restarted";
   for (auto& loader : loaders) (void)list(*loader, 60);
-  EXPECT_EQ(total(loaders).bad, saved.bad) << "what is known to be bad is not found again";
+  EXPECT_EQ(total(loaders).quarantined, saved.quarantined)
+      << "what is known to be bad is not found again";
 }
 
 TEST_F(LoaderTest, QuarantinesABadRecordOnceAndReplacesIt) {
@@ -58,8 +58,11 @@ TEST_F(LoaderTest, QuarantinesABadRecordOnceAndReplacesIt) {
   Loader loader(chosen, encoder_);
   for (const std::string& sample : list(loader, 60)) EXPECT_THAT(sample, Not(HasSubstr("bad")));
   const LoaderState state = loader.state();
-  EXPECT_THAT(state.quarantined, testing::UnorderedElementsAre(RecordId{1, 50}, RecordId{1, 51}));
-  EXPECT_THAT(state.bad, ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 1)));
+  EXPECT_THAT(state.quarantined,
+              testing::UnorderedElementsAre(QuarantinedRecord{{1, 50}, "bad_json"},
+                                            QuarantinedRecord{{1, 51}, "too_ugly"}));
+  EXPECT_THAT(count_reasons(state.quarantined),
+              ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 1)));
   std::ifstream in(chosen.quarantine_path);
   std::set<std::string> codes;
   std::set<std::string> beginnings;

@@ -82,7 +82,7 @@ TEST_F(DealTest, PartsTogetherHandOutWhatOneLoaderDoes) {
   Loader one(options(), late_);
   for (int i = 0; i < kBatches; ++i) (void)one.next_batch();
   std::map<std::int64_t, std::string> samples;
-  std::set<RecordId> bad;
+  std::set<QuarantinedRecord> bad;
   for (std::int64_t p = 0; p < 3; ++p) {
     Loader loader(part(p, 3), late_);
     for (int i = 0; i < kBatches; ++i) {
@@ -95,11 +95,11 @@ TEST_F(DealTest, PartsTogetherHandOutWhatOneLoaderDoes) {
     }
     EXPECT_EQ(loader.state().next_index, one.state().next_index);
     EXPECT_EQ(loader.state().cursors, one.state().cursors);
-    for (const RecordId& id : loader.state().quarantined) bad.insert(id);
+    for (const QuarantinedRecord& record : loader.state().quarantined) bad.insert(record);
   }
   EXPECT_EQ(samples, expected);
-  const std::vector<RecordId> of_one = one.state().quarantined;
-  EXPECT_EQ(bad, std::set<RecordId>(of_one.begin(), of_one.end()));
+  const std::vector<QuarantinedRecord> of_one = one.state().quarantined;
+  EXPECT_EQ(bad, std::set<QuarantinedRecord>(of_one.begin(), of_one.end()));
   EXPECT_EQ(of_one.size(), 4) << "bad header, broken line, and two with bad pixels";
 }
 
@@ -158,7 +158,7 @@ TEST_F(DealTest, ReadersOfAPartDecodeEachSampleOnceAndHaveAllOfIt) {
     of_part.data.prefetch_batches = 1;
     std::vector<std::string> expected;
     std::int64_t decoded_alone = 0;
-    std::vector<RecordId> bad;
+    std::vector<QuarantinedRecord> bad;
     {
       const LateEncoder encoder;
       Loader alone(of_part, encoder);
@@ -170,7 +170,7 @@ TEST_F(DealTest, ReadersOfAPartDecodeEachSampleOnceAndHaveAllOfIt) {
     const LateEncoder shared;  // counts what all readers decode
     Meeting meeting(kReaders);
     std::vector<std::vector<std::string>> found(kReaders);
-    std::vector<std::vector<RecordId>> quarantined(kReaders);
+    std::vector<std::vector<QuarantinedRecord>> quarantined(kReaders);
     std::vector<std::jthread> threads;
     for (std::size_t reader = 0; reader < kReaders; ++reader)
       threads.emplace_back([&, reader] {

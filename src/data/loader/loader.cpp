@@ -359,7 +359,6 @@ LoaderState Loader::Impl::state() const {
   state.next_index = next_index_;
   state.cursors = cursors_;
   state.quarantined = quarantine_.records();
-  state.bad = options_.part == 0 ? quarantine_.counts() : quarantine_.new_counts();
   state.left_out = left_out_;
   return state;
 }
@@ -372,7 +371,7 @@ void Loader::Impl::restore(const LoaderState& saved, std::span<const std::string
   next_index_ = drawn_index_ = saved.next_index;
   cursors_ = drawn_cursors_ = saved.cursors;
   left_out_ = saved.left_out;
-  quarantine_.restore(saved.quarantined, saved.bad);
+  quarantine_.restore(saved.quarantined);
 }
 
 std::int64_t Loader::Impl::records() const {

@@ -10,7 +10,7 @@
 namespace tributary::data {
 namespace {
 
-constexpr const char* kFormat = "tributary.loader/1";
+constexpr const char* kFormat = "tributary.loader/2";
 
 /// Reads one member; the error for a missing one or a wrong type names the key.
 template <class T>
@@ -28,6 +28,12 @@ T read(const Json& json, const char* key, const std::string& where) {
 
 }  // namespace
 
+std::map<std::string, std::int64_t> count_reasons(std::span<const QuarantinedRecord> quarantined) {
+  std::map<std::string, std::int64_t> counts;
+  for (const QuarantinedRecord& bad : quarantined) ++counts[bad.code];
+  return counts;
+}
+
 Json to_json(const LoaderState& state) {
   Json sources = Json::array();
   for (const SourceDigest& source : state.sources)
@@ -37,8 +43,8 @@ Json to_json(const LoaderState& state) {
                        {"content", source.content},
                        {"images", source.images}});
   Json quarantined = Json::array();
-  for (const RecordId& id : state.quarantined)
-    quarantined.push_back(Json::array({id.source, id.record}));
+  for (const auto& [id, code] : state.quarantined)
+    quarantined.push_back({{"source", id.source}, {"record", id.record}, {"code", code}});
   return {{"format", kFormat},
           {"seed", state.seed},
           {"held_out_fraction", state.held_out_fraction},
@@ -48,7 +54,6 @@ Json to_json(const LoaderState& state) {
           {"next_index", state.next_index},
           {"cursors", state.cursors},
           {"quarantined", quarantined},
-          {"bad", state.bad},
           {"left_out", state.left_out},
           {"carried", state.carried}};
 }
@@ -69,10 +74,10 @@ LoaderState loader_state_from_json(const Json& json, const std::string& where) {
   state.start_steps = read<std::vector<std::int64_t>>(json, "start_steps", where);
   state.next_index = read<std::int64_t>(json, "next_index", where);
   state.cursors = read<std::vector<std::int64_t>>(json, "cursors", where);
-  using Pair = std::array<std::int64_t, 2>;
-  for (const Pair& id : read<std::vector<Pair>>(json, "quarantined", where))
-    state.quarantined.push_back({id[0], id[1]});
-  state.bad = read<std::map<std::string, std::int64_t>>(json, "bad", where);
+  for (const Json& bad : read<std::vector<Json>>(json, "quarantined", where))
+    state.quarantined.push_back(
+        {{read<std::int64_t>(bad, "source", where), read<std::int64_t>(bad, "record", where)},
+         read<std::string>(bad, "code", where)});
   state.left_out = read<std::vector<std::int64_t>>(json, "left_out", where);
   state.carried = read<std::vector<std::int64_t>>(json, "carried", where);
   return state;

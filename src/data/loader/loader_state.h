@@ -18,6 +18,14 @@ struct RecordId {
   friend auto operator<=>(const RecordId&, const RecordId&) = default;
 };
 
+/// A record that could not be used, and the code of the reason.
+struct QuarantinedRecord {
+  RecordId id;
+  std::string code;
+
+  friend auto operator<=>(const QuarantinedRecord&, const QuarantinedRecord&) = default;
+};
+
 /// Size and content of a source when the run began; a resumed run must find the same.
 struct SourceDigest {
   std::string name;
@@ -43,14 +51,17 @@ struct LoaderState {
   std::vector<double> weights;
   std::vector<std::int64_t> start_steps;
   std::int64_t next_index = 0;
-  std::vector<std::int64_t> cursors;        // samples drawn from each source, over all epochs
-  std::vector<RecordId> quarantined;        // in the order found
-  std::map<std::string, std::int64_t> bad;  // reason code -> records
-  std::vector<std::int64_t> left_out;       // [sources] too long records, first epoch only
-  std::vector<std::int64_t> carried;        // ids handed out, but not trained on yet
+  std::vector<std::int64_t> cursors;           // samples drawn from each source, over all epochs
+  std::vector<QuarantinedRecord> quarantined;  // each record once, in the order found
+  std::vector<std::int64_t> left_out;          // [sources] too long records, first epoch only
+  std::vector<std::int64_t> carried;           // ids handed out, but not trained on yet
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };
+
+/// How many records are bad for each reason: code -> records.
+[[nodiscard]] std::map<std::string, std::int64_t> count_reasons(
+    std::span<const QuarantinedRecord> quarantined);
 
 [[nodiscard]] Json to_json(const LoaderState& state);
 /// errors: Fault::kInput naming `where` and the key

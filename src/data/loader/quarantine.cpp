@@ -24,9 +24,7 @@ std::int64_t max_bad_of_source(std::int64_t records, double max_fraction) {
 void Quarantine::add(const Rejection& rejection, std::int64_t good_records,
                      std::int64_t source_records) {
   if (!known_.insert(rejection.id).second) return;
-  records_.push_back(rejection.id);
-  ++counts_[rejection.refusal.code];
-  ++new_counts_[rejection.refusal.code];
+  records_.push_back({rejection.id, rejection.refusal.code});
   write(rejection);
   log_warning(str("data: bad record: ", rejection.key, ", ", rejection.refusal.code, ": ",
                   rejection.refusal.reason, "; another one takes its place"));
@@ -72,19 +70,20 @@ void Quarantine::write(const Rejection& rejection) const {
                .found = std::strerror(errno));
 }
 
-void Quarantine::restore(std::vector<RecordId> records,
-                         std::map<std::string, std::int64_t> counts) {
-  known_ = {records.begin(), records.end()};
+void Quarantine::restore(std::vector<QuarantinedRecord> records) {
+  known_.clear();
   bad_of_source_.clear();
-  for (const RecordId& record : records) ++bad_of_source_[record.source];
+  for (const QuarantinedRecord& record : records) {
+    known_.insert(record.id);
+    ++bad_of_source_[record.id.source];
+  }
   records_ = std::move(records);
-  counts_ = std::move(counts);
-  new_counts_.clear();
 }
 
 std::string Quarantine::summary() const {
   std::string text;
-  for (const auto& [code, count] : counts_) text += str(text.empty() ? "" : ", ", code, " ", count);
+  for (const auto& [code, count] : count_reasons(records_))
+    text += str(text.empty() ? "" : ", ", code, " ", count);
   return text;
 }
 

@@ -38,13 +38,8 @@ class Quarantine {
   ///         is passed; Fault::kResource when the file cannot be written
   void add(const Rejection& rejection, std::int64_t good_records, std::int64_t source_records);
 
-  [[nodiscard]] const std::vector<RecordId>& records() const { return records_; }
-  [[nodiscard]] const std::map<std::string, std::int64_t>& counts() const { return counts_; }
-  /// The counts without those that were restored.
-  [[nodiscard]] const std::map<std::string, std::int64_t>& new_counts() const {
-    return new_counts_;
-  }
-  void restore(std::vector<RecordId> records, std::map<std::string, std::int64_t> counts);
+  [[nodiscard]] const std::vector<QuarantinedRecord>& records() const { return records_; }
+  void restore(std::vector<QuarantinedRecord> records);
   /// "jpeg_warning 790, png_crc 22"
   [[nodiscard]] std::string summary() const;
 
@@ -56,11 +51,9 @@ class Quarantine {
   std::string path_;
   double max_fraction_;
   std::int64_t at_least_;
-  std::vector<RecordId> records_;  // in the order found
+  std::vector<QuarantinedRecord> records_;  // in the order found
   std::set<RecordId> known_;
   std::map<std::int64_t, std::int64_t> bad_of_source_;
-  std::map<std::string, std::int64_t> counts_;
-  std::map<std::string, std::int64_t> new_counts_;
 };
 
 }  // namespace tributary::data

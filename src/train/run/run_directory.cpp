@@ -39,7 +39,8 @@ void cut_run_files(const RunDirectory& run, const TrainState& state) {
     if (name.starts_with("shapes") && name.ends_with(".jsonl"))
       cut_lines_after(run.file(name), state.step);
   // Lines of quarantine.jsonl have no step: the loader's state lists the bad records until then.
-  std::set<data::RecordId> known(state.loader.quarantined.begin(), state.loader.quarantined.end());
+  std::set<data::RecordId> known;
+  for (const data::QuarantinedRecord& bad : state.loader.quarantined) known.insert(bad.id);
   for (const std::string& name : names)
     if (name.starts_with("quarantine") && name.ends_with(".jsonl"))
       keep_lines(run.file(name), [&](const Json& line, const std::string& where) {

@@ -157,22 +157,17 @@ data::LoaderState gather_loader_state(const Session& session) {
   if (mesh.size() == 1) return state;
   Json own = Json::object();
   if (mesh.leads_replica()) own = data::to_json(state);
-  std::vector<data::RecordId> quarantined;
-  std::map<std::string, std::int64_t> bad;
+  std::map<data::RecordId, std::string> quarantined;  // replicas may have met the same record
   std::vector<std::int64_t> left_out(state.left_out.size());
   for (const std::string& text : mesh.world().gather_text(own.dump())) {
     const Json json = parse_json(text, "state of a loader");
     if (json.empty()) continue;
     const data::LoaderState other = data::loader_state_from_json(json, "state of a loader");
-    quarantined.insert(quarantined.end(), other.quarantined.begin(), other.quarantined.end());
-    for (const auto& [reason, count] : other.bad) bad[reason] += count;
+    for (const auto& [id, code] : other.quarantined) quarantined.emplace(id, code);
     for (std::size_t i = 0; i < left_out.size(); ++i) left_out[i] += other.left_out[i];
   }
-  std::ranges::sort(quarantined);
-  const auto repeated = std::ranges::unique(quarantined);
-  quarantined.erase(repeated.begin(), repeated.end());
-  state.quarantined = std::move(quarantined);
-  state.bad = std::move(bad);
+  state.quarantined.clear();
+  for (const auto& [id, code] : quarantined) state.quarantined.push_back({id, code});
   state.left_out = std::move(left_out);
   return state;
 }

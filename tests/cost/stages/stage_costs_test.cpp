@@ -5,7 +5,8 @@
 
 #include "core/error.h"
 #include "schedule/pipeline/plan_pipeline.h"
-#include "tests/simulate/plan_case.h"
+#include "tests/cost/small_plans.h"
+#include "tests/cost/stages/omni_case.h"
 
 namespace tributary::cost {
 namespace {
@@ -191,52 +192,6 @@ TEST(LayerStageCosts, NamesWhatDoesNotFitTheModel) {
                   testing::HasSubstr("model has no such module; where: modules.audio")));
 }
 
-/// Images and sound, each with a projector of its own.
-config::ModuleGraph omni_model() {
-  config::ModuleGraph model = small_model(4, true);
-  config::ModuleNode& vision = model.modules.back();
-  config::ModuleNode audio{.name = "audio", .layers = {vision.layers.front()}};
-  const auto first = [](config::LayerKind kind) {
-    return config::LayerRun{.shape = {.kind = kind, .input_width = 600, .width = 1024}};
-  };
-  audio.layers.front().layers = 3;
-  audio.layers.insert(audio.layers.begin(), first(config::LayerKind::kConvolution));
-  vision.layers.insert(vision.layers.begin(), first(config::LayerKind::kPatchEmbedding));
-  config::ModuleNode projector{.name = "projector_a",
-                               .layers = {first(config::LayerKind::kProjector)}};
-  projector.layers.front().shape.input_width = 1024;
-  model.modules.push_back(projector);
-  projector.name = "projector_v";
-  model.modules.push_back(projector);
-  model.modules.insert(model.modules.begin(), audio);
-  model.edges = {{.from = "audio", .to = "projector_a"},
-                 {.from = "projector_a", .to = "backbone"},
-                 {.from = "projector_v", .to = "backbone"},
-                 {.from = "vision", .to = "projector_v"}};
-  return model;
-}
-
-/// Encoders on ranks of their own, or in the backbone's first stage.
-config::Plan omni_plan(bool is_inline) {
-  config::Plan plan = vision_plan();
-  config::ModulePlan audio = *plan.find("vision");
-  audio.name = "audio";
-  for (std::int64_t& rank : audio.ranks) rank += 4;
-  plan.modules.insert(plan.modules.begin(), audio);
-  for (const char* name : {"projector_a", "projector_v"})
-    plan.modules.insert(plan.modules.end() - 1, {.name = name});
-  for (config::ModulePlan& module : plan.modules) {
-    const bool is_encoder = module.name == "audio" || module.name == "vision";
-    if (module.name == "backbone" || (is_encoder && !is_inline)) continue;
-    module = {.name = module.name, .placement = config::Placement::kInline};
-  }
-  plan.edges = {{.from = "audio", .to = "projector_a"},
-                {.from = "projector_a", .to = "backbone"},
-                {.from = "projector_v", .to = "backbone"},
-                {.from = "vision", .to = "projector_v"}};
-  return plan;
-}
-
 MicrobatchShape only(double tokens, double patches, double frames) {
   const auto of = [](double size) {
     return PassShape{.tokens = size, .squared_tokens = size * size, .sequences = 1};
@@ -327,28 +282,6 @@ TEST(LayerStageCosts, RefusesWhatTwoModalitiesCannotBe) {
       [&] { LayerStageCosts(plan, model, small_cluster(64), pipeline); },
       testing::ThrowsMessage<Error>(testing::HasSubstr(
           "features of two modalities; where: modules.projector_a; found: audio and vision")));
-}
-
-TEST(Simulate, SamplesOfImagesAndSoundGoToTheirEncoders) {
-  config::Plan plan = omni_plan(false);
-  plan.batch.global_samples = 8;
-  for (config::ModulePlan& module : plan.modules)
-    if (module.name == "audio") {  // other replicas than the backbone's: dealt by their frames
-      module.mesh = {.dp_shard = 3};
-      module.ranks = {8, 9, 10};
-    }
-  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  const LayerStageCosts costs(plan, omni_model(), small_cluster(64), pipeline);
-  const auto step = [&](std::int64_t patches, std::int64_t frames) {
-    const simulate::SampleSize size{
-        .tokens = 400, .patches = patches, .items = 1, .frames = frames, .clips = 1};
-    return simulate::simulate(plan, costs, small_cluster(64),
-                              {.samples = {.kind = simulate::SampleSource::Kind::kRecorded,
-                                           .recorded = {.sizes = {size}}}})
-        .steps.front();
-  };
-  EXPECT_GT(step(100, 3'000'000), step(100, 100));
-  EXPECT_GT(step(3'000'000, 100), step(100, 100));
 }
 
 }  // namespace

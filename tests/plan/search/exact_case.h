@@ -2,7 +2,7 @@
 
 #include "core/random.h"
 #include "plan/search/search_plan.h"
-#include "tests/simulate/plan_case.h"
+#include "tests/cost/small_plans.h"
 
 namespace tributary::plan {
 
@@ -75,7 +75,7 @@ inline config::ModuleGraph tiny_omni_model(std::int64_t layers) {
 inline PlanningProblem tiny_problem(std::int64_t devices, std::int64_t samples, int encoders,
                                     std::uint64_t seed) {
   PlanningProblem problem{.model = tiny_model(4, encoders),
-                          .cluster = small_cluster(64),
+                          .cluster = cost::small_cluster(64),
                           .devices = devices,
                           .batches = {}};
   problem.cluster.device.reserve = {1 << 28};

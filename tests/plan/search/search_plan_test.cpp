@@ -197,7 +197,7 @@ TEST(SearchPlan, TakesAClusterOfJustThePlansDevices) {
   problem.model = tiny_model(2, 0, /*experts=*/16);
   problem.space.long_sample = 0;
   const PlanSearch wide = search_plan(problem);
-  problem.cluster = small_cluster(4);
+  problem.cluster = cost::small_cluster(4);
   problem.cluster.device = tiny_problem(4, 6, 0, 2).cluster.device;
   const PlanSearch just = search_plan(problem);
   ASSERT_FALSE(just.plans.empty()) << just.certificate.limit;

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 TrainerForm separate() { return {.backbone = {1, 2, 2}, .microbatches = 4, .encoder = {1, 1, 2}}; }
 
 TEST(TrainerPlan, OnDevicesOfTheirOwnLayersAreCutEvenly) {
-  const plan::PlanningProblem problem = tiny_problem(6, 16, 1, 1);
+  const plan::PlanningProblem problem = plan::tiny_problem(6, 16, 1, 1);
   const TrainerPlan placed = trainer_plan(problem, separate(), RecomputePlan::kFull);
   ASSERT_TRUE(placed.found) << placed.reason;
   const config::Plan& plan = placed.found->plan;
@@ -33,7 +33,7 @@ TEST(TrainerPlan, OnDevicesOfTheirOwnLayersAreCutEvenly) {
 }
 
 TEST(TrainerPlan, InlineIsShardedOrWhole) {
-  const plan::PlanningProblem problem = tiny_problem(4, 16, 2, 1);
+  const plan::PlanningProblem problem = plan::tiny_problem(4, 16, 2, 1);
   TrainerForm form{
       .backbone = {1, 1, 4}, .microbatches = 2, .placement = Placement::kInline, .shards = true};
   const TrainerPlan sharded = trainer_plan(problem, form, RecomputePlan::kNone);
@@ -47,7 +47,7 @@ TEST(TrainerPlan, InlineIsShardedOrWhole) {
 }
 
 TEST(TrainerPlan, TheFirstStageMayHaveFewerLayersBesideTheEncoder) {
-  const plan::PlanningProblem problem = tiny_problem(2, 16, 1, 1);
+  const plan::PlanningProblem problem = plan::tiny_problem(2, 16, 1, 1);
   for (const std::int64_t beside : {0, 1}) {
     const TrainerForm form{.backbone = {1, 2, 1},
                            .microbatches = 4,
@@ -64,7 +64,7 @@ TEST(TrainerPlan, TheFirstStageMayHaveFewerLayersBesideTheEncoder) {
 }
 
 TEST(TrainerPlan, AnEncoderAheadOfItsStepGoesThroughAPool) {
-  plan::PlanningProblem problem = tiny_problem(6, 16, 1, 1);
+  plan::PlanningProblem problem = plan::tiny_problem(6, 16, 1, 1);
   problem.frozen = {"vision", "projector"};
   TrainerForm form = separate();
   const TrainerPlan in_step = trainer_plan(problem, form, RecomputePlan::kNone);
@@ -86,7 +86,7 @@ TEST(TrainerPlan, AnEncoderAheadOfItsStepGoesThroughAPool) {
 }
 
 TEST(TrainerPlan, AColocatedEncoderTakesAsFewPassesAsMemoryAllows) {
-  plan::PlanningProblem problem = tiny_problem(4, 64, 1, 1);
+  plan::PlanningProblem problem = plan::tiny_problem(4, 64, 1, 1);
   problem.frozen = {"vision"};
   for (std::vector<simulate::SampleSize>& batch : problem.batches)
     for (simulate::SampleSize& sample : batch) sample.patches *= 16;
@@ -106,7 +106,7 @@ TEST(TrainerPlan, AColocatedEncoderTakesAsFewPassesAsMemoryAllows) {
 }
 
 TEST(TrainerPlan, AColocatedEncoderMayTakeAPassForEachMicrobatch) {
-  plan::PlanningProblem problem = tiny_problem(4, 12, 1, 1);
+  plan::PlanningProblem problem = plan::tiny_problem(4, 12, 1, 1);
   for (std::vector<simulate::SampleSize>& batch : problem.batches)
     for (simulate::SampleSize& sample : batch)
       sample = {.tokens = 100, .patches = 1 << 16, .items = 64};
@@ -131,7 +131,7 @@ TEST(TrainerPlan, AColocatedEncoderMayTakeAPassForEachMicrobatch) {
 }
 
 TEST(TrainerPlan, ShardsWhereWholeCopiesDoNotFit) {
-  plan::PlanningProblem problem = tiny_problem(4, 16, 1, 1);
+  plan::PlanningProblem problem = plan::tiny_problem(4, 16, 1, 1);
   TrainerForm form{.backbone = {1, 1, 4}, .microbatches = 4, .placement = Placement::kInline};
   const TrainerPlan whole = trainer_plan(problem, form, RecomputePlan::kFull);
   form.shards = true;
@@ -152,7 +152,7 @@ TEST(TrainerPlan, ShardsWhereWholeCopiesDoNotFit) {
 }
 
 TEST(TrainerPlan, SaysWhyThereIsNone) {
-  plan::PlanningProblem problem = tiny_problem(8, 16, 1, 1);
+  plan::PlanningProblem problem = plan::tiny_problem(8, 16, 1, 1);
   const auto reason = [&](const TrainerForm& form) {
     const TrainerPlan placed = trainer_plan(problem, form, RecomputePlan::kNone);
     EXPECT_FALSE(placed.found);
@@ -165,7 +165,7 @@ TEST(TrainerPlan, SaysWhyThereIsNone) {
   for (config::ModuleNode& module : problem.model.modules)
     if (module.name == "vision") module.layers.back().shape.heads = 6;
   EXPECT_THAT(reason(form), HasSubstr("vision cannot be cut so: tp 4, pp 1"));
-  problem = tiny_problem(8, 16, 1, 1);
+  problem = plan::tiny_problem(8, 16, 1, 1);
   form = separate();
   form.backbone.pp = 7;
   EXPECT_THAT(reason(form), HasSubstr("backbone cannot be cut so: tp 1, pp 7"));
@@ -173,7 +173,7 @@ TEST(TrainerPlan, SaysWhyThereIsNone) {
   EXPECT_THAT(reason(form), HasSubstr("behind 1 ranks of the encoder a tp group of 2"));
   problem.cluster.device.memory = problem.cluster.device.reserve + Bytes{1 << 20};
   EXPECT_THAT(reason(separate()), HasSubstr(" above the 1048576 B that it may hold"));
-  problem = tiny_problem(8, 16, 2, 1);
+  problem = plan::tiny_problem(8, 16, 2, 1);
   EXPECT_THAT(reason(separate()), HasSubstr("2 encoders, which the method's tables take as one"));
 }
 

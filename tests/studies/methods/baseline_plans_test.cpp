@@ -17,8 +17,8 @@ plan::PlanningProblem random_problem(std::uint64_t seed) {
   const std::int64_t sizes[] = {2, 4, 6, 8, 16};
   const std::int64_t devices = sizes[random.below(5)];
   plan::PlanningProblem problem =
-      tiny_problem(devices, devices * random.between(1, 3), /*encoders=*/1, seed);
-  problem.model = tiny_model(random.between(2, 8), 1);
+      plan::tiny_problem(devices, devices * random.between(1, 3), /*encoders=*/1, seed);
+  problem.model = plan::tiny_model(random.between(2, 8), 1);
   if (random.below(4) == 0) problem.frozen = {"vision"};
   const std::int64_t memories[] = {1500, 3000, 8000};
   problem.cluster.device.memory = {memories[random.below(3)] << 20};

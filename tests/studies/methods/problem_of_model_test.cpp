@@ -9,7 +9,7 @@
 #include "schedule/pipeline/plan_pipeline.h"
 #include "studies/methods/pipeline_baselines.h"
 #include "studies/methods/plan_space.h"
-#include "tests/simulate/plan_case.h"
+#include "tests/cost/small_plans.h"
 
 namespace tributary::studies {
 namespace {
@@ -55,7 +55,7 @@ TEST(ProblemOfModel, TimesEqualTheCostsOfTheSimulator) {
   // Independent of the tables: the simulator's costs of a plan with one stage for each module.
   // There the projector runs with the backbone, so the sum of both modules is compared.
   const config::ModuleGraph model = model_with_vision();
-  const config::Cluster cluster = small_cluster(16);
+  const config::Cluster cluster = cost::small_cluster(16);
   for (const int tp : {1, 2, 4}) {
     for (const char* recompute : {"none", "selective", "full"}) {
       for (const bool frozen : {false, true}) {
@@ -92,7 +92,7 @@ TEST(ProblemOfModel, TimesEqualTheCostsOfTheSimulator) {
 TEST(ProblemOfModel, LongImagesAndSamplesTakeWhatTheirAttentionDoes) {
   // Independent of the tables: the costs of passes of long samples alone and of short ones alone.
   const config::ModuleGraph model = model_with_vision();
-  const config::Cluster cluster = small_cluster(16);
+  const config::Cluster cluster = cost::small_cluster(16);
   const simulate::SampleSize quick = {.tokens = 1024, .patches = 1024, .items = 1};
   const simulate::SampleSize slow = {.tokens = 8192, .patches = 8192, .items = 1};
   ModelSetting setting = equal_samples(64);  // long enough for the device to set the time
@@ -138,14 +138,15 @@ TEST(ProblemOfModel, WindowsDoNotGrowWithTheImages) {
   std::fill_n(setting.batches[0].begin(), 48, simulate::SampleSize{1024, 1024, 1});
   std::fill_n(setting.batches[0].begin() + 48, 16, simulate::SampleSize{8192, 8192, 1});
   const std::vector<SampleWork> batch =
-      problem_of_model(model, small_cluster(16), setting).batches[0];
+      problem_of_model(model, cost::small_cluster(16), setting).batches[0];
   EXPECT_NEAR(batch[63].tiles / batch[0].tiles, 8, 1e-6);
   EXPECT_GT(batch[63].tokens / batch[0].tokens, 9);  // the backbone has none
 }
 
 TEST(ProblemOfModel, CountsStateActivationsAndFeatures) {
   const config::ModuleGraph model = model_with_vision();
-  const TrainingProblem problem = problem_of_model(model, small_cluster(16), equal_samples(16));
+  const TrainingProblem problem =
+      problem_of_model(model, cost::small_cluster(16), equal_samples(16));
   std::int64_t backbone = 0;
   for (const config::LayerRun& run : model.find("backbone")->layers)
     backbone += run.layers * cost::count_layer_parameters(run.shape);
@@ -173,12 +174,13 @@ TEST(ProblemOfModel, AFrozenEncoderHasForwardAlone) {
   ModelSetting setting = equal_samples(16);
   setting.frozen = {"vision", "projector"};
   const ModuleCosts encoder =
-      problem_of_model(model_with_vision(), small_cluster(16), setting).costs.encoder;
+      problem_of_model(model_with_vision(), cost::small_cluster(16), setting).costs.encoder;
   EXPECT_DOUBLE_EQ(encoder.forward_share, 1);
   EXPECT_DOUBLE_EQ(encoder.gradient_share, 0);
   EXPECT_DOUBLE_EQ(encoder.parameter_share, 1);
   const ModuleCosts trained =
-      problem_of_model(model_with_vision(), small_cluster(16), equal_samples(16)).costs.encoder;
+      problem_of_model(model_with_vision(), cost::small_cluster(16), equal_samples(16))
+          .costs.encoder;
   EXPECT_NEAR(trained.degrees[0].state_bytes, 9 * encoder.degrees[0].state_bytes, 1e3);
 }
 
@@ -191,7 +193,8 @@ TEST(ProblemOfModel, PadsEncoderHeadsAndLeavesOutDegreesOfTheBackbone) {
       if (node.name == "backbone") run.shape.kv_heads = 2;
     }
   }
-  const TrainingProblem problem = problem_of_model(model, small_cluster(16), equal_samples(16));
+  const TrainingProblem problem =
+      problem_of_model(model, cost::small_cluster(16), equal_samples(16));
   EXPECT_EQ(problem.costs.encoder.degrees.size(), 3U);
   EXPECT_EQ(problem.costs.backbone.degrees.size(), 2U);
 }
@@ -199,7 +202,8 @@ TEST(ProblemOfModel, PadsEncoderHeadsAndLeavesOutDegreesOfTheBackbone) {
 TEST(ProblemOfModel, ServesEveryPublishedSearch) {
   ModelSetting setting = {.devices = 8, .batches = draw_mixture_batches(2, 32, 1)};
   setting.memory = Bytes{std::int64_t{80} << 30};
-  const TrainingProblem problem = problem_of_model(model_with_vision(), small_cluster(16), setting);
+  const TrainingProblem problem =
+      problem_of_model(model_with_vision(), cost::small_cluster(16), setting);
   for (const PipelineBaseline& baseline : pipeline_baselines()) {
     SCOPED_TRACE(baseline.name);
     const PipelineAnswer answer = baseline.solve(problem);
@@ -233,7 +237,7 @@ ModelSetting images_or_sound(std::int64_t samples) {
 }
 
 TEST(ProblemOfModel, SeveralEncodersAreOneEndToEnd) {
-  const config::Cluster cluster = small_cluster(16);
+  const config::Cluster cluster = cost::small_cluster(16);
   const ModelSetting both = images_or_sound(8);
   const TrainingProblem problem = problem_of_model(model_that_hears(), cluster, both);
   EXPECT_EQ(problem.costs.encoder.name, "audio + vision");
@@ -269,8 +273,9 @@ TEST(ProblemOfModel, SeveralEncodersAreOneEndToEnd) {
 
 TEST(ProblemOfModel, RefusesAnEncoderWithoutWork) {
   const auto refuses = [](const ModelSetting& setting, const char* words) {
-    EXPECT_THAT([&] { (void)problem_of_model(model_that_hears(), small_cluster(16), setting); },
-                ThrowsMessage<Error>(HasSubstr(words)));
+    EXPECT_THAT(
+        [&] { (void)problem_of_model(model_that_hears(), cost::small_cluster(16), setting); },
+        ThrowsMessage<Error>(HasSubstr(words)));
   };
   refuses(equal_samples(8), "where: module audio; found: 0 positions of sound");
   ModelSetting heard = equal_samples(8);
@@ -283,7 +288,7 @@ TEST(ProblemOfModel, NamesWhatCannotBeUsed) {
     config::ModuleGraph model = model_with_vision();
     ModelSetting setting = equal_samples(8);
     change(model, setting);
-    EXPECT_THAT([&] { (void)problem_of_model(model, small_cluster(16), setting); },
+    EXPECT_THAT([&] { (void)problem_of_model(model, cost::small_cluster(16), setting); },
                 ThrowsMessage<Error>(HasSubstr(words)));
   };
   refuses([](auto&, ModelSetting& s) { s.devices = 17; }, "found: 17 devices; expected: 1 to 16");

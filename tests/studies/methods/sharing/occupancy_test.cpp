@@ -139,7 +139,7 @@ TEST(Occupancy, IsNotKnownWithoutWhatModulesKeepBusyOrAPlan) {
 plan::SharingProblem random_busy_problem(std::uint64_t seed) {
   RandomStream random(seed, "occupancy");
   plan::SharingProblem problem =
-      random_sharing_problem(random, random.between(1, 7), random.between(1, 8), 5);
+      plan::random_sharing_problem(random, random.between(1, 7), random.between(1, 8), 5);
   if (seed % 2 == 0) add_random_edges(random, problem, 0.3);
   if (seed % 3 == 0) problem.interference = {plan::Interference::Form::kPairwise, 0, 0, 1};
   for (std::size_t module = 0; module < problem.modules.size(); ++module) {

@@ -23,7 +23,7 @@ TEST(SharingBaselines, AddUpAndKeepTheirBounds) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "sharing baselines");
     plan::SharingProblem problem =
-        random_sharing_problem(random, random.between(1, 7), random.between(1, 8), 5);
+        plan::random_sharing_problem(random, random.between(1, 7), random.between(1, 8), 5);
     if (seed % 2 == 0) add_random_edges(random, problem, 0.3);
     for (const SharingBaseline& baseline : sharing_baselines()) {
       SCOPED_TRACE(baseline.name);
@@ -54,7 +54,8 @@ TEST(SharingBaselines, AreNeverBetterThanExactOnDevicesOfItsWidths) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "temporal");
-    const plan::SharingProblem problem = random_sharing_problem(random, random.between(1, 7), 4, 8);
+    const plan::SharingProblem problem =
+        plan::random_sharing_problem(random, random.between(1, 7), 4, 8);
     EXPECT_LE(value_of(problem, "exact"), value_of(problem, "megatron_temporal"));
   }
 }
@@ -133,7 +134,8 @@ TEST(MosaicUnaware, PaysOnlyForThePairsThatAModuleIsPartOf) {
 TEST(MosaicUnaware, IsMosaicWhereNothingSlowsAModule) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     RandomStream random(seed, "unaware");
-    const plan::SharingProblem problem = random_sharing_problem(random, random.between(1, 7), 4, 8);
+    const plan::SharingProblem problem =
+        plan::random_sharing_problem(random, random.between(1, 7), 4, 8);
     EXPECT_EQ(value_of(problem, "mosaic_unaware"), value_of(problem, "mosaic")) << seed;
   }
 }
@@ -145,7 +147,7 @@ TEST(ExactSharing, IsProvenOverAllThreeOfItsSpaces) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "exact sharing");
     plan::SharingProblem problem =
-        random_sharing_problem(random, random.between(1, 5), random.between(1, 6), 5);
+        plan::random_sharing_problem(random, random.between(1, 5), random.between(1, 6), 5);
     if (seed % 2 == 0) add_random_edges(random, problem, 0.3);
     const plan::Certificate staged = plan::group_stages(problem).certificate;
     const plan::Certificate whole = solve_distmm(problem).certificate;
@@ -217,7 +219,7 @@ TEST(DistMMPipe, IsDistMMWhereNothingDepends) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     RandomStream random(seed, "distmm pipe");
     const plan::SharingProblem problem =
-        random_sharing_problem(random, random.between(1, 7), random.between(1, 8), 4);
+        plan::random_sharing_problem(random, random.between(1, 7), random.between(1, 8), 4);
     EXPECT_EQ(value_of(problem, "distmm_pipe"), value_of(problem, "distmm")) << seed;
   }
 }
@@ -229,7 +231,7 @@ TEST(DistMMPipe, IsNoBetterThanAllDivisionsOfTheDevicesAllow) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "distmm pipe chain");
-    plan::SharingProblem problem = random_sharing_problem(random, 3, random.between(3, 8), 4);
+    plan::SharingProblem problem = plan::random_sharing_problem(random, 3, random.between(3, 8), 4);
     for (std::int32_t module = 1; module < 3; ++module)
       problem.modules[module].after = {module - 1};
     const auto time = [&](std::int64_t module, std::int64_t devices) {
@@ -259,7 +261,7 @@ TEST(DistMM, EqualsBruteForceOverWholeDevices) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "distmm");
     const plan::SharingProblem problem =
-        random_sharing_problem(random, random.between(1, 4), random.between(4, 8), 4);
+        plan::random_sharing_problem(random, random.between(1, 4), random.between(4, 8), 4);
     std::int64_t best = std::int64_t{1} << 60;
     const std::function<void(std::size_t, std::int64_t, std::int64_t)> split =
         [&](std::size_t module, std::int64_t left, std::int64_t slowest) {
@@ -317,7 +319,7 @@ TEST(Spindle, CutsModulesBetweenTheirLayers) {
 
 TEST(SharingBaselines, SayWhatDoesNotFit) {
   RandomStream random(1, "memory");
-  plan::SharingProblem problem = random_sharing_problem(random, 3, 2, 4);
+  plan::SharingProblem problem = plan::random_sharing_problem(random, 3, 2, 4);
   problem.memory = Bytes{10};
   for (plan::SharedModule& module : problem.modules) module.memory = {{5}, {5}};
   problem.modules[2].memory = {{30}, {25}};
@@ -331,7 +333,7 @@ TEST(SharingBaselines, SayWhatDoesNotFit) {
 
 TEST(SharingBaselines, GiveAModuleTheDevicesThatItFits) {
   RandomStream random(3, "devices that fit");
-  plan::SharingProblem problem = random_sharing_problem(random, 4, 4, 4);
+  plan::SharingProblem problem = plan::random_sharing_problem(random, 4, 4, 4);
   problem.memory = Bytes{10};
   for (plan::SharedModule& module : problem.modules) module.memory = {{5}, {4}, {3}};
   problem.modules[1].memory = {{30}, {10}, {9}};
@@ -360,7 +362,7 @@ TEST(SharingBaselines, GiveAModuleTheDevicesThatItFits) {
 
 TEST(SharingBaselines, CountWhatStaysOnADeviceOverAllStages) {
   RandomStream random(4, "what stays");
-  plan::SharingProblem problem = random_sharing_problem(random, 3, 1, 4);
+  plan::SharingProblem problem = plan::random_sharing_problem(random, 3, 1, 4);
   problem.memory = Bytes{10};
   for (plan::SharedModule& module : problem.modules) {
     module.memory = {{4}};

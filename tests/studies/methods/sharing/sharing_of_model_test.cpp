@@ -9,7 +9,7 @@
 #include "cost/collective_cost.h"
 #include "cost/module_cost.h"
 #include "studies/methods/sharing/sharing_baselines.h"
-#include "tests/simulate/plan_case.h"
+#include "tests/cost/small_plans.h"
 
 namespace tributary::studies {
 namespace {
@@ -46,7 +46,7 @@ cost::ModuleCost backbone_on_eight(const config::Cluster& cluster) {
 }
 
 TEST(SharingOfModel, WholeDevicesTakeTheTimeOfTheirParts) {
-  const config::Cluster cluster = small_cluster(8);
+  const config::Cluster cluster = cost::small_cluster(8);
   const config::ModuleGraph model = three_modules();
   const plan::SharingProblem problem = sharing_of_model(model, cluster, setting_of(8));
   ASSERT_EQ(problem.modules.size(), 3U);
@@ -64,7 +64,7 @@ TEST(SharingOfModel, WholeDevicesTakeTheTimeOfTheirParts) {
 }
 
 TEST(SharingOfModel, KeepsStateAndActivationsOnEachDevice) {
-  const config::Cluster cluster = small_cluster(8);
+  const config::Cluster cluster = cost::small_cluster(8);
   const config::ModuleGraph model = three_modules();
   const plan::SharingProblem problem = sharing_of_model(model, cluster, setting_of(8));
   EXPECT_EQ(problem.memory, cluster.device.memory - cluster.device.reserve);
@@ -86,7 +86,7 @@ TEST(SharingOfModel, KeepsStateAndActivationsOnEachDevice) {
 
 TEST(SharingOfModel, FrozenModulesHaveNoGradientsAndNoState) {
   const config::ModuleGraph model = three_modules();
-  const config::Cluster cluster = small_cluster(8);
+  const config::Cluster cluster = cost::small_cluster(8);
   const auto frozen = [&](std::vector<std::string> names) {
     SharingSetting setting = setting_of(8);
     setting.frozen = std::move(names);
@@ -116,7 +116,7 @@ TEST(SharingOfModel, FrozenModulesHaveNoGradientsAndNoState) {
 TEST(SharingOfModel, ModulesOfAllStagesFitADeviceTogether) {
   const config::ModuleGraph model = three_modules();
   SharingSetting setting = setting_of(1);
-  const plan::SharingProblem free = sharing_of_model(model, small_cluster(8), setting);
+  const plan::SharingProblem free = sharing_of_model(model, cost::small_cluster(8), setting);
   Bytes together;
   Bytes largest;
   for (const plan::SharedModule& module : free.modules) {
@@ -125,9 +125,9 @@ TEST(SharingOfModel, ModulesOfAllStagesFitADeviceTogether) {
   }
   // Enough for any module alone, but not for what all leave on the only device.
   setting.memory = largest;
-  const plan::SharingProblem tight = sharing_of_model(model, small_cluster(8), setting);
+  const plan::SharingProblem tight = sharing_of_model(model, cost::small_cluster(8), setting);
   setting.memory = together;
-  const plan::SharingProblem wide = sharing_of_model(model, small_cluster(8), setting);
+  const plan::SharingProblem wide = sharing_of_model(model, cost::small_cluster(8), setting);
   for (const SharingBaseline& baseline : sharing_baselines()) {
     SCOPED_TRACE(baseline.name);
     const plan::Certificate refused = baseline.solve(tight).certificate;
@@ -139,7 +139,7 @@ TEST(SharingOfModel, ModulesOfAllStagesFitADeviceTogether) {
 
 TEST(SharingOfModel, PartsOfADeviceAreSlowerButNeverMoreThanTheirShare) {
   const plan::SharingProblem problem =
-      sharing_of_model(three_modules(), small_cluster(8), setting_of(1));
+      sharing_of_model(three_modules(), cost::small_cluster(8), setting_of(1));
   for (std::int64_t module = 0; module < 3; ++module) {
     const double whole = double(problem.time(module, 0, 10).count);
     for (std::int64_t share = 1; share < 10; ++share) {
@@ -153,7 +153,7 @@ TEST(SharingOfModel, PartsOfADeviceAreSlowerButNeverMoreThanTheirShare) {
 
 TEST(SharingOfModel, PartsDrawTheMemoryThroughTheCache) {
   // A module that only moves bytes: next to no arithmetic, no host time.
-  config::Cluster cluster = small_cluster(8);
+  config::Cluster cluster = cost::small_cluster(8);
   cluster.device.matrix_flops_per_s = 1e18;
   cluster.device.matrix_ramp_flops = 0;
   cluster.device.launch_s = 0;
@@ -180,7 +180,7 @@ TEST(SharingOfModel, PartsDrawTheMemoryThroughTheCache) {
 
 TEST(SharingOfModel, DoesNotDivideSamples) {
   const plan::SharingProblem problem =
-      sharing_of_model(three_modules(), small_cluster(8), setting_of(8));
+      sharing_of_model(three_modules(), cost::small_cluster(8), setting_of(8));
   for (const plan::SharedModule& module : problem.modules) {
     ASSERT_EQ(module.whole.size(), 8U);
     for (const std::int64_t devices : {1, 2, 4, 8})
@@ -193,7 +193,7 @@ TEST(SharingOfModel, DoesNotDivideSamples) {
 }
 
 TEST(SharingOfModel, IsBusyUnlessItWaitsForTheHostAReductionOrAnotherDevice) {
-  config::Cluster cluster = small_cluster(8);
+  config::Cluster cluster = cost::small_cluster(8);
   const auto busy_of = [&](std::int64_t devices, std::int64_t samples) {
     SharingSetting setting = setting_of(8);
     setting.global_samples = samples;
@@ -225,7 +225,7 @@ TEST(SharingOfModel, IsBusyUnlessItWaitsForTheHostAReductionOrAnotherDevice) {
 
 TEST(SharingOfModel, IsBusierOnAPartOfADevice) {
   const plan::SharingProblem problem =
-      sharing_of_model(three_modules(), small_cluster(8), setting_of(8));
+      sharing_of_model(three_modules(), cost::small_cluster(8), setting_of(8));
   for (std::int64_t module = 0; module < 3; ++module) {
     for (std::int64_t width = 0; width < problem.widths(); ++width) {
       for (std::int64_t share = 1; share < problem.units; ++share)
@@ -238,7 +238,7 @@ TEST(SharingOfModel, IsBusierOnAPartOfADevice) {
 
 TEST(SharingOfModel, ServesEveryMethod) {
   const plan::SharingProblem problem =
-      sharing_of_model(three_modules(), small_cluster(8), setting_of(8));
+      sharing_of_model(three_modules(), cost::small_cluster(8), setting_of(8));
   Nanoseconds exact;
   for (const SharingBaseline& baseline : sharing_baselines()) {
     const SharingAnswer answer = baseline.solve(problem);
@@ -264,7 +264,8 @@ TEST(SharingOfModel, CountsModelFlops) {
     // The first block too differentiates its products, for the norms in front of them.
     expected += static_cast<double>(run.layers) * 3 * (flops.linear + flops.attention / 2);
   }
-  EXPECT_NEAR(sharing_flops(model, small_cluster(8), setting_of(8)), expected, 1e-6 * expected);
+  EXPECT_NEAR(sharing_flops(model, cost::small_cluster(8), setting_of(8)), expected,
+              1e-6 * expected);
 }
 
 TEST(SharingOfModel, NamesWhatCannotBeUsed) {
@@ -272,7 +273,7 @@ TEST(SharingOfModel, NamesWhatCannotBeUsed) {
     config::ModuleGraph model = three_modules();
     SharingSetting setting = setting_of(8);
     change(model, setting);
-    EXPECT_THAT([&] { (void)sharing_of_model(model, small_cluster(8), setting); },
+    EXPECT_THAT([&] { (void)sharing_of_model(model, cost::small_cluster(8), setting); },
                 ThrowsMessage<Error>(HasSubstr(words)));
   };
   refuses([](auto&, SharingSetting& s) { s.devices = 6; }, "where: devices; found: 6");
