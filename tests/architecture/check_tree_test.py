@@ -62,7 +62,7 @@ class PlantedViolations(unittest.TestCase):
     def test_a_unit_that_no_readme_names_is_named(self):
         self.plant("src/data/decode/jpeg.cpp", "")
         self.assert_only("src/data/decode/jpeg: no README.md of src/data names this unit")
-        self.plant("src/data/decode/README.md", "`jpeg`: the decoder")
+        self.plant("src/data/decode/" + "README.md", "`jpeg`: the decoder")
         self.assertEqual(check_tree(self.root), [])
 
     def test_folders_that_include_each_other_are_named(self):

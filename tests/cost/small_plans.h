@@ -1,5 +1,6 @@
 #pragma once
 
+#include "config/artifact/module_graph.h"
 #include "config/cluster/cluster.h"
 #include "config/plan/plan.h"
 
@@ -16,6 +17,32 @@ inline config::Cluster small_cluster(std::int64_t devices) {
       {.name = "node", .ranks = 4, .bytes_per_s = 100e9, .message_start_s = 1e-6},
       {.name = "all", .ranks = devices, .bytes_per_s = 10e9, .message_start_s = 2e-6}};
   return cluster;
+}
+
+inline config::ModuleGraph small_model(std::int64_t layers, bool has_vision) {
+  config::LayerShape block{.kind = config::LayerKind::kBlock,
+                           .input_width = 1024,
+                           .width = 1024,
+                           .heads = 16,
+                           .kv_heads = 8,
+                           .head_width = 64,
+                           .mlp_width = 4096};
+  config::LayerShape embedding{
+      .kind = config::LayerKind::kEmbedding, .input_width = 1024, .width = 1024, .vocab = 32'000};
+  config::LayerShape head = embedding;
+  head.kind = config::LayerKind::kHead;
+  config::LayerShape vision = block;
+  vision.causal = false;
+  config::ModuleGraph model{.name = "small",
+                            .modules = {{.name = "backbone",
+                                         .layers = {{.shape = embedding, .layers = 1},
+                                                    {.shape = block, .layers = layers},
+                                                    {.shape = head, .layers = 1}}}},
+                            .edges = {}};
+  if (!has_vision) return model;
+  model.modules.push_back({.name = "vision", .layers = {{.shape = vision, .layers = 2}}});
+  model.edges = {{.from = "vision", .to = "backbone"}};
+  return model;
 }
 
 /// A backbone of two stages and two replicas.

@@ -42,8 +42,8 @@ TEST_F(LoaderTest, CountsNoBadRecordAnewAfterARestart) {
   auto loaders = parts();
   for (auto& loader : loaders) (void)list(*loader, 60);
   const LoaderState saved = total(loaders);
-  EXPECT_THAT(saved.quarantined, ElementsAre(QuarantinedRecord{{1, 50}, "bad_json"},
-                                             QuarantinedRecord{{1, 51}, "too_ugly"}));
+  EXPECT_THAT(saved.quarantined, ElementsAre(QuarantinedRecord{{1, 50}, "too_ugly"},
+                                             QuarantinedRecord{{1, 51}, "bad_json"}));
   loaders = parts();
   for (auto& loader : loaders) loader->restore(saved);
   EXPECT_EQ(total(loaders).quarantined, saved.quarantined) << "as if it had not been restarted";
@@ -59,8 +59,8 @@ TEST_F(LoaderTest, QuarantinesABadRecordOnceAndReplacesIt) {
   for (const std::string& sample : list(loader, 60)) EXPECT_THAT(sample, Not(HasSubstr("bad")));
   const LoaderState state = loader.state();
   EXPECT_THAT(state.quarantined,
-              testing::UnorderedElementsAre(QuarantinedRecord{{1, 50}, "bad_json"},
-                                            QuarantinedRecord{{1, 51}, "too_ugly"}));
+              testing::UnorderedElementsAre(QuarantinedRecord{{1, 50}, "too_ugly"},
+                                            QuarantinedRecord{{1, 51}, "bad_json"}));
   EXPECT_THAT(count_reasons(state.quarantined),
               ElementsAre(testing::Pair("bad_json", 1), testing::Pair("too_ugly", 1)));
   std::ifstream in(chosen.quarantine_path);

@@ -3,6 +3,7 @@
 
 #include "schedule/pipeline/plan_pipeline.h"
 #include "simulate/trace_of.h"
+#include "tests/cost/stages/omni_case.h"
 #include "tests/simulate/plan_case.h"
 
 namespace tributary::simulate {
@@ -239,6 +240,28 @@ TEST(ColocatedPlan, TracesEveryLaneAndTheIdleTimeOfRanks) {
   EXPECT_NEAR(trace.summary.idle_share, 1 - double(used.count) / double(step.times.makespan.count),
               1e-4);
   EXPECT_LT(trace.summary.idle_share, 0.01);
+}
+
+TEST(Simulate, SamplesOfImagesAndSoundGoToTheirEncoders) {
+  config::Plan plan = cost::omni_plan(false);
+  plan.batch.global_samples = 8;
+  for (config::ModulePlan& module : plan.modules)
+    if (module.name == "audio") {  // other replicas than the backbone's: dealt by their frames
+      module.mesh = {.dp_shard = 3};
+      module.ranks = {8, 9, 10};
+    }
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const cost::LayerStageCosts costs(plan, cost::omni_model(), small_cluster(64), pipeline);
+  const auto step = [&](std::int64_t patches, std::int64_t frames) {
+    const SampleSize size{
+        .tokens = 400, .patches = patches, .items = 1, .frames = frames, .clips = 1};
+    return simulate(
+               plan, costs, small_cluster(64),
+               {.samples = {.kind = SampleSource::Kind::kRecorded, .recorded = {.sizes = {size}}}})
+        .steps.front();
+  };
+  EXPECT_GT(step(100, 3'000'000), step(100, 100));
+  EXPECT_GT(step(3'000'000, 100), step(100, 100));
 }
 
 }  // namespace

@@ -10,10 +10,6 @@ using config::PipelineOrder;
 
 namespace {
 
-// The closed form of memory is of a mean dispatch; the fullest microbatch of the batches may hold
-// this much more.
-constexpr double kSure = 1.15;
-
 std::vector<std::int64_t> none() { return {}; }
 
 std::vector<std::int64_t> plain(PipelineOrder order) {
@@ -120,7 +116,7 @@ bool CellExpansion::uses_all(const PlanChoice& choice) const {
 bool CellExpansion::offer(const PlanChoice& choice, const StepEstimate& estimate, ChoiceKind kind) {
   const bool fits = estimate.fits(caution_);
   if (fits || estimate.may_fit(caution_)) taker_.offer(choice, estimate, fits, kind);
-  return estimate.fits(kSure * caution_);
+  return fits;
 }
 
 }  // namespace tributary::plan

@@ -256,6 +256,7 @@ class Search {
   struct SharedBatches {
     std::size_t others = 0;
     std::size_t colocated = 0;
+    bool is_best_first = false;  // too many messages for all: those that seem best, in turn
     [[nodiscard]] std::size_t of(const Runner& runner) const {
       return runner.choice.has_colocated() ? colocated : others;
     }
@@ -279,7 +280,7 @@ class Search {
       };
       result_.unshared = static_cast<std::int64_t>(std::erase_if(runners_, is_too_large));
     }
-    if (others > budget) return {};
+    if (others > budget) return {.others = 1, .colocated = 1, .is_best_first = true};
     const auto batches = [&](double size) {
       return std::min(batches_, static_cast<std::size_t>(budget / std::max(1.0, size)));
     };
@@ -288,6 +289,7 @@ class Search {
 
   /// Simulates all runners on all batches. If that exceeds the budget of samples, it simulates all
   /// on the first batch, then the best on more, one by one, while an unfinished one seems better.
+  /// If all have too many messages, only those that seem best are simulated, one by one.
   std::vector<FoundPlan> finish_all() {
     const SharedBatches shared = share_links();
     std::vector<FoundPlan> found(runners_.size());
@@ -296,6 +298,7 @@ class Search {
     const bool are_few =
         static_cast<std::int64_t>(all) * problem_.global_samples() <= effort_.dealt;
     const auto first = [&](std::size_t i) {
+      if (shared.is_best_first) return std::size_t{0};
       return std::min<std::size_t>(shared.of(runners_[i]), are_few ? batches_ : 1);
     };
     workers_.for_all(runners_.size(), [&](JudgeWorker& worker, std::size_t i) {

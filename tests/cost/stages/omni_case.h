@@ -1,7 +1,6 @@
 #pragma once
 
-#include "config/artifact/module_graph.h"
-#include "config/plan/plan.h"
+#include "tests/cost/small_plans.h"
 
 namespace tributary::cost {
 

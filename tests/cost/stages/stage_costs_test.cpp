@@ -11,32 +11,6 @@
 namespace tributary::cost {
 namespace {
 
-config::ModuleGraph small_model(std::int64_t layers, bool has_vision) {
-  config::LayerShape block{.kind = config::LayerKind::kBlock,
-                           .input_width = 1024,
-                           .width = 1024,
-                           .heads = 16,
-                           .kv_heads = 8,
-                           .head_width = 64,
-                           .mlp_width = 4096};
-  config::LayerShape embedding{
-      .kind = config::LayerKind::kEmbedding, .input_width = 1024, .width = 1024, .vocab = 32'000};
-  config::LayerShape head = embedding;
-  head.kind = config::LayerKind::kHead;
-  config::LayerShape vision = block;
-  vision.causal = false;
-  config::ModuleGraph model{.name = "small",
-                            .modules = {{.name = "backbone",
-                                         .layers = {{.shape = embedding, .layers = 1},
-                                                    {.shape = block, .layers = layers},
-                                                    {.shape = head, .layers = 1}}}},
-                            .edges = {}};
-  if (!has_vision) return model;
-  model.modules.push_back({.name = "vision", .layers = {{.shape = vision, .layers = 2}}});
-  model.edges = {{.from = "vision", .to = "backbone"}};
-  return model;
-}
-
 constexpr MicrobatchShape kShape{.backbone = {.tokens = 2048, .squared_tokens = 2048.0 * 2048},
                                  .encoder = {.tokens = 1024, .squared_tokens = 1024.0 * 1024}};
 
