@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "schedule/pack_decreasing.h"
+#include "schedule/best_fit.h"
 #include "schedule/pack_online.h"
 
 namespace tributary::schedule {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "schedule/pack_decreasing.h"
+#include "schedule/best_fit.h"
 #include "tests/schedule/packing_oracle.h"
 
 namespace tributary::schedule {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "schedule/pack_decreasing.h"
+#include "schedule/best_fit.h"
 #include "schedule/pack_online.h"
 #include "schedule/packing_bound.h"
 #include "tests/schedule/packing_oracle.h"

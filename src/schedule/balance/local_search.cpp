@@ -1,9 +1,8 @@
 #include "schedule/balance/local_search.h"
 
-#include "schedule/balance/best_arrangement.h"
 #include "schedule/balance/ejection_chain.h"
 #include "schedule/balance/exchange.h"
-#include "schedule/balance/tabu.h"
+#include "schedule/balance/partition.h"
 
 namespace tributary::schedule {
 namespace {

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "core/random.h"
-#include "schedule/balance/best_arrangement.h"
+#include "schedule/balance/partition.h"
 
 namespace tributary::schedule {
 namespace {

@@ -3,13 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "schedule/order/gpipe.h"
-#include "schedule/order/interleaved.h"
-#include "schedule/order/one_forward_one_backward.h"
-#include "schedule/order/v_half.h"
-#include "schedule/order/zb_h1.h"
-#include "schedule/order/zb_v.h"
-
 namespace tributary::schedule {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "schedule/order/gpipe.h"
+#include "schedule/order/all_orders.h"
 
 namespace tributary::schedule {
 

@@ -1,6 +1,6 @@
-#include "schedule/order/interleaved.h"
-
 #include <algorithm>
+
+#include "schedule/order/all_orders.h"
 
 namespace tributary::schedule {
 namespace {

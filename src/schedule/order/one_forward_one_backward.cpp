@@ -1,6 +1,6 @@
-#include "schedule/order/one_forward_one_backward.h"
-
 #include <algorithm>
+
+#include "schedule/order/all_orders.h"
 
 namespace tributary::schedule {
 namespace {

@@ -1,10 +1,9 @@
-#include "schedule/order/v_half.h"
-
 #include <algorithm>
 #include <array>
 #include <tuple>
 
 #include "core/error.h"
+#include "schedule/order/all_orders.h"
 
 namespace tributary::schedule {
 namespace {

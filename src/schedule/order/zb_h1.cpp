@@ -1,6 +1,6 @@
-#include "schedule/order/zb_h1.h"
-
 #include <algorithm>
+
+#include "schedule/order/all_orders.h"
 
 namespace tributary::schedule {
 namespace {

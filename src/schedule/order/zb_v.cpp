@@ -1,9 +1,9 @@
-#include "schedule/order/zb_v.h"
-
 #include <algorithm>
 #include <array>
 #include <deque>
 #include <limits>
+
+#include "schedule/order/all_orders.h"
 
 namespace tributary::schedule {
 namespace {

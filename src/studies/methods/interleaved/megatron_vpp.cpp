@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/text.h"
-#include "schedule/order/interleaved.h"
+#include "schedule/order/all_orders.h"
 #include "studies/methods/interleaved/interleaved_batch.h"
 #include "studies/methods/plan_space.h"
 
