@@ -57,17 +57,19 @@ at::Tensor Model::decode(const at::Tensor& token_ids, KvCache& cache) {
       });
 }
 
-void Model::set_recompute(std::span<const std::string> recompute,
+void Model::set_recompute(std::span<const config::ModuleRecompute> recompute,
                           std::span<const std::string> offload) {
-  const auto lists = [](std::span<const std::string> names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
-  };
   set_keep([&](std::string_view module) {
-    const std::string name(module);
-    if (lists(offload, name)) return parallel::Keep::kInputOnHost;
-    if (lists(recompute, name)) return parallel::Keep::kInput;
-    return lists(recompute, name + ".mlp") ? parallel::Keep::kAttention
-                                           : parallel::Keep::kActivations;
+    if (std::ranges::find(offload, module) != offload.end()) return parallel::Keep::kInputOnHost;
+    switch (config::level_of(recompute, module)) {
+      case config::RecomputePlan::kNone:
+        return parallel::Keep::kActivations;
+      case config::RecomputePlan::kSelective:
+        return parallel::Keep::kAttention;
+      case config::RecomputePlan::kFull:
+        break;
+    }
+    return parallel::Keep::kInput;
   });
 }
 

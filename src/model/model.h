@@ -79,10 +79,8 @@ class Model {
   /// Says what the layers of a module keep for backward.
   using KeepOf = std::function<parallel::Keep(std::string_view module)>;
   virtual void set_keep(const KeepOf& keep_of) = 0;
-  /// `recompute` lists modules whose layers run again in backward instead of keeping activations,
-  /// or `<module>.mlp` where only their MLPs do; `offload` lists modules that do so from inputs
-  /// kept in host memory.
-  void set_recompute(std::span<const std::string> recompute,
+  /// `offload` lists modules whose layers run again from inputs kept in host memory.
+  void set_recompute(std::span<const config::ModuleRecompute> recompute,
                      std::span<const std::string> offload = {});
 
  protected:

@@ -117,9 +117,7 @@ TrainFlops work_of(const Session& session, const std::vector<SampleShape>& shape
   ForwardFlops forward;
   for (const SampleShape& shape : shapes) forward += count_forward(session.model_config, shape);
   const config::ModelSection& model = session.config.model;
-  std::vector<std::string> run_again = model.recompute;
-  run_again.insert(run_again.end(), model.offload.begin(), model.offload.end());
-  return count_training(forward, model.freeze, run_again);
+  return count_training(forward, model.freeze, config::run_again(model.recompute, model.offload));
 }
 
 /// Turns the numbers of this rank into those of all ranks. Returns whether any rank was asked to

@@ -15,7 +15,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* kPlan = R"({
+constexpr const char* kSmallPlan = R"({
   "format": "tributary.plan/1",
   "modules": {
     "vision": {"placement": "separate", "ranks": "0-1", "mesh": {"dp_shard": 2},
@@ -32,7 +32,7 @@ RunConfig planned(const std::string& patch) {
   // Tests run at the same time, so each has a file of its own.
   const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
   const std::string path = (std::filesystem::path(testing::TempDir()) / (name + ".json")).string();
-  nlohmann::json json = nlohmann::json::parse(kPlan);
+  nlohmann::json json = nlohmann::json::parse(kSmallPlan);
   json.merge_patch(nlohmann::json::parse(patch));
   std::ofstream(path) << json.dump();
   RunConfig config;
@@ -48,7 +48,8 @@ TEST(ApplyPlan, DecidesDegreesStagesAndBatch) {
   EXPECT_EQ(config.parallel.dp_shard.count, 2);
   EXPECT_EQ(config.parallel.schedule, PipelineOrder::kZbH1);
   EXPECT_THAT(config.model.freeze, ElementsAre("vision"));
-  EXPECT_THAT(config.model.recompute, ElementsAre("backbone.mlp"));
+  EXPECT_THAT(config.model.recompute,
+              ElementsAre(ModuleRecompute{"backbone", RecomputePlan::kSelective}));
   EXPECT_EQ(config.batch.global_samples, 32);
   EXPECT_EQ(config.batch.capacity_tokens.count, 2048);
   EXPECT_EQ(config.batch.balance, Balance::kNone) << "the plan's, not the run's";

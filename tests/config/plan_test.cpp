@@ -264,8 +264,19 @@ RunConfig run_of_model() {
                .packing = Packing::kOnlineBestFit,
                .balance = Balance::kLpt};
   run.model.freeze = {"vision"};
-  run.model.recompute = {"backbone"};
+  run.model.recompute = {{"backbone"}};
   return run;
+}
+
+TEST(ExpandPlan, KeepsTheRecomputeOfEachModule) {
+  ModelConfig model;
+  model.backbone.layers = 7;
+  model.vision.emplace();
+  RunConfig run = run_of_model();
+  run.model.recompute = {{"vision"}, {"backbone", RecomputePlan::kSelective}};
+  const Plan plan = expand_plan({.dp_shard = 2}, {}, run, model);
+  EXPECT_EQ(plan.find("vision")->recompute, RecomputePlan::kFull);
+  EXPECT_EQ(plan.find("backbone")->recompute, RecomputePlan::kSelective);
 }
 
 TEST(ExpandPlan, PutsTheEncoderIntoTheFirstStage) {

@@ -86,7 +86,7 @@ RunConfig random_config(std::mt19937_64& random) {
     config.optimizer.groups[i].weight_decay = below(2) == 1 ? -1.0 : 0.25;
   }
   if (below(2) == 1) config.parallel.cp = {0};  // auto
-  if (config.model.recompute.front().starts_with(config.model.offload.front()))
+  if (config.model.recompute.front().module == config.model.offload.front())
     config.model.offload.clear();
   config.batch.microbatches = 0;
   if (config.batch.packing == Packing::kLevel) {

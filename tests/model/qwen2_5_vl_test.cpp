@@ -261,9 +261,10 @@ TEST(Qwen2_5Vl, RecomputesToTheSameBits) {
   const auto model = small_model();
   loss_of(*model, batch).backward();
   const std::vector<at::Tensor> kept = gradients_of(*model);
-  for (const std::vector<std::string>& modules :
-       {std::vector<std::string>{"vision", "projector", "backbone"},
-        {"vision.mlp", "backbone.mlp"}}) {
+  using config::RecomputePlan::kSelective;
+  for (const std::vector<config::ModuleRecompute>& modules :
+       {std::vector<config::ModuleRecompute>{{"vision"}, {"projector"}, {"backbone"}},
+        {{"vision", kSelective}, {"backbone", kSelective}}}) {
     for (const auto& unit : model->units()) unit->shard_gradient().zero_();
     model->set_recompute(modules);
     loss_of(*model, batch).backward();

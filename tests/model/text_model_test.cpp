@@ -90,9 +90,10 @@ TEST_P(TextModel, GivesBitEqualGradientsWhenLayersRunAgain) {
     return all_gradients(*model);
   };
   const at::Tensor kept = gradients();
-  for (const char* part : {"backbone", "backbone.mlp"}) {
-    model->set_recompute(std::vector<std::string>{part});
-    EXPECT_TRUE(at::equal(kept, gradients())) << part;
+  for (const auto level : {config::RecomputePlan::kFull, config::RecomputePlan::kSelective}) {
+    const std::vector<config::ModuleRecompute> recompute{{"backbone", level}};
+    model->set_recompute(recompute);
+    EXPECT_TRUE(at::equal(kept, gradients())) << word_of(recompute.front());
   }
   model->set_recompute({}, std::vector<std::string>{"backbone"});
   EXPECT_TRUE(at::equal(kept, gradients()));

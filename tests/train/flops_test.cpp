@@ -86,7 +86,9 @@ TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
                              .backbone_mlp = 200000,
                              .backbone_attention = 8000000,
                              .head = 7};
-  const auto added = [&](std::vector<std::string> frozen, std::vector<std::string> recomputed) {
+  using config::RecomputePlan::kSelective;
+  const auto added = [&](std::vector<std::string> frozen,
+                         const std::vector<config::ModuleRecompute>& recomputed) {
     const TrainFlops with = count_training(forward, frozen, recomputed);
     const TrainFlops without = count_training(forward, frozen, {});
     EXPECT_EQ(with.causal, without.causal);
@@ -94,13 +96,13 @@ TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
     EXPECT_EQ(without.hardware, without.causal);
     return with.hardware - without.hardware;
   };
-  EXPECT_DOUBLE_EQ(added({}, {"vision"}), 999 + 100) << "the patch embedding is in no layer";
-  EXPECT_DOUBLE_EQ(added({}, {"projector"}), 20000);
-  EXPECT_DOUBLE_EQ(added({}, {"backbone"}), 300000 + 4000000) << "nor is the head";
-  EXPECT_DOUBLE_EQ(added({}, {"vision", "projector", "backbone"}), 1099 + 20000 + 4300000);
-  EXPECT_DOUBLE_EQ(added({}, {"vision.mlp", "backbone.mlp"}), 600 + 200000);
-  EXPECT_DOUBLE_EQ(added({"vision"}, {"vision"}), 0) << "no backward, nothing to run again for";
-  EXPECT_DOUBLE_EQ(added({"backbone"}, {"backbone"}), 4300000) << "its input gradient needs it";
+  EXPECT_DOUBLE_EQ(added({}, {{"vision"}}), 999 + 100) << "the patch embedding is in no layer";
+  EXPECT_DOUBLE_EQ(added({}, {{"projector"}}), 20000);
+  EXPECT_DOUBLE_EQ(added({}, {{"backbone"}}), 300000 + 4000000) << "nor is the head";
+  EXPECT_DOUBLE_EQ(added({}, {{"vision"}, {"projector"}, {"backbone"}}), 1099 + 20000 + 4300000);
+  EXPECT_DOUBLE_EQ(added({}, {{"vision", kSelective}, {"backbone", kSelective}}), 600 + 200000);
+  EXPECT_DOUBLE_EQ(added({"vision"}, {{"vision"}}), 0) << "no backward, nothing to run again for";
+  EXPECT_DOUBLE_EQ(added({"backbone"}, {{"backbone"}}), 4300000) << "its input gradient needs it";
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ TEST(AccumulateGradients, GivesTheSameGradientsWithRecompute) {
   const auto samples = mixed_samples(config);
   const auto kept = model::make_random_model(config);
   const auto run_again = model::make_random_model(config);
-  run_again->set_recompute(std::vector<std::string>{"vision", "backbone"});
+  run_again->set_recompute(std::vector<config::ModuleRecompute>{{"vision"}, {"backbone"}});
   for (const auto* model : {&kept, &run_again})
     (void)accumulate_gradients(**model, samples, cut_into(2, samples.size()), {.sources = 2});
   EXPECT_TRUE(at::equal(model::all_gradients(*kept), model::all_gradients(*run_again)));

@@ -31,9 +31,15 @@ Bytes logits_of(const config::LayerShape& head, double tokens, std::int64_t tp) 
 Bytes kept_of(const cost::LayerCost& cost, const config::ModelSection& section,
               const std::string& module) {
   if (lists(section.offload, module)) return {};
-  if (lists(section.recompute, module)) return cost.activation_recomputed;
-  if (lists(section.recompute, module + ".mlp")) return cost.activation_selective;
-  return cost.activation;
+  switch (config::level_of(section.recompute, module)) {
+    case config::RecomputePlan::kNone:
+      return cost.activation;
+    case config::RecomputePlan::kSelective:
+      return cost.activation_selective;
+    case config::RecomputePlan::kFull:
+      break;
+  }
+  return cost.activation_recomputed;
 }
 
 }  // namespace

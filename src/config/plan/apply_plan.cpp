@@ -70,9 +70,8 @@ void check_module(const ModulePlan& module, const ModulePlan& backbone, Limits& 
 
 void set_module(const ModulePlan& module, RunConfig& config) {
   if (module.train == TrainMode::kFrozen) config.model.freeze.push_back(module.name);
-  if (module.recompute == RecomputePlan::kFull) config.model.recompute.push_back(module.name);
-  if (module.recompute == RecomputePlan::kSelective)
-    config.model.recompute.push_back(module.name + ".mlp");
+  if (module.recompute != RecomputePlan::kNone)
+    config.model.recompute.push_back({module.name, module.recompute});
 }
 
 }  // namespace

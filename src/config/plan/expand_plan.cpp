@@ -50,10 +50,9 @@ std::vector<StageLayers> cut_layers(const MeshShape& mesh, const PipelineSection
 }
 
 ModulePlan plan_module(const std::string& name, const RunConfig& run) {
-  const bool recomputed = has(run.model.recompute, name);
   const bool frozen = has(run.model.freeze, name);
   return {.name = name,
-          .recompute = recomputed ? RecomputePlan::kFull : RecomputePlan::kNone,
+          .recompute = level_of(run.model.recompute, name),
           .offload = run.parallel.offload,
           .train = frozen ? TrainMode::kFrozen : TrainMode::kFull};
 }

@@ -9,6 +9,7 @@
 #include "config/family/model_config.h"
 #include "config/pipeline_order.h"
 #include "config/policies.h"
+#include "config/recompute.h"
 #include "config/run/mesh_shape.h"
 #include "core/error.h"
 #include "core/units.h"
@@ -18,7 +19,6 @@ namespace tributary::config {
 struct RunConfig;
 
 enum class Placement { kInline, kColocated, kSeparate, kFlow, kSliced };
-enum class RecomputePlan { kNone, kSelective, kFull };
 enum class TrainMode { kFull, kLora, kFrozen };
 enum class EdgeVia { kExchange, kPool };
 

@@ -76,15 +76,16 @@ void check_model(const RunConfig& config, Checker& check) {
                  .expected = "float32 on cpu: bfloat16 arithmetic is emulated there and slower",
                  .fix = "set model.dtype to float32, or run.device to cuda"});
   check_unique(model.freeze, "model.freeze", check);
-  check_unique(model.recompute, "model.recompute", check);
+  std::vector<std::string> words;
+  for (const ModuleRecompute& each : model.recompute) words.push_back(word_of(each));
+  check_unique(words, "model.recompute", check);
   check_unique(model.offload, "model.offload", check);
-  for (const std::string& module : model.recompute) {
-    const std::string whole = module.substr(0, module.find('.'));
-    const bool twice = (whole != module && std::ranges::count(model.recompute, whole) > 0) ||
-                       std::ranges::count(model.offload, whole) > 0;
+  for (const ModuleRecompute& each : model.recompute) {
+    const bool twice = level_of(model.recompute, each.module) != each.level ||
+                       std::ranges::count(model.offload, each.module) > 0;
     check.require(!twice, "model.recompute",
                   {.what = "config: module is recomputed in two ways",
-                   .found = module,
+                   .found = word_of(each),
                    .expected = "a module, its .mlp, or model.offload, but one of them"});
   }
   check.require(std::set(model.freeze.begin(), model.freeze.end()).size() < 3, "model.freeze",

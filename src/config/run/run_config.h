@@ -6,6 +6,7 @@
 
 #include "config/pipeline_order.h"
 #include "config/policies.h"
+#include "config/recompute.h"
 #include "core/units.h"
 
 namespace tributary::config {
@@ -38,9 +39,9 @@ struct ModelSection {
   std::string path;  // directory with config.json, tokenizer.json and, if pretrained, safetensors
   Weights weights = Weights::kRandom;
   Dtype dtype = Dtype::kFloat32;
-  std::vector<std::string> freeze;     // module names: vision, projector, backbone
-  std::vector<std::string> recompute;  // modules whose layers run again in backward; <module>.mlp
-  std::vector<std::string> offload;    // modules whose layers do so from inputs in host memory
+  std::vector<std::string> freeze;  // module names: vision, projector, backbone
+  std::vector<ModuleRecompute> recompute;
+  std::vector<std::string> offload;  // modules that run again from inputs in host memory
   MropeMode mrope = MropeMode::kOfficial;
 
   friend bool operator==(const ModelSection&, const ModelSection&) = default;

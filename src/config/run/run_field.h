@@ -135,6 +135,10 @@ struct Field {
       return value.count;
     } else if constexpr (std::is_same_v<Type, Degree>) {
       return value.is_auto() ? KeyValue(std::string("auto")) : KeyValue(value.count);
+    } else if constexpr (std::is_same_v<Type, std::vector<ModuleRecompute>>) {
+      std::vector<std::string> words;
+      for (const ModuleRecompute& each : value) words.push_back(word_of(each));
+      return words;
     } else if constexpr (std::is_enum_v<Type>) {
       return names_of<Type>()[static_cast<std::size_t>(value)];
     } else if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool>) {
@@ -150,6 +154,10 @@ struct Field {
     } else if constexpr (std::is_same_v<Type, Degree>) {
       const auto* count = std::get_if<std::int64_t>(&value);
       field.count = count == nullptr ? 0 : *count;
+    } else if constexpr (std::is_same_v<Type, std::vector<ModuleRecompute>>) {
+      field.clear();
+      for (const std::string& word : std::get<std::vector<std::string>>(value))
+        field.push_back(recompute_of_word(word));
     } else if constexpr (std::is_enum_v<Type>) {
       const std::vector<std::string>& names = names_of<Type>();
       const auto name = std::find(names.begin(), names.end(), std::get<std::string>(value));

@@ -88,7 +88,7 @@ ForwardFlops count_forward(const config::ModelConfig& config, const SampleShape&
 }
 
 TrainFlops count_training(const ForwardFlops& forward, std::span<const std::string> frozen,
-                          std::span<const std::string> recomputed) {
+                          std::span<const config::ModuleRecompute> recomputed) {
   // Backward of weighted work: weight gradients where the module is trained, input gradients where
   // it or something before is; of attention: the gradients of both operands or none.
   struct Work {
@@ -110,10 +110,10 @@ TrainFlops count_training(const ForwardFlops& forward, std::span<const std::stri
     train.full += linear_passes * work.linear + attention_passes * work.attention;
     train.causal += causal;
     train.hardware += causal;
-    if (flows && lists(recomputed, module))
+    const auto level = flows ? config::level_of(recomputed, module) : config::RecomputePlan::kNone;
+    if (level == config::RecomputePlan::kFull)
       train.hardware += work.linear - work.outside_layers + work.attention * work.causal_share;
-    else if (flows && lists(recomputed, std::string(module) + ".mlp"))
-      train.hardware += work.mlp;
+    if (level == config::RecomputePlan::kSelective) train.hardware += work.mlp;
     trained_before = flows;
   };
   add("vision", {.linear = forward.vision_linear,

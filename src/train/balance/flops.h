@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/family/model_config.h"
+#include "config/recompute.h"
 #include "core/sample_shape.h"
 
 namespace tributary::train {
@@ -43,11 +44,10 @@ struct TrainFlops {
 /// nothing trainable lies before it. Recompute is not useful work: it counts only in `hardware`, as
 /// one more forward of the layers, or the MLPs, of a module that has a backward.
 ///
-/// units: `frozen` and `recomputed` list modules: vision, projector, backbone; the latter also
-///        `<module>.mlp`
+/// units: `frozen` and `recomputed` name modules: vision, projector, backbone
 [[nodiscard]] TrainFlops count_training(const ForwardFlops& forward,
                                         std::span<const std::string> frozen,
-                                        std::span<const std::string> recomputed);
+                                        std::span<const config::ModuleRecompute> recomputed);
 
 /// The formulas of MFU and HFU in words, for environment.json.
 [[nodiscard]] std::string describe_mfu();

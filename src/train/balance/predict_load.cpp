@@ -22,8 +22,7 @@ schedule::SampleLoad predict_load(const config::ModelConfig& model,
   const ForwardFlops whole = count_forward(model, shape);
   ForwardFlops vision = whole;
   vision.backbone_linear = vision.backbone_mlp = vision.backbone_attention = vision.head = 0;
-  std::vector<std::string> run_again = section.recompute;
-  run_again.insert(run_again.end(), section.offload.begin(), section.offload.end());
+  const auto run_again = config::run_again(section.recompute, section.offload);
   const double all = count_training(whole, section.freeze, run_again).hardware;
   const double of_vision = count_training(vision, section.freeze, run_again).hardware;
   return {

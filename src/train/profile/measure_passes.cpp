@@ -113,8 +113,8 @@ class ModeGuard {
  public:
   ModeGuard(model::Model& model, Mode mode, const config::RunConfig& config)
       : model_(model), config_(config), splits_(model.layout().chain->options().splits_backward) {
-    const std::vector<std::string> all{"vision", "projector", "backbone"};
-    model.set_recompute(mode == Mode::kRecomputed ? all : std::vector<std::string>{});
+    const std::vector<config::ModuleRecompute> all{{"vision"}, {"projector"}, {"backbone"}};
+    model.set_recompute(mode == Mode::kRecomputed ? all : std::vector<config::ModuleRecompute>{});
     model.layout().chain->split_backward(mode == Mode::kWeightsPutOff);
   }
   ~ModeGuard() {

@@ -78,7 +78,7 @@ std::string Cell::name() const {
   add("ulysses", shape.ulysses);
   add("tp", shape.tp);
   for (const std::string& module : freeze) text += " frozen:" + module;
-  for (const std::string& module : recompute) text += " recompute:" + module;
+  for (const config::ModuleRecompute& each : recompute) text += " recompute:" + word_of(each);
   if (samples != 6) text += str(" samples:", samples);
   if (!releases) text += " kept";
   if (ulysses_async) text += " async";

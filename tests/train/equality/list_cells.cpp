@@ -11,6 +11,8 @@ constexpr std::array<Degree, 5> kAxes{&config::MeshShape::dp_replicate,
                                       &config::MeshShape::dp_shard, &config::MeshShape::cp,
                                       &config::MeshShape::ulysses, &config::MeshShape::tp};
 
+constexpr config::RecomputePlan kMlps = config::RecomputePlan::kSelective;
+
 config::MeshShape shape_of(std::initializer_list<Degree> axes) {
   config::MeshShape shape;
   for (const Degree axis : axes) shape.*axis = 2;
@@ -51,7 +53,7 @@ Cell pipeline(const config::MeshShape& shape, Order order) {
 std::vector<Cell> under_all_conditions(const Cell& cell) {
   std::vector<Cell> cells(4, cell);
   cells[1].freeze = {"vision"};
-  cells[2].recompute = {"vision", "backbone"};
+  cells[2].recompute = {{"vision"}, {"backbone"}};
   cells[3].ties_head = true;
   return cells;
 }
@@ -81,7 +83,7 @@ void add_pipelines(bool all, std::vector<Cell>& cells) {
     std::vector<Cell> eight{pipeline({.pp = 2, .dp_shard = 2, .tp = 2}, order),
                             pipeline({.pp = 4, .dp_shard = 2}, order),
                             pipeline({.pp = 2, .dp_replicate = 2, .ulysses = 2}, order)};
-    eight[0].recompute = {"backbone"};
+    eight[0].recompute = {{"backbone"}};
     eight[1].freeze = {"vision"};
     eight[1].ties_head = true;
     eight[2].offload = {"vision", "projector", "backbone"};
@@ -115,7 +117,7 @@ std::vector<Cell> list_cells(bool all) {
     }
     for (const bool each : {true, false}) {
       cells.push_back({.shape = shape, .sees = each});
-      cells.push_back({.shape = shape, .sees = each, .recompute = {"vision", "backbone"}});
+      cells.push_back({.shape = shape, .sees = each, .recompute = {{"vision"}, {"backbone"}}});
       cells.push_back({.shape = shape, .sees = each, .samples = 1});
     }
     cells.push_back({.shape = shape, .freeze = {"vision"}});
@@ -123,7 +125,7 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = shape, .releases = false});
     cells.push_back({.shape = shape, .prefetch = 0});
     cells.push_back({.shape = shape, .samples = 24, .shards_optimizer = true});
-    cells.push_back({.shape = shape, .recompute = {"vision.mlp", "backbone.mlp"}});
+    cells.push_back({.shape = shape, .recompute = {{"vision", kMlps}, {"backbone", kMlps}}});
     cells.push_back({.shape = shape, .offload = {"vision", "projector", "backbone"}});
     cells.push_back({.shape = shape, .samples = 7, .chunks_head = true});
     for (const std::int64_t level : {0, 3})
@@ -138,12 +140,12 @@ std::vector<Cell> list_cells(bool all) {
   const config::MeshShape two{.dp_shard = 2};
   if (!all) {
     cells.push_back({.shape = two, .freeze = {"vision"}});
-    cells.push_back({.shape = two, .recompute = {"vision", "backbone"}});
+    cells.push_back({.shape = two, .recompute = {{"vision"}, {"backbone"}}});
     cells.push_back({.shape = two, .samples = 1});
     cells.push_back({.shape = two, .releases = false, .prefetch = 2});
     cells.push_back({.shape = two, .samples = 24, .shards_optimizer = true});
-    cells.push_back({.shape = two, .recompute = {"vision.mlp", "backbone.mlp"}});
-    cells.push_back({.shape = {.tp = 2}, .sees = false, .recompute = {"backbone.mlp"}});
+    cells.push_back({.shape = two, .recompute = {{"vision", kMlps}, {"backbone", kMlps}}});
+    cells.push_back({.shape = {.tp = 2}, .sees = false, .recompute = {{"backbone", kMlps}}});
     cells.push_back({.shape = {.ulysses = 2}, .ulysses_async = true});
     cells.push_back({.shape = two, .offload = {"vision", "projector", "backbone"}});
     cells.push_back({.shape = two, .samples = 7, .chunks_head = true});
@@ -164,11 +166,11 @@ std::vector<Cell> list_cells(bool all) {
                      .microbatches = 5});
     cells.push_back({.shape = {.cp = 2}, .sees = false, .chunks_head = true});
     cells.push_back({.shape = {.tp = 2}, .chunks_head = true});
-    cells.push_back({.shape = {.cp = 2}, .recompute = {"vision", "backbone"}});
+    cells.push_back({.shape = {.cp = 2}, .recompute = {{"vision"}, {"backbone"}}});
     cells.push_back({.shape = {.cp = 2}, .samples = 1});
     cells.push_back({.shape = {.cp = 2, .ulysses = 2}, .freeze = {"vision", "projector"}});
     cells.push_back({.shape = {.ulysses = 2, .tp = 2}, .sees = false, .ulysses_async = true});
-    cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"backbone"}});
+    cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {{"backbone"}}});
     cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .freeze = {"vision", "projector"}});
   }
   add_pipelines(all, cells);

@@ -82,7 +82,7 @@ TEST(ManyRanks, RefuseAStepThatRanksPlannedDifferently) {
 }
 
 TEST(ManyRanks, RecomputeLikeOne) {
-  expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {"vision", "backbone"}});
+  expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .recompute = {{"vision"}, {"backbone"}}});
 }
 
 using Order = config::PipelineOrder;
