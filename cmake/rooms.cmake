@@ -75,6 +75,7 @@ function(trib_test name)
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_compile_options(test_${name} PRIVATE ${TRIB_WARNINGS})
+  trib_join_sources(test_${name})
   target_compile_definitions(test_${name} PRIVATE
     TRIB_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TRIB_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(test_${name} PRIVATE trib_${ARG_ROOM} ${ARG_LINK} GTest::gmock GTest::gtest

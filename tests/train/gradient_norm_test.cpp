@@ -16,7 +16,7 @@ namespace {
 using Units = std::vector<std::unique_ptr<parallel::Unit>>;
 
 /// Units whose gradients are drawn from a seed: one shorter than a row, one longer than two.
-Units make_units() {
+Units make_norm_units() {
   Units units;
   for (const std::int64_t elements : {100, 9000}) {
     units.push_back(std::make_unique<parallel::Unit>("backbone", "unit"));
@@ -30,7 +30,7 @@ Units make_units() {
 }
 
 TEST(SumSquaredGradients, AddsAllUnits) {
-  const Units units = make_units();
+  const Units units = make_norm_units();
   double expected = 0;
   for (const auto& unit : units) {
     const at::Tensor& flat = unit->shard_gradient();
@@ -41,7 +41,7 @@ TEST(SumSquaredGradients, AddsAllUnits) {
 }
 
 TEST(SumSquaredGradients, DependsOnNoThreadCount) {
-  const Units units = make_units();
+  const Units units = make_norm_units();
   at::set_num_threads(1);
   const double one = sum_squared_gradients(units);
   at::set_num_threads(2);
@@ -50,7 +50,7 @@ TEST(SumSquaredGradients, DependsOnNoThreadCount) {
 }
 
 TEST(SumSquaredGradients, KeepsNanAndInfinity) {
-  const Units units = make_units();
+  const Units units = make_norm_units();
   units[1]->shard_gradient()[8999] = std::numeric_limits<float>::infinity();
   EXPECT_TRUE(std::isinf(sum_squared_gradients(units)));
   units[0]->shard_gradient()[3] = std::numeric_limits<float>::quiet_NaN();

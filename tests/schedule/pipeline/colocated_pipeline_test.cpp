@@ -14,7 +14,7 @@ using config::PipelineOrder;
 using testing::HasSubstr;
 
 /// Vision on all ranks of two stages with three replicas of two ranks each.
-config::Plan make_plan(const std::string& schedule = "1f1b", int tp = 1) {
+config::Plan make_colocated_plan(const std::string& schedule = "1f1b", int tp = 1) {
   return config::parse_plan(str(R"({"format": "tributary.plan/1",
     "modules": {
       "vision": {"placement": "colocated", "ranks": "4-15", "mesh": {"dp_shard": )",
@@ -28,7 +28,7 @@ config::Plan make_plan(const std::string& schedule = "1f1b", int tp = 1) {
 }
 
 TEST(ColocatedPipeline, EncodesBeforeAndGoesBackBehindTheBackbone) {
-  const config::Plan plan = make_plan();
+  const config::Plan plan = make_colocated_plan();
   const Schedule schedule = schedule_passes(pipeline_of(plan));
   EXPECT_EQ(schedule.lists.size(), 18U);
   EXPECT_EQ(to_text(std::span(schedule.lists).subspan(6, 1)),
@@ -37,7 +37,7 @@ TEST(ColocatedPipeline, EncodesBeforeAndGoesBackBehindTheBackbone) {
 }
 
 TEST(ColocatedPipeline, HasNoMorePassesThanMicrobatches) {
-  const Pipeline pipeline = pipeline_of(make_plan());
+  const Pipeline pipeline = pipeline_of(make_colocated_plan());
   const auto passes = [&](const char* name, int microbatches) {
     const auto found = std::find_if(pipeline.modules.begin(), pipeline.modules.end(),
                                     [&](const PipelineModule& each) { return each.name == name; });
@@ -50,7 +50,7 @@ TEST(ColocatedPipeline, HasNoMorePassesThanMicrobatches) {
 
 TEST(ColocatedPipeline, KnowsTheLanesOfEachRank) {
   for (const int tp : {1, 2, 4, 12}) {
-    const config::Plan plan = make_plan("1f1b", tp);
+    const config::Plan plan = make_colocated_plan("1f1b", tp);
     const Pipeline pipeline = pipeline_of(plan);
     const PipelineMap map(pipeline);
     std::vector<std::vector<int>> beside(static_cast<std::size_t>(map.lanes()));
@@ -73,7 +73,7 @@ TEST(ColocatedPipeline, KnowsTheLanesOfEachRank) {
 TEST(ColocatedPipeline, IsRefusedWhereNothingKeepsItsRanksApart) {
   for (const PipelineOrder order :
        {PipelineOrder::kZbH1, PipelineOrder::kZbV, PipelineOrder::kVHalf, PipelineOrder::kVMin}) {
-    config::Plan plan = make_plan();
+    config::Plan plan = make_colocated_plan();
     config::ModulePlan& backbone = plan.modules[0];
     backbone.schedule = order;
     if (traits_of(order).chunks == 2)
@@ -96,16 +96,16 @@ TEST(ColocatedPipeline, IsRefusedWhereNothingKeepsItsRanksApart) {
     }
     return std::string();
   };
-  Pipeline pipeline = pipeline_of(make_plan());
+  Pipeline pipeline = pipeline_of(make_colocated_plan());
   pipeline.modules[1].stages = 2;
   pipeline.modules[1].trains.clear();
   EXPECT_THAT(refusal_of(pipeline), HasSubstr("colocated module is cut; where: vision"));
-  pipeline = pipeline_of(make_plan());
+  pipeline = pipeline_of(make_colocated_plan());
   pipeline.modules.push_back(pipeline.modules[1]);
   pipeline.modules[2].name = "audio";
   pipeline.edges.push_back({.from = 2, .to = 0});
   EXPECT_THAT(refusal_of(pipeline), HasSubstr("two modules are colocated; where: audio"));
-  pipeline = pipeline_of(make_plan());
+  pipeline = pipeline_of(make_colocated_plan());
   pipeline.modules.push_back({.name = "audio"});
   pipeline.edges = {{.from = 1, .to = 2}, {.from = 2, .to = 0}};
   EXPECT_THAT(refusal_of(pipeline),

@@ -164,7 +164,7 @@ TEST(FairShare, IsMaxMinFairWhileFlowsComeAndGo) {
 }
 
 /// [0, size) in any order.
-std::vector<int> draw_order(RandomStream& random, std::size_t size) {
+std::vector<int> draw_permutation(RandomStream& random, std::size_t size) {
   std::vector<int> order(size);
   std::iota(order.begin(), order.end(), 0);
   random.shuffle(std::span(order));
@@ -175,8 +175,8 @@ std::vector<int> draw_order(RandomStream& random, std::size_t size) {
 /// the numbers of before.
 std::vector<double> rates_under_other_numbers(RandomStream& random, const Links& of,
                                               const std::vector<bool>& is_there) {
-  const std::vector<int> link_of = draw_order(random, of.capacity.size());
-  const std::vector<int> flow_of = draw_order(random, of.routes.size());
+  const std::vector<int> link_of = draw_permutation(random, of.capacity.size());
+  const std::vector<int> flow_of = draw_permutation(random, of.routes.size());
   Links other = of;
   for (std::size_t link = 0; link < link_of.size(); ++link)
     other.capacity[link_of[link]] = of.capacity[link];
@@ -187,7 +187,7 @@ std::vector<double> rates_under_other_numbers(RandomStream& random, const Links&
     other.routes[flow_of[flow]] = route;
   }
   FairShare share(other.capacity, other.pointers());
-  for (const int flow : draw_order(random, flow_of.size()))
+  for (const int flow : draw_permutation(random, flow_of.size()))
     if (is_there[flow]) share.add(flow_of[flow]);
   (void)share.settle();
   std::vector<double> rates;

@@ -26,7 +26,7 @@ void share_cores(StepCase& of, double cores) {
   of.network.threads.assign(lanes, 1);
 }
 
-Nanoseconds makespan(const StepCase& of) {
+Nanoseconds step_time(const StepCase& of) {
   return time_step(of.program, of.load, of.network).makespan;
 }
 
@@ -36,7 +36,7 @@ TEST(SharedCores, MoreLanesThanCoresTakeTheirWorkOverTheCores) {
       StepCase of = replicas_at_work(replicas, 1200, 2400);
       share_cores(of, cores);
       const std::int64_t expected = 3600 * std::max(replicas, cores) / cores;
-      EXPECT_NEAR(static_cast<double>(makespan(of).count), static_cast<double>(expected), 4)
+      EXPECT_NEAR(static_cast<double>(step_time(of).count), static_cast<double>(expected), 4)
           << replicas << " lanes, " << cores << " cores";
     }
   }
@@ -46,10 +46,10 @@ TEST(SharedCores, CollectivesWithinAPassAreNotSlowedAndLeaveNoCoreToOthers) {
   StepCase of = replicas_at_work(4, 1000, 1000);
   of.load.exposed = of.load.duration;  // nothing but collectives
   share_cores(of, 1);
-  EXPECT_EQ(makespan(of), Nanoseconds{2000});
+  EXPECT_EQ(step_time(of), Nanoseconds{2000});
   for (Nanoseconds& exposed : of.load.exposed) exposed.count /= 2;
   // Four lanes on one core: their computing takes four times as long.
-  EXPECT_NEAR(static_cast<double>(makespan(of).count), 2 * (500 + 4 * 500), 2);
+  EXPECT_NEAR(static_cast<double>(step_time(of).count), 2 * (500 + 4 * 500), 2);
 }
 
 /// How long jobs take that begin together and get the same part of the cores each, of which each
@@ -99,7 +99,7 @@ TEST(SharedCores, ACrowdOfUnequalLanesEndsAsItsCoresGetFree) {
     const double expected = 4 * (time_of_crowd(passes, cores, threads, computes) +
                                  time_of_crowd(steps, cores, threads, computes));
     // Every change of speed ends on a whole nanosecond.
-    EXPECT_NEAR(static_cast<double>(makespan(of).count), expected, 4 * replicas)
+    EXPECT_NEAR(static_cast<double>(step_time(of).count), expected, 4 * replicas)
         << "seed " << seed << ": " << replicas << " lanes, " << cores << " cores";
   }
 }
@@ -107,24 +107,24 @@ TEST(SharedCores, ACrowdOfUnequalLanesEndsAsItsCoresGetFree) {
 TEST(SharedCores, StagesThatTakeTurnsDoNotSlowEachOther) {
   for (int stages = 1; stages <= 4; ++stages) {
     StepCase of = make_case(schedule::make_pipeline(config::PipelineOrder::k1f1b, stages, 1));
-    const Nanoseconds own = makespan(of);
+    const Nanoseconds own = step_time(of);
     share_cores(of, 1);
-    EXPECT_EQ(makespan(of), own) << stages;
+    EXPECT_EQ(step_time(of), own) << stages;
   }
 }
 
 TEST(SharedCores, LanesOnOtherMachinesDoNotFeelIt) {
   StepCase of = replicas_at_work(2, 1000, 500);
   share_cores(of, 1);
-  EXPECT_EQ(makespan(of), Nanoseconds{3000});
+  EXPECT_EQ(step_time(of), Nanoseconds{3000});
   of.network.machine = {0, 1};
-  EXPECT_EQ(makespan(of), Nanoseconds{1500});
+  EXPECT_EQ(step_time(of), Nanoseconds{1500});
 }
 
 TEST(SharedCores, AreNeverFasterThanOwnOnesNorSlowerThanOneAfterTheOther) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     StepCase of = draw_case(seed);
-    const Nanoseconds own = makespan(of);
+    const Nanoseconds own = step_time(of);
     Nanoseconds all;
     for (int action = 0; action < of.program.actions(); ++action)
       if (of.program.kind(action) == StepKind::kPass ||
@@ -132,7 +132,7 @@ TEST(SharedCores, AreNeverFasterThanOwnOnesNorSlowerThanOneAfterTheOther) {
         all += of.load.duration[action];
     for (const double cores : {1.0, 2.0, 1000.0}) {
       share_cores(of, cores);
-      const Nanoseconds shared = makespan(of);
+      const Nanoseconds shared = step_time(of);
       // Every change of speed ends on a whole nanosecond.
       const std::int64_t rounding = 2 * of.program.actions();
       EXPECT_GE(shared.count + rounding, own.count) << "seed " << seed;

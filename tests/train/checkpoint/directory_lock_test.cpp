@@ -16,7 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string text_of(const std::string& path) {
+std::string content_of(const std::string& path) {
   return read_text_file(real_file_system(), path, std::uint64_t{1} << 20);
 }
 
@@ -25,7 +25,7 @@ TEST(DirectoryLock, HoldsTheDirectoryAgainstASecondJob) {
   std::string job;
   {
     const CheckpointWriter first({.root = root});
-    job = text_of(root + "/LOCK").substr(0, 8);
+    job = content_of(root + "/LOCK").substr(0, 8);
     EXPECT_THAT(message_of([&] { CheckpointWriter({.root = root}); }, ExitCode::kInput),
                 AllOf(HasSubstr("another job holds the directory; where: " + root),
                       HasSubstr(job + " 0000000001")));
@@ -43,7 +43,7 @@ TEST(DirectoryLock, WritesThroughNoLink) {
   EXPECT_THAT(message_of([&] { DirectoryLock lock(root); }, ExitCode::kInput),
               AllOf(HasSubstr("the lock is a symbolic link; where: " + root + "/LOCK"),
                     HasSubstr("fix: remove the link")));
-  EXPECT_EQ(text_of(outside), "precious");
+  EXPECT_EQ(content_of(outside), "precious");
 }
 
 /// Until it goes, the process can make no file grow and write none.
@@ -77,7 +77,7 @@ TEST(DirectoryLock, NeverForgetsItsJobWhenTheLockCannotBeWritten) {
   const DirectoryLock again(root);
   EXPECT_EQ(again.job(), job);
   EXPECT_EQ(again.incarnation(), 2);
-  EXPECT_EQ(text_of(root + "/LOCK"), job + " 0000000002\n");
+  EXPECT_EQ(content_of(root + "/LOCK"), job + " 0000000002\n");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 using Kind = DiskOperation::Kind;
 
-std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 /// Whether a later sync among the first `done` operations made operation `at` durable.
 bool is_durable(const std::vector<DiskOperation>& record, std::size_t at, std::size_t done) {
@@ -19,7 +19,7 @@ bool is_durable(const std::vector<DiskOperation>& record, std::size_t at, std::s
     if (operation.kind == Kind::kWrite) {
       if (later.kind == Kind::kSync && later.inode == operation.inode) return true;
     } else if (later.kind == Kind::kSyncDirectory) {
-      if (later.path == parent_of(operation.path)) return true;
+      if (later.path == folder_of(operation.path)) return true;
     }
   }
   return false;

@@ -102,7 +102,7 @@ class SlowDisk(unittest.TestCase):
                 self.assertIn("stopped after step " + saved[0][5:], said)
 
     def test_the_launcher_leaves_the_ranks_the_grace_that_they_have(self):
-        code, said, saved = self.stop("grace-long", 0.25, 200, "launch", "-n", "2", "--")
+        code, said, saved = self.stop("grace-long", 0.17, 200, "launch", "-n", "2", "--")
         self.assertEqual(code, 15, said)
         self.assertEqual(len(saved), 1)
 
