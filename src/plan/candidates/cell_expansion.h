@@ -5,7 +5,7 @@
 
 #include "plan/candidates/cells.h"
 #include "plan/candidates/encoder_choices.h"
-#include "plan/candidates/recompute_choices.h"
+#include "plan/candidates/listed_choices.h"
 #include "plan/chains/estimate_step.h"
 
 namespace tributary::plan {

@@ -7,10 +7,9 @@
 
 #include "core/error.h"
 #include "plan/candidates/list_candidates.h"
-#include "plan/candidates/recompute_choices.h"
+#include "plan/candidates/listed_choices.h"
+#include "plan/chains/chain_bounds.h"
 #include "plan/chains/chain_forms.h"
-#include "plan/chains/held_state.h"
-#include "plan/chains/lane_times.h"
 
 namespace tributary::plan {
 namespace {
@@ -29,63 +28,6 @@ std::int64_t layers_of(const config::ModuleGraph& model) {
   for (const config::ModuleNode& module : model.modules)
     for (const config::LayerRun& run : module.layers) layers += run.layers;
   return layers;
-}
-
-bool allows(const PlanSpace& space, config::Placement placement) {
-  return std::find(space.placements.begin(), space.placements.end(), placement) !=
-         space.placements.end();
-}
-
-/// Whether the encoders of `apart` (bit i: encoder i) can have meshes of their own while the others
-/// stay in the backbone's first stage: an encoder in that stage must not feed any of them.
-bool is_in_front(const PlanningProblem& problem, std::uint64_t apart) {
-  const std::vector<const config::ModuleNode*> encoders = encoders_of(problem);
-  const auto has_mesh = [&](const std::string& module) {
-    for (std::size_t i = 0; i < encoders.size(); ++i)
-      if (encoders[i]->name == module) return (apart >> i & 1) != 0;
-    return false;
-  };
-  const std::vector<config::ModuleEdge>& edges = problem.model.edges;
-  return std::none_of(edges.begin(), edges.end(), [&](const config::ModuleEdge& edge) {
-    return has_mesh(edge.to) && !has_mesh(edge.from);
-  });
-}
-
-/// A colocated module must feed exactly one other: it hands its features over once.
-bool feeds_one(const PlanningProblem& problem, const config::ModuleNode& encoder) {
-  const std::vector<config::ModuleEdge>& edges = problem.model.edges;
-  return std::count_if(edges.begin(), edges.end(), [&](const config::ModuleEdge& edge) {
-           return edge.from == encoder.name;
-         }) == 1;
-}
-
-/// The sets of encoders, as bits, that may have ranks of their own in this space.
-std::vector<std::uint64_t> list_apart(const PlanningProblem& problem) {
-  const std::uint64_t all = (std::uint64_t{1} << encoders_of(problem).size()) - 1;
-  std::vector<std::uint64_t> sets;
-  for (std::uint64_t apart = 0; apart <= all; ++apart) {
-    if (apart != 0 && !allows(problem.space, config::Placement::kSeparate)) continue;
-    if (apart != all && !allows(problem.space, config::Placement::kInline)) continue;
-    if (is_in_front(problem, apart)) sets.push_back(apart);
-  }
-  return sets;
-}
-
-/// The encoders that may run on the backbone's ranks while the others are inline.
-std::vector<int> list_colocated(const PlanningProblem& problem) {
-  const PlanSpace& space = problem.space;
-  std::vector<int> encoders;
-  const int count = static_cast<int>(encoders_of(problem).size());
-  if (!allows(space, config::Placement::kColocated) || space.runnable) return encoders;
-  if (count > 1 && !allows(space, config::Placement::kInline)) return encoders;
-  for (int encoder = 0; encoder < count; ++encoder) {
-    const config::ModuleNode& node = *encoders_of(problem)[encoder];
-    if (is_in_front(problem, std::uint64_t{1} << encoder) && feeds_one(problem, node) &&
-        std::any_of(space.schedules.begin(), space.schedules.end(),
-                    [&](PipelineOrder order) { return can_colocate(problem, node, order); }))
-      encoders.push_back(encoder);
-  }
-  return encoders;
 }
 
 class CellListing {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/chains/chain_costs.h"
-#include "plan/problem/sample_spread.h"
+#include "plan/problem/planning_problem.h"
 
 namespace tributary::plan {
 

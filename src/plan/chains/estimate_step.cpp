@@ -4,7 +4,7 @@
 
 #include "cost/collective_cost.h"
 #include "cost/layer_cost.h"
-#include "plan/chains/held_state.h"
+#include "plan/chains/chain_bounds.h"
 #include "schedule/order/all_orders.h"
 
 namespace tributary::plan {

@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "plan/candidates/leanest_choices.h"
-#include "plan/judge/judge_workers.h"
 #include "plan/search/runner.h"
 
 namespace tributary::plan {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "plan/problem/found_plan.h"
+#include "plan/search/search_plan.h"
 #include "studies/methods/pipeline_baselines.h"
 
 namespace tributary::studies {

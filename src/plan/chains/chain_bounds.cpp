@@ -1,4 +1,4 @@
-#include "plan/chains/lane_times.h"
+#include "plan/chains/chain_bounds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,6 +37,23 @@ double busiest_rank(const UnitTimes& units, std::int64_t blocks, std::int64_t ra
     busiest = std::min(busiest, beside + own * units.block);
   }
   return busiest;
+}
+
+HeldState split_state(const cost::StageRules& rules, const ChainForm& form,
+                      const ChainState& state) {
+  const double all = state.parameters + state.gradients + state.optimizer;
+  // The part that belongs to experts, of which a rank has fewer, is unknown here.
+  if (form.ep > 1) return {.shared = all};
+  // Besides its shard, a rank holds what stays gathered if that is a copy: cut, or of another type.
+  const auto ranks = static_cast<double>(form.cp * form.ulysses);
+  const auto whole_share = [&](bool stays, bool is_other_type) {
+    if (!stays) return 0.0;
+    return ranks == 1 && !is_other_type ? 1.0 : ranks / (ranks + 1);
+  };
+  const bool is_wider = rules.gradient_bytes() > rules.value_bytes();
+  const double whole = whole_share(rules.gathers_once(), false) * state.parameters +
+                       whole_share(rules.reduces_once(), is_wider) * state.gradients;
+  return {.whole = whole, .shared = all - whole};
 }
 
 }  // namespace tributary::plan

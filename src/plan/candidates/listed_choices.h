@@ -1,10 +1,17 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "plan/chains/chain_tables.h"
 
 namespace tributary::plan {
+
+/// The sets of encoders, as bits, that may have ranks of their own in this space.
+[[nodiscard]] std::vector<std::uint64_t> list_apart(const PlanningProblem& problem);
+
+/// The encoders that may run on the backbone's ranks while the others are inline.
+[[nodiscard]] std::vector<int> list_colocated(const PlanningProblem& problem);
 
 /// A level of recompute for the backbone, and one for each encoder inside it.
 struct RecomputeChoice {
