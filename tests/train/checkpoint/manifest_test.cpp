@@ -205,7 +205,7 @@ TEST(Manifest, AcceptedAfterRandomChangesCoversEachElementOnce) {
         EXPECT_TRUE(covers_once(tensor)) << "seed " << seed;
       ++accepted;
     } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::kInput) << error.what();
+      EXPECT_EQ(error.fault(), tributary::Fault::kInput) << error.what();
     }
   }
   EXPECT_GT(accepted, 50) << "the changes are too wild to test anything";
