@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "app/answer/read_document.h"
-#include "app/answer/staging_answer.h"
+#include "app/answers/staging_answer.h"
+#include "app/requests/read_document.h"
 #include "config/reading/yaml_json.h"
 #include "config/study/study.h"
 #include "config/trace/trace.h"

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "app/answer/measured_machine.h"
+#include "app/requests/measured_machine.h"
 
 namespace tributary::app {
 namespace {

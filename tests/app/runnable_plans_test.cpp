@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <map>
 
-#include "app/answer/plan_answer.h"
-#include "app/answer/search_answer.h"
+#include "app/answers/plan_answer.h"
+#include "app/answers/search_answer.h"
 #include "config/run/mesh_shape.h"
 #include "core/error.h"
 #include "studies/compare/trainer_plan.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "app/answer/given_options.h"
-#include "app/answer/request_field.h"
+#include "app/requests/given_options.h"
+#include "app/requests/request_field.h"
 #include "core/exit_code.h"
 
 namespace tributary::app {

@@ -7,19 +7,19 @@
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
-#include "app/answer/action_list_answer.h"
-#include "app/answer/balance_answer.h"
-#include "app/answer/flow_answer.h"
-#include "app/answer/pack_answer.h"
-#include "app/answer/plan_answer.h"
-#include "app/answer/read_document.h"
-#include "app/answer/search_answer.h"
-#include "app/answer/simulate_answer.h"
-#include "app/answer/split_answer.h"
-#include "app/answer/staging_answer.h"
+#include "app/answers/action_list_answer.h"
+#include "app/answers/balance_answer.h"
+#include "app/answers/flow_answer.h"
+#include "app/answers/pack_answer.h"
+#include "app/answers/plan_answer.h"
+#include "app/answers/search_answer.h"
+#include "app/answers/simulate_answer.h"
+#include "app/answers/split_answer.h"
+#include "app/answers/staging_answer.h"
 #include "app/python/read_arguments.h"
 #include "app/python/read_numbers.h"
 #include "app/python/translate_error.h"
+#include "app/requests/read_document.h"
 
 namespace tributary::app {
 namespace {

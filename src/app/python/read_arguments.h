@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "app/answer/request_field.h"
+#include "app/requests/request_field.h"
 
 namespace tributary::app {
 

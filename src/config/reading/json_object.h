@@ -14,7 +14,8 @@ struct WholeRange {
   std::int64_t most = std::int64_t{1} << 26;
 };
 
-inline constexpr WholeRange kLayerRange{1, 10'000};  // number of layers in a stack
+inline constexpr WholeRange kLayerRange{1, 10'000};                    // layers in a stack
+inline constexpr WholeRange kQuantityRange{0, std::int64_t{1} << 53};  // of a time or a size
 
 /// One JSON object of a config.json, read field by field with checks. A missing field takes
 /// `standard`, the default of the family's class. A field that is null counts as missing only in

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "app/answer/search_answer.h"
+#include "app/answers/search_answer.h"
 #include "app/cli/planning/show_plans.h"
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"

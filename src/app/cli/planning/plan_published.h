@@ -1,6 +1,6 @@
 #pragma once
 
-#include "app/answer/plan_request.h"
+#include "app/requests/plan_request.h"
 #include "core/exit_code.h"
 
 namespace tributary::app {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/answer/balance_answer.h"
-#include "app/answer/pack_answer.h"
+#include "app/answers/balance_answer.h"
+#include "app/answers/pack_answer.h"
 #include "app/cli/commands.h"
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"

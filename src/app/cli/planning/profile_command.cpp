@@ -5,11 +5,11 @@
 #include <ranges>
 #include <thread>
 
-#include "app/answer/measured_machine.h"
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/engine/engine.h"
 #include "app/launch/run_ranks.h"
+#include "app/requests/measured_machine.h"
 #include "config/artifact/profile.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"

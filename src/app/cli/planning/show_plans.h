@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "app/answer/plan_answer.h"
+#include "app/answers/plan_answer.h"
 
 namespace tributary::app {
 

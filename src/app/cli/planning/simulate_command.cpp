@@ -3,8 +3,8 @@
 #include <iostream>
 #include <memory>
 
-#include "app/answer/certificate_json.h"
-#include "app/answer/simulate_answer.h"
+#include "app/answers/certificate_json.h"
+#include "app/answers/simulate_answer.h"
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/cli/planning/show_quantities.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/answer/plan_request.h"
+#include "app/requests/plan_request.h"
 #include "config/trace/trace.h"
 #include "core/json.h"
 #include "plan/search/explain_plan.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "app/answer/argument_name.h"
+#include "app/requests/given_options.h"
 #include "config/artifact/cluster.h"
 #include "config/artifact/profile.h"
 #include "cost/cost_source.h"

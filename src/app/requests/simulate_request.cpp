@@ -1,9 +1,9 @@
-#include "app/answer/simulate_request.h"
+#include "app/requests/simulate_request.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "app/answer/measured_machine.h"
+#include "app/requests/measured_machine.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"

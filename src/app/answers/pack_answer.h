@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/answer/argument_name.h"
+#include "app/requests/given_options.h"
 #include "app/table/read_table.h"
 #include "core/json.h"
 #include "schedule/packed_bins.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/answer/argument_name.h"
+#include "app/requests/given_options.h"
 #include "core/json.h"
 #include "studies/methods/recompute_levels.h"
 

@@ -1,10 +1,10 @@
-#include "app/answer/staging_answer.h"
+#include "app/answers/staging_answer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "app/answer/certificate_json.h"
-#include "app/answer/given_options.h"
+#include "app/answers/certificate_json.h"
+#include "app/requests/given_options.h"
 #include "config/reading/artifact_object.h"
 #include "plan/sharing/fit_interference.h"
 #include "plan/sharing/staging.h"
@@ -14,10 +14,10 @@ namespace tributary::app {
 namespace {
 
 using config::ArtifactObject;
+using config::kQuantityRange;
 using plan::SharedModule;
 using plan::SharingProblem;
 
-constexpr config::WholeRange kQuantity = {0, std::int64_t{1} << 53};
 constexpr const char* kProven = "exact";
 constexpr const char* kMosaic = "mosaic";
 
@@ -174,12 +174,12 @@ Json answer_staging(const Json& json, std::string_view where) {
   }
   problem.devices = root.whole("devices", std::nullopt, {1, plan::kMostSharingDevices});
   problem.units = root.whole("units", 10, {1, plan::kMostShareUnits});
-  if (root.has("memory_bytes")) problem.memory = {root.whole("memory_bytes", 0, kQuantity)};
+  if (root.has("memory_bytes")) problem.memory = {root.whole("memory_bytes", 0, kQuantityRange)};
   problem.interference = read_interference(root.object("interference", false));
   const std::vector<std::string> methods = staging_methods();
   const auto method = root.choice<std::size_t>("method", 0, methods);
   plan::StagingEffort effort;
-  effort.evaluations = root.whole("evaluations", effort.evaluations, {1, std::int64_t{1} << 53});
+  effort.evaluations = root.whole("evaluations", effort.evaluations, {1, kQuantityRange.most});
   root.refuse_unknown();
   problems.raise_if_any(std::string(where));
   refuse_idle_evaluations(json, methods[method]);
@@ -191,8 +191,8 @@ Json answer_interference(const Json& json, std::string_view where) {
   ArtifactObject root(json, std::string(where), "", problems);
   std::vector<plan::CoLocation> points;
   for (ArtifactObject& point : root.items("points")) {
-    points.push_back({.alone = {point.whole("alone_ns", std::nullopt, kQuantity)},
-                      .together = {point.whole("together_ns", std::nullopt, kQuantity)},
+    points.push_back({.alone = {point.whole("alone_ns", std::nullopt, kQuantityRange)},
+                      .together = {point.whole("together_ns", std::nullopt, kQuantityRange)},
                       .bandwidth = read_list<double>(point, "bandwidth")});
     point.refuse_unknown();
   }

@@ -1,4 +1,4 @@
-#include "app/answer/measured_machine.h"
+#include "app/requests/measured_machine.h"
 
 #include <cmath>
 #include <filesystem>

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "app/answer/given_options.h"
-#include "app/answer/read_document.h"
+#include "app/requests/given_options.h"
+#include "app/requests/read_document.h"
 
 namespace tributary::app {
 

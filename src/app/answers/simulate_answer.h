@@ -1,6 +1,6 @@
 #pragma once
 
-#include "app/answer/simulate_request.h"
+#include "app/requests/simulate_request.h"
 #include "config/trace/trace.h"
 
 namespace tributary::app {

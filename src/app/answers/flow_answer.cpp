@@ -1,8 +1,8 @@
-#include "app/answer/flow_answer.h"
+#include "app/answers/flow_answer.h"
 
 #include <nlohmann/json.hpp>
 
-#include "app/answer/certificate_json.h"
+#include "app/answers/certificate_json.h"
 #include "config/reading/artifact_object.h"
 #include "plan/flow/allocate_flow.h"
 
@@ -13,7 +13,7 @@ using config::ArtifactObject;
 using plan::FlowModule;
 
 constexpr config::WholeRange kDevices = {1, 1 << 16};
-constexpr config::WholeRange kPeriod = {1, std::int64_t{1} << 53};
+constexpr config::WholeRange kPeriod = {1, config::kQuantityRange.most};
 
 FlowModule read_module(ArtifactObject json) {
   FlowModule module = {.name = json.text("name", std::nullopt)};

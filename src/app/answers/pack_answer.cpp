@@ -1,4 +1,4 @@
-#include "app/answer/pack_answer.h"
+#include "app/answers/pack_answer.h"
 
 #include <cmath>
 #include <iomanip>

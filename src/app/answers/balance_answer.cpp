@@ -1,4 +1,4 @@
-#include "app/answer/balance_answer.h"
+#include "app/answers/balance_answer.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

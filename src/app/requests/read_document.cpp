@@ -1,4 +1,4 @@
-#include "app/answer/read_document.h"
+#include "app/requests/read_document.h"
 
 #include <algorithm>
 #include <cmath>

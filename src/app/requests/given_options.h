@@ -3,12 +3,22 @@
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "app/answer/argument_name.h"
-
 namespace tributary::app {
+
+/// Who asks: messages name an argument as the caller wrote it.
+enum class Caller { kCommandLine, kPython };
+
+/// `--attention-length` on the command line, `attention_length` in Python.
+[[nodiscard]] inline std::string argument_name(Caller caller, std::string_view name) {
+  if (caller == Caller::kPython) return std::string(name);
+  std::string option = "--";
+  for (const char letter : name) option += letter == '_' ? '-' : letter;
+  return option;
+}
 
 /// The options that the user gave, and the one rule about those that would count for nothing: they
 /// are refused by name. Rules name options as the command line does, messages as the caller does.

@@ -1,11 +1,11 @@
-#include "app/answer/simulate_answer.h"
+#include "app/answers/simulate_answer.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 
-#include "app/answer/measured_machine.h"
-#include "app/answer/standard_cluster.h"
+#include "app/requests/measured_machine.h"
+#include "app/requests/standard_cluster.h"
 #include "config/plan/plan.h"
 #include "core/error.h"
 #include "cost/watched_costs.h"

@@ -1,4 +1,4 @@
-#include "app/answer/action_list_answer.h"
+#include "app/answers/action_list_answer.h"
 
 #include <nlohmann/json.hpp>
 

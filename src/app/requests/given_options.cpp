@@ -1,4 +1,4 @@
-#include "app/answer/given_options.h"
+#include "app/requests/given_options.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-#include "app/answer/search_answer.h"
+#include "app/answers/search_answer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "app/answer/plan_answer.h"
+#include "app/answers/plan_answer.h"
 #include "core/error.h"
 #include "core/nearest_name.h"
 #include "core/stopwatch.h"

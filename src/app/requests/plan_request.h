@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "app/answer/given_options.h"
-#include "app/answer/read_document.h"
-#include "app/answer/request_field.h"
-#include "app/answer/trainer_check.h"
+#include "app/requests/given_options.h"
+#include "app/requests/read_document.h"
+#include "app/requests/request_field.h"
+#include "app/requests/trainer_check.h"
 #include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
 #include "config/artifact/profile.h"

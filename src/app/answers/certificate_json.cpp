@@ -1,4 +1,4 @@
-#include "app/answer/certificate_json.h"
+#include "app/answers/certificate_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "app/answer/trainer_check.h"
+#include "app/requests/trainer_check.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "app/answer/argument_name.h"
+#include "app/requests/given_options.h"
 #include "app/table/scale_loads.h"
 #include "schedule/balance/balance.h"
 

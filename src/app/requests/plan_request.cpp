@@ -1,8 +1,8 @@
-#include "app/answer/plan_request.h"
+#include "app/requests/plan_request.h"
 
 #include <filesystem>
 
-#include "app/answer/measured_machine.h"
+#include "app/requests/measured_machine.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "plan/problem/planning_problem.h"

@@ -1,4 +1,4 @@
-#include "app/answer/request_field.h"
+#include "app/requests/request_field.h"
 
 #include <cmath>
 

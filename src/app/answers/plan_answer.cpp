@@ -1,12 +1,12 @@
-#include "app/answer/plan_answer.h"
+#include "app/answers/plan_answer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "app/answer/certificate_json.h"
-#include "app/answer/measured_machine.h"
-#include "app/answer/standard_cluster.h"
+#include "app/answers/certificate_json.h"
+#include "app/requests/measured_machine.h"
+#include "app/requests/standard_cluster.h"
 #include "config/plan/plan_names.h"
 #include "config/trace/trace.h"
 #include "core/error.h"

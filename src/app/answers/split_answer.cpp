@@ -1,8 +1,8 @@
-#include "app/answer/split_answer.h"
+#include "app/answers/split_answer.h"
 
 #include <nlohmann/json.hpp>
 
-#include "app/answer/certificate_json.h"
+#include "app/answers/certificate_json.h"
 #include "config/plan/plan_names.h"
 #include "config/reading/artifact_object.h"
 #include "plan/cut_layers/split_layers.h"
@@ -11,17 +11,17 @@ namespace tributary::app {
 namespace {
 
 using config::ArtifactObject;
+using config::kQuantityRange;
 
-constexpr config::WholeRange kAmount = {0, std::int64_t{1} << 53};
 constexpr config::WholeRange kCount = {1, 1 << 20};
 
 /// What is not given costs nothing; a recompute level that is not given is the one below it.
 plan::UnitCosts read_unit(ArtifactObject& json) {
   const auto amount = [&](const char* key, std::int64_t standard) {
-    return json.whole(key, standard, kAmount);
+    return json.whole(key, standard, kQuantityRange);
   };
   plan::UnitCosts unit;
-  unit.forward = {json.whole("forward_ns", std::nullopt, kAmount)};
+  unit.forward = {json.whole("forward_ns", std::nullopt, kQuantityRange)};
   unit.input_gradient = {amount("input_gradient_ns", 0)};
   unit.weight_gradient = {amount("weight_gradient_ns", 0)};
   unit.recompute_selective = {amount("recompute_selective_ns", 0)};
@@ -56,8 +56,8 @@ Json answer_split(const Json& json, std::string_view where) {
   if (problem.units.empty()) root.refuse("units", "a list of one unit or more");
   problem.stages = root.whole("stages", std::nullopt, kCount);
   problem.microbatches = root.whole("microbatches", 1, kCount);
-  problem.boundary = {root.whole("boundary_ns", 0, kAmount)};
-  if (root.has("memory_bytes")) problem.memory = {root.whole("memory_bytes", 0, kAmount)};
+  problem.boundary = {root.whole("boundary_ns", 0, kQuantityRange)};
+  if (root.has("memory_bytes")) problem.memory = {root.whole("memory_bytes", 0, kQuantityRange)};
   problem.stages_behind = root.whole("stages_behind", 0, {0, kCount.most});
   const bool polish = root.flag("polish", false);
   root.refuse_unknown();

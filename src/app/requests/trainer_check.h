@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "app/answer/read_document.h"
+#include "app/requests/read_document.h"
 #include "config/family/model_config.h"
 #include "config/plan/plan.h"
 #include "config/run/run_config.h"
