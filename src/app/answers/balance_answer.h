@@ -12,7 +12,7 @@ namespace tributary::app {
 struct BalanceRequest {
   std::int64_t buckets = 0;
   double deadline_ms = 0;        // 0: none
-  std::int64_t evaluations = 0;  // arrangements looked at; 0: the budget's own number
+  std::int64_t evaluations = 0;  // arrangements to look at; 0: the default of the budget
   Caller caller = Caller::kCommandLine;
 };
 
@@ -28,7 +28,7 @@ struct BalanceAnswer {
 /// errors: Fault::kInput naming the argument that is out of range
 void check_request(const BalanceRequest& request);
 
-/// Shares items out over buckets.
+/// Distributes items over buckets so that the largest load is small.
 ///
 /// shape:  loads [items, dimensions]
 /// errors: Fault::kInput as check_request and scale_loads

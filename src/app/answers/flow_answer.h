@@ -6,7 +6,7 @@
 
 namespace tributary::app {
 
-/// Chooses a candidate for every module so that the pace is fastest, exactly.
+/// Chooses a candidate for every module so that the common pace is as fast as possible.
 ///
 /// units:  problem: `devices`, `order` (exact, published), `encoders` (a list) and `backbone`, each
 ///         {name, candidates: [{devices, period_ns}]}; `where` names it in messages

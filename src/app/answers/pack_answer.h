@@ -14,7 +14,7 @@ namespace tributary::app {
 struct PackRequest {
   std::int64_t capacity = 0;  // of a sequence [tokens]
   std::int64_t replicas = 1;
-  std::int64_t window = 0;  // samples that are packed together; 0: all
+  std::int64_t window = 0;  // number of samples packed together; 0: all
   std::string rule = "best_fit_decreasing";
   std::string meet = "step";
   std::int64_t attention_length = 0;  // 0: a sequence costs its tokens
@@ -27,7 +27,7 @@ struct PackAnswer {
   std::vector<std::int64_t> loads;       // [bins]: tokens
   std::vector<std::int32_t> replica_of;  // [bins]
   std::vector<std::int64_t> costs;       // [replicas]
-  std::int64_t bound = 0;                // no packing has fewer bins, with whatever window
+  std::int64_t bound = 0;                // no packing has fewer bins, whatever its window
   double milliseconds = 0;
 
   /// bins / bound - 1
@@ -37,7 +37,7 @@ struct PackAnswer {
 /// errors: Fault::kInput naming the argument that is out of range
 void check_request(const PackRequest& request);
 
-/// Packs samples into sequences and deals these to replicas.
+/// Packs samples into sequences and dispatches the sequences to replicas.
 ///
 /// shape:  lengths [samples, 1], each a whole number from 1 to the capacity
 /// errors: Fault::kInput as check_request, or naming the sample

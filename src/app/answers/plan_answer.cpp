@@ -33,8 +33,8 @@ void set_measured(const PlanRequest& request, PlanningProblem& problem) {
   problem.threads = request.options.threads;
 }
 
-/// All devices of a cluster where nobody says how many; of one that is larger than a plan is likely
-/// meant for, as files about a kind of node are, one node.
+/// The default number of devices: all of the cluster. Files that describe a kind of node have more
+/// devices than anyone plans for; there it is one node.
 std::int64_t devices_unasked(const PlanRequest& request, const config::Cluster& cluster) {
   if (cluster.devices <= kMostDevicesUnasked) return cluster.devices;
   const std::int64_t node = cluster.devices_per_node();
@@ -79,7 +79,7 @@ void draw_batches(const PlanRequest& request, PlanningProblem& problem) {
     problem.longest_sample = std::max(problem.longest_sample, Tokens{size.tokens});
 }
 
-/// What a plan asks of a profile beyond its points, on the batches that it was simulated on.
+/// The sizes above the profile's largest that a plan needs on the batches it was simulated on.
 std::vector<config::BeyondGrid> find_beyond_grid(PlanningProblem problem, const FoundPlan& found) {
   if (found.simulated_batches == 0) return {};
   const auto watched = std::make_shared<const cost::WatchedCosts>(problem.measured);
@@ -103,8 +103,7 @@ void narrow_schedules(const PlanRequest& request, plan::PlanSpace& space) {
   }
 }
 
-/// Axes that are not named have one rank; sequences are cut however short they are where cp or
-/// ulysses is named.
+/// Gives axes that are not named one rank. Naming cp or ulysses allows to cut short sequences too.
 void narrow_axes(const PlanRequest& request, plan::PlanSpace& space) {
   if (request.options.axes.empty()) return;
   plan::PlanSpace one;
@@ -124,7 +123,7 @@ void narrow_axes(const PlanRequest& request, plan::PlanSpace& space) {
   }
 }
 
-/// What the first of the orders lacks: stages, or units of the backbone to cut into its chunks.
+/// What the first of the schedules lacks: stages, or enough units of the backbone for its chunks.
 std::string find_shortage(const PlanningProblem& problem) {
   const plan::PlanSpace& space = problem.space;
   const config::PipelineOrder order = space.schedules.front();
@@ -141,7 +140,7 @@ std::string find_shortage(const PlanningProblem& problem) {
              2 * chunks - units, " more than its ", units);
 }
 
-/// Where orders that were asked for have no plan: what they lack, and what the usual ones have.
+/// Says what the schedules that were asked for lack, and which plan the usual ones have.
 std::string explain_schedules(const PlanRequest& request, const PlanningProblem& problem) {
   PlanningProblem usual = problem;
   usual.space.schedules = plan::PlanSpace{}.schedules;
@@ -157,14 +156,14 @@ std::string explain_schedules(const PlanRequest& request, const PlanningProblem&
 
 Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
   Json plans = Json::array();
-  std::int64_t of_kind[2] = {};  // that train, and that do not
+  std::int64_t of_kind[2] = {};  // counts those that train, and those that do not
   for (const ListedPlan& listed : answer.plans)
     if (of_kind[listed.trains() ? 0 : 1]++ < keep)
       plans.push_back(to_json(listed, describe(answer.problem, listed.found.choice)));
   return plans;
 }
 
-/// A model that the trainer does not know has no plan that trains, whatever a search says.
+/// Refuses `runnable` for a model that the trainer does not know: no plan of it trains.
 void check_runnable(const PlanRequest& request) {
   TRIB_REQUIRE(!request.options.runnable || request.trainer.refusal_of_model().empty(),
                .what = "app: the trainer runs no plan of this model",
@@ -182,7 +181,7 @@ std::vector<ListedPlan> list_plans(const PlanRequest& request, const PlanningPro
   return plans;
 }
 
-/// Puts a search among plans that train before one among all.
+/// Replaces the search of the answer by one among plans that train, and adds up their counts.
 void take_runnable(const plan::PlanSearch& runnable, PlanAnswer& answer) {
   plan::PlanSearch all = std::exchange(answer.search, runnable);
   answer.search.cells += all.cells;
@@ -193,7 +192,8 @@ void take_runnable(const plan::PlanSearch& runnable, PlanAnswer& answer) {
   answer.search.left_out = std::move(all.left_out);
 }
 
-/// The plans of an answer in their order: those that train first.
+/// Searches among all plans and, where the best one does not train, among those that do; sorts the
+/// plans that train to the front.
 void search_both(const PlanRequest& request, PlanAnswer& answer) {
   const plan::PlanEffort effort{.candidates = {.keep = request.options.candidates}};
   answer.search = search_plan(answer.problem, effort);

@@ -12,70 +12,70 @@
 
 namespace tributary::app {
 
-/// An explanation simulates so many batches, the first ones.
+/// An explanation simulates this many of the first batches.
 inline constexpr std::int64_t kExplainedBatches = 2;
 
-/// A plan of an answer, and what a person asks of it.
+/// A plan of an answer, with the figures that are shown for it.
 struct ListedPlan {
   plan::FoundPlan found;
-  std::string refusal;      // by the trainer; empty: `train --plan` takes it
-  double gap = 0;           // above the bound of plans of its kind
-  double tokens_per_s = 0;  // of the backbone, all devices together
-  double mfu = 0;           // 0: the peak of the devices is not known
+  std::string refusal;      // by the trainer; empty: `train --plan` accepts it
+  double gap = 0;           // to the lower bound of the search that found it
+  double tokens_per_s = 0;  // of the backbone, on all devices together
+  double mfu = 0;           // 0: the peak FLOP/s of the devices is not known
 
   [[nodiscard]] bool trains() const { return refusal.empty(); }
 };
 
 struct PlanAnswer {
   plan::PlanningProblem problem = {};
-  plan::PlanSearch search = {};  // its certificate is of plans of the first one's kind; the others
-                                 // are counted in
-  // Those that train first, by step; then those that do not and are faster than these.
+  // Where the best plan trains, the certificate is for plans that train; the counts are of all.
+  plan::PlanSearch search = {};
+  // First those that train, by step; then faster ones that do not.
   std::vector<ListedPlan> plans = {};
-  double tokens = 0;  // of the backbone in a step, on the mean
+  double tokens = 0;  // of the backbone in a step, mean over the batches
   std::optional<plan::PlanExplanation> explanation = {};
   double milliseconds = 0;                           // of the search
-  std::vector<config::BeyondGrid> beyond_grid = {};  // of the profile, by the best plan
+  std::vector<config::BeyondGrid> beyond_grid = {};  // of the best plan
   std::string note = {};                             // note_on_devices
 };
 
-/// The problem that a request states, with its batches drawn: recorded sizes, the mixture for
-/// models with an encoder, else texts of one length.
+/// The planning problem of a request. Its batches are drawn from recorded sizes; without them from
+/// the mixture for a model with an encoder, else they are texts of one length.
 ///
 /// errors: Fault::kInput naming the argument that cannot be used
 [[nodiscard]] plan::PlanningProblem problem_of(const PlanRequest& request);
 
-/// That one node was planned for where the request says no devices; empty where all were.
+/// A note that only one node was planned for, where the request does not say how many devices;
+/// empty where the plan is for all of them.
 [[nodiscard]] std::string note_on_devices(const PlanRequest& request,
                                           const plan::PlanningProblem& problem);
 
-/// How many plans may be asked for: as many as a search ends with.
-///
-/// errors: Fault::kInput naming the argument
+/// errors: Fault::kInput where `keep` is not from 1 to the number of plans that a search returns
 void check_keep(const PlanOptions& options);
 
-/// What the trainer, a clock and the devices say of a plan; its gap is above `bound`.
+/// Computes the figures that are shown for a plan; its gap is the one to `bound`.
 [[nodiscard]] ListedPlan list_plan(const PlanRequest& request, const plan::PlanningProblem& problem,
                                    plan::FoundPlan found, Nanoseconds bound);
 
-/// Tokens of the backbone in a step, on the mean over the batches.
+/// Tokens of the backbone in a step, mean over the batches.
 [[nodiscard]] double mean_tokens(const plan::PlanningProblem& problem);
 
-/// So that whoever simulates the plan can take the same samples.
+/// Records in the plan which samples it was judged with, so that a simulation can draw the same.
 void note_samples(const PlanRequest& request, const plan::PlanningProblem& problem,
                   config::Plan& plan);
 
-/// Searches for plans, and where the best one is none of the trainer's for its own too; that none
-/// fits is an answer.
+/// Searches for plans. Where the trainer refuses the best one, it also searches among the plans
+/// that train. An answer without plans means that none fits.
 ///
-/// errors: Fault::kInput as problem_of and search_plan; where plans that train are asked for of a
-///         model that the trainer does not know
+/// errors: Fault::kInput as problem_of and search_plan; where only plans that train are wanted and
+///         the trainer does not know the model
 [[nodiscard]] PlanAnswer answer_plan(const PlanRequest& request);
 
-/// The object that docs/guides/plan.md explains, with so many plans of a kind at most.
+/// The object that docs/guides/plan.md explains, with at most `keep` plans that train and at most
+/// `keep` others.
 [[nodiscard]] Json to_json(const PlanAnswer& answer, std::int64_t keep);
 
-/// One of its `plans`, but for the gap; and its `explanation`.
+/// One element of its `plans`, and its `explanation`. told: the plan in words.
 [[nodiscard]] Json to_json(const ListedPlan& listed, const std::string& told);
 [[nodiscard]] Json to_json(const plan::PlanExplanation& explanation);
 

@@ -19,7 +19,7 @@ using studies::PipelineBaseline;
 
 using Levels = std::span<const studies::RecomputedTables>;
 
-/// The best plans of all levels.
+/// The best plans over all levels of recompute.
 SearchAnswer solve_published(Levels levels, std::int64_t keep) {
   const Stopwatch watch;
   SearchAnswer answer;
@@ -51,7 +51,7 @@ SearchAnswer solve_baseline(const PipelineBaseline& baseline, Levels levels) {
   return answer;
 }
 
-/// Methods that plan something else than an encoder and a backbone by a cost table.
+/// Refuses methods of other verbs, which do not plan an encoder and a backbone by a cost table.
 void refuse_of_elsewhere(Caller caller, const std::string& method, const std::string& where) {
   const bool is_python = caller == Caller::kPython;
   TRIB_REQUIRE(method != kSearch && method != kFormerSearch,

@@ -17,7 +17,7 @@ inline constexpr const char* kAllMethods = "all";
 
 struct SearchRequest {
   std::string method = kPublishedObjective;
-  std::int64_t keep = 10;  // best plans that the published objective gives
+  std::int64_t keep = 10;  // number of best plans from the published objective
   Caller caller = Caller::kCommandLine;
   std::string table = {};  // path or name of the cost table, for messages
 };
@@ -25,7 +25,7 @@ struct SearchRequest {
 struct FoundPlan {
   std::string text;
   double seconds = 0;                    // of a step
-  std::optional<studies::Plan3d> exact;  // none where a method has more than degrees
+  std::optional<studies::Plan3d> exact;  // null where a method has more than degrees
   std::optional<studies::TrainerForm> form = {};
   config::RecomputePlan recompute = config::RecomputePlan::kNone;
 };
@@ -44,15 +44,15 @@ struct SearchAnswer {
 /// errors: Fault::kInput naming the argument that cannot be used
 void check_request(const SearchRequest& request);
 
-/// Solves cost tables by one method, or by all of them with one plan each; of several levels of
-/// recompute each method takes the one that it is fastest with, and the published objective the
-/// best plans of all.
+/// Solves cost tables by one method, or by all of them with one plan each. `levels` are tables for
+/// several levels of recompute: each method takes the level that it is fastest with, the published
+/// objective the best plans over all levels.
 ///
 /// errors: Fault::kInput as check_request and the methods
 [[nodiscard]] std::vector<SearchAnswer> answer_search(
     const SearchRequest& request, std::span<const studies::RecomputedTables> levels);
 
-/// Why the trainer has no such plan as the best of a method.
+/// Why no plan file has the form of a method's best plan.
 [[nodiscard]] std::string beyond_trainer(const SearchAnswer& answer);
 
 /// The object that docs/guides/plan.md explains.

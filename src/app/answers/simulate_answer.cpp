@@ -37,11 +37,11 @@ MeasuredMachine find_costs(const SimulateRequest& request) {
 
 struct FoundSamples {
   simulate::SampleSource source;
-  std::string words;  // what they are
+  std::string words;  // the samples in words
 };
 
-/// Recorded sizes or the mixture where they are asked for; else what the plan was judged with; else
-/// the mixture where there is an encoder, and full microbatches where the backbone is alone.
+/// Recorded sizes or the mixture where the user asks for them; else the samples that the plan was
+/// judged with; else the mixture for a plan with an encoder, and full microbatches without one.
 FoundSamples find_samples(const SimulateRequest& request) {
   using Kind = simulate::SampleSource::Kind;
   using config::PlannedSamples;
@@ -92,7 +92,7 @@ bool fills_pool(const SimulateRequest& request) {
   return false;
 }
 
-/// What counts for nothing with this plan.
+/// Refuses options that have no effect with this plan.
 void refuse_idle_for_plan(const SimulateRequest& request) {
   const GivenOptions& given = request.options.given;
   if (given.has("--pool") && !fills_pool(request))
@@ -148,7 +148,7 @@ config::Trace answer_simulate(const SimulateRequest& request) {
       request.run.empty() ? simulate::simulate(plan, costs, cluster, options)
                           : simulate::simulate_recorded(plan, costs, cluster, options, request.run);
   config::Trace trace = simulate::trace_of(simulation, asked.plan.where(), cluster.name);
-  if (request.profile && request.profile->flops_per_s == 0) {  // there is nothing to divide by
+  if (request.profile && request.profile->flops_per_s == 0) {  // its peak is not known
     trace.summary.mfu = 0;
     trace.summary.utilisation.clear();
     trace.summary.unknown = {"mfu"};

@@ -15,7 +15,7 @@ using config::kQuantityRange;
 
 constexpr config::WholeRange kCount = {1, 1 << 20};
 
-/// What is not given costs nothing; a recompute level that is not given is the one below it.
+/// Costs that are missing are 0; those of a recompute level that is missing are the level's below.
 plan::UnitCosts read_unit(ArtifactObject& json) {
   const auto amount = [&](const char* key, std::int64_t standard) {
     return json.whole(key, standard, kQuantityRange);

@@ -57,7 +57,7 @@ std::vector<Number> read_list(ArtifactObject& json, const std::string& key) {
   return list;
 }
 
-/// Modules that end before: by name, each of an earlier module.
+/// The indices of the modules that must end before; JSON names them, and they are listed earlier.
 std::vector<std::int32_t> read_after(ArtifactObject& json,
                                      const std::vector<SharedModule>& before) {
   std::vector<std::int32_t> after;
@@ -123,7 +123,7 @@ Json staging_json(const SharingProblem& problem, const plan::Staging& staging) {
   return answer;
 }
 
-/// Systems that share no device: whole ones, without a place.
+/// The answer of systems whose modules have whole devices: no share and no position on them.
 Json waves_json(const SharingProblem& problem, const studies::SharingAnswer& found) {
   Json answer = to_json(found.certificate);
   answer["stages"] = Json::array();
@@ -136,7 +136,7 @@ Json waves_json(const SharingProblem& problem, const studies::SharingAnswer& fou
   return answer;
 }
 
-/// Stages are counted by the searches for them alone.
+/// Refuses `evaluations` for methods that do not search: only searches count stages.
 void refuse_idle_evaluations(const Json& given, const std::string& method) {
   if (method == kProven || method == kMosaic || !given.contains("evaluations")) return;
   const GivenOptions options([] { return std::vector<std::string>{"--evaluations"}; },

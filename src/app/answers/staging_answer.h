@@ -8,7 +8,7 @@
 
 namespace tributary::app {
 
-/// exact, then the published systems.
+/// The names of the methods: exact, then the published systems.
 [[nodiscard]] std::vector<std::string> staging_methods();
 
 /// Groups modules into stages that run one after another, the modules of a stage side by side.
@@ -20,11 +20,11 @@ namespace tributary::app {
 /// errors: Fault::kInput that lists everything wrong by key path
 [[nodiscard]] Json answer_staging(const Json& problem, std::string_view where);
 
-/// Fits what modules on one device cost each other.
+/// Fits how much modules on one device slow each other down.
 ///
 /// units:  problem: `points`, a list of {alone_ns, together_ns, bandwidth: [of all on the device,
-///         itself first]}, and `form`; without one the form that predicts points held out better.
-///         Answer: `interference` {form, base, sum, pair}, `error` on the points held out,
+///         itself first]}, and `form`; without one the form that predicts held-out points better.
+///         Answer: `interference` {form, base, sum, pair}, `error` on the held-out points,
 ///         `error_in_fit`, `held_out`
 /// errors: Fault::kInput that lists everything wrong by key path, or names the point
 [[nodiscard]] Json answer_interference(const Json& problem, std::string_view where);

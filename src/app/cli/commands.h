@@ -4,8 +4,7 @@
 
 namespace tributary::app {
 
-// One function a verb, each in `<verb>_command.cpp` or with its group; all_commands.cpp is the
-// list.
+// One function per verb, in `<verb>_command.cpp` or the file of its group, for all_commands.cpp.
 Run declare_balance(Verb& verb);
 Run declare_calibrate(Verb& verb);
 Run declare_checkpoint_export(Verb& verb);

@@ -32,9 +32,9 @@ bool is_config(const std::string& path) {
   return path.ends_with(".yaml") || path.ends_with(".yml");
 }
 
-/// Surveys every source of a run, the held-out files too, with its own tokenizer and limits.
+/// Surveys every source of a run and its held-out files, with the run's tokenizer and limits.
 std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t limit) {
-  config::RunConfig unlimited = run;  // a sample that is too long is counted with its tokens
+  config::RunConfig unlimited = run;  // so that the tokens of samples that are too long are counted
   unlimited.data.max_tokens = 0;
   unlimited.batch.capacity_tokens = {0};
   const config::ModelConfig model = config::read_model_config(run.model.path);
@@ -63,7 +63,7 @@ void print(const std::vector<data::Survey>& surveys, bool json) {
   }
   Json list = Json::array();
   for (const data::Survey& survey : surveys) list.push_back(data::to_json(survey));
-  // Names and texts come from the files: what is not UTF-8 is replaced.
+  // Names and texts come from the files, so bytes that are not UTF-8 are replaced.
   std::cout << list.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
@@ -74,8 +74,8 @@ ExitCode refuse(std::int64_t bad, std::int64_t surveyed, const std::string& wher
   return ExitCode::kDataLimit;
 }
 
-/// The limits are those of a training run: data.bad_fraction, at least data.bad_at_least; and half
-/// of a source. Bad records within them are named in the last line.
+/// Applies the limits of a training run: data.bad_fraction of all records, at least
+/// data.bad_at_least, and half of a source. Below them the last line counts the bad records.
 ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSection& data) {
   std::int64_t bad = 0;
   std::int64_t surveyed = 0;

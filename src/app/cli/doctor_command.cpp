@@ -42,7 +42,7 @@ std::string describe_memory(const MachineFacts& facts) {
   return text;
 }
 
-/// Topic and what was found, in the order of the page.
+/// The facts as pairs of topic and text, in the order in which they are printed.
 std::vector<std::pair<std::string, std::string>> list_facts(const MachineFacts& facts) {
   const BuildFacts& build = facts.build;
   std::ostringstream load;

@@ -16,7 +16,7 @@ struct LaunchArguments {
   std::vector<std::string> words;
 };
 
-/// The launcher as it was called, up to the words of a rank.
+/// The words that called the launcher, without those of a rank.
 std::string words_again(const LaunchArguments& given) {
   const RestartLimits standard;
   std::string text = str(program_words(), " launch -n ", given.ranks);

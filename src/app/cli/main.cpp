@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   if (argc > 0) tributary::app::remember_program(argv[0]);
   const int code = tributary::app::run_command_line(argc, argv);
   if (code == 0) return 0;
-  // After a failure a thread may still wait inside libtorch, and its clean-up would wait for it.
+  // After a failure a thread may still wait inside libtorch, and exit() would wait for that thread.
   std::cout.flush();
   std::cerr.flush();
   (void)std::fflush(nullptr);

@@ -6,11 +6,11 @@
 
 namespace tributary::app {
 
-/// Refuses an output before there is work for it; an empty name is none.
+/// Checks before the work begins that an output can be written. An empty name means no output.
 ///
-/// inputs: files that the command reads; empty names are none
+/// inputs: files that the command reads; empty names are ignored
 /// errors: Fault::kInput where the output is one of the inputs, which would be lost;
-///         Fault::kResource where it could not be written
+///         Fault::kResource where it cannot be written
 void check_output(const std::string& output, const std::vector<std::string>& inputs);
 
 /// errors: Fault::kResource where it cannot be written

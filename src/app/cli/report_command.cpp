@@ -12,7 +12,7 @@
 namespace tributary::app {
 namespace {
 
-/// A run drawn over the prediction of another plan would compare what does not belong together.
+/// Refuses a prediction of another plan than the one that the run used.
 void check_same_plan(const std::filesystem::path& run, const config::Trace& predicted,
                      const std::string& path) {
   const std::string plan = (run / "plan.json").string();

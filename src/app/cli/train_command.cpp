@@ -17,7 +17,7 @@
 namespace tributary::app {
 namespace {
 
-/// A held-out question that was asked about a picture, or one to fill in.
+/// The `generate` command to try next: with a held-out question about a picture, or a template.
 std::string generate_words(const std::string& directory, const RunRecord& run) {
   const auto is_seen = [](const Prediction& each) {
     return each.images.size() == 1 && !each.images.front().starts_with("data:");
@@ -30,7 +30,7 @@ std::string generate_words(const std::string& directory, const RunRecord& run) {
              shell_word(any ? found->question : "What is this?"));
 }
 
-/// Draws the report of what there is, and says where to go from here.
+/// Writes the report of a run that ended well and suggests what to type next.
 void finish_run(const std::string& directory, ExitCode code, const std::string& program) {
   const std::string report = directory + "/report.html";
   const RunRecord run = read_run(directory);
@@ -40,8 +40,8 @@ void finish_run(const std::string& directory, ExitCode code, const std::string& 
   std::cout << "ask the model:\n  " << program << generate_words(directory, run) << "\n";
 }
 
-/// Draws the report of a run that ended with an error, as far as a full disk lets it. A run that
-/// was refused has left no error behind: there is nothing to draw.
+/// Tries to write the report of a run that failed; a full disk may prevent it. A run that was
+/// refused before it started has no error in its directory and gets no report.
 void draw_failed_run(const std::string& directory, const std::string& error) {
   if (!std::filesystem::exists(directory + "/config.yaml")) return;
   try {
@@ -90,7 +90,7 @@ Run declare_train(Verb& verb) {
       "  validation.every=N  checkpoint.every=N  metrics.console_every=N\n"
       "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
   return [options, plan] {
-    // Its results are files: it goes on when the reader of its output has gone.
+    // The results are files, so training goes on when the reader of its output has gone.
     (void)std::signal(SIGPIPE, SIG_IGN);
     options->program = program_words();
     if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);

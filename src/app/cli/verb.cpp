@@ -32,15 +32,14 @@ struct Verb::State {
 
 namespace {
 
-/// The parser takes the nearest number for one that is out of range, without a word.
+/// CLI11 silently clamps a number that is out of range; this refuses it.
 std::string refuse_out_of_range(std::string& text) {
   errno = 0;
-  (void)std::strtoll(text.c_str(), nullptr, 0);  // of every base that the parser takes
+  (void)std::strtoll(text.c_str(), nullptr, 0);  // in every base that the parser accepts
   return errno == ERANGE ? str("number out of range: ", text, ", expected -2^63 to 2^63 - 1") : "";
 }
 
-/// A variable of a script that holds nothing asks for nothing: the default would take its place
-/// without a word.
+/// Refuses an empty text, such as an unset variable of a script: the default would silently apply.
 std::string refuse_empty(std::string& text) {
   return text.empty() ? "an empty text; leave the option out for its default" : "";
 }
@@ -50,7 +49,7 @@ CLI::Option* add_whole(CLI::App& app, const std::string& names, std::int64_t& va
   return app.add_option(names, value, help)->check(CLI::Validator(refuse_out_of_range, ""));
 }
 
-/// errors: Fault::kInput when the list holds commas and spaces alone
+/// errors: Fault::kInput when the list holds only commas and spaces
 std::vector<std::string> split_words(const std::string& option, const std::string& list) {
   std::vector<std::string> words;
   std::istringstream stream(list);
@@ -179,7 +178,7 @@ std::string name_of(Purpose purpose) {
   return "Plan";
 }
 
-/// Adds every verb of the list; the returned map keeps what the parser refers to.
+/// Adds every verb of the list to the parser. The returned map owns the values that it refers to.
 std::map<const CLI::App*, DeclaredVerb> declare_all(CLI::App& root) {
   std::map<const CLI::App*, DeclaredVerb> declared;
   std::map<std::string, CLI::App*> groups;
@@ -223,8 +222,7 @@ std::vector<std::string> names_below(const CLI::App& app) {
   return names;
 }
 
-/// The first of `words` that begins with `--` and names no option of the verb; empty: there is
-/// none.
+/// The first of `words` that begins with `--` and is no option of the verb; else empty.
 std::string unknown_option(const CLI::App& verb, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const std::string name = word.substr(0, word.find('='));
@@ -241,7 +239,7 @@ std::string nearest_option(const CLI::App& verb, const std::string& name) {
   return nearest_name(name, known);
 }
 
-/// Says in one line what is wrong with a command line that the parser refused.
+/// One line that says what is wrong with a command line that the parser refused.
 std::string describe_mistake(const CLI::App& root, std::vector<std::string> words,
                              const std::string& refusal) {
   const CLI::App* verb = &root;
@@ -285,7 +283,7 @@ constexpr const char* kBugFix =
     "this is a mistake of Tributary: please report it with this output and that of `tributary "
     "doctor`, as CONTRIBUTING.md says";
 
-/// The text of an exception that is no Error of ours.
+/// The message for an exception that is not an Error.
 std::string described(Fault fault, const std::string& what, const std::exception& error) {
   return Error(fault,
                {.what = what, .found = error.what(), .fix = fault == Fault::kBug ? kBugFix : ""},
@@ -303,7 +301,7 @@ int run_guarded(const Run& run) {
   } catch (const std::bad_alloc&) {
     show_error(str("resource error: app: out of memory; fix: ", kOutOfMemoryFix));
     return exit_with(ExitCode::kResource);
-  } catch (const std::ios_base::failure& error) {  // the machine's files, where nobody else looked
+  } catch (const std::ios_base::failure& error) {  // a file operation that nothing else checked
     show_error(described(Fault::kResource, "app: a file cannot be used", error));
     return exit_with(ExitCode::kResource);
   } catch (const std::filesystem::filesystem_error& error) {
@@ -315,8 +313,8 @@ int run_guarded(const Run& run) {
   }
 }
 
-/// Whether what was written to standard output has not arrived. A reader that has gone wanted no
-/// more.
+/// Whether standard output was lost, for example on a full disk. It does not count as lost when the
+/// reader closed the pipe.
 bool is_output_lost() {
   std::cout.flush();
   const bool failed = std::cout.fail() || std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
@@ -326,8 +324,8 @@ bool is_output_lost() {
   return !reader_is_gone;
 }
 
-/// The exit code of a verb, unless it is done and nobody could read what it said. A rank of
-/// `launch` only warns: another start would not bring its lines back.
+/// The exit code of a verb; a verb that succeeded but whose output was lost has failed. A rank of
+/// `launch` only warns, because a restart would not bring its lines back.
 int after_output(int code) {
   if (!is_output_lost()) return code;
   constexpr const char* kLost = "app: standard output cannot be written, and is lost in part";
@@ -339,7 +337,7 @@ int after_output(int code) {
   return code == 0 ? exit_with(ExitCode::kResource) : code;
 }
 
-/// `help VERB` and `version`, which people type as verbs, are the options of these names.
+/// Translates `help VERB` and `version`, which people type as verbs, into the options.
 void translate_words(std::vector<std::string>& words) {
   if (words.front() == "version" && words.size() == 1) words.front() = "--version";
   if (words.front() != "help") return;
@@ -374,7 +372,7 @@ int run_command_line(int argc, char** argv) {
     if (stop.get_exit_code() == 0) return after_output(root.exit(stop));  // --help, --version
     show_error(describe_mistake(root, words, stop.what()));
     return exit_with(ExitCode::kInput);
-  } catch (const Error& error) {  // of a value, while it is read
+  } catch (const Error& error) {  // from a callback that reads a value
     show_error(error.what());
     return exit_with(error.exit_code());
   }

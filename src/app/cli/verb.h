@@ -25,11 +25,11 @@ class Verb {
 
   void positional(const std::string& name, std::string& value, const std::string& help);
   void optional_positional(const std::string& name, std::string& value, const std::string& help);
-  /// All words that are left.
+  /// Takes all remaining words.
   void rest(const std::string& name, std::vector<std::string>& values, const std::string& help);
   /// `names` as in "-o,--output".
   void option(const std::string& names, std::string& value, const std::string& help);
-  /// Nothing is told apart from an empty text.
+  /// Null where the option was not given; an empty text is allowed.
   void option(const std::string& names, std::optional<std::string>& value, const std::string& help);
   void option(const std::string& names, std::int64_t& value, const std::string& help);
   void option(const std::string& names, double& value, const std::string& help);
@@ -38,9 +38,9 @@ class Verb {
   void required(const std::string& names, std::string& value, const std::string& help);
   void required(const std::string& names, std::int64_t& value, const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);
-  /// All arguments of a table. Texts in a list have commas between them.
+  /// Declares all arguments of a table. The user separates the texts of a list by commas.
   void fields(const std::vector<RequestField>& fields);
-  /// What the user gave, once the command line is read; for as long as the verb runs.
+  /// The options that the user gave. Ask it only while the verb runs.
   [[nodiscard]] GivenOptions given() const;
   /// A command line that --help shows; every verb has one.
   void example(const std::string& line);
@@ -51,10 +51,10 @@ class Verb {
   State& state_;
 };
 
-/// What verbs are for, as --help puts them together.
+/// The headings under which --help lists the verbs.
 enum class Purpose { kTrain, kLook, kPlan };
 
-/// One line of the list of verbs. A name of two words is a verb of a group: "data make-demo".
+/// One verb of the list. A name of two words is a verb in a group: "data make-demo".
 struct Command {
   std::string name;
   Purpose purpose = Purpose::kTrain;
@@ -62,7 +62,7 @@ struct Command {
   Run (*declare)(Verb& verb);
 };
 
-/// The visible list, in the order of --help.
+/// All verbs, in the order of --help.
 [[nodiscard]] const std::vector<Command>& all_commands();
 
 /// Parses the command line, runs the verb, shows an error; returns the exit code.

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The value of the first line `key : value` of a file of /proc; empty when there is none.
+/// The value of the first line `key : value` in a file of /proc; empty where there is no such line.
 std::string proc_value(const std::string& file, const std::string& key) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {

@@ -9,7 +9,7 @@ namespace tributary::app {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-// The demo peaks at 0.4 GiB; twice that and the page cache of its data.
+// The demo peaks at 0.4 GiB. This is twice that, with the page cache of its data.
 constexpr std::uint64_t kLeastMemory = 1024 * kMiB;
 // The demo's data and its three checkpoints take 0.2 GiB.
 constexpr std::uint64_t kLeastDisk = 1024 * kMiB;
@@ -17,7 +17,7 @@ constexpr std::uint64_t kLeastDisk = 1024 * kMiB;
 constexpr std::uint64_t kLeastOpenFiles = 256;
 constexpr std::uint64_t kLeastSharedMemory = 64 * kMiB;
 
-/// The first number of OMP_NUM_THREADS ("4" or a list "4,2"); nothing when it is none.
+/// The first number of OMP_NUM_THREADS ("4", or a list "4,2"); null where it is not a number.
 std::optional<int> read_thread_count(std::string_view text) {
   const auto is_space = [](char letter) { return letter == ' ' || letter == '\t'; };
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -64,7 +64,8 @@ void judge_threads(const MachineFacts& facts, Judgement& judgement) {
                     str("unset OMP_NUM_THREADS, or set it to ", facts.usable_cores));
 }
 
-/// Threads that share a core with another program wait for it at the end of every kernel.
+/// Reports a busy machine: at the end of every kernel, threads wait for those that share a core
+/// with another program.
 void judge_load(const MachineFacts& facts, Judgement& judgement) {
   const int busy = static_cast<int>(std::lround(facts.load));
   if (2 * busy <= facts.usable_cores) return;

@@ -9,50 +9,50 @@
 
 namespace tributary::app {
 
-/// What was built.
+/// Facts about this build.
 struct BuildFacts {
   std::string version;
   std::string commit;
   std::string preset;  // the name of the build folder
   std::string compiler;
-  std::string libraries;  // names and versions, as built
+  std::string libraries;  // names and versions at build time
   bool has_cuda_engine = false;
 };
 
-/// What `doctor` looks at; judge_machine says what follows from it.
+/// The facts that `doctor` collects; judge_machine draws conclusions from them.
 struct MachineFacts {
   BuildFacts build;
   std::string system;
   std::string cpu;
   bool cpu_has_bf16 = false;
   int cores = 0;
-  int usable_cores = 0;                        // that this process may run on
-  double load = 0;                             // of the last minute: programs that want a core
+  int usable_cores = 0;  // cores that this process may run on
+  double load = 0;       // mean number of runnable programs in the last minute
   std::optional<std::string> omp_num_threads;  // the environment variable
   std::uint64_t memory_bytes = 0;
   std::uint64_t free_memory_bytes = 0;
-  std::uint64_t usable_memory_bytes = 0;  // of one process, by what limits it most
-  std::string tightest_memory;            // which is this; empty: the machine alone
-  std::string folder;                     // the current one
+  std::uint64_t usable_memory_bytes = 0;  // for one process, by the tightest limit
+  std::string tightest_memory;            // which limit that is; empty: the machine's memory
+  std::string folder;                     // the current folder
   bool folder_is_writable = false;
-  std::uint64_t free_disk_bytes = 0;           // there
-  std::uint64_t free_shared_memory_bytes = 0;  // of /dev/shm; 0 without it
+  std::uint64_t free_disk_bytes = 0;           // in that folder
+  std::uint64_t free_shared_memory_bytes = 0;  // in /dev/shm; 0 where there is none
   std::uint64_t open_files = 0;                // soft limit
   std::uint64_t most_open_files = 0;           // hard limit
   bool has_nvidia_driver = false;
   bool has_tensorboard = false;  // the program that shows event files
   std::optional<EngineFacts> engine;
-  std::string engine_failure;  // why it does not load
+  std::string engine_failure;  // why no engine was loaded
 };
 
-/// Looks at this build and machine; loads an engine, that of CUDA only where a driver is.
+/// Collects the facts. It loads an engine; the CUDA engine only where there is a driver.
 [[nodiscard]] MachineFacts examine_machine();
 
 /// Something that is wrong or will not work.
 struct Finding {
   enum class Kind {
-    kProblem,  // what runs on every sound machine fails or crawls here
-    kLimit,    // one thing does not work; the rest does
+    kProblem,  // something that runs on every sound machine fails or is very slow here
+    kLimit,    // one feature does not work, the rest does
   };
   Kind kind = Kind::kLimit;
   std::string topic;
@@ -60,7 +60,7 @@ struct Finding {
   std::string fix;  // may be empty
 };
 
-/// Problems first. A pure function of the facts.
+/// Findings about the facts, problems first. A pure function.
 [[nodiscard]] std::vector<Finding> judge_machine(const MachineFacts& facts);
 
 }  // namespace tributary::app

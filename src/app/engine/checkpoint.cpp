@@ -15,7 +15,7 @@
 namespace tributary::app {
 namespace {
 
-/// One line of a listing.
+/// One tensor of a listing.
 struct Row {
   std::string name;
   StoredDtype dtype = StoredDtype::kFloat32;
@@ -42,7 +42,7 @@ void print_rows(const std::vector<Row>& rows) {
               << "  " << bytes_of(row) << " bytes\n";
 }
 
-/// Weights that are no checkpoint of ours: a Hugging Face directory or one safetensors file.
+/// Lists weights that are not a checkpoint: a Hugging Face directory or one safetensors file.
 void inspect_weights(const CheckpointOptions& options) {
   const WeightDirectory weights(options.checkpoint);
   std::vector<Row> rows;
@@ -75,7 +75,7 @@ bool holds_weights(const std::string& path) {
          std::filesystem::exists(path + "/model.safetensors.index.json");
 }
 
-/// The checkpoint's facts as one object; what --json prints, less the tensors.
+/// The facts of a checkpoint as --json prints them, without the tensors.
 Json describe(const train::CheckpointReader& reader, const train::CheckpointFacts& facts,
               const std::vector<std::int64_t>& steps) {
   const train::Manifest& manifest = reader.manifest();

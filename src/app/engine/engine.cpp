@@ -24,7 +24,7 @@ EngineFacts collect_facts() {
 }  // namespace
 }  // namespace tributary::app
 
-/// The one symbol that the executable looks for.
+/// The only symbol that the executable looks up.
 extern "C" const tributary::app::Engine* tributary_engine() {
   using namespace tributary::app;
   static const Engine engine{.train = Guarded<run_train>::call,

@@ -9,18 +9,18 @@
 
 namespace tributary::app {
 
-/// What helps once memory has run out; a model that cannot fit at all is refused before the start.
+/// The advice of an out-of-memory error. A model that can never fit is refused before the start.
 inline constexpr const char* kOutOfMemoryFix =
     "lower batch.capacity_tokens, set model.recompute, or train less of the model (model.freeze): "
     "the line `memory` at the start of a run says what is kept whatever the batch";
 
 struct TrainOptions {
-  std::string program = "tributary";          // what to type before the verb
+  std::string program = "tributary";          // the words to type before the verb
   std::string config;                         // YAML file
   std::vector<std::string> overrides;         // key.path=value
   std::string resume;                         // empty, `auto` or a checkpoint directory
   std::string fallback;                       // empty or `previous`
-  std::vector<std::string> accepted_changes;  // keys of the run's identity
+  std::vector<std::string> accepted_changes;  // keys of the run's identity that may differ
   bool allow_nonfinite = false;
 };
 
@@ -29,14 +29,14 @@ struct ForwardOptions {
   std::string inputs;  // safetensors
   std::string output;  // safetensors
   bool gradients = false;
-  std::string mrope = "hf5";  // position mode where positions are derived: hf5, official
+  std::string mrope = "hf5";  // how positions are derived where the inputs have none: hf5, official
 };
 
 struct GenerateOptions {
   std::string model;  // Hugging Face directory or run directory
   std::vector<std::string> images;
   std::string prompt;
-  std::optional<std::string> system;  // empty text: no system turn; none: what the run trained with
+  std::optional<std::string> system;  // empty: no system turn; null: that of the run
   std::int64_t max_new_tokens = 64;
   double temperature = 0;  // 0: greedy
   double top_p = 1;
@@ -47,17 +47,17 @@ struct ProfileOptions {
   std::string config;                  // YAML file
   std::vector<std::string> overrides;  // key.path=value
   std::string output;                  // profile.json
-  std::int64_t fewest = 0;             // processes at work of those of a job; 0: all
+  std::int64_t fewest = 0;  // also measure with fewer of the job's ranks, down to this; 0: only all
 };
 
 struct CheckpointOptions {
-  std::string checkpoint;  // step directory, or a run: its newest
-  std::string model;       // of export: directory with config.json; empty: the run's own
-  std::string output;      // of export
+  std::string checkpoint;  // step directory, or a run, which means its newest
+  std::string model;       // for export: directory with config.json; empty: the run's
+  std::string output;      // for export
   bool json = false;
 };
 
-/// What the engine library can say about the machine.
+/// Facts about the machine that only the engine library knows.
 struct EngineFacts {
   std::string torch_version;
   std::string parallel_info;         // BLAS and vector instructions
@@ -68,10 +68,11 @@ struct EngineFacts {
 
 struct TrainOutcome {
   ExitCode code = ExitCode::kDone;
-  bool leads = true;  // the one rank that writes the report
+  bool leads = true;  // whether this is the rank that writes the report
 };
 
-/// The verbs that need libtorch. The executable itself is torch-free and loads this when needed.
+/// The verbs that need libtorch. The torch-free executable loads the library with this table when
+/// it needs one.
 struct Engine {
   TrainOutcome (*train)(const TrainOptions&);
   ExitCode (*forward)(const ForwardOptions&);
@@ -85,10 +86,10 @@ struct Engine {
 
 enum class EngineKind { kCpu, kCuda };
 
-/// Whether the CUDA engine was built; it is a library of its own, never loaded on a CPU machine.
+/// Whether the CUDA engine was built. It is a separate library, which a CPU machine never loads.
 [[nodiscard]] bool has_cuda_engine();
 
-/// Loads an engine library from beside the executable; one a process.
+/// Loads an engine library from the folder of the executable; one per process.
 ///
 /// errors: Fault::kResource naming the library and why it does not load
 [[nodiscard]] const Engine& load_engine(EngineKind kind = EngineKind::kCpu);

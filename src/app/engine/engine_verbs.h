@@ -4,7 +4,7 @@
 
 namespace tributary::app {
 
-// One function a verb, each in a file of its name; engine.cpp puts them into the table.
+// One function per verb, in a file of the same name; engine.cpp puts them into the table.
 TrainOutcome run_train(const TrainOptions& options);
 ExitCode run_forward(const ForwardOptions& options);
 ExitCode run_generate(const GenerateOptions& options);

@@ -13,7 +13,7 @@ bool lists(const std::vector<std::string>& modules, const std::string& name) {
   return std::ranges::find(modules, name) != modules.end();
 }
 
-/// Patches of a picture that become one token of the backbone.
+/// How many patches of a picture become one token of the backbone.
 std::int64_t patches_of_token(const config::ModuleGraph& graph) {
   std::int64_t merge = 1;
   for (const config::ModuleNode& node : graph.modules)
@@ -21,7 +21,7 @@ std::int64_t patches_of_token(const config::ModuleGraph& graph) {
   return merge;
 }
 
-/// Logits of target rows come in chunks, with their exponentials and their gradients.
+/// Bytes of logits, exponentials and gradients, which are computed in chunks of rows.
 Bytes logits_of(const config::LayerShape& head, double tokens, std::int64_t tp) {
   const double all = tokens * static_cast<double>(cost::vocab_of_rank(head.vocab, tp));
   const double most = std::min(all, static_cast<double>(model::kMostLogits));
@@ -45,7 +45,7 @@ Bytes kept_of(const cost::LayerCost& cost, const config::ModelSection& section,
 }  // namespace
 
 Bytes estimate_activations(const config::RunConfig& config, const config::MeshShape& mesh) {
-  // Bytes alone are asked for; the rates that times need are those of no device.
+  // Only bytes are needed here, so the rates of the device do not matter.
   const config::DeviceModel device{.matrix_flops_per_s = 1e12, .memory_bytes_per_s = 1e11};
   const config::ModuleGraph graph = config::read_graph_of_model(config.model.path);
   const cost::LayerPlacement placement{

@@ -6,8 +6,8 @@
 
 namespace tributary::app {
 
-/// Estimates what a rank keeps for backward of one full microbatch, by the planner's model of each
-/// layer: as many tokens as fit, all of them of pictures where there is a vision tower. A pipeline
+/// Estimates the bytes that a rank keeps for the backward pass of one full microbatch, by the
+/// planner's cost model of each layer. With a vision tower all tokens count as pictures. A pipeline
 /// stage keeps several microbatches of fewer layers, which comes to the same.
 ///
 /// errors: as config::read_graph_of_model

@@ -20,7 +20,7 @@ config::MropeMode read_mrope_mode(const std::string& name) {
   return name == "hf5" ? config::MropeMode::kHf5 : config::MropeMode::kOfficial;
 }
 
-/// Logits at their places in the padded batch; zeros where there is padding.
+/// Puts the logits at their places in the padded batch; padding gets zeros.
 at::Tensor spread_logits(const at::Tensor& logits, const model::ProcessedBatch& batch) {
   at::Tensor all = at::zeros({batch.rows * batch.columns, logits.size(1)}, logits.options());
   all.index_copy_(0, batch.places, logits);
@@ -38,7 +38,7 @@ void add_gradients(const model::Model& model, std::map<std::string, at::Tensor>&
 ExitCode run_forward(const ForwardOptions& options) {
   const config::MropeMode mode = read_mrope_mode(options.mrope);
   const config::ModelConfig config = config::read_model_config(options.model);
-  constexpr std::uint64_t kOneByte = 1;  // enough to see that it can be read
+  constexpr std::uint64_t kOneByte = 1;  // enough to see whether the file can be read
   (void)read_given_file(
       options.inputs, kOneByte,
       {.what = "app: inputs cannot be read", .expected = "a file of safetensors"});

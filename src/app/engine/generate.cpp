@@ -32,10 +32,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What answers: a directory of Hugging Face, or a checkpoint and the settings of its run.
+/// The model that answers: a Hugging Face directory, or a checkpoint with the settings of its run.
 struct Answerer {
-  std::string directory;   // gives config.json, tokenizer.json, preprocessor_config.json
-  std::string checkpoint;  // empty: the weights lie in `directory`
+  std::string directory;   // has config.json, tokenizer.json, preprocessor_config.json
+  std::string checkpoint;  // empty: the weights are in `directory`
   std::string system_prompt = config::DataSection().system_prompt;
   std::optional<data::PixelLimits> limits;
   config::MropeMode mrope = config::ModelSection().mrope;
@@ -68,7 +68,7 @@ Answerer find_answerer(const std::string& path) {
   return answerer;
 }
 
-/// Types of the floats in a directory of weights that are not f32.
+/// The dtypes other than f32 in a directory of weights.
 std::set<StoredDtype> other_floats(const std::string& directory) {
   std::set<StoredDtype> types;
   const WeightDirectory weights(directory);
@@ -144,7 +144,7 @@ std::vector<data::PatchedItem> patch_images(const GenerateOptions& options,
   return items;
 }
 
-/// The images first, then the text, as one user turn; the assistant is to go on.
+/// Encodes the images and then the text as one user turn, followed by the start of the assistant's.
 data::EncodedChat encode_prompt(const data::ChatTemplate& chat, const std::string& prompt,
                                 const std::vector<data::PatchedItem>& items,
                                 const config::ModelConfig& config) {
@@ -187,7 +187,8 @@ std::vector<std::int64_t> stop_tokens(const data::ChatTemplate& chat,
   return stops;
 }
 
-/// Positions beyond those of config.json would be computed without complaint, and badly.
+/// Refuses prompts and answers beyond the positions of config.json: libtorch would compute them
+/// without an error, but the model was not trained for them.
 void require_room(std::int64_t prompt_tokens, std::int64_t new_tokens,
                   const config::ModelConfig& config) {
   const std::int64_t room = config.backbone.max_positions - prompt_tokens;

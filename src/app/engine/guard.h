@@ -9,10 +9,10 @@
 
 namespace tributary::app {
 
-/// Runs `body`; what libtorch throws becomes an Error of one line, without its stack trace.
+/// Runs `body`, and turns an exception of libtorch into an Error of one line without a stack trace.
 ///
-/// errors: Fault::kResource when libtorch could not allocate, Fault::kBug for all else that it
-///         throws; other exceptions pass
+/// errors: Fault::kResource when libtorch could not allocate, Fault::kBug for its other exceptions;
+///         exceptions of others pass through
 template <class Body>
 auto guarded(const Body& body) {
   try {
@@ -26,7 +26,7 @@ auto guarded(const Body& body) {
   }
 }
 
-/// The function of an engine's table that runs kVerb guarded.
+/// Guarded<kVerb>::call runs kVerb guarded; the engine's table holds these.
 template <auto kVerb>
 struct Guarded;
 template <class Result, class... Arguments, Result (*kVerb)(Arguments...)>

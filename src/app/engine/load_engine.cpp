@@ -14,10 +14,10 @@ std::filesystem::path engine_path(EngineKind kind) {
          (kind == EngineKind::kCuda ? "libtributary_engine_cuda.so" : "libtributary_engine.so");
 }
 
-/// Threads that wait spin for some 20 us and then sleep, unless the user says otherwise. libgomp
-/// itself spins a hundred times longer, for cores that other programs want: steps beside two busy
-/// processes took several times as long. Sleeping at once costs a third of the speed of a quiet
-/// machine. libgomp reads the variable when it is loaded.
+/// Makes waiting threads spin for some 20 us before they sleep, unless the user says otherwise. By
+/// default libgomp spins a hundred times longer on cores that other programs want: steps beside two
+/// busy processes took several times as long. Without any spinning a quiet machine loses a third of
+/// its speed. libgomp reads the variable when it is loaded.
 void limit_spinning() {
   const bool is_chosen =
       std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;

@@ -4,7 +4,7 @@
 
 namespace tributary::app {
 
-/// A word as a shell reads it back: in quotes where it would be read otherwise.
+/// A word as one types it in a shell, in quotes where it needs them.
 [[nodiscard]] inline std::string shell_word(const std::string& word) {
   const bool plain = word.find_first_not_of(
                          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -20,17 +20,17 @@ namespace tributary::app {
   return text + "'";
 }
 
-/// Remembers how this process was called; `main` gives the first word of its command line.
+/// Remembers the first word of the command line of this process, which `main` passes.
 void remember_program(const std::string& called_as);
 
-/// What to type before a verb to run it as this process was run: the program as it was called, and
-/// for a rank of `tributary launch` that launcher with its options.
+/// The words to type before a verb to run it as this process was run: the program, and for a rank
+/// of `tributary launch` also the launcher with its options.
 [[nodiscard]] std::string program_words();
 
-/// The same for a verb that runs as one process, whether this is a rank or not.
+/// The words to type before a verb that runs as one process: the program without a launcher.
 [[nodiscard]] std::string own_program_words();
 
-/// The variable by which a launcher tells its ranks what program_words() is.
+/// The environment variable by which a launcher tells its ranks their program_words().
 inline constexpr const char* kCommandVariable = "TRIB_COMMAND";
 
 }  // namespace tributary::app

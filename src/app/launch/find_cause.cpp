@@ -11,7 +11,7 @@
 namespace tributary::app {
 namespace {
 
-/// Where an error begins in a line, behind the rank and step that may stand in front of it.
+/// Where in the line an error begins; npos where none does.
 std::size_t find_mark(const std::string& line) {
   std::size_t first = std::string::npos;
   for (const char* mark : {"input error: ", "resource error: ", "bug: "})
@@ -19,7 +19,7 @@ std::size_t find_mark(const std::string& line) {
   return first;
 }
 
-/// The last error of a rank, whole: lines that go on begin with a space. Empty: there is none.
+/// The last error of a rank with its continuation lines, which begin with a space; else empty.
 std::string last_error(const RankEnd& end) {
   for (std::size_t i = end.lines.size(); i-- > 0;) {
     if (find_mark(end.lines[i]) == std::string::npos) continue;
@@ -74,7 +74,7 @@ AttemptEnd find_cause(std::span<const RankEnd> ends) {
   std::string said = last_error(*cause);
   for (const RankEnd& end : ends) {
     const std::string line = last_error(end);
-    // Killed ranks say nothing; the others have seen them go.
+    // A killed rank prints no error, but the others report that it is gone.
     if (said.empty() && cause->exit_code > 128) said = line;
     if (const auto step = step_in(line)) attempt.step = std::max(attempt.step.value_or(0), *step);
   }

@@ -25,8 +25,7 @@ constexpr std::size_t kMostLineBytes = 16 << 10;
              .found = str(call, ": ", std::strerror(errno)));
 }
 
-/// Environment and words as execve takes them; made before fork, so that the child allocates
-/// nothing.
+/// Environment and words for execve, made before fork because the child must not allocate.
 struct ExecArguments {
   std::vector<std::string> texts;
   std::vector<char*> words;
@@ -55,7 +54,7 @@ struct ExecArguments {
 [[noreturn]] void become_rank(const RankCommand& command, const ExecArguments& arguments,
                               pid_t launcher, int output) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != launcher) _exit(1);  // it died before the line above
+  if (getppid() != launcher) _exit(1);  // the launcher died before the line above
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -100,7 +99,7 @@ RankProcess::~RankProcess() {
 }
 
 void RankProcess::send_signal(int signal) const {
-  // By descriptor: the number of a process that has ended may be another's by now.
+  // Uses the descriptor, because another process may have the number of one that has ended.
   if (process_ && !exit_code_) syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);
 }
 
@@ -122,7 +121,7 @@ void RankProcess::take_line(std::string line) {
   if (rank_ == 0 && is_held) {
     held_.push_back(line);
   } else if (rank_ == 0) {
-    // A launcher whose own output is gone goes on: the ranks are what counts.
+    // This cannot fail: a launcher whose own output is gone must go on for the ranks.
     log_note(line);
   }
   lines_.push_back(std::move(line));

@@ -14,18 +14,18 @@ namespace tributary::app {
 /// How to start one rank.
 struct RankCommand {
   int rank = 0;
-  std::vector<std::string> words = {};                              // program first
-  std::vector<std::pair<std::string, std::string>> variables = {};  // beside those of this process
-  int store_descriptor = -1;  // is handed to the process; -1: none
+  std::vector<std::string> words = {};                              // the program is the first
+  std::vector<std::pair<std::string, std::string>> variables = {};  // set in addition
+  int store_descriptor = -1;  // the process inherits it; -1: none
 };
 
-/// One rank of a job as a process of its own: in its own process group, so that Ctrl-C reaches it
-/// through the launcher alone, and killed when the launcher dies. Killed and waited for when this
-/// object goes.
+/// One rank of a job as a process. It has its own process group, so that Ctrl-C reaches it only
+/// through the launcher, and it is killed when the launcher dies. The destructor kills it and waits
+/// for its end.
 ///
-/// The output of rank 0 passes through; of the others the last lines are kept. Lines on standard
-/// error of rank 0 are kept too, and an error among them is held back: it may be the end, and all
-/// ranks may say the same.
+/// Output of rank 0 is printed; of the other ranks the last lines are kept. An error on standard
+/// error of rank 0 is held back at first: the rank may be about to end, and all ranks may report
+/// the same.
 class RankProcess {
  public:
   /// errors: Fault::kResource when the process cannot be started
@@ -35,23 +35,22 @@ class RankProcess {
   RankProcess& operator=(RankProcess&&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
-  /// Becomes readable when the process ends.
+  /// A descriptor that becomes readable when the process ends.
   [[nodiscard]] int process_descriptor() const { return process_.get(); }
   [[nodiscard]] int output_descriptor() const { return output_.get(); }
 
-  /// Reads what there is; at the end of the output its descriptor becomes -1, as it does by
-  /// close_output.
+  /// Reads the output that is there, and closes it at its end; its descriptor is -1 then.
   void read_output();
   void close_output();
-  /// Takes note when the process has ended; true when it had or has.
+  /// Whether the process has ended; records its exit code.
   bool has_ended();
-  /// 128 + n: killed by signal n; nothing while it runs.
+  /// 128 + n where signal n killed it; null while it runs.
   [[nodiscard]] std::optional<int> exit_code() const { return exit_code_; }
   void send_signal(int signal) const;
 
   [[nodiscard]] const std::deque<std::string>& last_lines() const { return lines_; }
   [[nodiscard]] const std::deque<std::string>& held_lines() const { return held_; }
-  /// Passes on what is held back: the rank goes on.
+  /// Prints the lines that were held back, because the rank goes on.
   void pass_held_lines();
 
  private:

@@ -11,27 +11,27 @@ struct RestartLimits {
   std::int64_t restarts = 10;
   double first_pause_seconds = 1;  // doubles with every restart
   double longest_pause_seconds = 60;
-  int failures_at_one_step = 3;           // then it is a crash loop
-  std::int64_t steps_that_forgive = 100;  // after so many steps restarts and pauses start anew
+  int failures_at_one_step = 3;           // this many make a crash loop
+  std::int64_t steps_that_forgive = 100;  // progress that resets the counts of restarts and pauses
 };
 
 /// How one attempt of a job ended.
 struct AttemptEnd {
-  int exit_code = 0;                      // of the root cause; 128 + n: killed by signal n
-  std::optional<std::int64_t> step = {};  // nothing: before the first message with a step
+  int exit_code = 0;                      // of the root cause; 128 + n where signal n killed it
+  std::optional<std::int64_t> step = {};  // null before the first message with a step
   std::string cause = {};
-  std::string error = {};  // the part of it that a rank said, without rank and step
+  std::string error = {};  // the error in it, without rank and step
 };
 
-/// What to do next: start again after a pause, or leave with a code.
+/// What the launcher does next: restart after a pause, or exit with a code.
 struct NextAction {
   bool restarts = false;
   double pause_seconds = 0;
   int exit_code = 0;
-  std::string reason = {};  // empty when the exit code says it all
+  std::string reason = {};  // empty where the exit code says enough
 };
 
-/// Decides after each failed attempt, from nothing but how the attempts ended.
+/// Decides after each failed attempt whether to restart, only by how the attempts ended.
 ///
 /// source: docs/theory/reliability.md, "Restarts"
 class RestartPolicy {
@@ -46,7 +46,7 @@ class RestartPolicy {
 
   const RestartLimits limits_;
   std::vector<AttemptEnd> ends_;
-  std::int64_t restarts_ = 0;     // since the last step that forgave
+  std::int64_t restarts_ = 0;     // since the last reset
   std::int64_t forgiven_at_ = 0;  // step
 };
 

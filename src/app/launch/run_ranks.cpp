@@ -25,10 +25,10 @@
 namespace tributary::app {
 namespace {
 
-constexpr double kRootCauseSeconds = 0.2;  // for the others to leave with the same cause
+constexpr double kRootCauseSeconds = 0.2;  // that the others have to end by themselves
 constexpr double kTerminateSeconds = 5;    // from SIGTERM to SIGKILL after a failure
 constexpr double kGraceSeconds = 30;       // from the end of a rank after a signal to SIGKILL
-constexpr double kHoldSeconds = 2;         // from an error of rank 0 to its end, if it is one
+constexpr double kHoldSeconds = 2;         // how long an error of rank 0 is held back
 constexpr std::size_t kMostShownLines = 40;
 
 [[noreturn]] void raise_system(const std::string& call) {
@@ -36,7 +36,7 @@ constexpr std::size_t kMostShownLines = 40;
              .found = std::strerror(errno));
 }
 
-/// The signals of the launcher, as something to wait for.
+/// The signals of the launcher, as a descriptor to wait for.
 class Signals {
  public:
   Signals() {
@@ -44,13 +44,13 @@ class Signals {
     sigemptyset(&all);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&all, signal);
     sigprocmask(SIG_BLOCK, &all, nullptr);
-    // Ranks go on when the reader of the launcher's output has gone, so it does too.
+    // When the reader of its output has gone, the launcher goes on, as the ranks do.
     (void)std::signal(SIGPIPE, SIG_IGN);
     descriptor_ = Descriptor(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!descriptor_) raise_system("signalfd");
   }
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
-  /// 0: none came.
+  /// The next signal that came; 0 where none did.
   [[nodiscard]] int take() const {
     signalfd_siginfo info = {};
     return read(descriptor_.get(), &info, sizeof info) == sizeof info
@@ -62,7 +62,7 @@ class Signals {
   Descriptor descriptor_;
 };
 
-/// A socket that rank 0 takes over, so that nobody can take the port between choice and use.
+/// A listening socket that rank 0 inherits, so that no other process can take its port before.
 struct StoreSocket {
   Descriptor socket;
   int port = 0;
@@ -83,7 +83,7 @@ StoreSocket listen_for_store() {
   return store;
 }
 
-/// One attempt: all ranks from start to end.
+/// One attempt of the job: runs all ranks until all have ended.
 class Attempt {
  public:
   Attempt(const LaunchOptions& options, std::int64_t number, const Signals& signals)
@@ -165,7 +165,7 @@ class Attempt {
     const bool had_ended = rank.exit_code().has_value();
     rank.has_ended();
     rank.read_output();
-    // A grandchild may hold the pipe of a rank that is gone: what is there has been read.
+    // A grandchild may keep the pipe of a rank that has ended open, so we do not wait for its end.
     if (rank.exit_code()) rank.close_output();
     if (had_ended || !rank.exit_code()) return;
     RankEnd& end = ends_[i];
@@ -175,15 +175,15 @@ class Attempt {
     if (end.exit_code != 0 && failed_at_ < 0) failed_at_ = end.at_seconds;
   }
 
-  /// Takes the next step towards the end once a rank has failed or a signal came.
+  /// Sends the next signal that is due, once a rank has failed or the launcher got a signal.
   void stop_the_rest() {
     const double now = clock_.seconds();
     const auto send = [this](int signal) {
       for (const RankProcess& each : ranks_) each.send_signal(signal);
     };
     if (was_signalled()) {
-      // The ranks have their signal; another one would make them drop what they save. How long they
-      // may save is theirs to know (stability.stop_grace_seconds); when one has left, all are done.
+      // A second signal would make ranks drop the checkpoint that they save. They limit its time
+      // themselves (stability.stop_grace_seconds); once one has ended, the others are done too.
       if (failed_at_ >= 0 && now - std::max(failed_at_, forwarded_at_) > kGraceSeconds)
         send(SIGKILL);
     } else if (terminated_at_ >= 0) {
@@ -191,11 +191,11 @@ class Attempt {
     } else if (failed_at_ >= 0 && now - failed_at_ > kRootCauseSeconds) {
       terminated_at_ = now;
       send(SIGTERM);
-      send(SIGCONT);  // a stopped one takes its SIGTERM only when it goes on
+      send(SIGCONT);  // a stopped process gets its SIGTERM only when it continues
     }
   }
 
-  /// An error of rank 0 that was not its end.
+  /// Prints an error of rank 0 that was held back, once it turns out that the rank goes on.
   void pass_what_waited() {
     RankProcess& first = ranks_.front();
     if (first.held_lines().empty() || first.exit_code()) {
@@ -211,13 +211,13 @@ class Attempt {
   const Stopwatch clock_;
   std::vector<RankProcess> ranks_;
   std::vector<RankEnd> ends_;  // by rank
-  double failed_at_ = -1;      // below 0: not yet, as the next three
+  double failed_at_ = -1;      // below 0: not yet; so are the next three
   double terminated_at_ = -1;
   double forwarded_at_ = -1;
   double held_at_ = -1;
 };
 
-/// What the ranks had to say beside the error that is the cause, now that it matters.
+/// Prints the last lines of the ranks, without the error that is the cause.
 void show_output(const std::vector<RankEnd>& ends, const std::string& error) {
   for (const RankEnd& end : ends) {
     if (end.rank > 0 && end.exit_code == 0) continue;
@@ -229,13 +229,13 @@ void show_output(const std::vector<RankEnd>& ends, const std::string& error) {
   }
 }
 
-/// Waits; true when a signal came meanwhile.
+/// Waits, and returns whether a signal came meanwhile.
 bool pause_for(double seconds, const Signals& signals) {
   pollfd wait{.fd = signals.descriptor(), .events = POLLIN, .revents = 0};
   return poll(&wait, 1, static_cast<int>(seconds * 1e3)) > 0;
 }
 
-/// A restarted training goes on where its newest checkpoint is.
+/// Makes a restarted training go on from its newest checkpoint.
 void resume_from_newest(std::vector<std::string>& words) {
   if (words.empty() || words.front() != "train") return;
   for (std::size_t i = 1; i < words.size(); ++i) {

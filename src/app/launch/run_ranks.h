@@ -13,16 +13,15 @@ struct LaunchOptions {
   std::int64_t ranks = 1;
   std::vector<std::string> words;  // verb and arguments of every rank
   RestartLimits limits;
-  std::string command = {};  // what to type before the verb to run the job again
+  std::string command = {};  // the words to type before the verb to run the job again
 };
 
-/// Runs as many copies of this executable as there are ranks, restarts them by the policy, and
-/// returns the exit code: 0, that of the root cause, or kCrashLoop. The last line on standard error
-/// names the cause.
+/// Runs one copy of this executable per rank, restarts them by RestartPolicy, and returns the exit
+/// code: 0, that of the root cause, or kCrashLoop. The last line on standard error names the cause.
 ///
-/// When one rank fails, the others have 200 ms to leave, then SIGTERM (a stopped one is woken to
-/// take it), and SIGKILL 5 s later.
-/// SIGINT, SIGTERM and SIGHUP of the launcher go to all ranks; then nothing is restarted.
+/// When a rank fails, the others have 200 ms to end; then they get SIGTERM, which also wakes
+/// stopped ones, and SIGKILL 5 s later. The launcher forwards SIGINT, SIGTERM and SIGHUP to all
+/// ranks, and then restarts nothing.
 ///
 /// errors: Fault::kResource when a rank cannot be started
 [[nodiscard]] int run_ranks(const LaunchOptions& options);

@@ -1,6 +1,6 @@
-// The functions of `tributary._engine`. They take numbers and JSON and give JSON; the package
-// beside this file turns it into lists and dictionaries, and explains everything. All work is done
-// without the lock of the interpreter.
+// The functions of `tributary._engine`. They take numbers and JSON and return JSON, which the
+// package beside this file turns into lists and dictionaries. Its docstrings explain the arguments.
+// All work is done without the lock of the interpreter.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -27,7 +27,7 @@ namespace {
 namespace nb = nanobind;
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
-/// A document as Python hands it over: whether it is a path, and path or JSON.
+/// A Document of Python: is_path, and the path or JSON.
 using GivenDocument = std::pair<bool, std::string>;
 
 Document to_document(const char* name, const GivenDocument& given) {
@@ -60,7 +60,7 @@ std::string search_3d(const GivenDocument& table, const std::string& method, std
   return answers.dump();
 }
 
-/// Largest problem, as JSON, that is taken.
+/// Limits of a problem as JSON.
 constexpr JsonLimits kProblem = {.max_bytes = std::size_t{256} << 20};
 
 std::string allocate_flow(const std::string& problem) {
@@ -81,7 +81,7 @@ std::string action_lists(const GivenDocument& plan) {
   return answer_action_lists(read_plan(to_document("plan", plan))).dump();
 }
 
-/// The options of `plan` or `simulate`.
+/// Reads the arguments of a call of `plan` or `simulate`.
 template <class Options>
 Options read_options(const char* function, const std::string& arguments, nb::handle lengths) {
   Options options;

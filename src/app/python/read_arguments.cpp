@@ -10,12 +10,12 @@ namespace {
 
 using config::ArtifactObject;
 
-constexpr JsonLimits kCall = {.max_bytes = std::size_t{256} << 20};  // with its documents
+constexpr JsonLimits kCall = {.max_bytes = std::size_t{256} << 20};  // documents included
 constexpr config::WholeRange kWhole = {-(std::int64_t{1} << 53), std::int64_t{1} << 53};
 constexpr double kAny = 1e300;
 
-// Each reads one argument that is there, and returns whether it counts as given. check_ranges
-// looks at numbers.
+// Each overload reads one argument of the call and returns whether it counts as given. Ranges are
+// checked later, by check_ranges.
 
 bool read(ArtifactObject& object, const std::string& name, bool& value) {
   const bool standard = value;

@@ -21,7 +21,7 @@ double checked(double number, const std::string& where) {
   return number;
 }
 
-/// A number of Python or of any library: what has __float__ or __index__.
+/// Converts a number of Python or of any library, which has __float__ or __index__.
 double to_number(nb::handle value, const std::string& where) {
   const double number = PyFloat_AsDouble(value.ptr());
   if (number == -1 && PyErr_Occurred() != nullptr) {
@@ -44,7 +44,7 @@ double element(const char* at) {
 
 using Reader = double (*)(const char*);
 
-/// How an element of a dtype is read; nullptr for one that is not taken.
+/// The function that reads an element of a dtype; nullptr for a dtype that is not supported.
 Reader reader_of(nb::dlpack::dtype dtype) {
   using Code = nb::dlpack::dtype_code;
   const auto is = [&](Code code, int bits) {

@@ -8,7 +8,7 @@
 namespace tributary::app {
 
 /// Reads numbers from a sequence of numbers or of rows of numbers, or from an array of one or two
-/// dimensions: anything with the buffer protocol or DLPack. Nothing of NumPy is needed.
+/// dimensions: anything with the buffer protocol or DLPack. NumPy is not needed.
 ///
 /// shape:  [rows] -> [rows, 1]; [rows, columns] as it is
 /// errors: Fault::kInput naming the element: not a number, below 0, above kMostWhole, a row of

@@ -21,7 +21,7 @@ const char* name_of(Fault fault) {
   return "bug";
 }
 
-/// Messages may hold bytes of a file that are no UTF-8.
+/// A message may hold bytes of a file that are not UTF-8; they are escaped.
 nb::object text(const std::string& bytes) {
   return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
                                         "backslashreplace"));

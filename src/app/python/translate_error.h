@@ -2,7 +2,7 @@
 
 namespace tributary::app {
 
-/// Makes Error of C++ the class `tributary.Error` of Python, with its parts as attributes.
+/// Makes nanobind raise an Error of C++ as `tributary.Error`, with its parts as attributes.
 void register_error();
 
 }  // namespace tributary::app

@@ -7,7 +7,7 @@
 namespace tributary::app {
 namespace {
 
-/// The phases in the order of a step; others follow by name.
+/// The phases of a step, in order; other phases follow by name.
 std::vector<std::string> list_phases(const std::vector<StepRecord>& steps) {
   std::vector<std::string> phases{"data", "forward", "backward", "optimizer", "other"};
   std::set<std::string> seen;
@@ -24,7 +24,7 @@ MaybeNumber find_number(const Map& map, const std::string& key) {
   return entry == map.end() ? std::nullopt : MaybeNumber(entry->second);
 }
 
-/// Means over pieces of the run; a piece without a value is null.
+/// Columns of means over pieces of the run; a piece without a value is null.
 class Columns {
  public:
   Columns(const std::vector<StepRecord>& steps, std::size_t most_points)
@@ -47,7 +47,7 @@ class Columns {
     }
     return values;
   }
-  /// The last step of each piece.
+  /// The number of the last step of each piece.
   [[nodiscard]] Json step_numbers() const {
     Json numbers = Json::array();
     for (std::size_t first = 0; first < steps_.size(); first += width_)

@@ -23,7 +23,7 @@ std::string environment_value(const RunRecord& run, const std::string& key) {
   return "";
 }
 
-/// What the shares of the peak are shares of: a measured peak differs from run to run.
+/// Says which peak FLOP/s the shares refer to: a measured peak differs from run to run.
 std::string describe_peak(const RunRecord& run) {
   const double peak = std::strtod(environment_value(run, "peak_flops").c_str(), nullptr);
   const std::string from = environment_value(run, "peak_flops_from");

@@ -33,7 +33,7 @@ std::string name_of_method(const config::RankedMethod& ranked) {
   return ranked.against.empty() ? ranked.method : str(ranked.method, " / ", ranked.against);
 }
 
-/// The value that ranks a method, as it is read.
+/// The value that ranks a method, in the form of its quantity.
 std::string show_rank(config::RankedBy by, double value) {
   switch (by) {
     case config::RankedBy::kStep:
@@ -87,7 +87,7 @@ std::string figure_section(const Comparison& comparison) {
   return text + "</section>\n";
 }
 
-/// A name that may go on in a new line behind each underscore, and nowhere else.
+/// A name that a browser may break after an underscore, and nowhere else.
 std::string breakable(const std::string& name) {
   std::string text;
   for (const char letter : html(name)) text += letter == '_' ? "_<wbr>" : std::string(1, letter);

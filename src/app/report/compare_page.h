@@ -7,23 +7,21 @@
 
 namespace tributary::app {
 
-/// A comparison as one HTML page that needs nothing else: published figures beside what was found,
+/// A comparison as one self-contained HTML page: published figures beside those that were found,
 /// then each setting with bars and a table.
 [[nodiscard]] std::string write_compare_page(const studies::Comparison& comparison);
 
-/// `1.234 s`, `12.3 ms`.
-
-/// A figure's value as its quantity is read: a ratio, hours, a share.
+/// The value of a figure in the form of its quantity: a ratio, hours, a share.
 [[nodiscard]] std::string show_figure(config::FigureQuantity quantity, double value);
-/// The same of a published figure, which may be a ratio of what its quantity is.
+/// The value of a published figure, which may also be a ratio between two methods.
 [[nodiscard]] std::string show_figure(const config::PublishedFigure& figure, double value);
 
-/// The methods of a setting by their step; those without a plan last.
+/// The methods of a setting, the fastest first; those without a plan last.
 [[nodiscard]] std::vector<studies::MethodResult> fastest_first(
     const studies::SettingResult& setting);
 
-/// What a setting's tables show of the devices' time: how occupied they are where that is counted,
-/// else how idle.
+/// The column of a setting's tables on the devices' time: their occupancy where it was computed,
+/// else their idle share.
 struct TimeColumn {
   const char* name;
   std::optional<double> studies::MethodResult::*share;
@@ -33,10 +31,10 @@ struct TimeColumn {
 /// The published value, or its range.
 [[nodiscard]] std::string show_published(const config::PublishedFigure& figure);
 
-/// What an order ranks in a setting, or of a method: that setting or method.
+/// The setting or the method that an order belongs to.
 [[nodiscard]] std::string subject_of(const studies::OrderResult& result);
 
-/// Methods or settings with what ranks them, in the published order.
+/// The ranked methods or settings with their values, in the published order.
 [[nodiscard]] std::string show_order(const studies::OrderResult& result, const char* between);
 
 /// `method against other in setting, against setting`.

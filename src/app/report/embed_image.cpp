@@ -30,14 +30,14 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-/// By its first bytes, whatever the name says; empty: neither PNG nor JPEG.
+/// The media type by the first bytes of the file; empty where it is neither PNG nor JPEG.
 std::string media_type(std::string_view bytes) {
   if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return "image/png";
   if (bytes.starts_with("\xFF\xD8\xFF")) return "image/jpeg";
   return "";
 }
 
-/// A data URL is passed on only in the form that can hold nothing but an image.
+/// Whether a data URL has the form that can only hold an image.
 bool is_image_url(std::string_view url) {
   for (const std::string_view start : {"data:image/png;base64,", "data:image/jpeg;base64,"}) {
     if (!url.starts_with(start)) continue;

@@ -7,13 +7,13 @@
 
 namespace tributary::app {
 
-/// Puts images into the page as data URLs, up to a number of bytes for the whole page.
+/// Turns images into data URLs for a page, up to a total of `most_bytes`.
 class ImageEmbedder {
  public:
-  /// Relative paths start at `directory`.
+  /// directory: where relative paths start
   ImageEmbedder(std::string directory, std::size_t most_bytes);
 
-  /// The data URL of a PNG or JPEG file, or of a data URL that holds one.
+  /// The data URL of a PNG or JPEG file; a data URL that holds one is checked and returned.
   ///
   /// errors: Refusal saying why the picture cannot be shown
   [[nodiscard]] Result<std::string> embed(const std::string& image);

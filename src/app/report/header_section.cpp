@@ -46,7 +46,7 @@ std::string bold_steps(std::int64_t steps) {
              "</strong>");
 }
 
-/// How a run stands that has written no figures: it goes on, or something ended it.
+/// The state of a run without a summary: it goes on, or it was ended by something.
 std::string unfinished_sentence(const RunRecord& run) {
   std::string text =
       "The run has recorded " + bold_steps(last_step(run)) + " and has not come to its end";
@@ -88,7 +88,7 @@ std::string lead_sentence(const RunRecord& run) {
   return text + ".";
 }
 
-/// The mean that summary.json gives, also before that is written.
+/// The mean loss of summary.json, computed from the steps because that file may not exist yet.
 std::string loss_figure(const RunRecord& run) {
   constexpr int kLossSteps = 50;
   double sum = 0;

@@ -21,7 +21,7 @@ std::string print(const char* form, Values... values) {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
-/// The same text with every byte that is no UTF-8 replaced.
+/// The text with every byte that is not UTF-8 replaced by U+FFFD.
 std::string as_utf8(std::string_view text) {
   const std::string quoted =
       Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);

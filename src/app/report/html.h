@@ -7,13 +7,13 @@
 
 namespace tributary::app {
 
-/// Text as HTML content or as a quoted attribute; bytes that are no UTF-8 become U+FFFD.
+/// Escapes a text for HTML content or a quoted attribute; bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string html(std::string_view text);
 
-/// JSON that may stand inside a <script> element: no `<`, no line separator.
+/// JSON for inside a <script> element: it has no `<` and no line separator.
 [[nodiscard]] std::string script_json(const Json& json);
 
-// Numbers as people read them.
+// Numbers for people.
 [[nodiscard]] std::string show_count(double count);       // 12,345
 [[nodiscard]] std::string show_percent(double fraction);  // 94.1 %
 [[nodiscard]] std::string show_duration(double seconds);  // 4 min 1 s

@@ -5,17 +5,17 @@
 
 namespace tributary::app {
 
-/// A link of the bar at the top: the id of a section and what it is called.
+/// A link in the bar at the top: the id of a section and its name.
 struct PageLink {
   std::string section;
   std::string name;
 };
 
-/// A page up to its first section: title, style, the policy that makes the browser refuse every
-/// request, and the bar with links and the switch between light and dark.
+/// The start of a page up to its first section: title, style, the policy that makes the browser
+/// refuse every request, and the bar with links and the switch between light and dark.
 [[nodiscard]] std::string open_page(const std::string& title, const std::vector<PageLink>& links);
 
-/// The end of a page. `footer` is HTML; `scripts` are elements that come last.
+/// The end of a page. `footer` is HTML; `scripts` are elements at the very end.
 [[nodiscard]] std::string close_page(const std::string& footer, const std::string& scripts = "");
 
 }  // namespace tributary::app

@@ -16,7 +16,8 @@ std::vector<std::string> list_sources(const std::vector<Prediction>& predictions
   return sources;
 }
 
-/// The first predictions of each source, at most half of them wrong ones, sources in turn.
+/// The first predictions of each source, sources in turn. At most half are wrong, unless fewer
+/// right ones exist.
 std::vector<const Prediction*> choose_examples(const RunRecord& run, std::size_t per_source) {
   std::vector<std::vector<const Prediction*>> by_source;
   for (const std::string& source : list_sources(run.predictions)) {
@@ -42,7 +43,7 @@ std::vector<const Prediction*> choose_examples(const RunRecord& run, std::size_t
   return examples;
 }
 
-/// Nothing for a question without pictures.
+/// The pictures of a question; empty for one without pictures.
 std::string pictures(const Prediction& prediction, ImageEmbedder& embedder) {
   constexpr std::size_t kMostShown = 6;
   if (prediction.images.empty())

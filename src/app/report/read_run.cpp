@@ -14,7 +14,7 @@
 namespace tributary::app {
 namespace {
 
-/// One JSON object of a file; readers of its fields name the place when the type is wrong.
+/// One JSON object of a file. Its readers name the place of a field that has the wrong type.
 class Fields {
  public:
   Fields(Json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {
@@ -55,7 +55,7 @@ class Fields {
     }
     return values;
   }
-  /// Items that are no texts are given as JSON.
+  /// The items of a list as texts; other items as their JSON.
   [[nodiscard]] std::vector<std::string> texts(const char* name) const {
     std::vector<std::string> values;
     const Json* field = find(name);
@@ -85,7 +85,7 @@ class Fields {
   std::string where_;
 };
 
-/// Calls `read` for every whole line; returns false when there is no such file.
+/// Calls `read` for every complete line; returns false when there is no such file.
 bool read_lines(const std::string& path, const std::function<void(const Fields&)>& read) {
   std::ifstream file(path, std::ios::binary);
   if (!file.is_open()) return false;
@@ -145,7 +145,6 @@ Prediction read_prediction(const Fields& line) {
   return prediction;
 }
 
-/// `blind_accuracy` is one number for all sources.
 Summary read_summary(const Fields& file) {
   Summary summary;
   summary.steps = file.number("steps");
@@ -174,7 +173,7 @@ void flatten(const std::string& prefix, const Json& value,
   }
 }
 
-/// The modules that environment.json names; they get a section of their own.
+/// Moves the modules out of environment.json, because they get a section of their own.
 std::vector<ModuleRecord> take_modules(Json& environment, const std::string& where) {
   std::vector<ModuleRecord> modules;
   if (!environment.is_object() || !environment.contains("modules")) return modules;
@@ -190,7 +189,7 @@ std::vector<ModuleRecord> take_modules(Json& environment, const std::string& whe
   return modules;
 }
 
-/// The last line of a step counts: a resumed run may have written some steps again.
+/// Keeps the last line of each step, because a resumed run may have written some steps again.
 std::vector<StepRecord> each_step_once(const std::vector<StepRecord>& lines) {
   std::map<std::int64_t, const StepRecord*> last;
   for (const StepRecord& line : lines) last[line.step] = &line;
@@ -199,14 +198,14 @@ std::vector<StepRecord> each_step_once(const std::vector<StepRecord>& lines) {
   return steps;
 }
 
-/// The first line of error.txt, else of the file that a rank's watchdog left, else nothing.
+/// The first line of error.txt, else of a file that a rank's watchdog left; else empty.
 std::string read_failure(const std::string& directory) {
   std::set<std::string> files;
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(directory, failure))
     if (const std::string name = entry.path().filename();
         name == "error.txt" || name.starts_with("watchdog-rank-"))
-      files.insert(entry.path().string());  // error.txt is the first
+      files.insert(entry.path().string());  // error.txt sorts first
   if (files.empty()) return "";
   std::string line;
   std::ifstream file(*files.begin());

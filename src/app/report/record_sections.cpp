@@ -43,7 +43,7 @@ std::string refused_table(const std::vector<RefusedRecord>& refused) {
   return text + more_rows(refused.size(), 3) + "</table></div>\n";
 }
 
-/// Keys and comments of YAML in their colours.
+/// YAML as HTML with coloured keys and comments.
 std::string colour_yaml(std::string_view yaml) {
   std::string text;
   while (!yaml.empty()) {
@@ -65,7 +65,7 @@ std::string colour_yaml(std::string_view yaml) {
   return text;
 }
 
-/// The keys of environment.json whose own words say too little, and how their values are read.
+/// A key of environment.json whose name needs explanation, and how to show its value.
 struct Known {
   std::string_view key, name;
   std::string (*show)(double) = nullptr;
@@ -100,7 +100,7 @@ std::string name_of(std::string key) {
   return key;
 }
 
-/// Long ones are folded.
+/// A value as HTML; a long one is folded.
 std::string shown_value(const std::string& key, const std::string& value) {
   constexpr std::size_t kMostInline = 160;
   const Known* known = find_known(key);

@@ -35,9 +35,9 @@ struct Prediction {
   std::string source, question, answer, expected;
   bool correct = false;
   std::optional<std::string> blind_answer;
-  std::vector<std::string> images;  // those that were kept
+  std::vector<std::string> images;  // the pictures that were kept
   bool cut = false;
-  MaybeNumber pictures = {};  // of the question; an older run does not say
+  MaybeNumber pictures = {};  // number in the question; null in older runs
 };
 
 struct RefusedRecord {
@@ -59,8 +59,7 @@ struct Summary {
   std::string stopped;
 };
 
-/// All that a run directory holds. A list of a file that is missing is empty and the file is named
-/// in `missing`.
+/// The content of a run directory. The list of a missing file is empty, and `missing` names it.
 struct RunRecord {
   std::string directory;
   std::string name;
@@ -70,16 +69,16 @@ struct RunRecord {
   std::vector<Prediction> predictions;
   std::vector<RefusedRecord> refused;
   std::optional<Summary> summary;
-  std::string failure;  // first line of what ended the run, by error.txt or a watchdog; or empty
-  std::vector<ModuleRecord> modules;  // in order of the forward pass; an older run names none
+  std::string failure;                // first line of error.txt or a watchdog's file; empty without
+  std::vector<ModuleRecord> modules;  // in order of the forward pass; empty in older runs
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> missing;
 };
 
-/// Reads a run directory, also one whose run still goes on or was killed.
+/// Reads a run directory, even while the run goes on or after it was killed.
 ///
 /// errors: Fault::kInput when config.yaml or metrics.jsonl is missing, or naming file, line and
-///         field of what cannot be read; a last line without its end is left out
+///         field that cannot be read; an incomplete last line is left out
 [[nodiscard]] RunRecord read_run(const std::string& directory);
 
 }  // namespace tributary::app

@@ -7,7 +7,7 @@
 
 namespace tributary::app {
 
-// One function a part of the page, in the order of the page; each returns HTML.
+// One function per part of the page, in order; each returns HTML.
 [[nodiscard]] std::string header_section(const RunRecord& run);
 [[nodiscard]] std::string accuracy_section(const RunRecord& run);
 [[nodiscard]] std::string learning_section(const RunRecord& run);
@@ -18,7 +18,7 @@ namespace tributary::app {
 [[nodiscard]] std::string configuration_section(const RunRecord& run);
 [[nodiscard]] std::string environment_section(const RunRecord& run);
 
-/// A box that says which file is not there and what would stand here.
+/// A box that says which file is missing and what it would show here.
 [[nodiscard]] std::string missing_box(const std::string& file, const std::string& content);
 
 }  // namespace tributary::app

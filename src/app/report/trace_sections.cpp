@@ -59,7 +59,7 @@ std::string open_svg(double height, const std::string& name) {
              "\" role=\"img\" aria-label=\"", html(name), "\">\n");
 }
 
-/// Round times from 0 to the end of an axis, some four to eight of them.
+/// Four to eight round times from 0 to the end of an axis.
 std::vector<double> time_ticks(double end) {
   const double rough = end / 8;
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -74,7 +74,7 @@ std::vector<double> time_ticks(double end) {
   return ticks;
 }
 
-/// Times along the bottom, with a line up to the top for each.
+/// Draws the times along the bottom and a vertical line for each.
 std::string draw_time_axis(Nanoseconds axis, double bottom) {
   const double end = seconds_of(axis);
   std::string text;
@@ -92,9 +92,9 @@ Nanoseconds axis_of(const Trace& predicted, const Trace* measured) {
                    measured ? measured->summary.shown_step() : Nanoseconds{}, Nanoseconds{1}});
 }
 
-/// The lanes that are drawn: the first ones of every module, so that none is left out.
+/// Chooses the lanes to draw: the first ones of every module, so that every module is shown.
 std::vector<std::size_t> lanes_to_draw(const Trace& trace, std::size_t most = kMostLanes) {
-  std::map<std::string, std::size_t> seen;  // lanes of each module so far
+  std::map<std::string, std::size_t> seen;  // number of lanes of each module so far
   std::vector<std::pair<std::size_t, std::size_t>> by_turn;
   for (std::size_t lane = 0; lane < trace.lanes.size(); ++lane)
     by_turn.emplace_back(seen[trace.lanes[lane].module]++, lane);
@@ -112,7 +112,7 @@ std::string count_left_out(const Trace& trace, std::size_t drawn) {
              " stages and replicas, some of each module; the trace holds them all.</p>\n");
 }
 
-/// The spans of one lane's computation; short ones are left out where there are too many.
+/// Draws the computation of one lane; where there are too many spans, short ones are left out.
 std::string draw_lane(const Trace& trace, std::size_t lane, double y, Nanoseconds axis) {
   std::vector<const TraceSpan*> spans;
   for (const TraceSpan& span : trace.spans)
@@ -239,7 +239,7 @@ std::string memory_chart(const Trace& trace) {
     for (const auto& [time, bytes] : trace.lanes[lane].memory) {
       const double x = kLabel + x_scale * double(time.count);
       const double y = kHeight - y_scale * double(bytes.count);
-      // Bytes stay until they change: a step, not a slope.
+      // The number of bytes changes in steps, so the curve has steps too.
       if (before >= 0) points += str(number(x), ",", number(before), " ");
       points += str(number(x), ",", number(y), " ");
       before = y;

@@ -14,7 +14,7 @@
 namespace tributary::app {
 namespace {
 
-/// The steps after the first tenth, which warms up.
+/// Measures the steps without the first tenth, in which the run warms up.
 MeasuredSteps measure(const RunRecord& run) {
   std::vector<double> seconds;
   for (const StepRecord& step : run.steps) {

@@ -9,7 +9,7 @@
 
 namespace tributary::app {
 
-/// Who asks: messages name an argument as the caller wrote it.
+/// Who asks. Messages name an argument as this caller writes it.
 enum class Caller { kCommandLine, kPython };
 
 /// `--attention-length` on the command line, `attention_length` in Python.
@@ -20,30 +20,30 @@ enum class Caller { kCommandLine, kPython };
   return option;
 }
 
-/// The options that the user gave, and the one rule about those that would count for nothing: they
-/// are refused by name. Rules name options as the command line does, messages as the caller does.
+/// The options that the user gave, and the rules that refuse those without an effect. A rule names
+/// an option as the command line does (`--output`); its message names it as the caller does.
 ///
-/// errors: of all Fault::kInput naming the option and what stands beside it
+/// errors: each rule Fault::kInput naming the option, and the other one that makes it useless
 class GivenOptions {
  public:
   GivenOptions() = default;  // none is given
-  /// `list` names them when it is asked, as in "--output"; those without dashes too.
+  /// list: returns the names of the given options, and of positional arguments, when it is called
   explicit GivenOptions(std::function<std::vector<std::string>()> list,
                         Caller caller = Caller::kCommandLine)
       : list_(std::move(list)), caller_(caller) {}
 
   [[nodiscard]] bool has(const std::string& option) const;
-  /// `--straggler-factor` on the command line, `straggler_factor` in Python; of `--no-merge`, which
-  /// Python has as `merge=False`, `merge`.
+  /// The option as the caller writes it: Python has `straggler_factor` for `--straggler-factor`,
+  /// and `merge` for `--no-merge`, as in `merge=False`.
   [[nodiscard]] std::string name(const std::string& option) const;
   [[nodiscard]] Caller caller() const { return caller_; }
 
-  /// Refuses these options beside what is `found`.
+  /// Refuses these options, because `found` leaves them without an effect.
   void refuse(std::initializer_list<std::string> options, const std::string& found,
               const std::string& expected) const;
-  /// Refuses all others.
+  /// Refuses every given option that is not in the list.
   void refuse_all_but(std::initializer_list<std::string> options, const std::string& found) const;
-  /// Refuses options that count with another one alone.
+  /// Refuses these options where `other` was not given, without which they have no effect.
   void require(std::initializer_list<std::string> options, const std::string& other) const;
 
  private:

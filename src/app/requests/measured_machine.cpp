@@ -12,7 +12,7 @@
 namespace tributary::app {
 namespace {
 
-/// Ranks of a CPU are taken at the threads that they were measured with, and at no others.
+/// Refuses a number of threads on a CPU that no step of the profile was measured with.
 void check_threads(const config::Profile& profile, const std::string& profile_name,
                    std::int64_t ranks, std::int64_t given, std::int64_t threads, Caller caller) {
   if (profile.cores == 0 || profile.steps.empty()) return;
@@ -32,7 +32,7 @@ void check_threads(const config::Profile& profile, const std::string& profile_na
                         ", or measure: tributary profile with run.threads=", threads));
 }
 
-/// A digest stands behind the model's name.
+/// Whether the model's name ends in a space and a digest of `digits` hexadecimal digits.
 bool has_digest(const std::string& model, std::size_t digits) {
   return model.size() > digits && model[model.size() - digits - 1] == ' ' &&
          model.find_first_not_of("0123456789abcdef", model.size() - digits) == std::string::npos;

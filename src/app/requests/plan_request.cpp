@@ -16,8 +16,8 @@ bool is_run_config(const PlanOptions& options) {
          (extension == ".yaml" || extension == ".yml");
 }
 
-/// Takes model, samples and frozen modules of a run configuration; of a model the run that the
-/// plan would be of has the defaults.
+/// Reads a run configuration and takes its model, samples and frozen modules into the options. For
+/// a model it returns a run configuration with the defaults.
 config::RunConfig take_run_config(PlanOptions& options) {
   if (!is_run_config(options)) return {};
   config::RunConfig run = config::read_run_config(options.model.text);
@@ -122,7 +122,7 @@ std::vector<RequestField> fields_of(PlanOptions& options) {
       {.name = "runnable",
        .value = &options.runnable,
        .help = "choose among plans that `train` runs alone"},
-      {.name = "keep",  // its range is the method's
+      {.name = "keep",  // each method checks its own range
        .value = &options.keep,
        .help = "best plans to print"},
       {.name = "explain",

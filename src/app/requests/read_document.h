@@ -13,14 +13,14 @@
 
 namespace tributary::app {
 
-/// What a caller gave of an artifact: a file, or its content.
+/// An artifact that a caller gave: the path of a file, or its content.
 struct Document {
-  std::string name = {};  // of the argument, for messages about content
+  std::string name = {};  // of the argument; messages about content need it
   bool is_path = true;    // else text holds JSON
-  std::string text = {};  // path or content; empty: none was given
+  std::string text = {};  // path or content; empty: the caller gave none
 
   [[nodiscard]] bool empty() const { return text.empty(); }
-  /// The file, or the argument.
+  /// What messages name: the path, or the argument.
   [[nodiscard]] const std::string& where() const { return is_path ? text : name; }
 };
 
@@ -29,17 +29,17 @@ struct Document {
 [[nodiscard]] config::Cluster read_cluster(const Document& document);
 [[nodiscard]] config::Profile read_profile(const Document& document);
 [[nodiscard]] studies::TrainingProblem read_cost_table(const Document& document);
-/// A directory with a config.json or a module graph; or the content of either.
+/// Reads a directory with a config.json, a module graph, or the content of either.
 [[nodiscard]] config::ModuleGraph read_model(const Document& document);
-/// Sizes of samples from a shape histogram or, as a file without .json, a table as of sizes_of.
+/// Reads sizes of samples: a shape histogram, or from a file without .json a table for sizes_of.
 [[nodiscard]] simulate::RecordedSizes read_sizes(const Document& document);
 
-/// shape:  table [samples, 1 to 5]: tokens, patches, the number of images or frames, and of sound
-///         beside images its positions and the number of clips
+/// shape:  table [samples, 1 to 5]: tokens, patches, images or frames; for sound beside images also
+///         audio positions and clips
 /// errors: Fault::kInput naming the row
 [[nodiscard]] simulate::RecordedSizes sizes_of(const NumberTable& table);
 
-/// Sizes as a file or as Python's rows; none where neither was given.
+/// Sizes of samples from a file or from the rows of Python; null where the caller gave neither.
 [[nodiscard]] std::optional<simulate::RecordedSizes> read_lengths(
     const Document& lengths, const std::optional<NumberTable>& rows);
 

@@ -18,30 +18,30 @@ struct NumberRange {
   double most = std::numeric_limits<double>::infinity();
 };
 
-/// One argument of a request: an option of the verb, and a keyword of the Python function. The
-/// command line with its help, the reader of Python's keywords and the checks go by a table of
-/// these, so an argument is stated once.
+/// One argument of a request: an option of the verb and a keyword of the Python function. A table
+/// of these declares the command line with its help, reads Python's keywords and checks ranges, so
+/// that each argument is stated once.
 ///
-/// owns: nothing; `value` points into the request, where the default stands until it is read
+/// owns: nothing; `value` points into the request, which holds the default
 struct RequestField {
   using Value = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
                              Document*>;
 
-  std::string name;  // of the keyword; the option is `--name`, with dashes
+  std::string name;  // of the keyword; the option is `--name` with dashes for `_`
   Value value;
   std::string help;          // of --help and docs/cli.md
   NumberRange range = {};    // of a number that the user gives
   std::string unit = {};     // of the range, in messages
-  std::string option = {};   // where it is not `--name`: `-o,--output`; `--no-name` of a flag that
-                             // is on without it; CONFIG, a positional argument
-  bool is_required = false;  // of a positional argument
-  bool in_python = true;     // false: an option alone
+  std::string option = {};   // if it is not `--name`: `-o,--output`, `--no-name` for a flag whose
+                             // default is true, or CONFIG for a positional argument
+  bool is_required = false;  // only of a positional argument
+  bool in_python = true;     // false: only the command line has it
 };
 
-/// All names of the option, as in `-o,--output`; CONFIG of a positional argument.
+/// The names that declare the option: `-o,--output`, or CONFIG for a positional argument.
 [[nodiscard]] std::string option_names(const RequestField& field);
 
-/// The name by which GivenOptions knows the field: `--output`; `--model` of CONFIG.
+/// The name that GivenOptions has for the field: `--output`, or `--model` for CONFIG.
 [[nodiscard]] std::string given_name(const RequestField& field);
 
 /// errors: Fault::kInput naming a number that the user gave and that lies outside its range

@@ -12,7 +12,7 @@
 namespace tributary::app {
 namespace {
 
-/// Refuses what would count for nothing beside the other options.
+/// Refuses options that have no effect beside the others.
 void refuse_idle_options(const GivenOptions& given) {
   if (given.has("--workload"))
     given.refuse_all_but(
@@ -32,7 +32,7 @@ void refuse_idle_options(const GivenOptions& given) {
   if (given.has("--lengths")) given.refuse({"--mixture"}, given.name("--lengths"), "one of both");
 }
 
-/// The model that is given, or else the one that the plan names from its own folder.
+/// The model that the user gave, or else the one that the plan names relative to its own folder.
 Document find_model(const SimulateOptions& options, const config::Plan& plan) {
   if (!options.model.empty()) return options.model;
   const std::string& plan_name = options.plan.where();
@@ -50,7 +50,7 @@ Document find_model(const SimulateOptions& options, const config::Plan& plan) {
   return {.text = path.string()};
 }
 
-/// Compute threads of the ranks of a run, by its environment.json.
+/// The number of compute threads of each rank of a run, from its environment.json.
 std::int64_t threads_of_run(const std::string& run) {
   constexpr std::uint64_t kMostBytes = 1 << 20;
   const std::string path = run + "/environment.json";
@@ -65,7 +65,7 @@ std::int64_t threads_of_run(const std::string& run) {
   return environment["threads"].get<std::int64_t>();
 }
 
-/// Reads what stands beside the cluster where a plan is simulated.
+/// Reads the files of a plan's simulation other than the cluster.
 void read_plan_files(SimulateRequest& request) {
   SimulateOptions& options = request.options;
   const bool is_python = options.given.caller() == Caller::kPython;
@@ -87,7 +87,7 @@ void read_plan_files(SimulateRequest& request) {
   request.recorded = read_lengths(options.lengths, options.length_rows);
 }
 
-/// Threads count where cores are known.
+/// Threads have an effect only where the number of cores is known.
 void refuse_idle_threads(const SimulateRequest& request) {
   const GivenOptions& given = request.options.given;
   if (!request.profile && !(request.cluster && request.cluster->cores > 0))

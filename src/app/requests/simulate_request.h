@@ -18,7 +18,7 @@
 
 namespace tributary::app {
 
-/// What a user asks of `simulate`; fields_of says what each field means.
+/// What a user asks of `simulate`. The help texts in fields_of explain each field.
 struct SimulateOptions {
   Document plan;
   std::string workload;  // in place of a plan
@@ -31,7 +31,7 @@ struct SimulateOptions {
   std::int64_t steps = 1;
   std::int64_t seed = 0;
   Document lengths;
-  std::optional<NumberTable> length_rows = {};  // in place of lengths, in Python
+  std::optional<NumberTable> length_rows = {};  // Python may give these in place of `lengths`
   bool mixture = false;
   bool unfused_attention = false;
   bool sequence_parallel = true;
@@ -42,25 +42,25 @@ struct SimulateOptions {
   simulate::Disturbance disturbance = {};
   std::string output;
   bool json = false;
-  GivenOptions given = {};  // what would count for nothing is refused
+  GivenOptions given = {};  // options without an effect are refused
 };
 
-/// The table of `simulate`, in the order of --help.
+/// The table of the arguments of `simulate`, in the order of --help.
 [[nodiscard]] std::vector<RequestField> fields_of(SimulateOptions& options);
 
-/// Steps of a plan, or of a workload, to simulate: options whose files are read.
+/// The options of `simulate`, and the content of the files that they name.
 struct SimulateRequest {
   SimulateOptions options;
-  std::optional<simulate::SimaiWorkload> workload = {};  // has no plan, model, profile and sizes
+  std::optional<simulate::SimaiWorkload> workload = {};  // in place of the plan and its files
   config::Plan plan = {};
   config::ModuleGraph model = {};
-  std::optional<config::Cluster> cluster = {};           // none: nodes of 8 A100
+  std::optional<config::Cluster> cluster = {};           // null: nodes of 8 A100
   std::optional<config::Profile> profile = {};           // measured costs of layers and collectives
   std::optional<simulate::RecordedSizes> recorded = {};  // sizes of samples to draw from
-  simulate::RecordedSteps run = {};                      // that a run had, in place of `steps`
+  simulate::RecordedSteps run = {};  // recorded by a run; simulated in place of `steps`
 };
 
-/// Checks the options, and reads what they name.
+/// Checks the options and reads the files that they name.
 ///
 /// errors: Fault::kInput as the readers of the files, or naming the argument
 [[nodiscard]] SimulateRequest read_request(SimulateOptions options);

@@ -13,7 +13,7 @@
 namespace tributary::app {
 namespace {
 
-/// What of an error a line has room for: without the room, the place and the fix.
+/// An error shortened to one line: what, found and expected, without the name of the room.
 std::string in_a_line(const ErrorParts& parts) {
   std::string text = parts.what.substr(parts.what.find(": ") + 2);
   if (!parts.found.empty()) text += ", found " + parts.found;

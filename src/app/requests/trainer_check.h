@@ -10,20 +10,20 @@
 
 namespace tributary::app {
 
-/// Says whether `train --plan` takes a plan, by the checks of `config` that it makes itself: what
-/// of a plan it cannot do, the model's family, mesh and layers.
+/// Says whether `train --plan` accepts a plan. It runs the checks of `config` that the trainer
+/// runs: features of the plan that it lacks, the model's family, the mesh and the layers.
 class TrainerCheck {
  public:
-  /// run: the run that the plan would be of; none: one with the defaults
+  /// run: the run configuration that the plan will be used with
   explicit TrainerCheck(const Document& model, config::RunConfig run = {});
 
-  /// Why the trainer takes no plan of the model; empty where it may take one.
+  /// Why the trainer accepts no plan of the model; empty where it may accept one.
   [[nodiscard]] const std::string& refusal_of_model() const { return refusal_; }
-  /// Why the trainer refuses the plan, on one line; empty where it takes it.
+  /// Why the trainer refuses the plan, on one line; empty where it accepts it.
   [[nodiscard]] std::string refusal_of(const config::Plan& plan) const;
 
  private:
-  std::optional<config::ModelConfig> model_;  // none: refusal_ says why
+  std::optional<config::ModelConfig> model_;  // null: refusal_ says why
   std::string refusal_;
   config::RunConfig run_;
 };

@@ -13,7 +13,7 @@
 namespace tributary::app {
 namespace {
 
-constexpr std::string_view kBetween = " \t;";  // what people put in the place of commas
+constexpr std::string_view kBetween = " \t;";  // separators that people use in place of commas
 
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r");
@@ -76,7 +76,7 @@ class TableReader {
 
   static bool is_header(const std::vector<std::string_view>& fields) {
     for (const std::string_view field : fields) {
-      // Numbers with blanks between them are no name of a column.
+      // Numbers with blanks between them are not the name of a column.
       if (field.empty() || to_number(field.substr(0, field.find_first_of(kBetween)))) return false;
     }
     return true;
@@ -99,7 +99,7 @@ class TableReader {
 
   NumberTable& table_;
   std::int64_t line_ = 0;
-  std::int64_t blank_ = 0;  // the first blank line
+  std::int64_t blank_ = 0;  // number of the first blank line; 0: there was none
 };
 
 }  // namespace

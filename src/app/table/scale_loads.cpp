@@ -45,7 +45,7 @@ BucketSums sum_buckets(const NumberTable& table, const ScaledLoads& scaled,
     sums.loads[bucket * table.width + i % table.width] += table.values[i];
   }
   sums.value = *std::max_element(sums.loads.begin(), sums.loads.end());
-  // Sums of fractions are rounded; the bound is not above the value that it bounds.
+  // Sums of fractions are rounded; the bound must not come out above the value.
   sums.lower_bound =
       std::min(sums.value, std::ldexp(static_cast<double>(found.lower_bound), -scaled.exponent));
   return sums;

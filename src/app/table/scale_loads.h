@@ -6,21 +6,22 @@
 
 namespace tributary::app {
 
-/// The numbers of a table as the whole numbers that balancing works on.
+/// The numbers of a table as whole numbers, which the balancing algorithms need.
 struct ScaledLoads {
   std::int64_t width = 0;
   std::vector<std::int64_t> whole;  // [rows, width]
-  bool is_exact = true;             // the table holds whole numbers, taken as they are
-  int exponent = 0;                 // else: times 2^exponent, rounded down
+  bool is_exact = true;             // the table holds whole numbers, which are not scaled
+  int exponent = 0;                 // else each number was multiplied by 2^exponent, rounded down
 };
 
-/// Whole numbers stay; with fractions, all are scaled by one power of two so that the largest
-/// column adds up to 49 to 50 bits. Rounding down keeps a lower bound a lower bound.
+/// Keeps whole numbers. Where there are fractions, all numbers are scaled by one power of two so
+/// that the sum of the largest column has 49 to 50 bits. Rounding down keeps a lower bound a lower
+/// bound.
 ///
 /// errors: Fault::kInput, naming the row, when a column adds up to more than kMostWhole
 [[nodiscard]] ScaledLoads scale_loads(const NumberTable& table);
 
-/// What the buckets hold, in the units of the table.
+/// The loads of the buckets, in the units of the table.
 struct BucketSums {
   std::int64_t buckets = 0;
   std::int64_t width = 0;
@@ -32,7 +33,7 @@ struct BucketSums {
   [[nodiscard]] double at(std::int64_t bucket, std::int64_t column) const {
     return loads[bucket * width + column];
   }
-  /// As it is printed: without a fraction where the table has none.
+  /// A value as JSON: a whole number where the table holds whole numbers.
   [[nodiscard]] Json number(double load) const;
 };
 

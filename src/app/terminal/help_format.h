@@ -5,11 +5,11 @@
 
 namespace tributary::app {
 
-/// Breaks a text at spaces so that no line is longer than `width`; words that are longer stay
-/// whole, and so do the breaks that are there.
+/// Breaks a text at spaces into lines of at most `width` characters. Longer words stay whole, and
+/// line breaks of the text are kept.
 [[nodiscard]] std::string wrapped(const std::string& text, std::size_t width);
 
-/// Help of at most 96 columns, whatever its texts and terminal: the pages of the manual show it.
+/// Formats --help in at most 96 columns on every terminal, because docs/cli.md shows it too.
 class HelpFormat final : public CLI::Formatter {
  public:
   std::string make_description(const CLI::App* app) const override;

@@ -11,7 +11,7 @@
 namespace tributary::app {
 namespace {
 
-/// The place in the source that ends an error, `[core/json.cpp:81]`; its begin, or the error's end.
+/// Where the place in the source, `[core/json.cpp:81]`, begins in an error; else its size.
 std::size_t find_place(std::string_view error) {
   const std::size_t begin = error.rfind('[');
   if (!error.ends_with(']') || begin == std::string_view::npos) return error.size();
@@ -35,7 +35,7 @@ std::string lay_out_error(std::string_view error, const ErrorStyle& style) {
   std::string_view rest = trimmed(error.substr(0, place));
   std::string text;
   constexpr std::array<std::string_view, 4> kLabels{"where: ", "found: ", "expected: ", "fix: "};
-  std::string_view label;  // of the part that `rest` begins with
+  std::string_view label;  // of the part at the front of `rest`
   const auto add = [&](std::string_view part) {
     const bool is_fix = label == kLabels.back();
     const std::string name(label.substr(0, label.find(':')));

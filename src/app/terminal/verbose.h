@@ -2,7 +2,7 @@
 
 namespace tributary::app {
 
-/// Whether `--verbose` was given: what is folded otherwise is then shown.
+/// Whether `--verbose` was given: output then has details that are left out otherwise.
 [[nodiscard]] inline bool& is_verbose() {
   static bool given = false;
   return given;

@@ -40,7 +40,7 @@ struct CalibrateArguments {
   std::int64_t folds = 5;
 };
 
-/// Mean error of all-reduce predictions for a group size that the fit has not seen.
+/// Prints the mean error of all-reduce predictions for group sizes that are not in the fit.
 void print_held_out_sweeps(const config::LinkLevel& start,
                            const std::vector<cost::AllReduceSweep>& sweeps) {
   for (std::size_t held = 0; held < sweeps.size() && sweeps.size() > 1; ++held) {
@@ -64,7 +64,7 @@ void print_held_out_sweeps(const config::LinkLevel& start,
   }
 }
 
-/// Rows that the fitted constants are nowhere near are not what the cost model is about.
+/// Refuses rows that no constants of the cost model explain.
 void check_fit(const PredictionError& error, const std::vector<std::string>& files) {
   constexpr double kMostMedian = 1;
   TRIB_REQUIRE(error.median <= kMostMedian, .what = "app: no constants explain the rows",
@@ -145,7 +145,7 @@ struct PredictArguments {
 };
 
 ExitCode run_predict(const PredictArguments& arguments) {
-  check_output(arguments.output, {arguments.cluster});  // the rows come back with a column more
+  check_output(arguments.output, {arguments.cluster});  // it may replace the rows themselves
   const config::Cluster cluster = config::read_cluster(arguments.cluster);
   const TrainingTable table = cost::read_training_rows(arguments.rows);
   std::vector<double> all;

@@ -31,14 +31,14 @@ struct CompareArguments {
 };
 
 std::string padded(const std::string& text, std::size_t width, bool to_the_right = false) {
-  // Characters, not bytes: continuation bytes of UTF-8 take no room.
+  // Counts characters, not bytes: continuation bytes of UTF-8 have no width.
   std::size_t length = 0;
   for (const char c : text) length += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
   const std::string space(length < width ? width - length : 0, ' ');
   return to_the_right ? space + text : text + space;
 }
 
-/// Says what is searched: on a terminal in one line that is drawn anew, elsewhere a line for each
+/// Shows what is being searched: on a terminal in one line that is redrawn, else a line per
 /// setting.
 class Progress {
  public:
@@ -70,7 +70,7 @@ class Progress {
   std::string setting_;
 };
 
-/// `idle` of the column `Idle`, as the others of the terminal.
+/// The name of a column of the page as a column of the terminal: `Idle` becomes `idle`.
 std::string in_small_letters(std::string name) {
   for (char& letter : name) letter = static_cast<char>(std::tolower(letter));
   return name;

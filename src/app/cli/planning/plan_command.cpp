@@ -18,7 +18,7 @@
 namespace tributary::app {
 namespace {
 
-/// A cost table says so in its `format`; what cannot be read is told by the reader of its kind.
+/// Whether the file's `format` is that of a cost table. Its reader reports what else is wrong.
 bool is_cost_table(const std::string& path) {
   if (std::filesystem::is_directory(path) || std::filesystem::path(path).extension() != ".json")
     return false;
@@ -27,12 +27,12 @@ bool is_cost_table(const std::string& path) {
   TRIB_REQUIRE(file.is_open() && !file.bad(), .what = "app: file cannot be read", .where = path,
                .expected = "a cost table, or a module graph");
   const Json json = parse_json(text, path);
-  // Compared as JSON: a format that is no text is another one, and its reader says so.
+  // Compared as JSON, because a format that is not a text is left to the reader to report.
   return json.is_object() && json.contains("format") &&
          json["format"] == Json(studies::kCostTableFormat);
 }
 
-/// What was searched, and what its answer leaves out.
+/// Prints how much was searched and what the answer leaves out.
 void print_search(const PlanAnswer& answer) {
   const plan::PlanSearch& search = answer.search;
   std::cout << search.cells << " cells, " << search.estimates << " estimates, " << search.judged
@@ -90,7 +90,7 @@ void print_as_text(const PlanAnswer& answer, const TrainerCheck& trainer, std::i
   print_search(answer);
 }
 
-/// Prints the best plans of the search and writes the best one.
+/// Runs the default search, prints its best plans and writes the best one.
 ExitCode plan_model(const PlanOptions& options) {
   check_keep(options);
   check_plan_output(options);

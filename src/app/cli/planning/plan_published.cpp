@@ -36,7 +36,7 @@ void print_as_text(const SearchAnswer& answer) {
   }
 }
 
-/// A model as tables for the published methods, and as what the trainer's plans are judged by.
+/// A model as cost tables for the published methods, and as the problem that judges plan files.
 struct ModelTables {
   PlanRequest request;
   plan::PlanningProblem problem;
@@ -59,7 +59,7 @@ ModelTables tables_of(const PlanOptions& options) {
   return {std::move(request), std::move(problem), std::move(levels)};
 }
 
-/// A method's plan as a plan file: told, explained and written.
+/// A method's plan as a plan file, which can be printed, explained and written.
 class PlanFileAnswer {
  public:
   PlanFileAnswer(const PlanOptions& options, const ModelTables& tables, const SearchAnswer& answer)
@@ -79,7 +79,7 @@ class PlanFileAnswer {
 
   [[nodiscard]] bool trains() const { return plan_ && plan_->trains(); }
 
-  /// Why the method's plan cannot be trained, where that is so.
+  /// Says why the method's plan cannot be trained, where that is so.
   void print_refusal() const {
     if (!plan_)
       std::cout << method_
@@ -108,7 +108,7 @@ class PlanFileAnswer {
     return json;
   }
 
-  /// errors: Fault::kResource where something was asked of a plan that is not there
+  /// errors: Fault::kResource where the user wants a plan file that does not exist
   void write() const {
     if (plan_) {
       write_plan_of(tables_->request, plan_->found.plan);
@@ -126,8 +126,8 @@ class PlanFileAnswer {
   const PlanOptions* options_;
   const ModelTables* tables_;
   std::string method_;
-  std::optional<ListedPlan> plan_;  // none: reason_ says why
-  std::string text_;                // of it
+  std::optional<ListedPlan> plan_;  // null: reason_ says why
+  std::string text_;                // the plan in words
   std::string reason_;
   std::optional<plan::PlanExplanation> explanation_;
 };
@@ -142,7 +142,7 @@ SearchRequest request_of(const PlanOptions& options) {
   return request;
 }
 
-/// A method asked for by its name that has no plan is no answer; among all it is one beside others.
+/// Fails when the one method that was named has no plan. With `--method all` its row is empty.
 void check_has_plan(const SearchRequest& request, const std::vector<SearchAnswer>& answers,
                     std::int64_t devices) {
   if (request.method != kAllMethods && answers.front().plans.empty())
@@ -157,7 +157,7 @@ Json to_json(const std::vector<SearchAnswer>& answers) {
   return list;
 }
 
-/// Says what will take long before it begins, so that nobody takes it for a hang.
+/// Warns before a search that may take minutes, so that nobody takes it for a hang.
 void note_size(const studies::TrainingProblem& problem) {
   constexpr double kMany = 20'000;
   const double samples = static_cast<double>(problem.costs.global_samples) *
@@ -182,7 +182,7 @@ ExitCode plan_table(const PlanOptions& options) {
   return ExitCode::kDone;
 }
 
-/// What each method's plan is as a plan file, those that `train` runs first.
+/// Makes the plan file of each method, and sorts methods whose plan `train` runs to the front.
 void sort_runnable_first(const PlanOptions& options, const ModelTables& tables,
                          std::vector<SearchAnswer>& answers,
                          std::vector<std::optional<PlanFileAnswer>>& files) {

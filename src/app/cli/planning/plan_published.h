@@ -5,11 +5,12 @@
 
 namespace tributary::app {
 
-/// Prints what published methods do with a cost table, or with a model as one; of a model and one
-/// method also what its plan is worth as a plan of the trainer, which is written and explained.
+/// Prints the plans of published methods for a cost table, or for a model that is turned into one.
+/// For a model it also simulates each method's plan as a plan file of the trainer; with one method
+/// it writes and explains that file.
 ///
 /// errors: Fault::kInput naming key or option; Fault::kResource where the method has no plan, or
-///         none that can be written
+///         one that no file can hold
 [[nodiscard]] ExitCode plan_published(const PlanOptions& options, bool is_table);
 
 }  // namespace tributary::app

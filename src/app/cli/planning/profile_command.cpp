@@ -24,21 +24,21 @@ struct ProfileArguments {
   bool here = false;
 };
 
-/// Twice the cores, so that ranks which share them are known too; of devices one.
+/// The default maximum: one rank on CUDA; on a CPU twice the cores, so that some share one.
 std::int64_t most_ranks(const ProfileArguments& arguments, bool on_cuda) {
   if (arguments.ranks > 0) return arguments.ranks;
   return on_cuda ? 1
                  : std::min<std::int64_t>(8, 2 * std::max(1U, std::thread::hardware_concurrency()));
 }
 
-/// One rank, then powers of two.
+/// 1, 2, 4, ... up to `most`.
 std::vector<std::int64_t> numbers_of_ranks(std::int64_t most) {
   std::vector<std::int64_t> numbers;
   for (std::int64_t ranks = 1; ranks <= most; ranks *= 2) numbers.push_back(ranks);
   return numbers;
 }
 
-/// What each process of a measurement runs.
+/// The command line of each rank of a measurement.
 std::vector<std::string> words_of(const ProfileArguments& arguments, std::int64_t fewest) {
   std::vector<std::string> words{"profile", arguments.options.config};
   words.insert(words.end(), arguments.options.overrides.begin(), arguments.options.overrides.end());
@@ -46,9 +46,10 @@ std::vector<std::string> words_of(const ProfileArguments& arguments, std::int64_
   return words;
 }
 
-/// Refuses, before anything is measured, what could not be written or is no profile.
+/// Refuses, before anything is measured, an output that cannot be written or that is another kind
+/// of file.
 ///
-/// errors: Fault::kInput as read_profile; Fault::kResource where no file can be made
+/// errors: Fault::kInput as read_profile; Fault::kResource where the file cannot be written
 void check_profile(const std::string& path, const std::string& config) {
   check_output(path, {config});
   if (std::filesystem::exists(path)) (void)config::read_profile(path);
@@ -72,7 +73,7 @@ ExitCode run_profile_jobs(const ProfileArguments& arguments) {
   };
   const std::vector<std::int64_t> numbers = numbers_of_ranks(most_ranks(arguments, on_cuda));
   for (const std::int64_t ranks : std::views::reverse(numbers)) {
-    // Those that compute with as many threads take turns in the job of the largest of them.
+    // One job measures all numbers of ranks that have the same number of threads.
     const std::int64_t fewest = *std::ranges::find_if(
         numbers, [&](std::int64_t fewer) { return threads(fewer) == threads(ranks); });
     const int code =

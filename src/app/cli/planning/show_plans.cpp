@@ -19,7 +19,7 @@ void print_wrapped(const std::string& text) {
   std::cout << std::string(kIndent, ' ') << wrapped(text, kIndent) << '\n';
 }
 
-/// The path of the model as seen from the folder of the plan.
+/// The path of the model relative to the folder of the plan.
 std::string seen_from(const std::string& output, const std::string& model) {
   const std::filesystem::path folder =
       std::filesystem::absolute(output).lexically_normal().parent_path();

@@ -15,7 +15,7 @@ std::string fixed(double value, int decimals) {
   return str(std::fixed, std::setprecision(decimals), value);
 }
 
-/// Three digits of a value below 1000.
+/// A value below 1000 with three digits.
 std::string three_digits(double value) {
   int decimals = 2;
   while (decimals > 0 && std::round(value * std::pow(10, decimals)) >= 1e3) --decimals;

@@ -8,10 +8,10 @@
 
 namespace tributary::app {
 
-/// Columns that a line of a planning verb has at most, where its words allow.
+/// Maximum width of a line of the planning verbs; a single longer word may exceed it.
 inline constexpr std::size_t kLineColumns = 120;
 
-// Quantities as the planning verbs print them.
+// How the planning verbs print quantities.
 /// Four digits of the largest unit: 238.7 s, 12.35 ms, 820.0 us, 15 ns.
 [[nodiscard]] std::string in_time(Nanoseconds time);
 [[nodiscard]] std::string in_percent(double share, int decimals);  // 94.1 %
@@ -21,8 +21,8 @@ inline constexpr std::size_t kLineColumns = 120;
 /// A number and its noun: 1 microbatch, 12 microbatches.
 [[nodiscard]] std::string counted(std::int64_t count, const std::string& noun);
 
-/// Text over lines of at most kLineColumns, each after the first behind `indent` spaces; a word
-/// that is longer stands alone. The first line begins at column `indent` too.
+/// Breaks a text into lines of at most kLineColumns; lines after the first begin with `indent`
+/// spaces. The caller prints those of the first line. A word that is longer gets a line of its own.
 [[nodiscard]] std::string wrapped(std::string_view text, std::size_t indent);
 
 }  // namespace tributary::app

@@ -15,7 +15,7 @@
 namespace tributary::app {
 namespace {
 
-/// ` (attention in full 4.6 %, with recompute 5.5 %)`; what is frozen where something is.
+/// ` (attention in full 4.6 %, with recompute 5.5 %)`, or empty without such shares.
 std::string in_other_words(const config::NamedShares& shares) {
   std::string text;
   for (const auto& [name, words] :
@@ -77,7 +77,7 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << "and " << trace.lanes.size() - kMostLanes << " lanes more: --output\n";
 }
 
-/// Says what will take long before it begins, so that nobody takes it for a hang.
+/// Warns before a simulation that may take minutes, so that nobody takes it for a hang.
 void note_size(const SimulateRequest& request) {
   constexpr double kMany = 20'000;
   const auto samples = static_cast<double>(request.plan.batch.global_samples);

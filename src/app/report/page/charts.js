@@ -1,4 +1,4 @@
-// Draws the charts of the report from the JSON in the page. All text goes in as text nodes.
+// Draws the charts of the report from the JSON in the page. All text is added as text nodes.
 (() => {
   'use strict';
   const data = JSON.parse(document.getElementById('run-data').textContent);
@@ -65,7 +65,7 @@
       }
     return ticks;
   };
-  // A running mean that follows 1/40 of the run; it starts at the first value without a lag.
+  // A running mean over about 1/40 of the run; it starts at the first value without a lag.
   const smooth = (values) => {
     const keep = 1 - 1 / Math.max(1, values.length / 40);
     let sum = 0, weight = 0;
@@ -149,7 +149,7 @@
       this.host.append(legend);
     }
 
-    // The line that is read off: the smooth one where there is one.
+    // The tooltip reads the smooth line where there is one.
     line(each) { return each.smooth ?? each.values; }
 
     range(shown) {
@@ -157,14 +157,14 @@
       if (this.spec.stacked) {
         low = 0;
         const sums = data.step.map((_, i) => shown.reduce((sum, each) => sum + (each.values[i] ?? 0), 0)).sort((a, b) => a - b);
-        // Long steps must not flatten the rest; what they reach is said beside the chart.
+        // A few long steps must not flatten the rest; the chart's note says what they reach.
         const most = sums[sums.length - 1] * 1.04;
         high = Math.min(most, sums[Math.floor((sums.length - 1) * 0.85)] * 1.3);
         const above = sums.filter((sum) => sum > high).length;
         this.clipped.textContent = above === 0 ? '' : `${above} of ${sums.length} are above, up to ${this.format(sums[sums.length - 1])}`;
       } else {
         for (const each of shown) {
-          // A few spikes must not flatten the curve: the raw line counts up to its 99th percentile.
+          // A few spikes must not flatten the curve: the axis covers 99 % of the raw values.
           const raw = each.values.filter(isNumber).sort((a, b) => a - b);
           if (raw.length === 0) continue;
           const cut = raw.length > 200 ? raw[Math.floor(raw.length * 0.99)] : raw[raw.length - 1];
@@ -210,7 +210,7 @@
       draw(svg, 'line', {class: 'axis', x1: MARGIN.left, x2: width - MARGIN.right, y1: HEIGHT - MARGIN.bottom, y2: HEIGHT - MARGIN.bottom});
       const stepTicksOf = (count) => niceTicks(first, last, count).filter(Number.isInteger);
       let stepTicks = last === first ? [first] : stepTicksOf(Math.max(2, Math.floor(width / 110)));
-      // A narrow chart whose round steps happen to lie badly would be left with one of them.
+      // In a narrow chart, an unlucky choice of round steps would leave only one tick.
       for (let count = 3; last !== first && stepTicks.length < 3 && count < 8; ++count) stepTicks = stepTicksOf(count);
       for (const tick of stepTicks)
         draw(svg, 'text', {x: Math.min(x(tick), width - MARGIN.right - 12), y: HEIGHT - 8, 'text-anchor': 'middle'}, formats.step(tick));
@@ -231,7 +231,7 @@
     }
 
     areas(svg, shown, x, y) {
-      // Areas show shares, not single steps: at most 120 means along the run.
+      // Areas show shares, not single steps, so at most 120 means are drawn.
       const width = Math.max(1, Math.ceil(data.step.length / 120));
       const starts = data.step.map((_, i) => i).filter((i) => i % width === 0);
       const mean = (values, i) => {
@@ -306,7 +306,7 @@
   build({id: 'chart-fill', format: 'percent', zero: true, top: 1, smooth: true, series: [
     {name: 'fill', values: data.fill, color: color(3)}, {name: 'padding', values: data.padding, color: color(1)}]});
   build({id: 'chart-machine', format: 'percent', zero: true, smooth: true, series: [
-    // Without recompute both are one curve.
+    // Without recompute both curves are the same.
     ...(data.hfu.some((value, i) => value !== data.mfu[i]) ? [{name: 'HFU, with recompute', values: data.hfu, color: color(1), dashed: true}] : []),
     {name: 'MFU', values: data.mfu, color: color(4)}
   ].filter((each) => each.values.some((value) => value !== null))});

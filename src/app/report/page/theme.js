@@ -1,4 +1,4 @@
-// Light or dark, as the system says until the button says otherwise.
+// Uses the system's choice of light or dark until the user presses the button.
 (() => {
   'use strict';
   const root = document.documentElement;
