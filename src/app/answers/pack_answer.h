@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/requests/given_options.h"
-#include "app/table/read_table.h"
+#include "app/requests/read_table.h"
 #include "core/json.h"
 #include "schedule/packed_bins.h"
 

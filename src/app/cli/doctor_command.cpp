@@ -7,7 +7,7 @@
 
 #include "app/cli/commands.h"
 #include "app/doctor/machine_facts.h"
-#include "app/terminal/verbose.h"
+#include "app/terminal/show_error.h"
 #include "core/error.h"
 #include "core/json.h"
 

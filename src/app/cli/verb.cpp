@@ -19,7 +19,6 @@
 #include "app/engine/engine.h"
 #include "app/terminal/help_format.h"
 #include "app/terminal/show_error.h"
-#include "app/terminal/verbose.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/nearest_name.h"

@@ -1,16 +1,93 @@
+#include <algorithm>
 #include <iostream>
 
 #include "app/engine/engine_verbs.h"
-#include "app/engine/estimate_activations.h"
 #include "app/launch/command_words.h"
+#include "config/artifact/module_graph.h"
 #include "config/plan/plan.h"
+#include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "core/units.h"
+#include "cost/layer_cost.h"
+#include "model/model.h"
 #include "train/trainer.h"
 
 namespace tributary::app {
 namespace {
+
+bool lists(const std::vector<std::string>& modules, const std::string& name) {
+  return std::ranges::find(modules, name) != modules.end();
+}
+
+/// How many patches of a picture become one token of the backbone.
+std::int64_t patches_of_token(const config::ModuleGraph& graph) {
+  std::int64_t merge = 1;
+  for (const config::ModuleNode& node : graph.modules)
+    for (const config::LayerRun& run : node.layers) merge = std::max(merge, run.shape.merge);
+  return merge;
+}
+
+/// Bytes of logits, exponentials and gradients, which are computed in chunks of rows.
+Bytes logits_of(const config::LayerShape& head, double tokens, std::int64_t tp) {
+  const double all = tokens * static_cast<double>(cost::vocab_of_rank(head.vocab, tp));
+  const double most = std::min(all, static_cast<double>(model::kMostLogits));
+  return {static_cast<std::int64_t>(3 * sizeof(float) * most)};
+}
+
+Bytes kept_of(const cost::LayerCost& cost, const config::ModelSection& section,
+              const std::string& module) {
+  if (lists(section.offload, module)) return {};
+  switch (config::level_of(section.recompute, module)) {
+    case config::RecomputePlan::kNone:
+      return cost.activation;
+    case config::RecomputePlan::kSelective:
+      return cost.activation_selective;
+    case config::RecomputePlan::kFull:
+      break;
+  }
+  return cost.activation_recomputed;
+}
+
+/// Estimates the bytes that a rank keeps for the backward pass of one full microbatch, by the
+/// planner's cost model of each layer. With a vision tower all tokens count as pictures. A pipeline
+/// stage keeps several microbatches of fewer layers, which comes to the same.
+///
+/// errors: as config::read_graph_of_model
+Bytes estimate_activations(const config::RunConfig& config, const config::MeshShape& mesh) {
+  // Only bytes are needed here, so the rates of the device do not matter.
+  const config::DeviceModel device{.matrix_flops_per_s = 1e12, .memory_bytes_per_s = 1e11};
+  const config::ModuleGraph graph = config::read_graph_of_model(config.model.path);
+  const cost::LayerPlacement placement{
+      .tp = mesh.tp, .sequence_parallel = mesh.tp > 1, .dtype = config.model.dtype};
+  const double tokens = static_cast<double>(config.batch.capacity_tokens.count) /
+                        static_cast<double>(mesh.cp * mesh.ulysses);
+  const double patches = tokens * static_cast<double>(patches_of_token(graph));
+  const auto trains = [&](const std::string& name) { return !lists(config.model.freeze, name); };
+  const bool encoder_trains = std::ranges::any_of(
+      graph.modules,
+      [&](const config::ModuleNode& node) { return node.name != "backbone" && trains(node.name); });
+  Bytes kept;
+  for (const config::ModuleNode& node : graph.modules) {
+    const bool is_backbone = node.name == "backbone";
+    const bool goes_back = trains(node.name) || (is_backbone && encoder_trains) ||
+                           (node.name == "projector" && trains("vision"));
+    if (!goes_back) continue;
+    for (const config::LayerRun& run : node.layers) {
+      if (run.shape.kind == config::LayerKind::kHead) {
+        kept += logits_of(run.shape, tokens, mesh.tp);
+        continue;
+      }
+      const cost::LayerCost cost =
+          cost::layer_cost(device, run.shape, {.tokens = is_backbone ? tokens : patches}, placement,
+                           {.trains = trains(node.name), .needs_input_grad = true});
+      kept += kept_of(cost, config.model, node.name) * run.layers;
+    }
+  }
+  return kept;
+}
 
 std::string command_of(const TrainOptions& options) {
   std::string command = options.program + " train " + shell_word(options.config);

@@ -18,14 +18,46 @@
 #include "app/answers/staging_answer.h"
 #include "app/python/read_arguments.h"
 #include "app/python/read_numbers.h"
-#include "app/python/translate_error.h"
 #include "app/requests/read_document.h"
+#include "core/error.h"
 
 namespace tributary::app {
 namespace {
 
 namespace nb = nanobind;
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+const char* name_of(Fault fault) {
+  switch (fault) {
+    case Fault::kInput:
+      return "input";
+    case Fault::kResource:
+      return "resource";
+    case Fault::kBug:
+      return "bug";
+  }
+  return "bug";
+}
+
+/// A message may hold bytes of a file that are not UTF-8; they are escaped.
+nb::object text(const std::string& bytes) {
+  return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
+                                        "backslashreplace"));
+}
+
+/// Raises an Error of C++ as `tributary.Error`, with its parts as attributes.
+void translate(const std::exception_ptr& raised, void* /*payload*/) {
+  try {
+    std::rethrow_exception(raised);
+  } catch (const Error& error) {
+    const ErrorParts& parts = error.parts();
+    const nb::object type = nb::module_::import_("tributary.errors").attr("Error");
+    const nb::object value =
+        type(text(error.what()), text(parts.what), text(parts.where), text(parts.found),
+             text(parts.expected), text(parts.fix), name_of(error.fault()));
+    PyErr_SetObject(type.ptr(), value.ptr());
+  }
+}
 
 /// A Document of Python: is_path, and the path or JSON.
 using GivenDocument = std::pair<bool, std::string>;
@@ -113,7 +145,7 @@ std::pair<std::string, std::string> plan_model(const std::string& arguments, nb:
 }  // namespace
 
 NB_MODULE(_engine, module) {
-  register_error();
+  nb::register_exception_translator(translate);
   module.def(
       "pack",
       [](nb::handle lengths, std::int64_t capacity, std::int64_t replicas, std::int64_t window,

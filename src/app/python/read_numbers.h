@@ -3,7 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <string>
 
-#include "app/table/read_table.h"
+#include "app/requests/read_table.h"
 
 namespace tributary::app {
 

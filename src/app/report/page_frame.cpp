@@ -1,7 +1,6 @@
 #include "app/report/page_frame.h"
 
 #include "app/report/html.h"
-#include "app/report/page_assets.h"
 #include "core/text.h"
 
 namespace tributary::app {

@@ -1,9 +1,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tributary::app {
+
+/// The files of src/app/report/page, which CMake puts into the program.
+extern const std::string_view kPageStyle;
+extern const std::string_view kThemeScript;
+extern const std::string_view kPageScript;  // charts, filters, enlarged pictures
 
 /// A link in the bar at the top: the id of a section and its name.
 struct PageLink {

@@ -5,7 +5,6 @@
 
 #include "app/report/chart_data.h"
 #include "app/report/html.h"
-#include "app/report/page_assets.h"
 #include "app/report/page_frame.h"
 #include "app/report/sections.h"
 #include "app/report/trace_sections.h"

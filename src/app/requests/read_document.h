@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "app/table/read_table.h"
+#include "app/requests/read_table.h"
 #include "config/artifact/cluster.h"
 #include "config/artifact/module_graph.h"
 #include "config/artifact/profile.h"

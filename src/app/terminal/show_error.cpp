@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <unistd.h>
 
-#include "app/terminal/verbose.h"
 #include "core/log.h"
 #include "core/text.h"
 

@@ -21,4 +21,10 @@ struct ErrorStyle {
 /// it is unchanged.
 void show_error(std::string_view error);
 
+/// Whether `--verbose` was given: output then has details that are left out otherwise.
+[[nodiscard]] inline bool& is_verbose() {
+  static bool given = false;
+  return given;
+}
+
 }  // namespace tributary::app

@@ -1,4 +1,4 @@
-#include "app/table/read_table.h"
+#include "app/requests/read_table.h"
 
 #include <charconv>
 #include <cmath>
