@@ -32,7 +32,7 @@ SearchAnswer solve_published(Levels levels, std::int64_t keep) {
       answer.plans.push_back(
           {describe(one) + tables.name, one.seconds, one, form_of(one), tables.recompute});
   }
-  std::ranges::stable_sort(answer.plans, {}, &FoundPlan::seconds);
+  std::ranges::stable_sort(answer.plans, {}, &MethodPlan::seconds);
   answer.plans.resize(std::min(answer.plans.size(), static_cast<std::size_t>(keep)));
   answer.milliseconds = 1e3 * watch.seconds();
   return answer;
@@ -140,7 +140,7 @@ std::vector<SearchAnswer> answer_search(const SearchRequest& request, Levels lev
 
 Json to_json(const SearchAnswer& answer) {
   Json plans = Json::array();
-  for (const FoundPlan& found : answer.plans) {
+  for (const MethodPlan& found : answer.plans) {
     Json plan = {{"plan", found.text}, {"step_s", found.seconds}};
     if (found.exact) {
       plan["encoder"] = degrees_json(found.exact->encoder);

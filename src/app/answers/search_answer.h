@@ -22,7 +22,7 @@ struct SearchRequest {
   std::string table = {};  // path or name of the cost table, for messages
 };
 
-struct FoundPlan {
+struct MethodPlan {
   std::string text;
   double seconds = 0;                    // of a step
   std::optional<studies::Plan3d> exact;  // null where a method has more than degrees
@@ -34,7 +34,7 @@ struct FoundPlan {
 struct SearchAnswer {
   std::string method;
   plan::Certificate certificate;
-  std::vector<FoundPlan> plans;  // the best first
+  std::vector<MethodPlan> plans;  // the best first
   double milliseconds = 0;
 };
 

@@ -31,7 +31,7 @@ void print_as_text(const SearchAnswer& answer) {
             << str(std::fixed, std::setprecision(3), 100 * answer.certificate.gap(), " %") << " ("
             << name_of(answer.certificate.status) << "), " << answer.certificate.evaluations
             << " evaluations, " << str(std::setprecision(3), answer.milliseconds) << " ms\n";
-  for (const FoundPlan& found : answer.plans) {
+  for (const MethodPlan& found : answer.plans) {
     std::cout << "  " << seconds_text(found.seconds) << ": " << found.text << '\n';
   }
 }
@@ -64,7 +64,7 @@ class PlanFileAnswer {
  public:
   PlanFileAnswer(const PlanOptions& options, const ModelTables& tables, const SearchAnswer& answer)
       : options_(&options), tables_(&tables), method_(answer.method) {
-    const FoundPlan& best = answer.plans.front();
+    const MethodPlan& best = answer.plans.front();
     studies::TrainerPlan placed =
         best.form ? studies::trainer_plan(tables.problem, *best.form, best.recompute)
                   : studies::TrainerPlan{.reason = beyond_trainer(answer)};
