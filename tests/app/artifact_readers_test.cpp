@@ -35,7 +35,7 @@ Json document(const fs::path& path) {
 
 Json parsed(const char* text) { return Json::parse(text); }
 
-/// One kind of artifact: a document that its reader takes.
+/// One kind of artifact: a document that its reader accepts.
 struct Artifact {
   std::string name;
   Json valid;
@@ -123,7 +123,7 @@ std::vector<Artifact> artifacts() {
   return all;
 }
 
-/// Every place of a document, the whole one too.
+/// Every place in a document, including the whole document.
 void list_places(const Json& json, const std::string& at, std::vector<Json::json_pointer>& places) {
   places.emplace_back(at);
   for (const auto& [key, value] : json.items())
@@ -135,7 +135,7 @@ void list_places(const Json& json, const std::string& at, std::vector<Json::json
     }
 }
 
-/// `read`, or the message; an exception that is no Error, or says that it is a bug, fails the test.
+/// Returns `read`, or the message of its Error. Other exceptions, and bugs, fail the test.
 std::string outcome(const Artifact& artifact, const std::string& text) {
   try {
     artifact.read(text);
@@ -161,7 +161,8 @@ TEST(ArtifactReaders, ReadOrRefuseAValueOfAnyTypeInEveryPlace) {
   for (const Artifact& artifact : artifacts()) {
     std::vector<Json::json_pointer> places;
     list_places(artifact.valid, "", places);
-    constexpr std::size_t kOfEach = 5;  // values of a place; the next place goes on behind them
+    constexpr std::size_t kOfEach =
+        5;  // values tried at a place; the next place continues with the following ones
     std::size_t next = 0;
     for (const Json::json_pointer& place : places)
       for (std::size_t i = 0; i < kOfEach; ++i) {

@@ -133,7 +133,7 @@ class Mistakes(unittest.TestCase):
             done = run("profile", str(ROOT / "configs/demo.yaml"), "data.sources.0.path=/nonexistent/data.jsonl",
                        "-o", os.path.join(folder, "p.json"))
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("/nonexistent/data.jsonl", done.stderr)  # looked for after the profile's place
+            self.assertIn("/nonexistent/data.jsonl", done.stderr)  # is looked for after the profile's path was checked
             self.assertEqual(os.listdir(folder), [])
 
     def test_a_directory_is_no_configuration(self):
@@ -143,7 +143,7 @@ class Mistakes(unittest.TestCase):
 
 
 class Terminals(unittest.TestCase):
-    """On a terminal an error has a line for each part; the place in the source is asked for."""
+    """On a terminal an error has one line per part; `--verbose` adds the place in the source."""
 
     def errors_on_a_terminal(self, *words, **variables):
         reading, writing = os.openpty()
@@ -155,7 +155,7 @@ class Terminals(unittest.TestCase):
         try:
             while block := os.read(reading, 4096):
                 text += block
-        except OSError:  # all is read and nobody writes
+        except OSError:  # everything was read and no process writes any more
             pass
         os.close(reading)
         return text.decode().replace("\r\n", "\n")
@@ -182,7 +182,7 @@ class JsonForms(unittest.TestCase):
 
 
 class WrongTypes(unittest.TestCase):
-    """A document whose value is of another type is the user's to mend, and never a bug of ours."""
+    """A value of a wrong type in a document is an input error, never a bug of the program."""
 
     def test_a_format_that_is_no_text(self):
         for value in (7, 1.5, None, True, [], {}, "another"):
@@ -228,7 +228,7 @@ class LostOutput(unittest.TestCase):
 
 
 def with_small_files():
-    """No file may grow beyond 4 KiB, as if the disk were full."""
+    """Limits files to 4 KiB, as if the disk were full."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 

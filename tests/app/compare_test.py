@@ -55,7 +55,7 @@ class Compare(unittest.TestCase):
     kept = {}
 
     def small_answer(self):
-        """Of the small study, searched once for all tests that only read it."""
+        """The answer for the small study, computed once for all tests that only read it."""
         if "small" not in self.kept:
             self.kept["small"] = json.dumps(self.answer(SMALL))
         return json.loads(self.kept["small"])

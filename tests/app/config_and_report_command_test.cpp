@@ -85,7 +85,7 @@ TEST(ReportCommand, RefusesThePredictionOfAnotherPlan) {
   };
   const std::string ran = config::plan_digest(plan);
   EXPECT_THAT(outcome_of(ran).errors, HasSubstr("does not say its plan")) << "no plan.json yet";
-  // What a planner predicts is not what a plan decides.
+  // Predictions in a plan are not part of what it decides.
   plan.predicted.step = Nanoseconds{123};
   folder.write("demo/plan.json", config::write_plan(plan));
   EXPECT_EQ(outcome_of(ran).errors, "");

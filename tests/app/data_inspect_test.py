@@ -34,7 +34,7 @@ def question(image=None, text="what?"):
 
 
 def byte_letters():
-    """The GPT-2 alphabet, byte 0 first."""
+    """Returns the GPT-2 alphabet, byte 0 first."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters, shift = [], 0
     for byte in range(256):
@@ -83,7 +83,7 @@ class DataInspect(unittest.TestCase):
         self.assertEqual((survey["records"], survey["surveyed"], survey["turns"]), (4, 3, 6))
         self.assertEqual(survey["text_bytes"]["counts"], [[8, 3]])
         self.assertEqual((survey["text_bytes"]["median"], survey["text_bytes"]["percentile_99"]), (10, 10))
-        self.assertNotIn("tokens", survey)  # nobody said with which model
+        self.assertNotIn("tokens", survey)  # the command names no model
 
     def test_lists_keys_that_nothing_reads(self):
         path = self.write_lines("train.jsonl", [{**question(), "id": i} for i in range(3)] + [question()])
@@ -101,7 +101,7 @@ class DataInspect(unittest.TestCase):
                {"messages": []}, '{"messages":[],"messages":[]}']
         path = self.write_lines("train.jsonl", [question()] * 30 + bad)
         code, out, err = self.run_verb(path)
-        self.assertEqual(code, 0)  # up to ten bad records are borne
+        self.assertEqual(code, 0)  # up to ten bad records are tolerated
         self.assertIn("data: 8 of 38 records are bad; training replaces them", err)
         self.assertIn("bad: 8 (bad_json 2, bad_path 1, missing_file 1, no_answer 1, "
                       "path_escapes 1, png_damaged 1, unknown_format 1)", out)
@@ -183,7 +183,7 @@ data:
         self.assertEqual(code, 0)
         self.assertIn("longer than 30 tokens: 3 of 3 samples; data.too_long says", out)
         self.assertIn("train.jsonl:4  too_long: ", out)
-        # One token a byte, four control tokens a pair of turns and the system turn's two.
+        # One token per byte, four control tokens per pair of turns, and two for the system turn.
         text = "system\nhi\nuser\nwhy?\nassistant\na cat\n"
         self.assertEqual(kept["tokens"]["sum"], len(text) + 6)
         self.assertEqual(kept["target_tokens"]["sum"], len("a cat") + 2)

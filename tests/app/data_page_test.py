@@ -30,7 +30,7 @@ GREY = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 30, 8,
 
 
 def blocks():
-    """(info, text) of every fenced block."""
+    """Returns (info, text) of every fenced block."""
     return re.findall(r"^```([^\n]*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
@@ -71,7 +71,7 @@ class DataPage(unittest.TestCase):
                 self.assertEqual(self.inspect(record)["bad"], {code: 1})
 
     def test_every_code_is_named(self):
-        """Codes of the reader and the picture decoders, by the texts of the sources."""
+        """Reads the codes of the reader and the picture decoders from their sources."""
         codes = set()
         for room in ("record", "decode"):
             for path in (ROOT / "src/data" / room).glob("*.cpp"):

@@ -1,8 +1,8 @@
-"""A profile of the demo's model with made-up times, for tests of what reads one."""
+"""A profile of the demo's model with made-up times, for tests of verbs that read one."""
 
 
 def profile_of_demo():
-    """Made-up times of the demo's layers."""
+    """Returns a profile with made-up times of the demo's layers."""
     def table(module, layer):
         points = [{"tokens": tokens, "forward_ns": 4000 * tokens, "input_gradient_ns": 5000 * tokens,
                    "weight_gradient_ns": 3000 * tokens, "recompute_ns": 4000 * tokens,

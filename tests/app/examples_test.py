@@ -23,7 +23,7 @@ TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean"
 
 
 def violations(value, schema, path="job"):
-    """What breaks the schema. Unknown keys count: the API server drops them in silence."""
+    """Lists violations of the schema, unknown keys too, because the API server drops them silently."""
     if schema.get("x-kubernetes-int-or-string"):
         if not isinstance(value, (int, str)):
             yield f"{path}: not a number or text"
@@ -98,7 +98,7 @@ class Slurm(unittest.TestCase):
         subprocess.run(["bash", "-n", ROOT / "examples/slurm/train.sbatch"], check=True)
 
     def test_it_gives_srun_what_the_program_asks_for(self):
-        """Runs the script with stand-ins for scontrol and srun that show what they were given."""
+        """Runs the script with stand-ins for scontrol and srun that print their arguments."""
         stand_ins = """
 scontrol() { echo node-a; echo node-b; }
 exec() { echo "$MASTER_ADDR $MASTER_PORT $OMP_NUM_THREADS $*"; }

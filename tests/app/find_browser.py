@@ -6,11 +6,11 @@ import shutil
 import subprocess
 
 NAMES = ["chromium", "google-chrome", "google-chrome-stable", "chromium-browser"]
-# Where Playwright keeps what `playwright install chromium` fetched.
+# Where `playwright install chromium` puts its browsers.
 PLAYWRIGHT = ["chromium-*/chrome-linux*/chrome",
               "chromium_headless_shell-*/chrome-*/headless_shell",
               "chromium_headless_shell-*/chrome-*/chrome-headless-shell"]
-SKIPPED = 77  # CTest reports a test that exits with it as skipped
+SKIPPED = 77  # the exit code by which CTest reports a test as skipped
 
 
 def list_candidates():
@@ -25,7 +25,7 @@ def list_candidates():
 
 
 def why_it_does_not_run(program):
-    """None when it runs. Ubuntu's chromium-browser is a stub that asks for a snap."""
+    """Returns why it does not run, None when it does. Ubuntu's chromium-browser is a stub for a snap."""
     try:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as failure:

@@ -1,4 +1,4 @@
-"""Which browser the page test takes, and what it says where there is none."""
+"""The page test takes the first browser that runs, and says what to do where there is none."""
 
 import os
 import pathlib

@@ -11,7 +11,7 @@ from tiny_model import CONFIG, END, START, USER_TURN, VOCAB, TinyModelCase, grey
 
 class Generate(TinyModelCase):
     def greedy_by_forward(self, ids, count):
-        """Tokens that the verb forward ranks first, one whole pass for each."""
+        """Returns the tokens that `forward` ranks first, with one whole pass for each."""
         answer = []
         for _ in range(count):
             code, _, error = self.run_verb(
@@ -25,7 +25,7 @@ class Generate(TinyModelCase):
         return answer
 
     def check_answer(self, prompt, *more):
-        """Prints the text of the tokens that forward ranks first after these."""
+        """Holds the printed answer against the tokens that `forward` ranks first after `prompt`."""
         answer = self.greedy_by_forward(prompt, 6)
         if END in answer:
             answer = answer[:answer.index(END)]

@@ -11,7 +11,7 @@ using Kind = Finding::Kind;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-/// A machine without fault: one device, TensorBoard, room for all.
+/// The facts of a machine without faults: one device, TensorBoard, enough room for everything.
 MachineFacts sound_machine() {
   MachineFacts facts;
   facts.build.has_cuda_engine = true;
@@ -29,7 +29,7 @@ MachineFacts sound_machine() {
   return facts;
 }
 
-/// Expects the one finding of a machine with one fault.
+/// Expects one finding for a machine with one fault.
 void expect_finding(const MachineFacts& facts, Kind kind, const std::string& topic,
                     const std::string& reason, const std::string& fix) {
   const std::vector<Finding> findings = judge_machine(facts);

@@ -37,13 +37,13 @@ def wait_for(condition):
 
 
 def ranks_of(launcher):
-    """{rank: (process, variables, words)} of the ranks that run."""
+    """Returns {rank: (process, variables, words)} of the running ranks."""
     ranks = {}
     for process in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
         try:
             variables = Path(f"/proc/{process}/environ").read_text().split("\0")
             words = Path(f"/proc/{process}/cmdline").read_text().split("\0")[1:-1]
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             continue
         variables = dict(entry.split("=", 1) for entry in variables if "=" in entry)
         if "TRIB_RANK" in variables and words[:1] != ["launch"]:
@@ -88,7 +88,7 @@ class Ends(unittest.TestCase):
 
 
 class Waiting(unittest.TestCase):
-    """Ranks that wait until they are hurt."""
+    """Ranks that wait until a test kills or stops them."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -147,7 +147,7 @@ class Waiting(unittest.TestCase):
     def test_a_rank_that_ignores_sigterm_is_killed(self):
         launcher = self.start("-n", "2", "--restarts", "0", "--", "config", self.pipe)
         ranks = self.ranks(launcher, 2)
-        os.kill(ranks[0][0], signal.SIGSTOP)  # SIGTERM waits until it goes on
+        os.kill(ranks[0][0], signal.SIGSTOP)  # SIGTERM waits until it continues
         os.kill(ranks[1][0], signal.SIGKILL)
         launcher.communicate(timeout=LATE)
         self.assertEqual(launcher.returncode, 137)

@@ -1,4 +1,4 @@
-"""What the tests of `tributary plan` share."""
+"""Helpers that the tests of `tributary plan` share."""
 
 import json
 import os

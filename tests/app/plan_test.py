@@ -70,7 +70,7 @@ class Plan(PlanCase):
         self.assertLess(by_table["value"], found["value"])
         summary = json.loads(self.simulated(output, "--steps", "2", "--lengths", table, "--json"))
         self.assertAlmostEqual(1e-9 * summary["distribution_ns"]["mean"], by_table["value"], places=8)
-        # The published systems have them as one encoder.
+        # The published systems treat both as one encoder.
         (fsdp,) = json.loads(self.run_verb("plan", OMNI, *small, "--method", "fsdp", "--json")[1])
         self.assertGreater(fsdp["value"], 0)
         for words in ([], ["--method", "fsdp"]):
@@ -94,10 +94,10 @@ class Plan(PlanCase):
             if found["simulated_batches"] == 8:
                 whole += 1
                 self.assertAlmostEqual(mean, found["step_s"], places=8)
-            else:  # the others are judged with links of their own
+            else:  # the other batches are judged with unshared links
                 self.assertAlmostEqual(mean / found["step_s"], 1, delta=0.02)
             self.assertEqual(simulated["out_of_memory"], "")
-        self.assertTrue(0 < whole < 4, whole)  # both kinds are there
+        self.assertTrue(0 < whole < 4, whole)  # there are plans of both kinds
         # Three heads cannot be cut over two ranks as the backbone is: the tower has a mesh of its own.
         odd = json.loads(pathlib.Path(MODEL, "config.json").read_text())
         odd["vision_config"]["num_heads"] = 3

@@ -110,7 +110,7 @@ class Balance(Policies):
     TEXT = "".join(f"{e},{l}\n" for e, l in ROWS)
 
     def check(self, found, rows, buckets):
-        """Recomputes what the answer says of itself."""
+        """Recomputes the figures of the answer from its assignment."""
         sums = [[0] * len(rows[0]) for _ in range(buckets)]
         for row, bucket in zip(rows, found["assignment"], strict=True):
             for column, load in enumerate(row):

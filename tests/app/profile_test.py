@@ -72,7 +72,7 @@ class Profile(unittest.TestCase):
         for point in block["points"]:
             self.assertGreater(point["weight_gradient_ns"], 0)
             self.assertGreater(point["input_gradient_ns"], 0)
-            # What a layer keeps is more than its input, which is what it keeps when it runs again.
+            # A layer keeps more than its input; with recompute it keeps only the input.
             self.assertGreaterEqual(point["activation_recomputed_bytes"], 4 * 32 * point["tokens"])
             self.assertGreater(point["activation_bytes"], point["activation_recomputed_bytes"])
         self.assertGreater(block["points"][-1]["activation_bytes"], block["points"][0]["activation_bytes"])
@@ -98,7 +98,7 @@ class Profile(unittest.TestCase):
         self.assertGreater(step["process_bytes"], 50 << 20)
         self.assertGreater(step["optimizer_ns"], 0)
         self.assertGreater(profile["noise"], 0)
-        # Each whole pass is what its layers take: the tables lose nothing.
+        # The time of a whole pass is the sum of its layers': the tables lose nothing.
         for whole in profile["passes"]:
             self.assertGreater(whole["forward_ns"], 0)
             self.assertGreater(whole["backward_ns"], 0)
@@ -183,7 +183,7 @@ class Profile(unittest.TestCase):
         for (ranks, capacity), each in passes.items():
             if ranks == 2:
                 ratios.append(each["backward_ns"] / passes[1, capacity]["backward_ns"])
-        # On the clock it would be two, and more.
+        # By the clock it would be two or more.
         self.assertLess(statistics.median(ratios), 1.6)
 
     def test_a_run_is_simulated_from_its_own_profile(self):
@@ -225,7 +225,7 @@ class Profile(unittest.TestCase):
                 drawn = [span["name"] for span in predicted["traceEvents"]
                          if span["ph"] == "X" and span["pid"] == number and span["tid"] == 0 and
                          span["name"] != "OPT0.0"]
-                # In the order of the schedule that both run; a simulation leaves out passes of no length.
+                # In the order of the schedule, which both run. A simulation leaves out passes of length 0.
                 self.assertEqual([span["name"] for span in passes if span["name"] in drawn], drawn)
                 for first, second in zip(passes, passes[1:]):
                     self.assertLessEqual(first["ts"] + first["dur"], second["ts"] + 0.002)

@@ -52,7 +52,7 @@ std::string refusal_of(ImageEmbedder& embedder, const std::string& image) {
 
 TEST(ImageEmbedder, TakesPngAndJpegByTheirBytes) {
   const TemporaryFolder folder;
-  folder.write("a.jpg", "\x89PNG\r\n\x1a\nxyz");  // the name does not count
+  folder.write("a.jpg", "\x89PNG\r\n\x1a\nxyz");  // the name does not matter
   folder.write("b", "\xFF\xD8\xFFxy");
   ImageEmbedder embedder(folder.path(), 1 << 20);
   EXPECT_EQ(embedder.embed("a.jpg").value(), "data:image/png;base64,iVBORw0KGgp4eXo=");
@@ -189,7 +189,7 @@ TEST(WriteReport, ShowsRightAndWrongPredictionsOfEverySource) {
   };
   EXPECT_EQ(count("data-source=\"even\""), 4);
   EXPECT_EQ(count("data-source=\"odd\""), 4);
-  EXPECT_EQ(count("class=\"card prediction wrong\""), 2);  // the odd ones, half of four
+  EXPECT_EQ(count("class=\"card prediction wrong\""), 2);  // the odd ones, which are half of four
   EXPECT_THAT(page, HasSubstr("8 of 40 held-out questions"));
 }
 

@@ -31,7 +31,7 @@ CHARTS = ["loss", "held-out", "learning-rate", "gradient", "throughput", "phases
 
 
 def png(width, height, pixel):
-    """A PNG file; pixel(x, y) gives (red, green, blue)."""
+    """Returns a PNG file; pixel(x, y) gives (red, green, blue)."""
     rows = b"".join(
         b"\0" + bytes(value for x in range(width) for value in pixel(x, y)) for y in range(height))
 
@@ -45,7 +45,7 @@ def png(width, height, pixel):
 
 
 def picture(rng):
-    """A coloured disc on a light ground."""
+    """Returns a picture of a coloured disc on a light ground."""
     color = rng.choice([(214, 69, 65), (31, 119, 180), (44, 160, 44), (148, 103, 189)])
     x0, y0, radius = rng.randrange(30, 66), rng.randrange(30, 66), rng.randrange(12, 28)
 
@@ -149,7 +149,7 @@ def write_run(run):
 
 
 class PageReader(html.parser.HTMLParser):
-    """Collects what the checks look at."""
+    """Collects the facts of a page that the checks look at."""
 
     def __init__(self):
         super().__init__()
@@ -236,7 +236,7 @@ def check_page(dom, page):
 
 
 def check_phone(browser, page, folder):
-    """At 400 pixels the navigation is there, nothing stands out sideways, and axes have ticks."""
+    """At 400 pixels the navigation is visible, nothing overflows sideways, and axes have ticks."""
     # Chromium's window is at least 500 pixels wide, so the page is shown in a frame of 400.
     frame = folder / "phone.html"
     frame.write_text(f"""<body><iframe src="{page.name}" style="width:400px;height:900px"></iframe>
@@ -264,7 +264,7 @@ def check_phone(browser, page, folder):
 
 
 def check_stalls(browser, program, run, page):
-    """Three stalled steps of twenty are named, and do not press the others flat."""
+    """Three stalled steps of twenty are named, and do not flatten the curve of the others."""
     lines = [metrics_line(random.Random(3), step) for step in range(1, 21)]
     for line in lines[4:7]:
         line["seconds"]["data"] = 12.0
@@ -306,7 +306,7 @@ def main():
         check_page(dom, page.read_text())
 
         views = {"light": ["--window-size=1280,4200"]}
-        if folder:  # to look at
+        if folder:  # for a person to look at
             views["dark"] = ["--window-size=1280,4200", "--blink-settings=preferredColorScheme=0"]
             views["narrow"] = ["--window-size=520,7000"]
         for name, options in views.items():

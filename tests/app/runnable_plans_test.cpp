@@ -28,7 +28,7 @@ constexpr const char* kUnknown = R"({"model_type": "llava_onevision",
  "text_config": {"hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8,
    "num_key_value_heads": 4, "intermediate_size": 512, "vocab_size": 2048}})";
 
-/// Models in folders of their own, with what the trainer says of each.
+/// Models by name, each in a folder of its own.
 struct Models {
   TemporaryFolder folder = {};
 
@@ -52,7 +52,7 @@ PlanRequest request_of(const std::string& model) {
   return read_request(options);
 }
 
-/// Whether `train --plan` takes a plan file of the model: what it does before it starts.
+/// Whether `train --plan` accepts a plan file of the model, by the checks that it makes first.
 bool is_taken(const config::Plan& plan, const std::string& model, const TemporaryFolder& folder) {
   try {
     config::RunConfig run;

@@ -62,7 +62,7 @@ class Simulate(SimulateCase):
             self.assertEqual(module["ranks"], 4)
             spent = sum(module[key] for key in module if key.endswith("_rank_ns"))
             self.assertAlmostEqual(spent, 4 * found["step_ns"])
-        # A rank works for one of them at a time.
+        # A rank works for one module at a time.
         busy = sum(module["busy_rank_ns"] for module in found["modules"].values())
         self.assertLess(busy, 4 * found["step_ns"])
 
@@ -333,7 +333,7 @@ class SimulateWorkload(SimulateCase):
         self.assertEqual(found, self.answer("--workload", WORKLOAD, "--cluster", CLUSTER))
 
     def test_reductions_are_in_the_lower_bound(self):
-        # Of a million ranks they take 20 times as long as the passes.
+        # With a million ranks the reductions take 20 times as long as the passes.
         found = self.answer("--workload", self.workload("all_gpus: 16", "all_gpus: 1048576"),
                             "--cluster", CLUSTER)
         self.assertEqual(found["ranks"], 1 << 20)

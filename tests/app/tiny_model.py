@@ -1,4 +1,4 @@
-"""A tiny model with random weights, and what the tests of the verbs that run it share.
+"""A tiny model with random weights, and helpers of the tests that run it.
 
 Every test that imports this is run as `python X_test.py TRIBUTARY`.
 """
@@ -139,7 +139,7 @@ TOKENIZER = {
 
 
 class TinyModelCase(unittest.TestCase):
-    """A model in a folder of its own for each test, and the program."""
+    """Runs the program on a model, in a folder of its own for each test."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -152,7 +152,7 @@ class TinyModelCase(unittest.TestCase):
         write_safetensors(self.path("model/model.safetensors"), random_weights())
 
     def make_vision_model(self):
-        """Turns the model of the test into one that sees."""
+        """Replaces the model of the test by one with a vision tower."""
         self.write_json("model/config.json", VISION_CONFIG)
         added = [{"id": VOCAB + i, "content": name, "special": True, "normalized": False}
                  for i, name in enumerate(VISION)]

@@ -57,7 +57,7 @@ class ReaderGoesAway(TrainCase):
             self.assertEqual(done.returncode, 5, done.stderr)
             self.assertIn("standard output cannot be written", done.stderr)
             done = self.train("full2", ["launch", "-n", "2", "--"], full)
-            self.assertEqual(done.returncode, 0, done.stderr)  # a restart would not bring it back
+            self.assertEqual(done.returncode, 0, done.stderr)  # a restart would not bring the output back
             self.assertIn("warning: app: standard output cannot be written", done.stderr)
 
 

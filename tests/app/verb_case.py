@@ -1,4 +1,4 @@
-"""What tests of the program share that run it as `python X_test.py TRIBUTARY ROOT`."""
+"""Helpers of the tests that run the program, as `python X_test.py TRIBUTARY ROOT`."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ TRIBUTARY = sys.argv.pop(1)
 
 
 class VerbCase(unittest.TestCase):
-    """A folder of its own for each test, and the program."""
+    """Runs the program, with a folder of its own for each test."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
