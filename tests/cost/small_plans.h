@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/artifact/module_graph.h"
 #include "config/artifact/cluster.h"
+#include "config/artifact/module_graph.h"
 #include "config/plan/plan.h"
 
 namespace tributary::cost {
