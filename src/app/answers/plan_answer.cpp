@@ -14,7 +14,7 @@
 #include "cost/watched_costs.h"
 #include "plan/judge/simulate_on.h"
 #include "plan/problem/plan_choice.h"
-#include "studies/compare/mean_flops.h"
+#include "studies/compare/planned_methods.h"
 
 namespace tributary::app {
 namespace {

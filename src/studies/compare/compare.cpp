@@ -6,10 +6,8 @@
 
 #include "core/error.h"
 #include "core/stopwatch.h"
-#include "studies/compare/judge_figures.h"
 #include "studies/compare/planned_methods.h"
 #include "studies/methods/recompute_levels.h"
-#include "studies/methods/sharing/occupancy.h"
 #include "studies/methods/sharing/sharing_baselines.h"
 #include "studies/methods/sharing/sharing_of_model.h"
 

@@ -100,4 +100,8 @@ struct FigureCount {
 };
 [[nodiscard]] FigureCount count_within(const Comparison& comparison, double tolerance);
 
+/// Compares published figures and orders with the results of their settings. `run_samples` and
+/// `devices` come from the study.
+void judge_figures(const config::Study& study, Comparison& comparison);
+
 }  // namespace tributary::studies

@@ -1,7 +1,7 @@
-#include "studies/compare/judge_figures.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "studies/compare/compare.h"
 
 namespace tributary::studies {
 namespace {

@@ -4,8 +4,8 @@
 #include "core/stopwatch.h"
 #include "plan/judge/simulate_on.h"
 #include "plan/search/search_plan.h"
+#include "schedule/pipeline/plan_pipeline.h"
 #include "simulate/samples/draw_classes.h"
-#include "studies/compare/mean_flops.h"
 #include "studies/compare/trainer_plan.h"
 
 namespace tributary::studies {
@@ -114,6 +114,17 @@ PlanFile judge_plan_file(const StudySetting& setting, const PipelineAnswer& answ
   const TrainerPlan placed = trainer_plan(problem_of(setting), *answer.form, recompute);
   if (placed.found) return placed.is_changed ? PlanFile::kChanged : PlanFile::kFits;
   return placed.is_short ? PlanFile::kTooLarge : PlanFile::kNoForm;
+}
+
+double mean_flops(const plan::PlanningProblem& problem, const config::Plan& plan) {
+  const cost::LayerStageCosts costs = plan::costs_on(problem, plan);
+  const cost::MicrobatchShape batch = plan::mean_batch(problem);
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  double flops = 0;
+  for (int module = 0; module < std::ssize(pipeline.modules); ++module)
+    for (int stage = 0; stage < pipeline.modules[module].virtual_stages(); ++stage)
+      flops += costs.flops(module, stage, batch).all.causal;
+  return flops;
 }
 
 }  // namespace tributary::studies

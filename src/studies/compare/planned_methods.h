@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/problem/planning_problem.h"
 #include "simulate/samples/deal_samples.h"
 #include "studies/compare/compare.h"
 #include "studies/methods/pipeline_baselines.h"
@@ -36,5 +37,12 @@ inline constexpr std::string_view kVeomniMethod = "veomni";
 [[nodiscard]] PlanFile judge_plan_file(const config::StudySetting& setting,
                                        const PipelineAnswer& answer,
                                        config::RecomputePlan recompute);
+
+/// Counts the model FLOPs of a plan's step: forward and gradients of the mean batch, with half the
+/// square for causal attention, and without recompute.
+///
+/// errors: Fault::kInput as LayerStageCosts
+/// cost:   microseconds; nothing is simulated
+[[nodiscard]] double mean_flops(const plan::PlanningProblem& problem, const config::Plan& plan);
 
 }  // namespace tributary::studies

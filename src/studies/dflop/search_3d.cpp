@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/text.h"
-#include "studies/dflop/memory_need.h"
+#include "studies/dflop/problem_3d.h"
 
 namespace tributary::studies {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "studies/dflop/memory_need.h"
+#include "studies/dflop/problem_3d.h"
 #include "studies/methods/batch_runner.h"
 #include "studies/methods/pipeline_baselines.h"
 

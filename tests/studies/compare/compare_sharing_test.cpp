@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "studies/compare/compare.h"
-#include "studies/compare/judge_figures.h"
 #include "studies/methods/sharing/sharing_baselines.h"
 #include "studies/methods/sharing/sharing_of_model.h"
 

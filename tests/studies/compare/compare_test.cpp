@@ -10,7 +10,6 @@
 #include "core/json.h"
 #include "plan/search/search_plan.h"
 #include "simulate/samples/draw_classes.h"
-#include "studies/compare/judge_figures.h"
 #include "studies/compare/planned_methods.h"
 #include "studies/compare/write_comparison.h"
 #include "studies/methods/pipeline_baselines.h"

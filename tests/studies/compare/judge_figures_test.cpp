@@ -1,8 +1,7 @@
-#include "studies/compare/judge_figures.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "studies/compare/compare.h"
 #include "tests/studies/compare/round_numbers.h"
 
 namespace tributary::studies {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "studies/methods/colocated/colocated_plans.h"
+#include "studies/methods/colocated/colocated_step.h"
 
 namespace tributary::studies {
 namespace {

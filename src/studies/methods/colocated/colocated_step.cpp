@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/text.h"
 #include "studies/methods/plan_space.h"
 
 namespace tributary::studies {
@@ -205,5 +206,19 @@ double ColocatedStep::sync(const Degrees& copies) const {
   return std::max(runner_.sync_seconds(costs.backbone, backbone_, rounds_),
                   runner_.sync_seconds(costs.encoder, copies, 1));
 }
+
+double colocated_bytes(const TrainingProblem& problem, const Degrees& backbone, std::int64_t rounds,
+                       std::int64_t tp, double depth, double samples) {
+  // Every rank holds a part of a copy.
+  const Degrees encoder = {tp, 1, std::max<std::int64_t>(backbone.devices() / tp, 1)};
+  return backbone_bytes(problem, backbone, rounds) +
+         encoder_bytes(problem, encoder, depth, samples);
+}
+
+std::string describe_colocated(const Degrees& backbone, std::int64_t rounds, std::int64_t tp) {
+  return str(to_text(backbone), ", ", microbatches_text(rounds), ", encoder tp ", tp);
+}
+
+std::string label_of(const char* where, Deal how) { return how == Deal::kBalanced ? where : ""; }
 
 }  // namespace tributary::studies

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "studies/methods/colocated/colocated_plans.h"
+#include "studies/methods/colocated/colocated_step.h"
 
 namespace tributary::studies {
 namespace {

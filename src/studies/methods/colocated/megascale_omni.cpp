@@ -2,7 +2,7 @@
 // dispatched again between them within groups of ranks.
 
 #include "core/text.h"
-#include "studies/methods/colocated/colocated_plans.h"
+#include "studies/methods/colocated/colocated_step.h"
 
 namespace tributary::studies {
 namespace {

@@ -1,6 +1,6 @@
 // Optimus: the encoder in the idle time of the backbone's stages.
 
-#include "studies/methods/colocated/colocated_plans.h"
+#include "studies/methods/colocated/colocated_step.h"
 
 namespace tributary::studies {
 namespace {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "studies/methods/sharing/module_levels.h"
 #include "studies/methods/sharing/sharing_baselines.h"
 #include "studies/methods/sharing/sharing_memory.h"
 

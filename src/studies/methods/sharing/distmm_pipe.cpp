@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "studies/methods/sharing/module_levels.h"
 #include "studies/methods/sharing/sharing_baselines.h"
 #include "studies/methods/sharing/sharing_memory.h"
 

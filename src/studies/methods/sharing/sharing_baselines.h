@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -70,5 +71,35 @@ inline constexpr std::int64_t kPipedMicrobatches = 16;
 [[nodiscard]] SharingAnswer solve_mosaic(const plan::SharingProblem& problem);
 /// The same merging as if modules on one device did not slow each other; its stages then do.
 [[nodiscard]] SharingAnswer solve_mosaic_unaware(const plan::SharingProblem& problem);
+
+/// The fraction of the devices' units with work over a step, 0 to 1.
+struct Occupancy {
+  double mean = 0;   // of all devices
+  double least = 0;  // min over devices
+};
+
+/// A module adds its fraction of a device's units times its time there, as far as kernels run in
+/// it. Waiting for the host, a reduction or the slowest device counts 0, and so does an unused
+/// device. All devices of a module count with their mean. Null where there is no plan, or the
+/// problem does not say how busy its modules keep devices.
+///
+/// source: Mosaic's figure 10 measures compute warps in flight; this measures how long there are
+///         any, not how many
+[[nodiscard]] std::optional<Occupancy> occupancy_of(const plan::SharingProblem& problem,
+                                                    const SharingAnswer& answer);
+
+/// The modules by depth in the graph: modules of a level do not depend on each other.
+[[nodiscard]] std::vector<std::vector<std::int32_t>> levels_of(const plan::SharingProblem& problem);
+
+/// The fastest way to run whole modules side by side on their own devices; there must be no more of
+/// them than `count_side_by_side` says.
+[[nodiscard]] BaselineWave place_side_by_side(const plan::SharingProblem& problem,
+                                              std::span<const std::int32_t> modules,
+                                              std::int64_t& evaluations);
+
+/// Divides a level into the fewest such waves that fit, the largest modules first.
+[[nodiscard]] std::vector<BaselineWave> place_level(const plan::SharingProblem& problem,
+                                                    std::vector<std::int32_t> level,
+                                                    std::int64_t& evaluations);
 
 }  // namespace tributary::studies

@@ -3,7 +3,6 @@
 #include <limits>
 #include <numeric>
 
-#include "studies/methods/sharing/module_levels.h"
 #include "studies/methods/sharing/sharing_baselines.h"
 #include "studies/methods/sharing/sharing_memory.h"
 

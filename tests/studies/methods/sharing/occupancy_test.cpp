@@ -1,4 +1,3 @@
-#include "studies/methods/sharing/occupancy.h"
 
 #include <gtest/gtest.h>
 #include <map>
