@@ -14,7 +14,7 @@ namespace {
 constexpr MicrobatchShape kShape{.backbone = {.tokens = 2048, .squared_tokens = 2048.0 * 2048},
                                  .encoder = {.tokens = 1024, .squared_tokens = 1024.0 * 1024}};
 
-LayerStageCosts costs_of(const config::Plan& plan, std::int64_t layers = 4) {
+LayerStageCosts small_costs(const config::Plan& plan, std::int64_t layers = 4) {
   return {plan, small_model(layers, plan.modules.size() > 1), small_cluster(64),
           schedule::pipeline_of(plan)};
 }
@@ -27,8 +27,8 @@ TEST(LayerStageCosts, StagesAddUpToTheWholeModel) {
   whole.modules[0].mesh = {};
   whole.modules[0].ranks = {0};
   whole.modules[0].stages = {{.embed = true, .first = 0, .layers = 4, .head = true}};
-  const LayerStageCosts parts = costs_of(cut);
-  const LayerStageCosts all = costs_of(whole);
+  const LayerStageCosts parts = small_costs(cut);
+  const LayerStageCosts all = small_costs(whole);
   const StageCost a = parts.cost(0, 0, kShape);
   const StageCost b = parts.cost(0, 1, kShape);
   const StageCost sum = all.cost(0, 0, kShape);
@@ -80,7 +80,7 @@ TEST(LayerStageCosts, StagesOfAVisionTowerHaveTheFullAttentionOfTheirIndexes) {
 }
 
 TEST(LayerStageCosts, AFrozenEncoderHasNoBackwardAndNoState) {
-  const LayerStageCosts costs = costs_of(vision_plan());
+  const LayerStageCosts costs = small_costs(vision_plan());
   const StageCost vision = costs.cost(1, 0, kShape);
   EXPECT_GT(vision.forward.count, 0);
   EXPECT_EQ(vision.input_gradient.count, 0);
@@ -119,11 +119,11 @@ TEST(LayerStageCosts, AllRanksOfThePlanAddUpTheNormOfTheGradients) {
 
 TEST(LayerStageCosts, RecomputeTradesTimeForMemory) {
   config::Plan plan = text_plan();
-  const StageCost none = costs_of(plan).cost(0, 0, kShape);
+  const StageCost none = small_costs(plan).cost(0, 0, kShape);
   plan.modules[0].recompute = config::RecomputePlan::kSelective;
-  const StageCost selective = costs_of(plan).cost(0, 0, kShape);
+  const StageCost selective = small_costs(plan).cost(0, 0, kShape);
   plan.modules[0].recompute = config::RecomputePlan::kFull;
-  const StageCost full = costs_of(plan).cost(0, 0, kShape);
+  const StageCost full = small_costs(plan).cost(0, 0, kShape);
   EXPECT_LT(none.input_gradient, selective.input_gradient);
   EXPECT_LT(selective.input_gradient, full.input_gradient);
   EXPECT_GT(none.kept, selective.kept);
@@ -135,8 +135,8 @@ TEST(LayerStageCosts, TensorParallelExposesItsAllReduces) {
   config::Plan plan = text_plan();
   plan.modules[0].mesh = {.pp = 2, .dp_shard = 2, .tp = 2};
   plan.modules[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
-  const StageCost cut = costs_of(plan).cost(0, 0, kShape);
-  const StageCost whole = costs_of(text_plan()).cost(0, 0, kShape);
+  const StageCost cut = small_costs(plan).cost(0, 0, kShape);
+  const StageCost whole = small_costs(text_plan()).cost(0, 0, kShape);
   EXPECT_LT(cut.forward, whole.forward);
   EXPECT_GT(cut.forward_exposed, whole.forward_exposed);
   EXPECT_LT(cut.boundary, whole.boundary);
@@ -146,22 +146,22 @@ TEST(LayerStageCosts, InlineModulesRunOnTheFirstStage) {
   config::Plan plan = text_plan();
   plan.modules.push_back({.name = "vision", .placement = config::Placement::kInline});
   plan.edges = {{.from = "vision", .to = "backbone"}};
-  const LayerStageCosts with = costs_of(plan);
-  const LayerStageCosts without = costs_of(text_plan());
+  const LayerStageCosts with = small_costs(plan);
+  const LayerStageCosts without = small_costs(text_plan());
   EXPECT_GT(with.cost(0, 0, kShape).forward, without.cost(0, 0, kShape).forward);
   EXPECT_EQ(with.cost(0, 1, kShape).forward, without.cost(0, 1, kShape).forward);
   EXPECT_EQ(with.cost(0, 0, kShape).boundary, without.cost(0, 0, kShape).boundary);
 }
 
 TEST(LayerStageCosts, NamesWhatDoesNotFitTheModel) {
-  EXPECT_THAT([] { (void)costs_of(text_plan(), 5); },
+  EXPECT_THAT([] { (void)small_costs(text_plan(), 5); },
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "where: modules.backbone.stages; found: 4 layers; expected: 5 layers")));
   config::Plan plan = vision_plan();
   for (config::ModulePlan& module : plan.modules)
     if (module.name == "vision") module.name = "audio";
   plan.edges[0].from = "audio";
-  EXPECT_THAT([&] { (void)costs_of(plan); },
+  EXPECT_THAT([&] { (void)small_costs(plan); },
               testing::ThrowsMessage<Error>(
                   testing::HasSubstr("model has no such module; where: modules.audio")));
 }
@@ -196,7 +196,7 @@ TEST(LayerStageCosts, FlopsAreCountedInThreeWaysAndWithoutFrozenModules) {
   config::Plan plan = text_plan();
   const auto flops_with = [&](config::RecomputePlan level) {
     plan.modules[0].recompute = level;
-    return costs_of(plan).flops(0, 0, kShape);
+    return small_costs(plan).flops(0, 0, kShape);
   };
   const StageFlops none = flops_with(config::RecomputePlan::kNone);
   const StageFlops selective = flops_with(config::RecomputePlan::kSelective);
