@@ -9,7 +9,7 @@
 #include "core/stopwatch.h"
 #include "studies/compare/planned_methods.h"
 #include "studies/dflop/search_3d.h"
-#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/all_methods.h"
 #include "studies/methods/sharing/sharing_baselines.h"
 
 namespace tributary::app {

@@ -258,8 +258,19 @@ const ModulePlan* Plan::find(std::string_view name) const {
 }
 
 std::int64_t virtual_stages_of(PipelineOrder order) {
-  if (order == PipelineOrder::kInterleaved) return 0;
-  return order >= PipelineOrder::kZbV ? 2 : 1;
+  switch (order) {
+    case PipelineOrder::kInterleaved:
+      return 0;
+    case PipelineOrder::kZbV:
+    case PipelineOrder::kVHalf:
+    case PipelineOrder::kVMin:
+      return 2;
+    case PipelineOrder::kGpipe:
+    case PipelineOrder::k1f1b:
+    case PipelineOrder::kZbH1:
+      break;
+  }
+  return 1;
 }
 
 void check_plan(const Plan& plan, const std::string& where) {

@@ -3,8 +3,8 @@
 #include <map>
 #include <vector>
 
-#include "plan/candidates/cells.h"
 #include "plan/candidates/encoder_choices.h"
+#include "plan/candidates/list_degrees.h"
 #include "plan/candidates/listed_choices.h"
 #include "plan/chains/estimate_step.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan/candidates/cells.h"
+#include "plan/candidates/list_degrees.h"
 
 namespace tributary::plan {
 

@@ -6,7 +6,7 @@
 #include "plan/problem/planning_problem.h"
 #include "simulate/samples/deal_samples.h"
 #include "studies/compare/compare.h"
-#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/all_methods.h"
 
 namespace tributary::studies {
 

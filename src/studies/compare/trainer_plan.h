@@ -4,7 +4,7 @@
 #include <string>
 
 #include "plan/search/search_plan.h"
-#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/all_methods.h"
 
 namespace tributary::studies {
 

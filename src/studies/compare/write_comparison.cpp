@@ -6,7 +6,7 @@
 
 #include "core/text.h"
 #include "studies/compare/planned_methods.h"
-#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/all_methods.h"
 
 namespace tributary::studies {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "studies/dflop/problem_3d.h"
+#include "studies/methods/all_methods.h"
 #include "studies/methods/batch_runner.h"
-#include "studies/methods/pipeline_baselines.h"
 
 namespace tributary::studies {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/all_methods.h"
 #include "studies/methods/problem_of_model.h"
 
 namespace tributary::studies {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-#include "plan/candidates/cells.h"
+#include "plan/candidates/list_degrees.h"
 #include "plan/chains/estimate_step.h"
 #include "plan/search/search_plan.h"
 #include "tests/plan/search/brute_force.h"

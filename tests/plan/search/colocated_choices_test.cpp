@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <set>
 
-#include "plan/candidates/cells.h"
 #include "plan/candidates/list_candidates.h"
+#include "plan/candidates/list_degrees.h"
 #include "plan/chains/estimate_step.h"
 #include "plan/judge/simulate_on.h"
 #include "tests/plan/search/exact_case.h"

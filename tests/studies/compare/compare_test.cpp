@@ -12,7 +12,7 @@
 #include "simulate/samples/draw_classes.h"
 #include "studies/compare/planned_methods.h"
 #include "studies/compare/write_comparison.h"
-#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/all_methods.h"
 #include "studies/methods/problem_of_model.h"
 #include "tests/studies/compare/round_numbers.h"
 

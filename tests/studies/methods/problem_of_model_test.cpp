@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "cost/module_cost.h"
 #include "schedule/pipeline/plan_pipeline.h"
-#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/all_methods.h"
 #include "studies/methods/plan_space.h"
 #include "tests/cost/small_plans.h"
 

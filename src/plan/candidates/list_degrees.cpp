@@ -1,4 +1,4 @@
-#include "plan/candidates/cells.h"
+#include "plan/candidates/list_degrees.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "studies/methods/pipeline_baselines.h"
+#include "studies/methods/all_methods.h"
 
 #include <algorithm>
 #include <cstdio>

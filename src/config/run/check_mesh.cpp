@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <functional>
+
+#include "config/reading/problems.h"
+#include "config/run/mesh_shape.h"
+#include "config/run/run_config.h"
+#include "core/error.h"
+
+namespace tributary::config {
+namespace {
+
+bool divides(std::int64_t divisor, std::int64_t number) { return number % divisor == 0; }
+
+/// The nearest values below and above `wrong` that keep the rule, at most `most`.
+std::string nearest_values(std::int64_t wrong, std::int64_t most,
+                           const std::function<bool(std::int64_t)>& keeps_rule) {
+  std::string below;
+  for (std::int64_t value = std::min(wrong - 1, most); value >= 1 && below.empty(); --value)
+    if (keeps_rule(value)) below = str(value);
+  std::string above;
+  for (std::int64_t value = wrong + 1; value <= most && above.empty(); ++value)
+    if (keeps_rule(value)) above = str(value);
+  return below + (below.empty() || above.empty() ? "" : " or ") + above;
+}
+
+/// Gathers the rules that a shape breaks.
+class ShapeCheck {
+ public:
+  explicit ShapeCheck(Problems& problems) : problems_(problems) {}
+
+  /// Checks a rule of one axis; `most` is the max of the values that the fix proposes.
+  void require(const std::string& key, std::int64_t value, const std::string& what,
+               const std::string& found, const std::string& expected, std::int64_t most,
+               const std::function<bool(std::int64_t)>& keeps_rule) {
+    if (keeps_rule(value)) return;
+    const std::string nearest = nearest_values(value, most, keeps_rule);
+    problems_.add({.what = what,
+                   .where = str(key, " = ", value),
+                   .found = found,
+                   .expected = expected,
+                   .fix = nearest.empty() ? "" : str("set ", key, " to ", nearest)});
+  }
+
+  void require_division(const std::string& key, std::int64_t ranks, const std::string& of,
+                        std::int64_t number) {
+    require(key, ranks, str("config: ", of, " do not divide over the ranks"), str(number, " ", of),
+            str("a number of ranks that divides ", number), number,
+            [number](std::int64_t value) { return divides(value, number); });
+  }
+
+ private:
+  Problems& problems_;
+};
+
+void check_availability(const MeshShape& shape, Problems& problems) {
+  if (shape.ep > 1)
+    problems.add({.what = "config: axis is not available yet",
+                  .where = str("parallel.ep = ", shape.ep),
+                  .expected = "1",
+                  .fix = "set parallel.ep to 1"});
+}
+
+void check_backbone(const MeshShape& shape, const BackboneConfig& backbone, ShapeCheck& check) {
+  const std::int64_t heads = backbone.heads;
+  const std::int64_t kv_heads = backbone.kv_heads;
+  check.require_division("parallel.tp", shape.tp, "attention heads", heads);
+  check.require("parallel.tp", shape.tp, "config: key-value heads can be neither cut nor repeated",
+                str(kv_heads, " key-value heads"),
+                "a number of ranks that divides the key-value heads, or a multiple of them", heads,
+                [&](std::int64_t tp) {
+                  return divides(tp, heads) && (divides(tp, kv_heads) || divides(kv_heads, tp));
+                });
+  check.require_division("parallel.tp", shape.tp, "columns of model.mlp_width", backbone.mlp_width);
+  // The remaining rules are about the heads of one tp rank.
+  if (!divides(shape.tp, heads)) return;
+  const std::int64_t own_heads = heads / shape.tp;
+  const std::int64_t own_kv_heads = std::max<std::int64_t>(1, kv_heads / shape.tp);
+  check.require("parallel.ulysses", shape.ulysses,
+                "config: attention heads do not divide over tp * ulysses ranks",
+                str(heads, " attention heads, ", own_heads, " on each of ", shape.tp, " tp ranks"),
+                str("a number of ranks that divides ", own_heads), own_heads,
+                [&](std::int64_t ulysses) { return divides(ulysses, own_heads); });
+  check.require("parallel.ulysses", shape.ulysses,
+                "config: key-value heads of a tp rank can be neither exchanged nor repeated",
+                str(own_kv_heads, " key-value heads on each of ", shape.tp, " tp ranks"),
+                "a number of ranks that divides them, or a multiple of them", own_heads,
+                [&](std::int64_t ulysses) {
+                  return divides(ulysses, own_heads) &&
+                         (divides(ulysses, own_kv_heads) || divides(own_kv_heads, ulysses));
+                });
+}
+
+void check_vision(const MeshShape& shape, const VisionConfig& vision, ShapeCheck& check) {
+  check.require_division("parallel.tp", shape.tp, "vision heads", vision.heads);
+  check.require_division("parallel.tp", shape.tp, "columns of the vision mlp_width",
+                         vision.mlp_width);
+}
+
+MeshShape shape_of(const ParallelSection& parallel) {
+  return {.pp = parallel.pp.count,
+          .dp_replicate = parallel.dp_replicate.count,
+          .dp_shard = parallel.dp_shard.count,
+          .cp = parallel.cp.count,
+          .ulysses = parallel.ulysses.count,
+          .tp = parallel.tp.count,
+          .ep = parallel.ep.count};
+}
+
+std::int64_t& axis_of(MeshShape& shape, const std::string& key) {
+  if (key == "parallel.pp") return shape.pp;
+  if (key == "parallel.dp_replicate") return shape.dp_replicate;
+  if (key == "parallel.dp_shard") return shape.dp_shard;
+  if (key == "parallel.cp") return shape.cp;
+  if (key == "parallel.ulysses") return shape.ulysses;
+  if (key == "parallel.tp") return shape.tp;
+  TRIB_CHECK(key == "parallel.ep", .what = "config: no axis of the mesh", .found = key);
+  return shape.ep;
+}
+
+/// Gives the auto axis the ranks that the others leave.
+MeshShape fill_auto(const ParallelSection& parallel, std::int64_t world) {
+  MeshShape shape = shape_of(parallel);
+  std::string automatic;
+  for (const auto& [key, degree] : degrees_of(parallel)) {
+    if (!degree.is_auto()) continue;
+    TRIB_REQUIRE(automatic.empty(), .what = "config: more than one axis of the mesh is auto",
+                 .where = key, .found = str(automatic, ", ", key),
+                 .expected = "auto for at most one of them", .fix = "give the others a number");
+    automatic = key;
+    axis_of(shape, key) = 1;
+  }
+  TRIB_REQUIRE(automatic != "parallel.ep", .what = "config: ep cannot be auto",
+               .where = "parallel.ep", .found = "auto",
+               .expected = "a number: ep is a view of the ranks of the other axes");
+  const std::int64_t fixed = shape.world();
+  if (automatic.empty()) {
+    const std::int64_t others = fixed / shape.dp_shard;
+    TRIB_REQUIRE(fixed == world, .what = "config: axes do not multiply to the world size",
+                 .where = "parallel", .found = str(describe(shape), ": ", fixed, " ranks"),
+                 .expected = str(world, " ranks, as many as there are processes"),
+                 .fix = divides(others, world) ? str("set parallel.dp_shard to ", world / others,
+                                                     ", or start ", fixed, " processes")
+                                               : str("start ", fixed, " processes"));
+    return shape;
+  }
+  const std::int64_t fewer = world / fixed * fixed;
+  TRIB_REQUIRE(divides(fixed, world), .what = "config: other axes do not divide the world size",
+               .where = automatic + " = auto",
+               .found = str(world, " ranks, the other axes take ", fixed),
+               .expected = str("a multiple of ", fixed, " ranks"),
+               .fix = fewer == 0 ? str("start ", fixed, " processes")
+                                 : str("start ", fewer, " or ", fewer + fixed, " processes"));
+  axis_of(shape, automatic) = world / fixed;
+  return shape;
+}
+
+}  // namespace
+
+MeshShape resolve_mesh(const ParallelSection& parallel, std::int64_t world,
+                       const ModelConfig& model) {
+  TRIB_CHECK(world >= 1, .what = "config: world has no ranks", .found = str(world));
+  const MeshShape shape = fill_auto(parallel, world);
+  Problems problems;
+  check_availability(shape, problems);
+  ShapeCheck check(problems);
+  check_backbone(shape, model.backbone, check);
+  if (model.vision) check_vision(shape, *model.vision, check);
+  problems.raise_if_any("mesh of the run");
+  return shape;
+}
+
+}  // namespace tributary::config
