@@ -218,7 +218,9 @@ void search_both(const PlanRequest& request, PlanAnswer& answer) {
   if (std::exchange(certificate.value, trained) != trained)
     certificate.status = plan::Status::kFeasible;
   std::erase_if(answer.plans, [&](const ListedPlan& listed) {
-    return !listed.trains() && (request.options.runnable || listed.found.step >= trained);
+    if (listed.trains()) return false;
+    // A step without shared links is too short to be set beside one with them.
+    return request.options.runnable || !listed.found.links_shared || listed.found.step >= trained;
   });
 }
 

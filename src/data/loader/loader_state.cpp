@@ -1,9 +1,9 @@
 #include "data/loader/loader_state.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <tuple>
 
 #include "core/error.h"
 
@@ -44,7 +44,7 @@ Json to_json(const LoaderState& state) {
                        {"images", source.images}});
   Json quarantined = Json::array();
   for (const auto& [id, code] : state.quarantined)
-    quarantined.push_back({{"source", id.source}, {"record", id.record}, {"code", code}});
+    quarantined.push_back(Json::array({id.source, id.record, code}));
   return {{"format", kFormat},
           {"seed", state.seed},
           {"held_out_fraction", state.held_out_fraction},
@@ -74,10 +74,9 @@ LoaderState loader_state_from_json(const Json& json, const std::string& where) {
   state.start_steps = read<std::vector<std::int64_t>>(json, "start_steps", where);
   state.next_index = read<std::int64_t>(json, "next_index", where);
   state.cursors = read<std::vector<std::int64_t>>(json, "cursors", where);
-  for (const Json& bad : read<std::vector<Json>>(json, "quarantined", where))
-    state.quarantined.push_back(
-        {{read<std::int64_t>(bad, "source", where), read<std::int64_t>(bad, "record", where)},
-         read<std::string>(bad, "code", where)});
+  using Item = std::tuple<std::int64_t, std::int64_t, std::string>;
+  for (const auto& [source, record, code] : read<std::vector<Item>>(json, "quarantined", where))
+    state.quarantined.push_back({{source, record}, code});
   state.left_out = read<std::vector<std::int64_t>>(json, "left_out", where);
   state.carried = read<std::vector<std::int64_t>>(json, "carried", where);
   return state;

@@ -72,11 +72,11 @@ class Search {
     return false;
   }
 
-  /// Leaves a margin for batches not simulated: the trainer's microbatches are unknown there.
-  [[nodiscard]] bool fits_finished(const FoundPlan& found) {
+  /// The peak with a margin for batches not simulated: the trainer's microbatches are unknown
+  /// there.
+  [[nodiscard]] Bytes careful_peak(const FoundPlan& found) const {
     const bool is_whole = found.simulated_batches == std::ssize(problem_.batches);
-    const Bytes margin{is_whole ? 0 : found.peak.count / 100};
-    return fits({.steps = {}, .peak = found.peak + margin, .fullest = found.fullest});
+    return found.peak + Bytes{is_whole ? 0 : found.peak.count / 100};
   }
 
   void judge_first(const std::vector<Candidate>& candidates) {
@@ -279,7 +279,8 @@ class Search {
       };
       result_.unshared = static_cast<std::int64_t>(std::erase_if(runners_, is_too_large));
     }
-    if (others > budget) return {.others = 1, .colocated = 1, .is_best_first = true};
+    if (others > budget || (others == 0 && colocated > budget))
+      return {.others = 1, .colocated = 1, .is_best_first = true};
     const auto batches = [&](double size) {
       return std::min(batches_, static_cast<std::size_t>(budget / std::max(1.0, size)));
     };
@@ -302,7 +303,8 @@ class Search {
     };
     workers_.for_all(runners_.size(), [&](JudgeWorker& worker, std::size_t i) {
       Runner& runner = runners_[i];
-      if (shared.of(runner) < batches_)  // the judge's steps count for the other batches
+      if (shared.is_best_first ||
+          shared.of(runner) < batches_)  // the judge's steps count for the other batches
         runner.verdict.steps =
             worker.judge
                 .judge(runner.choice, runner.cuts, 0, batches_, PlanJudge::Sizes::kAsTheyAre)
@@ -314,7 +316,7 @@ class Search {
     const auto note = [&](std::size_t i, std::size_t batches) {
       result_.certificate.evaluations += static_cast<std::int64_t>(batches);
       is_finished[i] = batches == shared.of(runners_[i]);
-      if (is_finished[i] && found[i].peak <= problem_.memory())
+      if (is_finished[i] && careful_peak(found[i]) <= problem_.memory())
         best = std::min(best, found[i].step);
     };
     for (std::size_t i = 0; i < found.size(); ++i) note(i, first(i));
@@ -333,7 +335,9 @@ class Search {
   void name_winners() {
     std::vector<FoundPlan> finished = finish_all();
     for (FoundPlan& found : finished)
-      if (!found.links_shared || fits_finished(found)) result_.plans.push_back(std::move(found));
+      if (!found.links_shared ||
+          fits({.steps = {}, .peak = careful_peak(found), .fullest = found.fullest}))
+        result_.plans.push_back(std::move(found));
     std::stable_sort(result_.plans.begin(), result_.plans.end(), is_better);
     if (std::ssize(result_.plans) > effort_.finalists)
       result_.plans.resize(static_cast<std::size_t>(effort_.finalists));

@@ -86,5 +86,20 @@ TEST(SearchPlan, LeavesOutColocatedPlansThatCannotShareLinksAsTheOthersDo) {
   EXPECT_TRUE(are_compared);
 }
 
+/// A winner that fits only without the margin for other batches is no answer; the next one must be
+/// simulated then, not estimated.
+TEST(SearchPlan, SimulatesTheBestWhereMemoryIsTightAndMessagesAreMany) {
+  PlanningProblem problem = tiny_problem(32, 64, 1, 11);
+  const PlanEffort effort{.messages = 1};
+  const Bytes peak = search_plan(problem, effort).plans.front().peak;
+  for (int above = 0; above < 6; ++above) {
+    problem.cluster.device.memory =
+        problem.cluster.device.reserve + Bytes{peak.count * (1000 + 2 * above) / 1000};
+    const PlanSearch found = search_plan(problem, effort);
+    ASSERT_FALSE(found.plans.empty());
+    EXPECT_TRUE(found.plans.front().links_shared) << above;
+  }
+}
+
 }  // namespace
 }  // namespace tributary::plan

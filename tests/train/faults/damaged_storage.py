@@ -145,7 +145,7 @@ class DamagedStorage(same_bits.SameBits):
             written = [(line["source"], line["record"])
                        for file in (self.shared / name).glob("quarantine*.jsonl")
                        for line in tiny_run.read_lines(file)]
-            return sorted((bad["source"], bad["record"]) for bad in state["quarantined"]), sorted(written)
+            return sorted((source, record) for source, record, _ in state["quarantined"]), sorted(written)
 
         for steps in (4, 8):
             rank_job.run_to_the_end(commands("bad-resumed", "--resume", "auto", f"run.steps={steps}"))

@@ -39,9 +39,6 @@ void print_search(const PlanAnswer& answer) {
             << " plans run on batches, " << search.certificate.evaluations << " steps simulated, "
             << in_time({std::llround(1e6 * answer.milliseconds)}) << '\n';
   if (!answer.note.empty()) std::cout << answer.note << '\n';
-  if (!answer.plans.front().found.links_shared)
-    std::cout << "messages were timed as if each were alone: the plans are too large to simulate "
-                 "links that are shared within the budget\n";
   if (search.unshared > 0)
     std::cout << search.unshared
               << " plans with a colocated encoder left out: too large to simulate links that are "

@@ -55,6 +55,7 @@ void print_row(const plan::PlanningProblem& problem, const ListedPlan& listed,
   std::string text = told;
   if (found.choice.devices() != problem.devices)
     text = counted(found.choice.devices(), "device") + ": " + text;
+  if (!found.links_shared) text += " (not simulated: messages as if each were alone)";
   if (found.links_shared && found.simulated_batches < std::ssize(problem.batches))
     text +=
         str(" (", found.simulated_batches, " of ", problem.batches.size(), " batches simulated)");
