@@ -65,7 +65,7 @@ Choice inside_node(const LinkLevel& level, CollectiveOp op, std::int64_t ranks, 
     case CollectiveOp::kSend:
       return {level.message_start_s + bytes / level.bytes_per_s, Algorithm::kRing};
   }
-  TRIB_RAISE(Fault::kBug, .what = "plan: collective without a cost");
+  TRIB_RAISE(Fault::kBug, .what = "cost: collective without a cost");
 }
 
 /// The level that joins nodes: every device has a link, and a group has several devices of a node.
@@ -141,7 +141,7 @@ Choice across_nodes(const Cluster& cluster, CollectiveOp op, const Communication
     case CollectiveOp::kSend:
       return {level.message_start_s + bytes / level.bytes_per_s, Algorithm::kRing};
   }
-  TRIB_RAISE(Fault::kBug, .what = "plan: collective without a cost");
+  TRIB_RAISE(Fault::kBug, .what = "cost: collective without a cost");
 }
 
 }  // namespace
@@ -189,10 +189,10 @@ CollectiveCost collective_cost(const Cluster& cluster, CollectiveOp op,
   TRIB_REQUIRE(group.ranks >= 1 && group.ranks_per_node >= 1 &&
                    group.ranks_per_node <= group.ranks && group.ranks <= cluster.devices &&
                    group.ranks_per_node <= cluster.devices_per_node(),
-               .what = "plan: group is not within the cluster",
+               .what = "cost: group is not within the cluster",
                .found = str(group.ranks, " ranks, ", group.ranks_per_node, " in a node"),
                .expected = str("at most ", cluster.devices, " and ", cluster.devices_per_node()));
-  TRIB_REQUIRE(bytes.count >= 0, .what = "plan: collective of fewer than no bytes",
+  TRIB_REQUIRE(bytes.count >= 0, .what = "cost: collective of fewer than no bytes",
                .found = str(bytes));
   if (group.ranks == 1) return {};
   const auto amount = static_cast<double>(bytes.count);

@@ -263,20 +263,20 @@ Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacemen
 void check(const LayerShape& layer, const PassShape& pass, const LayerPlacement& placement) {
   TRIB_REQUIRE(std::isfinite(pass.tokens) && pass.tokens >= 0 &&
                    std::isfinite(pass.squared_tokens) && pass.squared_tokens >= 0,
-               .what = "plan: pass of an impossible size",
+               .what = "cost: pass of an impossible size",
                .found = str(pass.tokens, " tokens, ", pass.squared_tokens, " squared"),
                .expected = "finite numbers from 0");
   TRIB_REQUIRE(placement.tp >= 1 && placement.optimizer_shards >= 1,
-               .what = "plan: layer is cut into no part", .found = str("tp ", placement.tp));
+               .what = "cost: layer is cut into no part", .found = str("tp ", placement.tp));
   TRIB_REQUIRE(placement.ep >= 1 && (layer.experts == 0 || layer.experts % placement.ep == 0),
-               .what = "plan: experts do not divide over the ep ranks",
+               .what = "cost: experts do not divide over the ep ranks",
                .found = str(layer.experts, " experts, ep ", placement.ep),
                .expected = "experts to be a multiple of ep");
-  TRIB_REQUIRE(layer.width >= 1 && layer.merge >= 1, .what = "plan: layer without a width",
+  TRIB_REQUIRE(layer.width >= 1 && layer.merge >= 1, .what = "cost: layer without a width",
                .found = str("width ", layer.width, ", merge ", layer.merge));
   if (layer.kind != LayerKind::kBlock) return;
   TRIB_REQUIRE(layer.heads >= 1 && layer.heads % placement.tp == 0,
-               .what = "plan: heads do not divide over the tp ranks",
+               .what = "cost: heads do not divide over the tp ranks",
                .found = str(layer.heads, " heads, tp ", placement.tp),
                .expected = "heads to be a multiple of tp");
 }

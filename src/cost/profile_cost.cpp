@@ -33,10 +33,10 @@ double interpolate(const std::vector<ProfilePoint>& points, Field field, double 
 
 LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, const PassShape& pass,
                      std::int64_t optimizer_shards, Training training) {
-  TRIB_REQUIRE(!table.points.empty(), .what = "plan: measured table holds no points",
+  TRIB_REQUIRE(!table.points.empty(), .what = "cost: measured table holds no points",
                .where = str(table.module, ".", table.layer));
   TRIB_REQUIRE(std::isfinite(pass.tokens) && pass.tokens >= 0 && optimizer_shards >= 1,
-               .what = "plan: pass of an impossible size", .found = str(pass.tokens, " tokens"));
+               .what = "cost: pass of an impossible size", .found = str(pass.tokens, " tokens"));
   LayerCost cost;
   cost.parameters = table.parameters;
   if (training.trains) {

@@ -100,7 +100,7 @@ const config::ProfileTable* ProfileCosts::find_table(const std::string& module,
 const config::ProfileTable& ProfileCosts::table(const std::string& module, const std::string& layer,
                                                 std::int64_t tp) const {
   const config::ProfileTable* found = find_table(module, layer, tp);
-  TRIB_REQUIRE(found != nullptr, .what = "plan: profile lacks a table",
+  TRIB_REQUIRE(found != nullptr, .what = "cost: profile lacks a table",
                .where = str(where_, " layers"), .found = "no such measurement",
                .expected = str(module, ".", layer, ", tp ", tp, ", threads ", threads_),
                .fix = "measure it: tributary profile, with --ranks where ranks are too few");
@@ -126,7 +126,7 @@ Nanoseconds ProfileCosts::collective(CollectiveOp op, const CommunicationGroup& 
   const std::int64_t ranks = group.ranks;
   if (ranks <= 1 || bytes.count == 0) return {};
   const std::vector<MeasuredCollective> points = points_of(profile_, op, ranks);
-  TRIB_REQUIRE(!points.empty(), .what = "plan: profile lacks a table",
+  TRIB_REQUIRE(!points.empty(), .what = "cost: profile lacks a table",
                .where = str(where_, " collectives"), .found = "no such measurement",
                .expected = str(collective_name(op), " of ", ranks, " ranks"),
                .fix = str("measure it: tributary profile --ranks ", ranks));
@@ -139,7 +139,7 @@ const config::MeasuredStep& ProfileCosts::measured_step() const {
     if (each.threads != threads_ && profile_.cores > 0) continue;
     if (found == nullptr || is_nearer(each.ranks, found->ranks)) found = &each;
   }
-  TRIB_REQUIRE(found != nullptr, .what = "plan: profile lacks a step",
+  TRIB_REQUIRE(found != nullptr, .what = "cost: profile lacks a step",
                .where = str(where_, " steps"), .found = "no such measurement",
                .expected = str("a step on ", threads_, " threads"),
                .fix = "measure it: tributary profile");
@@ -227,7 +227,7 @@ config::Cluster cluster_of(const config::Profile& profile, std::int64_t ranks,
         if (table.op == CollectiveOp::kSend && point.ranks <= ranks)
           measured = std::max(measured, point.ranks);
     const std::vector<MeasuredCollective> sends = points_of(profile, CollectiveOp::kSend, measured);
-    TRIB_REQUIRE(sends.size() >= 2, .what = "plan: profile lacks a table",
+    TRIB_REQUIRE(sends.size() >= 2, .what = "cost: profile lacks a table",
                  .where = str(where, " collectives"), .found = str(sends.size(), " points"),
                  .expected = str("messages between ", ranks, " ranks"),
                  .fix = str("measure them: tributary profile --ranks ", ranks));

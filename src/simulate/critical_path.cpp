@@ -67,7 +67,7 @@ class PathWalk {
   int before_pass(int action) {
     for (const int message : program_.messages_of(action))
       if (times_.messages[message].arrived == times_.actions[action].start) return travel(message);
-    TRIB_RAISE(Fault::kBug, .what = "plan: pass starts without a cause",
+    TRIB_RAISE(Fault::kBug, .what = "simulate: pass starts without a cause",
                .where = describe(program_, action));
   }
 
@@ -79,7 +79,7 @@ class PathWalk {
       if (earlier < 0 || times_.messages[earlier].freed(in_pool) != start) continue;
       return in_pool ? cause_of_start(program_.user_of(earlier)) : travel(earlier);
     }
-    TRIB_RAISE(Fault::kBug, .what = "plan: send starts without a cause",
+    TRIB_RAISE(Fault::kBug, .what = "simulate: send starts without a cause",
                .where = describe(program_, action));
   }
 
@@ -115,7 +115,7 @@ class PathWalk {
         return member;
     for (const StepMeeting& reduction : program_.reductions())
       if (times_.actions[reduction.members.front()].end == start) return reduction.members.front();
-    TRIB_RAISE(Fault::kBug, .what = "plan: meeting starts without a cause");
+    TRIB_RAISE(Fault::kBug, .what = "simulate: meeting starts without a cause");
   }
 
   const StepProgram& program_;
@@ -128,7 +128,7 @@ class PathWalk {
 
 std::vector<PathPart> critical_path(const StepProgram& program, const Network& network,
                                     const StepTimes& times) {
-  TRIB_CHECK(times.blocked.empty(), .what = "plan: step that never ends has no critical path",
+  TRIB_CHECK(times.blocked.empty(), .what = "simulate: step that never ends has no critical path",
              .found = describe_blocked(program, times));
   return PathWalk(program, network, times).run();
 }

@@ -253,7 +253,7 @@ std::vector<LaneMemory> follow_memory(const StepProgram& program, const StepLoad
                                       std::span<const cost::StageCost> pass_costs,
                                       std::vector<std::vector<MemoryPoint>>* points) {
   TRIB_CHECK(times.blocked.empty() && std::ssize(pass_costs) == program.actions(),
-             .what = "plan: memory of a step that cannot be followed",
+             .what = "simulate: memory of a step that cannot be followed",
              .found = str(times.blocked.size(), " blocked lanes, ", pass_costs.size(), " costs"));
   std::vector<LaneMemory> state;
   for (int lane = 0; lane < program.lanes(); ++lane)

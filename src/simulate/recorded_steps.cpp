@@ -25,7 +25,7 @@ cost::MicrobatchShape read_microbatch(const Json& json, const std::string& where
   const bool fits = json.is_array() && json.size() == 6 &&
                     std::all_of(json.begin(), json.end(),
                                 [](const Json& each) { return each.is_number_unsigned(); });
-  TRIB_REQUIRE(fits, .what = "plan: microbatch of a run cannot be read", .where = where,
+  TRIB_REQUIRE(fits, .what = "simulate: microbatch of a run cannot be read", .where = where,
                .found = escaped(json.dump()), .expected = "six whole numbers, 0 or above");
   const auto number = [&json](int i) { return json[i].get<double>(); };
   cost::MicrobatchShape shape;
@@ -40,7 +40,7 @@ cost::MicrobatchShape read_microbatch(const Json& json, const std::string& where
 std::vector<std::vector<cost::MicrobatchShape>> read_replica(const std::string& path,
                                                              std::int64_t skip) {
   std::istringstream lines(read_given_file(path, kMostBytes,
-                                           {.what = "plan: shapes of a run cannot be read",
+                                           {.what = "simulate: shapes of a run cannot be read",
                                             .expected = "shapes.jsonl of a run's directory"}));
   std::vector<std::vector<cost::MicrobatchShape>> steps;
   std::int64_t number = 0;
@@ -49,7 +49,7 @@ std::vector<std::vector<cost::MicrobatchShape>> read_replica(const std::string& 
     const Json json = parse_json(line, where);
     TRIB_REQUIRE(json.is_object() && json.contains("step") && json.contains("microbatches") &&
                      json["step"].is_number_unsigned() && json["microbatches"].is_array(),
-                 .what = "plan: step of a run cannot be read", .where = where,
+                 .what = "simulate: step of a run cannot be read", .where = where,
                  .expected = "step and microbatches");
     if (json["step"].get<std::int64_t>() <= skip) continue;
     std::vector<cost::MicrobatchShape>& step = steps.emplace_back();
@@ -60,7 +60,7 @@ std::vector<std::vector<cost::MicrobatchShape>> read_replica(const std::string& 
 
 /// The files, by the rank that wrote them.
 std::map<std::int64_t, std::string> shape_files(const std::string& run) {
-  TRIB_REQUIRE(fs::is_directory(run), .what = "plan: no run to read shapes of", .where = run,
+  TRIB_REQUIRE(fs::is_directory(run), .what = "simulate: no run to read shapes of", .where = run,
                .found = "no directory", .expected = "the directory of a run");
   std::map<std::int64_t, std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
@@ -69,7 +69,7 @@ std::map<std::int64_t, std::string> shape_files(const std::string& run) {
     if (name.starts_with("shapes-") && name.ends_with(".jsonl"))
       files[std::atoll(name.c_str() + 7)] = entry.path().string();
   }
-  TRIB_REQUIRE(!files.empty(), .what = "plan: run has no shapes", .where = run,
+  TRIB_REQUIRE(!files.empty(), .what = "simulate: run has no shapes", .where = run,
                .found = "no shapes.jsonl", .expected = "a run of this version");
   return files;
 }
@@ -82,7 +82,7 @@ RecordedSteps read_recorded_steps(const std::string& run, std::int64_t skip) {
     const auto steps = read_replica(path, skip);
     if (recorded.empty()) recorded.resize(steps.size());
     TRIB_REQUIRE(steps.size() == recorded.size() && !steps.empty(),
-                 .what = "plan: replicas of a run have other steps", .where = path,
+                 .what = "simulate: replicas of a run have other steps", .where = path,
                  .found = str(steps.size(), " steps after ", skip),
                  .expected = recorded.empty() ? "at least one" : str(recorded.size()));
     for (std::size_t step = 0; step < steps.size(); ++step) recorded[step].push_back(steps[step]);
@@ -105,7 +105,7 @@ Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& c
     StepShapes& shapes = of_run.samples.given.emplace_back();
     for (const schedule::PipelineModule& module : pipeline.modules) {
       TRIB_REQUIRE(std::ssize(replicas) == module.replicas,
-                   .what = "plan: run has another number of replicas than the plan",
+                   .what = "simulate: run has another number of replicas than the plan",
                    .where = str("modules.", module.name, ".mesh"),
                    .found = str(module.replicas, " replicas"), .expected = str(replicas.size()));
       shapes.push_back(replicas);

@@ -13,16 +13,16 @@ void check_options(const config::Plan& plan, const config::Cluster& cluster,
                    const SimulationOptions& options) {
   check_disturbance(options.disturbance);
   TRIB_REQUIRE(options.steps >= 1 && options.steps <= kMostSteps,
-               .what = "plan: number of steps cannot be simulated", .where = "steps",
+               .what = "simulate: number of steps cannot be simulated", .where = "steps",
                .found = str(options.steps), .expected = str("1 to ", kMostSteps));
   TRIB_REQUIRE(options.network.pool_microbatches >= 1 && options.scheduler.count >= 0,
-               .what = "plan: simulation cannot be set up so",
+               .what = "simulate: simulation cannot be set up so",
                .found = str(options.network.pool_microbatches, " microbatches in the pool, ",
                             options.scheduler, " of the scheduler"),
                .expected = "at least 1 and 0 ns");
   RunAhead::check_batches_ahead(plan, options.batches_ahead);
   const double peak = cluster.device.matrix_flops_per_s;
-  TRIB_REQUIRE(std::isfinite(peak) && peak > 0, .what = "plan: device has no speed",
+  TRIB_REQUIRE(std::isfinite(peak) && peak > 0, .what = "simulate: device has no speed",
                .where = "cluster.device.matrix_flops_per_s", .found = str(peak),
                .expected = "a finite number above 0");
 }

@@ -103,7 +103,7 @@ PlayedStep StepPlayer::time(std::int64_t step, bool disturbed, RunAhead::Left& l
   const RunAhead::Left found = left;
   played.times = runs_ahead_ ? ahead(program, network).time(played.loaded.load, left)
                              : time_step(program, played.loaded.load, network);
-  TRIB_REQUIRE(played.times.blocked.empty(), .what = "plan: step never ends",
+  TRIB_REQUIRE(played.times.blocked.empty(), .what = "simulate: step never ends",
                .where = str("step ", step), .found = describe_blocked(program, played.times),
                .fix = "give links or the pool more buffers");
   played.is_steady = left == found;
@@ -136,7 +136,7 @@ StepShapes StepPlayer::shapes_of(std::int64_t step) {
     case SampleSource::Kind::kBatches:
       return deal_batch(number % source.batches->size());
   }
-  TRIB_RAISE(Fault::kBug, .what = "plan: no such source of samples");
+  TRIB_RAISE(Fault::kBug, .what = "simulate: no such source of samples");
 }
 
 MixtureSound StepPlayer::mixture_sound() const {

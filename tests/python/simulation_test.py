@@ -121,7 +121,7 @@ class Simulate(SimulateCase):
         alone["edges"] = []
         with self.assertRaises(tributary.Error) as raised:  # of images
             tributary.simulate(alone, self.text_model(), mixture=True)
-        self.assertEqual(raised.exception.what, "plan: model encodes no patches")
+        self.assertEqual(raised.exception.what, "simulate: model encodes no patches")
         self.compare([PLAN, "--mixture"], PLAN, mixture=True)
 
     @staticmethod

@@ -38,10 +38,10 @@ constexpr double kLargestSmall = 16 << 20;  // bytes
 }  // namespace
 
 LinkLevel fit_all_reduce(const LinkLevel& start, std::span<const AllReduceSweep> sweeps) {
-  TRIB_REQUIRE(!sweeps.empty(), .what = "plan: no sweep to fit");
+  TRIB_REQUIRE(!sweeps.empty(), .what = "cost: no sweep to fit");
   for (const AllReduceSweep& sweep : sweeps)
     TRIB_REQUIRE(sweep.points.front().ranks <= start.ranks,
-                 .what = "plan: sweep of more ranks than a node has", .where = sweep.source,
+                 .what = "cost: sweep of more ranks than a node has", .where = sweep.source,
                  .found = str(sweep.points.front().ranks, " ranks"),
                  .expected = str("at most the ", start.ranks, " of level ", start.name),
                  .fix = "take it out of the directory, or give a --base with larger nodes");

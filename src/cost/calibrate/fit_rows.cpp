@@ -54,12 +54,12 @@ std::vector<double> weights_of(const Cluster& cluster, std::span<const TrainingR
 }  // namespace
 
 Cluster fit_rows(const Cluster& start, std::span<const TrainingRow> rows) {
-  TRIB_REQUIRE(!rows.empty(), .what = "plan: no row to fit",
+  TRIB_REQUIRE(!rows.empty(), .what = "cost: no row to fit",
                .expected = "one measured row at least", .fix = "add rows");
   // Recompute follows from memory, which the fit does not change, so it is resolved once.
   std::vector<TrainingRow> resolved(rows.begin(), rows.end());
   for (TrainingRow& row : resolved) {
-    TRIB_REQUIRE(row.seconds.has_value(), .what = "plan: row without a measured time",
+    TRIB_REQUIRE(row.seconds.has_value(), .what = "cost: row without a measured time",
                  .where = row.place(), .expected = "iteration time (ms) in every row",
                  .fix = "add its time, or leave out the row");
     row.recompute = recompute_of(start, row);

@@ -99,11 +99,11 @@ void judge_groups(std::span<const TrainingRow> rows, std::span<const double> pre
 PredictionError judge_predictions(std::span<const TrainingRow> rows,
                                   std::span<const double> predicted) {
   TRIB_REQUIRE(rows.size() == predicted.size() && !rows.empty(),
-               .what = "plan: predictions are not those of the rows");
+               .what = "cost: predictions are not those of the rows");
   PredictionError error;
   std::vector<double> sizes;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    TRIB_REQUIRE(rows[i].seconds.has_value(), .what = "plan: row without a measured time",
+    TRIB_REQUIRE(rows[i].seconds.has_value(), .what = "cost: row without a measured time",
                  .where = rows[i].place());
     const double off = predicted[i] / *rows[i].seconds - 1;
     error.bias += off;
@@ -121,7 +121,7 @@ PredictionError judge_predictions(std::span<const TrainingRow> rows,
 
 void check_folds(std::span<const TrainingRow> rows) {
   if (models_of(rows).size() >= 2) return;
-  TRIB_RAISE(Fault::kInput, .what = "plan: rows of one configuration cannot check a fit",
+  TRIB_RAISE(Fault::kInput, .what = "cost: rows of one configuration cannot check a fit",
              .where = rows.empty() ? "" : rows.front().place(),
              .found = "no row of another hidden size, number of layers or GPUs",
              .expected = "rows of two configurations at least: one to fit, one to check",
@@ -130,7 +130,7 @@ void check_folds(std::span<const TrainingRow> rows) {
 
 std::vector<double> cross_validate(const config::Cluster& start, std::span<const TrainingRow> rows,
                                    int folds, std::uint64_t seed) {
-  TRIB_REQUIRE(folds >= 2, .what = "plan: too few folds", .found = str(folds),
+  TRIB_REQUIRE(folds >= 2, .what = "cost: too few folds", .found = str(folds),
                .expected = "2 or more");
   check_folds(rows);
   const std::set<Model> all = models_of(rows);

@@ -46,7 +46,7 @@ class Solver {
   Fit run() {
     std::vector<double> now = evaluate(point_);
     double cost = cost_of(now, point_);
-    TRIB_REQUIRE(std::isfinite(cost), .what = "plan: fit begins with a residual that is no number");
+    TRIB_REQUIRE(std::isfinite(cost), .what = "cost: fit begins with a residual that is no number");
     double damping = 1e-2;
     Fit fit;
     for (; fit.iterations < budget_.iterations && damping < 1e8; ++fit.iterations) {
@@ -161,7 +161,7 @@ Fit fit_least_squares(
   for (const FitParameter& parameter : parameters)
     TRIB_CHECK(parameter.least > 0 && parameter.start >= parameter.least &&
                    parameter.start <= parameter.most && parameter.spread > 0,
-               .what = "plan: parameter of a fit starts outside its range",
+               .what = "cost: parameter of a fit starts outside its range",
                .found = str(parameter.start));
   return Solver(parameters, count, residuals, budget).run();
 }

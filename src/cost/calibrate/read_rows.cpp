@@ -91,7 +91,7 @@ class RowReader {
   void take_row(std::string_view line, std::int64_t number) {
     split(line, fields_);
     line_ = number;
-    TRIB_REQUIRE(fields_.size() == names_.size(), .what = "plan: row of another width",
+    TRIB_REQUIRE(fields_.size() == names_.size(), .what = "cost: row of another width",
                  .where = place(), .found = str(fields_.size(), " fields"),
                  .expected = str(names_.size(), ", as in the header"));
     TrainingRow row{.source = source_, .line = number};
@@ -111,7 +111,7 @@ class RowReader {
     int found = -1;
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] != name) continue;
-      TRIB_REQUIRE(found < 0, .what = "plan: column stands twice",
+      TRIB_REQUIRE(found < 0, .what = "cost: column stands twice",
                    .where = str(table_.source, ":1"), .found = escaped(name),
                    .fix = "keep one of them");
       found = static_cast<int>(i);
@@ -121,7 +121,7 @@ class RowReader {
   [[nodiscard]] int find_required(const std::string& name) const {
     const int found = find(name);
     const std::string nearest = found < 0 ? nearest_name(name, names_) : "";
-    TRIB_REQUIRE(found >= 0, .what = "plan: column is missing", .where = str(table_.source, ":1"),
+    TRIB_REQUIRE(found >= 0, .what = "cost: column is missing", .where = str(table_.source, ":1"),
                  .expected = name,
                  .fix = nearest.empty() ? "add it: docs/formats/training_rows.md"
                                         : str("is it ", escaped(nearest), "?"));
@@ -132,7 +132,7 @@ class RowReader {
     constexpr std::size_t kSlip = 2;  // max edits of a near miss
     const int found = find(name);
     const std::string nearest = found < 0 ? nearest_name(name, lower_names_, kSlip) : "";
-    TRIB_REQUIRE(nearest.empty(), .what = "plan: column is nearly one that means something",
+    TRIB_REQUIRE(nearest.empty(), .what = "cost: column is nearly one that means something",
                  .where = str(table_.source, ":1"), .found = escaped(nearest),
                  .expected = str(name, ", or a name unlike it"),
                  .fix = str("is it ", escaped(name), "? Rename the column"));
@@ -147,14 +147,14 @@ class RowReader {
     const auto number = to_number<double>(fields_[column]);
     const bool fits = number && *number >= 1 && *number <= static_cast<double>(most) &&
                       *number == std::floor(*number);
-    TRIB_REQUIRE(fits, .what = "plan: value cannot be used", .where = place(column),
+    TRIB_REQUIRE(fits, .what = "cost: value cannot be used", .where = place(column),
                  .found = escaped(fields_[column]), .expected = str("a whole number, 1 to ", most));
     return static_cast<std::int64_t>(*number);
   }
   [[nodiscard]] double milliseconds() const {
     const auto number = to_number<double>(fields_[time_]);
     TRIB_REQUIRE(number && std::isfinite(*number) && *number > 0 && *number < 1e12,
-                 .what = "plan: value cannot be used", .where = place(time_),
+                 .what = "cost: value cannot be used", .where = place(time_),
                  .found = escaped(fields_[time_]), .expected = "milliseconds above 0, or nothing");
     return *number;
   }
@@ -163,13 +163,13 @@ class RowReader {
     if (name.empty()) return std::nullopt;
     if (name == "none") return config::RecomputePlan::kNone;
     if (name == "selective") return config::RecomputePlan::kSelective;
-    TRIB_REQUIRE(name == "full", .what = "plan: value cannot be used", .where = place(recompute_),
+    TRIB_REQUIRE(name == "full", .what = "cost: value cannot be used", .where = place(recompute_),
                  .found = escaped(name), .expected = "none, selective, full, or nothing");
     return config::RecomputePlan::kFull;
   }
   [[nodiscard]] bool flag() const {
     const auto value = to_number<double>(fields_[sequence_parallel_]);
-    TRIB_REQUIRE(value && (*value == 0 || *value == 1), .what = "plan: value cannot be used",
+    TRIB_REQUIRE(value && (*value == 0 || *value == 1), .what = "cost: value cannot be used",
                  .where = place(sequence_parallel_), .found = escaped(fields_[sequence_parallel_]),
                  .expected = "0 or 1");
     return *value == 1;
@@ -177,20 +177,20 @@ class RowReader {
 
   void check(const TrainingRow& row) const {
     TRIB_REQUIRE(row.tp * row.dp * row.pp == row.devices,
-                 .what = "plan: degrees do not multiply to the devices", .where = place(),
+                 .what = "cost: degrees do not multiply to the devices", .where = place(),
                  .found = str("tp ", row.tp, ", dp ", row.dp, ", pp ", row.pp, " on ", row.devices),
                  .expected = "tp * dp * pp = # GPUs");
     TRIB_REQUIRE(row.global_batch % (row.dp * row.micro_batch) == 0,
-                 .what = "plan: batch does not divide into microbatches", .where = place(),
+                 .what = "cost: batch does not divide into microbatches", .where = place(),
                  .found = str("global batch ", row.global_batch, ", dp ", row.dp, ", micro batch ",
                               row.micro_batch),
                  .expected = "a multiple of dp * micro batch");
     TRIB_REQUIRE(row.heads % row.tp == 0 && row.width % row.heads == 0,
-                 .what = "plan: heads do not divide", .where = place(),
+                 .what = "cost: heads do not divide", .where = place(),
                  .found = str("hidden size ", row.width, ", ", row.heads, " heads, tp ", row.tp),
                  .expected = "hidden size a multiple of the heads, heads a multiple of tp");
     TRIB_REQUIRE(
-        row.layers >= row.pp * row.virtual_stages, .what = "plan: fewer layers than stages",
+        row.layers >= row.pp * row.virtual_stages, .what = "cost: fewer layers than stages",
         .where = place(),
         .found = str(row.layers, " layers, pp ", row.pp, ", virtual stages ", row.virtual_stages));
   }
@@ -219,7 +219,7 @@ std::string with_field(std::string_view line, int column, const std::string& val
 }  // namespace
 
 std::string write_predictions(const TrainingTable& table, std::span<const double> seconds) {
-  TRIB_CHECK(seconds.size() == table.rows.size(), .what = "plan: predictions are not of the rows");
+  TRIB_CHECK(seconds.size() == table.rows.size(), .what = "cost: predictions are not of the rows");
   std::string text = with_field(table.header, table.predicted, kPredicted) + '\n';
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     text +=
@@ -246,7 +246,7 @@ TrainingTable parse_training_rows(std::string_view text, const std::string& sour
       reader.take_row(line, number);
     }
   }
-  TRIB_REQUIRE(!table.rows.empty(), .what = "plan: file holds no rows", .where = str(source, ":1"),
+  TRIB_REQUIRE(!table.rows.empty(), .what = "cost: file holds no rows", .where = str(source, ":1"),
                .expected = "a header, then a row for each configuration",
                .fix = "add rows: docs/formats/training_rows.md");
   return table;
@@ -255,7 +255,7 @@ TrainingTable parse_training_rows(std::string_view text, const std::string& sour
 TrainingTable read_training_rows(const std::string& path) {
   return parse_training_rows(
       read_given_file(path, kAnySize,
-                      {.what = "plan: file cannot be read",
+                      {.what = "cost: file cannot be read",
                        .expected = "rows of step times, docs/formats/training_rows.md"}),
       path);
 }

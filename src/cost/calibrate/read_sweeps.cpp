@@ -42,7 +42,7 @@ std::int64_t ranks_of(const std::string& digits, const std::string& path) {
   std::int64_t ranks = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ranks);
   TRIB_REQUIRE(error == std::errc() && ranks >= 2 && ranks <= kMostRanks,
-               .what = "plan: sweep of a number of ranks that cannot be", .where = path,
+               .what = "cost: sweep of a number of ranks that cannot be", .where = path,
                .found = digits, .expected = str("*_gpuN.csv with N of 2 to ", kMostRanks),
                .fix = "rename the file, or take it out of the directory");
   return ranks;
@@ -59,7 +59,7 @@ std::vector<SweepFile> find_sweeps(const std::string& directory) {
     if (std::regex_match(file, match, name))
       files.push_back({ranks_of(match[1], entry.path().string()), entry.path().string()});
   }
-  TRIB_REQUIRE(!files.empty(), .what = "plan: directory holds no sweep", .where = directory,
+  TRIB_REQUIRE(!files.empty(), .what = "cost: directory holds no sweep", .where = directory,
                .found = failed ? failed.message() : "no file of the name *_gpuN.csv",
                .expected = "all-reduce sweeps, one file for each number of GPUs",
                .fix = "give the directory that holds them, docs/formats/training_rows.md");
@@ -84,17 +84,17 @@ AllReduceSweep parse_all_reduce_sweep(std::string_view text, const std::string& 
     const std::vector<std::string_view> fields = split(line);
     const auto bytes = positive(fields[0]);
     const auto time = fields.size() >= 4 ? positive(fields[3]) : std::nullopt;
-    TRIB_REQUIRE(bytes && time, .what = "plan: not a point of a sweep",
+    TRIB_REQUIRE(bytes && time, .what = "cost: not a point of a sweep",
                  .where = str(source, ":", number), .found = escaped(line),
                  .expected = "bytes, count, type, time in ns; bytes and time above 0");
     const Bytes size{std::llround(*bytes)};
     TRIB_REQUIRE(sweep.points.empty() || sweep.points.back().bytes < size,
-                 .what = "plan: sizes of a sweep do not ascend", .where = str(source, ":", number),
+                 .what = "cost: sizes of a sweep do not ascend", .where = str(source, ":", number),
                  .found = str(size, " behind ", sweep.points.back().bytes),
                  .fix = "sort its lines by bytes, each size once");
     sweep.points.push_back({.ranks = ranks, .bytes = size, .time = {std::llround(*time)}});
   }
-  TRIB_REQUIRE(!sweep.points.empty(), .what = "plan: file holds no rows", .where = source,
+  TRIB_REQUIRE(!sweep.points.empty(), .what = "cost: file holds no rows", .where = source,
                .expected = "a header, then bytes, count, type, time in ns in each line",
                .fix = "measure it again, or take the file out of the directory");
   return sweep;
@@ -106,12 +106,12 @@ std::vector<AllReduceSweep> read_all_reduce_sweeps(const std::string& directory)
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto& [ranks, path] = files[i];
     TRIB_REQUIRE(i == 0 || files[i - 1].ranks != ranks,
-                 .what = "plan: two sweeps of one number of ranks", .where = directory,
+                 .what = "cost: two sweeps of one number of ranks", .where = directory,
                  .found = str(files[i - 1].path, " and ", path), .expected = "one file for each N",
                  .fix = "take one of them out of the directory");
     const std::string text =
         read_given_file(path, kAnySize,
-                        {.what = "plan: file cannot be read",
+                        {.what = "cost: file cannot be read",
                          .expected = "a sweep, docs/formats/training_rows.md"});
     sweeps.push_back(parse_all_reduce_sweep(text, path, ranks));
   }

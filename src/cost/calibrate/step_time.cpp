@@ -97,7 +97,7 @@ RecomputePlan recompute_of(const Cluster& cluster, const TrainingRow& row) {
 }
 
 StepParts step_parts(const Cluster& cluster, const TrainingRow& row) {
-  TRIB_REQUIRE(row.devices <= cluster.devices, .what = "plan: row needs more devices",
+  TRIB_REQUIRE(row.devices <= cluster.devices, .what = "cost: row needs more devices",
                .where = row.place(), .found = str(row.devices, " GPUs"),
                .expected = str("at most the ", cluster.devices, " of the cluster"),
                .fix = "raise `devices` of the cluster file, and `ranks` of its last level");

@@ -14,11 +14,11 @@ bool divides(std::int64_t divisor, std::int64_t number) { return number % diviso
 
 void check_modules(const config::Plan& plan, const config::ModuleGraph& model) {
   for (const ModulePlan& module : plan.modules)
-    TRIB_REQUIRE(model.find(module.name) != nullptr, .what = "plan: model has no such module",
+    TRIB_REQUIRE(model.find(module.name) != nullptr, .what = "cost: model has no such module",
                  .where = str("modules.", module.name), .found = str("model ", model.name),
                  .expected = "a module of the model");
   for (const ModuleNode& node : model.modules)
-    TRIB_REQUIRE(plan.find(node.name) != nullptr, .what = "plan: module of the model has no place",
+    TRIB_REQUIRE(plan.find(node.name) != nullptr, .what = "cost: module of the model has no place",
                  .where = str("modules.", node.name), .found = "no such key",
                  .expected = str("every module of model ", model.name),
                  .fix = "add it to the plan, inline for one in the backbone's first stage");
@@ -26,11 +26,11 @@ void check_modules(const config::Plan& plan, const config::ModuleGraph& model) {
 
 void check_modes(const ModulePlan& module) {
   TRIB_REQUIRE(module.train != config::TrainMode::kLora,
-               .what = "plan: costs of adapters are not known",
+               .what = "cost: costs of adapters are not known",
                .where = str("modules.", module.name, ".train"), .found = "lora",
                .expected = "full or frozen");
   TRIB_REQUIRE(module.offload == config::Offload::kNone,
-               .what = "plan: cluster does not say how fast its host memory is",
+               .what = "cost: cluster does not say how fast its host memory is",
                .where = str("modules.", module.name, ".offload"),
                .found = module.offload == config::Offload::kOptimizer ? "optimizer" : "parameters",
                .expected = "none");
@@ -41,7 +41,7 @@ void check_cluster(const config::Plan& plan, const config::Cluster& cluster) {
     const auto last = std::max_element(module.ranks.begin(), module.ranks.end());
     TRIB_REQUIRE(
         last == module.ranks.end() || *last < cluster.devices,
-        .what = "plan: cluster is too small for the plan",
+        .what = "cost: cluster is too small for the plan",
         .where = str("modules.", module.name, ".ranks"), .found = str("rank ", *last),
         .expected = str("below ", cluster.devices, ", the devices of cluster ", cluster.name));
   }
@@ -90,7 +90,7 @@ class DegreeCheck {
   }
   void require(bool holds, const std::string& axis, std::int64_t degree, const std::string& found,
                const std::string& expected) const {
-    TRIB_REQUIRE(holds, .what = "plan: layers of the model cannot be cut so",
+    TRIB_REQUIRE(holds, .what = "cost: layers of the model cannot be cut so",
                  .where = str("modules.", module_.name, ".mesh.", axis, " = ", degree),
                  .found = found, .expected = expected);
   }

@@ -39,7 +39,7 @@ std::vector<const ModuleNode*> flow_of(const config::ModuleGraph& model) {
   std::vector<const ModuleNode*> ordered;
   while (!left.empty()) {
     const auto next = std::find_if_not(left.begin(), left.end(), is_fed);
-    TRIB_REQUIRE(next != left.end(), .what = "plan: modules of the model feed each other",
+    TRIB_REQUIRE(next != left.end(), .what = "cost: modules of the model feed each other",
                  .where = str("model ", model.name), .found = left.front()->name,
                  .expected = "edges without a circle");
     ordered.push_back(*next);
@@ -63,7 +63,7 @@ class LayerPlacing {
     for (std::size_t module = 0; module < pipeline_.modules.size(); ++module) {
       const schedule::PipelineModule& chain = pipeline_.modules[module];
       const ModulePlan* of = plan_.find(chain.name);
-      TRIB_CHECK(of != nullptr, .what = "plan: pipeline has a module that the plan has not",
+      TRIB_CHECK(of != nullptr, .what = "cost: pipeline has a module that the plan has not",
                  .found = chain.name);
       const std::vector<RankGroups> groups = groups_of(*of, cluster);
       std::vector<PlacedStage> stages(static_cast<std::size_t>(chain.virtual_stages()));
@@ -106,7 +106,7 @@ class LayerPlacing {
       } else if (!hears(*node)) {
         TRIB_REQUIRE(
             seen == nullptr || seen->layers.front().shape.kind == node->layers.front().shape.kind,
-            .what = "plan: encoders of these two kinds cannot be simulated together",
+            .what = "cost: encoders of these two kinds cannot be simulated together",
             .where = str("modules.", node->name), .found = str(seen->name, " and ", node->name),
             .expected = "encoders of images and of sound: samples are sized for these");
         seen = node;
@@ -123,7 +123,7 @@ class LayerPlacing {
       if (before == &node) break;
       if (!feeds(before->name, node.name)) continue;
       TRIB_REQUIRE(first == nullptr || media_[first->name] == media_[before->name],
-                   .what = "plan: module takes features of two modalities",
+                   .what = "cost: module takes features of two modalities",
                    .where = str("modules.", node.name),
                    .found = str(first->name, " and ", before->name),
                    .expected = "the backbone alone to do so");
@@ -178,7 +178,7 @@ class LayerPlacing {
     std::int64_t planned = 0;
     for (const config::StageLayers& stage : of.stages) planned += stage.layers;
     TRIB_REQUIRE(of.stages.empty() || planned == blocks,
-                 .what = "plan: stages do not hold the layers of the model",
+                 .what = "cost: stages do not hold the layers of the model",
                  .where = str("modules.", of.name, ".stages"), .found = str(planned, " layers"),
                  .expected = str(blocks, " layers"));
     std::int64_t first = 0;

@@ -59,7 +59,7 @@ std::vector<RankGroups> groups_of(const config::ModulePlan& module,
                                   const config::Cluster& cluster) {
   const config::MeshShape& mesh = module.mesh;
   TRIB_CHECK(mesh.world() == std::ssize(module.ranks),
-             .what = "plan: module has not the ranks of its mesh", .where = module.name,
+             .what = "cost: module has not the ranks of its mesh", .where = module.name,
              .found = str(module.ranks.size()), .expected = str(mesh.world()));
   const std::int64_t stage = mesh.world() / mesh.pp;
   const std::int64_t sequence = mesh.cp * mesh.ulysses;

@@ -89,7 +89,7 @@ class EventEngine {
         arrive(event.of());
         break;
       case EventKind::kFlowBegin:  // at once when a message is given and posted: no event of it
-        TRIB_RAISE(Fault::kBug, .what = "plan: engine has no such event",
+        TRIB_RAISE(Fault::kBug, .what = "simulate: engine has no such event",
                    .where = str("message ", event.of()));
       case EventKind::kFlowEnd:
         links_.remove(slots_.of(event.of()));

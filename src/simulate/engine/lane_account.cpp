@@ -178,7 +178,7 @@ LaneAccount& LaneAccount::operator+=(const LaneAccount& other) {
 
 std::vector<LaneAccount> account_lanes(const StepProgram& program, const StepLoad& load,
                                        const StepTimes& times) {
-  TRIB_CHECK(times.blocked.empty(), .what = "plan: step that never ends has no account",
+  TRIB_CHECK(times.blocked.empty(), .what = "simulate: step that never ends has no account",
              .found = describe_blocked(program, times));
   std::vector<LaneAccount> accounts;
   for (int lane = 0; lane < program.lanes(); ++lane)

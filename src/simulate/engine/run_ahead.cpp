@@ -72,7 +72,7 @@ void RunAhead::check_batches_ahead(const config::Plan& plan, std::int64_t batche
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   const std::vector<bool> ahead = edges_ahead(plan, schedule::PipelineMap(pipeline));
   TRIB_REQUIRE(std::find(ahead.begin(), ahead.end(), true) != ahead.end(),
-               .what = "plan: no module of the plan can work on later batches", .where = where,
+               .what = "simulate: no module of the plan can work on later batches", .where = where,
                .found = str(batches_ahead),
                .expected =
                    "a plan with a module of placement flow and train frozen behind which "

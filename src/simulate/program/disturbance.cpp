@@ -19,7 +19,7 @@ Nanoseconds longer(Nanoseconds time, double factor) {
 
 void check_disturbance(const Disturbance& of) {
   const auto require = [&](const char* name, double found, double least, double most) {
-    TRIB_REQUIRE(found >= least && found <= most, .what = "plan: disturbance cannot be drawn",
+    TRIB_REQUIRE(found >= least && found <= most, .what = "simulate: disturbance cannot be drawn",
                  .where = name, .found = str(found), .expected = str(least, " to ", most));
   };
   require("stragglers", of.straggler_share, 0, 1);

@@ -156,10 +156,10 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
   std::int64_t most = -1;
   for (const config::ModulePlan& module : plan.modules)
     for (const std::int64_t rank : module.ranks) most = std::max(most, rank);
-  TRIB_REQUIRE(most < cluster.devices, .what = "plan: cluster is too small for the plan",
+  TRIB_REQUIRE(most < cluster.devices, .what = "simulate: cluster is too small for the plan",
                .where = str("cluster ", cluster.name, " devices"),
                .found = str(cluster.devices, " devices"), .expected = str("at least ", most + 1));
-  TRIB_REQUIRE(!cluster.levels.empty(), .what = "plan: cluster has no links",
+  TRIB_REQUIRE(!cluster.levels.empty(), .what = "simulate: cluster has no links",
                .where = "cluster.levels", .expected = "at least one level");
   const std::vector<std::int64_t> ranks = first_ranks(plan, program);
   Network network;
@@ -175,7 +175,7 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
     const std::size_t level = shared.level(cluster, ranks, channel);
     const config::LinkLevel& link = cluster.levels[level];
     TRIB_REQUIRE(std::isfinite(link.bytes_per_s) && link.bytes_per_s > 0,
-                 .what = "plan: link has no bandwidth",
+                 .what = "simulate: link has no bandwidth",
                  .where = str("cluster.levels.", level, ".bytes_per_s"),
                  .found = str(link.bytes_per_s), .expected = "a finite number above 0");
     const double rate = link.bytes_per_s / 1e9;

@@ -21,14 +21,14 @@ std::vector<double> rates_alone(const Network& network) {
 namespace {
 
 void check_size(std::size_t found, std::size_t expected, const char* what) {
-  TRIB_CHECK(found == expected, .what = "plan: load does not fit the program", .where = what,
+  TRIB_CHECK(found == expected, .what = "simulate: load does not fit the program", .where = what,
              .found = str(found), .expected = str(expected));
 }
 
 void check_times(const std::vector<Nanoseconds>& times, const char* key,
                  const StepProgram& program) {
   for (std::size_t action = 0; action < times.size(); ++action)
-    TRIB_REQUIRE(times[action].count >= 0, .what = "plan: action takes less than no time",
+    TRIB_REQUIRE(times[action].count >= 0, .what = "simulate: action takes less than no time",
                  .where = str(key, " of ", describe(program, static_cast<int>(action))),
                  .found = str(times[action]), .expected = "0 ns or above");
 }
@@ -36,13 +36,13 @@ void check_times(const std::vector<Nanoseconds>& times, const char* key,
 void check_route(const Route& route, const Network& network, int channel) {
   TRIB_REQUIRE(std::isfinite(route.bytes_per_ns) && route.bytes_per_ns >= 0 &&
                    route.latency.count >= 0 && route.capacity >= 0,
-               .what = "plan: route cannot be used", .where = str("channel ", channel),
+               .what = "simulate: route cannot be used", .where = str("channel ", channel),
                .found = str(route.bytes_per_ns, " bytes/ns, ", route.latency),
                .expected = "finite numbers, 0 or above");
   for (const LinkUse& use : route.links)
     TRIB_REQUIRE(use.link >= 0 && use.link < std::ssize(network.bytes_per_ns) &&
                      std::isfinite(use.weight) && use.weight > 0 && route.bytes_per_ns > 0,
-                 .what = "plan: route cannot be used", .where = str("channel ", channel),
+                 .what = "simulate: route cannot be used", .where = str("channel ", channel),
                  .found = str("link ", use.link, ", weight ", use.weight, ", ", route.bytes_per_ns,
                               " bytes/ns"),
                  .expected = "a link of the network, a weight and a bandwidth above 0");
@@ -67,11 +67,11 @@ void check_load(const StepProgram& program, const StepLoad& load, const Network&
     check_route(network.routes[channel], network, channel);
   for (std::size_t link = 0; link < network.bytes_per_ns.size(); ++link)
     TRIB_REQUIRE(std::isfinite(network.bytes_per_ns[link]) && network.bytes_per_ns[link] > 0,
-                 .what = "plan: link has no bandwidth", .where = str("link ", link),
+                 .what = "simulate: link has no bandwidth", .where = str("link ", link),
                  .found = str(network.bytes_per_ns[link], " bytes/ns"),
                  .expected = "a finite number above 0");
   TRIB_REQUIRE(std::isfinite(network.overlap_slowdown) && network.overlap_slowdown >= 1,
-               .what = "plan: slow-down cannot be used", .where = "overlap_slowdown",
+               .what = "simulate: slow-down cannot be used", .where = "overlap_slowdown",
                .found = str(network.overlap_slowdown), .expected = "a finite number, 1 or above");
 }
 

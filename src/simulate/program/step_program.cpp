@@ -88,10 +88,10 @@ StepProgram::StepProgram(schedule::Schedule lowered, const schedule::Buffers& bu
       buffers_(buffers),
       whole_batches_(std::move(whole_batches)) {
   TRIB_CHECK(std::ssize(schedule_->lists) == map_->lanes(),
-             .what = "plan: not one list for each lane", .found = str(schedule_->lists.size()),
+             .what = "simulate: not one list for each lane", .found = str(schedule_->lists.size()),
              .expected = str(map_->lanes()));
   TRIB_CHECK(map_->lanes() < (1 << 26) && pipeline().edges.size() < 255,
-             .what = "plan: pipeline is too large to simulate",
+             .what = "simulate: pipeline is too large to simulate",
              .found = str(map_->lanes(), " lanes, ", pipeline().edges.size(), " edges"),
              .expected = "fewer than 2^26 lanes and 255 edges");
   flatten();
@@ -178,7 +178,7 @@ int StepProgram::user_of(int message) const {
   const bool forward = action.op == Op::kReceiveActivation || action.op == Op::kReceiveFeatures;
   const int pass = pass_at(lane_of_[receive], forward ? Pass::kForward : Pass::kInputGradient,
                            action.chunk, action.microbatch);
-  TRIB_CHECK(pass >= 0, .what = "plan: receive that no pass uses",
+  TRIB_CHECK(pass >= 0, .what = "simulate: receive that no pass uses",
              .where = map_->describe(lane_of_[receive]), .found = to_text(action));
   return pass;
 }

@@ -96,7 +96,7 @@ std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std
     SampleSize sample = draw_next();
     for (int draw = 1; most.count > 0 && sample.tokens > most.count; ++draw) {
       TRIB_REQUIRE(
-          draw < kMostDraws, .what = "plan: samples of the mixture do not fit",
+          draw < kMostDraws, .what = "simulate: samples of the mixture do not fit",
           .where = "batch.capacity_tokens", .found = str(most),
           .expected = "room for a photo, a document, pictures or a video: some 1000 tokens",
           .fix = "raise batch.capacity_tokens, or give sizes of your own");
@@ -131,9 +131,9 @@ RecordedSizes sizes_of(const config::ShapeHistogram& histogram) {
 
 std::vector<SampleSize> draw_recorded(const RecordedSizes& recorded, std::uint64_t seed,
                                       std::uint64_t step, std::int64_t count) {
-  TRIB_REQUIRE(!recorded.sizes.empty(), .what = "plan: no sample sizes to draw from");
+  TRIB_REQUIRE(!recorded.sizes.empty(), .what = "simulate: no sample sizes to draw from");
   TRIB_CHECK(recorded.times.empty() || recorded.times.size() == recorded.sizes.size(),
-             .what = "plan: times are not given for each size", .found = str(recorded.times.size()),
+             .what = "simulate: times are not given for each size", .found = str(recorded.times.size()),
              .expected = str(recorded.sizes.size()));
   std::vector<std::uint64_t> until;  // [sizes] a draw below this takes the size or one before it
   std::uint64_t total = 0;

@@ -39,11 +39,11 @@ schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
     cost::MicrobatchShape pictures = media;
     pictures.audio = empty_shape().audio;
     TRIB_REQUIRE(size.patches == 0 || time_of(pictures).count > 0,
-                 .what = "plan: model encodes no patches", .where = "sizes of samples",
+                 .what = "simulate: model encodes no patches", .where = "sizes of samples",
                  .found = str(size.patches, " patches"),
                  .expected = "none, or a model with an encoder");
     TRIB_REQUIRE(size.frames == 0 || time_of(sound).count > 0,
-                 .what = "plan: model does not encode sound beside images",
+                 .what = "simulate: model does not encode sound beside images",
                  .where = "sizes of samples", .found = str(size.frames, " positions of sound"),
                  .expected = "none; sound alone is given as patches");
     const schedule::SampleLoad load{
@@ -60,7 +60,7 @@ schedule::StepPlan StepDealer::plan(std::span<const SampleSize> samples) {
   loads.reserve(samples.size());
   for (const SampleSize& size : samples) {
     TRIB_REQUIRE(size.tokens <= capacity.count,
-                 .what = "plan: sample is longer than a microbatch can be",
+                 .what = "simulate: sample is longer than a microbatch can be",
                  .where = "batch.capacity_tokens", .found = str(capacity),
                  .expected = str("at least the ", size.tokens, " tokens of the sample"),
                  .fix = "raise it, or leave such samples out, as the trainer does");

@@ -29,11 +29,11 @@ void find_microbatches(SimaiWorkload& workload) {
   while (first < end && is_one_of(kInFront, rows[first].name)) ++first;
   while (first < end && is_one_of(kBehind, rows[end - 1].name)) --end;
   const std::int64_t microbatches = workload.microbatches;
-  TRIB_REQUIRE(first < end, .what = "plan: workload has no rows of a microbatch",
+  TRIB_REQUIRE(first < end, .what = "simulate: workload has no rows of a microbatch",
                .where = workload.path, .found = "rows that run once a step alone",
                .expected = "at least one row of a layer");
   TRIB_REQUIRE((end - first) % microbatches == 0,
-               .what = "plan: rows of a workload do not divide into its microbatches",
+               .what = "simulate: rows of a workload do not divide into its microbatches",
                .where = str(workload.path, ":", line_of_row(first)),
                .found = str(end - first, " rows from here to line ", line_of_row(end - 1)),
                .expected = str("ga ", microbatches, " times the same rows"),
@@ -41,14 +41,14 @@ void find_microbatches(SimaiWorkload& workload) {
   workload.first_row = first;
   workload.microbatch_rows = (end - first) / microbatches;
   TRIB_REQUIRE(workload.chunks <= workload.microbatch_rows,
-               .what = "plan: workload has fewer rows in a microbatch than chunks of a stage",
+               .what = "simulate: workload has fewer rows in a microbatch than chunks of a stage",
                .where = str(workload.path, ":1"), .found = str("vpp ", workload.chunks),
                .expected = str("at most ", workload.microbatch_rows, " rows of a microbatch"));
   for (std::int64_t row = first + workload.microbatch_rows; row < end; ++row) {
     const std::string& before = rows[row - workload.microbatch_rows].name;
     TRIB_REQUIRE(
         rows[row].name == before,
-        .what = "plan: microbatches of a workload have other rows than the first one",
+        .what = "simulate: microbatches of a workload have other rows than the first one",
         .where = str(workload.path, ":", line_of_row(row)), .found = escaped(rows[row].name),
         .expected =
             str(escaped(before), ", as in line ", line_of_row(row - workload.microbatch_rows)),

@@ -41,7 +41,7 @@ class HeaderReader {
 
   void read() {
     const bool is_known = !text_.fields().empty() && text_.at(0).text == kKind;
-    TRIB_REQUIRE(is_known, .what = "plan: not a workload of a transformer", .where = text_.where(),
+    TRIB_REQUIRE(is_known, .what = "simulate: not a workload of a transformer", .where = text_.where(),
                  .found = text_.fields().empty() ? "an empty line" : escaped(text_.at(0).text),
                  .expected = str(kKind, ", then degrees"),
                  .fix = "docs/formats/simai_workload.md says which files can be read");
@@ -66,9 +66,9 @@ class HeaderReader {
 
   void read_key(std::size_t field) {
     const std::string key = key_of(text_.at(field).text);
-    TRIB_REQUIRE(field_of(key) == 0, .what = "plan: header of a workload has a key twice",
+    TRIB_REQUIRE(field_of(key) == 0, .what = "simulate: header of a workload has a key twice",
                  .where = text_.where(field), .found = escaped(key));
-    TRIB_REQUIRE(field + 1 < text_.fields().size(), .what = "plan: header of a workload is cut off",
+    TRIB_REQUIRE(field + 1 < text_.fields().size(), .what = "simulate: header of a workload is cut off",
                  .where = text_.where(field), .found = str(escaped(key), " without a value"),
                  .expected = "keys and values");
     const auto degree = std::find_if(kDegrees.begin(), kDegrees.end(),
@@ -87,7 +87,7 @@ class HeaderReader {
     const bool is_known = std::find(kRecompute.begin(), kRecompute.end(), key) != kRecompute.end();
     if (!is_known) refuse_key(field, key);
     TRIB_REQUIRE(text_.whole(field + 1, key, 0, kMostRows) == 0,
-                 .what = "plan: layers that are computed again are not read from a workload",
+                 .what = "simulate: layers that are computed again are not read from a workload",
                  .where = text_.where(field + 1), .found = escaped(text_.at(field + 1).text),
                  .expected = "0, as AICB writes it",
                  .fix = "add the forward that runs again to the input gradient of its row");
@@ -100,13 +100,13 @@ class HeaderReader {
     const std::string near = nearest_name(key, known);
     std::string all;
     for (const std::string& each : known) all += str(all.empty() ? "" : ", ", each);
-    TRIB_RAISE(Fault::kInput, .what = "plan: header of a workload has an unknown key",
+    TRIB_RAISE(Fault::kInput, .what = "simulate: header of a workload has an unknown key",
                .where = text_.where(field), .found = escaped(key), .expected = all,
                .fix = near.empty() ? std::string() : str("did you mean ", near, "?"));
   }
 
   void require_key(std::string_view key, std::string_view when) const {
-    TRIB_REQUIRE(field_of(key) != 0, .what = "plan: header of a workload lacks a key",
+    TRIB_REQUIRE(field_of(key) != 0, .what = "simulate: header of a workload lacks a key",
                  .where = text_.where(), .found = str("no ", key, ":"),
                  .expected = str(key, ": and its value", when),
                  .fix = "add it, or write the file with a newer AICB");
@@ -117,27 +117,27 @@ class HeaderReader {
     const auto& [tensor, expert, stages] =
         std::tie(workload_.tensor, workload_.expert, workload_.stages);
     TRIB_REQUIRE(workload_.ranks % (tensor * stages) == 0,
-                 .what = "plan: degrees of a workload do not multiply to its ranks",
+                 .what = "simulate: degrees of a workload do not multiply to its ranks",
                  .where = at("all_gpus"), .found = str(workload_.ranks),
                  .expected = str("a multiple of model_parallel_NPU_group ", tensor, " x pp ",
                                  stages, " = ", tensor * stages));
     TRIB_REQUIRE(workload_.data() % expert == 0,
-                 .what = "plan: experts of a workload do not divide over its replicas",
+                 .what = "simulate: experts of a workload do not divide over its replicas",
                  .where = at("ep"), .found = str(expert),
                  .expected = str("a divisor of all_gpus / (model_parallel_NPU_group x pp) = ",
                                  workload_.data()));
     if (stages == 1) return;
     TRIB_REQUIRE(workload_.chunks == 1 || workload_.microbatches % stages == 0,
-                 .what = "plan: microbatches of a workload do not fill its interleaved pipeline",
+                 .what = "simulate: microbatches of a workload do not fill its interleaved pipeline",
                  .where = at("ga"), .found = str(workload_.microbatches),
                  .expected = str("a multiple of pp ", stages),
                  .fix = "or write vpp: 1, a pipeline that is not interleaved");
-    TRIB_REQUIRE(workload_.message.count > 0, .what = "plan: pp_comm of a workload cannot be used",
+    TRIB_REQUIRE(workload_.message.count > 0, .what = "simulate: pp_comm of a workload cannot be used",
                  .where = at(kMessage), .found = "0",
                  .expected = "the bytes that go from stage to stage, above 0");
     const double passes = static_cast<double>(stages) * static_cast<double>(workload_.chunks) *
                           static_cast<double>(workload_.microbatches);
-    TRIB_REQUIRE(passes <= kMostPasses, .what = "plan: workload has too many passes",
+    TRIB_REQUIRE(passes <= kMostPasses, .what = "simulate: workload has too many passes",
                  .where = at("ga"), .found = str("pp x vpp x ga = ", passes),
                  .expected = str("at most ", kMostPasses));
   }
@@ -163,7 +163,7 @@ class RowReader {
 
   [[nodiscard]] WorkloadRow read() const {
     constexpr std::size_t kFields = 12;
-    TRIB_REQUIRE(text_.fields().size() == kFields, .what = "plan: row of a workload is not whole",
+    TRIB_REQUIRE(text_.fields().size() == kFields, .what = "simulate: row of a workload is not whole",
                  .where = text_.where(), .found = str(text_.fields().size(), " fields"),
                  .expected =
                      "12: name, dependency, three times (time, collective, bytes), "
@@ -200,7 +200,7 @@ class RowReader {
       if (suffix == "_DP_EP")
         return WorkloadCollective{.op = each.op, .group = WorkloadGroup::kExpertData};
     }
-    TRIB_RAISE(Fault::kInput, .what = "plan: collective of a workload is unknown",
+    TRIB_RAISE(Fault::kInput, .what = "simulate: collective of a workload is unknown",
                .where = text_.where(field), .found = escaped(text),
                .expected =
                    "NONE, or ALLREDUCE, ALLGATHER, REDUCESCATTER or ALLTOALL, alone or with "
@@ -212,9 +212,9 @@ class RowReader {
 
 std::int64_t read_count(WorkloadText& text) {
   TRIB_REQUIRE(text.next_line() && !text.fields().empty(),
-               .what = "plan: workload does not say its rows", .where = text.where(),
+               .what = "simulate: workload does not say its rows", .where = text.where(),
                .found = "nothing", .expected = "their number, alone in line 2");
-  TRIB_REQUIRE(text.fields().size() == 1, .what = "plan: workload does not say its rows",
+  TRIB_REQUIRE(text.fields().size() == 1, .what = "simulate: workload does not say its rows",
                .where = text.where(), .found = str(text.fields().size(), " fields"),
                .expected = "their number, alone in line 2");
   return text.whole(0, "number of rows", 1, kMostRows);
@@ -228,22 +228,22 @@ void read_rows(WorkloadText& text, std::int64_t count, SimaiWorkload& workload) 
   while (text.next_line()) {
     if (text.fields().empty()) continue;
     const bool is_next = text.line() == line_of_row(std::ssize(workload.rows));
-    TRIB_REQUIRE(is_next, .what = "plan: blank line between rows of a workload",
+    TRIB_REQUIRE(is_next, .what = "simulate: blank line between rows of a workload",
                  .where = text.where(), .fix = "remove those above it");
     TRIB_REQUIRE(std::ssize(workload.rows) < count,
-                 .what = "plan: workload has another number of rows than it says",
+                 .what = "simulate: workload has another number of rows than it says",
                  .where = text.where(), .found = "one more row",
                  .expected = str(count, " rows, as line 2 says"));
     const WorkloadRow& row = workload.rows.emplace_back(reader.read());
     time += static_cast<double>(row.forward.compute.count + row.input_gradient.compute.count +
                                 row.weight_gradient.compute.count);
     TRIB_REQUIRE(time <= static_cast<double>(kMostWorkloadTime),
-                 .what = "plan: rows of a workload take too long", .where = text.where(),
+                 .what = "simulate: rows of a workload take too long", .where = text.where(),
                  .found = str(time, " ns up to here"),
                  .expected = str("at most ", kMostWorkloadTime, " ns"));
   }
   TRIB_REQUIRE(std::ssize(workload.rows) == count,
-               .what = "plan: workload has another number of rows than it says",
+               .what = "simulate: workload has another number of rows than it says",
                .where = text.where(), .found = str(workload.rows.size(), " rows to the end"),
                .expected = str(count, ", as line 2 says"), .fix = "the file may be cut off");
 }
@@ -251,7 +251,7 @@ void read_rows(WorkloadText& text, std::int64_t count, SimaiWorkload& workload) 
 }  // namespace
 
 SimaiWorkload parse_simai_workload(std::string_view text, const std::string& path) {
-  TRIB_REQUIRE(text.size() <= kMostFileBytes, .what = "plan: workload is too large", .where = path,
+  TRIB_REQUIRE(text.size() <= kMostFileBytes, .what = "simulate: workload is too large", .where = path,
                .expected = str("at most ", kMostFileBytes, " bytes"));
   SimaiWorkload workload{.path = path};
   WorkloadText lines(text, path);
@@ -265,7 +265,7 @@ SimaiWorkload parse_simai_workload(std::string_view text, const std::string& pat
 SimaiWorkload read_simai_workload(const std::string& path) {
   return parse_simai_workload(
       read_given_file(path, kMostFileBytes,
-                      {.what = "plan: workload cannot be read",
+                      {.what = "simulate: workload cannot be read",
                        .expected = "a workload of SimAI, docs/formats/simai_workload.md"}),
       path);
 }

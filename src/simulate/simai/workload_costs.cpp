@@ -17,7 +17,7 @@ constexpr std::string_view kFirstStageRow = "embedding_layer";
 
 void require_possible(double ns, const std::string& path) {
   TRIB_REQUIRE(ns >= 0 && ns <= static_cast<double>(kMostWorkloadTime),
-               .what = "plan: collectives of a workload take too long", .where = path,
+               .what = "simulate: collectives of a workload take too long", .where = path,
                .found = ns < 0 ? "more than 2^63 ns" : str(ns, " ns"),
                .expected = str("at most ", kMostWorkloadTime, " ns"),
                .fix = "look at its bytes and process times, and at the links of the cluster");
@@ -62,7 +62,7 @@ class RowTimes {
       case WorkloadGroup::kExpertData:
         return groups_.expert_shard;
     }
-    TRIB_RAISE(Fault::kBug, .what = "plan: no such group of a workload");
+    TRIB_RAISE(Fault::kBug, .what = "simulate: no such group of a workload");
   }
 
   const std::string& path_;
@@ -171,7 +171,7 @@ void check_times(const SimaiWorkload& workload, const std::vector<int>& microbat
 
 std::vector<std::int64_t> cut_evenly(const std::vector<double>& values, std::int64_t parts) {
   const std::int64_t count = std::ssize(values);
-  TRIB_CHECK(parts >= 1 && count >= parts, .what = "plan: fewer values than parts",
+  TRIB_CHECK(parts >= 1 && count >= parts, .what = "simulate: fewer values than parts",
              .found = str(count), .expected = str("at least ", parts));
   std::vector<double> sums(values.size() + 1);
   std::partial_sum(values.begin(), values.end(), sums.begin() + 1);
@@ -207,7 +207,7 @@ config::Plan plan_of(const SimaiWorkload& workload) {
 WorkloadCosts::WorkloadCosts(const SimaiWorkload& workload, const config::Plan& plan,
                              const config::Cluster& cluster) {
   TRIB_REQUIRE(workload.ranks <= cluster.devices,
-               .what = "plan: workload has more ranks than the cluster has devices",
+               .what = "simulate: workload has more ranks than the cluster has devices",
                .where = str(workload.path, ":1"), .found = str("all_gpus ", workload.ranks),
                .expected = str("at most ", cluster.devices));
   auto tables = std::make_shared<Tables>();

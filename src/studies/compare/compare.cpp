@@ -242,7 +242,7 @@ void check_methods(const config::Study& study) {
   for (const std::string& name : study.methods) {
     TRIB_REQUIRE(std::any_of(known.begin(), known.end(),
                              [&](const auto& method) { return method.name == name; }),
-                 .what = "plan: unknown method", .where = str("study ", study.name, " methods"),
+                 .what = "studies: unknown method", .where = str("study ", study.name, " methods"),
                  .found = name, .expected = str("one of ", all));
   }
   const bool wants_search =
@@ -250,7 +250,7 @@ void check_methods(const config::Study& study) {
   if (!wants_search) return;
   for (const StudySetting& setting : study.settings) {
     TRIB_REQUIRE(setting.capacity_tokens == 0,
-                 .what = "plan: search has no packed sequences of a given capacity",
+                 .what = "studies: search has no packed sequences of a given capacity",
                  .where = str("study ", study.name, " settings ", setting.name, " capacity_tokens"),
                  .found = str(setting.capacity_tokens), .expected = "no such key beside search",
                  .fix = "leave out capacity_tokens, or search of the methods");

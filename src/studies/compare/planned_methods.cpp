@@ -29,7 +29,7 @@ plan::PlanningProblem problem_of(const StudySetting& setting) {
 plan::PlanChoice choice_of(const plan::PlanningProblem& problem, const StudySetting& setting,
                            config::RecomputePlan recompute) {
   TRIB_REQUIRE(setting.devices % setting.ulysses == 0,
-               .what = "plan: ulysses does not divide the devices",
+               .what = "studies: ulysses does not divide the devices",
                .where = str("setting ", setting.name), .found = str("ulysses ", setting.ulysses),
                .expected = str("a divisor of ", setting.devices));
   plan::PlanChoice choice{.encoders = {plan::encoders_of(problem).size(), std::nullopt}};
@@ -40,12 +40,12 @@ plan::PlanChoice choice_of(const plan::PlanningProblem& problem, const StudySett
   for (std::size_t encoder = 0; encoder < choice.encoders.size(); ++encoder)
     choice.inside.set(encoder, recompute);
   TRIB_REQUIRE(plan::can_cut(problem, *problem.model.find("backbone"), choice.backbone.mesh),
-               .what = "plan: the model cannot be cut so", .where = str("setting ", setting.name),
+               .what = "studies: the model cannot be cut so", .where = str("setting ", setting.name),
                .found = str("ulysses ", setting.ulysses, ", ep ", setting.ep),
                .expected = "degrees that divide heads and experts");
   const std::int64_t replicas = choice.backbone.replicas();
   TRIB_REQUIRE(problem.global_samples() % replicas == 0,
-               .what = "plan: samples do not divide over the replicas",
+               .what = "studies: samples do not divide over the replicas",
                .where = str("setting ", setting.name, " global_samples"),
                .found = str(problem.global_samples()),
                .expected = str("a multiple of ", replicas, ", devices / ulysses"));

@@ -11,20 +11,20 @@ namespace tributary::studies {
 namespace {
 
 void check_positive(double value, const std::string& where) {
-  TRIB_REQUIRE(std::isfinite(value) && value > 0, .what = "plan: value cannot be used",
+  TRIB_REQUIRE(std::isfinite(value) && value > 0, .what = "studies: value cannot be used",
                .where = where, .found = str(value), .expected = "a number above 0");
 }
 
 void check_module(const ModuleCosts& module) {
-  TRIB_REQUIRE(module.layers >= 1, .what = "plan: module without layers", .where = module.name,
+  TRIB_REQUIRE(module.layers >= 1, .what = "studies: module without layers", .where = module.name,
                .found = str(module.layers));
-  TRIB_REQUIRE(!module.degrees.empty(), .what = "plan: module without a profiled degree",
+  TRIB_REQUIRE(!module.degrees.empty(), .what = "studies: module without a profiled degree",
                .where = module.name, .expected = "costs for one tp or more");
   check_positive(module.sample_flops, module.name + ".sample_flops");
   check_positive(module.sample_shape, module.name + ".sample_shape");
   std::int64_t last = 0;
   for (const DegreeCosts& costs : module.degrees) {
-    TRIB_REQUIRE(costs.tp > last, .what = "plan: degrees do not ascend", .where = module.name,
+    TRIB_REQUIRE(costs.tp > last, .what = "studies: degrees do not ascend", .where = module.name,
                  .found = str("tp ", costs.tp, " after ", last));
     last = costs.tp;
     check_positive(costs.throughput.peak(), str(module.name, ".throughput at tp ", costs.tp));
@@ -59,10 +59,10 @@ void check_problem(const Problem3d& problem) {
   check_module(problem.encoder);
   check_module(problem.backbone);
   TRIB_REQUIRE(problem.devices >= 1 && problem.devices <= (1 << 20),
-               .what = "plan: value cannot be used", .where = "devices",
+               .what = "studies: value cannot be used", .where = "devices",
                .found = str(problem.devices), .expected = "1 to 1048576");
   TRIB_REQUIRE(problem.global_samples >= 1 && problem.global_samples <= (1 << 30),
-               .what = "plan: value cannot be used", .where = "global_samples",
+               .what = "studies: value cannot be used", .where = "global_samples",
                .found = str(problem.global_samples), .expected = "1 to 2^30");
   check_positive(problem.memory_bytes, "memory_bytes");
 }
@@ -71,7 +71,7 @@ const DegreeCosts& costs_at(const ModuleCosts& module, std::int64_t tp) {
   for (const DegreeCosts& costs : module.degrees) {
     if (costs.tp == tp) return costs;
   }
-  TRIB_RAISE(Fault::kBug, .what = "plan: degree was not profiled", .where = module.name,
+  TRIB_RAISE(Fault::kBug, .what = "studies: degree was not profiled", .where = module.name,
              .found = str("tp ", tp));
 }
 

@@ -10,7 +10,7 @@ namespace tributary::studies {
 
 Throughput Throughput::saturating(double peak, double half) {
   TRIB_REQUIRE(std::isfinite(peak) && peak > 0 && std::isfinite(half) && half >= 0,
-               .what = "plan: throughput law cannot be used",
+               .what = "studies: throughput law cannot be used",
                .found = str("peak ", peak, " FLOP/s, half ", half),
                .expected = "peak above 0, half 0 or above");
   Throughput law;
@@ -20,14 +20,14 @@ Throughput Throughput::saturating(double peak, double half) {
 }
 
 Throughput Throughput::table(std::vector<Point> points) {
-  TRIB_REQUIRE(!points.empty(), .what = "plan: throughput table is empty",
+  TRIB_REQUIRE(!points.empty(), .what = "studies: throughput table is empty",
                .expected = "one point or more");
   Throughput table;
   double last = 0;
   for (const Point& point : points) {
     TRIB_REQUIRE(std::isfinite(point.shape) && point.shape > last &&
                      std::isfinite(point.flops_per_second) && point.flops_per_second > 0,
-                 .what = "plan: throughput table cannot be used",
+                 .what = "studies: throughput table cannot be used",
                  .found = str("shape ", point.shape, ", ", point.flops_per_second, " FLOP/s"),
                  .expected = "ascending shapes and values, all above 0");
     last = point.shape;

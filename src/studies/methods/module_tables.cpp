@@ -155,7 +155,7 @@ std::int64_t ModuleTables::least_tp(const ModulePart& part) const {
 }
 
 void ModuleTables::refuse_unknown(const std::string& module) const {
-  TRIB_RAISE(Fault::kInput, .what = "plan: costs of a module are not known",
+  TRIB_RAISE(Fault::kInput, .what = "studies: costs of a module are not known",
              .where = str("module ", module), .found = costs_->degrees(),
              .expected = "layers of each of its kinds, measured at one degree at least",
              .fix = "measure them: tributary profile");

@@ -36,14 +36,14 @@ ModulePart& part_of(std::vector<ModulePart>& parts, const config::ModuleGraph& m
 TwoModules modules_of(const config::ModuleGraph& model) {
   TwoModules modules;
   const ModuleNode* backbone = model.find("backbone");
-  TRIB_REQUIRE(backbone != nullptr, .what = "plan: model has no backbone",
+  TRIB_REQUIRE(backbone != nullptr, .what = "studies: model has no backbone",
                .where = str("model ", model.name), .expected = "a module named backbone");
   modules.backbone.nodes = {backbone};
   for (const ModuleNode& node : model.modules)
     if (&node != backbone && !is_projector(node))
       modules.encoder.push_back({.nodes = {&node}, .of_sound = cost::hears(node)});
   TRIB_REQUIRE(!modules.encoder.empty(),
-               .what = "plan: the published searches place an encoder and a backbone",
+               .what = "studies: the published searches place an encoder and a backbone",
                .where = str("model ", model.name), .found = "0 encoders",
                .expected = "1 or more, which run as one");
   for (const ModuleNode& node : model.modules)
@@ -63,19 +63,19 @@ const simulate::MeanSizes& sizes_of(const ModulePart& part, const simulate::Batc
 void check_setting(const config::ModuleGraph& model, const config::Cluster& cluster,
                    const ModelSetting& setting) {
   TRIB_REQUIRE(setting.devices >= 0 && setting.devices <= cluster.devices,
-               .what = "plan: cluster does not have so many devices",
+               .what = "studies: cluster does not have so many devices",
                .where = str("cluster ", cluster.name), .found = str(setting.devices, " devices"),
                .expected = str("1 to ", cluster.devices));
   for (const std::string& name : setting.frozen) {
-    TRIB_REQUIRE(model.find(name) != nullptr, .what = "plan: module to freeze is not in the model",
+    TRIB_REQUIRE(model.find(name) != nullptr, .what = "studies: module to freeze is not in the model",
                  .where = str("model ", model.name), .found = name,
                  .expected = "a module of the model");
   }
   TRIB_REQUIRE(!setting.batches.empty() && !setting.batches.front().empty(),
-               .what = "plan: no batch to judge plans by");
+               .what = "studies: no batch to judge plans by");
   for (const std::vector<simulate::SampleSize>& batch : setting.batches) {
     TRIB_REQUIRE(batch.size() == setting.batches.front().size(),
-                 .what = "plan: batches of different sizes",
+                 .what = "studies: batches of different sizes",
                  .found = str(setting.batches.front().size(), " and ", batch.size(), " samples"));
   }
 }
@@ -88,18 +88,18 @@ double set_units(TwoModules& modules, const simulate::BatchSizes& sizes) {
       std::any_of(modules.encoder.begin(), modules.encoder.end(),
                   [&](const ModulePart& part) { return sizes_of(part, sizes).mean > 0; });
   TRIB_REQUIRE(sizes.tokens.mean > 0 && has_work,
-               .what = "plan: batches give encoder or backbone nothing to do",
+               .what = "studies: batches give encoder or backbone nothing to do",
                .found = str(sizes.patches.mean, " patches, ", sizes.frames.mean,
                             " positions of sound, ", sizes.tokens.mean, " tokens"),
                .expected = "samples with tokens, some of them with items");
   const bool has_ear = std::ranges::any_of(modules.encoder, &ModulePart::of_sound);
   TRIB_REQUIRE(sizes.frames.mean == 0 || has_ear,
-               .what = "plan: model does not encode sound beside images", .where = "batches",
+               .what = "studies: model does not encode sound beside images", .where = "batches",
                .found = str(sizes.frames.mean, " positions of sound of a mean sample"),
                .expected = "none; sound alone is given as patches");
   for (const ModulePart& part : modules.encoder) {
     TRIB_REQUIRE(sizes_of(part, sizes).mean > 0,
-                 .what = "plan: batches give an encoder nothing to do",
+                 .what = "studies: batches give an encoder nothing to do",
                  .where = str("module ", part.nodes.front()->name),
                  .found = part.of_sound ? "0 positions of sound" : "0 patches",
                  .expected = "some samples with items of its kind",
@@ -181,7 +181,7 @@ double link_rate(const config::Cluster& cluster, std::int64_t devices) {
     rate = level.seconds_per_byte > 0 ? 1 / level.seconds_per_byte : level.bytes_per_s;
     if (level.ranks >= devices) break;
   }
-  TRIB_REQUIRE(rate > 0, .what = "plan: cluster has no links",
+  TRIB_REQUIRE(rate > 0, .what = "studies: cluster has no links",
                .where = str("cluster ", cluster.name), .expected = "levels with a rate");
   return rate;
 }

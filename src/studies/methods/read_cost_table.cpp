@@ -142,7 +142,7 @@ TrainingProblem parse_cost_table(std::string_view text, const std::string& where
 
 TrainingProblem read_cost_table(const std::string& path) {
   return parse_cost_table(read_given_file(path, kAnySize,
-                                          {.what = "plan: file cannot be read",
+                                          {.what = "studies: file cannot be read",
                                            .expected = "a cost table, docs/formats/cost_table.md"}),
                           path);
 }

@@ -66,7 +66,7 @@ void set_mean_shapes(TrainingProblem& problem) {
 void check_problem(const TrainingProblem& problem) {
   check_problem(problem.costs);
   const auto check = [](bool is_good, const char* where, double found, const char* expected) {
-    TRIB_REQUIRE(is_good, .what = "plan: value cannot be used", .where = where, .found = str(found),
+    TRIB_REQUIRE(is_good, .what = "studies: value cannot be used", .where = where, .found = str(found),
                  .expected = expected);
   };
   for (const ModuleCosts* module : {&problem.costs.encoder, &problem.costs.backbone}) {
@@ -90,17 +90,17 @@ void check_problem(const TrainingProblem& problem) {
         "node_bytes_per_second", problem.node_bytes_per_second, "0 or above");
   check(std::isfinite(problem.capacity_tokens) && problem.capacity_tokens >= 0, "capacity_tokens",
         problem.capacity_tokens, "0 or above");
-  TRIB_REQUIRE(!problem.batches.empty(), .what = "plan: no batch to judge plans by",
+  TRIB_REQUIRE(!problem.batches.empty(), .what = "studies: no batch to judge plans by",
                .where = "batches", .found = "none", .expected = "one batch at least");
   for (std::size_t batch = 0; batch < problem.batches.size(); ++batch) {
     TRIB_REQUIRE(std::ssize(problem.batches[batch]) == problem.costs.global_samples,
-                 .what = "plan: batch of another size", .where = str("batch ", batch),
+                 .what = "studies: batch of another size", .where = str("batch ", batch),
                  .found = str(problem.batches[batch].size(), " samples"),
                  .expected = str(problem.costs.global_samples));
     for (const SampleWork& sample : problem.batches[batch]) {
       TRIB_REQUIRE(std::isfinite(sample.tiles) && sample.tiles >= 0 &&
                        std::isfinite(sample.tokens) && sample.tokens > 0,
-                   .what = "plan: sample cannot be used", .where = str("batch ", batch),
+                   .what = "studies: sample cannot be used", .where = str("batch ", batch),
                    .found = str(sample.tiles, " tiles, ", sample.tokens, " tokens"),
                    .expected = "tiles 0 or above, tokens above 0");
     }

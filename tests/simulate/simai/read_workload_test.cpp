@@ -113,7 +113,7 @@ TEST(ReadWorkload, TakesBlanksAndDecimalsAsAicbWritesThem) {
 
 TEST(ReadWorkload, NamesWhatIsWrongWithTheHeader) {
   const std::string text = file_of(kSmall, {kRow});
-  expect_refused("", "plan: not a workload of a transformer; where: w.txt:1; found: an empty line");
+  expect_refused("", "simulate: not a workload of a transformer; where: w.txt:1; found: an empty line");
   expect_refused(replaced(text, "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO"),
                  "w.txt:1; found: \"MICRO\"; expected: HYBRID_TRANSFORMER_FWD_IN_BCKWD");
   expect_refused(replaced(text, "ep: 1 ", ""), "lacks a key; where: w.txt:1; found: no ep:");
@@ -125,7 +125,7 @@ TEST(ReadWorkload, NamesWhatIsWrongWithTheHeader) {
       "header of a workload is cut off; where: w.txt:1:137; found: \"pp_comm\" without a value");
   expect_refused(
       replaced(text, "vpp: 1", "vpp: 0"),
-      "plan: vpp of a workload cannot be used; where: w.txt:1:78; found: \"0\"; expected: a "
+      "simulate: vpp of a workload cannot be used; where: w.txt:1:78; found: \"0\"; expected: a "
       "whole number, 1 to 1048576");
   expect_refused(replaced(text, "checkpoints: 0", "checkpoints: 1"),
                  "layers that are computed again are not read from a workload; where: w.txt:1:111; "
@@ -144,7 +144,7 @@ TEST(ReadWorkload, NamesDegreesThatDoNotFitEachOther) {
                          {kRow, kRow}),
                  "found: 3; expected: a multiple of pp 2; fix: or write vpp: 1");
   expect_refused(file_of({.stages = 2, .ranks = 2}, {kRow}),
-                 "plan: pp_comm of a workload cannot be used");
+                 "simulate: pp_comm of a workload cannot be used");
   expect_refused(replaced(file_of({.stages = 2, .ranks = 2}, {kRow}), " pp_comm: 0", ""),
                  "found: no pp_comm:; expected: pp_comm: and its value where pp is above 1");
   expect_refused(

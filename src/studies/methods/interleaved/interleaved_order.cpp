@@ -12,7 +12,7 @@ InterleavedOrder::InterleavedOrder(const schedule::OrderShape& shape)
     : shape_(shape), free_(static_cast<std::size_t>(shape.stages)) {
   const Result<schedule::StageLists> found =
       schedule::list_passes(config::PipelineOrder::kInterleaved, shape);
-  TRIB_CHECK(found.has_value(), .what = "plan: interleaved order cannot be made",
+  TRIB_CHECK(found.has_value(), .what = "studies: interleaved order cannot be made",
              .found = found.refusal().reason);
   const schedule::StageLists& lists = found.value();
   first_stage_ = lists.front();
@@ -43,7 +43,7 @@ InterleavedOrder::InterleavedOrder(const schedule::OrderShape& shape)
   for (std::size_t before = 0; passes_.size() < end_.size(); before = passes_.size()) {
     for (int stage = 0; stage < shape.stages; ++stage) list_stage(stage);
     for (int stage = shape.stages; stage-- > 0;) list_stage(stage);
-    TRIB_CHECK(passes_.size() > before, .what = "plan: interleaved order is blocked",
+    TRIB_CHECK(passes_.size() > before, .what = "studies: interleaved order is blocked",
                .found = str(passes_.size(), " of ", end_.size(), " passes"));
   }
 }

@@ -146,22 +146,22 @@ void check_setting(const config::ModuleGraph& model, const SharingSetting& setti
     return setting.name.empty() ? key : str("setting ", setting.name, " ", key);
   };
   TRIB_REQUIRE(!model.modules.empty() && std::ssize(model.modules) <= plan::kMostSharedModules,
-               .what = "plan: value cannot be used", .where = where("modules of the model"),
+               .what = "studies: value cannot be used", .where = where("modules of the model"),
                .found = str(model.modules.size()),
                .expected = str("1 to ", plan::kMostSharedModules));
   TRIB_REQUIRE(
       setting.devices >= 1 && std::has_single_bit(static_cast<std::uint64_t>(setting.devices)) &&
           setting.devices <= plan::kMostSharingDevices,
-      .what = "plan: value cannot be used", .where = where("devices"),
+      .what = "studies: value cannot be used", .where = where("devices"),
       .found = str(setting.devices), .expected = str("1, 2, 4, ... ", plan::kMostSharingDevices));
   const std::int64_t most_units = plan::most_share_units(setting.devices);
   TRIB_REQUIRE(setting.units >= 1 && setting.units <= most_units,
-               .what = "plan: value cannot be used", .where = where("share_units"),
+               .what = "studies: value cannot be used", .where = where("share_units"),
                .found = str(setting.units), .expected = str("1 to ", most_units));
   TRIB_REQUIRE(setting.tokens.size() == model.modules.size(),
-               .what = "plan: tokens are not given for each module", .where = where("tokens"),
+               .what = "studies: tokens are not given for each module", .where = where("tokens"),
                .found = str(setting.tokens.size()), .expected = str(model.modules.size()));
-  TRIB_REQUIRE(setting.global_samples >= 1, .what = "plan: value cannot be used",
+  TRIB_REQUIRE(setting.global_samples >= 1, .what = "studies: value cannot be used",
                .where = where("global_samples"), .found = str(setting.global_samples),
                .expected = "1 or more");
 }
@@ -194,7 +194,7 @@ plan::SharingProblem sharing_of_model(const config::ModuleGraph& model,
                                        [&](const auto& node) { return node.name == edge.from; }) -
                           model.modules.begin();
       TRIB_REQUIRE(before < static_cast<std::ptrdiff_t>(module),
-                   .what = "plan: module stands before one that it depends on",
+                   .what = "studies: module stands before one that it depends on",
                    .where = str("model ", model.name), .found = shared.name,
                    .expected = str("after ", edge.from));
       shared.after.push_back(static_cast<std::int32_t>(before));
