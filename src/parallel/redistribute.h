@@ -30,7 +30,9 @@ struct EdgeLink {
 };
 
 /// Features go from the ranks of one module to those of another, and gradients the way back. The
-/// groups hold all ranks of both sides in one order, and nothing else uses them.
+/// groups hold all ranks of both sides in one order, and nothing else uses them. On CUDA devices
+/// each pair has met once, in one order on all ranks: NCCL connects it at its first message, and
+/// both ends wait for that.
 struct Edge {
   EdgeLink features;
   EdgeLink gradients;

@@ -129,7 +129,7 @@ TEST(Redistribute, GivesTheSameBitsWhicheverSeatsMakeTheItems) {
   const std::vector<std::vector<int>> orders{{0, 1, 2, 3, 4, 5}, {5, 2, 0, 4, 3, 1}};
   const std::vector<std::vector<int>> seats{{0, 0, 1, 1, 2, 2}, {2, 1, 1, 0, 1, 2}};
   const Crossing sides{
-      .source = {{0, 1}, {2, 3}, {4, 5}}, .destination = {{3, 6, 7}, {8, 0, 9}}, .rows = {}};
+      .source = {{0, 1}, {2, 3}, {4, 5}}, .destination = {{6, 3, 7}, {8, 0, 9}}, .rows = {}};
   at::manual_seed(8);
   const BySeat items = random_rows({4, 1, 5, 2, 7, 3}, at::kFloat);
   std::vector<std::vector<Outcome>> outcomes(2, std::vector<Outcome>(kRanks));
