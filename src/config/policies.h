@@ -10,5 +10,6 @@ enum class Offload { kNone, kOptimizer, kParameters };
 enum class Shard { kParameters, kOptimizer };
 enum class Release { kAuto, kAfterForward, kNever };
 enum class ReduceDtype { kFloat32, kSame };
+enum class Placement { kInline, kColocated, kSeparate, kFlow, kSliced };
 
 }  // namespace tributary::config

@@ -5,6 +5,7 @@
 #include "app/answers/plan_answer.h"
 #include "app/answers/search_answer.h"
 #include "config/run/mesh_shape.h"
+#include "config/run/module_places.h"
 #include "core/error.h"
 #include "studies/compare/trainer_plan.h"
 #include "tests/config/temporary_folder.h"
@@ -59,11 +60,7 @@ bool is_taken(const config::Plan& plan, const std::string& model, const Temporar
     run.parallel.plan = folder.write("plan.json", config::write_plan(plan));
     run = config::apply_plan(run);
     const config::ModelConfig config = config::read_model_config(model);
-    const config::ParallelSection& axes = run.parallel;
-    (void)config::resolve_mesh(axes,
-                               axes.pp.count * axes.dp_replicate.count * axes.dp_shard.count *
-                                   axes.cp.count * axes.ulysses.count * axes.tp.count,
-                               config);
+    (void)config::resolve_mesh(run.parallel, config::count_ranks(run.parallel), config);
     config::check_plan_of_model(plan, config, "plan.json");
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::kInput) << error.what();

@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "config/plan/plan.h"
+#include "config/reading/ranges.h"
+#include "config/run/module_places.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
+#include "tests/config/minimal_run.h"
 
 namespace tributary::config {
 namespace {
@@ -56,6 +59,24 @@ TEST(ApplyPlan, DecidesDegreesStagesAndBatch) {
   EXPECT_EQ(apply_plan(planned(R"({"batch": {"balance": "lpt"}})")).batch.balance, Balance::kLpt);
 }
 
+TEST(ApplyPlan, TakesASeparateTowerWithAnyMeshAndRanks) {
+  RunConfig run = planned(R"({"modules": {"vision": {"ranks": "1,3,6", "mesh": {"dp_shard": 3}},
+                                          "backbone": {"ranks": "0,2,4-5"}}})");
+  run.parallel.vision_stages = 1;
+  const RunConfig config = apply_plan(run);
+  EXPECT_EQ(config.parallel.vision_stages, 0) << "the plan's, not the run's";
+  EXPECT_EQ(config.parallel.pp.count, 2);
+  EXPECT_EQ(config.parallel.modules[0], (ModuleSection{.module = "vision",
+                                                       .placement = Placement::kSeparate,
+                                                       .ranks = {1, 3, 6},
+                                                       .dp_shard = {3}}));
+  run = planned(R"({"modules": {"vision": {"placement": "inline", "ranks": null, "mesh": null,
+                                           "stages": null},
+                                "backbone": {"ranks": "0-3"}}})");
+  run.parallel.modules[0] = config.parallel.modules[0];
+  EXPECT_EQ(apply_plan(run).parallel.modules, inline_sections()) << "the plan's, not the run's";
+}
+
 TEST(ApplyPlan, TakesTheNumberOfMicrobatchesWhereTheyAreLevel) {
   RunConfig config = apply_plan(planned(R"({"batch": {"balance": "lpt", "packing": "level"}})"));
   EXPECT_EQ(config.batch.packing, Packing::kLevel);
@@ -74,6 +95,68 @@ TEST(ApplyPlan, RefusesToCorrectCostsThatNothingIsBalancedBy) {
   EXPECT_THROW((void)apply_plan(config), Error);
 }
 
+ModelConfig small_model() {
+  ModelConfig model;
+  model.backbone.layers = 8;
+  model.backbone.heads = 16;
+  model.backbone.kv_heads = 4;
+  model.backbone.mlp_width = 512;
+  VisionConfig& vision = model.vision.emplace();
+  vision.layers = 4;
+  vision.heads = 6;
+  vision.mlp_width = 96;
+  return model;
+}
+
+/// The plan of a run on `world` ranks, as the trainer asks for it.
+Plan expand(const RunConfig& run, std::int64_t world) {
+  const MeshShape mesh = resolve_mesh(run.parallel, world, small_model());
+  const std::int64_t stages = run.parallel.vision_stages;
+  return expand_plan(mesh,
+                     {.schedule = run.parallel.schedule,
+                      .microbatches = mesh.pp - stages,
+                      .vision_stages = stages,
+                      .virtual_stages = run.parallel.virtual_stages},
+                     run, small_model());
+}
+
+struct RoundTrip {
+  std::vector<std::string> overrides;
+  std::int64_t world;
+  std::string ranks;  // of vision; empty: inline
+};
+
+TEST(ApplyPlan, GivesBackTheRunThatAPlanWasMadeOf) {
+  const std::string separate = "parallel.vision.placement=separate";
+  const std::vector<RoundTrip> runs{
+      {{}, 2, ""},
+      {{"parallel.pp=2", "parallel.tp=2", "model.freeze=[vision]"}, 8, ""},
+      {{"parallel.pp=3", "parallel.vision_stages=1"}, 6, "0-1"},
+      {{separate, "parallel.vision.dp_shard=3", "model.recompute=[vision.mlp]"}, 5, "2-4"},
+      {{separate, "parallel.vision.tp=3", "parallel.pp=2", "parallel.schedule=zb_v"}, 5, "2-4"},
+      {{separate, "parallel.vision.ranks=0,3", "parallel.vision.pp=2"}, 6, "0,3"},
+      {{separate, "parallel.vision.ranks=0-1", "parallel.vision.dp_replicate=2"}, 3, "0-1"},
+      {{separate, "parallel.vision.ranks=0-1", "parallel.vision.pp=2"}, 3, "0-1"},
+      {{separate, "parallel.vision.cp=2", "parallel.vision.ulysses=2", "parallel.tp=4",
+        "parallel.offload=optimizer", "model.freeze=[projector]"},
+       12,
+       "8-11"}};
+  for (const RoundTrip& each : runs) {
+    RunConfig run = parse(kMinimalRun, each.overrides);
+    const Plan plan = expand(run, each.world);
+    const ModulePlan& vision = *plan.find("vision");
+    EXPECT_EQ(write_ranks(vision.ranks), each.ranks);
+    EXPECT_NO_THROW(check_plan_of_model(plan, small_model(), "plan"));
+    EXPECT_TRUE(trainer_limits(plan, "plan").empty());
+    const Plan read = parse_plan(write_plan(plan), "again.json");
+    EXPECT_EQ(read, plan);
+    run = apply_plan(read, "again.json", parse(kMinimalRun));
+    EXPECT_EQ(count_ranks(run.parallel), each.world);
+    EXPECT_EQ(parse(write_run_config(run)), run);
+    EXPECT_EQ(expand(run, each.world), plan) << write_run_config(run);
+  }
+}
+
 TEST(ApplyPlan, LeavesARunWithoutPlanAlone) {
   const RunConfig config;
   EXPECT_EQ(apply_plan(config), config);
@@ -90,11 +173,23 @@ TEST(ApplyPlan, NamesEverythingThatCannotBeRun) {
   };
   EXPECT_THAT(refused(R"({"modules": {"backbone": {"train": "lora"}}})"),
               AllOf(HasSubstr("modules.backbone.train"), HasSubstr("full or frozen")));
-  EXPECT_THAT(refused(R"({"modules": {"vision": {"ranks": "6-7"}, "backbone": {"ranks": "0-3"}}})"),
-              AllOf(HasSubstr("modules.vision.ranks"), HasSubstr("consecutive ranks from 0"),
-                    HasSubstr("modules.backbone.ranks")));
-  EXPECT_THAT(refused(R"({"modules": {"vision": {"mesh": {"dp_shard": 1, "tp": 2}}}})"),
-              AllOf(HasSubstr("modules.vision.mesh"), HasSubstr("the degrees of the backbone")));
+  EXPECT_THAT(
+      refused(R"({"modules": {"vision": {"ranks": "6-7"}, "backbone": {"ranks": "0-3"}}})"),
+      HasSubstr("modules.backbone.ranks; found: no module has rank 4; expected: each of the "
+                "ranks 0 to 7"));
+  EXPECT_THAT(refused(R"({"modules": {"projector": {"placement": "separate", "ranks": "6"}}})"),
+              HasSubstr("modules.projector.placement; found: ranks of its own; expected: inline"));
+  EXPECT_THAT(refused(R"({"modules": {"sonar": {"placement": "inline"}},
+                          "edges": [{"from": "vision", "to": "projector"},
+                                    {"from": "projector", "to": "backbone"},
+                                    {"from": "sonar", "to": "backbone"}]})"),
+              HasSubstr("modules.sonar.placement; found: a module of no known model; expected: "
+                        "vision, projector, backbone"));
+  EXPECT_THAT(refused(R"({"modules": {"vision": {"placement": "sliced", "share_percent": 50},
+                                      "backbone": {"placement": "sliced", "share_percent": 50}}})"),
+              AllOf(HasSubstr("modules.vision.share_percent"),
+                    HasSubstr("modules.vision.placement; found: sliced"),
+                    HasSubstr("modules.backbone.placement; found: sliced; expected: separate")));
   EXPECT_THAT(refused(R"({"modules": {"vision": {"placement": "flow"}},
                           "edges": [{"from": "vision", "to": "projector", "via": "pool"},
                                     {"from": "projector", "to": "backbone"}]})"),

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "config/plan/ranges.h"
-#include "config/run/run_config.h"
+#include "config/plan/stage_units.h"
+#include "config/reading/ranges.h"
 #include "core/error.h"
 #include "core/json.h"
 
@@ -246,6 +246,23 @@ TEST(Plan, MustNameTheLayersOfItsModel) {
                   HasSubstr("modules.vision.stages; found: 27 layers; expected: 32 layers"))));
 }
 
+TEST(Plan, MustNotNameAModuleThatItsModelLacks) {
+  ModelConfig model;
+  model.backbone.layers = 28;
+  EXPECT_THAT([&] { check_plan_of_model(parse_plan(kPlan, "plan.json"), model, "plan.json"); },
+              testing::ThrowsMessage<Error>(AllOf(
+                  HasSubstr("plan has a module that the model lacks; where: plan.json "
+                            "modules.projector; found: a text model; expected: only backbone"),
+                  HasSubstr("modules.vision"))));
+  model.vision.emplace().layers = 27;
+  Plan plan = parse_plan(kPlan, "plan.json");
+  plan.modules.push_back({.name = "sonar", .placement = Placement::kInline});
+  EXPECT_THAT([&] { check_plan_of_model(plan, model, "plan.json"); },
+              testing::ThrowsMessage<Error>(
+                  HasSubstr("modules.sonar; found: a model of backbone, vision, projector; "
+                            "expected: no other module")));
+}
+
 TEST(Ranges, ReadBackAndRefuse) {
   for (const std::string text : {"0", "0-3", "0-3,8", "2,4,6-7"})
     EXPECT_EQ(write_ranks(parse_ranks(text).value()), text);
@@ -255,82 +272,6 @@ TEST(Ranges, ReadBackAndRefuse) {
   EXPECT_FALSE(parse_stage({"0-3", "embed"}).has_value());
   EXPECT_FALSE(parse_stage({"head", "0-3"}).has_value());
   EXPECT_FALSE(parse_stage({"0-3", "4-5"}).has_value());
-}
-
-RunConfig run_of_model() {
-  RunConfig run;
-  run.batch = {.global_samples = 64,
-               .capacity_tokens = {2048},
-               .packing = Packing::kOnlineBestFit,
-               .balance = Balance::kLpt};
-  run.model.freeze = {"vision"};
-  run.model.recompute = {{"backbone"}};
-  return run;
-}
-
-TEST(ExpandPlan, KeepsTheRecomputeOfEachModule) {
-  ModelConfig model;
-  model.backbone.layers = 7;
-  model.vision.emplace();
-  RunConfig run = run_of_model();
-  run.model.recompute = {{"vision"}, {"backbone", RecomputePlan::kSelective}};
-  const Plan plan = expand_plan({.dp_shard = 2}, {}, run, model);
-  EXPECT_EQ(plan.find("vision")->recompute, RecomputePlan::kFull);
-  EXPECT_EQ(plan.find("backbone")->recompute, RecomputePlan::kSelective);
-}
-
-TEST(ExpandPlan, PutsTheEncoderIntoTheFirstStage) {
-  ModelConfig model;
-  model.backbone.layers = 7;
-  model.vision.emplace();
-  const PipelineSection pipeline{.schedule = PipelineOrder::kZbV, .microbatches = 8};
-  const Plan plan = expand_plan({.pp = 2, .dp_shard = 2, .tp = 2}, pipeline, run_of_model(), model);
-  EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
-  EXPECT_NO_THROW(check_plan_of_model(plan, model, "plan"));
-  const ModulePlan& backbone = *plan.find("backbone");
-  EXPECT_EQ(write_ranks(backbone.ranks), "0-7");
-  EXPECT_EQ(backbone.recompute, RecomputePlan::kFull);
-  EXPECT_EQ(backbone.stages, (std::vector<StageLayers>{{.embed = true, .first = 0, .layers = 2},
-                                                       {.first = 2, .layers = 2},
-                                                       {.first = 4, .layers = 2},
-                                                       {.first = 6, .layers = 1, .head = true}}));
-  EXPECT_EQ(plan.find("vision")->placement, Placement::kInline);
-  EXPECT_EQ(plan.find("vision")->train, TrainMode::kFrozen);
-  EXPECT_EQ(plan.find("projector")->train, TrainMode::kFull);
-  EXPECT_EQ(plan.batch.microbatches, 8);
-  EXPECT_EQ(plan.batch.packing, Packing::kOnlineBestFit);
-  EXPECT_EQ(plan.batch.balance, Balance::kLpt);
-}
-
-TEST(ExpandPlan, HasTheLevelMicrobatchesOfTheRun) {
-  RunConfig run = run_of_model();
-  run.batch.packing = Packing::kLevel;
-  run.batch.microbatches = 6;
-  ModelConfig model;
-  model.backbone.layers = 7;
-  const Plan plan = expand_plan({.pp = 2}, {.microbatches = 2}, run, model);
-  EXPECT_EQ(plan.batch.packing, Packing::kLevel);
-  EXPECT_EQ(plan.batch.microbatches, 6);
-  EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
-}
-
-TEST(ExpandPlan, TakesTheLayersOfEachStage) {
-  ModelConfig model;
-  model.backbone.layers = 7;
-  PipelineSection pipeline{.microbatches = 4, .layers_per_stage = {4, 3, 0}};
-  const Plan plan = expand_plan({.pp = 3}, pipeline, run_of_model(), model);
-  EXPECT_EQ(plan.find("backbone")->stages[2], (StageLayers{.head = true}));
-  EXPECT_EQ(plan.modules.size(), 1U);
-  const auto refusal = [&] { (void)expand_plan({.pp = 3}, pipeline, run_of_model(), model); };
-  pipeline.layers_per_stage = {4, 3};
-  EXPECT_THAT(refusal, testing::ThrowsMessage<Error>(HasSubstr("2 numbers; expected: 3: pp 3")));
-  pipeline.layers_per_stage = {4, 2, 0};
-  EXPECT_THAT(refusal, testing::ThrowsMessage<Error>(HasSubstr("found: 6; expected: 7")));
-  pipeline.layers_per_stage = {7, 0, 0};
-  EXPECT_THAT(refusal, testing::ThrowsMessage<Error>(
-                           HasSubstr("layers_per_stage.1; found: 7 layers for 3")));
-  pipeline = {.schedule = PipelineOrder::kInterleaved, .microbatches = 4};
-  EXPECT_THAT(refusal, testing::ThrowsMessage<Error>(HasSubstr("a multiple of 3, twice")));
 }
 
 }  // namespace

@@ -66,6 +66,8 @@ RunConfig random_config(std::mt19937_64& random) {
       case KeyType::kText:
         return key.choices.empty() ? texts[below(texts.size())]
                                    : key.choices[below(key.choices.size())];
+      case KeyType::kRanks:
+        return std::vector<std::string>{"", "3", "0-2,7"}[below(3)];
       case KeyType::kTexts:
         return std::vector<std::string>{key.choices[below(key.choices.size())]};
     }
@@ -86,6 +88,18 @@ RunConfig random_config(std::mt19937_64& random) {
     config.optimizer.groups[i].weight_decay = below(2) == 1 ? -1.0 : 0.25;
   }
   if (below(2) == 1) config.parallel.cp = {0};  // auto
+  for (ModuleSection& module : config.parallel.modules) {
+    if (module.placement == Placement::kInline) {
+      module = {.module = module.module};
+    } else if (module.placement == Placement::kColocated) {
+      module.ranks.clear();
+      module.pp = 1;
+    } else {
+      module.passes = 1;
+    }
+    if (module.placement != Placement::kInline) config.parallel.vision_stages = 0;
+    if (below(2) == 1) module.dp_shard = {0};
+  }
   if (config.model.recompute.front().module == config.model.offload.front())
     config.model.offload.clear();
   config.batch.microbatches = 0;

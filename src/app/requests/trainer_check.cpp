@@ -7,6 +7,7 @@
 #include "config/family/all_families.h"
 #include "config/plan/plan.h"
 #include "config/run/mesh_shape.h"
+#include "config/run/module_places.h"
 #include "core/error.h"
 #include "core/json.h"
 
@@ -51,10 +52,7 @@ std::string TrainerCheck::refusal_of(const config::Plan& plan) const {
                limits.front().found);
   try {
     const config::RunConfig run = config::apply_plan(plan, "plan", run_);
-    const config::ParallelSection& axes = run.parallel;
-    const std::int64_t ranks = axes.pp.count * axes.dp_replicate.count * axes.dp_shard.count *
-                               axes.cp.count * axes.ulysses.count * axes.tp.count;
-    (void)config::resolve_mesh(axes, ranks, *model_);
+    (void)config::resolve_mesh(run.parallel, config::count_ranks(run.parallel), *model_);
     config::check_plan_of_model(plan, *model_, "plan");
   } catch (const Error& error) {
     return in_a_line(error.parts());

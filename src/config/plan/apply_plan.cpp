@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "config/family/known_modules.h"
 #include "config/plan/plan.h"
 #include "config/plan/plan_names.h"
 #include "config/reading/problems.h"
@@ -29,29 +31,24 @@ class Limits {
   std::vector<ErrorParts> limits_;
 };
 
-bool is_consecutive(const std::vector<std::int64_t>& ranks, std::int64_t first) {
-  for (const std::int64_t rank : ranks)
-    if (rank != first++) return false;
-  return true;
+/// THE LIMIT OF PLACEMENT: what the executor runs. It takes colocated modules as soon as they stand
+/// here; nothing else in this room refuses them.
+bool is_executed(Placement placement) {
+  return placement == Placement::kInline || placement == Placement::kSeparate;
 }
 
-void check_backbone(const ModulePlan& backbone, std::int64_t first, Limits& limits) {
-  limits.require(backbone.placement == Placement::kSeparate, "backbone", "placement",
-                 plan_name_of(backbone.placement), "separate: ranks of its own");
-  limits.require(is_consecutive(backbone.ranks, first), "backbone", "ranks", "other ranks",
-                 str("consecutive ranks from ", first));
-}
+bool is_own(const ModulePlan& module) { return module.placement != Placement::kInline; }
 
-void check_tower(const ModulePlan& vision, const ModulePlan& backbone, Limits& limits) {
-  if (vision.placement == Placement::kInline) return;
-  limits.require(vision.placement == Placement::kSeparate, "vision", "placement",
-                 plan_name_of(vision.placement), "inline or separate");
-  limits.require(is_consecutive(vision.ranks, 0), "vision", "ranks", "other ranks",
-                 "consecutive ranks from 0");
-  MeshShape same = backbone.mesh;
-  same.pp = vision.mesh.pp;
-  limits.require(vision.mesh == same, "vision", "mesh", describe(vision.mesh),
-                 str("the degrees of the backbone: ", describe(same)));
+/// Checks that the modules have the ranks from 0 on, so that every process has its work.
+void check_ranks(const Plan& plan, Limits& limits) {
+  std::set<std::int64_t> ranks;
+  for (const ModulePlan& module : plan.modules)
+    ranks.insert(module.ranks.begin(), module.ranks.end());
+  std::int64_t missing = 0;
+  while (ranks.contains(missing)) ++missing;
+  const std::int64_t last = ranks.empty() ? 0 : *ranks.rbegin();
+  limits.require(missing > last, std::string(kBackboneModule), "ranks",
+                 str("no module has rank ", missing), str("each of the ranks 0 to ", last));
 }
 
 void check_module(const ModulePlan& module, const ModulePlan& backbone, Limits& limits) {
@@ -60,12 +57,66 @@ void check_module(const ModulePlan& module, const ModulePlan& backbone, Limits& 
                  str(module.share_percent), "100");
   limits.require(module.offload == backbone.offload, module.name, "offload", "another value",
                  "that of the backbone");
-  const bool is_known =
-      module.name == "backbone" || module.name == "vision" || module.name == "projector";
-  limits.require(is_known, module.name, "placement", "a module of no known model",
-                 "backbone, vision, projector");
-  limits.require(module.name != "projector" || module.placement == Placement::kInline, module.name,
-                 "placement", "ranks of its own", "inline: in the first stage of the backbone");
+  const KnownModule* known = find_known_module(module.name);
+  std::string names;
+  for (const std::string& each : known_module_names()) names += (names.empty() ? "" : ", ") + each;
+  limits.require(known != nullptr, module.name, "placement", "a module of no known model", names);
+  if (known == nullptr) return;
+  const bool is_projector = known->role == ModuleRole::kProjector;
+  limits.require(!is_projector || !is_own(module), module.name, "placement", "ranks of its own",
+                 "inline: in the first stage of the backbone");
+  if (is_projector) return;
+  limits.require(
+      is_executed(module.placement), module.name, "placement", plan_name_of(module.placement),
+      known->role == ModuleRole::kBackbone ? "separate: ranks of its own" : "inline or separate");
+}
+
+/// Whether `parallel.vision_stages` says all of a plan's placement: the tower has the degrees of
+/// the backbone, on the ranks before it.
+bool has_first_stages(const Plan& plan) {
+  const ModulePlan* tower = plan.find(kStagedModule);
+  const ModulePlan& backbone = *plan.find(kBackboneModule);
+  if (tower == nullptr || tower->placement != Placement::kSeparate) return false;
+  MeshShape same = backbone.mesh;
+  same.pp = tower->mesh.pp;
+  return std::ranges::count_if(plan.modules, is_own) == 2 && tower->mesh == same &&
+         tower->ranks.back() < backbone.ranks.front();
+}
+
+ModuleSection section_of(const ModulePlan& module) {
+  const MeshShape& mesh = module.mesh;
+  const bool is_separate = module.placement == Placement::kSeparate;
+  return {.module = module.name,
+          .placement = module.placement,
+          .ranks = is_separate ? module.ranks : std::vector<std::int64_t>{},
+          .pp = mesh.pp,
+          .dp_replicate = mesh.dp_replicate,
+          .dp_shard = {mesh.dp_shard},
+          .cp = mesh.cp,
+          .ulysses = mesh.ulysses,
+          .tp = mesh.tp,
+          .passes = module.passes};
+}
+
+/// Sets the degrees of the backbone and the places of all other modules.
+void set_places(const Plan& plan, ParallelSection& parallel) {
+  const MeshShape& mesh = plan.find(kBackboneModule)->mesh;
+  parallel.modules = inline_sections();
+  parallel.vision_stages = 0;
+  if (has_first_stages(plan)) {
+    parallel.vision_stages = plan.find(kStagedModule)->mesh.pp;
+  } else {
+    for (ModuleSection& section : parallel.modules)
+      if (const ModulePlan* module = plan.find(section.module); module && is_own(*module))
+        section = section_of(*module);
+  }
+  parallel.pp.count = mesh.pp + parallel.vision_stages;
+  parallel.dp_replicate.count = mesh.dp_replicate;
+  parallel.dp_shard.count = mesh.dp_shard;
+  parallel.cp.count = mesh.cp;
+  parallel.ulysses.count = mesh.ulysses;
+  parallel.tp.count = mesh.tp;
+  parallel.ep.count = mesh.ep;
 }
 
 void set_module(const ModulePlan& module, RunConfig& config) {
@@ -77,19 +128,22 @@ void set_module(const ModulePlan& module, RunConfig& config) {
 }  // namespace
 
 std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where) {
-  const ModulePlan* backbone = plan.find("backbone");
+  const ModulePlan* backbone = plan.find(kBackboneModule);
   if (backbone == nullptr)
     return {
         {.what = "train: plan has no backbone", .where = where, .expected = "modules.backbone"}};
   Limits limits(where);
-  const ModulePlan* vision = plan.find("vision");
-  const bool is_apart = vision != nullptr && vision->placement == Placement::kSeparate;
-  if (vision != nullptr) check_tower(*vision, *backbone, limits);
-  check_backbone(*backbone, is_apart ? std::ssize(vision->ranks) : 0, limits);
+  check_ranks(plan, limits);
   for (const ModulePlan& module : plan.modules) check_module(module, *backbone, limits);
   for (const EdgePlan& edge : plan.edges)
     limits.require(edge.via == EdgeVia::kExchange, edge.from, "via", "pool", "exchange");
   return limits.take();
+}
+
+void check_trainer_limits(const Plan& plan, const std::string& where) {
+  Problems problems;
+  for (ErrorParts& limit : trainer_limits(plan, where)) problems.add(std::move(limit));
+  problems.raise_if_any(where);
 }
 
 RunConfig apply_plan(RunConfig config) {
@@ -107,18 +161,9 @@ RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig confi
                   .expected = "lpt or lpt_2d, or batch.correct_costs false"});
   problems.raise_if_any("plan of the run");
 
-  const ModulePlan* backbone = plan.find("backbone");
+  const ModulePlan* backbone = plan.find(kBackboneModule);
   ParallelSection& parallel = config.parallel;
-  const ModulePlan* vision = plan.find("vision");
-  const bool is_apart = vision != nullptr && vision->placement != Placement::kInline;
-  parallel.vision_stages = is_apart ? vision->mesh.pp : 0;
-  parallel.pp.count = backbone->mesh.pp + parallel.vision_stages;
-  parallel.dp_replicate.count = backbone->mesh.dp_replicate;
-  parallel.dp_shard.count = backbone->mesh.dp_shard;
-  parallel.cp.count = backbone->mesh.cp;
-  parallel.ulysses.count = backbone->mesh.ulysses;
-  parallel.tp.count = backbone->mesh.tp;
-  parallel.ep.count = backbone->mesh.ep;
+  set_places(plan, parallel);
   parallel.schedule = backbone->schedule;
   parallel.virtual_stages =
       std::max<std::int64_t>(1, std::ssize(backbone->stages) / backbone->mesh.pp);

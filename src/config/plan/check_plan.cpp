@@ -2,14 +2,13 @@
 #include <map>
 #include <set>
 
+#include "config/family/known_modules.h"
 #include "config/plan/plan_names.h"
-#include "config/plan/ranges.h"
 #include "config/reading/problems.h"
+#include "config/reading/ranges.h"
 
 namespace tributary::config {
 namespace {
-
-constexpr std::string_view kBackbone = "backbone";
 
 bool is_name(const std::string& name) {
   return !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
@@ -21,7 +20,7 @@ bool is_name(const std::string& name) {
 class PlanCheck {
  public:
   PlanCheck(const Plan& plan, const std::string& file, Problems& problems)
-      : plan_(plan), file_(file), problems_(problems), backbone_(plan.find(kBackbone)) {}
+      : plan_(plan), file_(file), problems_(problems), backbone_(plan.find(kBackboneModule)) {}
 
   void check() {
     if (backbone_ == nullptr)
@@ -62,7 +61,7 @@ class PlanCheck {
   }
 
   void check_inline(const ModulePlan& module) {
-    if (module.name == kBackbone)
+    if (module.name == kBackboneModule)
       return add(key_of(module, "placement"), "config: backbone cannot be inline", "inline",
                  "separate or sliced");
     const bool has_own = !module.ranks.empty() || module.mesh != MeshShape{} ||
@@ -73,7 +72,7 @@ class PlanCheck {
   }
 
   void check_ranks(const ModulePlan& module) {
-    const bool is_backbone = module.name == kBackbone;
+    const bool is_backbone = module.name == kBackboneModule;
     if (is_backbone && module.placement != Placement::kSeparate &&
         module.placement != Placement::kSliced)
       add(key_of(module, "placement"), "config: placement is not one of the backbone",
@@ -137,7 +136,8 @@ class PlanCheck {
       add("batch.microbatches", "config: microbatches do not fill the groups of interleaved",
           str(microbatches), str("a multiple of pp ", pp),
           str("set it to ", (microbatches / pp + 1) * pp));
-    const bool follows = module.name == kBackbone || module.schedule == PipelineOrder::k1f1b ||
+    const bool follows = module.name == kBackboneModule ||
+                         module.schedule == PipelineOrder::k1f1b ||
                          module.schedule == PipelineOrder::kZbH1;
     if (!follows)
       add(key_of(module, "schedule"), "config: schedule is not one of an encoder",
@@ -205,7 +205,7 @@ class PlanCheck {
       if (reaches(leads, module.name, module.name))
         add("edges", "config: edges go round in a circle", str("through ", module.name),
             "features that flow one way");
-      if (backbone_ != nullptr && module.name != kBackbone &&
+      if (backbone_ != nullptr && module.name != kBackboneModule &&
           !reaches(leads, module.name, backbone_->name) &&
           !reaches(leads, backbone_->name, module.name))
         add("edges", "config: module is not connected to the backbone", module.name,
@@ -281,17 +281,20 @@ void check_plan(const Plan& plan, const std::string& where) {
 
 void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::string& where) {
   Problems problems;
-  if (const ModulePlan* backbone = plan.find("backbone"))
-    check_layers(*backbone, model.backbone.layers, true, where, problems);
+  const std::vector<FrontModule> front = front_modules(model);
+  std::string names(kBackboneModule);
+  for (const FrontModule& each : front) names += ", " + each.name;
   for (const ModulePlan& module : plan.modules) {
-    const bool is_seen = module.name == "vision" || module.name == "projector";
-    if (is_seen && !model.vision)
+    const FrontModule* of_model = find_module(front, module.name);
+    if (module.name == kBackboneModule)
+      check_layers(module, model.backbone.layers, true, where, problems);
+    else if (of_model == nullptr)
       problems.add({.what = "config: plan has a module that the model lacks",
-                    .where = str(where, " modules.", module.name),
-                    .found = "a text model",
-                    .expected = "only backbone"});
-    else if (module.name == "vision")
-      check_layers(module, model.vision->layers, false, where, problems);
+                    .where = str(where, " modules.", path_part(module.name)),
+                    .found = front.empty() ? "a text model" : "a model of " + names,
+                    .expected = front.empty() ? "only backbone" : "no other module"});
+    else if (of_model->is_encoder())
+      check_layers(module, of_model->layers, false, where, problems);
   }
   problems.raise_if_any(where);
 }

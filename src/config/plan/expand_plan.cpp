@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "config/family/known_modules.h"
 #include "config/plan/plan.h"
+#include "config/run/module_places.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
 
@@ -57,68 +59,100 @@ ModulePlan plan_module(const std::string& name, const RunConfig& run) {
           .train = frozen ? TrainMode::kFrozen : TrainMode::kFull};
 }
 
-std::vector<std::int64_t> ranks_from(std::int64_t first, const MeshShape& mesh) {
-  std::vector<std::int64_t> ranks(static_cast<std::size_t>(mesh.world()));
-  std::iota(ranks.begin(), ranks.end(), first);
-  return ranks;
-}
-
-/// Places the vision tower on the first `stages` stages of the mesh, with its other degrees.
-void place_apart(ModulePlan& vision, const MeshShape& mesh, std::int64_t stages,
-                 std::int64_t layers) {
+/// Cuts the layers of an encoder as evenly as possible.
+std::vector<StageLayers> cut_encoder(std::int64_t layers, std::int64_t stages) {
+  std::vector<StageLayers> cut;
   std::int64_t first = 0;
   for (const std::int64_t own : split_evenly(layers, stages)) {
-    vision.stages.push_back({.first = first, .layers = own});
+    cut.push_back({.first = first, .layers = own});
     first += own;
   }
-  vision.placement = Placement::kSeparate;
-  vision.mesh = mesh;
-  vision.mesh.pp = stages;
-  vision.ranks = ranks_from(0, vision.mesh);
+  return cut;
+}
+
+/// The place of the tower of `parallel.vision_stages`: the first ranks of the mesh, and its
+/// degrees.
+ModulePlace first_stages_of(const std::vector<std::int64_t>& ranks, MeshShape mesh,
+                            std::int64_t stages) {
+  mesh.pp = stages;
+  return {.name = std::string(kStagedModule),
+          .ranks = {ranks.begin(), ranks.begin() + mesh.world()},
+          .mesh = mesh};
 }
 
 void check_vision_stages(const MeshShape& mesh, const PipelineSection& pipeline,
-                         const ModelConfig& model) {
-  TRIB_REQUIRE(pipeline.vision_stages == 0 || model.vision,
-               .what = "config: model has no vision tower for stages of its own",
-               .where = str("parallel.vision_stages = ", pipeline.vision_stages),
-               .expected = "0 for a text model", .fix = "set parallel.vision_stages to 0");
+                         const FrontModule* tower) {
+  if (pipeline.vision_stages == 0) return;
+  const std::string where = str("parallel.vision_stages = ", pipeline.vision_stages);
+  TRIB_REQUIRE(tower != nullptr, .what = "config: model has no vision tower for stages of its own",
+               .where = where, .expected = "0 for a text model",
+               .fix = "set parallel.vision_stages to 0");
   TRIB_REQUIRE(pipeline.vision_stages < mesh.pp,
-               .what = "config: no pipeline stage is left for the backbone",
-               .where = str("parallel.vision_stages = ", pipeline.vision_stages),
+               .what = "config: no pipeline stage is left for the backbone", .where = where,
                .found = str("pp ", mesh.pp), .expected = str("a larger parallel.pp"),
                .fix = str("set parallel.pp to ", pipeline.vision_stages + 1, " or more"));
-  TRIB_REQUIRE(pipeline.vision_stages == 0 || pipeline.vision_stages <= model.vision->layers,
-               .what = "config: vision tower has fewer layers than stages",
-               .where = str("parallel.vision_stages = ", pipeline.vision_stages),
-               .found = str(model.vision->layers, " layers"), .expected = "at least one each");
+  TRIB_REQUIRE(pipeline.vision_stages <= tower->layers,
+               .what = "config: vision tower has fewer layers than stages", .where = where,
+               .found = str(tower->layers, " layers"), .expected = "at least one each");
+}
+
+/// The places of all modules, with the tower of `parallel.vision_stages` among them.
+RunPlaces places_of(const MeshShape& mesh, const PipelineSection& pipeline, const RunConfig& run,
+                    std::span<const FrontModule> front) {
+  Problems problems;
+  RunPlaces places = place_modules(run.parallel, mesh, front, problems);
+  problems.raise_if_any("plan of the run");
+  if (pipeline.vision_stages == 0) return places;
+  places.modules.push_back(first_stages_of(places.ranks, mesh, pipeline.vision_stages));
+  const auto own = places.ranks.begin();
+  places.ranks.erase(own, own + places.modules.back().mesh.world());
+  return places;
+}
+
+/// The number of microbatches in the plan of a run. Packing finds it later, unless they are level;
+/// until then it must only hold the passes of every module.
+std::int64_t microbatches_of(const PipelineSection& pipeline, const RunConfig& run) {
+  if (run.batch.packing == Packing::kLevel) return run.batch.microbatches;
+  std::int64_t passes = 1;
+  for (const ModuleSection& section : run.parallel.modules)
+    passes = std::max(passes, section.passes);
+  return (passes + pipeline.microbatches - 1) / pipeline.microbatches * pipeline.microbatches;
+}
+
+ModulePlan plan_front(const FrontModule& module, const ModulePlace* place, const RunConfig& run) {
+  ModulePlan plan = plan_module(module.name, run);
+  plan.placement = Placement::kInline;
+  if (place == nullptr) return plan;
+  plan.placement = place->placement;
+  plan.ranks = place->ranks;
+  plan.mesh = place->mesh;
+  plan.stages = cut_encoder(module.layers, place->mesh.pp);
+  plan.passes = place->passes;
+  return plan;
 }
 
 }  // namespace
 
 Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline, const RunConfig& run,
                  const ModelConfig& model) {
-  check_vision_stages(mesh, pipeline, model);
+  const std::vector<FrontModule> front = front_modules(model);
+  check_vision_stages(mesh, pipeline, find_module(front, kStagedModule));
+  const RunPlaces places = places_of(mesh, pipeline, run, front);
   Plan plan;
-  ModulePlan backbone = plan_module("backbone", run);
+  ModulePlan backbone = plan_module(std::string(kBackboneModule), run);
   backbone.mesh = mesh;
   backbone.mesh.pp = mesh.pp - pipeline.vision_stages;
-  backbone.ranks = ranks_from(mesh.world() - backbone.mesh.world(), backbone.mesh);
+  backbone.ranks = places.ranks;
   backbone.stages = cut_layers(backbone.mesh, pipeline, model.backbone.layers);
   backbone.schedule = pipeline.schedule;
   plan.modules.push_back(std::move(backbone));
-  if (model.vision) {
-    for (const std::string name : {"projector", "vision"}) {
-      plan.modules.push_back(plan_module(name, run));
-      plan.modules.back().placement = Placement::kInline;
-    }
-    if (pipeline.vision_stages > 0)
-      place_apart(plan.modules.back(), mesh, pipeline.vision_stages, model.vision->layers);
-    plan.edges = {{.from = "vision", .to = "projector"}, {.from = "projector", .to = "backbone"}};
+  for (const FrontModule& module : front) {
+    plan.modules.push_back(plan_front(module, places.find(module.name), run));
+    plan.edges.push_back({.from = module.name, .to = module.feeds});
   }
+  std::ranges::sort(plan.modules, {}, &ModulePlan::name);
   plan.batch = {.global_samples = run.batch.global_samples,
-                .microbatches = run.batch.packing == Packing::kLevel ? run.batch.microbatches
-                                                                     : pipeline.microbatches,
+                .microbatches = microbatches_of(pipeline, run),
                 .capacity_tokens = run.batch.capacity_tokens,
                 .packing = run.batch.packing,
                 .balance = run.batch.balance};

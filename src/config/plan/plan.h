@@ -18,7 +18,6 @@ namespace tributary::config {
 
 struct RunConfig;
 
-enum class Placement { kInline, kColocated, kSeparate, kFlow, kSliced };
 enum class TrainMode { kFull, kLora, kFrozen };
 enum class EdgeVia { kExchange, kPool };
 
@@ -131,10 +130,13 @@ struct PipelineSection {
       {};  // [pp * virtual stages]; empty: as even as possible
 };
 
-/// Expands a run's `parallel` section: the encoder inside the first backbone stage, the backbone on
-/// all ranks of the mesh, embedding first and head last.
+/// Expands a run's `parallel` section. The backbone has `mesh`, as resolve_mesh returns it, with
+/// the embedding first and the head last; an encoder is inside its first stage, or where its
+/// section `parallel.<module>` places it, with its layers cut evenly into stages. Projectors are
+/// inline.
 ///
-/// errors: Fault::kInput as check_plan, or when layers_per_stage do not add up to the model
+/// errors: Fault::kInput as check_plan and place_modules, or when layers_per_stage do not add up to
+///         the model
 [[nodiscard]] Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline,
                                const RunConfig& run, const ModelConfig& model);
 
@@ -149,6 +151,11 @@ struct PipelineSection {
 /// Lists the parts of a plan that the trainer cannot run, each with its key path. When the list is
 /// empty, it runs the plan for any model that it knows; otherwise apply_plan refuses the plan.
 [[nodiscard]] std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where);
+
+/// Refuses a plan that has such parts; for the plan of a run without `parallel.plan` too.
+///
+/// errors: Fault::kInput that lists all of trainer_limits
+void check_trainer_limits(const Plan& plan, const std::string& where);
 
 /// How many virtual stages of a rank an order takes: 1, 2, or 0 for two or more.
 [[nodiscard]] std::int64_t virtual_stages_of(PipelineOrder order);

@@ -1,8 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "config/plan/plan_names.h"
-#include "config/plan/ranges.h"
+#include "config/plan/stage_units.h"
 #include "config/reading/artifact_object.h"
+#include "config/reading/ranges.h"
 #include "config/reading/yaml_json.h"
 
 namespace tributary::config {

@@ -2,7 +2,8 @@
 
 #include "config/plan/plan.h"
 #include "config/plan/plan_names.h"
-#include "config/plan/ranges.h"
+#include "config/plan/stage_units.h"
+#include "config/reading/ranges.h"
 #include "core/json.h"
 #include "core/sha256.h"
 

@@ -45,7 +45,9 @@ YamlNode parse_value(const std::string& value, const Key* key, const std::string
                      Problems& problems) {
   const bool quoted = value.starts_with('"') || value.starts_with('\'');
   YamlNode node{.kind = YamlNode::Kind::kScalar, .text = value, .quoted = true, .where = where};
-  if (!quoted && key != nullptr && key->type == KeyType::kText) return node;
+  const bool is_text =
+      key != nullptr && (key->type == KeyType::kText || key->type == KeyType::kRanks);
+  if (!quoted && is_text) return node;
   node = parse_yaml(value, where, problems);
   node.where = where;
   return node;

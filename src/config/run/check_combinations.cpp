@@ -2,6 +2,8 @@
 #include <charconv>
 #include <set>
 
+#include "config/family/known_modules.h"
+#include "config/reading/ranges.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/run_tree.h"
 
@@ -88,9 +90,14 @@ void check_model(const RunConfig& config, Checker& check) {
                    .found = word_of(each),
                    .expected = "a module, its .mlp, or model.offload, but one of them"});
   }
-  check.require(std::set(model.freeze.begin(), model.freeze.end()).size() < 3, "model.freeze",
+  const std::vector<std::string> modules = known_module_names();
+  std::string all;
+  for (const std::string& each : modules)
+    all += (all.empty() ? "" : each == modules.back() ? " and " : ", ") + each;
+  check.require(std::set(model.freeze.begin(), model.freeze.end()).size() < modules.size(),
+                "model.freeze",
                 {.what = "config: nothing is left to train",
-                 .found = "vision, projector and backbone frozen",
+                 .found = all + " frozen",
                  .expected = "at least one module that trains"});
 }
 
@@ -222,6 +229,55 @@ void check_parallel(const RunConfig& config, Checker& check) {
                  .expected = "lost_after_seconds >= 2 * heartbeat_seconds"});
 }
 
+/// Checks the rules of one section `parallel.<module>` that depend on its placement.
+void check_module(const ModuleSection& module, Checker& check) {
+  const std::string section = str("parallel.", module.module, ".");
+  const auto refuse_unless = [&](bool holds, const std::string& key, const std::string& what,
+                                 const std::string& value, const std::string& expected) {
+    check.require(holds, section + key,
+                  {.what = what, .found = str(key, " ", value), .expected = expected});
+  };
+  if (module.placement == Placement::kInline) {
+    const std::string what = "config: key has no effect on an inline module";
+    const std::string expected = str(section, "placement separate or colocated, or no such key");
+    refuse_unless(module.ranks.empty(), "ranks", what, write_ranks(module.ranks), expected);
+    refuse_unless(module.dp_shard.is_auto(), "dp_shard", what, str(module.dp_shard.count),
+                  expected);
+    for (const auto& [key, value] : {std::pair{"pp", module.pp},
+                                     {"dp_replicate", module.dp_replicate},
+                                     {"cp", module.cp},
+                                     {"ulysses", module.ulysses},
+                                     {"tp", module.tp},
+                                     {"passes", module.passes}})
+      refuse_unless(value == 1, key, what, str(value), expected);
+  } else if (module.placement == Placement::kColocated) {
+    refuse_unless(module.ranks.empty(), "ranks", "config: colocated module lists ranks",
+                  write_ranks(module.ranks), "no such key: it runs on the ranks of the backbone");
+    refuse_unless(module.pp == 1, "pp", "config: colocated module is cut into stages",
+                  str(module.pp), "1: all ranks encode at the same time");
+  } else {
+    refuse_unless(module.passes == 1, "passes",
+                  "config: only a colocated module has passes of its own", str(module.passes),
+                  str("no such key, or ", section, "placement colocated"));
+  }
+}
+
+void check_modules(const RunConfig& config, Checker& check) {
+  const std::int64_t stages = config.parallel.vision_stages;
+  for (const ModuleSection& module : config.parallel.modules) {
+    check_module(module, check);
+    const bool is_placed_twice =
+        module.module == kStagedModule && stages > 0 && module.placement != Placement::kInline;
+    check.require(
+        !is_placed_twice, "parallel.vision_stages",
+        {.what = "config: module is placed in two ways",
+         .found = str("vision_stages ", stages, ", and parallel.", module.module, ".placement"),
+         .expected = "one of them",
+         .fix = str("set parallel.vision_stages to 0, and parallel.", module.module, ".pp to ",
+                    stages)});
+  }
+}
+
 void check_drill(const RunConfig& config, Checker& check) {
   const DrillSection& drill = config.drill;
   if (drill.fault == DrillFault::kNone) return;
@@ -248,6 +304,7 @@ void check_combinations(const RunConfig& config, const KeyPlaces& places, Proble
   check_schedule(config, check);
   check_groups(config, check);
   check_parallel(config, check);
+  check_modules(config, check);
   check_drill(config, check);
 }
 

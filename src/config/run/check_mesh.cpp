@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <functional>
 
+#include "config/family/known_modules.h"
 #include "config/reading/problems.h"
 #include "config/run/mesh_shape.h"
+#include "config/run/module_places.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
 
@@ -90,10 +92,12 @@ void check_backbone(const MeshShape& shape, const BackboneConfig& backbone, Shap
                 });
 }
 
-void check_vision(const MeshShape& shape, const VisionConfig& vision, ShapeCheck& check) {
-  check.require_division("parallel.tp", shape.tp, "vision heads", vision.heads);
-  check.require_division("parallel.tp", shape.tp, "columns of the vision mlp_width",
-                         vision.mlp_width);
+/// Checks an encoder whose degree of tensor parallelism stands at `key`.
+void check_encoder(const FrontModule& encoder, const std::string& key, std::int64_t tp,
+                   ShapeCheck& check) {
+  check.require_division(key, tp, encoder.name + " heads", encoder.heads);
+  check.require_division(key, tp, str("columns of the ", encoder.name, " mlp_width"),
+                         encoder.mlp_width);
 }
 
 MeshShape shape_of(const ParallelSection& parallel) {
@@ -117,8 +121,33 @@ std::int64_t& axis_of(MeshShape& shape, const std::string& key) {
   return shape.ep;
 }
 
+/// The processes of a run, and which of them belong to modules beside the backbone.
+struct World {
+  std::int64_t ranks = 1;
+  std::int64_t separate = 0;
+  std::string modules = {};  // `vision 3`
+
+  [[nodiscard]] std::int64_t of_backbone() const { return ranks - separate; }
+};
+
+/// Checks that the degrees without `auto` multiply to the ranks of the backbone.
+void check_product(const MeshShape& shape, const World& world) {
+  const std::int64_t fixed = shape.world();
+  const std::int64_t left = world.of_backbone();
+  const std::int64_t others = fixed / shape.dp_shard;
+  const std::string start = str("start ", fixed + world.separate, " processes");
+  TRIB_REQUIRE(fixed == left, .what = "config: axes do not multiply to the world size",
+               .where = "parallel", .found = str(describe(shape), ": ", fixed, " ranks"),
+               .expected = world.separate == 0 ? str(left, " ranks, as many as there are processes")
+                                               : str(left, " ranks: ", world.ranks,
+                                                     " processes without those of ", world.modules),
+               .fix = divides(others, left)
+                          ? str("set parallel.dp_shard to ", left / others, ", or ", start)
+                          : start);
+}
+
 /// Gives the auto axis the ranks that the others leave.
-MeshShape fill_auto(const ParallelSection& parallel, std::int64_t world) {
+MeshShape fill_auto(const ParallelSection& parallel, const World& world) {
   MeshShape shape = shape_of(parallel);
   std::string automatic;
   for (const auto& [key, degree] : degrees_of(parallel)) {
@@ -133,25 +162,39 @@ MeshShape fill_auto(const ParallelSection& parallel, std::int64_t world) {
                .where = "parallel.ep", .found = "auto",
                .expected = "a number: ep is a view of the ranks of the other axes");
   const std::int64_t fixed = shape.world();
+  const std::int64_t left = world.of_backbone();
+  TRIB_REQUIRE(left >= 1, .what = "config: no rank is left for the backbone",
+               .where = str("parallel, ", world.modules), .found = str(world.ranks, " ranks"),
+               .expected = str(world.separate + fixed, " or more"),
+               .fix = str("start ", world.separate + fixed, " processes"));
   if (automatic.empty()) {
-    const std::int64_t others = fixed / shape.dp_shard;
-    TRIB_REQUIRE(fixed == world, .what = "config: axes do not multiply to the world size",
-                 .where = "parallel", .found = str(describe(shape), ": ", fixed, " ranks"),
-                 .expected = str(world, " ranks, as many as there are processes"),
-                 .fix = divides(others, world) ? str("set parallel.dp_shard to ", world / others,
-                                                     ", or start ", fixed, " processes")
-                                               : str("start ", fixed, " processes"));
+    check_product(shape, world);
     return shape;
   }
-  const std::int64_t fewer = world / fixed * fixed;
-  TRIB_REQUIRE(divides(fixed, world), .what = "config: other axes do not divide the world size",
-               .where = automatic + " = auto",
-               .found = str(world, " ranks, the other axes take ", fixed),
-               .expected = str("a multiple of ", fixed, " ranks"),
-               .fix = fewer == 0 ? str("start ", fixed, " processes")
-                                 : str("start ", fewer, " or ", fewer + fixed, " processes"));
-  axis_of(shape, automatic) = world / fixed;
+  const std::int64_t fewer = left / fixed * fixed;
+  const std::int64_t more = fewer + fixed + world.separate;
+  TRIB_REQUIRE(
+      divides(fixed, left), .what = "config: other axes do not divide the world size",
+      .where = automatic + " = auto", .found = str(left, " ranks, the other axes take ", fixed),
+      .expected = str("a multiple of ", fixed, " ranks"),
+      .fix = fewer == 0 ? str("start ", more, " processes")
+                        : str("start ", fewer + world.separate, " or ", more, " processes"));
+  axis_of(shape, automatic) = left / fixed;
   return shape;
+}
+
+/// Checks a plan's number of ranks; where a degree is `auto`, no plan has been applied.
+void check_plan_ranks(const ParallelSection& parallel, std::int64_t world) {
+  const auto degrees = degrees_of(parallel);
+  const std::int64_t ranks = count_ranks(parallel);
+  const bool is_applied =
+      !parallel.plan.empty() &&
+      std::ranges::none_of(degrees, [](const auto& each) { return each.second.is_auto(); });
+  TRIB_REQUIRE(!is_applied || ranks == world, .what = "config: plan is for another number of ranks",
+               .where = parallel.plan,
+               .found = str("plan is for ", ranks, " ranks, ", world, " were started"),
+               .expected = "as many processes as the plan has ranks",
+               .fix = str("start ", ranks, " processes"));
 }
 
 }  // namespace
@@ -159,12 +202,24 @@ MeshShape fill_auto(const ParallelSection& parallel, std::int64_t world) {
 MeshShape resolve_mesh(const ParallelSection& parallel, std::int64_t world,
                        const ModelConfig& model) {
   TRIB_CHECK(world >= 1, .what = "config: world has no ranks", .found = str(world));
-  const MeshShape shape = fill_auto(parallel, world);
+  check_plan_ranks(parallel, world);
+  const MeshShape shape = fill_auto(parallel, {.ranks = world,
+                                               .separate = count_separate_ranks(parallel),
+                                               .modules = describe_separate_modules(parallel)});
   Problems problems;
   check_availability(shape, problems);
   ShapeCheck check(problems);
   check_backbone(shape, model.backbone, check);
-  if (model.vision) check_vision(shape, *model.vision, check);
+  const std::vector<FrontModule> front = front_modules(model);
+  for (const FrontModule& module : front) {
+    if (!module.is_encoder()) continue;
+    const auto section = std::ranges::find(parallel.modules, module.name, &ModuleSection::module);
+    const bool is_placed =
+        section != parallel.modules.end() && section->placement != Placement::kInline;
+    check_encoder(module, is_placed ? str("parallel.", module.name, ".tp") : "parallel.tp",
+                  is_placed ? section->tp : shape.tp, check);
+  }
+  (void)place_modules(parallel, shape, front, problems);
   problems.raise_if_any("mesh of the run");
   return shape;
 }

@@ -41,6 +41,8 @@ std::string type_of(const Key& key) {
       return key.choices.empty() ? "text" : "choice";
     case KeyType::kTexts:
       return "list";
+    case KeyType::kRanks:
+      return "ranks";
   }
   return "";
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "config/reading/ranges.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/run_keys.h"
 #include "config/run/run_tree.h"
@@ -59,6 +60,9 @@ std::optional<KeyValue> read_value(const Key& key, const YamlNode& node) {
       if (!number || !is_within(*number, key.range)) return std::nullopt;
       return *number;
     }
+    case KeyType::kRanks:
+      if (!node.text.empty() && !parse_ranks(node.text)) return std::nullopt;
+      return node.text;
     default:
       if (!is_choice(key, node.text)) return std::nullopt;
       return node.text;

@@ -94,6 +94,8 @@ std::string describe_allowed(const Key& key) {
       return key.choices.empty() ? "a text" : str("one of ", join(key.choices));
     case KeyType::kTexts:
       return str("a list, each one of ", join(key.choices));
+    case KeyType::kRanks:
+      return "ascending ranks and ranges as 2-4,8, or nothing";
   }
   return "";
 }

@@ -58,9 +58,12 @@ struct MeshCoordinates {
 [[nodiscard]] std::vector<std::pair<std::string, Degree>> degrees_of(
     const ParallelSection& parallel);
 
-/// Replaces `auto` by the degree that the other axes leave of `world`, and checks that the model
-/// can be cut so: the axes multiply to the world, heads and widths divide over tp and ulysses,
-/// key-value heads divide or are repeated. A vocabulary may be indivisible: the block pads it.
+/// Finds the mesh of the backbone in a run of `world` ranks, with the stages of the vision tower
+/// where `parallel.vision_stages` counts them. It replaces `auto` by the degree that the other axes
+/// leave of the ranks without those of separate modules, and checks that the model can be cut so:
+/// the axes multiply to the ranks, heads and widths divide over tp and ulysses, key-value heads
+/// divide or are repeated. A vocabulary may be indivisible: the block pads it. The modules are
+/// checked with the degrees that each of them has, as place_modules does.
 ///
 /// errors: Fault::kInput that lists every rule that is broken with key, value and the nearest
 ///         values that keep it

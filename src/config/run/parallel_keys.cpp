@@ -1,5 +1,8 @@
+#include <utility>
+
 #include "config/run/run_field.h"
 #include "config/run/run_keys.h"
+#include "core/text.h"
 
 namespace tributary::config {
 namespace {
@@ -7,6 +10,58 @@ namespace {
 constexpr KeyRange kRanks{1, 65536};
 constexpr KeyRange kShortTime{0, 86400, true};
 constexpr KeyRange kTime{0, 86400};
+
+/// The lines of `parallel.<module>` as they stand in every item of ParallelSection::modules.
+std::vector<Key> keys_of_a_module(const std::string& module) {
+  using M = ModuleSection;
+  constexpr auto kParallel = &RunConfig::parallel;
+  constexpr auto kModules = &ParallelSection::modules;
+  const std::string section = str("parallel.", module, ".");
+  return {
+      key<kParallel, kModules, &M::placement>(
+          {.path = section + "placement",
+           .meaning = str("Where `", module,
+                          "` runs: `inline` in the first stage of the backbone, with its degrees; "
+                          "`separate` on ranks of its own, `colocated` on those of the backbone, "
+                          "both with the degrees below (docs/guides/parallel.md). The other keys "
+                          "mean nothing of an inline module and must not be set.")}),
+      key<kParallel, kModules, &M::ranks>(
+          {.path = section + "ranks",
+           .meaning = "Ranks of a separate module; the backbone has those that are left. Empty: "
+                      "the ranks behind the backbone's, as many as the degrees multiply to."}),
+      key<kParallel, kModules, &M::pp>({.path = section + "pp",
+                                        .meaning = "Pipeline stages of a separate module.",
+                                        .unit = "ranks",
+                                        .range = kRanks}),
+      key<kParallel, kModules, &M::dp_replicate>({.path = section + "dp_replicate",
+                                                  .meaning = "Replicas of its sharded parameters.",
+                                                  .unit = "ranks",
+                                                  .range = kRanks}),
+      key<kParallel, kModules, &M::dp_shard>(
+          {.path = section + "dp_shard",
+           .meaning = "Ranks that share one copy of its parameters; `auto`: what the other degrees "
+                      "leave of its ranks, 1 where a separate module has no `ranks` given.",
+           .unit = "ranks",
+           .range = kRanks}),
+      key<kParallel, kModules, &M::cp>({.path = section + "cp",
+                                        .meaning = "As `parallel.cp`, of this module.",
+                                        .unit = "ranks",
+                                        .range = kRanks}),
+      key<kParallel, kModules, &M::ulysses>({.path = section + "ulysses",
+                                             .meaning = "As `parallel.ulysses`, of this module.",
+                                             .unit = "ranks",
+                                             .range = kRanks}),
+      key<kParallel, kModules, &M::tp>({.path = section + "tp",
+                                        .meaning = "Ranks that share every matrix of this module.",
+                                        .unit = "ranks",
+                                        .range = kRanks}),
+      key<kParallel, kModules, &M::passes>(
+          {.path = section + "passes",
+           .meaning = "Passes in which a rank of a colocated module takes its part of a batch; "
+                      "more passes hold less at a time.",
+           .range = {1, 1 << 20}}),
+  };
+}
 
 }  // namespace
 
@@ -52,7 +107,8 @@ std::vector<Key> parallel_keys() {
       key<&R::parallel, &P::vision_stages>(
           {.path = "parallel.vision_stages",
            .meaning = "Of the pipeline stages, the first so many hold the vision tower and nothing "
-                      "else; 0: the tower lies in the first stage of the backbone.",
+                      "else: a short form of a separate tower with the degrees of the backbone. 0: "
+                      "`parallel.vision.placement` says where it lies.",
            .unit = "ranks",
            .range = {0, 65535}}),
       key<&R::parallel, &P::plan>(
@@ -135,6 +191,22 @@ std::vector<Key> parallel_keys() {
            .unit = "s",
            .range = kShortTime}),
   };
+}
+
+std::vector<Key> module_keys() {
+  std::vector<Key> keys;
+  const std::vector<ModuleSection> sections = inline_sections();
+  for (std::size_t module = 0; module < sections.size(); ++module)
+    for (Key& each : keys_of_a_module(sections[module].module)) {
+      each.get = [get = each.get, module](const RunConfig& config, std::size_t) {
+        return get(config, module);
+      };
+      each.set = [set = each.set, module](RunConfig& config, std::size_t, const KeyValue& value) {
+        set(config, module, value);
+      };
+      keys.push_back(std::move(each));
+    }
+  return keys;
 }
 
 std::vector<Key> drill_keys() {

@@ -39,7 +39,7 @@ struct ModelSection {
   std::string path;  // directory with config.json, tokenizer.json and, if pretrained, safetensors
   Weights weights = Weights::kRandom;
   Dtype dtype = Dtype::kFloat32;
-  std::vector<std::string> freeze;  // module names: vision, projector, backbone
+  std::vector<std::string> freeze;  // names of known_modules (config/family)
   std::vector<ModuleRecompute> recompute;
   std::vector<std::string> offload;  // modules that run again from inputs in host memory
   MropeMode mrope = MropeMode::kOfficial;
@@ -89,7 +89,7 @@ struct BatchSection {
 
 /// Overrides for the parameters whose name matches; the first matching group counts.
 struct ParameterGroupSection {
-  std::string match;  // a module (vision, projector, backbone) or a name pattern with * and ?
+  std::string match;  // a known module or a name pattern with * and ?
   double learning_rate_scale = 1.0;
   double weight_decay = -1.0;  // below 0: optimizer.weight_decay
 
@@ -160,7 +160,28 @@ struct Degree {
   friend bool operator==(const Degree&, const Degree&) = default;
 };
 
-/// How the work is spread over ranks; resolve_mesh (config/run/mesh_shape.h) turns it into a mesh.
+/// Where a module in front of the backbone runs: the section `parallel.<module>`. An inline module
+/// has the standard values; place_modules (config/run/module_places.h) turns others into ranks.
+struct ModuleSection {
+  std::string module = {};
+  Placement placement = Placement::kInline;
+  std::vector<std::int64_t> ranks = {};  // of a separate module; empty: behind the backbone's
+  std::int64_t pp = 1;
+  std::int64_t dp_replicate = 1;
+  Degree dp_shard = {0};  // auto: what the ranks leave; 1 where none are given
+  std::int64_t cp = 1;
+  std::int64_t ulysses = 1;
+  std::int64_t tp = 1;
+  std::int64_t passes = 1;  // in which a colocated module takes its part of a batch
+
+  friend bool operator==(const ModuleSection&, const ModuleSection&) = default;
+};
+
+/// A section for each encoder, ascending by name; all inline.
+[[nodiscard]] std::vector<ModuleSection> inline_sections();
+
+/// How the work is spread over ranks; the degrees are those of the backbone. resolve_mesh
+/// (config/run/mesh_shape.h) turns it into a mesh.
 struct ParallelSection {
   Degree dp_replicate = {};
   Degree dp_shard = {0};  // 1 when another axis is auto and the file does not set this one
@@ -186,6 +207,7 @@ struct ParallelSection {
   double setup_deadline_seconds = 600;      // also of validation
   double step_deadline_seconds = 0;         // 0: max(60, 8 x median of the last 20 steps)
   double checkpoint_deadline_seconds = 60;  // without progress of a save or a load
+  std::vector<ModuleSection> modules = inline_sections();
 
   friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
 };

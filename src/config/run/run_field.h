@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/reading/ranges.h"
 #include "config/run/run_keys.h"
 
 // Turns a path of member pointers into a Key; for the files that hold lines of the table.
@@ -83,6 +84,12 @@ inline const std::vector<std::string>& names_of<PipelineOrder>() {
                                               "zb_v",  "v_half", "v_min"};
   return names;
 }
+/// Only plans have the other placements.
+template <>
+inline const std::vector<std::string>& names_of<Placement>() {
+  static const std::vector<std::string> names{"inline", "colocated", "separate"};
+  return names;
+}
 template <>
 inline const std::vector<std::string>& names_of<ReduceDtype>() {
   static const std::vector<std::string> names{"float32", "same"};
@@ -139,6 +146,8 @@ struct Field {
       std::vector<std::string> words;
       for (const ModuleRecompute& each : value) words.push_back(word_of(each));
       return words;
+    } else if constexpr (std::is_same_v<Type, std::vector<std::int64_t>>) {
+      return write_ranks(value);
     } else if constexpr (std::is_enum_v<Type>) {
       return names_of<Type>()[static_cast<std::size_t>(value)];
     } else if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool>) {
@@ -158,6 +167,8 @@ struct Field {
       field.clear();
       for (const std::string& word : std::get<std::vector<std::string>>(value))
         field.push_back(recompute_of_word(word));
+    } else if constexpr (std::is_same_v<Type, std::vector<std::int64_t>>) {
+      field = parse_ranks(std::get<std::string>(value)).value_or(Type{});
     } else if constexpr (std::is_enum_v<Type>) {
       const std::vector<std::string>& names = names_of<Type>();
       const auto name = std::find(names.begin(), names.end(), std::get<std::string>(value));
@@ -192,6 +203,8 @@ Key key(Say say) {
     type = KeyType::kDegree;
   } else if constexpr (std::is_same_v<Type, double>) {
     type = KeyType::kNumber;
+  } else if constexpr (std::is_same_v<Type, std::vector<std::int64_t>>) {
+    type = KeyType::kRanks;
   } else if constexpr (IsList<Type>::value) {
     type = KeyType::kTexts;
   } else if constexpr (std::is_enum_v<Type>) {

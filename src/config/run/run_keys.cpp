@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "config/family/known_modules.h"
 #include "config/run/run_field.h"
+#include "core/text.h"
 
 namespace tributary::config {
 namespace {
@@ -13,6 +15,23 @@ constexpr double kManyPixels = 64 << 20;
 constexpr double kAnyNumber = 1e300;
 
 using R = RunConfig;
+
+/// The words of `model.recompute`: modules, and those with MLPs of their own.
+std::vector<std::string> recompute_words() {
+  std::vector<std::string> words = known_module_names();
+  for (const KnownModule& each : known_modules())
+    if (each.role != ModuleRole::kProjector)
+      words.push_back(word_of({std::string(each.name), RecomputePlan::kSelective}));
+  return words;
+}
+
+/// "`vision`, `projector`, `backbone`"
+std::string quoted_modules() {
+  std::string text;
+  for (const KnownModule& each : known_modules())
+    text += str(text.empty() ? "`" : ", `", each.name, "`");
+  return text;
+}
 
 std::vector<Key> run_keys() {
   using S = SourceSection;
@@ -69,17 +88,17 @@ std::vector<Key> run_keys() {
       key<&R::model, &ModelSection::freeze>(
           {.path = "model.freeze",
            .meaning = "Modules that do not train: no gradient, no optimizer state.",
-           .choices = {"vision", "projector", "backbone"}}),
+           .choices = known_module_names()}),
       key<&R::model, &ModelSection::recompute>(
           {.path = "model.recompute",
            .meaning = "Modules whose layers run forward again in the backward pass, to save "
                       "memory; with `.mlp` just the MLPs of their layers.",
-           .choices = {"vision", "projector", "backbone", "vision.mlp", "backbone.mlp"}}),
+           .choices = recompute_words()}),
       key<&R::model, &ModelSection::offload>(
           {.path = "model.offload",
            .meaning = "Modules whose layers run again in the backward pass from inputs that rest "
                       "in host memory until then.",
-           .choices = {"vision", "projector", "backbone"}}),
+           .choices = known_module_names()}),
       key<&R::model, &ModelSection::mrope>(
           {.path = "model.mrope",
            .meaning = "Positions of video tokens: as the Qwen authors publish them, or as "
@@ -222,8 +241,9 @@ std::vector<Key> run_keys() {
            .range = {0, kAnyNumber}}),
       key<&R::optimizer, &OptimizerSection::groups, &G::match>(
           {.path = "optimizer.groups[].match",
-           .meaning = "A module (`vision`, `projector`, `backbone`) or a parameter name with `*` "
-                      "and `?`; the first group that matches counts.",
+           .meaning = str("A module (", quoted_modules(),
+                          ") or a parameter name with `*` and `?`; the first group that matches "
+                          "counts."),
            .required = true}),
       key<&R::optimizer, &OptimizerSection::groups, &G::learning_rate_scale>(
           {.path = "optimizer.groups[].learning_rate_scale",
@@ -344,6 +364,7 @@ const std::vector<Key>& all_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> all = run_keys();
     for (Key& each : parallel_keys()) all.push_back(std::move(each));
+    for (Key& each : module_keys()) all.push_back(std::move(each));
     for (Key& each : drill_keys()) all.push_back(std::move(each));
     return all;
   }();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,8 +13,8 @@ namespace tributary::config {
 /// A value as the file holds it; enumerations are texts.
 using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
-/// kDegree: a whole number, or `auto`.
-enum class KeyType { kFlag, kWhole, kDegree, kNumber, kText, kTexts };
+/// kDegree: a whole number, or `auto`. kRanks: a text as `2-4,8`, or an empty one.
+enum class KeyType { kFlag, kWhole, kDegree, kNumber, kText, kTexts, kRanks };
 
 /// Numbers from `least` to `most`. With `above`, `least` itself is not allowed; with `below`,
 /// `most` itself is not.
@@ -33,8 +34,8 @@ struct Key {
   std::vector<std::string> choices;  // of kText and kTexts; empty: any text
   bool required;
   std::string meaning;
-  KeyValue (*get)(const RunConfig& config, std::size_t item);
-  void (*set)(RunConfig& config, std::size_t item, const KeyValue& value);
+  std::function<KeyValue(const RunConfig& config, std::size_t item)> get;
+  std::function<void(RunConfig& config, std::size_t item, const KeyValue& value)> set;
 };
 
 /// A key that holds a list of maps.
@@ -52,6 +53,8 @@ struct KeyList {
 
 /// The lines of the section `parallel`; part of all_keys().
 [[nodiscard]] std::vector<Key> parallel_keys();
+/// The lines of the sections `parallel.<module>`, one section for each encoder; part of all_keys().
+[[nodiscard]] std::vector<Key> module_keys();
 /// The lines of the section `drill`; part of all_keys().
 [[nodiscard]] std::vector<Key> drill_keys();
 

@@ -43,10 +43,13 @@ std::string write_run_config(const RunConfig& config) {
   for (const Key& key : all_keys()) {
     const std::string own = section_of(key);
     const std::string top = own.substr(0, own.find('.'));
-    if (top != section) text += top + ":\n";
-    section = top;
+    if (top != section.substr(0, section.find('.'))) text += top + ":\n";
+    const bool is_nested = own != top && !own.ends_with("[]");
+    if (is_nested && own != section) text += str("  ", own.substr(top.size() + 1), ":\n");
+    section = own;
     if (!own.ends_with("[]")) {
-      text += str("  ", leaf_of(key), ": ", write_value(key.get(config, 0)), "\n");
+      text +=
+          str(is_nested ? "    " : "  ", leaf_of(key), ": ", write_value(key.get(config, 0)), "\n");
     } else if (own != list_written) {
       text += write_list(*find_key_list(own.substr(0, own.size() - 2)), config);
       list_written = own;

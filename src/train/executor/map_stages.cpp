@@ -1,5 +1,6 @@
 #include "train/executor/map_stages.h"
 
+#include "config/run/module_places.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
 #include "schedule/pipeline/pipeline.h"
@@ -29,13 +30,13 @@ void fill_stages(config::Plan& plan, const config::ModelConfig& model) {
   }
 }
 
-/// The pipeline of the run's `parallel` section; with one stage there is nothing to schedule.
+/// The pipeline of the run's `parallel` section; one stage alone has nothing to schedule.
 config::PipelineSection pipeline_section(const config::ParallelSection& parallel,
                                          const config::MeshShape& shape) {
   config::PipelineSection section;
   section.vision_stages = parallel.vision_stages;
   section.microbatches = shape.pp - parallel.vision_stages;  // packing finds their number
-  if (shape.pp == 1) return section;
+  if (shape.pp == 1 && config::count_separate_ranks(parallel) == 0) return section;
   section.schedule = parallel.schedule;
   section.virtual_stages = parallel.virtual_stages;
   const std::int64_t fixed = config::virtual_stages_of(parallel.schedule);
@@ -59,6 +60,7 @@ config::Plan plan_of_run(const config::RunConfig& config, const config::MeshShap
           ? config::expand_plan(shape, pipeline_section(config.parallel, shape), config, model)
           : config::read_plan(path);
   fill_stages(plan, model);
+  config::check_trainer_limits(plan, path.empty() ? "plan of the run" : path);
   config::check_plan_of_model(plan, model, path.empty() ? "plan of the run" : path);
   return plan;
 }

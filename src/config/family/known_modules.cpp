@@ -1,0 +1,55 @@
+#include "config/family/known_modules.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tributary::config {
+namespace {
+
+constexpr std::array<KnownModule, 3> kKnown{{{"vision", ModuleRole::kEncoder},
+                                             {"projector", ModuleRole::kProjector},
+                                             {kBackboneModule, ModuleRole::kBackbone}}};
+
+}  // namespace
+
+std::span<const KnownModule> known_modules() { return kKnown; }
+
+const KnownModule* find_known_module(std::string_view name) {
+  const auto* found = std::ranges::find(kKnown, name, &KnownModule::name);
+  return found == kKnown.end() ? nullptr : found;
+}
+
+std::vector<std::string> known_module_names() {
+  std::vector<std::string> names;
+  for (const KnownModule& each : kKnown) names.emplace_back(each.name);
+  return names;
+}
+
+std::vector<std::string> encoder_names() {
+  std::vector<std::string> names;
+  for (const KnownModule& each : kKnown)
+    if (each.role == ModuleRole::kEncoder) names.emplace_back(each.name);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<FrontModule> front_modules(const ModelConfig& model) {
+  std::vector<FrontModule> modules;
+  if (const auto& vision = model.vision) {
+    modules.push_back({.name = "vision",
+                       .role = ModuleRole::kEncoder,
+                       .layers = vision->layers,
+                       .heads = vision->heads,
+                       .mlp_width = vision->mlp_width,
+                       .feeds = "projector"});
+    modules.push_back({.name = "projector", .feeds = std::string(kBackboneModule)});
+  }
+  return modules;
+}
+
+const FrontModule* find_module(std::span<const FrontModule> modules, std::string_view name) {
+  const auto found = std::ranges::find(modules, name, &FrontModule::name);
+  return found == modules.end() ? nullptr : &*found;
+}
+
+}  // namespace tributary::config
