@@ -7,9 +7,9 @@
 #include "config/plan/plan.h"
 #include "config/reading/ranges.h"
 #include "config/run/module_places.h"
+#include "config/run/read_run_config.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
-#include "tests/config/minimal_run.h"
 
 namespace tributary::config {
 namespace {
@@ -120,6 +120,11 @@ Plan expand(const RunConfig& run, std::int64_t world) {
                      run, small_model());
 }
 
+RunConfig run_with(const std::vector<std::string>& overrides) {
+  return parse_run_config("{model: {path: m}, data: {sources: [{name: a, path: b}]}}", "run.yaml",
+                          overrides);
+}
+
 struct RoundTrip {
   std::vector<std::string> overrides;
   std::int64_t world;
@@ -142,7 +147,7 @@ TEST(ApplyPlan, GivesBackTheRunThatAPlanWasMadeOf) {
        12,
        "8-11"}};
   for (const RoundTrip& each : runs) {
-    RunConfig run = parse(kMinimalRun, each.overrides);
+    RunConfig run = run_with(each.overrides);
     const Plan plan = expand(run, each.world);
     const ModulePlan& vision = *plan.find("vision");
     EXPECT_EQ(write_ranks(vision.ranks), each.ranks);
@@ -150,9 +155,9 @@ TEST(ApplyPlan, GivesBackTheRunThatAPlanWasMadeOf) {
     EXPECT_TRUE(trainer_limits(plan, "plan").empty());
     const Plan read = parse_plan(write_plan(plan), "again.json");
     EXPECT_EQ(read, plan);
-    run = apply_plan(read, "again.json", parse(kMinimalRun));
+    run = apply_plan(read, "again.json", run_with({}));
     EXPECT_EQ(count_ranks(run.parallel), each.world);
-    EXPECT_EQ(parse(write_run_config(run)), run);
+    EXPECT_EQ(parse_run_config(write_run_config(run), "again.yaml"), run);
     EXPECT_EQ(expand(run, each.world), plan) << write_run_config(run);
   }
 }
@@ -179,6 +184,8 @@ TEST(ApplyPlan, NamesEverythingThatCannotBeRun) {
                 "ranks 0 to 7"));
   EXPECT_THAT(refused(R"({"modules": {"projector": {"placement": "separate", "ranks": "6"}}})"),
               HasSubstr("modules.projector.placement; found: ranks of its own; expected: inline"));
+  EXPECT_THAT(refused(R"({"modules": {"vision": {"mesh": {"dp_shard": 2, "ep": 2}}}})"),
+              HasSubstr("modules.vision.mesh.ep; found: 2; expected: 1"));
   EXPECT_THAT(refused(R"({"modules": {"sonar": {"placement": "inline"}},
                           "edges": [{"from": "vision", "to": "projector"},
                                     {"from": "projector", "to": "backbone"},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -31,10 +32,18 @@ class Limits {
   std::vector<ErrorParts> limits_;
 };
 
-/// THE LIMIT OF PLACEMENT: what the executor runs. It takes colocated modules as soon as they stand
-/// here; nothing else in this room refuses them.
+/// The placements of encoders that the executor runs. This list is the one place that refuses
+/// colocated modules: they are trained as soon as they stand here.
+constexpr std::array kExecuted{Placement::kInline, Placement::kSeparate};
+
 bool is_executed(Placement placement) {
-  return placement == Placement::kInline || placement == Placement::kSeparate;
+  return std::ranges::find(kExecuted, placement) != kExecuted.end();
+}
+
+std::string executed_placements() {
+  std::string text;
+  for (const Placement each : kExecuted) text += (text.empty() ? "" : " or ") + plan_name_of(each);
+  return text;
 }
 
 bool is_own(const ModulePlan& module) { return module.placement != Placement::kInline; }
@@ -68,7 +77,9 @@ void check_module(const ModulePlan& module, const ModulePlan& backbone, Limits& 
   if (is_projector) return;
   limits.require(
       is_executed(module.placement), module.name, "placement", plan_name_of(module.placement),
-      known->role == ModuleRole::kBackbone ? "separate: ranks of its own" : "inline or separate");
+      known->role == ModuleRole::kBackbone ? "separate: ranks of its own" : executed_placements());
+  limits.require(module.mesh.ep == 1 || known->role == ModuleRole::kBackbone, module.name,
+                 "mesh.ep", str(module.mesh.ep), "1");
 }
 
 /// Whether `parallel.vision_stages` says all of a plan's placement: the tower has the degrees of
