@@ -4,6 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
+#include "app/cli/output_file.h"
+#include "app/launch/command_words.h"
+#include "config/artifact/shape_histogram.h"
 #include "config/family/model_config.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"
@@ -20,6 +23,7 @@ struct Arguments {
   std::string path;
   std::vector<std::string> overrides;
   std::string images;
+  std::string histogram;
   std::int64_t limit = 0;
   bool json = false;
 };
@@ -50,6 +54,7 @@ std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t 
   for (const config::SourceSection& source : run.data.sources) {
     const std::string images = source.images.empty() ? folder_of(source.path) : source.images;
     surveys.push_back(data::survey_file(source.name, source.path, images, options));
+    surveys.back().weight = source.weight;
     if (!source.held_out.empty())
       surveys.push_back(
           data::survey_file(source.name + " (held out)", source.held_out, images, options));
@@ -98,6 +103,31 @@ ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSecti
   return ExitCode::kDone;
 }
 
+/// Refuses a histogram that could not be written, or not be read by its name, before the survey.
+void check_histogram(const Arguments& arguments, const config::RunConfig& run) {
+  if (arguments.histogram.empty()) return;
+  TRIB_REQUIRE(is_config(arguments.path), .what = "app: --histogram without a configuration",
+               .where = arguments.path, .found = arguments.histogram,
+               .expected = "the YAML file of a run, whose model counts tokens and patches");
+  TRIB_REQUIRE(arguments.histogram.ends_with(".json"), .what = "app: name of a shape histogram",
+               .where = "--histogram", .found = arguments.histogram,
+               .expected = "a name with .json at its end, which --lengths takes for a histogram");
+  std::vector<std::string> inputs{arguments.path};
+  for (const config::SourceSection& source : run.data.sources)
+    inputs.insert(inputs.end(), {source.path, source.held_out});
+  check_output(arguments.histogram, inputs);
+}
+
+void write_histogram(const Arguments& arguments, const std::vector<data::Survey>& surveys) {
+  const config::ShapeHistogram histogram = data::mix_shapes(surveys, arguments.path);
+  write_output(arguments.histogram, config::write_shape_histogram(histogram));
+  if (!arguments.json)
+    std::cout << "wrote " << arguments.histogram << ", " << histogram.bins.size()
+              << " shapes, to plan with: " << own_program_words() << " plan "
+              << shell_word(arguments.path) << " --lengths " << shell_word(arguments.histogram)
+              << '\n';
+}
+
 ExitCode inspect(const Arguments& arguments) {
   TRIB_REQUIRE(arguments.limit >= 0, .what = "app: limit is negative", .where = "--limit",
                .found = str(arguments.limit), .expected = "0 (all records) or above");
@@ -107,18 +137,23 @@ ExitCode inspect(const Arguments& arguments) {
     TRIB_REQUIRE(arguments.images.empty(), .what = "app: --images beside a configuration",
                  .found = arguments.images, .fix = "set `images` of the source there");
     run = config::read_run_config(arguments.path, arguments.overrides);
+    check_histogram(arguments, run);
     surveys = survey_run(run, arguments.limit);
   } else {
     TRIB_REQUIRE(arguments.overrides.empty(), .what = "app: values without a configuration",
                  .where = arguments.path, .found = arguments.overrides.front(),
                  .expected = "key.path=value after the YAML file of a run");
+    check_histogram(arguments, run);
     const std::string images =
         arguments.images.empty() ? folder_of(arguments.path) : arguments.images;
     const std::string name = std::filesystem::path(arguments.path).stem().string();
     surveys.push_back(data::survey_file(name, arguments.path, images, {.limit = arguments.limit}));
   }
   print(surveys, arguments.json);
-  return judge(surveys, run.data);
+  const ExitCode judged = judge(surveys, run.data);
+  if (judged == ExitCode::kDone && !arguments.histogram.empty())
+    write_histogram(arguments, surveys);
+  return judged;
 }
 
 }  // namespace
@@ -131,8 +166,13 @@ Run declare_data_inspect(Verb& verb) {
   verb.option("--images", arguments->images,
               "folder that image paths start from (default: the folder of the file)");
   verb.option("--limit", arguments->limit, "records of each file to look at, 0: all");
+  verb.option("--histogram", arguments->histogram,
+              "JSON file for the shapes of the run's samples, which `plan --lengths` and `simulate "
+              "--lengths` read");
   verb.flag("--json", arguments->json, "print one JSON list");
-  verb.example("tributary data inspect train.jsonl --images pictures --limit 1000");
+  verb.example(
+      "tributary data inspect train.jsonl --images pictures --limit 1000\n"
+      "  tributary data inspect run.yaml --histogram shapes.json");
   return [arguments] { return inspect(*arguments); };
 }
 

@@ -18,7 +18,7 @@ void check_output(const std::string& output, const std::vector<std::string>& inp
     std::error_code not_there;  // then they are not the same file
     TRIB_REQUIRE(!std::filesystem::equivalent(output, input, not_there),
                  .what = "app: output is a file that is read", .where = output, .found = input,
-                 .expected = "another file", .fix = "give another name to --output");
+                 .expected = "another file", .fix = "give the output another name");
   }
   check_given_output(output, {.what = kNotWritten});
 }

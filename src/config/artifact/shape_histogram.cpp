@@ -81,6 +81,16 @@ OrderedJson write_grids(const std::vector<Grid>& grids) {
   return list;
 }
 
+OrderedJson write_bin(const ShapeBin& bin) {
+  OrderedJson written{{"samples", bin.samples},
+                      {"tokens", bin.shape.tokens.count},
+                      {"target_tokens", bin.shape.target_tokens.count},
+                      {"images", write_grids(bin.shape.images)},
+                      {"videos", write_grids(bin.shape.videos)}};
+  if (!bin.shape.clips.empty()) written["clips"] = bin.shape.clips;
+  return written;
+}
+
 }  // namespace
 
 std::int64_t ShapeHistogram::samples() const {
@@ -113,19 +123,19 @@ ShapeHistogram read_shape_histogram(const std::string& path) {
 }
 
 std::string write_shape_histogram(const ShapeHistogram& histogram) {
-  OrderedJson json{{"format", kShapeHistogramFormat},
-                   {"source", histogram.source},
-                   {"bins", OrderedJson::array()}};
-  for (const ShapeBin& bin : histogram.bins) {
-    OrderedJson& written =
-        json["bins"].emplace_back(OrderedJson{{"samples", bin.samples},
-                                              {"tokens", bin.shape.tokens.count},
-                                              {"target_tokens", bin.shape.target_tokens.count},
-                                              {"images", write_grids(bin.shape.images)},
-                                              {"videos", write_grids(bin.shape.videos)}});
-    if (!bin.shape.clips.empty()) written["clips"] = bin.shape.clips;
-  }
-  return json.dump(1) + "\n";
+  const std::string source =
+      Json(histogram.source).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text =
+      str("{\"format\": \"", kShapeHistogramFormat, "\", \"source\": ", source, ",\n \"bins\": [");
+  for (std::size_t i = 0; i < histogram.bins.size(); ++i)
+    text += str(i == 0 ? "\n  " : ",\n  ", write_bin(histogram.bins[i]).dump());
+  text += "\n]}\n";
+  TRIB_REQUIRE(text.size() <= JsonLimits{}.max_bytes,
+               .what = "config: shape histogram is too large",
+               .found = str(text.size(), " bytes for ", histogram.bins.size(), " shapes"),
+               .expected = str("at most ", JsonLimits{}.max_bytes, " bytes, which readers take"),
+               .fix = "count the shapes of fewer records: --limit of data inspect");
+  return text;
 }
 
 }  // namespace tributary::config

@@ -31,6 +31,9 @@ inline constexpr std::string_view kShapeHistogramFormat = "tributary.shape_histo
 /// errors: Fault::kInput that lists everything wrong by file and key path
 [[nodiscard]] ShapeHistogram parse_shape_histogram(std::string_view text, const std::string& where);
 [[nodiscard]] ShapeHistogram read_shape_histogram(const std::string& path);
+/// Writes one line for each bin.
+///
+/// errors: Fault::kInput when the text is larger than a reader takes
 [[nodiscard]] std::string write_shape_histogram(const ShapeHistogram& histogram);
 
 }  // namespace tributary::config

@@ -91,7 +91,9 @@ std::optional<Refusal> survey_record(const std::string& line, const std::string&
     if (!shape) return shape.refusal();
     survey.tokens.add(shape.value().tokens.count);
     survey.target_tokens.add(shape.value().target_tokens.count);
-    if (survey.most_tokens.count > 0 && shape.value().tokens > survey.most_tokens) {
+    if (survey.most_tokens.count == 0 || shape.value().tokens <= survey.most_tokens) {
+      ++survey.shapes[shape.value()];
+    } else {
       ++survey.too_long;
       if (survey.first_too_long.size() < kMaxBadShown)
         survey.first_too_long.push_back(

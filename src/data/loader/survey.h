@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/units.h"
 #include "data/loader/sample_encoder.h"
+#include "data/loader/shape_counts.h"
 
 namespace tributary::data {
 
@@ -52,6 +53,8 @@ struct Survey {
   Tokens most_tokens;         // of SurveyOptions
   std::int64_t too_long = 0;  // samples above most_tokens; they are not bad
   std::vector<BadRecord> first_too_long;
+  ShapeCounts shapes;  // of the samples that are not too long; empty without an encoder
+  double weight = 0;   // share of the run's draws, relative to other files; 0: none are drawn
   std::map<std::string, std::int64_t> unread_keys;  // key -> records that have it
   std::map<std::string, std::int64_t> bad;          // reason code -> records
   std::vector<BadRecord> first_bad;

@@ -151,6 +151,21 @@ TEST(ShapeHistogram, ReadsAndReadsBackWhatItWrites) {
   EXPECT_EQ(parse_shape_histogram(write_shape_histogram(heard), "written"), heard);
 }
 
+TEST(ShapeHistogram, IsNotWrittenLargerThanItIsRead) {
+  ShapeHistogram histogram{.source = "not \xFF UTF-8", .bins = {ShapeBin{}}};
+  histogram.bins[0].shape.tokens = {1};
+  EXPECT_EQ(parse_shape_histogram(write_shape_histogram(histogram), "written").bins,
+            histogram.bins);
+  histogram.bins.resize(250'000, histogram.bins[0]);
+  try {
+    (void)write_shape_histogram(histogram);
+    FAIL() << "written";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("config: shape histogram is too large"),
+                                    HasSubstr("250000 shapes"), HasSubstr("--limit")));
+  }
+}
+
 TEST(ShapeHistogram, NamesTheKeyOfEveryFault) {
   const auto message = [](const std::string& from, const std::string& to) {
     return message_of(parse_shape_histogram, kHistogram, from, to);
