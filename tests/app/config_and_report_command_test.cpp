@@ -1,6 +1,8 @@
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <tuple>
 
 #include "app/cli/verb.h"
 #include "config/plan/plan.h"
@@ -96,6 +98,35 @@ TEST(ReportCommand, RefusesThePredictionOfAnotherPlan) {
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_THAT(other.errors, AllOf(HasSubstr("report: prediction is of another plan"),
                                   HasSubstr("expected: " + ran), HasSubstr("tributary simulate")));
+}
+
+TEST(ReportCommand, SetsAnotherRunBesideOrSaysWhyNot) {
+  const TemporaryFolder folder;
+  const std::string line = "{\"step\": 1, \"loss\": 2.5}\n";
+  for (const std::string name : {"demo", "other", "bare", "empty"})
+    folder.write(name + "/config.yaml", kRun);
+  folder.write("demo/metrics.jsonl", line);
+  folder.write("other/metrics.jsonl", line);
+  folder.write("empty/metrics.jsonl", "{\"step\": 1, \"lo");
+  const auto outcome_of = [&](const std::string& name, const std::string& against) {
+    return run({"report", folder.path(name), "--against", folder.path(against)});
+  };
+  EXPECT_EQ(outcome_of("demo", "other").exit_code, 0);
+  std::ifstream file(folder.path("demo/report.html"));
+  EXPECT_THAT((std::string{std::istreambuf_iterator<char>(file), {}}),
+              HasSubstr("<h2>Against other</h2>"));
+  const std::vector<std::tuple<std::string, std::string, std::string>> wrong{
+      {"demo", "none", "report: no run in this directory; where: " + folder.path("none/")},
+      {"demo", "bare", "report: the run has no metrics; where: " + folder.path("bare/metrics")},
+      {"demo", "empty", "report: the run has no metrics; where: " + folder.path("empty/metrics")},
+      {"empty", "demo", "report: the run has no metrics; where: " + folder.path("empty/metrics")},
+      {"demo", "demo/.", "report: a run against itself; where: --against"},
+      {"demo/metrics.jsonl", "other", "report: --against beside a trace"}};
+  for (const auto& [name, against, words] : wrong) {
+    const Outcome outcome = outcome_of(name, against);
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_THAT(outcome.errors, HasSubstr(words));
+  }
 }
 
 TEST(ReportCommand, SaysWhatIsWrong) {

@@ -274,6 +274,41 @@ def check_stalls(browser, program, run, page):
     assert re.search(r"3 of 20 are above, up to 12\.\d s", dom), "stalls are not named"
 
 
+def check_against(browser, program, run, folder, shots):
+    """A second run, resumed and with fewer steps: both curves in one chart, figures and keys."""
+    other, page = folder / "runs" / "before", folder / "against.html"
+    other.mkdir()
+    rng = random.Random(8)
+    lines = [metrics_line(rng, step) for step in range(1, 401)]
+    for line in lines:
+        line["seconds"] = {"forward": 0.2, "backward": 0.3}
+    write_lines(other / "metrics.jsonl", lines[:300] + lines[250:])  # a resume wrote steps again
+    (other / "config.yaml").write_text(
+        (run / "config.yaml").read_text().replace("seed: 7", "seed: 8").replace("0.003", f'"{ATTACK}"'))
+    subprocess.run([program, "report", str(run), "--against", str(other), "-o", str(page)],
+                   check=True, capture_output=True)
+    dom = open_in_browser(browser, page, "--window-size=1280,1000", "--dump-dom")
+    seen, source = PageReader(), PageReader()
+    seen.feed(dom)
+    source.feed(page.read_text())
+    assert sorted(seen.series) == sorted([*CHARTS, "against"]), f"charts drawn: {sorted(seen.series)}"
+    assert len(seen.series["against"]) == 2, "a loss curve of each run"
+    ends = [float(re.findall(r"([\d.]+) [\d.]+$", curve)[0]) for curve in seen.series["against"]]
+    assert 0.42 < (ends[1] - 54) / (ends[0] - 54) < 0.47, f"400 of 900 steps on one axis: {ends}"
+    chart = dom[dom.index('id="chart-against"'):]
+    legend = re.findall(r"<button aria-pressed[^>]*><i[^>]*></i>([^<]*)</button>", chart[:chart.index("<table")])
+    assert legend == ["demo", "before"], legend
+    words = "".join(source.texts)
+    for part in ["demo has steps 1 to 900, before has steps 1 to 400: 400 in common",
+                 "mean of the last 100 common steps", "steps 301 to 400", "max |difference|",
+                 "500.0 ms", "run.seed", "optimizer.learning_rate", ATTACK]:
+        assert part in words, f"{part!r} is not on the page"
+    assert "run.steps" not in "".join(re.findall(r'<table id="keys">.*?</table>', page.read_text(), re.S))
+    for name, options in (("against", []), ("against-narrow", ["--window-size=520,1800"])) if shots else ():
+        open_in_browser(browser, page, *(options or ["--window-size=1280,1500"]),
+                        f"--screenshot={shots / f'{name}.png'}")
+
+
 def check_trace(browser, program, folder, shots):
     """The page of a trace has times, a legend of its memory curves, and a dark form."""
     root = pathlib.Path(__file__).parents[2]
@@ -315,6 +350,7 @@ def main():
             assert target.stat().st_size > 60_000, f"{target} is nearly empty"
 
         check_phone(browser, page, run)
+        check_against(browser, program, run, pathlib.Path(root), folder)
         check_stalls(browser, program, run, pathlib.Path(root) / "stalls.html")
 
         for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:

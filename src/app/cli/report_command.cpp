@@ -42,6 +42,25 @@ std::optional<RunPrediction> read_prediction(const std::filesystem::path& run,
   return prediction;
 }
 
+void require_steps(const RunRecord& run) {
+  TRIB_REQUIRE(!run.steps.empty(), .what = "report: the run has no metrics",
+               .where = (std::filesystem::path(run.directory) / "metrics.jsonl").string(),
+               .found = "no complete line", .expected = "one JSON object a step");
+}
+
+/// Reads the run that `--against` names; null without one.
+std::optional<RunComparison> read_comparison(const RunRecord& run, const std::string& against) {
+  if (against.empty()) return std::nullopt;
+  std::error_code not_there;  // then they are not the same directory
+  TRIB_REQUIRE(!std::filesystem::equivalent(run.directory, against, not_there),
+               .what = "report: a run against itself", .where = "--against", .found = against,
+               .expected = "the directory of another run");
+  RunRecord other = read_run(against);
+  require_steps(other);
+  require_steps(run);
+  return compare_runs(run, std::move(other));
+}
+
 }  // namespace
 
 Run declare_report(Verb& verb) {
@@ -49,6 +68,7 @@ Run declare_report(Verb& verb) {
     std::string run;
     std::string output;
     std::string predicted;
+    std::string against;
     std::int64_t examples = 8;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -59,9 +79,14 @@ Run declare_report(Verb& verb) {
   verb.option("--predicted", arguments->predicted,
               "trace of a simulation to draw the run over; RUN_DIR/trace.json, where the run left "
               "one, is drawn beside it");
+  verb.option("--against", arguments->against,
+              "directory of a second run: both losses in one chart, their differences, ratios of "
+              "step time and tokens/s, and the configuration keys that differ");
   verb.option("--examples", arguments->examples, "predictions shown of each source");
-  verb.example("tributary report runs/demo");
-  verb.example("tributary report trace.json");
+  verb.example(
+      "tributary report runs/demo\n"
+      "  tributary report runs/demo --against runs/before\n"
+      "  tributary report trace.json");
   return [arguments] {
     TRIB_REQUIRE(arguments->examples >= 0 && arguments->examples <= 1000,
                  .what = "report: value cannot be used", .where = "--examples",
@@ -73,15 +98,20 @@ Run declare_report(Verb& verb) {
                                  ? std::filesystem::path(run).replace_extension(".html").string()
                                  : (run / "report.html").string();
     check_output(arguments->output, {arguments->run, arguments->predicted});
+    TRIB_REQUIRE(!is_trace || arguments->against.empty(),
+                 .what = "report: --against beside a trace", .where = run.string(),
+                 .found = arguments->against, .expected = "the directory of a run");
     if (is_trace) {
       write_report_file(write_trace_report(config::read_trace(run.string()), run.string()), path);
     } else {
       ReportLimits limits;
       limits.examples_per_source = static_cast<std::size_t>(arguments->examples);
       const std::optional<RunPrediction> prediction = read_prediction(run, arguments->predicted);
-      write_report_file(
-          write_report(read_run(arguments->run), limits, prediction ? &*prediction : nullptr),
-          path);
+      const RunRecord record = read_run(arguments->run);
+      const auto comparison = read_comparison(record, arguments->against);
+      write_report_file(write_report(record, limits, prediction ? &*prediction : nullptr,
+                                     comparison ? &*comparison : nullptr),
+                        path);
     }
     std::cout << path << "\n";
     return ExitCode::kDone;

@@ -24,12 +24,15 @@ MaybeNumber find_number(const Map& map, const std::string& key) {
   return entry == map.end() ? std::nullopt : MaybeNumber(entry->second);
 }
 
+/// The steps of a piece, so that `steps` make at most `most_points` pieces.
+std::size_t piece_width(std::size_t steps, std::size_t most_points) {
+  return std::max<std::size_t>(1, (steps + most_points - 1) / most_points);
+}
+
 /// Columns of means over pieces of the run; a piece without a value is null.
 class Columns {
  public:
-  Columns(const std::vector<StepRecord>& steps, std::size_t most_points)
-      : steps_(steps),
-        width_(std::max<std::size_t>(1, (steps.size() + most_points - 1) / most_points)) {}
+  Columns(const std::vector<StepRecord>& steps, std::size_t width) : steps_(steps), width_(width) {}
 
   template <class Value>
   [[nodiscard]] Json column(Value&& value_of) const {
@@ -81,7 +84,7 @@ Json validation_columns(const std::vector<ValidationRecord>& validations) {
 }  // namespace
 
 Json chart_data(const RunRecord& run, std::size_t most_points) {
-  const Columns columns(run.steps, most_points);
+  const Columns columns(run.steps, piece_width(run.steps.size(), most_points));
   std::set<std::string> sources;
   for (const StepRecord& step : run.steps)
     for (const auto& [source, loss] : step.loss_by_source) sources.insert(source);
@@ -118,6 +121,21 @@ Json chart_data(const RunRecord& run, std::size_t most_points) {
           {"waiting", waiting},
           {"bytes", column(&StepRecord::bytes)},
           {"validation", validation_columns(run.validations)}};
+}
+
+Json loss_curves(const RunRecord& run, const RunComparison& comparison, std::size_t most_points) {
+  const RunRecord& other = comparison.other;
+  const std::size_t width =
+      piece_width(std::max(run.steps.size(), other.steps.size()), most_points);
+  const auto curve = [width](const std::string& name, const std::vector<StepRecord>& steps) {
+    const Columns columns(steps, width);
+    return Json{{"name", name},
+                {"step", columns.step_numbers()},
+                {"steps_per_point", width},
+                {"loss", columns.column([](const StepRecord& step) { return step.loss; })}};
+  };
+  return Json::array(
+      {curve(comparison.own_name, run.steps), curve(comparison.other_name, other.steps)});
 }
 
 }  // namespace tributary::app

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "app/report/compare_runs.h"
 #include "app/report/run_record.h"
 #include "core/json.h"
 
@@ -8,5 +9,9 @@ namespace tributary::app {
 /// The columns that the charts of the page draw. A long run is cut into at most `most_points`
 /// pieces of equal length, each drawn as the mean of its steps.
 [[nodiscard]] Json chart_data(const RunRecord& run, std::size_t most_points);
+
+/// The loss curves of two runs for one chart, cut into pieces of the same number of steps.
+[[nodiscard]] Json loss_curves(const RunRecord& run, const RunComparison& comparison,
+                               std::size_t most_points);
 
 }  // namespace tributary::app

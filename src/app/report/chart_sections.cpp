@@ -8,15 +8,6 @@
 namespace tributary::app {
 namespace {
 
-std::string chart_card(const std::string& id, const std::string& title, const std::string& unit,
-                       bool wide = false, const std::string& note = "") {
-  return str("<div class=\"card", wide ? " wide" : "", "\"><div class=\"chart-head\"><h3>",
-             html(title), "<span class=\"unit\">", html(unit),
-             "</span></h3><div class=\"switches\"></div></div><div class=\"chart\" id=\"chart-", id,
-             "\" data-label=\"", html(title), "\"></div>",
-             note.empty() ? "" : str("<p class=\"note\">", html(note), "</p>"), "</div>\n");
-}
-
 std::string environment_value(const RunRecord& run, const std::string& key) {
   for (const auto& [name, value] : run.environment)
     if (name == key) return value;
@@ -78,6 +69,15 @@ SourceScore score_of(const RunRecord& run, const std::string& source) {
 }
 
 }  // namespace
+
+std::string chart_card(const std::string& id, const std::string& title, const std::string& unit,
+                       bool wide, const std::string& note) {
+  return str("<div class=\"card", wide ? " wide" : "", "\"><div class=\"chart-head\"><h3>",
+             html(title), "<span class=\"unit\">", html(unit),
+             "</span></h3><div class=\"switches\"></div></div><div class=\"chart\" id=\"chart-", id,
+             "\" data-label=\"", html(title), "\"></div>",
+             note.empty() ? "" : str("<p class=\"note\">", html(note), "</p>"), "</div>\n");
+}
 
 std::string missing_box(const std::string& file, const std::string& content) {
   return str("<p class=\"missing\"><code>", html(file), "</code> is missing: ", html(content),

@@ -105,8 +105,7 @@ std::string loss_figure(const RunRecord& run) {
 
 double sum_of_seconds(const RunRecord& run) {
   double sum = 0;
-  for (const StepRecord& step : run.steps)
-    for (const auto& [phase, seconds] : step.seconds) sum += seconds;
+  for (const StepRecord& step : run.steps) sum += wall_seconds(step);
   return sum;
 }
 

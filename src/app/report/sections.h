@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "app/report/compare_runs.h"
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
 
@@ -9,6 +10,7 @@ namespace tributary::app {
 
 // One function per part of the page, in order; each returns HTML.
 [[nodiscard]] std::string header_section(const RunRecord& run);
+[[nodiscard]] std::string against_section(const RunRecord& run, const RunComparison& comparison);
 [[nodiscard]] std::string accuracy_section(const RunRecord& run);
 [[nodiscard]] std::string learning_section(const RunRecord& run);
 [[nodiscard]] std::string speed_section(const RunRecord& run);
@@ -17,6 +19,11 @@ namespace tributary::app {
 [[nodiscard]] std::string model_section(const RunRecord& run);
 [[nodiscard]] std::string configuration_section(const RunRecord& run);
 [[nodiscard]] std::string environment_section(const RunRecord& run);
+
+/// The place of a chart, which the script draws: `id` names it there. `note` is a line below it.
+[[nodiscard]] std::string chart_card(const std::string& id, const std::string& title,
+                                     const std::string& unit, bool wide = false,
+                                     const std::string& note = "");
 
 /// A box that says which file is missing and what it would show here.
 [[nodiscard]] std::string missing_box(const std::string& file, const std::string& content);

@@ -16,11 +16,7 @@ namespace {
 /// Measures the steps without the first tenth, in which the run warms up.
 MeasuredSteps measure(const RunRecord& run) {
   std::vector<double> seconds;
-  for (const StepRecord& step : run.steps) {
-    double sum = 0;
-    for (const auto& [phase, part] : step.seconds) sum += part;
-    seconds.push_back(sum);
-  }
+  for (const StepRecord& step : run.steps) seconds.push_back(wall_seconds(step));
   seconds.erase(seconds.begin(), seconds.begin() + std::ssize(seconds) / 10);
   MeasuredSteps measured{.steps = std::ssize(seconds)};
   if (run.summary) measured.peak_bytes = run.summary->peak_bytes.value_or(0);
@@ -34,19 +30,18 @@ MeasuredSteps measure(const RunRecord& run) {
 }  // namespace
 
 std::string write_report(const RunRecord& run, const ReportLimits& limits,
-                         const RunPrediction* prediction) {
-  std::string page = open_page(run.name, {{"accuracy", "Accuracy"},
-                                          {"learning", "Learning"},
-                                          {"speed", "Speed"},
-                                          {"predictions", "Predictions"},
-                                          {"incidents", "Incidents"},
-                                          {"model", "Model"},
-                                          {"configuration", "Configuration"},
-                                          {"environment", "Environment"}});
+                         const RunPrediction* prediction, const RunComparison* comparison) {
+  std::vector<PageLink> links{
+      {"accuracy", "Accuracy"},           {"learning", "Learning"},      {"speed", "Speed"},
+      {"predictions", "Predictions"},     {"incidents", "Incidents"},    {"model", "Model"},
+      {"configuration", "Configuration"}, {"environment", "Environment"}};
+  if (comparison != nullptr) links.insert(links.begin(), {"against", "Against"});
+  std::string page = open_page(run.name, links);
   page += header_section(run);
   page +=
       "<noscript><p class=\"missing\">The charts need JavaScript; everything else is "
       "readable without it.</p></noscript>\n";
+  if (comparison != nullptr) page += against_section(run, *comparison);
   page += accuracy_section(run);
   page += learning_section(run);
   page += speed_section(run);
@@ -59,12 +54,12 @@ std::string write_report(const RunRecord& run, const ReportLimits& limits,
   page += model_section(run);
   page += configuration_section(run);
   page += environment_section(run);
+  Json data = chart_data(run, limits.chart_points);
+  if (comparison != nullptr) data["against"] = loss_curves(run, *comparison, limits.chart_points);
   return page +
          close_page(str("Written by <code>tributary report</code> from ", html(run.directory), "."),
-                    str("<dialog></dialog>\n<script type=\"application/json\" "
-                        "id=\"run-data\">",
-                        script_json(chart_data(run, limits.chart_points)), "</script>\n<script>\n",
-                        kPageScript, "</script>\n"));
+                    str("<dialog></dialog>\n<script type=\"application/json\" id=\"run-data\">",
+                        script_json(data), "</script>\n<script>\n", kPageScript, "</script>\n"));
 }
 
 std::string write_trace_report(const config::Trace& trace, const std::string& name) {

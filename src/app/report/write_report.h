@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "app/report/compare_runs.h"
 #include "app/report/run_record.h"
 #include "config/trace/trace.h"
 
@@ -24,9 +25,13 @@ struct RunPrediction {
 /// A run as one self-contained HTML page: style, script, charts and pictures are inside, and its
 /// policy makes the browser refuse every request.
 ///
+/// `prediction` and `comparison` may be null: the page then lacks their sections. A comparison
+/// needs a step of each run.
+///
 /// errors: none; the page says what the run did not record
 [[nodiscard]] std::string write_report(const RunRecord& run, const ReportLimits& limits = {},
-                                       const RunPrediction* prediction = nullptr);
+                                       const RunPrediction* prediction = nullptr,
+                                       const RunComparison* comparison = nullptr);
 
 /// A trace as a self-contained page: timeline, use of time, memory.
 [[nodiscard]] std::string write_trace_report(const config::Trace& trace, const std::string& name);

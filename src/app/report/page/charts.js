@@ -65,9 +65,9 @@
       }
     return ticks;
   };
-  // A running mean over about 1/40 of the run; it starts at the first value without a lag.
-  const smooth = (values) => {
-    const keep = 1 - 1 / Math.max(1, values.length / 40);
+  // A running mean, mostly over `window` values; it starts at the first value without a lag.
+  const smooth = (values, window) => {
+    const keep = 1 - 1 / Math.max(1, window);
     let sum = 0, weight = 0;
     return values.map((value) => {
       if (!isNumber(value)) return null;
@@ -96,6 +96,7 @@
 
   // ---- one chart -------------------------------------------------------------------------------
   // spec: id, format, stacked, zero (axis from 0), top (axis up to), log (offer it), smooth,
+  //       window (of the running mean; default: 1/40 of the run), perPoint (steps of a point),
   //       series [{name, values, x (default: the steps), points (draw dots)}]
   class Chart {
     constructor(spec) {
@@ -108,7 +109,7 @@
         this.host.append(make('p', {class: 'about'}, 'The run recorded no values for this chart.'));
         return;
       }
-      for (const each of this.series) each.smooth = spec.smooth && each.values.length >= 60 && !each.points ? smooth(each.values) : null;
+      for (const each of this.series) each.smooth = spec.smooth && each.values.length >= 60 && !each.points ? smooth(each.values, spec.window ?? each.values.length / 40) : null;
       this.log = false;
       this.addSwitches();
       this.plot = make('div', {class: 'plot'});
@@ -260,7 +261,10 @@
         const box = svg.getBoundingClientRect();
         const at = (event.clientX - box.left) / box.width * this.width;
         const step = first + (at - MARGIN.left) / inner.width * (last - first);
-        const anchor = shown[0].x[nearest(shown[0].x, step)];
+        // Curves may end at different steps; the cursor stands at the nearest step of any.
+        const curves = shown.filter((each) => !each.points);
+        const near = (curves.length ? curves : shown).map((each) => each.x[nearest(each.x, step)]);
+        const anchor = near.reduce((a, b) => Math.abs(b - step) < Math.abs(a - step) ? b : a);
         cursor.setAttribute('x1', x(anchor));
         cursor.setAttribute('x2', x(anchor));
         cursor.setAttribute('visibility', 'visible');
@@ -276,6 +280,7 @@
       const rows = [];
       let total = 0;
       for (const each of shown) {
+        if (!each.points && (step < each.x[0] || step > each.x[each.x.length - 1])) continue;
         const value = this.line(each)[nearest(each.x, step)];
         if (!isNumber(value)) continue;
         total += value;
@@ -283,7 +288,8 @@
         rows.push(make('span', {}, make('em', {}, mark, each.name), this.format(value)));
       }
       if (this.spec.stacked && rows.length > 1) rows.push(make('span', {}, make('em', {}, 'sum'), this.format(total)));
-      const many = data.steps_per_point > 1 ? ` (mean of ${data.steps_per_point})` : '';
+      const perPoint = this.spec.perPoint ?? data.steps_per_point;
+      const many = perPoint > 1 ? ` (mean of ${perPoint})` : '';
       this.tip.replaceChildren(make('b', {}, `step ${formats.step(step)}${many}`), ...rows);
     }
   }
@@ -291,6 +297,10 @@
   // ---- the charts of the page ------------------------------------------------------------------
   const held = data.validation;
   const build = (spec) => { if (document.getElementById(spec.id)) new Chart(spec); };
+  const against = data.against ?? [];
+  build({id: 'chart-against', format: 'number', zero: true, log: true, smooth: true, perPoint: against[0]?.steps_per_point,
+    window: Math.max(...against.map((each) => each.loss.length)) / 40, series: against.map((each, i) => (
+      {name: each.name, x: each.step, values: each.loss, color: color(i)}))});
   build({id: 'chart-loss', format: 'number', zero: true, log: true, smooth: true, series: [
     {name: 'all sources', values: data.loss, color: 'var(--ink)', strong: true},
     ...data.loss_by_source.map((each, i) => ({...each, color: color(i)})),
