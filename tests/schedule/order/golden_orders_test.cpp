@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
+#include "config/plan/plan.h"
 #include "schedule/order/all_orders.h"
 
 namespace tributary::schedule {
@@ -21,6 +22,13 @@ std::uint64_t fnv_1a(std::string_view text) {
 std::string text_of(PipelineOrder order, const OrderShape& shape) {
   const Result<StageLists> lists = list_passes(order, shape);
   return lists ? to_text(lists.value()) : lists.refusal().reason;
+}
+
+TEST(Orders, PutOffTheGradientsThatConfigurationsSay) {
+  for (const OrderTraits& each : all_orders()) {
+    EXPECT_EQ(each.splits_backward, config::splits_backward(each.order)) << each.name;
+    EXPECT_EQ(each.chunks, config::virtual_stages_of(each.order)) << each.name;
+  }
 }
 
 TEST(GoldenOrders, OfSmallPipelines) {

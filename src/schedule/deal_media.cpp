@@ -1,0 +1,170 @@
+#include "schedule/deal_media.h"
+
+#include <algorithm>
+
+#include "core/place_items.h"
+
+namespace tributary::schedule {
+namespace {
+
+void append_media(const SampleShape& shape, Modality modality, MediaItem item, MediaRound& round) {
+  item.modality = modality;
+  item.place = 0;
+  for (const Grid& grid : modality == Modality::kImage ? shape.images : shape.videos) {
+    item.grid = grid;
+    round.push_back(item);
+    ++item.place;
+  }
+}
+
+/// The items of a round that one replica takes.
+std::span<MediaItem> items_of(MediaRound& round, std::int64_t replica) {
+  const auto [first, end] = std::ranges::equal_range(round, replica, {}, &MediaItem::replica);
+  return {first, end};
+}
+
+std::vector<Grid> grids_of(std::span<const MediaItem> items) {
+  std::vector<Grid> grids;
+  for (const MediaItem& item : items) grids.push_back(item.grid);
+  return grids;
+}
+
+}  // namespace
+
+std::vector<MediaRound> list_media(std::span<const SampleShape> shapes,
+                                   std::span<const PackedBins> microbatches) {
+  std::int64_t most = 0;
+  for (const PackedBins& own : microbatches) most = std::max(most, own.bins());
+  std::vector<MediaRound> rounds(static_cast<std::size_t>(most));
+  for (std::size_t replica = 0; replica < microbatches.size(); ++replica)
+    for (std::int64_t bin = 0; bin < microbatches[replica].bins(); ++bin)
+      for (const Modality modality : {Modality::kImage, Modality::kVideo})
+        for (const std::int32_t sample : microbatches[replica].bin(bin)) {
+          MediaItem item;
+          item.sample = sample;
+          item.replica = static_cast<std::int32_t>(replica);
+          append_media(shapes[static_cast<std::size_t>(sample)], modality, item,
+                       rounds[static_cast<std::size_t>(bin)]);
+        }
+  return rounds;
+}
+
+namespace {
+
+/// Gives the items of a round to the seats that take their features.
+void find_homes(const MediaSeats& seats, MediaRound& round) {
+  for (std::int64_t replica = 0; replica < seats.takers; ++replica) {
+    const std::span<MediaItem> own = items_of(round, replica);
+    const std::vector<std::int64_t> homes = share_items(grids_of(own), seats.homes);
+    for (std::size_t i = 0; i < own.size(); ++i) own[i].home = static_cast<std::int32_t>(homes[i]);
+  }
+}
+
+/// Splits a clip evenly into groups of frames.
+void append_groups(const MediaItem& clip, std::int64_t groups, MediaRound& round) {
+  MediaItem part = clip;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    part.grid.time = (group + 1) * clip.grid.time / groups - group * clip.grid.time / groups;
+    round.push_back(part);
+    part.first_frame += part.grid.time;
+  }
+}
+
+/// Splits the clips of a round that cost more than `most`.
+void split_clips(const MediaCost& cost, std::int64_t most, MediaRound& round) {
+  const MediaRound whole = std::move(round);
+  round.clear();
+  for (const MediaItem& item : whole) {
+    const std::int64_t groups = most > 0 ? (cost(item.grid) + most - 1) / most : 1;
+    append_groups(item, std::clamp<std::int64_t>(groups, 1, item.grid.time), round);
+  }
+}
+
+/// Half of what a seat has on average of these rounds.
+std::int64_t half_of_a_seat(const MediaSeats& seats, const MediaCost& cost,
+                            std::span<const MediaRound> rounds) {
+  std::int64_t all = 0;
+  for (const MediaRound& round : rounds)
+    for (const MediaItem& item : round) all += cost(item.grid);
+  return all / (2 * seats.replicas * seats.seats);
+}
+
+/// An encoder with as many replicas as the backbone encodes for the replica of the same number.
+void deal_to_own_replicas(const MediaSeats& seats, MediaRound& round) {
+  for (std::int64_t replica = 0; replica < seats.takers; ++replica) {
+    const std::span<MediaItem> own = items_of(round, replica);
+    const std::vector<std::int64_t> of_replica = share_items(grids_of(own), seats.seats);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      own[i].seat = static_cast<std::int32_t>(replica * seats.seats + of_replica[i]);
+  }
+}
+
+/// Dispatches items, and adds them to the loads.
+/// shape: returns the place of each item
+std::vector<std::int64_t> dispatch(const MediaCost& cost, std::span<MediaItem* const> items,
+                                   std::vector<std::int64_t>& loads) {
+  std::vector<std::int64_t> costs;
+  for (const MediaItem* item : items) costs.push_back(cost(item->grid));
+  return place_items(costs, loads);
+}
+
+std::vector<MediaItem*> items_of_rounds(std::span<MediaRound> rounds) {
+  std::vector<MediaItem*> items;
+  for (MediaRound& round : rounds)
+    for (MediaItem& item : round) items.push_back(&item);
+  return items;
+}
+
+/// Dispatches the rounds of a separate encoder.
+void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(seats.replicas * seats.seats));
+  std::int32_t pass = 0;
+  for (MediaRound& round : rounds) {
+    const std::span<MediaRound> alone(&round, 1);
+    if (seats.replicas == seats.takers) {
+      deal_to_own_replicas(seats, round);
+    } else {
+      if (seats.splits_frames) split_clips(cost, half_of_a_seat(seats, cost, alone), round);
+      const std::vector<std::int64_t> seat_of = dispatch(cost, items_of_rounds(alone), loads);
+      for (std::size_t i = 0; i < round.size(); ++i)
+        round[i].seat = static_cast<std::int32_t>(seat_of[i]);
+    }
+    for (MediaItem& item : round) item.pass = pass;
+    ++pass;
+  }
+}
+
+/// Dispatches all items of a step to the seats of a colocated encoder, then to their passes.
+void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
+  const std::int64_t most = half_of_a_seat(seats, cost, rounds);
+  for (MediaRound& round : rounds)
+    if (seats.splits_frames) split_clips(cost, most, round);
+  const std::vector<MediaItem*> items = items_of_rounds(rounds);
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(seats.replicas * seats.seats));
+  const std::vector<std::int64_t> seat_of = dispatch(cost, items, loads);
+  std::vector<std::vector<MediaItem*>> of_seat(loads.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
+    of_seat[static_cast<std::size_t>(seat_of[i])].push_back(items[i]);
+  }
+  const auto passes =
+      static_cast<std::size_t>(std::min<std::int64_t>(seats.passes, std::ssize(rounds)));
+  for (const std::vector<MediaItem*>& own : of_seat) {
+    std::vector<std::int64_t> of_passes(passes);
+    const std::vector<std::int64_t> pass_of = dispatch(cost, own, of_passes);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      own[i]->pass = static_cast<std::int32_t>(pass_of[i]);
+  }
+}
+
+}  // namespace
+
+void deal_media(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
+  for (MediaRound& round : rounds) find_homes(seats, round);
+  if (seats.passes > 0)
+    deal_step(seats, cost, rounds);
+  else
+    deal_rounds(seats, cost, rounds);
+}
+
+}  // namespace tributary::schedule

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/sample_shape.h"
+#include "schedule/packed_bins.h"
+
+namespace tributary::schedule {
+
+/// An image, a clip or frames of one in a microbatch, the rank that encodes it and the one that
+/// takes its features. A seat is a rank that encodes, or takes, items of its own; its tp ranks do
+/// the same.
+struct MediaItem {
+  std::int32_t sample = 0;  // in the global batch
+  std::int32_t place = 0;   // among the images of the sample, or among its clips
+  Modality modality = Modality::kImage;
+  Grid grid;                     // of these frames
+  std::int64_t first_frame = 0;  // in steps of the clip's grid
+  std::int32_t replica = 0;      // of the backbone, which takes its features
+  std::int32_t home = 0;         // seat of that replica
+  std::int32_t seat = 0;         // of the encoder
+  std::int32_t pass = 0;         // of that seat
+
+  friend bool operator==(const MediaItem&, const MediaItem&) = default;
+};
+
+/// The media of the microbatches of one index on all replicas: replica after replica, of each the
+/// images of all its samples, then the clips.
+using MediaRound = std::vector<MediaItem>;
+
+/// Lists the media of a step.
+/// shape: shapes [samples of the global batch], microbatches [replicas] bins of indices of them ->
+///        returns a round for each microbatch of the longest replica
+[[nodiscard]] std::vector<MediaRound> list_media(std::span<const SampleShape> shapes,
+                                                 std::span<const PackedBins> microbatches);
+
+/// The seats of the two modules between which features go.
+struct MediaSeats {
+  bool splits_frames = false;  // frames of a clip can be encoded apart from each other
+  std::int64_t passes = 0;     // of a colocated encoder in a step; 0: one for each round
+  std::int64_t replicas = 1;   // of the encoder
+  std::int64_t seats = 1;      // of each of them
+  std::int64_t takers = 1;     // replicas of the backbone
+  std::int64_t homes = 1;      // seats of each of them
+};
+
+/// Gives every item its home, its seat and its pass. Homes share the items of a replica by
+/// share_items.
+///
+/// Where frames may be apart, a clip that costs more than half of what a seat has on average is
+/// first split into groups of frames; its home keeps all of them, in their order.
+///
+/// A separate encoder encodes a round in one pass. With as many replicas as the backbone it does so
+/// for the replica of the same number; otherwise the items of each round are dispatched to all its
+/// seats, the costliest first, each to the seat with the least cost so far in this step. A
+/// colocated encoder has the items of the whole step before it: they are dispatched to its seats
+/// likewise, and then to the passes of each.
+///
+/// units: `cost` of an item, at least 0; equal ones go in their order to the lowest seat
+using MediaCost = std::function<std::int64_t(const Grid&)>;
+void deal_media(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds);
+
+}  // namespace tributary::schedule

@@ -1,0 +1,58 @@
+#include "core/place_items.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "core/random.h"
+
+namespace tributary {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+TEST(PlaceItems, GivesTheCostliestFirstToTheLeastLoaded) {
+  Numbers loads{0, 0};
+  EXPECT_EQ(place_items(Numbers{3, 5, 4, 2}, loads), (Numbers{1, 0, 1, 0}));
+  EXPECT_EQ(loads, (Numbers{7, 7}));
+}
+
+TEST(PlaceItems, TakesEqualItemsInTheirOrderToTheLowestOfEqualPlaces) {
+  Numbers loads{0, 0, 0};
+  EXPECT_EQ(place_items(Numbers{2, 2, 2, 2}, loads), (Numbers{0, 1, 2, 0}));
+}
+
+TEST(PlaceItems, AddsToWhatPlacesHave) {
+  Numbers loads{9, 1, 4};
+  EXPECT_EQ(place_items(Numbers{2, 3}, loads), (Numbers{1, 1}));
+  EXPECT_EQ(loads, (Numbers{9, 6, 4}));
+  EXPECT_TRUE(place_items({}, loads).empty());
+  EXPECT_EQ(loads, (Numbers{9, 6, 4}));
+}
+
+TEST(PlaceItems, KeepsTheLargestLoadWithinOneItemOfTheMean) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    RandomStream stream(seed, "place items");
+    Numbers costs(static_cast<std::size_t>(stream.between(0, 20)));
+    for (std::int64_t& cost : costs) cost = stream.between(0, 30);
+    Numbers loads(static_cast<std::size_t>(stream.between(1, 6)));
+    const Numbers places = place_items(costs, loads);
+    Numbers found(loads.size());
+    for (std::size_t i = 0; i < costs.size(); ++i)
+      found.at(static_cast<std::size_t>(places[i])) += costs[i];
+    EXPECT_EQ(found, loads);
+    const std::int64_t sum = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
+    const std::int64_t most = costs.empty() ? 0 : std::ranges::max(costs);
+    EXPECT_LE(std::ranges::max(loads), sum / std::ssize(loads) + most);
+  }
+}
+
+TEST(ShareItems, GoesByPatches) {
+  const std::vector<Grid> grids{{1, 2, 2}, {4, 4, 4}, {1, 6, 6}, {1, 4, 4}};
+  EXPECT_EQ(share_items(grids, 2), (Numbers{1, 0, 1, 1}));  // 4, 64, 36 and 16 patches
+  EXPECT_EQ(share_items(grids, 1), (Numbers{0, 0, 0, 0}));
+  EXPECT_TRUE(share_items({}, 3).empty());
+}
+
+}  // namespace
+}  // namespace tributary

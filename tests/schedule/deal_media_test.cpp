@@ -1,0 +1,184 @@
+#include "schedule/deal_media.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <map>
+#include <numeric>
+
+#include "core/place_items.h"
+#include "core/random.h"
+
+namespace tributary::schedule {
+namespace {
+
+Grid square(std::int64_t side, std::int64_t time = 1) { return {time, side, side}; }
+
+SampleShape shape_of(std::vector<Grid> images, std::vector<Grid> videos = {}) {
+  return {.tokens = {10},
+          .target_tokens = {1},
+          .images = std::move(images),
+          .videos = std::move(videos)};
+}
+
+std::int64_t cost_of(const Grid& grid) { return grid.patches() * grid.patches(); }
+
+/// A batch on `replicas`, drawn: samples with up to three images and two clips.
+std::vector<MediaRound> draw_rounds(std::uint64_t seed, std::int64_t replicas) {
+  RandomStream stream(seed, "media");
+  std::vector<SampleShape> shapes;
+  std::vector<PackedBins> packs;
+  for (std::int64_t replica = 0; replica < replicas; ++replica) {
+    PackedBins& pack = packs.emplace_back(PackedBins{{0}, {}});
+    for (std::int64_t bin = stream.between(0, 4); bin > 0; --bin) {
+      for (std::int64_t i = stream.between(1, 3); i > 0; --i) {
+        SampleShape shape = shape_of({});
+        for (std::int64_t k = stream.between(0, 3); k > 0; --k)
+          shape.images.push_back(square(2 * stream.between(1, 5)));
+        for (std::int64_t k = stream.between(0, 2); k > 0; --k)
+          shape.videos.push_back(square(2 * stream.between(1, 3), stream.between(1, 6)));
+        pack.items.push_back(static_cast<std::int32_t>(shapes.size()));
+        shapes.push_back(std::move(shape));
+      }
+      pack.first.push_back(static_cast<std::int32_t>(pack.items.size()));
+    }
+  }
+  return list_media(shapes, packs);
+}
+
+/// Calls `check` on many batches that were dealt to these seats.
+void for_drawn(MediaSeats seats, const std::function<void(const std::vector<MediaRound>&)>& check) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    std::vector<MediaRound> rounds = draw_rounds(seed, seats.takers);
+    const std::vector<MediaRound> listed = rounds;
+    deal_media(seats, cost_of, rounds);
+    ASSERT_EQ(rounds.size(), listed.size());
+    for (std::size_t i = 0; i < rounds.size(); ++i)
+      EXPECT_TRUE(std::ranges::equal(rounds[i], listed[i], [](MediaItem a, const MediaItem& b) {
+        a.home = a.seat = a.pass = 0;
+        return a == b;
+      })) << "dealing keeps whole items in their order";
+    check(rounds);
+    std::vector<MediaRound> again = listed;
+    deal_media(seats, cost_of, again);
+    EXPECT_EQ(again, rounds);
+  }
+}
+
+/// The cost of items by what `place_of` says, and how much the largest may be: the mean and one
+/// item more.
+template <class PlaceOf>
+void expect_level(const std::vector<MediaRound>& rounds, std::int64_t places, PlaceOf place_of) {
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(places));
+  std::int64_t largest = 0;
+  for (const MediaRound& round : rounds)
+    for (const MediaItem& item : round) {
+      loads.at(static_cast<std::size_t>(place_of(item))) += cost_of(item.grid);
+      largest = std::max(largest, cost_of(item.grid));
+    }
+  const std::int64_t sum = std::accumulate(loads.begin(), loads.end(), std::int64_t{0});
+  EXPECT_LE(std::ranges::max(loads), sum / places + largest);
+}
+
+std::int64_t seat_of(const MediaItem& item) { return item.seat; }
+
+TEST(ListMedia, GoesByReplicaThenImagesThenClips) {
+  const std::vector<SampleShape> shapes{shape_of({square(2), square(4)}, {square(2, 3)}),
+                                        shape_of({}), shape_of({square(6)}),
+                                        shape_of({}, {square(4, 2)}), shape_of({square(8)})};
+  const std::vector<PackedBins> packs{{{0, 3, 4}, {3, 1, 0, 4}}, {{0, 1}, {2}}};
+  const std::vector<MediaRound> rounds = list_media(shapes, packs);
+  ASSERT_EQ(rounds.size(), 2U);
+  const auto item = [](int sample, int place, Modality modality, Grid grid, int replica) {
+    MediaItem listed;
+    listed.sample = sample;
+    listed.place = place;
+    listed.modality = modality;
+    listed.grid = grid;
+    listed.replica = replica;
+    return listed;
+  };
+  EXPECT_EQ(rounds[0], (MediaRound{item(0, 0, Modality::kImage, square(2), 0),
+                                   item(0, 1, Modality::kImage, square(4), 0),
+                                   item(3, 0, Modality::kVideo, square(4, 2), 0),
+                                   item(0, 0, Modality::kVideo, square(2, 3), 0),
+                                   item(2, 0, Modality::kImage, square(6), 1)}));
+  EXPECT_EQ(rounds[1], (MediaRound{item(4, 0, Modality::kImage, square(8), 0)}));
+}
+
+TEST(ListMedia, GivesARoundToEachMicrobatchOfTheLongestReplica) {
+  const std::vector<SampleShape> shapes{shape_of({}), shape_of({})};
+  const std::vector<PackedBins> packs{{{0, 1, 2}, {0, 1}}, {{0}, {}}};
+  const std::vector<MediaRound> rounds = list_media(shapes, packs);
+  ASSERT_EQ(rounds.size(), 2U);
+  EXPECT_TRUE(rounds[0].empty());
+  EXPECT_TRUE(list_media({}, {}).empty());
+}
+
+TEST(DealMedia, HomesShareTheItemsOfAReplica) {
+  for_drawn({.replicas = 2, .takers = 2, .homes = 3}, [](const std::vector<MediaRound>& rounds) {
+    for (const MediaRound& round : rounds)
+      for (std::int32_t replica = 0; replica < 2; ++replica) {
+        std::vector<Grid> grids;
+        std::vector<std::int64_t> homes;
+        for (const MediaItem& item : round) {
+          if (item.replica != replica) continue;
+          grids.push_back(item.grid);
+          homes.push_back(item.home);
+        }
+        EXPECT_EQ(homes, share_items(grids, 3));
+      }
+  });
+}
+
+TEST(DealMedia, OfASeparateEncoderWithAsManyReplicasStayWithTheirReplica) {
+  for_drawn({.replicas = 3, .seats = 2, .takers = 3}, [](const std::vector<MediaRound>& rounds) {
+    for (std::size_t round = 0; round < rounds.size(); ++round)
+      for (const MediaItem& item : rounds[round]) {
+        EXPECT_EQ(item.seat / 2, item.replica);
+        EXPECT_EQ(item.pass, static_cast<std::int32_t>(round));
+      }
+  });
+}
+
+TEST(DealMedia, OfASeparateEncoderGoToAllItsSeats) {
+  for (const MediaSeats& seats :
+       {MediaSeats{.replicas = 2, .seats = 2, .takers = 3}, MediaSeats{.replicas = 5, .takers = 2},
+        MediaSeats{.replicas = 1, .takers = 4}})
+    for_drawn(seats, [&](const std::vector<MediaRound>& rounds) {
+      expect_level(rounds, seats.replicas * seats.seats, seat_of);
+      for (std::size_t round = 0; round < rounds.size(); ++round)
+        for (const MediaItem& item : rounds[round])
+          EXPECT_EQ(item.pass, static_cast<std::int32_t>(round));
+    });
+}
+
+TEST(DealMedia, OfAColocatedEncoderGoByTheWholeStepToSeatsAndPasses) {
+  for (const std::int64_t passes : {1, 2, 7}) {
+    const MediaSeats seats{.passes = passes, .replicas = 2, .seats = 2, .takers = 2};
+    for_drawn(seats, [&](const std::vector<MediaRound>& rounds) {
+      expect_level(rounds, 4, seat_of);
+      const std::int64_t most = std::min<std::int64_t>(passes, std::ssize(rounds));
+      std::map<std::int32_t, std::vector<MediaRound>> of_seat;
+      for (const MediaRound& round : rounds)
+        for (const MediaItem& item : round) {
+          EXPECT_LT(item.pass, most);
+          of_seat[item.seat].push_back({item});
+        }
+      for (const auto& [seat, items] : of_seat)
+        expect_level(items, most, [](const MediaItem& item) { return item.pass; });
+    });
+  }
+}
+
+TEST(DealMedia, GivesEqualItemsInTheirOrderToTheLowestSeat) {
+  const std::vector<SampleShape> shapes(3, shape_of({square(4)}));
+  std::vector<MediaRound> rounds =
+      list_media(shapes, std::vector<PackedBins>{{{0, 2, 3}, {0, 1, 2}}});
+  deal_media({.replicas = 2}, cost_of, rounds);
+  EXPECT_EQ(rounds[0][0].seat, 0);
+  EXPECT_EQ(rounds[0][1].seat, 1);
+  EXPECT_EQ(rounds[1][0].seat, 0);
+}
+
+}  // namespace
+}  // namespace tributary::schedule
