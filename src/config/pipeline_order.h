@@ -16,4 +16,10 @@ enum class PipelineOrder : std::uint8_t {
   kVMin,
 };
 
+/// Whether the gradients of weights are passes of their own, which may come later.
+[[nodiscard]] constexpr bool splits_backward(PipelineOrder order) {
+  return order == PipelineOrder::kZbH1 || order == PipelineOrder::kZbV ||
+         order == PipelineOrder::kVHalf || order == PipelineOrder::kVMin;
+}
+
 }  // namespace tributary::config

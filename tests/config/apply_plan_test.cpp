@@ -142,6 +142,7 @@ TEST(ApplyPlan, GivesBackTheRunThatAPlanWasMadeOf) {
       {{separate, "parallel.vision.ranks=0,3", "parallel.vision.pp=2"}, 6, "0,3"},
       {{separate, "parallel.vision.ranks=0-1", "parallel.vision.dp_replicate=2"}, 3, "0-1"},
       {{separate, "parallel.vision.ranks=0-1", "parallel.vision.pp=2"}, 3, "0-1"},
+      {{"parallel.vision.placement=colocated", "parallel.vision.tp=2", "parallel.pp=2"}, 4, "0-3"},
       {{separate, "parallel.vision.cp=2", "parallel.vision.ulysses=2", "parallel.tp=4",
         "parallel.offload=optimizer", "model.freeze=[projector]"},
        12,
@@ -151,8 +152,7 @@ TEST(ApplyPlan, GivesBackTheRunThatAPlanWasMadeOf) {
     const Plan plan = expand(run, each.world);
     const ModulePlan& vision = *plan.find("vision");
     EXPECT_EQ(write_ranks(vision.ranks), each.ranks);
-    EXPECT_NO_THROW(check_plan_of_model(plan, small_model(), "plan"));
-    EXPECT_TRUE(trainer_limits(plan, "plan").empty());
+    EXPECT_NO_THROW(check_trains(plan, "plan", run, small_model()));
     const Plan read = parse_plan(write_plan(plan), "again.json");
     EXPECT_EQ(read, plan);
     run = apply_plan(read, "again.json", run_with({}));
@@ -201,10 +201,62 @@ TEST(ApplyPlan, NamesEverythingThatCannotBeRun) {
                           "edges": [{"from": "vision", "to": "projector", "via": "pool"},
                                     {"from": "projector", "to": "backbone"}]})"),
               HasSubstr("modules.vision.placement; found: flow"));
-  EXPECT_THAT(
-      refused(R"({"modules": {"vision": {"placement": "colocated", "ranks": "2-5",
-                                                 "mesh": {"dp_shard": 4}}}})"),
-      HasSubstr("modules.vision.placement; found: colocated; expected: inline or separate"));
+}
+
+/// The small plan with a colocated tower, changed by a JSON merge patch; "" where it is accepted.
+std::string refusal_of_colocated(const std::string& patch) {
+  const std::string colocated =
+      R"({"modules": {"vision": {"placement": "colocated", "ranks": "0-3", "train": "full",
+                                 "mesh": {"dp_shard": 4}},
+                      "backbone": {"ranks": "0-3", "schedule": "1f1b"}}})";
+  nlohmann::json json = nlohmann::json::parse(colocated);
+  json.merge_patch(nlohmann::json::parse(patch));
+  try {
+    (void)apply_plan(planned(json.dump()));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(ApplyPlan, TakesAColocatedTowerBesideWholeBackwards) {
+  EXPECT_EQ(refusal_of_colocated("{}"), "");
+  EXPECT_EQ(refusal_of_colocated(R"({"modules": {"vision": {"passes": 3}}})"), "");
+  EXPECT_EQ(refusal_of_colocated(R"({"modules": {"vision": {"train": "frozen"},
+                                                 "backbone": {"schedule": "zb_h1"}}})"),
+            "");
+  EXPECT_THAT(refusal_of_colocated(R"({"modules": {"backbone": {"schedule": "zb_h1"}}})"),
+              HasSubstr("modules.backbone.schedule; found: zb_h1; expected: gpipe, 1f1b or "
+                        "interleaved beside a colocated vision that trains"));
+  EXPECT_THAT(refusal_of_colocated(R"({"modules": {"vision": {"schedule": "zb_h1"}}})"),
+              HasSubstr("modules.vision.schedule; found: zb_h1; expected: 1f1b"));
+}
+
+TEST(CheckTrains, RefusesAPlanOfAnotherModel) {
+  const auto refused = [](const std::string& patch) -> std::string {
+    try {
+      const RunConfig run = planned(patch);
+      check_trains(read_plan(run.parallel.plan), "plan.json", run, small_model());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused("{}"), "");
+  EXPECT_THAT(refused(R"({"modules": {"projector": null},
+                          "edges": [{"from": "vision", "to": "backbone"}]})"),
+              AllOf(HasSubstr("plan lacks a module of the model; where: plan.json modules; found: "
+                              "no module projector"),
+                    HasSubstr("plan lacks an edge of the model; where: plan.json edges; found: "
+                              "none from vision to projector"),
+                    HasSubstr("plan has an edge that the model lacks; where: plan.json edges; "
+                              "found: vision to backbone")));
+  EXPECT_THAT(refused(R"({"modules": {"vision": {"mesh": {"dp_shard": 1, "tp": 4},
+                                                 "ranks": "0-1,6-7"}}})"),
+              HasSubstr("vision heads do not divide over the ranks"));
+  EXPECT_THAT(refused(R"({"modules": {"projector": {"train": "frozen"},
+                                      "backbone": {"train": "frozen"}}})"),
+              HasSubstr("nothing is left to train"));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <set>
 #include <utility>
 
 #include "config/family/known_modules.h"
@@ -12,75 +10,7 @@
 namespace tributary::config {
 namespace {
 
-/// Gathers the parts of a plan that the trainer cannot run.
-class Limits {
- public:
-  explicit Limits(const std::string& path) : path_(path) {}
-
-  void require(bool holds, const std::string& module, const std::string& key,
-               const std::string& found, const std::string& expected) {
-    if (holds) return;
-    limits_.push_back({.what = "train: plan asks for what the trainer cannot do",
-                       .where = str(path_, " modules.", module, ".", key),
-                       .found = found,
-                       .expected = expected});
-  }
-  [[nodiscard]] std::vector<ErrorParts> take() { return std::move(limits_); }
-
- private:
-  const std::string& path_;
-  std::vector<ErrorParts> limits_;
-};
-
-/// The placements of encoders that the executor runs. This list is the one place that refuses
-/// colocated modules: they are trained as soon as they stand here.
-constexpr std::array kExecuted{Placement::kInline, Placement::kSeparate};
-
-bool is_executed(Placement placement) {
-  return std::ranges::find(kExecuted, placement) != kExecuted.end();
-}
-
-std::string executed_placements() {
-  std::string text;
-  for (const Placement each : kExecuted) text += (text.empty() ? "" : " or ") + plan_name_of(each);
-  return text;
-}
-
 bool is_own(const ModulePlan& module) { return module.placement != Placement::kInline; }
-
-/// Checks that the modules have the ranks from 0 on, so that every process has its work.
-void check_ranks(const Plan& plan, Limits& limits) {
-  std::set<std::int64_t> ranks;
-  for (const ModulePlan& module : plan.modules)
-    ranks.insert(module.ranks.begin(), module.ranks.end());
-  std::int64_t missing = 0;
-  while (ranks.contains(missing)) ++missing;
-  const std::int64_t last = ranks.empty() ? 0 : *ranks.rbegin();
-  limits.require(missing > last, std::string(kBackboneModule), "ranks",
-                 str("no module has rank ", missing), str("each of the ranks 0 to ", last));
-}
-
-void check_module(const ModulePlan& module, const ModulePlan& backbone, Limits& limits) {
-  limits.require(module.train != TrainMode::kLora, module.name, "train", "lora", "full or frozen");
-  limits.require(module.share_percent == 100, module.name, "share_percent",
-                 str(module.share_percent), "100");
-  limits.require(module.offload == backbone.offload, module.name, "offload", "another value",
-                 "that of the backbone");
-  const KnownModule* known = find_known_module(module.name);
-  std::string names;
-  for (const std::string& each : known_module_names()) names += (names.empty() ? "" : ", ") + each;
-  limits.require(known != nullptr, module.name, "placement", "a module of no known model", names);
-  if (known == nullptr) return;
-  const bool is_projector = known->role == ModuleRole::kProjector;
-  limits.require(!is_projector || !is_own(module), module.name, "placement", "ranks of its own",
-                 "inline: in the first stage of the backbone");
-  if (is_projector) return;
-  limits.require(
-      is_executed(module.placement), module.name, "placement", plan_name_of(module.placement),
-      known->role == ModuleRole::kBackbone ? "separate: ranks of its own" : executed_placements());
-  limits.require(module.mesh.ep == 1 || known->role == ModuleRole::kBackbone, module.name,
-                 "mesh.ep", str(module.mesh.ep), "1");
-}
 
 /// Whether `parallel.vision_stages` says all of a plan's placement: the tower has the degrees of
 /// the backbone, on the ranks before it.
@@ -137,25 +67,6 @@ void set_module(const ModulePlan& module, RunConfig& config) {
 }
 
 }  // namespace
-
-std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where) {
-  const ModulePlan* backbone = plan.find(kBackboneModule);
-  if (backbone == nullptr)
-    return {
-        {.what = "train: plan has no backbone", .where = where, .expected = "modules.backbone"}};
-  Limits limits(where);
-  check_ranks(plan, limits);
-  for (const ModulePlan& module : plan.modules) check_module(module, *backbone, limits);
-  for (const EdgePlan& edge : plan.edges)
-    limits.require(edge.via == EdgeVia::kExchange, edge.from, "via", "pool", "exchange");
-  return limits.take();
-}
-
-void check_trainer_limits(const Plan& plan, const std::string& where) {
-  Problems problems;
-  for (ErrorParts& limit : trainer_limits(plan, where)) problems.add(std::move(limit));
-  problems.raise_if_any(where);
-}
 
 RunConfig apply_plan(RunConfig config) {
   const std::string path = config.parallel.plan;

@@ -249,6 +249,33 @@ void check_layers(const ModulePlan& module, std::int64_t layers, bool has_ends,
                 .expected = str(layers, " layers", has_ends ? ", embed and head" : "")});
 }
 
+/// Checks that a plan has every module of its model, each with its one edge.
+void check_front(const Plan& plan, std::span<const FrontModule> front, const std::string& file,
+                 Problems& problems) {
+  std::vector<EdgePlan> others = plan.edges;
+  for (const FrontModule& module : front) {
+    const auto is_its = [&](const EdgePlan& edge) {
+      return edge.from == module.name && edge.to == module.feeds;
+    };
+    if (plan.find(module.name) == nullptr)
+      problems.add({.what = "config: plan lacks a module of the model",
+                    .where = str(file, " modules"),
+                    .found = str("no module ", module.name),
+                    .expected = str("modules.", module.name)});
+    else if (std::erase_if(others, is_its) == 0)
+      problems.add({.what = "config: plan lacks an edge of the model",
+                    .where = str(file, " edges"),
+                    .found = str("none from ", module.name, " to ", module.feeds),
+                    .expected = "each encoder to its projector, and that to the backbone"});
+  }
+  for (const EdgePlan& edge : others)
+    if (find_module(front, edge.from) != nullptr)
+      problems.add({.what = "config: plan has an edge that the model lacks",
+                    .where = str(file, " edges"),
+                    .found = str(edge.from, " to ", edge.to),
+                    .expected = "each encoder to its projector, and that to the backbone"});
+}
+
 }  // namespace
 
 const ModulePlan* Plan::find(std::string_view name) const {
@@ -296,6 +323,7 @@ void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::
     else if (of_model->is_encoder())
       check_layers(module, of_model->layers, false, where, problems);
   }
+  check_front(plan, front, where, problems);
   problems.raise_if_any(where);
 }
 

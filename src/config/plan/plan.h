@@ -115,7 +115,8 @@ inline constexpr std::string_view kPlanFormat = "tributary.plan/1";
 /// errors: Fault::kInput that lists every rule that is broken
 void check_plan(const Plan& plan, const std::string& where);
 
-/// Checks that the plan names the layers of the model, each once.
+/// Checks that the plan has the modules of the model, with its edges, and names its layers, each
+/// once.
 ///
 /// errors: Fault::kInput as check_plan
 void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::string& where);
@@ -148,14 +149,17 @@ struct PipelineSection {
 /// As above, for a plan that was read already; `where` names it in messages.
 [[nodiscard]] RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig config);
 
-/// Lists the parts of a plan that the trainer cannot run, each with its key path. When the list is
-/// empty, it runs the plan for any model that it knows; otherwise apply_plan refuses the plan.
+/// Lists the parts of a plan that the trainer cannot run, each with its key path, whatever the
+/// model; apply_plan refuses a plan that has some.
 [[nodiscard]] std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where);
 
-/// Refuses a plan that has such parts; for the plan of a run without `parallel.plan` too.
+/// Checks that `train` runs a plan of a model with a run configuration: what the trainer can do,
+/// the keys beside the plan, degrees that divide the model, and its modules, edges and layers. The
+/// one place that says so: the trainer asks it of every run, the planner of every plan.
 ///
-/// errors: Fault::kInput that lists all of trainer_limits
-void check_trainer_limits(const Plan& plan, const std::string& where);
+/// errors: Fault::kInput that says what is refused
+void check_trains(const Plan& plan, const std::string& where, const RunConfig& run,
+                  const ModelConfig& model);
 
 /// How many virtual stages of a rank an order takes: 1, 2, or 0 for two or more.
 [[nodiscard]] std::int64_t virtual_stages_of(PipelineOrder order);
