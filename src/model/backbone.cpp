@@ -44,7 +44,7 @@ Backbone::Backbone(const config::BackboneConfig& config, const std::string& pref
                    const parallel::Layout& layout,
                    std::vector<std::unique_ptr<parallel::Unit>>& units)
     : config_(config) {
-  embedding_unit_ = &add_unit(units, "embed", layout.at_stage(layout.first_of_backbone()));
+  embedding_unit_ = &add_unit(units, "embed", layout.at_stage(0));
   embedding_.emplace(*embedding_unit_, prefix + "embed_tokens", config.vocab, config.width,
                      config.initializer_range);
   layers_.reserve(static_cast<std::size_t>(config.layers));
@@ -64,7 +64,7 @@ void Backbone::add_head(const std::string& prefix, const parallel::Layout& layou
     head_.emplace(*head_unit_, "lm_head", config_.vocab, config_.width, config_.initializer_range);
     return;
   }
-  if (layout.holder(layout.first_of_backbone()) == layout.holder(layout.virtual_stage)) {
+  if (layout.holder(0) == layout.holder(layout.virtual_stage)) {
     head_.emplace(*embedding_unit_, *embedding_);
     return;
   }
@@ -86,7 +86,7 @@ Backbone::Layers Backbone::layers_of(int stage) const {
 
 int Backbone::stage_of(std::int64_t layer) const {
   const std::shared_ptr<const parallel::StageMap>& stages = layout().stages;
-  return stages ? stages->stage_of(layer, stages->encoder_stages, stages->size()) : 0;
+  return stages ? stages->stage_of(layer) : 0;
 }
 
 at::Tensor Backbone::embed(const at::Tensor& token_ids) const {

@@ -71,10 +71,11 @@ std::vector<std::size_t> samples_of(const std::vector<OpenAnswer>& open, std::in
   return samples;
 }
 
-/// A prompt of one token, for a replica that only keeps in step with the others.
-PackedBatch idle_prompt(at::Device device) {
-  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
+/// A prompt of one token, for a rank that only keeps in step with the others.
+PackedBatch idle_prompt(const PackedBatch& none) {
+  const auto whole = at::TensorOptions().dtype(at::kLong).device(none.input_ids.device());
   PackedBatch prompt;
+  prompt.encode_apart = none.encode_apart;
   prompt.input_ids = at::zeros({1}, whole);
   prompt.position_ids = at::zeros({3, 1}, whole);
   prompt.cu_seqlens = {0, 1};
@@ -132,7 +133,7 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
 
   KvCache cache(decoding.max_new_tokens);
   const at::Device device = prompts.input_ids.device();
-  at::Tensor hidden = model.prefill(answers.empty() ? idle_prompt(device) : prompts, cache);
+  at::Tensor hidden = model.prefill(answers.empty() ? idle_prompt(prompts) : prompts, cache);
   for (std::int64_t step = 0;; ++step) {
     const std::vector<std::int64_t> tokens = share_tokens(
         layout, open, choose_tokens(model, hidden, samples_of(open, replica), step, decoding));

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "core/text.h"
+#include "core/error.h"
 #include "model/kv_cache.h"
 #include "parallel/sequence/token_split.h"
 #include "parallel/stage/stage_link.h"
@@ -18,18 +18,38 @@ at::Tensor empty_rows(const Model& model, std::int64_t rows, at::Device device) 
                    at::TensorOptions().device(device).dtype(dtype));
 }
 
+[[noreturn]] void raise_no_encoder(const std::string& module) {
+  TRIB_RAISE(Fault::kBug, .what = "model: family has no encoder of this name", .found = module);
+}
+
 }  // namespace
 
-at::Tensor Model::empty_input(int /*stage*/, const PackedBatch& batch) const {
-  const parallel::TokenSplit split(batch.cu_seqlens, layout_);
+at::Tensor Model::empty_input(const PackedBatch& batch) const {
+  const parallel::TokenSplit split(batch.cu_seqlens, layout());
   return empty_rows(*this, split.hidden_rows(), batch.input_ids.device());
 }
 
 at::Tensor Model::forward(const PackedBatch& batch) {
   return parallel::run_stages(
-      layout_, /*first=*/0, [&](int stage) { return empty_input(stage, batch); },
+      layout(), batch.encode_apart ? batch.encode_apart(/*tokens_are_whole=*/false) : at::Tensor(),
+      [&](int) { return empty_input(batch); },
       [&](int stage, const at::Tensor& input) { return run_stage(stage, batch, input); });
 }
+
+at::Tensor Model::run_encoder_stage(const std::string& module, int, const EncoderInput&,
+                                    const at::Tensor&) {
+  raise_no_encoder(module);
+}
+
+at::Tensor Model::empty_encoder_input(const std::string& module, const EncoderInput&) const {
+  raise_no_encoder(module);
+}
+
+std::int64_t Model::feature_rows(const std::string& module, const Grid&) const {
+  raise_no_encoder(module);
+}
+
+std::int64_t Model::feature_width(const std::string& module) const { raise_no_encoder(module); }
 
 at::Tensor Model::head(const at::Tensor& hidden) {
   return run_head(hidden, [this](const at::Tensor& x) { return language_head()(x); });
@@ -40,7 +60,8 @@ at::Tensor Model::prefill(const PackedBatch& batch, KvCache& cache) {
   cache.start(batch.cu_seqlens, batch.position_ids.to(batch.input_ids.device()),
               config_.backbone.layers);
   return parallel::run_stages(
-      layout_, /*first=*/0, [&](int stage) { return empty_input(stage, batch); },
+      layout(), batch.encode_apart ? batch.encode_apart(/*tokens_are_whole=*/true) : at::Tensor(),
+      [&](int) { return empty_input(batch); },
       [&](int stage, const at::Tensor& input) {
         return prefill_stage(stage, batch, input, cache);
       });
@@ -50,7 +71,7 @@ at::Tensor Model::decode(const at::Tensor& token_ids, KvCache& cache) {
   const at::NoGradGuard no_grad;
   cache.advance();
   return parallel::run_stages(
-      layout_, layout_.first_of_backbone(),
+      layout(), /*input=*/{},
       [&](int) { return empty_rows(*this, token_ids.size(0), token_ids.device()); },
       [&](int stage, const at::Tensor& input) {
         return decode_stage(stage, token_ids, input, cache);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,29 @@ struct PackedBatch {
   std::vector<Grid> image_grids;   // in order of appearance over the whole pack
   at::Tensor pixel_values_videos;  // [patches of all clips, patch_width] f32
   std::vector<Grid> video_grids;
+  /// Runs this rank's part of the encoders that have ranks of their own, and returns the features
+  /// that its first stage of the backbone takes: those of its tokens, or of the whole pack while
+  /// tokens are whole. Undefined elsewhere. Null: all encoders are inline.
+  /// collective: over the ranks of encoders and backbone
+  std::function<at::Tensor(bool tokens_are_whole)> encode_apart = {};
+};
+
+/// Images and clips that an encoder with ranks of its own takes in one pass on this rank; there may
+/// be none. On its later stages the rows are undefined.
+struct EncoderInput {
+  at::Tensor rows;          // [patches, patch_width] f32, item after item
+  std::vector<Grid> grids;  // of the items
+};
+
+/// How the modules of a model lie over the ranks. An encoder without a layout of its own runs in
+/// the first stage of the backbone.
+struct ModelLayout {
+  // Not explicit: a model whose modules all lie in one mesh is the plain case.
+  ModelLayout(parallel::Layout of_backbone = {})  // NOLINT(google-explicit-constructor)
+      : backbone(std::move(of_backbone)) {}
+
+  parallel::Layout backbone;
+  std::map<std::string, parallel::Layout> encoders = {};  // by module
 };
 
 /// Keys and values of the tokens seen so far, for decoding.
@@ -41,24 +65,44 @@ class Model {
   virtual ~Model() = default;
 
   [[nodiscard]] const config::ModelConfig& config() const { return config_; }
-  [[nodiscard]] const parallel::Layout& layout() const { return layout_; }
+  /// Of the backbone, its embedding and its head.
+  [[nodiscard]] const parallel::Layout& layout() const { return layouts_.backbone; }
+  /// By module: of the encoders with ranks of their own.
+  [[nodiscard]] const std::map<std::string, parallel::Layout>& encoder_layouts() const {
+    return layouts_.encoders;
+  }
   /// In order of the forward pass; the tied head is the embedding's parameter.
   [[nodiscard]] std::span<const std::unique_ptr<parallel::Unit>> units() const { return units_; }
 
   /// shape: returns the final hidden states [tokens, width], before the final norm and the head;
   ///        where the layout splits tokens, those that this rank keeps (parallel::TokenSplit).
-  ///        Undefined on ranks that hold only an earlier pipeline stage
+  ///        Undefined on ranks without the last pipeline stage
   /// errors: Fault::kInput when media rows and placeholders do not match
   /// collective: over shard, tp, cp, ulysses and pp; all ranks take part, whatever media their
   /// batch holds
   [[nodiscard]] at::Tensor forward(const PackedBatch& batch);
-  /// Runs one virtual stage of the forward pass, which this rank holds.
-  /// shape: input [rows, width] as the stage before returned it, undefined for the first -> returns
-  ///        [rows, width]
+  /// Runs one virtual stage of the backbone, which this rank holds.
+  /// shape: input [rows, width] as the stage before returned it; for the first the features of
+  ///        encoders apart, item after item, or undefined -> returns [rows, width]
   [[nodiscard]] virtual at::Tensor run_stage(int stage, const PackedBatch& batch,
                                              const at::Tensor& input) = 0;
-  /// Allocates what a virtual stage takes from the one before. shape: [rows, width]
-  [[nodiscard]] virtual at::Tensor empty_input(int stage, const PackedBatch& batch) const;
+  /// Allocates what a later virtual stage takes from the one before. shape: [rows, width]
+  [[nodiscard]] at::Tensor empty_input(const PackedBatch& batch) const;
+
+  /// Runs one virtual stage of an encoder with ranks of its own, which this rank holds. Without
+  /// items it computes something all the same, since other ranks may gather parameters with it.
+  /// shape: input [rows, width] as the stage before returned it, undefined for the first ->
+  ///        returns [rows, width], and from the last stage features, item after item
+  [[nodiscard]] virtual at::Tensor run_encoder_stage(const std::string& module, int stage,
+                                                     const EncoderInput& media,
+                                                     const at::Tensor& input);
+  /// Allocates what a later virtual stage of an encoder takes. shape: [rows, width]
+  [[nodiscard]] virtual at::Tensor empty_encoder_input(const std::string& module,
+                                                       const EncoderInput& media) const;
+  /// The rows that an encoder gives for an item, and their width.
+  [[nodiscard]] virtual std::int64_t feature_rows(const std::string& module,
+                                                  const Grid& item) const;
+  [[nodiscard]] virtual std::int64_t feature_width(const std::string& module) const;
 
   /// shape: hidden [rows, width] as forward returns them -> [rows, vocab]
   [[nodiscard]] at::Tensor head(const at::Tensor& hidden);
@@ -90,16 +134,16 @@ class Model {
   [[nodiscard]] virtual at::Tensor decode_stage(int stage, const at::Tensor& token_ids,
                                                 const at::Tensor& input, KvCache& cache) = 0;
 
-  Model(config::ModelConfig config, parallel::Layout layout)
-      : config_(std::move(config)), layout_(std::move(layout)) {}
+  Model(config::ModelConfig config, ModelLayout layouts)
+      : config_(std::move(config)), layouts_(std::move(layouts)) {}
   config::ModelConfig config_;
-  parallel::Layout layout_;
+  ModelLayout layouts_;
   std::vector<std::unique_ptr<parallel::Unit>> units_;
 };
 
 /// Makes the model of the configuration's family, without storage for its parameters.
 [[nodiscard]] std::unique_ptr<Model> make_model(const config::ModelConfig& config,
-                                                const parallel::Layout& layout = {});
+                                                const ModelLayout& layouts = {});
 
 /// Called while parameters are filled, at least once for each; empty: nobody waits for progress.
 using OnProgress = std::function<void()>;

@@ -39,10 +39,14 @@ void add_over_copies(std::span<const std::unique_ptr<Unit>> units) {
 }  // namespace
 
 void complete_gradients(std::span<const std::unique_ptr<Unit>> units) {
-  if (units.empty() || !units.front()->layout().chain) return;
   const at::NoGradGuard no_grad;
-  units.front()->layout().chain->finish_reductions();
-  add_over_copies(units);
+  std::vector<UnitChain*> chains;  // in the order of their modules
+  for (const auto& unit : units)
+    if (UnitChain* chain = unit->layout().chain.get();
+        chain != nullptr && std::ranges::find(chains, chain) == chains.end())
+      chains.push_back(chain);
+  for (UnitChain* chain : chains) chain->finish_reductions();
+  if (!chains.empty()) add_over_copies(units);
 }
 
 }  // namespace tributary::parallel

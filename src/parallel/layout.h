@@ -23,7 +23,7 @@ struct Layout {
   std::shared_ptr<UnitChain> chain;
   /// Whether the tokens are split over tp outside of column and row pairs.
   bool sequence_parallel = false;
-  /// Where a pipeline cuts the model; null: every rank holds all layers.
+  /// Where a pipeline cuts the module; null: every rank of it holds all layers.
   std::shared_ptr<const StageMap> stages;
   int virtual_stage = 0;  // of the units that are made with this value
 
@@ -44,13 +44,11 @@ struct Layout {
     layout.virtual_stage = stage;
     return layout;
   }
-  /// The first virtual stage of the backbone: those before it hold only the vision tower.
-  [[nodiscard]] int first_of_backbone() const { return stages ? stages->encoder_stages : 0; }
   [[nodiscard]] int virtual_stages() const { return stages ? stages->size() : 1; }
   /// The pp coordinate that runs a virtual stage, and whether it is that of this rank.
   [[nodiscard]] int holder(int stage) const { return stages ? stages->holder(stage) : 0; }
   [[nodiscard]] bool holds(int stage) const {
-    return !stages || stages->holder(stage) == mesh->at().pp;
+    return mesh->is_here() && (!stages || stages->holder(stage) == mesh->at().pp);
   }
   [[nodiscard]] bool is_here() const { return holds(virtual_stage); }
   /// Whether this rank computes logits and losses.

@@ -5,31 +5,15 @@
 
 #include "core/error.h"
 #include "schedule/correct_costs/batch_correction.h"
-#include "schedule/pack.h"
 #include "train/balance/flops.h"
+#include "train/balance/rank_load.h"
 #include "train/executor/gradients.h"
 #include "train/loop.h"
 #include "train/optimizer/apply_update.h"
 #include "train/optimizer/gradient_norm.h"
+#include "train/take_step.h"
 
 namespace tributary::train {
-
-/// A step before its first pass: the samples of this rank's replica, cut into microbatches.
-struct TakenStep {
-  Stopwatch watch;               // runs since the step began
-  std::int64_t first_index = 0;  // of the global batch, in the order of the run
-  std::vector<data::EncodedSample> samples;
-  std::vector<SampleShape> shapes;    // of the samples
-  std::int64_t left_out = 0;          // records drawn for them that are too long
-  std::string refusal;                // not empty: the data of this rank are too bad to go on
-  data::LoaderState before;           // where the loader stood
-  mesh::Traffic traffic;              // of the run until the first pass
-  schedule::PackedBins microbatches;  // bins of places among the samples
-  std::int64_t plan = 0;              // fingerprint
-  BalanceMetrics balance;
-  std::optional<schedule::PredictedBatch> predicted;  // where costs are corrected
-  WaitSeconds waiting;
-};
 
 /// A step after its update.
 struct ComputedStep {
@@ -44,58 +28,6 @@ struct ComputedStep {
 };
 
 namespace {
-
-/// Draws the samples. Data beyond a limit are a refusal, which ends the step on all ranks
-/// (BatchResult::refused).
-///
-/// errors: as Loader::next_batch, but for ExitCode::kDataLimit
-void draw_samples(data::Loader& loader, TakenStep& taken) {
-  taken.first_index = loader.next_index();
-  taken.before = loader.state();
-  const std::int64_t left_out = loader.left_out();
-  try {
-    taken.samples = loader.next_batch();
-    taken.left_out = loader.left_out() - left_out;
-  } catch (const Error& error) {
-    if (error.exit_code() != ExitCode::kDataLimit) throw;
-    taken.refusal = error.what();
-  }
-}
-
-/// Ends a step that some rank refused: every loader goes back to where it stood, so that a
-/// checkpoint can be saved. Returns the refusal of the first rank that has one.
-///
-/// collective: over all ranks
-std::string give_back(const Session& session, const TakenStep& taken) {
-  session.loader->restore(taken.before);
-  for (std::string& text : session.mesh->world().gather_text(taken.refusal))
-    if (!text.empty()) return std::move(text);
-  return {};
-}
-
-/// Cuts the samples into microbatches by the plan made ahead, where samples are balanced. A sample
-/// in place of a bad one may have another shape than the plan knew: then the replica packs what it
-/// has got.
-void cut_microbatches(const Session& session, TakenStep& taken) {
-  for (const data::EncodedSample& sample : taken.samples) taken.shapes.push_back(sample.shape());
-  taken.balance.replicas = session.mesh->data_ranks();
-  if (session.planner) {
-    PlannedStep planned = session.planner->take(taken.first_index);
-    const data::DealSeconds seconds = session.loader->deal_seconds();
-    taken.plan = planned.fingerprint;
-    taken.microbatches = std::move(planned.microbatches);
-    taken.balance.gap = planned.gap;
-    taken.predicted = std::move(planned.predicted);
-    taken.balance.planning = seconds.describing + seconds.dealing;
-    taken.balance.exposed = seconds.waited;
-    if (planned.shapes == taken.shapes) return;
-    taken.balance.repacked = 1;
-  }
-  const config::BatchSection& batch = session.config.batch;
-  std::vector<Tokens> lengths;
-  for (const SampleShape& shape : taken.shapes) lengths.push_back(shape.tokens);
-  taken.microbatches = schedule::pack(batch.packing, lengths, batch.capacity_tokens);
-}
 
 /// Counts what this rank's replica trains on.
 StepMetrics count_own(const Session& session, const TakenStep& taken) {
@@ -120,6 +52,19 @@ TrainFlops work_of(const Session& session, const std::vector<SampleShape>& shape
   return count_training(forward, model.freeze, config::run_again(model.recompute, model.offload));
 }
 
+/// The work of this rank in the step.
+ReplicaLoad own_load(const Session& session, const TakenStep& taken) {
+  const mesh::Mesh* encoder = session.lanes.encodes()
+                                  ? session.model->encoder_layouts().at(session.lanes.encoder).mesh
+                                  : nullptr;
+  return load_of_rank({.model = session.model_config,
+                       .section = session.config.model,
+                       .lanes = session.lanes,
+                       .backbone = *session.mesh,
+                       .encoder = encoder},
+                      taken.shapes, taken.media.rounds);
+}
+
 /// Turns the numbers of this rank into those of all ranks. Returns whether any rank was asked to
 /// stop, from what this one was. collective: one, over all ranks
 bool share_sums(const Session& session, ComputedStep& step, const ReplicaLoad& load, bool stops) {
@@ -127,23 +72,25 @@ bool share_sums(const Session& session, ComputedStep& step, const ReplicaLoad& l
   const bool counts = mesh.leads_replica();
   StepMetrics& metrics = step.metrics;
   StepSums sums;
-  name_slots(step.batch, *session.model, sums);
+  name_slots(step.batch, *session.model, session.lanes, sums);
   sums.sum(step.sum_squared);
   for (std::int64_t* count :
        {&metrics.samples, &metrics.microbatches, &metrics.tokens, &metrics.target_tokens,
         &metrics.left_out, &metrics.balance.repacked, &step.batch.attention_rows})
     sums.sum(*count, counts);
   sums.sum(metrics.media_decoded);
+  sums.sum(metrics.feature_bytes);
   for (double* flops : {&step.work.causal, &step.work.full, &step.work.hardware})
     sums.sum(*flops, counts);
   ReplicaLoad largest = load;
   ReplicaLoad all = load;
   for (double& each : largest) sums.largest(each);
-  for (double& each : all) sums.sum(each, counts);
+  for (double& each : all) sums.sum(each);
   std::int64_t asked = stops ? 1 : 0;
   sums.largest(asked);
   sums.share(mesh.world());
-  if (mesh.size() > 1) metrics.balance.imbalance = imbalance_of(largest, all, mesh.data_ranks());
+  if (!mesh.world().is_single())
+    metrics.balance.imbalance = imbalance_of(largest, all, parts_of_load(session.lanes, mesh));
   return asked != 0;
 }
 
@@ -186,7 +133,10 @@ std::vector<std::string> keys_of_all(const mesh::Mesh& mesh,
 /// Gives the planner the times [s] of a step that it predicted. collective: over all ranks
 void correct_costs(const Session& session, const TakenStep& taken, const BatchResult& batch,
                    double seconds) {
-  const mesh::Mesh& mesh = *session.mesh;
+  const RunLanes& lanes = session.lanes;
+  const mesh::Mesh& mesh = lanes.runs_backbone()
+                               ? *session.mesh
+                               : *session.model->encoder_layouts().at(lanes.encoder).mesh;
   session.planner->correction()->end_step(taken.first_index, *taken.predicted,
                                           gather_parts({.replica = mesh.data_index(),
                                                         .microbatches = batch.microbatches,
@@ -242,15 +192,8 @@ std::optional<StepMetrics> Loop::do_step(const StopRequest& stop) {
 }
 
 TakenStep Loop::take() {
-  TakenStep taken;
-  Stopwatch watch;
   enter(mesh::Section::kData);
-  draw_samples(*session_.loader, taken);
-  taken.traffic = session_.mesh->traffic();
-  taken.waiting.samples = watch.lap();
-  if (taken.refusal.empty()) cut_microbatches(session_, taken);
-  taken.waiting.packing = watch.lap();
-  return taken;
+  return take_step(session_);
 }
 
 ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
@@ -262,13 +205,16 @@ ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
                                      .sources = static_cast<int>(session_.sources.size()),
                                      .refused = !taken.refusal.empty(),
                                      .plan = taken.plan,
+                                     .lanes = &session_.lanes,
+                                     .media = &taken.media,
                                      .on_section = [&](mesh::Section section) { enter(section); },
                                      .on_action = action_observer()});
   if (step.batch.refused) return step;
   const bool has_targets = step.batch.targets > 0;
   step.metrics = count_own(session_, taken);
   if (has_targets) step.work = work_of(session_, taken.shapes);
-  const ReplicaLoad load = load_of(session_.model_config, model, taken.shapes);
+  step.metrics.feature_bytes = session_.lanes.sent_bytes() - taken.feature_bytes;
+  const ReplicaLoad load = own_load(session_, taken);
   const Stopwatch watch;
   enter(mesh::Section::kOptimizer);
   step.prepared = now_seconds();
@@ -293,7 +239,7 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
   metrics.pipeline = batch.pipeline;
   metrics.learning_rate = step.update.learning_rate;
   metrics.grad_norm = step.update.grad_norm;
-  metrics.collectives = cost_between(taken.traffic, session_.mesh->traffic());
+  metrics.collectives = cost_between(taken.traffic, session_.mesh->all_ranks().traffic());
   metrics.skip_reason = reason_to_skip(batch, step.update);
   if (!metrics.skip_reason.empty())
     metrics.sample_keys = keys_of_all(*session_.mesh, taken.samples);
@@ -307,7 +253,7 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
     shapes_ = describe_shapes(metrics.step, taken.shapes, taken.microbatches).dump();
   const double seconds = taken.watch.seconds();
   metrics.seconds.other = seconds - metrics.seconds.sum();
-  const double available = seconds * peak_flops_ * session_.mesh->size();
+  const double available = seconds * peak_flops_ * session_.mesh->world().size();
   metrics.mfu_causal = step.work.causal / available;
   metrics.mfu_full = step.work.full / available;
   metrics.hfu = step.work.hardware / available;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
-#include "train/executor/map_stages.h"
+#include "train/placement/map_stages.h"
 #include "train/snapshot.h"
 
 namespace tributary::train {
@@ -31,8 +31,9 @@ Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, Wa
       files_(files) {
   if (leads()) metrics_file_.emplace(run_.file("metrics.jsonl"));
   if (session_.mesh->leads_replica())
-    shapes_file_.emplace(
-        run_.file(leads() ? "shapes.jsonl" : str("shapes-", session_.mesh->rank(), ".jsonl")));
+    shapes_file_.emplace(run_.file(session_.mesh->data_index() == 0
+                                       ? "shapes.jsonl"
+                                       : str("shapes-", session_.mesh->world().index(), ".jsonl")));
   if (leads() && session.config.metrics.tensorboard) events_.emplace(run_.path);
   if (events_ && state_.step > 0) events_->restart_at(state_.step + 1);
 }
@@ -64,9 +65,8 @@ void Loop::record(const StepMetrics& metrics) {
 
 void Loop::write_trace() const {
   if (last_times_.passes.empty()) return;
-  const std::optional<config::Trace> trace = gather_trace(
-      last_times_, plan_of_run(session_.config, session_.mesh->shape(), session_.model_config),
-      *session_.mesh);
+  const std::optional<config::Trace> trace =
+      gather_trace(last_times_, session_.lanes, *session_.model);
   if (trace) write_run_file(run_, "trace.json", config::write_trace(*trace));
 }
 

@@ -22,8 +22,8 @@
 
 namespace tributary::train {
 
-struct TakenStep;     // of do_step.cpp: a step before its first pass
-struct ComputedStep;  // likewise: after its update
+struct TakenStep;
+struct ComputedStep;  // of do_step.cpp: a step after its update
 
 /// The steps of one run, from the state that it starts or resumes with.
 class Loop {
@@ -57,7 +57,7 @@ class Loop {
   [[nodiscard]] ComputedStep compute(const TakenStep& taken, const StopRequest& stop);
   /// Sums up what the step did and cost. collective: over all ranks
   [[nodiscard]] StepMetrics account(const TakenStep& taken, ComputedStep step);
-  [[nodiscard]] bool leads() const { return session_.mesh->rank() == 0; }
+  [[nodiscard]] bool leads() const { return session_.leads(); }
   /// Tells the watch of the ranks, and a fault drill, what this rank is doing.
   void enter(mesh::Section section) const;
   /// Returns what tells the watch, and a fault drill, that the next action of the step begins.

@@ -19,9 +19,9 @@
 #include "data/text/model_template.h"
 #include "mesh/device.h"
 #include "train/checkpoint/watched_files.h"
-#include "train/executor/map_stages.h"
 #include "train/loop.h"
 #include "train/metrics/environment.h"
+#include "train/placement/map_stages.h"
 #include "train/snapshot.h"
 #include "train/start/agreement.h"
 #include "train/start/load_section.h"
@@ -52,11 +52,11 @@ IntactCheckpoint choose_checkpoint(const TrainRequest& request, const std::strin
 /// Lets rank 0 choose for all: a directory may change while ranks look at it.
 IntactCheckpoint choose_together(const TrainRequest& request, const std::string& checkpoints,
                                  const Ranks& ranks) {
-  const mesh::Mesh& mesh = ranks.mesh;
+  const mesh::Mesh& mesh = ranks.mesh();
   const LoadSection loading(ranks.health.get());
   WatchedFiles files(real_file_system(), loading.on_progress());
   IntactCheckpoint chosen;
-  if (mesh.rank() == 0) chosen = choose_checkpoint(request, checkpoints, files);
+  if (mesh.world().index() == 0) chosen = choose_checkpoint(request, checkpoints, files);
   chosen.path = mesh.world().gather_text(chosen.path).front();
   return chosen;
 }
@@ -65,8 +65,8 @@ IntactCheckpoint choose_together(const TrainRequest& request, const std::string&
 /// ranks find the same.
 std::string quarantine_path(const RunDirectory& run, const mesh::Mesh& mesh) {
   if (!mesh.leads_replica()) return "";
-  if (mesh.rank() == 0) return run.file("quarantine.jsonl");
-  return run.file(str("quarantine-", mesh.rank(), ".jsonl"));
+  const int rank = mesh.world().index();
+  return run.file(rank == 0 ? std::string("quarantine.jsonl") : str("quarantine-", rank, ".jsonl"));
 }
 
 /// Puts an opened run to where the checkpoint left it, if there is one.
@@ -109,7 +109,7 @@ double write_environment(const RunDirectory& run, const TrainRequest& request,
 
 /// Writes the plan that a simulation of the run reads.
 void write_plan(const RunDirectory& run, const Session& session) {
-  config::Plan plan = plan_of_run(session.config, session.mesh->shape(), session.model_config);
+  config::Plan plan = session.plan;
   plan.model = std::filesystem::absolute(session.config.model.path).lexically_normal().string();
   write_run_file(run, "plan.json", config::write_plan(plan));
 }
@@ -188,7 +188,7 @@ ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDire
   print_left_out(out, session, loop);
   switch (end) {
     case Loop::End::kBadData:
-      if (session.mesh->rank() == 0) log_note(loop.data_refusal());
+      if (session.leads()) log_note(loop.data_refusal());
       print_way_on(out, request, loop);
       return ExitCode::kDataLimit;
     case Loop::End::kTerminated:
@@ -246,9 +246,9 @@ void print_changes(std::ostream& out, const CheckpointFacts& facts,
 MemoryNeed count_need(const TrainRequest& request, const Ranks& ranks) {
   const config::ModelConfig model = config::read_model_config(request.config.model.path);
   MemoryNeed need =
-      count_memory(request.config.model, model, lay_out(request.config, ranks.mesh, model));
+      count_memory(request.config.model, model, lay_out(request.config, ranks.plan, ranks.meshes));
   if (request.estimate_activations)
-    need.activations = request.estimate_activations(ranks.mesh.shape());
+    need.activations = request.estimate_activations(ranks.mesh().shape());
   return need;
 }
 
@@ -263,7 +263,7 @@ MemoryPlace find_place(const config::RunConfig& config, const MemoryNeed& need,
 TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream& out) {
   const config::RunConfig& config = request.config;
   const RunDirectory run{config::run_directory(config)};
-  const bool leads = ranks.mesh.rank() == 0;
+  const bool leads = ranks.leads();
   const MemoryNeed need = count_need(request, ranks);
   const MemoryPlace place = find_place(config, need, ranks);
   require_memory(need, place);
@@ -279,7 +279,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
                                 .async = config.checkpoint.async,
                                 .start_step = facts ? facts->step : 0,
                                 .damaged = damaged,
-                                .ranks = &ranks.mesh.saving(),
+                                .ranks = &ranks.mesh().all_ranks().saving(),
                                 .on_written =
                                     [drill = ranks.drill.get()](std::int64_t step) {
                                       if (drill != nullptr) drill->on_written(step);
@@ -294,7 +294,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
     Session session;
     TrainState state;
     try {
-      session = open_session(config, ranks, quarantine_path(run, ranks.mesh),
+      session = open_session(config, ranks, quarantine_path(run, ranks.mesh()),
                              [&](const std::string& line) { out << line << std::endl; });
       require_agreement(session);
       state = restore(session, request, checkpoint);
@@ -306,7 +306,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
 
     const double peak_flops =
         leads ? begin_run(run, request, session, state, need) : config.metrics.peak_flops;
-    (void)ranks.mesh.world().sum(std::vector<std::int64_t>{0});  // the directory is ready
+    (void)ranks.mesh().world().sum(std::vector<std::int64_t>{0});  // the directory is ready
     if (ranks.drill) out << ranks.drill->announcement() << "\n";
     if (facts) {
       out << "resuming from " << checkpoint << "\n";
@@ -335,8 +335,7 @@ TrainEnd train(const TrainRequest& request, std::ostream& out) {
   const Ranks ranks = join_ranks(config, config::read_model_config(config.model.path));
   std::ostream nowhere(nullptr);
   TrainEnd end;
-  run_for_all(ranks,
-              [&] { end = train_on(ranks, request, ranks.mesh.rank() == 0 ? out : nowhere); });
+  run_for_all(ranks, [&] { end = train_on(ranks, request, ranks.leads() ? out : nowhere); });
   if (ranks.health) ranks.health->finish();
   return end;
 }

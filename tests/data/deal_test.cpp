@@ -45,6 +45,21 @@ std::vector<std::int32_t> deal_by_length(std::int64_t first_index,
   return part_of;
 }
 
+/// Lets a part take what deal_by_length gives it, of which its readers read in turn.
+Deal deal_to(std::int64_t part, std::int64_t parts, std::int64_t reader = 0,
+             std::int64_t readers = 1) {
+  return [=](std::int64_t first, std::span<const SampleShape> shapes) {
+    std::vector<SampleDuty> duties;
+    std::int64_t place = 0;  // among the samples of the part
+    for (const std::int32_t each : deal_by_length(first, shapes, parts)) {
+      const bool takes = each == part;
+      duties.push_back(
+          {.takes = takes, .reads = takes && place++ % readers == reader, .counts = takes});
+    }
+    return duties;
+  };
+}
+
 class DealTest : public LoaderTest {
  protected:
   void SetUp() override {
@@ -56,9 +71,7 @@ class DealTest : public LoaderTest {
     LoaderOptions chosen = options();
     chosen.part = part;
     chosen.parts = parts;
-    chosen.deal = [parts](std::int64_t first, std::span<const SampleShape> shapes) {
-      return deal_by_length(first, shapes, parts);
-    };
+    chosen.deal = deal_to(part, parts);
     return chosen;
   }
   static std::string name_of(const EncodedSample& sample) {
@@ -124,9 +137,9 @@ class Meeting {
   explicit Meeting(std::size_t readers) : readers_(readers), messages_(readers) {}
   /// The Pass of one reader. It waits until all other readers have called theirs.
   Pass pass_of(std::size_t reader) {
-    return [this, reader](const std::function<std::string(MediaRows)>& write) {
+    return [this, reader](std::int64_t /*first_index*/, const WriteRead& write) {
       std::unique_lock lock(mutex_);
-      messages_[reader] = write(MediaRows::kWith);
+      messages_[reader] = write([](std::int64_t) { return MediaRows::kWith; });
       const std::int64_t own_turn = turn_;
       if (++here_ == readers_) {
         here_ = 0;
@@ -177,6 +190,7 @@ TEST_F(DealTest, ReadersOfAPartDecodeEachSampleOnceAndHaveAllOfIt) {
         LoaderOptions own = of_part;
         own.reader = static_cast<std::int64_t>(reader);
         own.readers = kReaders;
+        if (is_dealt) own.deal = deal_to(1, 2, own.reader, own.readers);
         own.pass = meeting.pass_of(reader);
         Loader loader(own, shared);
         for (int i = 0; i < kBatches; ++i)
@@ -220,7 +234,7 @@ TEST_F(DealTest, IsABatchAheadSoThatNobodyWaits) {
     EXPECT_EQ(first, 8 * dealt) << "batch by batch";
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     ++dealt;
-    return std::vector<std::int32_t>(shapes.size(), 0);
+    return std::vector<SampleDuty>(shapes.size(), {.takes = true, .reads = true, .counts = true});
   };
   Loader loader(chosen, late_);
   EXPECT_EQ(loader.next_batch().size(), 8);
@@ -239,13 +253,13 @@ TEST_F(DealTest, AnErrorOfTheDealReachesTheCaller) {
   LoaderOptions chosen = options();
   chosen.deal = [](std::int64_t first, std::span<const SampleShape> shapes) {
     if (first > 0) throw std::runtime_error("no deal");
-    return std::vector<std::int32_t>(shapes.size(), 0);
+    return std::vector<SampleDuty>(shapes.size(), {.takes = true, .reads = true, .counts = true});
   };
   Loader loader(chosen, late_);
   EXPECT_EQ(loader.next_batch().size(), 8);
   EXPECT_THROW((void)loader.next_batch(), std::runtime_error);
   chosen.deal = [](std::int64_t, std::span<const SampleShape>) {
-    return std::vector<std::int32_t>(1);
+    return std::vector<SampleDuty>(1);
   };
   Loader short_dealt(chosen, late_);
   EXPECT_THROW((void)short_dealt.next_batch(), Error);

@@ -30,7 +30,7 @@ class Groups : public testing::TestWithParam<std::tuple<int, bool>> {
 TEST_P(Groups, AddOverAllRanksAtAnySize) {
   run([&](const Mesh& mesh) {
     for (const std::int64_t elements : {1, 3, 17, 5000, 40001}) {
-      const at::Tensor values = brought(mesh.rank(), elements);
+      const at::Tensor values = brought(mesh.world().index(), elements);
       mesh.shard().all_reduce(values).wait();
       at::Tensor expected = at::zeros({elements});
       for (int rank = 0; rank < mesh.size(); ++rank) expected += brought(rank, elements);
@@ -41,7 +41,8 @@ TEST_P(Groups, AddOverAllRanksAtAnySize) {
 
 TEST_P(Groups, FindTheLargestOfWholeNumbers) {
   run([&](const Mesh& mesh) {
-    const std::vector<std::int64_t> most = mesh.world().largest({mesh.rank(), -mesh.rank()});
+    const std::vector<std::int64_t> most =
+        mesh.world().largest({mesh.world().index(), -mesh.world().index()});
     EXPECT_EQ(most, (std::vector<std::int64_t>{mesh.size() - 1, 0}));
     const std::vector<std::int64_t> sum = mesh.world().sum(std::vector<std::int64_t>{1, 7});
     EXPECT_EQ(sum, (std::vector<std::int64_t>{mesh.size(), 7 * mesh.size()}));
@@ -50,7 +51,7 @@ TEST_P(Groups, FindTheLargestOfWholeNumbers) {
 
 TEST_P(Groups, GatherNumbersInTheOrderOfRanks) {
   run([&](const Mesh& mesh) {
-    const std::vector<std::int64_t> all = mesh.world().gather({mesh.rank(), -7});
+    const std::vector<std::int64_t> all = mesh.world().gather({mesh.world().index(), -7});
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(mesh.size()); ++rank) {
       EXPECT_EQ(all.at(2 * rank), static_cast<std::int64_t>(rank));
       EXPECT_EQ(all.at(2 * rank + 1), -7);
@@ -62,7 +63,7 @@ TEST_P(Groups, GatherPartsInTheOrderOfRanks) {
   run([&](const Mesh& mesh) {
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kLong}) {
       const at::Tensor whole = at::empty({mesh.size() * 7}, dtype);
-      mesh.shard().all_gather(brought(mesh.rank(), 7, dtype), whole).wait();
+      mesh.shard().all_gather(brought(mesh.world().index(), 7, dtype), whole).wait();
       for (int rank = 0; rank < mesh.size(); ++rank)
         EXPECT_TRUE(at::equal(whole.narrow(0, rank * 7, 7), brought(rank, 7, dtype)));
     }
@@ -72,10 +73,10 @@ TEST_P(Groups, GatherPartsInTheOrderOfRanks) {
 TEST_P(Groups, ScatterTheSum) {
   run([&](const Mesh& mesh) {
     const at::Tensor part = at::empty({9});
-    mesh.shard().reduce_scatter(brought(mesh.rank(), 9 * mesh.size()), part).wait();
+    mesh.shard().reduce_scatter(brought(mesh.world().index(), 9 * mesh.size()), part).wait();
     at::Tensor sum = at::zeros({9 * mesh.size()});
     for (int rank = 0; rank < mesh.size(); ++rank) sum += brought(rank, 9 * mesh.size());
-    EXPECT_TRUE(at::equal(part, sum.narrow(0, mesh.rank() * 9, 9)));
+    EXPECT_TRUE(at::equal(part, sum.narrow(0, mesh.world().index() * 9, 9)));
   });
 }
 
@@ -86,9 +87,9 @@ TEST_P(Groups, ExchangeUnevenRowsWithNoneForSome) {
     std::vector<std::int64_t> receive;
     std::vector<at::Tensor> rows;
     for (int other = 0; other < mesh.size(); ++other) {
-      send.push_back((mesh.rank() + other) % 3);
-      receive.push_back((other + mesh.rank()) % 3);
-      rows.push_back(at::full({send.back(), 2}, 10.0 * mesh.rank() + other));
+      send.push_back((mesh.world().index() + other) % 3);
+      receive.push_back((other + mesh.world().index()) % 3);
+      rows.push_back(at::full({send.back(), 2}, 10.0 * mesh.world().index() + other));
     }
     const at::Tensor out = at::cat(rows);
     const at::Tensor in = at::empty({at::tensor(receive).sum().item<std::int64_t>(), 2});
@@ -96,7 +97,7 @@ TEST_P(Groups, ExchangeUnevenRowsWithNoneForSome) {
     std::int64_t row = 0;
     for (int other = 0; other < mesh.size(); ++other)
       for (std::int64_t i = 0; i < receive[static_cast<std::size_t>(other)]; ++i)
-        EXPECT_EQ(in[row++][1].item<double>(), 10.0 * other + mesh.rank());
+        EXPECT_EQ(in[row++][1].item<double>(), 10.0 * other + mesh.world().index());
   });
 }
 
@@ -141,7 +142,7 @@ TEST_P(Groups, PassMessagesByTagInTheOrderOfEachTag) {
 
 TEST_P(Groups, GatherTextsOfAnyLength) {
   run([&](const Mesh& mesh) {
-    const auto texts = mesh.world().gather_text(std::string(mesh.rank() * 3, 'x'));
+    const auto texts = mesh.world().gather_text(std::string(mesh.world().index() * 3, 'x'));
     for (int rank = 0; rank < mesh.size(); ++rank)
       EXPECT_EQ(texts[rank], std::string(rank * 3, 'x'));
   });
@@ -154,7 +155,7 @@ TEST(Mesh, PassesMessagesThroughSocketsWhenAskedTo) {
   setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   testing::internal::CaptureStderr();
   run_ranks({.dp_shard = 2}, [&](const Mesh& mesh) {
-    const at::Tensor values = brought(mesh.rank(), 100);
+    const at::Tensor values = brought(mesh.world().index(), 100);
     mesh.shard().all_reduce(values).wait();
     EXPECT_TRUE(at::equal(values, brought(0, 100) + brought(1, 100)));
   });
@@ -167,7 +168,7 @@ TEST(Mesh, JoinsTheRanksOfEachAxis) {
   const config::MeshShape shape{.dp_replicate = 2, .dp_shard = 2, .tp = 2};
   run_ranks(shape, [&](const Mesh& mesh) {
     const auto sum_of = [&](const Group& group) {
-      return group.sum(std::vector<std::int64_t>{1 << mesh.rank()}).front();
+      return group.sum(std::vector<std::int64_t>{1 << mesh.world().index()}).front();
     };
     std::int64_t tp = 0;
     std::int64_t shard = 0;
@@ -227,7 +228,11 @@ class ScriptedTransport final : public Transport {
 };
 
 Group scripted_group(Script& script, std::function<void()> on_issue = {}) {
-  return {"pair", {0, 1}, 0, std::make_unique<ScriptedTransport>(script), std::move(on_issue)};
+  return {"pair",
+          {0, 1},
+          0,
+          std::make_unique<ScriptedTransport>(script),
+          std::make_shared<Ledger>(std::move(on_issue))};
 }
 
 TEST(Pending, IsEndedWithoutAWaitOnceItsMessageHasLeft) {

@@ -1,13 +1,11 @@
 #include "tests/mesh/thread_ranks.h"
 
-#include <algorithm>
 #include <gtest/gtest.h>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
-
-#include "core/text.h"
-#include "mesh/transport/transports.h"
 
 namespace tributary::mesh {
 namespace {
@@ -34,40 +32,23 @@ void run_threads(int count, const std::function<void(int rank)>& body) {
 
 }  // namespace
 
-void run_ranks(const config::MeshShape& shape, const std::function<void(const Mesh&)>& body,
-               std::int64_t kv_heads, bool shares_memory) {
+void run_worlds(int ranks, const std::function<void(const World&)>& body, bool shares_memory) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  run_threads(static_cast<int>(shape.world()), [&](int rank) {
-    const Mesh mesh(shape, rank, store,
-                    {.timeout_seconds = kTimeoutSeconds,
-                     .interface = kInterface,
-                     .shares_memory = shares_memory,
-                     .kv_heads = kv_heads});
-    body(mesh);
+  run_threads(ranks, [&](int rank) {
+    const World world(rank, ranks, store,
+                      {.timeout_seconds = kTimeoutSeconds,
+                       .interface = kInterface,
+                       .shares_memory = shares_memory});
+    body(world);
+    world.meet();  // a rank that left would break the groups of the others
   });
 }
 
-void run_ranks_without_mesh(int ranks,
-                            const std::function<void(int rank, const OpenGroup& open)>& body,
-                            bool shares_memory) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  // Groups stay open until all ranks are done: a rank that left would break those of the others.
-  std::vector<std::vector<Group>> opened(static_cast<std::size_t>(ranks));
-  run_threads(ranks, [&](int rank) {
-    body(rank, [&](const std::string& name, const std::vector<int>& members) {
-      if (members.size() == 1) return Group();
-      const auto index = static_cast<int>(std::ranges::find(members, rank) - members.begin());
-      Group group(name, members, index,
-                  make_direct(store, {.name = str("group/", name, "/", members.front()),
-                                      .index = index,
-                                      .size = static_cast<int>(members.size()),
-                                      .timeout_seconds = kTimeoutSeconds,
-                                      .interface = kInterface,
-                                      .shares_memory = shares_memory}));
-      opened[static_cast<std::size_t>(rank)].push_back(group);
-      return group;
-    });
-  });
+void run_ranks(const config::MeshShape& shape, const std::function<void(const Mesh&)>& body,
+               std::int64_t kv_heads, bool shares_memory) {
+  run_worlds(
+      static_cast<int>(shape.world()),
+      [&](const World& world) { body(Mesh(shape, world, kv_heads)); }, shares_memory);
 }
 
 }  // namespace tributary::mesh

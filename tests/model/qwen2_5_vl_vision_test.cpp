@@ -31,7 +31,7 @@ config::VisionConfig small_config() {
 /// A tower with every parameter drawn from N(0, 0.05^2).
 struct Tower {
   explicit Tower(bool trains_vision = true, bool trains_projector = true)
-      : config(small_config()), vision(config, {}, units) {
+      : config(small_config()), vision(config, nullptr, {}, units) {
     at::manual_seed(3);
     for (const auto& unit : units) {
       unit->materialize(at::kCPU, at::kFloat,
@@ -99,7 +99,7 @@ TEST(Qwen2_5VlVision, AttendsInWindowsButForTheChosenLayers) {
   config::VisionConfig windows_only = small_config();
   windows_only.full_attention_layers = {};
   std::vector<std::unique_ptr<parallel::Unit>> units;
-  Qwen2_5VlVision vision(windows_only, {}, units);
+  Qwen2_5VlVision vision(windows_only, nullptr, {}, units);
   for (const auto& unit : units) {
     unit->materialize(at::kCPU, at::kFloat, true);
     const at::NoGradGuard no_gradients;

@@ -16,11 +16,11 @@ Seats seats_of(std::span<const int> ranks, std::int64_t tp) {
   return seats;
 }
 
-EdgeRank::EdgeRank(int rank, const mesh::OpenGroup& open) : rank_(rank), open_(open) {
+EdgeRank::EdgeRank(const mesh::World& world) : world_(world) {
   std::vector<int> all(kRanks);
   std::iota(all.begin(), all.end(), 0);
   for (const char* name : {"features.up", "features.down", "gradients.up", "gradients.down"})
-    links_.push_back(open_(name, all));
+    links_.push_back(world_.open(name, all, mesh::GroupUse::kMessages));
 }
 
 Edge EdgeRank::open(const Crossing& crossing, const std::string& name) {
@@ -39,19 +39,20 @@ std::array<std::int64_t, 4> EdgeRank::sent_bytes() const {
 EdgeSide EdgeRank::side(const Seats& seats, const std::string& name) {
   EdgeSide side{.seats = seats};
   for (std::size_t seat = 0; seat < seats.size(); ++seat)
-    if (std::ranges::find(seats[seat], rank_) != seats[seat].end()) {
+    if (std::ranges::find(seats[seat], world_.rank()) != seats[seat].end()) {
       side.seat = static_cast<int>(seat);
-      side.tp = &tp_.emplace_back(open_(name, seats[seat]));
+      side.tp = &tp_.emplace_back(world_.open(name, seats[seat]));
     }
   return side;
 }
 
 void run_edge_ranks(const std::function<void(int rank, EdgeRank& here)>& body, bool shares_memory) {
-  mesh::run_ranks_without_mesh(
+  mesh::run_worlds(
       kRanks,
-      [&](int rank, const mesh::OpenGroup& open) {
-        EdgeRank here(rank, open);
-        body(rank, here);
+      [&](const mesh::World& world) {
+        EdgeRank here(world);
+        body(world.rank(), here);
+        world.meet();
       },
       shares_memory);
 }

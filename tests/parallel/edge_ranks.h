@@ -33,7 +33,7 @@ struct Crossing {
 /// One rank, with its groups.
 class EdgeRank {
  public:
-  EdgeRank(int rank, const mesh::OpenGroup& open);
+  explicit EdgeRank(const mesh::World& world);
 
   /// `name` differs between the edges of a test.
   [[nodiscard]] Edge open(const Crossing& crossing, const std::string& name);
@@ -43,8 +43,7 @@ class EdgeRank {
  private:
   EdgeSide side(const Seats& seats, const std::string& name);
 
-  int rank_;
-  const mesh::OpenGroup& open_;
+  const mesh::World& world_;
   std::vector<mesh::Group> links_;  // as of sent_bytes()
   std::list<mesh::Group> tp_;
 };

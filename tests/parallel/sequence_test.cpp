@@ -179,10 +179,10 @@ TEST(RowRoute, MovesRowsToWhoNeedsThemAndGradientsBack) {
                      .place = taken[to]++});
   }
   mesh::run_ranks({.cp = kRanks}, [&](const mesh::Mesh& mesh) {
-    const auto own = static_cast<std::size_t>(mesh.rank());
+    const auto own = static_cast<std::size_t>(mesh.world().index());
     const RowRoute route(moves, mesh.sequence(), at::kCPU);
     // Each row holds its rank and number; one more row does not move.
-    const at::Tensor rows = (at::arange(made[own] + 1, at::kFloat) + 1000.0 * mesh.rank())
+    const at::Tensor rows = (at::arange(made[own] + 1, at::kFloat) + 1000.0 * mesh.world().index())
                                 .unsqueeze(1)
                                 .requires_grad_();
     const at::Tensor arrived = route(rows);
@@ -190,7 +190,7 @@ TEST(RowRoute, MovesRowsToWhoNeedsThemAndGradientsBack) {
     placed.index_copy_(0, route.places(), arrived.detach());
     torch::autograd::backward({arrived}, {arrived.detach() * 2});
     for (const RowMove& move : moves)
-      if (move.to == mesh.rank()) {
+      if (move.to == mesh.world().index()) {
         EXPECT_EQ(placed[move.place].item<double>(),
                   static_cast<double>(1000 * move.from + move.row));
       }

@@ -24,8 +24,8 @@ at::Tensor reduced_gradient(const mesh::Mesh& mesh, bool reduce_in_f32) {
   Unit& unit = *units.front();
   const Parameter& scale = unit.declare("scale", {64}, {});
   unit.materialize(at::kCPU, at::kBFloat16, /*trainable=*/true);
-  const at::Tensor input =
-      at::full({64}, mesh.rank() == 0 ? 1.0 : std::exp2(-9), at::TensorOptions(at::kBFloat16));
+  const at::Tensor input = at::full({64}, mesh.world().index() == 0 ? 1.0 : std::exp2(-9),
+                                    at::TensorOptions(at::kBFloat16));
   const at::Tensor out = run_layer(unit, Keep::kActivations, input,
                                    [&](const at::Tensor& x) { return x * scale.value; });
   torch::autograd::backward({out.sum()});

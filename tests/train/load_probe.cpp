@@ -20,10 +20,11 @@ int main(int count, char** arguments) {
   at::set_num_threads(1);
   const mesh::Launch launch = mesh::read_launch();
   const auto store = mesh::connect_store(launch, {.timeout_seconds = 60});
-  const mesh::Mesh mesh({.dp_shard = launch.world}, launch.rank, store,
-                        {.timeout_seconds = 60, .interface = "lo", .shares_memory = true});
+  const mesh::World world(launch.rank, launch.world, store,
+                          {.timeout_seconds = 60, .interface = "lo", .shares_memory = true});
+  const mesh::Mesh mesh({.dp_shard = launch.world}, world);
   const config::ModelConfig config = config::read_model_config(arguments[1]);
-  const auto model = model::make_model(config, train::lay_out({}, mesh, config));
+  const auto model = model::make_model(config, train::lay_out_on(mesh, {}));
   const std::int64_t before = train::peak_process_bytes();
   std::int64_t shard = 0;
   for (const auto& unit : model->units()) {

@@ -5,21 +5,14 @@ usage: many_ranks.py TRIBUTARY [unittest arguments]
 
 import json
 import os
-import pathlib
 import shutil
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import time
-import unittest
 
-import safetensors.numpy
+import beside_one_process
 import tiny_run
-
-PROGRAM = None
-
 
 def free_port():
     with socket.socket() as probe:
@@ -40,7 +33,7 @@ class Job:
                                MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                                OMP_NUM_THREADS="1")
             self.processes.append(subprocess.Popen(
-                [PROGRAM, "train", str(config), *arguments,
+                [beside_one_process.BesideOneProcess.program, "train", str(config), *arguments,
                  *(of_last if rank == ranks - 1 else ())], env=environment, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
@@ -62,52 +55,12 @@ class Job:
                 process.communicate()
 
 
-class ManyRanks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.shared = pathlib.Path(cls.folder.name)
-        tiny_run.make_workplace(cls.shared)
-        config = tiny_run.write_config(cls.shared / "one.yaml", cls.shared,
-                                       run={"dir": str(cls.shared / "one")})
-        result = tiny_run.train(PROGRAM, config)
-        assert result.returncode == 0, result.stderr
-        cls.one = cls.shared / "one"
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    def config(self, name, **values):
-        values.setdefault("run", {}).setdefault("dir", str(self.shared / name))
-        return tiny_run.write_config(self.shared / f"{name}.yaml", self.shared, **values)
-
+class ManyRanks(beside_one_process.BesideOneProcess):
     def run_on(self, name, ranks, *arguments, code=0, **values):
         results = Job(self.config(name, **values), ranks, *arguments).wait()
         for rank, (returncode, out, err) in enumerate(results):
             self.assertEqual(returncode, code, f"rank {rank}: {err}\n{out}")
         return self.shared / name
-
-    def expect_losses(self, run, tolerance=1e-5):
-        expected = tiny_run.read_lines(self.one / "metrics.jsonl")
-        found = tiny_run.read_lines(run / "metrics.jsonl")
-        self.assertEqual([line["step"] for line in found], [line["step"] for line in expected])
-        for wanted, line in zip(expected, found):
-            for key in ("loss", "grad_norm"):
-                self.assertAlmostEqual(line[key], wanted[key], delta=tolerance * 10 * wanted[key],
-                                       msg=f"step {line['step']} {key}")
-            for key in ("samples", "tokens", "target_tokens"):
-                self.assertEqual(line[key], wanted[key], f"step {line['step']} {key}")
-
-    def parameters(self, run, name):
-        out = self.shared / f"{name}-export"
-        exported = subprocess.run([PROGRAM, "checkpoint", "export", str(run), "-o", str(out)],
-                                  capture_output=True, text=True)
-        self.assertEqual(exported.returncode, 0, exported.stderr)
-        tensors = {}
-        for path in sorted(out.glob("*.safetensors")):
-            tensors.update(safetensors.numpy.load_file(path))
-        return tensors
 
     def test_every_mesh_trains_like_one_process(self):
         for name, ranks, mesh in (("shard", 2, {}), ("replicate", 2, {"dp_replicate": 2}),
@@ -118,37 +71,16 @@ class ManyRanks(unittest.TestCase):
                                   ("optimizer", 2, {"shard": "optimizer"}),
                                   ("stages", 2, {"pp": 2}),
                                   ("tower", 3, {"pp": 3, "vision_stages": 1}),
+                                  ("apart", 3, {"cp": 2, "vision": {"placement": "separate"}}),
+                                  ("before", 4, {"dp_shard": 2, "ulysses": 2,
+                                                 "vision": {"placement": "colocated", "tp": 2}}),
                                   ("zero", 4, {"pp": 2, "dp_shard": 2, "schedule": "zb_h1"})):
             with self.subTest(name):
                 run = self.run_on(name, ranks, parallel=mesh)
                 self.expect_losses(run)
-                ours, theirs = self.parameters(run, name), self.parameters(self.one, "of-" + name)
-                self.assertEqual(set(ours), set(theirs))
-                for key in ours:
-                    self.assertLess(abs(ours[key] - theirs[key]).max(), 2e-4, key)
-                summary = json.loads((run / "summary.json").read_text())
-                wanted = json.loads((self.one / "summary.json").read_text())
-                self.assertEqual(summary["held_out_samples"], wanted["held_out_samples"])
-                self.assertAlmostEqual(summary["held_out_loss"], wanted["held_out_loss"],
-                                       delta=1e-4 * wanted["held_out_loss"])
-                self.assertEqual(tiny_run.read_lines(run / "predictions.jsonl"),
-                                 tiny_run.read_lines(self.one / "predictions.jsonl"))
-                self.expect_same_pictures(run)
+                self.expect_parameters(run)
+                self.expect_held_out(run)
                 self.assertEqual(self.decoded(run), self.decoded(self.one), "decodes")
-
-    def expect_same_pictures(self, run):
-        """Kept pictures are those of one process, byte for byte."""
-        files = sorted(path.relative_to(self.one)
-                       for path in (self.one / "predictions").glob("*/*.png"))
-        self.assertGreater(len(files), 0)
-        self.assertEqual(sorted(path.relative_to(run)
-                                for path in (run / "predictions").glob("*/*.png")), files)
-        for file in files:
-            self.assertEqual((run / file).read_bytes(), (self.one / file).read_bytes(), file)
-
-    def decoded(self, run):
-        """How many pictures the ranks decoded together, by step."""
-        return [line["media_decoded"] for line in tiny_run.read_lines(run / "metrics.jsonl")]
 
     def test_ranks_agree_on_held_out_pictures_that_one_cannot_read(self):
         elsewhere = self.shared / "elsewhere"
@@ -199,12 +131,16 @@ class ManyRanks(unittest.TestCase):
                          [2, 2])
 
     def test_a_plan_that_cannot_be_run_is_refused(self):
-        plan = self.write_plan("refused", vision={"placement": "separate", "ranks": "2-3",
-                                                  "mesh": {"dp_shard": 2}})
-        for code, out, err in Job(self.config("refused"), 2, "--plan", plan).wait():
-            self.assertEqual(code, 2, err)
-            self.assertIn("plan asks for what the trainer cannot do", err)
-            self.assertIn("modules.vision.ranks", err)
+        larger = self.write_plan("larger", vision={"placement": "separate", "ranks": "2-3",
+                                                   "mesh": {"dp_shard": 2}})
+        colocated = self.write_plan("colocated", vision={"placement": "colocated", "ranks": "0-1",
+                                                         "mesh": {"dp_shard": 2}})
+        for plan, words in ((larger, "plan is for 4 ranks, 2 were started"),
+                            (colocated, "modules.backbone.schedule; found: zb_h1; expected: "
+                                        "gpipe, 1f1b")):
+            for code, out, err in Job(self.config("refused"), 2, "--plan", plan).wait():
+                self.assertEqual(code, 2, err)
+                self.assertIn(words, err)
 
     def test_a_run_goes_on_under_another_mesh(self):
         run = self.run_on("reshard", 4, "run.steps=6", parallel={"dp_shard": 2, "tp": 2})
@@ -215,38 +151,14 @@ class ManyRanks(unittest.TestCase):
         # Learning rates follow run.steps, so it is compared with a run of the same stops.
         stops = self.config("stops")
         for steps in (6, 8, 10, 12):
-            result = tiny_run.train(PROGRAM, stops, f"run.steps={steps}", "--resume", "auto")
+            result = tiny_run.train(self.program, stops, f"run.steps={steps}", "--resume", "auto")
             self.assertEqual(result.returncode, 0, result.stderr)
         wanted = tiny_run.read_lines(self.shared / "stops" / "metrics.jsonl")
         for expected, line in zip(wanted, tiny_run.read_lines(run / "metrics.jsonl")):
             self.assertAlmostEqual(line["loss"], expected["loss"], delta=1e-4 * expected["loss"])
 
-    def wait_for_steps(self, name, steps):
-        metrics = self.shared / name / "metrics.jsonl"
-        end = time.monotonic() + 90
-        while time.monotonic() < end:
-            if metrics.exists() and metrics.read_text().count("\n") >= steps:
-                return
-            time.sleep(0.02)
-        self.fail(f"{name}: no step {steps}")
-
     def test_the_launcher_restarts_a_job_to_the_same_bits(self):
-        straight = self.run_on("straight", 2, parallel={"dp_shard": 2})
-        config = self.config("restarted", parallel={"dp_shard": 2})
-        launcher = subprocess.Popen(
-            [PROGRAM, "launch", "-n", "2", "--restarts", "2", "--", "train", str(config)],
-            env=tiny_run.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.wait_for_steps("restarted", 5)
-        listed = subprocess.run(["pgrep", "-P", str(launcher.pid)], capture_output=True, text=True)
-        os.kill(int(listed.stdout.split()[-1]), signal.SIGKILL)
-        out, err = launcher.communicate(timeout=120)
-        self.assertEqual(launcher.returncode, 0, err)
-        key = lambda run: [(line["step"], line["loss"], line["grad_norm"])
-                           for line in tiny_run.read_lines(run / "metrics.jsonl")]
-        self.assertEqual(key(self.shared / "restarted"), key(straight))
-        ours = self.parameters(self.shared / "restarted", "restarted")
-        for name, tensor in self.parameters(straight, "straight").items():
-            self.assertTrue((tensor == ours[name]).all(), name)
+        self.expect_same_after_a_kill("straight", 2, {"dp_shard": 2})
 
     def test_ranks_that_disagree_are_named(self):
         port = free_port()
@@ -256,7 +168,7 @@ class ManyRanks(unittest.TestCase):
                                LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
                                MASTER_PORT=str(port), OMP_NUM_THREADS="1")
             processes.append(subprocess.Popen(
-                [PROGRAM, "train", str(self.config("disagree")), f"run.seed={1 + rank}"],
+                [self.program, "train", str(self.config("disagree")), f"run.seed={1 + rank}"],
                 env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         results = [(process.communicate(timeout=60), process.returncode) for process in processes]
         for (out, err), code in results:
@@ -302,5 +214,4 @@ class ManyRanks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    unittest.main(verbosity=2)
+    beside_one_process.main()

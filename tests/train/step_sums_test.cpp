@@ -13,16 +13,16 @@ double brought(int rank) { return std::pow(-1.7, 11 * (rank % 3)) + 1e-3 * rank;
 
 TEST(StepSums, GivesTheBitsOfSumsInTheOrderOfRanks) {
   mesh::run_ranks({.dp_shard = 4}, [](const mesh::Mesh& mesh) {
-    double sum = brought(mesh.rank());
-    double of_leader = brought(mesh.rank());
+    double sum = brought(mesh.world().index());
+    double of_leader = brought(mesh.world().index());
     StepSums sums;
     sums.sum(sum);
-    sums.sum(of_leader, /*counts=*/mesh.rank() == 2);
+    sums.sum(of_leader, /*counts=*/mesh.world().index() == 2);
     sums.share(mesh.world());
     double expected = brought(0);
     for (int rank = 1; rank < mesh.size(); ++rank) expected += brought(rank);
     EXPECT_EQ(sum, expected);
-    EXPECT_EQ(sum, mesh.world().sum(std::vector<double>{brought(mesh.rank())}).front());
+    EXPECT_EQ(sum, mesh.world().sum(std::vector<double>{brought(mesh.world().index())}).front());
     EXPECT_EQ(of_leader, brought(2));
   });
 }
@@ -30,10 +30,11 @@ TEST(StepSums, GivesTheBitsOfSumsInTheOrderOfRanks) {
 TEST(StepSums, BringsAllKindsOfSlotsTogetherInOneCollective) {
   mesh::run_ranks({.dp_shard = 2, .tp = 2}, [](const mesh::Mesh& mesh) {
     const std::int64_t calls = mesh.world().traffic().calls;
-    const std::int64_t large = (std::int64_t{1} << 61) + mesh.rank();  // no double holds it
-    std::int64_t count = 1 + mesh.rank();
-    std::int64_t most = -mesh.rank();
-    double longest = 0.5 * mesh.rank();
+    const std::int64_t large =
+        (std::int64_t{1} << 61) + mesh.world().index();  // no double holds it
+    std::int64_t count = 1 + mesh.world().index();
+    std::int64_t most = -mesh.world().index();
+    double longest = 0.5 * mesh.world().index();
     std::vector<std::int64_t> of_ranks;
     double mean = 0;
     StepSums sums;

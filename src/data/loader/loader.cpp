@@ -24,8 +24,7 @@ namespace {
 /// A place in the queue. It is drawn, then filled by a worker, then handed out.
 struct Slot {
   Draw draw;
-  bool is_own = true;      // of this loader's part
-  bool is_read = true;     // by this loader
+  SampleDuty duty = {};
   bool is_filled = false;  // or read by another loader
   ReadSample read;
   std::exception_ptr failure;
@@ -67,7 +66,7 @@ class Loader::Impl {
   std::vector<std::unique_ptr<Slot>> take_batch();
   void pass(std::vector<std::unique_ptr<Slot>>& batch) const;
   std::int64_t good_records() const;
-  void tell_of_unread_keys(const Slot& slot);
+  void count_passed(const Slot& slot);
 
   LoaderOptions options_;
   const SampleEncoder& encoder_;
@@ -110,19 +109,7 @@ Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
   TRIB_REQUIRE(options_.batch_samples >= 1, .what = "data: empty batch",
                .where = "batch.global_samples", .found = str(options_.batch_samples),
                .expected = "1 or more");
-  std::int64_t reachable = 0;
-  for (std::size_t i = 0; i < sources_.size(); ++i) {
-    if (options_.data.sources[i].weight == 0) continue;
-    reachable += sources_[i]->train_size();
-    TRIB_REQUIRE(sources_[i]->train_size() > 0, .what = "data: source has no training record",
-                 .where = options_.data.sources[i].path,
-                 .found = str(sources_[i]->held_out_size(), " records, all held out"),
-                 .fix = "lower data.held_out_fraction");
-  }
-  TRIB_REQUIRE(reachable >= options_.batch_samples, .what = "data: fewer samples than one batch",
-               .where = "data.sources", .found = str(reachable, " training samples"),
-               .expected = str("at least ", options_.batch_samples, " (batch.global_samples)"),
-               .fix = "lower batch.global_samples or add data");
+  require_samples(options_.data, sources_, options_.batch_samples);
   if (options_.data.too_long == config::TooLong::kRefuse)
     refuse_too_long(options_.data, sources_, encoder_);
 }
@@ -132,8 +119,7 @@ Draw Loader::Impl::draw_next() {
   return {drawn_index_++, source, drawn_cursors_[static_cast<std::size_t>(source)]++};
 }
 
-/// Whether a sample is in this loader's part when there is no deal. The others are drawn too, but
-/// other ranks read them.
+/// Whether a sample is in this loader's part when there is no deal. The others are drawn too.
 bool Loader::Impl::is_in_turn(std::int64_t index) const {
   return index % options_.batch_samples % options_.parts == options_.part;
 }
@@ -164,15 +150,13 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Dr
     std::vector<SampleShape> shapes;
     for (const Draw& draw : draws) shapes.push_back(reader_.describe(draw));
     slots.front()->seconds.describing = watch.lap();
-    const std::vector<std::int32_t> parts = options_.deal(draws.front().index, shapes);
-    TRIB_CHECK(parts.size() == slots.size(), .what = "data: not every sample was dealt",
-               .found = str(parts.size()), .expected = str(slots.size()));
+    const std::vector<SampleDuty> duties = options_.deal(draws.front().index, shapes);
+    TRIB_CHECK(duties.size() == slots.size(), .what = "data: not every sample was dealt",
+               .found = str(duties.size()), .expected = str(slots.size()));
     slots.front()->seconds.dealing = watch.lap();
-    std::int64_t place = 0;  // among the samples of the part
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      slots[i]->is_own = parts[i] == options_.part;
-      slots[i]->is_read = slots[i]->is_own && reads(place++);
-      slots[i]->is_filled = !slots[i]->is_read;
+      slots[i]->duty = duties[i];
+      slots[i]->is_filled = !duties[i].reads;
     }
   } catch (...) {
     slots.front()->failure = std::current_exception();  // raised where the batch is handed out
@@ -208,8 +192,9 @@ Slot* Loader::Impl::take_work(std::unique_lock<std::mutex>& lock, const std::sto
   if (!options_.deal) {
     Slot& slot = *queue_.emplace_back(std::make_unique<Slot>());
     slot.draw = draw_next();
-    slot.is_own = is_in_turn(slot.draw.index);
-    slot.is_read = slot.is_own && reads(slot.draw.index % options_.batch_samples / options_.parts);
+    slot.duty.takes = slot.duty.counts = is_in_turn(slot.draw.index);
+    slot.duty.reads =
+        slot.duty.takes && reads(slot.draw.index % options_.batch_samples / options_.parts);
   }
   return queue_[begun_++].get();
 }
@@ -220,7 +205,7 @@ void Loader::Impl::work(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      if (slot->is_read) reader_.read(slot->draw, slot->read);
+      if (slot->duty.reads) reader_.read(slot->draw, slot->read);
     } catch (const Error& error) {
       failure = std::current_exception();  // raised again where the sample is handed out
       slot->read.sample.id = slot->draw.index;
@@ -271,13 +256,15 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::take_batch() {
 
 /// Fills a batch with the samples that the other readers have read.
 void Loader::Impl::pass(std::vector<std::unique_ptr<Slot>>& batch) const {
-  const auto write = [&](MediaRows rows) {
+  const auto write = [&](const std::function<MediaRows(std::int64_t)>& rows_of) {
     std::string message;
-    for (const std::unique_ptr<Slot>& slot : batch)
-      if (slot->is_read) append_read(message, slot->read, rows);
+    for (const std::unique_ptr<Slot>& slot : batch) {
+      const MediaRows rows = slot->duty.reads ? rows_of(slot->draw.index) : MediaRows::kNotSent;
+      if (rows != MediaRows::kNotSent) append_read(message, slot->read, rows);
+    }
     return message;
   };
-  for (const std::string& message : options_.pass(write)) {
+  for (const std::string& message : options_.pass(batch.front()->draw.index, write)) {
     for (ReadSample& read : take_read(message)) {
       const auto place = static_cast<std::size_t>(read.sample.id - batch.front()->draw.index);
       batch.at(place)->read = std::move(read);
@@ -291,7 +278,7 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
   std::vector<std::unique_ptr<Slot>> batch = take_batch();
   media_decoded_ = 0;
   for (const std::unique_ptr<Slot>& slot : batch)
-    if (slot->is_read) media_decoded_ += std::ssize(slot->read.sample.items);
+    if (slot->duty.reads) media_decoded_ += std::ssize(slot->read.sample.items);
   // Data beyond a limit end the step on all readers, so they are passed on. Other failures are
   // raised below, and end the ranks that wait for this one.
   const bool has_failed = std::ranges::any_of(batch, [](const auto& slot) {
@@ -302,16 +289,12 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
     ++next_index_;
     ++cursors_[static_cast<std::size_t>(slot->draw.source)];
     // In the order of the samples, so that counts and limit do not depend on the threads.
-    for (const Rejection& rejection : slot->read.passed.bad)
-      quarantine_.add(rejection, good_records(),
-                      sources_[static_cast<std::size_t>(rejection.id.source)]->train_size());
-    left_out_[static_cast<std::size_t>(slot->draw.source)] += slot->read.passed.is_left_out ? 1 : 0;
-    tell_of_unread_keys(*slot);
+    if (slot->duty.counts) count_passed(*slot);
     if (slot->failure) std::rethrow_exception(slot->failure);
     TRIB_REQUIRE(slot->read.passed.limit.empty(),
                  .what = "data: another rank of the replica met data beyond a limit",
                  .found = slot->read.passed.limit, .exit = ExitCode::kDataLimit);
-    if (slot->is_own) samples.push_back(std::move(slot->read.sample));
+    if (slot->duty.takes) samples.push_back(std::move(slot->read.sample));
   }
   return samples;
 }
@@ -329,14 +312,19 @@ EncodedSample Loader::Impl::load(std::int64_t id) const {
   return std::move(read.sample);
 }
 
-/// Warns once of each key that nothing reads; look() has reported those of the first records.
-void Loader::Impl::tell_of_unread_keys(const Slot& slot) {
-  const std::string& source =
-      options_.data.sources[static_cast<std::size_t>(slot.draw.source)].name;
-  for (const std::string& key : slot.read.passed.unread_keys)
-    if (unread_keys_.insert(str(source, " ", key)).second && !options_.quarantine_path.empty())
-      log_warning(str("data: nothing reads the key ", key, " of source ", source,
-                      ", first seen in ", slot.read.sample.key));
+/// Counts the records that were passed over for a sample, and warns once of each key that nothing
+/// reads; look() has reported those of the first records.
+void Loader::Impl::count_passed(const Slot& slot) {
+  const auto source = static_cast<std::size_t>(slot.draw.source);
+  const Passed& passed = slot.read.passed;
+  for (const Rejection& rejection : passed.bad)
+    quarantine_.add(rejection, good_records(), sources_[source]->train_size());
+  left_out_[source] += passed.is_left_out ? 1 : 0;
+  const std::string& name = options_.data.sources[source].name;
+  for (const std::string& key : passed.unread_keys)
+    if (unread_keys_.insert(str(name, " ", key)).second && !options_.quarantine_path.empty())
+      log_warning(str("data: nothing reads the key ", key, " of source ", name, ", first seen in ",
+                      slot.read.sample.key));
 }
 
 /// Good records so far: every index drawn ends in one, whatever was tried before.
@@ -375,8 +363,9 @@ void Loader::Impl::restore(const LoaderState& saved, std::span<const std::string
 }
 
 std::int64_t Loader::Impl::records() const {
-  return std::transform_reduce(sources_.begin(), sources_.end(), std::int64_t{0}, std::plus<>(),
-                               [](const auto& source) { return source->train_size(); });
+  std::int64_t records = 0;
+  for (const auto& source : sources_) records += source->train_size();
+  return records;
 }
 
 Loader::Loader(const LoaderOptions& options, const SampleEncoder& encoder)

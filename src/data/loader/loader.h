@@ -16,17 +16,25 @@
 
 namespace tributary::data {
 
-/// Deals a global batch: decides which part reads each sample. A thread of the loader calls it
-/// ahead of time, batch by batch.
-///
-/// shape: shapes [batch_samples] of the samples from `first_index` on -> [batch_samples] parts
-using Deal = std::function<std::vector<std::int32_t>(std::int64_t first_index,
-                                                     std::span<const SampleShape> shapes)>;
+/// What a loader does with a sample of a batch.
+struct SampleDuty {
+  bool takes = false;   // next_batch hands it out
+  bool reads = false;   // it reads the sample; another loader may take it
+  bool counts = false;  // it counts the bad and too long records in whose place the sample stands
+};
 
-/// Exchanges samples between the readers of a part, so that each has all of them: sends the message
-/// that `write` makes of this reader's samples, and returns the messages of the other readers.
+/// Deals a global batch. A thread of the loader calls it ahead of time, batch by batch.
+///
+/// shape: shapes [batch_samples] of the samples from `first_index` on -> [batch_samples]
+using Deal = std::function<std::vector<SampleDuty>(std::int64_t first_index,
+                                                   std::span<const SampleShape> shapes)>;
+
+/// Writes a message of the samples that this loader has read, each as `rows_of` its id says.
+using WriteRead = std::function<std::string(const std::function<MediaRows(std::int64_t id)>&)>;
+/// Exchanges the samples of a batch between loaders, so that each has those that it takes. Returns
+/// the messages of the others.
 using Pass =
-    std::function<std::vector<std::string>(const std::function<std::string(MediaRows)>& write)>;
+    std::function<std::vector<std::string>(std::int64_t first_index, const WriteRead& write)>;
 
 /// Seconds spent on dealing a batch.
 struct DealSeconds {
@@ -41,16 +49,15 @@ struct LoaderOptions {
   std::int64_t batch_samples = 1;  // of one global batch
   std::string quarantine_path;     // JSONL, appended; empty: bad records are only counted
   std::chrono::milliseconds sample_deadline = std::chrono::minutes(10);  // to read one sample
-  // This loader reads the samples of every batch that `deal` gives to `part`; without a deal, those
-  // at positions part, part + parts, ... All parts together hand out what one loader would.
+  // Without a deal this loader takes the samples at positions part, part + parts, ... of every
+  // batch, and reads those at reader, reader + readers, ... of them (-1: none). All loaders
+  // together hand out what one would.
+  Deal deal = {};
   std::int64_t part = 0;
   std::int64_t parts = 1;
-  Deal deal = {};
-  // When several ranks need the part, each reads the samples at reader, reader + readers, ... in it
-  // (-1: none), and next_batch gets the others by `pass`.
   std::int64_t reader = 0;
   std::int64_t readers = 1;
-  Pass pass = {};
+  Pass pass = {};  // where others read what this one takes, or take what it reads
   std::function<void()> begin_thread = {};  // called first by each thread of the loader
 };
 
@@ -61,10 +68,10 @@ struct LoaderOptions {
 /// replacement drawn from the same source by a stream keyed by i. Worker threads only fill slots
 /// ahead of time.
 ///
-/// A batch is dealt by the shapes of records whose text and image headers are good. Every part
+/// A batch is dealt by the shapes of records whose text and image headers are good. Every loader
 /// finds the same ones, and nothing is decoded for it. When the pixels of a record turn out bad
-/// later, its part reads, counts and hands out the replacement, as without a deal. So a batch has
-/// the same samples under any deal, but the replacement may have another shape.
+/// later, its reader reads the replacement, which is counted and handed out as without a deal. So a
+/// batch has the same samples under any deal, but the replacement may have another shape.
 ///
 /// owns:   its worker threads, which stop at destruction; the encoder must outlive the loader
 /// errors: Fault::kInput at construction for a missing file or image folder, an empty source,

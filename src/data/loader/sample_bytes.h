@@ -9,8 +9,8 @@
 
 namespace tributary::data {
 
-/// Whether a sample is sent with the values of its media, or only with their grids.
-enum class MediaRows : std::uint8_t { kWith, kWithout };
+/// Whether a sample is sent to a rank with the values of its media, or only with their grids.
+enum class MediaRows : std::uint8_t { kWith, kWithout, kNotSent };
 
 /// Appends facts, or a sample, to a message for another rank of the same job.
 ///

@@ -147,6 +147,24 @@ std::vector<std::unique_ptr<SourceFiles>> open_sources(const config::DataSection
   return sources;
 }
 
+void require_samples(const config::DataSection& data,
+                     const std::vector<std::unique_ptr<SourceFiles>>& sources,
+                     std::int64_t batch_samples) {
+  std::int64_t reachable = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (data.sources[i].weight == 0) continue;
+    reachable += sources[i]->train_size();
+    TRIB_REQUIRE(sources[i]->train_size() > 0, .what = "data: source has no training record",
+                 .where = data.sources[i].path,
+                 .found = str(sources[i]->held_out_size(), " records, all held out"),
+                 .fix = "lower data.held_out_fraction");
+  }
+  TRIB_REQUIRE(reachable >= batch_samples, .what = "data: fewer samples than one batch",
+               .where = "data.sources", .found = str(reachable, " training samples"),
+               .expected = str("at least ", batch_samples, " (batch.global_samples)"),
+               .fix = "lower batch.global_samples or add data");
+}
+
 std::vector<MixtureShare> mix(const config::DataSection& data,
                               const std::vector<std::unique_ptr<SourceFiles>>& sources,
                               std::int64_t batch_samples) {

@@ -61,6 +61,13 @@ class SourceFiles {
 [[nodiscard]] std::vector<std::unique_ptr<SourceFiles>> open_sources(
     const config::DataSection& data);
 
+/// Checks that every source of the mixture has records to train on, and all together a batch.
+///
+/// errors: Fault::kInput naming the source, or the number of samples
+void require_samples(const config::DataSection& data,
+                     const std::vector<std::unique_ptr<SourceFiles>>& sources,
+                     std::int64_t batch_samples);
+
 /// The share of each source in the mixture, and the sample from which on it takes part.
 [[nodiscard]] std::vector<MixtureShare> mix(
     const config::DataSection& data, const std::vector<std::unique_ptr<SourceFiles>>& sources,

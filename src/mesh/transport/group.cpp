@@ -12,36 +12,6 @@
 
 namespace tributary::mesh {
 
-Traffic& Traffic::operator+=(const Traffic& other) {
-  calls += other.calls;
-  bytes += other.bytes;
-  under_way += other.under_way;
-  waited += other.waited;
-  return *this;
-}
-
-/// The traffic of one group, written by the threads that wait, and who is told of each collective.
-class Ledger {
- public:
-  explicit Ledger(std::function<void()> on_issue = {}) : on_issue_(std::move(on_issue)) {}
-  void tell_of_issue() const {
-    if (on_issue_) on_issue_();
-  }
-  void add(const Traffic& traffic) {
-    const std::scoped_lock lock(mutex_);
-    total_ += traffic;
-  }
-  [[nodiscard]] Traffic total() const {
-    const std::scoped_lock lock(mutex_);
-    return total_;
-  }
-
- private:
-  std::function<void()> on_issue_;
-  mutable std::mutex mutex_;
-  Traffic total_;
-};
-
 namespace {
 
 ExitCode exit_of(const std::string& text) {
@@ -109,18 +79,18 @@ bool Pending::end(bool may_hold_stream) {
 Group::Group() : name_("self"), ranks_{0}, ledger_(std::make_shared<Ledger>()) {}
 
 Group::Group(std::string name, std::vector<int> ranks, int index,
-             std::unique_ptr<Transport> transport, std::function<void()> on_issue)
+             std::unique_ptr<Transport> transport, std::shared_ptr<Ledger> total)
     : name_(std::move(name)),
       ranks_(std::move(ranks)),
       index_(index),
       transport_(std::move(transport)),
-      ledger_(std::make_shared<Ledger>(std::move(on_issue))) {
+      ledger_(std::make_shared<Ledger>(std::move(total))) {
   TRIB_CHECK((transport_ != nullptr) == (ranks_.size() > 1) && index_ >= 0 && index_ < size(),
              .what = "mesh: group of ranks without a transport", .where = name_,
              .found = str(size(), " ranks, index ", index_));
 }
 
-Traffic Group::traffic() const { return ledger_->total(); }
+Traffic Group::traffic() const { return ledger_->sum(); }
 
 Pending Group::start(const char* what, std::int64_t bytes, const Issue& issue) const {
   const std::string name = str(what, " over ", name_);

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,20 +10,11 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/stopwatch.h"
+#include "mesh/transport/ledger.h"
 
 namespace tributary::mesh {
 
 enum class Reduce { kSum, kMax };
-
-/// What the collectives of a group cost so far, in seconds.
-struct Traffic {
-  std::int64_t calls = 0;
-  std::int64_t bytes = 0;  // sent by this rank
-  double under_way = 0;    // from issue to the end of the wait
-  double waited = 0;       // the part of it inside Pending::wait
-
-  Traffic& operator+=(const Traffic& other);
-};
 
 /// A collective under way, or nothing. Its tensors stay alive and must not change until `wait`.
 ///
@@ -48,7 +38,7 @@ class Pending {
   };
 
   Pending() = default;
-  Pending(std::unique_ptr<Work> work, std::shared_ptr<class Ledger> ledger, std::string what,
+  Pending(std::unique_ptr<Work> work, std::shared_ptr<Ledger> ledger, std::string what,
           double issued);
   Pending(Pending&&) noexcept = default;
   Pending& operator=(Pending&& other) noexcept;
@@ -101,9 +91,9 @@ class Group {
  public:
   /// A group of one rank.
   Group();
-  /// `on_issue` is called by the thread that issues a collective as soon as it is under way.
+  /// Its traffic is added to `total` too; null: to no sum.
   Group(std::string name, std::vector<int> ranks, int index, std::unique_ptr<Transport> transport,
-        std::function<void()> on_issue = {});
+        std::shared_ptr<Ledger> total = nullptr);
 
   [[nodiscard]] const std::string& name() const { return name_; }  // dp_shard.cp
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }

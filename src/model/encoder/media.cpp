@@ -1,35 +1,15 @@
 #include "model/encoder/media.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include <ATen/ATen.h>
 
+#include "core/place_items.h"
+
 namespace tributary::model {
-namespace {
-
-/// The rank of each item.
-std::vector<std::int64_t> assign(const std::vector<Grid>& grids, std::int64_t ranks) {
-  std::vector<std::size_t> order(grids.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater{},
-                           [&](std::size_t item) { return grids[item].patches(); });
-  std::vector<std::int64_t> load(static_cast<std::size_t>(ranks), 0);
-  std::vector<std::int64_t> rank_of(grids.size());
-  for (const std::size_t item : order) {
-    const auto least = std::ranges::min_element(load);
-    *least += grids[item].patches();
-    rank_of[item] = least - load.begin();
-  }
-  return rank_of;
-}
-
-}  // namespace
 
 MediaShare share_media(const Media& media, std::int64_t merge, const parallel::TokenSplit& split,
                        const parallel::Layout& layout) {
   const auto& ranks = layout.mesh->sequence();
-  const std::vector<std::int64_t> rank_of = assign(media.grids, ranks.size());
+  const std::vector<std::int64_t> rank_of = share_items(media.grids, ranks.size());
   const std::vector<parallel::TokenSplit::Home> homes = split.homes();
   const at::Tensor places = media.places.to(at::kCPU).contiguous();
   const std::int64_t* place = places.const_data_ptr<std::int64_t>();

@@ -26,8 +26,8 @@ struct MediaShare {
   parallel::RowRoute route;
 };
 
-/// Gives whole items to the ranks of a replica: the largest first, each to the rank with the fewest
-/// patches so far. The same on all of them.
+/// Shares the media of a pack over the ranks of a replica by share_items (core/place_items.h); the
+/// same on all ranks of the replica.
 ///
 /// units: `merge` patches on a side are one token
 [[nodiscard]] MediaShare share_media(const Media& media, std::int64_t merge,

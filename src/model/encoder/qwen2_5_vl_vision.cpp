@@ -194,23 +194,25 @@ class Qwen2_5VlVision::Merger {
   parallel::Linear second_;
 };
 
-Qwen2_5VlVision::Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout& layout,
+Qwen2_5VlVision::Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout* apart,
+                                 const parallel::Layout& first_stage,
                                  std::vector<std::unique_ptr<Unit>>& units)
     : config_(config) {
-  const auto add = [&](const char* module, std::string name, int stage = 0) -> Unit& {
-    units.push_back(std::make_unique<Unit>(module, std::move(name),
-                                           layout.with_whole_tokens().at_stage(stage)));
+  const auto add = [&](const char* module, std::string name,
+                       const parallel::Layout& layout) -> Unit& {
+    units.push_back(std::make_unique<Unit>(module, std::move(name), layout.with_whole_tokens()));
     return *units.back();
   };
-  const auto stage_of = [&](std::int64_t layer) {
-    return layout.stages ? layout.stages->stage_of(layer, 0, layout.first_of_backbone()) : 0;
+  const auto tower_at = [&](std::int64_t layer) {
+    if (apart == nullptr) return first_stage;
+    return apart->at_stage(apart->stages ? apart->stages->stage_of(layer) : 0);
   };
-  patch_embedding_ = std::make_unique<PatchEmbedding>(config, add("vision", "vision.patches"));
+  patch_embedding_ =
+      std::make_unique<PatchEmbedding>(config, add("vision", "vision.patches", tower_at(0)));
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.push_back(std::make_unique<Block>(
-        config, layer, add("vision", str("vision.layers.", layer), stage_of(layer))));
-  merger_ = std::make_unique<Merger>(
-      config, add("projector", "projector.merger", layout.first_of_backbone()));
+        config, layer, add("vision", str("vision.layers.", layer), tower_at(layer))));
+  merger_ = std::make_unique<Merger>(config, add("projector", "projector.merger", first_stage));
 }
 
 Qwen2_5VlVision::~Qwen2_5VlVision() = default;

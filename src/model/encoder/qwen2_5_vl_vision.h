@@ -26,10 +26,11 @@ struct VisionKeep {
 /// patch ever meets a patch of another frame.
 class Qwen2_5VlVision {
  public:
-  /// Appends its units: the patch embedding, one for each block, and the merger, which lies with
-  /// the first stage of the backbone. Heads and widths are cut over tp; every tp rank keeps all
-  /// patches, since attention windows would scatter them.
-  Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout& layout,
+  /// Appends its units: the patch embedding, one for each block, and the merger. All lie in the
+  /// `first_stage` of the backbone, or the tower `apart` from it; null: there too. Heads and widths
+  /// are cut over tp; every tp rank keeps all patches, since attention windows would scatter them.
+  Qwen2_5VlVision(const config::VisionConfig& config, const parallel::Layout* apart,
+                  const parallel::Layout& first_stage,
                   std::vector<std::unique_ptr<parallel::Unit>>& units);
   ~Qwen2_5VlVision();
 

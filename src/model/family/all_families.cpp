@@ -32,9 +32,8 @@ std::string released_name(const Family& family, const std::string& name) {
   return name;
 }
 
-std::unique_ptr<Model> make_model(const config::ModelConfig& config,
-                                  const parallel::Layout& layout) {
-  return find_family(config.family).make(config, layout);
+std::unique_ptr<Model> make_model(const config::ModelConfig& config, const ModelLayout& layouts) {
+  return find_family(config.family).make(config, layouts);
 }
 
 }  // namespace tributary::model

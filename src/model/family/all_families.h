@@ -14,7 +14,7 @@ namespace tributary::model {
 struct Family {
   config::ModelFamily family;
   std::string name;
-  std::unique_ptr<Model> (*make)(const config::ModelConfig& config, const parallel::Layout& layout);
+  std::unique_ptr<Model> (*make)(const config::ModelConfig& config, const ModelLayout& layouts);
   /// Prefixes of transformers 5.x and the released ones that replace them; the first that fits.
   std::vector<std::pair<std::string, std::string>> prefixes = {};
 };
@@ -29,8 +29,8 @@ struct Family {
 
 // One function a family, each in `<family>.cpp`.
 [[nodiscard]] std::unique_ptr<Model> make_text_model(const config::ModelConfig& config,
-                                                     const parallel::Layout& layout);
+                                                     const ModelLayout& layouts);
 [[nodiscard]] std::unique_ptr<Model> make_qwen2_5_vl(const config::ModelConfig& config,
-                                                     const parallel::Layout& layout);
+                                                     const ModelLayout& layouts);
 
 }  // namespace tributary::model

@@ -19,23 +19,32 @@ using parallel::Keep;
 /// Qwen2.5-VL: vision features take the places of the placeholders among the embedded tokens.
 class Qwen2_5Vl final : public Model {
  public:
-  Qwen2_5Vl(const config::ModelConfig& config, const parallel::Layout& layout)
-      : Model(config, layout),
-        vision_(config_.vision.value(), layout_, units_),
-        backbone_(config_.backbone, "model.", layout_, units_) {}
+  Qwen2_5Vl(const config::ModelConfig& config, const ModelLayout& layouts)
+      : Model(config, layouts),
+        vision_(config_.vision.value(), apart(), layout().at_stage(0), units_),
+        backbone_(config_.backbone, "model.", layout(), units_) {}
 
   at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
-    const parallel::TokenSplit split(batch.cu_seqlens, layout_);
-    if (stage < layout_.first_of_backbone()) return run_tower(stage, share_of(batch, split), input);
+    const parallel::TokenSplit split(batch.cu_seqlens, layout());
     return backbone_.forward(stage, enter(stage, batch, input, split), batch.position_ids, split);
   }
-  at::Tensor empty_input(int stage, const PackedBatch& batch) const override {
-    if (stage > layout_.first_of_backbone()) return Model::empty_input(stage, batch);
-    std::int64_t patches = 0;
-    for (const Grid& grid : share_of(batch, {batch.cu_seqlens, layout_}).own.grids)
-      patches += grid.patches();
-    const at::ScalarType dtype = units().front()->shard_value().scalar_type();
-    return at::empty({patches, config_.vision->width}, batch.input_ids.options().dtype(dtype));
+  at::Tensor run_encoder_stage(const std::string& /*module*/, int stage, const EncoderInput& media,
+                               const at::Tensor& input) override {
+    const EncoderInput some = media.grids.empty() ? smallest_input() : media;
+    return vision_.run_tower(stage, input.defined() ? input : some.rows, some.grids, keep_.vision);
+  }
+  at::Tensor empty_encoder_input(const std::string& module,
+                                 const EncoderInput& media) const override {
+    std::int64_t rows = 0;
+    for (const Grid& grid : media.grids) rows += feature_rows(module, grid);
+    return at::empty({rows > 0 ? rows : smallest_grid().patches(), config_.vision->width},
+                     units().front()->shard_value().options());
+  }
+  std::int64_t feature_rows(const std::string& /*module*/, const Grid& item) const override {
+    return item.patches();
+  }
+  std::int64_t feature_width(const std::string& /*module*/) const override {
+    return config_.vision->width;
   }
   at::Tensor run_head(const at::Tensor& hidden, parallel::LayerBody body) override {
     return backbone_.run_head(hidden, std::move(body));
@@ -44,15 +53,13 @@ class Qwen2_5Vl final : public Model {
 
   at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,
                            KvCache& cache) override {
-    const parallel::TokenSplit split(batch.cu_seqlens, layout_);
-    if (stage < layout_.first_of_backbone()) return run_tower(stage, share_of(batch, split), input);
+    const parallel::TokenSplit split(batch.cu_seqlens, layout());
     return backbone_.prefill(stage, enter(stage, batch, input, split), batch.position_ids,
                              batch.cu_seqlens, cache);
   }
   at::Tensor decode_stage(int stage, const at::Tensor& token_ids, const at::Tensor& input,
                           KvCache& cache) override {
-    const bool embeds = stage == layout_.first_of_backbone();
-    return backbone_.decode(stage, embeds ? backbone_.embed(token_ids) : input, cache);
+    return backbone_.decode(stage, stage == 0 ? backbone_.embed(token_ids) : input, cache);
   }
 
   void set_keep(const KeepOf& keep_of) override {
@@ -70,22 +77,27 @@ class Qwen2_5Vl final : public Model {
   struct Share {
     Media own;
     std::optional<parallel::RowRoute> route;  // where ranks share a pack
+    bool is_idle = false;                     // own holds only the smallest input
   };
 
+  [[nodiscard]] const parallel::Layout* apart() const {
+    const auto own = layouts_.encoders.find("vision");
+    return own == layouts_.encoders.end() ? nullptr : &own->second;
+  }
+
   /// What a stage of the backbone takes: `input`, or at the first one the embedded tokens with the
-  /// features in their places. There `input` is the tower's patches, where it has stages of its
-  /// own. shape: returns [tokens that this rank keeps, width]
+  /// features in their places. There `input` is the tower's patches, where it has ranks of its own.
+  /// shape: returns [tokens that this rank keeps, width]
   [[nodiscard]] at::Tensor enter(int stage, const PackedBatch& batch, const at::Tensor& input,
                                  const parallel::TokenSplit& split) {
-    if (stage > layout_.first_of_backbone()) return input;
+    if (stage > 0) return input;
     const at::Tensor ids = split.keep(batch.input_ids, /*padding=*/0);
     const bool has_media = !batch.image_grids.empty() || !batch.video_grids.empty();
-    if (!has_media && layout_.mesh->shard().is_single() && !input.defined())
-      return backbone_.embed(ids);
+    if (!has_media && layout().mesh->shard().is_single()) return backbone_.embed(ids);
     const Share share = share_of(batch, split);
-    Features features = project(share, input.defined() ? input : run_tower(stage, share, {}));
+    Features features = project(share, patches_of(share, input));
     const at::Tensor embedded = backbone_.embed(ids);
-    if (layout_.splits_tokens()) features = own_features(features, embedded.size(0));
+    if (layout().splits_tokens()) features = own_features(features, embedded.size(0));
     // Places are unique, so unlike an accumulating scatter this does not depend on threads.
     return embedded.index_copy(0, features.places, features.rows.to(embedded.scalar_type()));
   }
@@ -94,23 +106,29 @@ class Qwen2_5Vl final : public Model {
   /// group may hold some, and all must gather the tower's parameters alike.
   [[nodiscard]] Share share_of(const PackedBatch& batch, const parallel::TokenSplit& split) const {
     Share share{.own = gather_media(batch), .route = std::nullopt};
-    if (!share.own.grids.empty() && layout_.splits_sequence()) {
-      MediaShare part = share_media(share.own, config_.vision->merge, split, layout_);
+    if (!share.own.grids.empty() && layout().splits_sequence()) {
+      MediaShare part = share_media(share.own, config_.vision->merge, split, layout());
       share = {.own = std::move(part.own), .route = std::move(part.route)};
       share.own.places = share.route->places();
     }
-    if (share.own.grids.empty()) {
-      Media none = no_media(share.own.places);
-      if (share.route) none.places = share.route->places();
-      share.own = std::move(none);
-    }
+    if (!share.own.grids.empty()) return share;
+    EncoderInput smallest = smallest_input();
+    const at::Tensor places =
+        share.route ? share.route->places() : at::empty({0}, share.own.places.options());
+    share.own = {std::move(smallest.rows), std::move(smallest.grids), places};
+    share.is_idle = true;
     return share;
   }
 
-  /// `input`: undefined at the first stage.
-  [[nodiscard]] at::Tensor run_tower(int stage, const Share& share, const at::Tensor& input) {
-    return vision_.run_tower(stage, input.defined() ? input : share.own.rows, share.own.grids,
-                             keep_.vision);
+  /// The patches that the projector takes. `features`: those of a tower with ranks of its own.
+  [[nodiscard]] at::Tensor patches_of(const Share& share, const at::Tensor& features) {
+    if (apart() == nullptr)
+      return vision_.run_tower(/*stage=*/0, share.own.rows, share.own.grids, keep_.vision);
+    if (!share.is_idle) return features;
+    // It needs a gradient where features do: the route sends gradients on all ranks or on none.
+    return at::zeros({smallest_grid().patches(), config_.vision->width},
+                     units().front()->shard_value().options())
+        .requires_grad_(features.defined() && features.requires_grad());
   }
 
   [[nodiscard]] Features project(const Share& share, const at::Tensor& patches) {
@@ -123,20 +141,21 @@ class Qwen2_5Vl final : public Model {
 
   /// The features of the replica that this tp rank keeps.
   [[nodiscard]] Features own_features(const Features& all, std::int64_t tokens) const {
-    const at::Tensor places = all.places - layout_.tp().index() * tokens;
+    const at::Tensor places = all.places - layout().tp().index() * tokens;
     const at::Tensor own = places.ge(0).logical_and(places.lt(tokens)).nonzero().squeeze(1);
-    return {ops::select_rows(parallel::copy_to_ranks(all.rows, layout_.tp()), own),
+    return {ops::select_rows(parallel::copy_to_ranks(all.rows, layout().tp()), own),
             places.index_select(0, own)};
   }
 
+  [[nodiscard]] Grid smallest_grid() const {
+    return {1, config_.vision->merge, config_.vision->merge};
+  }
   /// The smallest input of the tower, whose features take no place.
-  [[nodiscard]] Media no_media(const at::Tensor& places) const {
-    const config::VisionConfig& vision = *config_.vision;
-    const auto side = static_cast<std::int32_t>(vision.merge);
-    return {at::zeros({vision.merge * vision.merge, vision.patch_width()},
-                      places.options().dtype(at::kFloat)),
-            {Grid{1, side, side}},
-            at::empty({0}, places.options())};
+  [[nodiscard]] EncoderInput smallest_input() const {
+    const at::Device device = units().front()->shard_value().device();
+    return {at::zeros({smallest_grid().patches(), config_.vision->patch_width()},
+                      at::TensorOptions(device).dtype(at::kFloat)),
+            {smallest_grid()}};
   }
 
   [[nodiscard]] Media gather_media(const PackedBatch& batch) const {
@@ -144,7 +163,7 @@ class Qwen2_5Vl final : public Model {
         places_of(batch.input_ids, config_.tokens.image_pad, batch.image_grids, "images");
     const at::Tensor videos =
         places_of(batch.input_ids, config_.tokens.video_pad, batch.video_grids, "clips");
-    if (layout_.holds(0)) {
+    if (apart() == nullptr) {
       require_rows(batch.pixel_values, batch.image_grids, "images");
       require_rows(batch.pixel_values_videos, batch.video_grids, "clips");
     }
@@ -190,8 +209,8 @@ class Qwen2_5Vl final : public Model {
 }  // namespace
 
 std::unique_ptr<Model> make_qwen2_5_vl(const config::ModelConfig& config,
-                                       const parallel::Layout& layout) {
-  return std::make_unique<Qwen2_5Vl>(config, layout);
+                                       const ModelLayout& layouts) {
+  return std::make_unique<Qwen2_5Vl>(config, layouts);
 }
 
 }  // namespace tributary::model

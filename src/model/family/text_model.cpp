@@ -13,12 +13,12 @@ namespace {
 /// query and key): a backbone and nothing else.
 class TextModel final : public Model {
  public:
-  TextModel(const config::ModelConfig& config, const parallel::Layout& layout)
-      : Model(config, layout), backbone_(config.backbone, "model.", layout_, units_) {}
+  TextModel(const config::ModelConfig& config, const ModelLayout& layouts)
+      : Model(config, layouts), backbone_(config.backbone, "model.", layout(), units_) {}
 
   at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
     require_text(batch);
-    const parallel::TokenSplit split(batch.cu_seqlens, layout_);
+    const parallel::TokenSplit split(batch.cu_seqlens, layout());
     const at::Tensor hidden =
         stage == 0 ? backbone_.embed(split.keep(batch.input_ids, /*padding=*/0)) : input;
     return backbone_.forward(stage, hidden, batch.position_ids, split);
@@ -56,8 +56,8 @@ class TextModel final : public Model {
 }  // namespace
 
 std::unique_ptr<Model> make_text_model(const config::ModelConfig& config,
-                                       const parallel::Layout& layout) {
-  return std::make_unique<TextModel>(config, layout);
+                                       const ModelLayout& layouts) {
+  return std::make_unique<TextModel>(config, layouts);
 }
 
 }  // namespace tributary::model

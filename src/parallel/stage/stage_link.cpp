@@ -33,16 +33,18 @@ mesh::Pending receive(const Layout& layout, const StageMessage& message, const a
       .receive(values, layout.holder(message.from), tag_of(layout, message));
 }
 
-at::Tensor run_stages(const Layout& layout, int first,
+at::Tensor run_stages(const Layout& layout, const at::Tensor& input,
                       const std::function<at::Tensor(int stage)>& empty_input,
                       const RunStage& run) {
   at::Tensor hidden;
-  for (int stage = first; stage < layout.virtual_stages(); ++stage) {
+  for (int stage = 0; stage < layout.virtual_stages(); ++stage) {
     if (!layout.holds(stage)) {
       hidden = at::Tensor();
       continue;
     }
-    if (stage > first && !layout.holds(stage - 1)) {
+    if (stage == 0) {
+      hidden = input;
+    } else if (!layout.holds(stage - 1)) {
       hidden = empty_input(stage);
       receive(layout, {.from = stage - 1, .to = stage}, hidden).wait();
     }

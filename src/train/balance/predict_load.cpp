@@ -10,6 +10,9 @@ namespace {
 
 constexpr double kNanosecondsPerFlop = 1e-3;
 
+// Places in a ReplicaLoad, as kLoadNames has them.
+constexpr std::size_t kTime = 0, kVision = 1, kPatches = 4;
+
 Nanoseconds time_of(double flops) {
   if (flops <= 0) return {};
   return {std::max<std::int64_t>(1, std::llround(flops * kNanosecondsPerFlop))};
@@ -27,6 +30,13 @@ schedule::SampleLoad predict_load(const config::ModelConfig& model,
   const double of_vision = count_training(vision, section.freeze, run_again).hardware;
   return {
       .tokens = shape.tokens, .vision = time_of(of_vision), .backbone = time_of(all - of_vision)};
+}
+
+Nanoseconds predict_media(const config::ModelConfig& model, const config::ModelSection& section,
+                          const Grid& grid) {
+  SampleShape alone;
+  alone.images = {grid};
+  return predict_load(model, section, alone).vision;
 }
 
 ReplicaLoad load_of(const config::ModelConfig& model, const config::ModelSection& section,
@@ -49,11 +59,32 @@ ReplicaLoad load_of(const config::ModelConfig& model, const config::ModelSection
   return load;
 }
 
+ReplicaLoad load_of_media(const config::ModelConfig& model, const config::ModelSection& section,
+                          std::span<const Grid> grids) {
+  ReplicaLoad load{};
+  for (const Grid& grid : grids) {
+    load[kVision] += static_cast<double>(predict_media(model, section, grid).count);
+    load[kPatches] += static_cast<double>(grid.patches());
+  }
+  load[kTime] = load[kVision];
+  return load;
+}
+
+ReplicaLoad part_of_load(const ReplicaLoad& load, double ranks, bool leads) {
+  ReplicaLoad part = leads ? load : ReplicaLoad{};
+  part[kTime] = load[kTime] / ranks;
+  return part;
+}
+
 ReplicaLoad imbalance_of(const ReplicaLoad& largest, const ReplicaLoad& sum,
-                         std::int64_t replicas) {
+                         const LoadParts& parts) {
   ReplicaLoad imbalance{};
-  for (std::size_t i = 0; i < imbalance.size(); ++i)
-    if (sum[i] > 0) imbalance[i] = largest[i] * static_cast<double>(replicas) / sum[i];
+  for (std::size_t i = 0; i < imbalance.size(); ++i) {
+    std::int64_t count = parts.replicas;
+    if (i == kTime) count = parts.time;
+    if (i == kVision || i == kPatches) count = parts.media;
+    if (sum[i] > 0) imbalance[i] = largest[i] * static_cast<double>(count) / sum[i];
+  }
   return imbalance;
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 
 #include "core/error.h"
 #include "core/json.h"
+#include "schedule/pack.h"
 #include "train/balance/predict_load.h"
 
 namespace tributary::train {
@@ -14,10 +16,10 @@ namespace {
 /// The part of the plan for one replica; its bins hold places in the replica's own samples.
 PlannedStep part_of(const schedule::StepPlan& plan, std::int64_t replica,
                     std::span<const SampleShape> shapes) {
-  PlannedStep own{.fingerprint = fingerprint(plan),
-                  .gap = plan.gap,
-                  .shapes = {},
-                  .microbatches = plan.microbatches[static_cast<std::size_t>(replica)]};
+  PlannedStep own{
+      .fingerprint = fingerprint(plan), .gap = plan.gap, .shapes = {}, .microbatches = {{0}, {}}};
+  if (replica < 0) return own;  // a rank of an encoder
+  own.microbatches = plan.microbatches[static_cast<std::size_t>(replica)];
   std::vector<std::int32_t> place(shapes.size());  // in the batch -> among the replica's own
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (plan.replica_of[i] != replica) continue;
@@ -28,6 +30,21 @@ PlannedStep part_of(const schedule::StepPlan& plan, std::int64_t replica,
   return own;
 }
 
+/// Packs the samples of a replica anew; the bins hold samples of the batch.
+schedule::PackedBins pack_replica(const config::BatchSection& batch, const DealtMedia& media,
+                                  std::int32_t replica) {
+  std::vector<std::int32_t> own;
+  std::vector<Tokens> lengths;
+  for (std::size_t i = 0; i < media.replica_of.size(); ++i) {
+    if (media.replica_of[i] != replica) continue;
+    own.push_back(static_cast<std::int32_t>(i));
+    lengths.push_back(media.shapes[i].tokens);
+  }
+  schedule::PackedBins packed = schedule::pack(batch.packing, lengths, batch.capacity_tokens);
+  for (std::int32_t& item : packed.items) item = own[static_cast<std::size_t>(item)];
+  return packed;
+}
+
 }  // namespace
 
 schedule::Meeting meeting_of(const mesh::Mesh& mesh, const config::ParallelSection& parallel) {
@@ -35,13 +52,14 @@ schedule::Meeting meeting_of(const mesh::Mesh& mesh, const config::ParallelSecti
 }
 
 StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
-                         const mesh::Mesh& mesh)
+                         const mesh::Mesh& mesh, std::optional<schedule::MediaSeats> seats)
     : batch_(config.batch),
       section_(config.model),
       model_(model),
       meeting_(meeting_of(mesh, config.parallel)),
       replicas_(mesh.data_ranks()),
-      own_(mesh.data_index()) {
+      own_(mesh.data_index()),
+      seats_(seats) {
   const std::int64_t batches = std::max(1, config.data.prefetch_batches) + 1;
   if (batch_.correct_costs)
     correction_ = std::make_unique<schedule::BatchCorrection>(batches * batch_.global_samples);
@@ -57,8 +75,39 @@ schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> lo
                               .capacity = batch_.capacity_tokens});
 }
 
-std::vector<std::int32_t> StepPlanner::plan(std::int64_t first_index,
-                                            std::span<const SampleShape> shapes) {
+void StepPlanner::deal(DealtMedia& media) const {
+  media.rounds = schedule::list_media(media.shapes, media.microbatches);
+  const auto cost = [this](const Grid& grid) {
+    return predict_media(model_, section_, grid).count;
+  };
+  schedule::deal_media(*seats_, cost, media.rounds);
+}
+
+void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
+                         DealtMedia& media) const {
+  if (changes.empty()) return;
+  const auto key_of = [](const schedule::MediaItem& item) {
+    return std::tuple(item.sample, item.modality, item.place);
+  };
+  std::map<std::tuple<std::int32_t, Modality, std::int32_t>, std::int32_t> seat_of;
+  for (const schedule::MediaRound& round : media.rounds)
+    for (const schedule::MediaItem& item : round) seat_of.emplace(key_of(item), item.seat);
+  for (const auto& [sample, shape] : changes) {
+    const std::int32_t replica = media.replica_of[static_cast<std::size_t>(sample)];
+    media.shapes[static_cast<std::size_t>(sample)] = shape;
+    media.microbatches[static_cast<std::size_t>(replica)] = pack_replica(batch_, media, replica);
+  }
+  deal(media);
+  for (schedule::MediaRound& round : media.rounds)
+    for (schedule::MediaItem& item : round) {
+      auto seat = seat_of.find(key_of(item));
+      if (seat == seat_of.end()) seat = seat_of.lower_bound({item.sample, Modality{}, 0});
+      if (seat != seat_of.end()) item.seat = seat->second;
+    }
+}
+
+StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,
+                                     std::span<const SampleShape> shapes) {
   std::vector<schedule::SampleLoad> loads;
   for (const SampleShape& shape : shapes) loads.push_back(predict_load(model_, section_, shape));
   std::optional<schedule::PredictedBatch> predicted;
@@ -73,14 +122,22 @@ std::vector<std::int32_t> StepPlanner::plan(std::int64_t first_index,
   }
   schedule::StepPlan plan = plan_by(loads);
   PlannedStep own = part_of(plan, own_, shapes);
-  std::vector<std::int32_t> replica_of = plan.replica_of;
+  Dealt dealt{.replica_of = plan.replica_of, .media = {}};
+  if (seats_) {
+    own.media = DealtMedia{.shapes = {shapes.begin(), shapes.end()},
+                           .replica_of = plan.replica_of,
+                           .microbatches = plan.microbatches,
+                           .rounds = {}};
+    deal(*own.media);
+    dealt.media = own.media->rounds;
+  }
   if (predicted) {
     predicted->plan = std::move(plan);
     own.predicted = std::move(predicted);
   }
   const std::scoped_lock lock(mutex_);
   planned_.insert_or_assign(first_index, std::move(own));
-  return replica_of;
+  return dealt;
 }
 
 PlannedStep StepPlanner::take(std::int64_t first_index) {

@@ -13,9 +13,19 @@
 #include "core/sample_shape.h"
 #include "mesh/mesh.h"
 #include "schedule/correct_costs/batch_correction.h"
+#include "schedule/deal_media.h"
 #include "schedule/step_plan.h"
 
 namespace tributary::train {
+
+/// A global batch whose media are encoded on other ranks than those of the samples' replicas: what
+/// every rank knows of it.
+struct DealtMedia {
+  std::vector<SampleShape> shapes;                 // of all samples
+  std::vector<std::int32_t> replica_of;            // [samples]
+  std::vector<schedule::PackedBins> microbatches;  // [replicas] bins of samples of the batch
+  std::vector<schedule::MediaRound> rounds;
+};
 
 /// A global batch as it was planned, and the part that this rank's replica trains on.
 struct PlannedStep {
@@ -24,7 +34,8 @@ struct PlannedStep {
   std::vector<SampleShape> shapes;    // of the replica's samples, in the order of the batch
   schedule::PackedBins microbatches;  // bins of places in `shapes`
   std::optional<schedule::PredictedBatch> predicted =
-      {};  // of the whole batch, where costs are corrected
+      {};                                // of the whole batch, where costs are corrected
+  std::optional<DealtMedia> media = {};  // where encoders have ranks of their own
 };
 
 /// Whether replicas wait for each other at every microbatch or once a step.
@@ -34,13 +45,22 @@ struct PlannedStep {
 /// Plans global batches ahead of the step, in the loader's thread, and keeps the plans until then.
 class StepPlanner {
  public:
+  /// `mesh` is that of the backbone; `seats` are those of encoders with ranks of their own.
   StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
-              const mesh::Mesh& mesh);
+              const mesh::Mesh& mesh, std::optional<schedule::MediaSeats> seats = std::nullopt);
 
-  /// Which replica reads each sample of the batch that begins with sample `first_index`.
+  /// Which replica trains on each sample of the batch that begins with sample `first_index`, and
+  /// who encodes its media.
   /// units: called by one thread, while another one calls take()
-  [[nodiscard]] std::vector<std::int32_t> plan(std::int64_t first_index,
-                                               std::span<const SampleShape> shapes);
+  struct Dealt {
+    std::vector<std::int32_t> replica_of;     // [samples]
+    std::vector<schedule::MediaRound> media;  // empty where all encoders are inline
+  };
+  [[nodiscard]] Dealt plan(std::int64_t first_index, std::span<const SampleShape> shapes);
+  /// Replaces samples of a batch whose shapes are others than planned: their replicas pack anew.
+  /// Media stay on their seats, which have the rows of the whole sample; of a replaced sample,
+  /// those that were not planned are on its first seat.
+  void change(const std::map<std::int32_t, SampleShape>& changes, DealtMedia& media) const;
   /// Returns the plan of the batch that begins there, and forgets those before it.
   /// errors: Fault::kBug when that batch was not planned
   [[nodiscard]] PlannedStep take(std::int64_t first_index);
@@ -49,6 +69,7 @@ class StepPlanner {
   [[nodiscard]] schedule::BatchCorrection* correction() const { return correction_.get(); }
 
  private:
+  void deal(DealtMedia& media) const;
   [[nodiscard]] schedule::StepPlan plan_by(std::span<const schedule::SampleLoad> loads) const;
 
   config::BatchSection batch_;
@@ -57,6 +78,7 @@ class StepPlanner {
   schedule::Meeting meeting_;
   std::int64_t replicas_;
   std::int64_t own_;
+  std::optional<schedule::MediaSeats> seats_;
   std::unique_ptr<schedule::BatchCorrection> correction_;
   std::mutex mutex_;  // guards planned_
   std::map<std::int64_t, PlannedStep> planned_;

@@ -59,10 +59,48 @@ void require_known_ids(const data::EncodedSample& sample, std::int64_t vocab) {
   }
 }
 
+/// The rows of an item among the samples of this rank.
+std::span<const float> find_rows(std::span<const data::EncodedSample> samples,
+                                 std::int64_t first_id, const schedule::MediaItem& item) {
+  const auto sample =
+      std::ranges::lower_bound(samples, first_id + item.sample, {}, &data::EncodedSample::id);
+  std::int32_t place = 0;
+  if (sample != samples.end() && sample->id == first_id + item.sample)
+    for (const data::PatchedItem& own : sample->items) {
+      if (own.modality != item.modality || place++ != item.place) continue;
+      const std::size_t frame = own.rows.size() / static_cast<std::size_t>(own.grid.time);
+      const std::size_t count = static_cast<std::size_t>(item.grid.time) * frame;
+      const std::size_t first = static_cast<std::size_t>(item.first_frame) * frame;
+      if (count > 0 && first + count <= own.rows.size())
+        return std::span(own.rows).subspan(first, count);
+    }
+  TRIB_RAISE(Fault::kBug, .what = "train: rank has not the media that it encodes",
+             .where = str("sample ", first_id + item.sample, ", item ", item.place));
+}
+
 }  // namespace
 
-Fields fields_of(const parallel::Layout& layout) {
-  return layout.holds(0) ? Fields::kAll : Fields::kWithoutPixels;
+Fields fields_of(const parallel::Layout& backbone, const RunLanes& run) {
+  const bool encodes = backbone.holds(0) && !run.has_encoders_apart();
+  return encodes ? Fields::kAll : Fields::kWithoutPixels;
+}
+
+model::EncoderInput collate_encoder_input(std::span<const data::EncodedSample> samples,
+                                          std::span<const schedule::MediaItem> items,
+                                          std::int64_t first_id, const parallel::Layout& encoder,
+                                          at::Device device) {
+  model::EncoderInput input;
+  std::vector<at::Tensor> rows;
+  for (const schedule::MediaItem& item : items) {
+    input.grids.push_back(item.grid);
+    if (!encoder.holds(0)) continue;
+    const std::span<const float> values = find_rows(samples, first_id, item);
+    rows.push_back(at::from_blob(const_cast<float*>(values.data()),  // NOLINT: only read
+                                 {item.grid.patches(), std::ssize(values) / item.grid.patches()},
+                                 at::kFloat));
+  }
+  if (!rows.empty()) input.rows = at::cat(rows).to(device);
+  return input;
 }
 
 Microbatch idle_microbatch(at::Device device) {

@@ -10,6 +10,7 @@
 #include "config/run/run_config.h"
 #include "data/sample.h"
 #include "model/model.h"
+#include "train/placement/run_lanes.h"
 
 namespace tributary::train {
 
@@ -24,7 +25,7 @@ struct Microbatch {
 enum class Fields { kAll, kWithoutPixels };
 
 /// The fields that the stages of this rank need.
-[[nodiscard]] Fields fields_of(const parallel::Layout& layout);
+[[nodiscard]] Fields fields_of(const parallel::Layout& backbone, const RunLanes& run);
 
 /// Lays samples back to back.
 ///
@@ -35,6 +36,13 @@ enum class Fields { kAll, kWithoutPixels };
 [[nodiscard]] Microbatch collate(std::span<const data::EncodedSample* const> samples,
                                  const config::ModelConfig& config, config::MropeMode mode,
                                  at::Device device, Fields fields = Fields::kAll);
+
+/// Lays the media back to back that this rank encodes in a pass. `samples` are those with such
+/// media, ids ascending; `first_id` is that of the first sample of the global batch. Only the first
+/// stage of the encoder takes rows.
+[[nodiscard]] model::EncoderInput collate_encoder_input(
+    std::span<const data::EncodedSample> samples, std::span<const schedule::MediaItem> items,
+    std::int64_t first_id, const parallel::Layout& encoder, at::Device device);
 
 /// One token that predicts nothing: it keeps a rank in step with ranks that have samples left.
 [[nodiscard]] Microbatch idle_microbatch(at::Device device);

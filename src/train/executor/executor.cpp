@@ -9,13 +9,11 @@
 #include "core/error.h"
 #include "parallel/unit_chain.h"
 #include "train/executor/gradients.h"
-#include "train/executor/step_schedule.h"
 
 namespace tributary::train {
 namespace {
 
 using parallel::Passed;
-using schedule::Action;
 using schedule::Op;
 
 std::vector<int> stages_of_rank(const parallel::Layout& layout) {
@@ -29,27 +27,43 @@ bool is_backward(Op op) {
 
 }  // namespace
 
-Executor::Executor(model::Model& model, const ExecutorOptions& options)
+Executor::Executor(model::Model& model, const RunLanes& run, const ExecutorOptions& options)
     : model_(model),
-      layout_(model.layout()),
+      run_(run),
       options_(options),
-      own_(stages_of_rank(layout_)),
-      trains_(trained_stages(model)),
-      first_trained_(static_cast<int>(std::ranges::find(trains_, true) - trains_.begin())),
+      map_(run.pipeline),
+      features_(model, run, options.media, options.microbatches),
       clock_(options.device) {
+  for (const int lane : run.own()) lanes_.emplace(lane, state_of(lane));
   seen_.by_source.resize(static_cast<std::size_t>(options_.sources));
 }
 
-void Executor::run(std::span<const Action> actions) {
+Executor::LaneState Executor::state_of(int lane) const {
+  LaneState state;
+  state.lane = lane;
+  state.module = map_.at(lane).module;
+  const auto& module = run_.pipeline.modules[static_cast<std::size_t>(state.module)];
+  state.is_backbone = lane == run_.backbone;
+  state.layout = state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(run_.encoder);
+  state.passes = module.passes_of(options_.microbatches);
+  state.own = stages_of_rank(*state.layout);
+  const std::vector<int>& into = map_.edges_into(state.module);
+  TRIB_CHECK(into.size() <= 1, .what = "train: module takes features along several edges",
+             .found = str(into.size()));
+  if (!into.empty()) state.edge_in = into.front();
+  return state;
+}
+
+void Executor::run(std::span<const LaneAction> actions) {
   clock_.mark();
   watch_.lap();
-  const std::vector<std::size_t> last = last_backwards(actions);
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (options_.on_action) options_.on_action();
-    const auto chunk = static_cast<std::size_t>(actions[i].chunk);
-    if (layout_.chain && last[chunk] == i) layout_.chain->begin_last_backward(own_[chunk]);
+    here_ = &lanes_.at(actions[i].lane);
+    tell_of_last_backward(actions, i);
     do_action(actions[i]);
   }
+  features_.finish();
   for (auto& [link, messages] : sends_)
     for (mesh::Pending& message : messages) message.wait();
   seen_.seconds.backward += watch_.lap();
@@ -83,40 +97,53 @@ PhaseSeconds Executor::phases_of_stream() const {
   return phases;
 }
 
-std::vector<std::size_t> Executor::last_backwards(std::span<const Action> actions) const {
-  std::vector<std::size_t> last(own_.size(), actions.size());
-  for (std::size_t i = 0; i < actions.size(); ++i)
-    if (is_backward(actions[i].op)) last[static_cast<std::size_t>(actions[i].chunk)] = i;
-  return last;
+void Executor::tell_of_last_backward(std::span<const LaneAction> actions, std::size_t index) {
+  const auto& [lane, action] = actions[index];
+  if (!here_->layout->chain || !is_backward(action.op)) return;
+  const bool comes_again = std::ranges::any_of(
+      actions.subspan(index + 1), [&, lane = lane, chunk = action.chunk](const LaneAction& later) {
+        return later.lane == lane && later.action.chunk == chunk && is_backward(later.action.op);
+      });
+  if (!comes_again)
+    here_->layout->chain->begin_last_backward(here_->own[static_cast<std::size_t>(action.chunk)]);
 }
 
-void Executor::do_action(const Action& action) {
-  action_ = action;
-  const int stage = own_[static_cast<std::size_t>(action.chunk)];
-  const Place here{stage, action.microbatch};
-  const Place before{stage - 1, action.microbatch};
-  const Place after{stage + 1, action.microbatch};
+void Executor::do_action(const LaneAction& lane_action) {
+  action_ = lane_action;
+  const schedule::Action& action = action_.action;
+  const int stage = here_->own[static_cast<std::size_t>(action.chunk)];
+  const Place here{here_->module, stage, action.microbatch};
+  const Place before{here_->module, stage - 1, action.microbatch};
+  const Place after{here_->module, stage + 1, action.microbatch};
+  const bool is_empty = action.microbatch >= here_->passes;  // of a colocated module
+  if (is_empty && action.op != Op::kReduceGradients && action.op != Op::kOptimizerStep) return;
   switch (action.op) {
     case Op::kForward:
       return forward(here);
     case Op::kBackward:
       return backward(here, /*puts_weights_off=*/false);
     case Op::kBackwardInput:
-      return backward(here, /*puts_weights_off=*/trains_[static_cast<std::size_t>(stage)]);
+      return backward(
+          here, /*puts_weights_off=*/run_.pipeline.modules[static_cast<std::size_t>(here.module)]
+                    .has_weights_of(stage));
     case Op::kBackwardWeight:
       return backward_weights(here);
     case Op::kSendActivation:
-    case Op::kSendFeatures:
       return send(Passed::kActivation, here, after);
     case Op::kReceiveActivation:
-    case Op::kReceiveFeatures:
       return post_receive(Passed::kActivation, before, here);
     case Op::kSendGradient:
-    case Op::kSendFeatureGradients:
       return send(Passed::kGradient, here, before);
     case Op::kReceiveGradient:
-    case Op::kReceiveFeatureGradients:
       return post_receive(Passed::kGradient, after, here);
+    case Op::kSendFeatures:
+      return features_.send(action.peer, action.microbatch, give(Passed::kActivation, here));
+    case Op::kReceiveFeatures:
+      return features_.expect(action.peer, action.microbatch);
+    case Op::kSendFeatureGradients:
+      return features_.send_gradient(action.peer, action.microbatch, give(Passed::kGradient, here));
+    case Op::kReceiveFeatureGradients:
+      return features_.expect_gradient(action.peer, action.microbatch);
     case Op::kHandActivation:
       return hand_over(Passed::kActivation, here, after);
     case Op::kHandGradient:
@@ -128,33 +155,80 @@ void Executor::do_action(const Action& action) {
   }
 }
 
+void Executor::load(int index) {
+  if (here_->is_backbone)
+    (void)microbatch(index);
+  else
+    (void)media(index);
+}
+
 const Microbatch& Executor::microbatch(int index) {
   const auto known = microbatches_.find(index);
   if (known != microbatches_.end()) return known->second.first;
   seen_.seconds.forward += watch_.lap();
   auto& entry = microbatches_[index];
-  entry = {options_.collate(index, fields_of(layout_)), static_cast<int>(own_.size())};
+  entry = {options_.collate(index), static_cast<int>(here_->own.size())};
   seen_.seconds.data += watch_.lap();
   return entry.first;
 }
 
+const model::EncoderInput& Executor::media(int index) {
+  const auto known = media_.find(index);
+  if (known != media_.end()) return known->second.first;
+  seen_.seconds.forward += watch_.lap();
+  auto& entry = media_[index];
+  entry = {options_.collate_media(index), static_cast<int>(here_->own.size())};
+  seen_.seconds.data += watch_.lap();
+  return entry.first;
+}
+
+at::Tensor Executor::run_stage(Place place, const at::Tensor& input) {
+  const int index = place.microbatch;
+  at::Tensor output;
+  if (here_->is_backbone) {
+    output = model_.run_stage(place.stage, microbatch(index).batch, input);
+    if (here_->is_last(place.stage)) output = sum_loss(index, output);
+    if (--microbatches_.at(index).second == 0) microbatches_.erase(index);
+  } else {
+    output = model_.run_encoder_stage(run_.encoder, place.stage, media(index), input);
+    if (--media_.at(index).second == 0) media_.erase(index);
+  }
+  return output;
+}
+
+at::Tensor Executor::empty_input(int index) {
+  return here_->is_backbone ? model_.empty_input(microbatch(index).batch)
+                            : model_.empty_encoder_input(run_.encoder, media(index));
+}
+
+at::Tensor Executor::take_input(Place place) {
+  return place.stage > 0 ? take(Passed::kActivation, place)
+                         : features_.take(here_->edge_in, place.microbatch);
+}
+
+bool Executor::sends_gradient(int stage) const {
+  if (stage > 0) return map_.has_backward(here_->module, stage - 1);
+  if (here_->edge_in < 0) return false;
+  const int from = run_.pipeline.edges[static_cast<std::size_t>(here_->edge_in)].from;
+  const auto& encoder = run_.pipeline.modules[static_cast<std::size_t>(from)];
+  return map_.has_backward(from, encoder.virtual_stages() - 1);
+}
+
 void Executor::forward(Place place) {
-  const auto [stage, index] = place;
+  const int stage = place.stage;
   if (options_.on_section) options_.on_section(mesh::Section::kForward);
-  const Microbatch& batch = microbatch(index);
+  load(place.microbatch);
   Pass pass;
   const std::size_t reached = clock_.mark();
-  if (stage > 0) pass.input = take(Passed::kActivation, place);
+  if (here_->has_input(stage)) pass.input = take_input(place);
   const MarkedPass begin = begin_pass(reached);
-  if (stage > 0) pass.input = pass.input.detach().requires_grad_(has_backward(stage - 1));
-  if (layout_.chain) layout_.chain->begin_pass(stage);
-  pass.output = model_.run_stage(stage, batch.batch, pass.input);
-  if (stage + 1 == layout_.virtual_stages())
-    pass.output = sum_loss(place, pass.output);
-  else
+  if (here_->has_input(stage))
+    pass.input = pass.input.detach().requires_grad_(sends_gradient(stage));
+  if (here_->layout->chain) here_->layout->chain->begin_pass(stage);
+  pass.output = run_stage(place, pass.input);
+  if (!here_->is_last(stage) || !here_->is_backbone)
     outputs_[place] = pass.output.detach().contiguous();
-  if (--microbatches_.at(index).second == 0) microbatches_.erase(index);
-  if (has_backward(stage)) {
+  if (map_.has_backward(place.module, stage)) {
     passes_[place] = std::move(pass);
     seen_.in_flight = std::max(seen_.in_flight, ++kept_);
   }
@@ -166,51 +240,61 @@ Executor::MarkedPass Executor::begin_pass(std::size_t reached) {
   return {.action = action_,
           .reached = reached,
           .start = clock_.mark(),
-          .waited = layout_.mesh->traffic().waited};
+          .waited = here_->layout->mesh->all_ranks().traffic().waited};
 }
 
 void Executor::end_pass(MarkedPass pass) {
   pass.end = clock_.mark();
-  pass.waited = layout_.mesh->traffic().waited - pass.waited;
+  pass.waited = here_->layout->mesh->all_ranks().traffic().waited - pass.waited;
   marked_.push_back(pass);
 }
 
 void Executor::count(const MarkedPass& marked, const std::vector<double>& times) {
-  const PassTimes& pass = seen_.passes.emplace_back(PassTimes{.action = marked.action,
+  const PassTimes& pass = seen_.passes.emplace_back(PassTimes{.action = marked.action.action,
+                                                              .lane = marked.action.lane,
                                                               .reached = times[marked.reached],
                                                               .start = times[marked.start],
                                                               .end = times[marked.end],
                                                               .waited = marked.waited});
   const double busy = pass.end - pass.start;
-  const auto place = static_cast<std::size_t>(pass.action.microbatch);
   seen_.busy += busy;
+  if (run_.runs_backbone() && pass.lane != run_.backbone) return;
+  const auto place = static_cast<std::size_t>(pass.action.microbatch);
   if (seen_.microbatches.size() <= place) seen_.microbatches.resize(place + 1);
   seen_.microbatches[place] += busy - pass.waited;
 }
 
-at::Tensor Executor::sum_loss(Place place, const at::Tensor& hidden) {
-  const Microbatch& batch = microbatch(place.second);
+at::Tensor Executor::sum_loss(int index, const at::Tensor& hidden) {
+  const Microbatch& batch = microbatch(index);
   const model::LossSum loss =
       model::sum_loss(model_, hidden, batch.targets, batch.batch.cu_seqlens, options_.most_logits);
   add_by_source(loss.rows, batch.target_sources, seen_.by_source);
   return loss.sum / static_cast<double>(options_.targets);
 }
 
+at::Tensor Executor::take_output_gradient(Place place) {
+  if (!here_->is_last(place.stage)) return take(Passed::kGradient, place);
+  if (here_->is_backbone) return {};
+  const int edge = map_.edges_from(place.module).front();
+  const at::Tensor gradient = features_.take_gradient(edge, place.microbatch);
+  // An encoder without items has computed something that nobody took.
+  const at::Tensor& features = passes_.at(place).output;
+  return gradient.size(0) == features.size(0) ? gradient : at::zeros_like(features);
+}
+
 void Executor::backward(Place place, bool puts_weights_off) {
-  const auto [stage, index] = place;
   if (options_.on_section) options_.on_section(mesh::Section::kBackward);
-  const bool is_last = stage + 1 == layout_.virtual_stages();
   const std::size_t reached = clock_.mark();
-  const at::Tensor gradient = is_last ? at::Tensor() : take(Passed::kGradient, place);
+  const at::Tensor gradient = take_output_gradient(place);
   const MarkedPass begin = begin_pass(reached);
   Pass& pass = passes_.at(place);
   if (pass.output.requires_grad()) {
     std::optional<parallel::PutOff> put_off;
-    if (puts_weights_off) put_off.emplace(layout_, pass.weights);
-    if (layout_.chain) layout_.chain->begin_pass(stage);
+    if (puts_weights_off) put_off.emplace(*here_->layout, pass.weights);
+    if (here_->layout->chain) here_->layout->chain->begin_pass(place.stage);
     torch::autograd::backward({pass.output}, {gradient});
   }
-  if (stage > 0 && has_backward(stage - 1)) {
+  if (sends_gradient(place.stage)) {
     const at::Tensor& of_input = pass.input.grad();
     input_gradients_[place] = of_input.defined() ? of_input : at::zeros_like(pass.input);
   }
@@ -240,29 +324,30 @@ at::Tensor Executor::give(Passed what, Place place) {
   std::map<Place, at::Tensor>& from = what == Passed::kActivation ? outputs_ : input_gradients_;
   auto node = from.extract(place);
   TRIB_CHECK(!node.empty(), .what = "train: nothing to pass on",
-             .where = str("stage ", place.first, ", microbatch ", place.second));
+             .where = str("stage ", place.stage, ", microbatch ", place.microbatch));
   return node.mapped();
 }
 
 void Executor::post_receive(Passed what, Place from, Place to) {
   // A gradient is shaped like what was passed on, an activation like the microbatch says.
   const auto pass = passes_.find(to);
-  at::Tensor values =
-      pass != passes_.end() && pass->second.output.defined()
-          ? at::empty_like(pass->second.output, at::MemoryFormat::Contiguous)
-          : model_.empty_input(std::max(from.first, to.first), microbatch(to.second).batch);
+  at::Tensor values = pass != passes_.end() && pass->second.output.defined()
+                          ? at::empty_like(pass->second.output, at::MemoryFormat::Contiguous)
+                          : empty_input(to.microbatch);
   mesh::Pending message = parallel::receive(
-      layout_, {.what = what, .from = from.first, .to = to.first, .microbatch = to.second}, values);
+      *here_->layout,
+      {.what = what, .from = from.stage, .to = to.stage, .microbatch = to.microbatch}, values);
   incoming(what)[to] = {std::move(values), std::move(message)};
 }
 
 void Executor::send(Passed what, Place from, Place to) {
-  std::deque<mesh::Pending>& under_way = sends_[{what, to.first}];
+  std::deque<mesh::Pending>& under_way = sends_[{what, to.stage}];
   // Only the waits that the messages need: on a device one more would hold up the stream that
   // computes until the other stage has received.
   while (under_way.size() >= kBuffersOfALink && under_way.front().try_wait()) under_way.pop_front();
   under_way.push_back(parallel::send(
-      layout_, {.what = what, .from = from.first, .to = to.first, .microbatch = to.second},
+      *here_->layout,
+      {.what = what, .from = from.stage, .to = to.stage, .microbatch = to.microbatch},
       give(what, from).contiguous()));
 }
 
@@ -273,7 +358,7 @@ void Executor::hand_over(Passed what, Place from, Place to) {
 at::Tensor Executor::take(Passed what, Place place) {
   auto node = incoming(what).extract(place);
   TRIB_CHECK(!node.empty(), .what = "train: nothing was received",
-             .where = str("stage ", place.first, ", microbatch ", place.second));
+             .where = str("stage ", place.stage, ", microbatch ", place.microbatch));
   node.mapped().message.wait();
   return node.mapped().values;
 }
@@ -281,7 +366,8 @@ at::Tensor Executor::take(Passed what, Place place) {
 void Executor::reduce_gradients(int stage) {
   // In the order of backward. A tied head may still add to the embedding.
   for (auto unit = model_.units().rbegin(); unit != model_.units().rend(); ++unit)
-    if ((*unit)->layout().virtual_stage == stage && !(*unit)->expects_backward())
+    if ((*unit)->layout().mesh == here_->layout->mesh && (*unit)->layout().virtual_stage == stage &&
+        !(*unit)->expects_backward())
       (*unit)->start_reduction();
 }
 

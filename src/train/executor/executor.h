@@ -17,6 +17,8 @@
 #include "parallel/weight_queue.h"
 #include "schedule/order/action.h"
 #include "train/executor/collate.h"
+#include "train/executor/feature_exchange.h"
+#include "train/executor/step_schedule.h"
 #include "train/metrics/step_metrics.h"
 #include "train/metrics/stream_clock.h"
 
@@ -28,8 +30,12 @@ struct ExecutorOptions {
   std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
   int sources = 1;
   c10::Device device = c10::kCPU;
-  /// Collates a microbatch of this rank's replica.
-  std::function<Microbatch(int microbatch, Fields fields)> collate;
+  int microbatches = 1;  // of the step
+  /// Collates a microbatch of this rank's replica of the backbone.
+  std::function<Microbatch(int microbatch)> collate = {};
+  /// Collates the media that this rank encodes in a pass, where it runs an encoder.
+  std::function<model::EncoderInput(int pass)> collate_media = {};
+  std::span<const schedule::MediaRound> media = {};    // of the step
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action
 };
@@ -37,6 +43,7 @@ struct ExecutorOptions {
 /// When one pass ran, in seconds of now_seconds(): on a device by the stream that computes.
 struct PassTimes {
   schedule::Action action;
+  int lane = 0;        // of the pipeline
   double reached = 0;  // the rank had done everything before it, collating too
   double start = 0;    // what it waited for was there
   double end = 0;
@@ -56,27 +63,48 @@ struct Execution {
   int in_flight = 0;                  // max chunk activations kept at once
 };
 
-/// Runs the action list of one rank: forwards and backwards of its virtual stages, what passes
-/// between stages, and the reduction of a stage's gradients after its last weight gradient.
+/// Runs the action lists of one rank: forwards and backwards of its virtual stages, what passes
+/// between stages and along edges, and the reduction of a stage's gradients after its last weight
+/// gradient.
 ///
-/// The lists of all ranks of a replica come from one schedule, so that each message is awaited; the
-/// shapes follow from the microbatch. Gradients add up in the units' shards in data order, whatever
-/// the order of the schedule.
+/// The lists of all ranks come from one schedule, so that each message is awaited; the shapes
+/// follow from the microbatch. Gradients add up in the units' shards in data order, whatever the
+/// order of the schedule.
 class Executor {
  public:
-  Executor(model::Model& model, const ExecutorOptions& options);
-  /// collective: as the model's stages; messages over pp
-  void run(std::span<const schedule::Action> actions);
+  /// `run` must outlive the executor.
+  Executor(model::Model& model, const RunLanes& run, const ExecutorOptions& options);
+  /// collective: as the model's stages; messages over pp and along edges
+  void run(std::span<const LaneAction> actions);
   /// Returns what the rank saw. Call it once, after all work of the step's gradients is dispatched.
   /// stream: the host waits until the current one has come here
   [[nodiscard]] Execution finish();
 
  private:
-  /// A virtual stage and a microbatch.
-  using Place = std::pair<int, int>;
+  /// A module that this rank runs.
+  struct LaneState {
+    int lane = 0;    // of the pipeline
+    int module = 0;  // likewise
+    const parallel::Layout* layout = nullptr;
+    bool is_backbone = true;
+    int edge_in = -1;      // into the first stage; -1: none
+    int passes = 0;        // that have input; the later ones of a colocated module are empty
+    std::vector<int> own;  // virtual stage of each chunk
+
+    [[nodiscard]] bool is_last(int stage) const { return stage + 1 == layout->virtual_stages(); }
+    /// Whether a stage takes something from another one, or along an edge.
+    [[nodiscard]] bool has_input(int stage) const { return stage > 0 || edge_in >= 0; }
+  };
+  /// A virtual stage of a module, and a microbatch.
+  struct Place {
+    int module = 0;
+    int stage = 0;
+    int microbatch = 0;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
   /// One pass between its forward and its backward.
   struct Pass {
-    at::Tensor input;   // a leaf, or undefined at the first stage
+    at::Tensor input;   // a leaf, or undefined where a stage has no input
     at::Tensor output;  // with the graph between the two
     parallel::WeightQueue weights;
   };
@@ -85,17 +113,16 @@ class Executor {
     mesh::Pending message;
   };
 
-  /// Where the last backward of each chunk is; the number of actions where it has none.
-  /// shape: [chunks]
-  [[nodiscard]] std::vector<std::size_t> last_backwards(
-      std::span<const schedule::Action> actions) const;
-  void do_action(const schedule::Action& action);
+  [[nodiscard]] LaneState state_of(int lane) const;
+  void do_action(const LaneAction& action);
   void forward(Place place);
   void backward(Place place, bool puts_weights_off);
   void backward_weights(Place place);
+  /// Tells the chains of the last backward of each chunk, where it has one.
+  void tell_of_last_backward(std::span<const LaneAction> actions, std::size_t index);
   /// A pass as the clocks marked it.
   struct MarkedPass {
-    schedule::Action action;
+    LaneAction action;
     std::size_t reached = 0;  // marks
     std::size_t start = 0;
     std::size_t end = 0;
@@ -106,7 +133,20 @@ class Executor {
   void count(const MarkedPass& pass, const std::vector<double>& times);
   /// Phases by the stream: where it did not compute before a pass, it waited for the pass's data.
   [[nodiscard]] PhaseSeconds phases_of_stream() const;
-  [[nodiscard]] at::Tensor sum_loss(Place place, const at::Tensor& hidden);
+
+  /// Collates the data of a pass.
+  void load(int index);
+  [[nodiscard]] const Microbatch& microbatch(int index);
+  [[nodiscard]] const model::EncoderInput& media(int index);
+  [[nodiscard]] at::Tensor run_stage(Place place, const at::Tensor& input);
+  [[nodiscard]] at::Tensor sum_loss(int index, const at::Tensor& hidden);
+  [[nodiscard]] at::Tensor empty_input(int index);
+  [[nodiscard]] at::Tensor take_input(Place place);
+  /// The gradient of what a pass gave; undefined for that of the loss itself.
+  [[nodiscard]] at::Tensor take_output_gradient(Place place);
+  /// Whether something that computed the input of a stage trains.
+  [[nodiscard]] bool sends_gradient(int stage) const;
+
   void post_receive(parallel::Passed what, Place from, Place to);
   void send(parallel::Passed what, Place from, Place to);
   void hand_over(parallel::Passed what, Place from, Place to);
@@ -115,17 +155,16 @@ class Executor {
   /// Takes what a pass has left for its neighbour.
   [[nodiscard]] at::Tensor give(parallel::Passed what, Place place);
   void reduce_gradients(int stage);
-  [[nodiscard]] const Microbatch& microbatch(int index);
-  /// Whether something at or before the stage trains.
-  [[nodiscard]] bool has_backward(int stage) const { return stage >= first_trained_; }
 
   model::Model& model_;
-  const parallel::Layout& layout_;
+  const RunLanes& run_;
   ExecutorOptions options_;
-  std::vector<int> own_;                                    // virtual stage of each chunk
-  std::vector<bool> trains_;                                // [virtual stages]
-  int first_trained_ = 0;                                   // virtual stage
-  std::map<int, std::pair<Microbatch, int>> microbatches_;  // and forwards yet to come
+  schedule::PipelineMap map_;
+  std::map<int, LaneState> lanes_;                            // of this rank
+  const LaneState* here_ = nullptr;                           // that of the action under way
+  std::map<int, std::pair<Microbatch, int>> microbatches_;    // and forwards yet to come
+  std::map<int, std::pair<model::EncoderInput, int>> media_;  // likewise
+  FeatureExchange features_;
   std::map<Place, Pass> passes_;
   std::map<Place, Incoming> activations_;  // by the stage that takes them
   std::map<Place, Incoming> gradients_;
@@ -135,7 +174,7 @@ class Executor {
   StreamClock clock_;
   std::vector<MarkedPass> marked_;
   Execution seen_;
-  schedule::Action action_;  // under way
+  LaneAction action_;  // under way
   Stopwatch watch_;
   int kept_ = 0;
 };

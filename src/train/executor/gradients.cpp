@@ -72,6 +72,7 @@ Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> sam
   std::map<std::int64_t, std::int64_t> samples_of_replica;
   for (std::size_t rank = 0; rank < samples_of.size(); ++rank) {
     const std::int64_t replica = mesh.data_index_of(static_cast<int>(rank));
+    if (replica < 0) continue;  // it encodes samples of several replicas
     const auto first = samples_of_replica.try_emplace(replica, samples_of[rank]).first;
     TRIB_REQUIRE(samples_of[rank] == first->second,
                  .what = "train: ranks of one replica have read different samples",
@@ -115,15 +116,16 @@ void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLos
   sums.share(world);
 }
 
-void name_slots(BatchResult& result, const model::Model& model, StepSums& sums) {
+void name_slots(BatchResult& result, const model::Model& model, const RunLanes& run,
+                StepSums& sums) {
   const mesh::Mesh& mesh = *model.layout().mesh;
   name_losses(result.by_source, mesh.leads_stage() && model.layout().holds_head(), sums);
   sums.then([&result] { result.loss = mean_of(result.by_source); });
-  if (mesh.shape().pp == 1 || result.targets == 0) return;
+  if (run.stages() == 1 || result.targets == 0) return;
   for (std::int64_t& in_flight : result.pipeline.in_flight) sums.largest(in_flight);
   sums.sum(result.busy);
   sums.largest(result.wall);
-  sums.then([&result, ranks = mesh.size()] {
+  sums.then([&result, ranks = mesh.world().size()] {
     result.pipeline.bubble = 1 - result.busy / (result.wall * ranks);
   });
 }
@@ -141,22 +143,35 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   result.loss = std::numeric_limits<double>::quiet_NaN();
   if (agreed.targets == 0) return result;
   for (const auto& unit : model.units()) unit->clear_gradient();
-  const StepSchedule schedule = schedule_step(model, agreed.microbatches);
-  const auto collate_bin = [&](int bin, Fields fields) {
+  const RunLanes alone = one_lane();
+  const RunLanes& run = options.lanes != nullptr ? *options.lanes : alone;
+  const StepSchedule schedule = schedule_step(run, agreed.microbatches);
+  const auto collate_bin = [&](int bin) {
     if (bin >= microbatches.bins()) return idle_microbatch(options.device);
     Microbatch microbatch = collate(select(samples, microbatches.bin(bin)), model.config(),
-                                    options.mrope, options.device, fields);
+                                    options.mrope, options.device, fields_of(model.layout(), run));
     result.attention_rows +=
         ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
     return microbatch;
   };
-  Executor executor(model, {.targets = agreed.targets,
-                            .most_logits = options.most_logits,
-                            .sources = options.sources,
-                            .device = options.device,
-                            .collate = collate_bin,
-                            .on_section = options.on_section,
-                            .on_action = options.on_action});
+  const StepMedia none;
+  const StepMedia& media = options.media != nullptr ? *options.media : none;
+  const auto collate_media = [&](int pass) {
+    return collate_encoder_input(media.encoded, items_of_pass(media.rounds, run.seat, pass),
+                                 media.first_id, model.encoder_layouts().at(run.encoder),
+                                 options.device);
+  };
+  Executor executor(model, run,
+                    {.targets = agreed.targets,
+                     .most_logits = options.most_logits,
+                     .sources = options.sources,
+                     .device = options.device,
+                     .microbatches = schedule.microbatches,
+                     .collate = collate_bin,
+                     .collate_media = collate_media,
+                     .media = media.rounds,
+                     .on_section = options.on_section,
+                     .on_action = options.on_action});
   executor.run(schedule.actions);
   parallel::complete_gradients(model.units());
   Execution execution = executor.finish();
@@ -171,9 +186,10 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   result.began = execution.began;
   result.busy = execution.busy;
   result.wall = execution.wall;
-  if (mesh.shape().pp > 1) {
-    result.pipeline.in_flight.assign(static_cast<std::size_t>(mesh.shape().pp), 0);
-    result.pipeline.in_flight[static_cast<std::size_t>(mesh.at().pp)] = execution.in_flight;
+  if (run.stages() > 1) {
+    result.pipeline.in_flight.assign(static_cast<std::size_t>(run.stages()), 0);
+    for (const int lane : run.own())
+      result.pipeline.in_flight[static_cast<std::size_t>(run.stage_of(lane))] = execution.in_flight;
   }
   result.passes = std::move(execution.passes);
   return result;

@@ -40,8 +40,10 @@ struct GradientOptions {
   at::Device device = at::kCPU;
   std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
   int sources = 1;                                // number of data.sources
-  bool refused = false;   // the data of this rank are beyond a limit, it has no samples
-  std::int64_t plan = 0;  // fingerprint of the step plan, of 62 bits
+  bool refused = false;              // the data of this rank are beyond a limit, it has no samples
+  std::int64_t plan = 0;             // fingerprint of the step plan, of 62 bits
+  const RunLanes* lanes = nullptr;   // of this rank; null: the model lies on one stage
+  const StepMedia* media = nullptr;  // of the step, where encoders have meshes of their own
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action of this rank
 };
@@ -61,7 +63,8 @@ struct GradientOptions {
                                                const GradientOptions& options);
 
 /// Names as slots the members of the result that are to be of all ranks.
-void name_slots(BatchResult& result, const model::Model& model, StepSums& sums);
+void name_slots(BatchResult& result, const model::Model& model, const RunLanes& run,
+                StepSums& sums);
 
 /// Adds up the losses of the ranks whose `counts` is set. collective: over the group
 void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source);

@@ -1,55 +1,49 @@
 #include "train/executor/step_schedule.h"
 
-#include "schedule/order/all_orders.h"
+#include <algorithm>
+#include <iterator>
+
 #include "schedule/pipeline/count_rounds.h"
 #include "schedule/pipeline/lower_schedule.h"
 
 namespace tributary::train {
 namespace {
 
-/// The tower's stages, where it has some, feed those of the backbone: a lane for each pp
-/// coordinate.
-schedule::Pipeline pipeline_of(const model::Model& model) {
-  const parallel::Layout& layout = model.layout();
-  const std::vector<bool> trains = trained_stages(model);
-  const auto first = trains.begin() + layout.first_of_backbone();
-  schedule::PipelineModule backbone{.name = "backbone"};
-  backbone.trains.assign(first, trains.end());
-  schedule::Pipeline pipeline;
-  if (layout.stages) {
-    const int towers = layout.stages->encoder_stages;
-    backbone.order = layout.stages->order;
-    backbone.stages = static_cast<int>(layout.mesh->shape().pp) - towers;
-    backbone.chunks = (layout.stages->size() - towers) / backbone.stages;
-    if (towers > 0) {
-      schedule::PipelineModule vision{.name = "vision", .stages = towers};
-      if (schedule::traits_of(backbone.order).splits_backward)
-        vision.order = config::PipelineOrder::kZbH1;
-      vision.trains.assign(trains.begin(), first);
-      pipeline.modules.push_back(std::move(vision));
-      pipeline.edges.push_back({.from = 0, .to = 1});
-    }
-  }
-  pipeline.modules.push_back(std::move(backbone));
-  return pipeline;
+using schedule::ActionList;
+
+bool is_of_forward(const schedule::Action& action) {
+  using schedule::Op;
+  return action.op == Op::kForward || action.op == Op::kSendFeatures;
+}
+
+void append(int lane, ActionList::const_iterator first, ActionList::const_iterator end,
+            std::vector<LaneAction>& actions) {
+  std::transform(first, end, std::back_inserter(actions), [lane](const schedule::Action& action) {
+    return LaneAction{.lane = lane, .action = action};
+  });
 }
 
 }  // namespace
 
-std::vector<bool> trained_stages(const model::Model& model) {
-  std::vector<bool> trains(static_cast<std::size_t>(model.layout().virtual_stages()));
-  for (const auto& unit : model.units())
-    if (unit->trainable()) trains[static_cast<std::size_t>(unit->layout().virtual_stage)] = true;
-  return trains;
-}
-
-StepSchedule schedule_step(const model::Model& model, std::int64_t microbatches) {
-  schedule::Pipeline pipeline = pipeline_of(model);
+StepSchedule schedule_step(const RunLanes& run, std::int64_t microbatches) {
+  schedule::Pipeline pipeline = run.pipeline;
   pipeline.microbatches = schedule::count_rounds(pipeline, static_cast<std::size_t>(microbatches));
   schedule::Schedule lowered = schedule::lower_schedule(
       schedule::schedule_passes(pipeline), {.receive = kBuffersOfALink, .send = kBuffersOfALink});
-  const auto lane = static_cast<std::size_t>(model.layout().mesh->at().pp);
-  return {.actions = std::move(lowered.lists[lane]), .in_flight = lowered.in_flight[lane]};
+  StepSchedule step{.actions = {}, .microbatches = pipeline.microbatches};
+  const std::vector<int> lanes = run.own();
+  for (const int lane : lanes) step.in_flight += lowered.in_flight[static_cast<std::size_t>(lane)];
+  ActionList& first = lowered.lists[static_cast<std::size_t>(lanes.front())];
+  if (lanes.size() == 1) {
+    append(lanes.front(), first.begin(), first.end(), step.actions);
+    return step;
+  }
+  const auto backward = std::stable_partition(first.begin(), first.end(), is_of_forward);
+  const ActionList& backbone = lowered.lists[static_cast<std::size_t>(lanes.back())];
+  append(lanes.front(), first.begin(), backward, step.actions);
+  append(lanes.back(), backbone.begin(), backbone.end(), step.actions);
+  append(lanes.front(), backward, first.end(), step.actions);
+  return step;
 }
 
 }  // namespace tributary::train

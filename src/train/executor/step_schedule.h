@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/model.h"
 #include "schedule/pipeline/pipeline.h"
+#include "train/placement/run_lanes.h"
 
 namespace tributary::train {
 
@@ -12,19 +12,23 @@ namespace tributary::train {
 /// it. Through memory that ranks share a send is done at once and waits for nothing.
 inline constexpr int kBuffersOfALink = 2;
 
-/// Which virtual stages have something to train.
-[[nodiscard]] std::vector<bool> trained_stages(const model::Model& model);
+/// An action of one of the lanes that a rank runs.
+struct LaneAction {
+  int lane = 0;  // of the pipeline
+  schedule::Action action;
+};
 
 /// What this rank does in a step, in its order.
 struct StepSchedule {
-  schedule::ActionList actions;
-  int in_flight = 0;  // max chunk activations that this rank will keep
+  std::vector<LaneAction> actions;
+  int microbatches = 1;  // of each replica
+  int in_flight = 0;     // max chunk activations that this rank will keep
 };
 
-/// Lists the actions of this rank for a step of `microbatches`, from the order and the stages of
-/// the model's layout and from which of its stages train.
+/// Lists the actions of this rank for a step of `microbatches`. A colocated encoder runs its
+/// forwards before the backbone's list, and its backwards after it.
 ///
-/// cost: one pass over the actions of all stages of a replica
-[[nodiscard]] StepSchedule schedule_step(const model::Model& model, std::int64_t microbatches);
+/// cost: one pass over the actions of all lanes
+[[nodiscard]] StepSchedule schedule_step(const RunLanes& run, std::int64_t microbatches);
 
 }  // namespace tributary::train

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::train {
 namespace {
@@ -18,25 +17,12 @@ Nanoseconds in_ns(double seconds) {
   return {std::max<std::int64_t>(0, std::llround(1e9 * seconds))};
 }
 
-/// The lane of this rank: stages of all modules follow each other along pp.
-int lane_of(const schedule::PipelineMap& map, const mesh::Mesh& mesh) {
-  int stage = static_cast<int>(mesh.at().pp);
-  const auto& modules = map.pipeline().modules;
-  for (const int module : map.flow()) {
-    const int stages = modules[static_cast<std::size_t>(module)].stages;
-    if (stage < stages)
-      return map.lane_of(
-          {.module = module, .replica = static_cast<int>(mesh.data_index()), .stage = stage});
-    stage -= stages;
-  }
-  TRIB_RAISE(Fault::kBug, .what = "train: rank has no stage of the plan");
-}
-
-/// Says where the time of the rank went in the step of all ranks; the rest is `other`.
-void account(const RankTimes& times, Nanoseconds step, TraceLane& lane) {
+/// Says where the time of a lane went in the step of all ranks; the rest is `other`.
+void account(const RankTimes& times, int own_lane, Nanoseconds step, TraceLane& lane) {
   double compute = 0, collective = 0, end = times.began;
   double wait_activation = 0, wait_gradient = 0;
   for (const PassTimes& pass : times.passes) {
+    if (pass.lane != own_lane) continue;
     compute += pass.end - pass.start - pass.waited;
     collective += pass.waited;
     (pass.action.op == Op::kForward ? wait_activation : wait_gradient) += pass.start - pass.reached;
@@ -57,58 +43,76 @@ void account(const RankTimes& times, Nanoseconds step, TraceLane& lane) {
   lane.idle = waits + other;
 }
 
-/// The trace that a rank sends: its own lane.
-config::Trace describe(const RankTimes& times, Nanoseconds step, TraceLane lane) {
-  account(times, step, lane);
+/// Adds a lane of this rank to the trace that it sends.
+void tell(const RankTimes& times, int own_lane, Nanoseconds step, TraceLane lane,
+          config::Trace& told) {
+  account(times, own_lane, step, lane);
   lane.peak = {times.peak_bytes};
-  config::Trace own{.summary = {}, .lanes = {std::move(lane)}, .spans = {}};
   const auto add = [&](std::string name, std::string kind, double start, double end) {
-    own.spans.push_back({.name = std::move(name),
-                         .kind = std::move(kind),
-                         .start = in_ns(start - times.began),
-                         .duration = in_ns(end - start)});
+    told.spans.push_back({.lane = std::ssize(told.lanes),
+                          .name = std::move(name),
+                          .kind = std::move(kind),
+                          .start = in_ns(start - times.began),
+                          .duration = in_ns(end - start)});
   };
   for (const PassTimes& pass : times.passes)
-    add(to_text(pass.action), std::string(schedule::span_kind_of(pass.action.op)), pass.start,
-        pass.end);
+    if (pass.lane == own_lane)
+      add(to_text(pass.action), std::string(schedule::span_kind_of(pass.action.op)), pass.start,
+          pass.end);
   add("OPT0.0", "optimizer", times.prepared, times.updated);
-  return own;
+  told.lanes.push_back(std::move(lane));
+}
+
+/// The lanes that this rank tells of: those whose stages it leads.
+config::Trace tell_own(const RankTimes& times, const RunLanes& run, const model::Model& model,
+                       Nanoseconds step, const std::vector<TraceLane>& lanes) {
+  config::Trace told;
+  for (const int own : run.own()) {
+    const parallel::Layout& layout =
+        own == run.backbone ? model.layout() : model.encoder_layouts().at(run.encoder);
+    const mesh::Mesh& mesh = *layout.mesh;
+    if (!mesh.leads_stage()) continue;
+    TraceLane lane = lanes[static_cast<std::size_t>(own)];
+    lane.ranks = mesh.size() / (mesh.shape().pp * mesh.data_ranks());
+    tell(times, own, step, std::move(lane), told);
+  }
+  return told;
 }
 
 }  // namespace
 
-std::optional<config::Trace> gather_trace(const RankTimes& own, const config::Plan& plan,
-                                          const mesh::Mesh& mesh) {
-  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
-  const schedule::PipelineMap map(pipeline);
-  const Nanoseconds step{mesh.world().largest({in_ns(own.seconds).count}).front()};
+std::optional<config::Trace> gather_trace(const RankTimes& own, const RunLanes& run,
+                                          const model::Model& model) {
+  const mesh::Group& world = model.layout().mesh->world();
+  const schedule::PipelineMap map(run.pipeline);
+  const Nanoseconds step{world.largest({in_ns(own.seconds).count}).front()};
   config::Trace trace;
   for (int lane = 0; lane < map.lanes(); ++lane)
     trace.lanes.push_back(
         {.name = map.describe(lane),
-         .module = pipeline.modules[static_cast<std::size_t>(map.at(lane).module)].name,
-         .ranks = mesh.size() / map.lanes()});
-  std::string own_text;
-  if (mesh.leads_stage()) {
-    const auto lane = static_cast<std::size_t>(lane_of(map, mesh));
-    own_text = config::write_trace(describe(own, step, trace.lanes[lane]));
-  }
-  const std::vector<std::string> told = mesh.world().gather_text(own_text);
-  if (mesh.rank() != 0) return std::nullopt;
+         .module = run.pipeline.modules[static_cast<std::size_t>(map.at(lane).module)].name});
+  const config::Trace told_own = tell_own(own, run, model, step, trace.lanes);
+  const std::vector<std::string> told =
+      world.gather_text(told_own.lanes.empty() ? "" : config::write_trace(told_own));
+  if (world.index() != 0) return std::nullopt;
   trace.summary.source = "measured";
   trace.summary.plan = "plan.json";
   trace.summary.step = step;
-  trace.summary.ranks = mesh.size();
+  trace.summary.ranks = world.size();
   trace.summary.mfu = own.mfu;
   double idle = 0;
   for (std::size_t rank = 0; rank < told.size(); ++rank) {
     if (told[rank].empty()) continue;
     config::Trace one = config::parse_trace(told[rank], str("rank ", rank));
-    const auto lane = std::ranges::find(trace.lanes, one.lanes.front().name, &TraceLane::name);
-    idle += static_cast<double>(one.lanes.front().idle.count);
-    *lane = std::move(one.lanes.front());
+    std::vector<std::ptrdiff_t> lane_of;  // of the rank's lanes
+    for (TraceLane& told_lane : one.lanes) {
+      const auto lane = std::ranges::find(trace.lanes, told_lane.name, &TraceLane::name);
+      idle += static_cast<double>(told_lane.idle.count);
+      *lane = std::move(told_lane);
+      lane_of.push_back(lane - trace.lanes.begin());
+    }
     for (TraceSpan& span : one.spans) {
-      span.lane = lane - trace.lanes.begin();
+      span.lane = lane_of[static_cast<std::size_t>(span.lane)];
       trace.spans.push_back(std::move(span));
     }
   }

@@ -3,10 +3,10 @@
 #include <optional>
 #include <vector>
 
-#include "config/plan/plan.h"
 #include "config/trace/trace.h"
 #include "mesh/mesh.h"
 #include "train/executor/executor.h"
+#include "train/placement/run_lanes.h"
 
 namespace tributary::train {
 
@@ -23,12 +23,11 @@ struct RankTimes {
 };
 
 /// The step of all ranks as a trace, for `tributary report` to draw over a prediction: a lane for
-/// each stage and replica, as its first rank saw it, named as in a simulation of `plan`. The clocks
-/// of ranks are set to the moment at which all knew the step.
+/// each stage and replica, as its first rank saw it, named as in a simulation of the plan. The
+/// clocks of ranks are set to the moment at which all knew the step.
 ///
 /// collective: over all ranks; the first gets the trace, the others nothing
-[[nodiscard]] std::optional<config::Trace> gather_trace(const RankTimes& own,
-                                                        const config::Plan& plan,
-                                                        const mesh::Mesh& mesh);
+[[nodiscard]] std::optional<config::Trace> gather_trace(const RankTimes& own, const RunLanes& run,
+                                                        const model::Model& model);
 
 }  // namespace tributary::train

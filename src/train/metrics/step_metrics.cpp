@@ -67,13 +67,14 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
             {"bytes", metrics.peak_bytes},
             {"skipped", !metrics.skip_reason.empty()}};
   if (metrics.left_out > 0) line["left_out"] = metrics.left_out;
+  if (metrics.feature_bytes > 0) line["feature_bytes"] = metrics.feature_bytes;
   if (!metrics.pipeline.in_flight.empty())
     line["pipeline"] = {{"bubble", rounded(metrics.pipeline.bubble, 5)},
                         {"in_flight", metrics.pipeline.in_flight}};
   for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
     if (metrics.by_source[i].targets > 0)
       line["loss_by_source"][sources[i]] = finite(metrics.by_source[i].mean());
-  if (metrics.balance.replicas > 1) line["balance"] = to_json(metrics.balance);
+  if (metrics.balance.parts > 1) line["balance"] = to_json(metrics.balance);
   if (!metrics.skip_reason.empty()) {
     line["skip_reason"] = metrics.skip_reason;
     line["sample_ids"] = metrics.sample_keys;

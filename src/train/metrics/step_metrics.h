@@ -44,10 +44,10 @@ struct PipelineUse {
   std::vector<std::int64_t> in_flight;  // [pp] max chunk activations that a stage kept
 };
 
-/// How level the work of the replicas was, and what planning it took.
+/// How level the work of the ranks was, and what planning it took.
 struct BalanceMetrics {
-  std::int64_t replicas = 1;
-  ReplicaLoad imbalance{};    // largest / mean over the replicas; 0: no load in that dimension
+  std::int64_t parts = 1;     // that are compared; 1: nothing is written
+  ReplicaLoad imbalance{};    // largest / mean over them; 0: no load in that dimension
   double gap = 0;             // of the plan, above a bound that no plan is below
   double planning = 0;        // seconds, ahead of the step
   double exposed = 0;         // the part of it that the step waited for
@@ -82,6 +82,7 @@ struct StepMetrics {
   PhaseSeconds seconds;
   WaitSeconds waiting;
   CollectiveCost collectives;
+  std::int64_t feature_bytes = 0;  // sent by all ranks between modules; 0: modules lie together
   PipelineUse pipeline;
   BalanceMetrics balance;
   std::vector<SourceLoss> by_source;  // in the order of data.sources

@@ -119,7 +119,8 @@ std::vector<NamedTensor> AdamW::state() const {
       append_parts(unit, *parameter, unit_state.exp_avg_sq, "exp_avg_sq.", state);
       if (has_master) append_parts(unit, *parameter, unit_state.master, "master.", state);
       // A head that is tied over pipeline stages has a unit beside the embedding's.
-      const bool writes = unit.layout().mesh->rank() == 0 && names.insert(parameter->name).second;
+      const bool writes =
+          unit.layout().mesh->world().index() == 0 && names.insert(parameter->name).second;
       state.push_back({"step." + parameter->name, step_count_, TensorPart{{}, {}, writes}});
     }
   }

@@ -57,18 +57,20 @@ class MarkedRun {
     if (!trains()) actions.resize(1);
     stretches_.clear();
     std::size_t action = 0;
-    const ExecutorOptions options{
-        .targets = 1,
-        .sources = static_cast<int>(config_.data.sources.size()),
-        .collate = [&](int /*index*/, Fields fields) { return collate_now(samples, fields); },
-        .on_action =
-            [&] {
-              if (action > 0) stretches_.push_back(clock_.end());
-              if (action > 0) clock_.begin();
-              ++action;
-            }};
-    Executor executor(model_, options);
-    (void)executor.run(actions);
+    const ExecutorOptions options{.targets = 1,
+                                  .sources = static_cast<int>(config_.data.sources.size()),
+                                  .collate = [&](int /*index*/) { return collate_now(samples); },
+                                  .on_action =
+                                      [&] {
+                                        if (action > 0) stretches_.push_back(clock_.end());
+                                        if (action > 0) clock_.begin();
+                                        ++action;
+                                      }};
+    const RunLanes run = one_lane();
+    Executor executor(model_, run, options);
+    std::vector<LaneAction> of_lane;
+    for (const Action& each : actions) of_lane.push_back({.lane = run.backbone, .action = each});
+    executor.run(of_lane);
     stretches_.push_back(clock_.end());
     add(samples, round);
   }
@@ -79,9 +81,9 @@ class MarkedRun {
   }
 
   /// Collates and then starts the clock of the forward.
-  Microbatch collate_now(std::span<const data::EncodedSample* const> samples, Fields fields) {
+  Microbatch collate_now(std::span<const data::EncodedSample* const> samples) {
     Microbatch microbatch = collate(samples, model_.config(), config_.model.mrope,
-                                    model_.units().front()->shard_value().device(), fields);
+                                    model_.units().front()->shard_value().device());
     clock_.begin();
     return microbatch;
   }

@@ -63,7 +63,7 @@ StepParts take_step(Session& session, bool counts_cpu) {
   double sum_squared = sum_squared_gradients(session.model->units());
   StepSums sums;
   sums.sum(sum_squared);
-  name_slots(batch, *session.model, sums);
+  name_slots(batch, *session.model, session.lanes, sums);
   sums.share(session.mesh->world());
   (void)apply_update(*session.model, *session.optimizer, config, batch.loss, sum_squared);
   StepParts parts{.optimizer = clock.lap(), .whole = clock.whole()};

@@ -55,11 +55,11 @@ PassClock::~PassClock() { layout_.chain->set_observer(nullptr); }
 
 LayerMark PassClock::mark() const {
   wait_for(device_);
-  return {
-      .layer = {},
-      .time = counts_cpu_ ? thread_cpu_seconds() : now_seconds() - layout_.mesh->traffic().waited,
-      .live = bytes_.now(),
-      .peak = bytes_.take_peak()};
+  return {.layer = {},
+          .time = counts_cpu_ ? thread_cpu_seconds()
+                              : now_seconds() - layout_.mesh->all_ranks().traffic().waited,
+          .live = bytes_.now(),
+          .peak = bytes_.take_peak()};
 }
 
 void PassClock::begin() {

@@ -130,9 +130,9 @@ class ProfileJob {
   }
 
  private:
-  [[nodiscard]] int ranks() const { return ranks_.mesh.size(); }
-  [[nodiscard]] const mesh::Group& world() const { return ranks_.mesh.world(); }
-  [[nodiscard]] bool leads() const { return ranks_.mesh.rank() == 0; }
+  [[nodiscard]] int ranks() const { return ranks_.mesh().size(); }
+  [[nodiscard]] const mesh::Group& world() const { return ranks_.mesh().world(); }
+  [[nodiscard]] bool leads() const { return ranks_.leads(); }
   /// Whether all threads have cores, or a device: processes that wait for each other in every layer
   /// need that.
   [[nodiscard]] bool has_cores() const { return !crowd_of(ranks()).shares_cores; }
@@ -189,8 +189,7 @@ class ProfileJob {
     // Threads that compute with this one stay where it is when the first of them starts.
     if (crowds_.size() == 1) bind_as_run_of(crowd_of(crowds_.front()));
     LiveBytes bytes;
-    Ranks alone;
-    alone.launch = ranks_.launch;
+    const Ranks alone = stay_alone(config_, model_config_, ranks_.launch);
     Session session = open_session(config_, alone, "");
     // All ranks draw, before those outside of a crowd wait: all measure the same samples.
     const std::vector<data::EncodedSample> samples = draw_samples(session);
@@ -235,14 +234,12 @@ class ProfileJob {
     config::RunConfig config = config_;
     config.parallel.dp_replicate = {1};
     config.parallel.tp = {ranks()};
-    const mesh::Mesh mesh =
-        make_mesh(config, model_config_, ranks_,
-                  config::resolve_mesh(config.parallel, ranks(), model_config_), "profile/tp");
-    Ranks alone;
-    alone.launch = ranks_.launch;
+    const mesh::Mesh mesh(config::resolve_mesh(config.parallel, ranks(), model_config_),
+                          *ranks_.world, model_config_.backbone.kv_heads, "profile/tp");
+    const Ranks alone = stay_alone(config_, model_config_, ranks_.launch);
     Session session = open_session(config_, alone, "");
     bind_as_run_of(crowd_of(ranks()));
-    measure_sizes(lay_out(config, mesh, model_config_), session, draw_samples(session), ranks());
+    measure_sizes(lay_out_on(mesh, config), session, draw_samples(session), ranks());
   }
 
   /// Whether the model can be cut over all ranks by tp.
@@ -339,10 +336,10 @@ class ProfileJob {
         if (has_collective(profile_, op, ranks(), bytes)) continue;
         if (!goes_on()) return;
         if (!stages)
-          stages = std::make_unique<mesh::Mesh>(
-              make_mesh(config_, model_config_, ranks_, {.pp = ranks()}, "profile/stages"));
+          stages = std::make_unique<mesh::Mesh>(config::MeshShape{.pp = ranks()}, *ranks_.world,
+                                                /*kv_heads=*/0, "profile/stages");
         const config::MeasuredCollective point =
-            measure_collective(op, ranks_.mesh, *stages, bytes, device, {});
+            measure_collective(op, ranks_.mesh(), *stages, bytes, device, {});
         add_collective(profile_, op, point);
         write();
       }
@@ -375,7 +372,7 @@ ExitCode measure_profile(const ProfileRequest& request, std::ostream& out) {
   run_for_all(ranks, [&] {
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds),
                            "this measurement; what was measured is kept");
-    code = ProfileJob(request, ranks, config, ranks.mesh.rank() == 0 ? out : nowhere).run(stop);
+    code = ProfileJob(request, ranks, config, ranks.leads() ? out : nowhere).run(stop);
   });
   if (ranks.health) ranks.health->finish();
   return code;

@@ -1,6 +1,7 @@
 #include "train/start/memory_need.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -19,7 +20,7 @@ std::int64_t local_elements(const parallel::Unit& unit) {
   return elements;
 }
 
-/// Adds up the memory of the units on this rank, by kind.
+/// Adds up the memory of the units of one mesh on this rank, by kind.
 class Ledger {
  public:
   Ledger(MemoryNeed& need, const config::ModelSection& section, const parallel::Layout& layout)
@@ -96,17 +97,19 @@ std::int64_t MemoryNeed::count_trained() const {
 }
 
 MemoryNeed count_memory(const config::ModelSection& section, const config::ModelConfig& model,
-                        const parallel::Layout& layout) {
-  const auto hollow = model::make_model(model, layout);
+                        const model::ModelLayout& layouts) {
+  const auto hollow = model::make_model(model, layouts);
   MemoryNeed need;
-  Ledger ledger(need, section, layout);
+  std::map<const mesh::Mesh*, Ledger> ledgers;
   std::set<std::string> counted;
   for (const auto& unit : hollow->units()) {
     const bool trains = std::ranges::find(section.freeze, unit->module()) == section.freeze.end();
     ModuleSize& module = module_of(need.modules, unit->module(), trains);
     for (const auto& parameter : unit->parameters())
       if (counted.insert(parameter->name).second) module.parameters += parameter->elements();
-    if (unit->is_here()) ledger.add(*unit, trains);
+    if (unit->is_here())
+      ledgers.try_emplace(unit->layout().mesh, need, section, unit->layout())
+          .first->second.add(*unit, trains);
   }
   return need;
 }

@@ -8,7 +8,7 @@
 #include "config/run/run_config.h"
 #include "core/machine/memory_limits.h"
 #include "core/units.h"
-#include "parallel/layout.h"
+#include "model/model.h"
 
 namespace tributary::train {
 
@@ -41,7 +41,7 @@ struct MemoryNeed {
 /// cost:   milliseconds
 [[nodiscard]] MemoryNeed count_memory(const config::ModelSection& section,
                                       const config::ModelConfig& model,
-                                      const parallel::Layout& layout);
+                                      const model::ModelLayout& layouts);
 
 /// `parameters 14.0 GiB + gradients 14.0 GiB + moments 28.0 GiB = 56.0 GiB`
 [[nodiscard]] std::string describe_sum(const MemoryNeed& need);

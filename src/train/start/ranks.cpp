@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "config/run/mesh_shape.h"
@@ -19,7 +18,8 @@
 #include "mesh/launch/store.h"
 #include "parallel/unit_chain.h"
 #include "schedule/order/all_orders.h"
-#include "train/executor/map_stages.h"
+#include "schedule/pipeline/plan_pipeline.h"
+#include "train/placement/map_stages.h"
 #include "train/start/agreement.h"
 #include "train/start/session.h"
 
@@ -30,6 +30,56 @@ namespace {
 std::function<void()> observer_of(Drill* drill) {
   if (drill == nullptr) return {};
   return [drill] { drill->on_collective(); };
+}
+
+mesh::WorldOptions world_options(const config::RunConfig& config, const Ranks& ranks) {
+  const mesh::Launch& launch = ranks.launch;
+  const bool is_local = launch.local_world == launch.world;
+  return {.device = mesh::open_device(config.run.device, launch.local_rank),
+          .timeout_seconds = config.parallel.collective_timeout_seconds,
+          .interface = is_local ? "lo" : mesh::collective_interface(launch.master_address),
+          .shares_memory = is_local,
+          .on_collective = observer_of(ranks.drill.get())};
+}
+
+void warn_of_wide_tp(const Ranks& ranks) {
+  const mesh::Launch& launch = ranks.launch;
+  if (launch.rank != 0 || launch.local_world == launch.world) return;
+  for (const config::ModulePlan& module : ranks.plan.modules)
+    if (launch.local_world % module.mesh.tp != 0)
+      log_warning(str("mesh: tp = ", module.mesh.tp, " of ", module.name, " spans nodes of ",
+                      launch.local_world,
+                      " ranks each; every layer waits for the network between them"));
+}
+
+/// What a step that is a pipeline changes for a module.
+struct Cut {
+  bool is_cut = false;
+  bool splits_backward = false;
+};
+
+parallel::Layout layout_of(const config::RunConfig& config, const mesh::Mesh& mesh, Cut cut) {
+  const config::ParallelSection& section = config.parallel;
+  parallel::Layout layout;
+  layout.mesh = &mesh;
+  layout.sequence_parallel = !mesh.tp().is_single();
+  // A stage uses its layers in every microbatch, so it gathers and reduces them once a step.
+  const bool releases = section.shard == config::Shard::kParameters &&
+                        (section.release == config::Release::kAfterForward ||
+                         (section.release == config::Release::kAuto && !cut.is_cut));
+  const bool is_plain = mesh.world().is_single() && config.model.dtype == config::Dtype::kFloat32 &&
+                        section.offload == config::Offload::kNone;
+  if (is_plain) return layout;
+  layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{
+      .release = releases ? parallel::Release::kAfterForward : parallel::Release::kAfterStep,
+      .prefetch = static_cast<int>(section.prefetch),
+      .reduce_in_f32 = section.reduce_dtype == config::ReduceDtype::kFloat32,
+      .reduce_once = cut.is_cut || section.shard == config::Shard::kOptimizer,
+      .splits_backward = cut.splits_backward,
+      .ulysses_async = section.ulysses_async,
+      .keep_values_on_host = section.offload == config::Offload::kParameters,
+      .keep_optimizer_on_host = section.offload != config::Offload::kNone});
+  return layout;
 }
 
 }  // namespace
@@ -57,12 +107,12 @@ Ranks::Ranks(Ranks&&) noexcept = default;
 Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& model_config) {
   Ranks ranks;
   ranks.launch = mesh::read_launch();
-  const config::MeshShape shape =
-      config::resolve_mesh(config.parallel, ranks.launch.world, model_config);
-  (void)plan_of_run(config, shape, model_config);  // refuses it before the ranks meet
+  // Refuses a wrong one before the ranks meet.
+  ranks.plan = plan_of_run(config, ranks.launch.world, model_config);
   if (config.drill.fault != config::DrillFault::kNone)
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
   bind_to_cores(cores_to_use(config.run, ranks.launch));
+  ranks.world = std::make_unique<mesh::World>();
   if (ranks.launch.world == 1) return ranks;
   const config::ParallelSection& times = config.parallel;
   ranks.store =
@@ -77,35 +127,15 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
                           .step_deadline_seconds = times.step_deadline_seconds,
                           .checkpoint_deadline_seconds = times.checkpoint_deadline_seconds,
                           .run_directory = config::run_directory(config)});
-  const bool is_local = ranks.launch.local_world == ranks.launch.world;
-  if (ranks.launch.rank == 0 && !is_local && ranks.launch.local_world % shape.tp != 0)
-    log_warning(str("mesh: tp = ", shape.tp, " spans nodes of ", ranks.launch.local_world,
-                    " ranks each; every layer waits for the network between them"));
+  warn_of_wide_tp(ranks);
   // What fails from here on must not look like a lost rank to the others.
   run_for_all(ranks, [&] {
     require_one_configuration(ranks.launch, *ranks.store, config);
-    ranks.mesh = make_mesh(config, model_config, ranks, shape);
+    ranks.world = std::make_unique<mesh::World>(ranks.launch.rank, ranks.launch.world, ranks.store,
+                                                world_options(config, ranks));
+    ranks.meshes = open_meshes(ranks.plan, *ranks.world, model_config.backbone.kv_heads);
   });
   return ranks;
-}
-
-mesh::Mesh make_mesh(const config::RunConfig& config, const config::ModelConfig& model_config,
-                     const Ranks& ranks, const config::MeshShape& shape,
-                     const std::string& prefix) {
-  const mesh::Launch& launch = ranks.launch;
-  const bool is_local = launch.local_world == launch.world;
-  c10::intrusive_ptr<c10d::Store> store = ranks.store;
-  if (!prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(prefix, store);
-  return {shape,
-          launch.rank,
-          store,
-          {.device = mesh::open_device(config.run.device, launch.local_rank),
-           .timeout_seconds = config.parallel.collective_timeout_seconds,
-           .interface = is_local ? "lo" : mesh::collective_interface(launch.master_address),
-           .shares_memory = is_local,
-           .first_of_backbone = static_cast<int>(config.parallel.vision_stages),
-           .kv_heads = model_config.backbone.kv_heads,
-           .on_collective = observer_of(ranks.drill.get())}};
 }
 
 void run_for_all(const Ranks& ranks, const std::function<void()>& part) {
@@ -124,37 +154,44 @@ void run_for_all(const Ranks& ranks, const std::function<void()>& part) {
   }
 }
 
-parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh,
-                         const config::ModelConfig& model_config) {
-  const config::ParallelSection& section = config.parallel;
-  parallel::Layout layout;
-  layout.mesh = &mesh;
-  layout.sequence_parallel = !mesh.tp().is_single();
-  const bool is_cut = mesh.shape().pp > 1;
-  if (is_cut) layout.stages = map_stages(plan_of_run(config, mesh.shape(), model_config));
-  // A stage uses its layers in every microbatch, so it gathers and reduces them once a step.
-  const bool releases = section.shard == config::Shard::kParameters &&
-                        (section.release == config::Release::kAfterForward ||
-                         (section.release == config::Release::kAuto && !is_cut));
-  const bool is_plain = mesh.size() == 1 && config.model.dtype == config::Dtype::kFloat32 &&
-                        section.offload == config::Offload::kNone;
-  if (is_plain) return layout;
-  layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{
-      .release = releases ? parallel::Release::kAfterForward : parallel::Release::kAfterStep,
-      .prefetch = static_cast<int>(section.prefetch),
-      .reduce_in_f32 = section.reduce_dtype == config::ReduceDtype::kFloat32,
-      .reduce_once = is_cut || section.shard == config::Shard::kOptimizer,
-      .splits_backward = is_cut && schedule::traits_of(section.schedule).splits_backward,
-      .ulysses_async = section.ulysses_async,
-      .keep_values_on_host = section.offload == config::Offload::kParameters,
-      .keep_optimizer_on_host = section.offload != config::Offload::kNone});
-  return layout;
+Ranks stay_alone(const config::RunConfig& config, const config::ModelConfig& model,
+                 const mesh::Launch& launch) {
+  config::RunConfig inline_on_one = config;
+  inline_on_one.parallel = {};
+  Ranks ranks;
+  ranks.launch = launch;
+  ranks.plan = plan_of_run(inline_on_one, /*world=*/1, model);
+  return ranks;
+}
+
+model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& plan,
+                           const Meshes& meshes) {
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  bool is_cut = pipeline.modules.size() > 1;
+  for (const schedule::PipelineModule& module : pipeline.modules)
+    is_cut = is_cut || module.virtual_stages() > 1;
+  const auto lay_out_module = [&](const std::string& module, const mesh::Mesh& mesh) {
+    const config::PipelineOrder order = plan.find(module)->schedule;
+    const bool splits = is_cut && schedule::traits_of(order).splits_backward;
+    parallel::Layout layout =
+        layout_of(config, mesh, {.is_cut = is_cut, .splits_backward = splits});
+    if (is_cut) layout.stages = map_stages(plan, module);
+    return layout;
+  };
+  model::ModelLayout layouts(lay_out_module("backbone", meshes.backbone));
+  for (const auto& [module, mesh] : meshes.encoders)
+    layouts.encoders.emplace(module, lay_out_module(module, mesh));
+  return layouts;
+}
+
+parallel::Layout lay_out_on(const mesh::Mesh& mesh, const config::RunConfig& config) {
+  return layout_of(config, mesh, {});
 }
 
 data::LoaderState gather_loader_state(const Session& session) {
   data::LoaderState state = session.loader->state();
   const mesh::Mesh& mesh = *session.mesh;
-  if (mesh.size() == 1) return state;
+  if (mesh.world().is_single()) return state;
   Json own = Json::object();
   if (mesh.leads_replica()) own = data::to_json(state);
   std::map<data::RecordId, std::string> quarantined;  // replicas may have met the same record

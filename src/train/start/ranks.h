@@ -13,6 +13,7 @@
 #include "mesh/launch/launch.h"
 #include "mesh/mesh.h"
 #include "parallel/layout.h"
+#include "train/placement/meshes.h"
 #include "train/start/drill.h"
 
 namespace tributary::train {
@@ -29,15 +30,26 @@ struct Ranks {
   mesh::Launch launch;
   c10::intrusive_ptr<c10d::Store> store;  // before what uses it
   std::unique_ptr<mesh::Health> health;   // where there is more than one
-  std::unique_ptr<Drill> drill;           // with drill.fault; outlives the mesh that tells it
-  mesh::Mesh mesh;
+  std::unique_ptr<Drill> drill;           // with drill.fault; outlives the world that tells it
+  std::unique_ptr<mesh::World> world;
+  config::Plan plan;
+  Meshes meshes;
+
+  /// The mesh of the backbone, whose replicas the global batch is dealt to.
+  [[nodiscard]] const mesh::Mesh& mesh() const { return meshes.backbone; }
+  [[nodiscard]] bool leads() const { return launch.rank == 0; }
 };
+
+/// A rank that meets no other one, of a job that `launch` describes: all modules lie on it,
+/// whatever the section `parallel` says.
+[[nodiscard]] Ranks stay_alone(const config::RunConfig& config, const config::ModelConfig& model,
+                               const mesh::Launch& launch);
 
 /// The cores that a rank keeps to under `run.bind`; all where it is not bound.
 [[nodiscard]] std::vector<int> cores_to_use(const config::RunSection& run,
                                             const mesh::Launch& launch);
 
-/// Meets the other processes of the job on the mesh that the configuration names, and binds this
+/// Meets the other processes of the job on the meshes that the configuration names, and binds this
 /// one to its cores as `run.bind` says.
 ///
 /// collective: every process of the job
@@ -46,23 +58,16 @@ struct Ranks {
 [[nodiscard]] Ranks join_ranks(const config::RunConfig& config,
                                const config::ModelConfig& model_config);
 
-/// Lays out the ranks that have met as a grid. `prefix` tells the meshes of a job apart.
-///
-/// collective: every process of the job
-[[nodiscard]] mesh::Mesh make_mesh(const config::RunConfig& config,
-                                   const config::ModelConfig& model_config, const Ranks& ranks,
-                                   const config::MeshShape& shape, const std::string& prefix = "");
-
 /// Runs a part of the training. Where there are other ranks, an error of it ends all of them with
 /// one cause, from inside the call: nothing is unwound, since destructors may wait for ranks that
 /// have gone.
 void run_for_all(const Ranks& ranks, const std::function<void()>& part);
 
-/// How the model lies over the ranks.
-///
-/// errors: Fault::kInput when the layers cannot be cut into the stages
-[[nodiscard]] parallel::Layout lay_out(const config::RunConfig& config, const mesh::Mesh& mesh,
-                                       const config::ModelConfig& model_config);
+/// How the modules of the plan lie over the ranks. The meshes must outlive the layouts.
+[[nodiscard]] model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& plan,
+                                         const Meshes& meshes);
+/// How a model lies over one mesh without a pipeline.
+[[nodiscard]] parallel::Layout lay_out_on(const mesh::Mesh& mesh, const config::RunConfig& config);
 
 /// The loader's state with what every replica's loader found bad.
 /// collective: over all ranks

@@ -18,7 +18,6 @@
 #include "data/text/chat_template.h"
 #include "mesh/device.h"
 #include "ops/resize_bicubic.h"
-#include "train/balance/replica_readers.h"
 #include "train/start/load_section.h"
 
 namespace tributary::train {
@@ -42,19 +41,33 @@ at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& dev
 }
 
 /// Dispatches samples by the planner's plans; without a planner, in turn.
-data::Deal deal_by(StepPlanner* planner) {
+data::Deal deal_by(StepPlanner* planner, SampleRouter& router) {
   if (planner == nullptr) return {};
-  return [planner](std::int64_t first_index, std::span<const SampleShape> shapes) {
-    return planner->plan(first_index, shapes);
+  return [planner, &router](std::int64_t first_index, std::span<const SampleShape> shapes) {
+    const StepPlanner::Dealt dealt = planner->plan(first_index, shapes);
+    return router.deal(first_index, dealt.replica_of, dealt.media);
   };
 }
 
-/// Swaps samples within the replica; null where the replica has only the rank that reads.
-data::Pass pass_by(const ReplicaReaders& readers, const mesh::Mesh& mesh) {
-  if (!readers.pass()) return {};
-  return [readers, &mesh](const std::function<std::string(data::MediaRows)>& write) {
-    return readers.pass_on(mesh.world(), write);
+/// Swaps samples between ranks; null where each rank reads just what it takes.
+data::Pass pass_by(SampleRouter& router) {
+  if (!router.passes()) return {};
+  return [&router](std::int64_t first_index, const data::WriteRead& write) {
+    return router.pass_on(first_index, write);
   };
+}
+
+/// The planner of a run that balances samples, or whose encoders have ranks of their own; else
+/// null.
+std::unique_ptr<StepPlanner> make_planner(const Session& session) {
+  const config::RunConfig& config = session.config;
+  std::optional<schedule::MediaSeats> seats;
+  for (const FeatureEdge& edge : session.lanes.edges) seats = edge.seats;
+  const bool balances =
+      config.batch.balance != config::Balance::kNone &&
+      (session.mesh->data_ranks() > 1 || config.batch.packing == config::Packing::kLevel);
+  if (!balances && !seats) return nullptr;
+  return std::make_unique<StepPlanner>(config, session.model_config, *session.mesh, seats);
 }
 
 data::Picture resize_picture(const data::Picture& picture, int height, int width) {
@@ -154,9 +167,9 @@ bool is_deterministic(config::Deterministic asked, at::Device device) {
 
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
-                                          const parallel::Layout& layout, at::Device device,
+                                          const model::ModelLayout& layouts, at::Device device,
                                           const model::OnProgress& on_progress) {
-  auto model = model::make_model(model_config, layout);
+  auto model = model::make_model(model_config, layouts);
   const std::vector<std::string>& freeze = config.model.freeze;
   bool any_trainable = false;
   for (const auto& unit : model->units()) {
@@ -178,7 +191,7 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
 Session open_session(const config::RunConfig& config, const Ranks& ranks,
                      const std::string& quarantine_path,
                      const std::function<void(const std::string&)>& say) {
-  const mesh::Mesh& mesh = ranks.mesh;
+  const mesh::Mesh& mesh = ranks.mesh();
   const auto announce = [&say](const std::string& line) {
     if (!line.empty()) say(line);
   };
@@ -196,23 +209,24 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
       data::Tokenizer::load(config.model.path + "/tokenizer.json"));
   session.encoder =
       data::make_encoder(config, session.model_config, *session.tokenizer, resize_picture);
-  if (config.batch.balance != config::Balance::kNone &&
-      (mesh.data_ranks() > 1 || config.batch.packing == config::Packing::kLevel))
-    session.planner = std::make_unique<StepPlanner>(config, session.model_config, mesh);
-  const parallel::Layout layout = lay_out(config, mesh, session.model_config);
-  const ReplicaReaders readers(layout);
+  session.plan = ranks.plan;
+  const model::ModelLayout layouts = lay_out(config, ranks.plan, ranks.meshes);
+  session.lanes = lanes_of_run(ranks.plan, ranks.meshes);
+  session.planner = make_planner(session);
+  session.router =
+      std::make_unique<SampleRouter>(session.lanes, ranks.meshes, config.batch.global_samples);
   announce(announce_data(config.data));
   session.loader = std::make_unique<data::Loader>(
       data::LoaderOptions{.data = config.data,
                           .seed = config.run.seed,
                           .batch_samples = config.batch.global_samples,
                           .quarantine_path = quarantine_path,
+                          .deal = deal_by(session.planner.get(), *session.router),
                           .part = mesh.data_index(),
                           .parts = mesh.data_ranks(),
-                          .deal = deal_by(session.planner.get()),
-                          .reader = readers.own(),
-                          .readers = readers.count(),
-                          .pass = pass_by(readers, mesh),
+                          .reader = session.router->reader(),
+                          .readers = session.router->readers(),
+                          .pass = pass_by(*session.router),
                           .begin_thread = unbind_from_cores},
       *session.encoder);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
@@ -220,7 +234,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   {
     const LoadSection loading(session.health);
     session.model =
-        build_model(config, session.model_config, layout, session.device, loading.on_progress());
+        build_model(config, session.model_config, layouts, session.device, loading.on_progress());
   }
   session.optimizer = make_optimizer(config.optimizer, session.model->units());
   session.identity = identify(session);

@@ -12,9 +12,11 @@
 #include "data/loader/loader.h"
 #include "data/text/tokenizer.h"
 #include "model/model.h"
+#include "train/balance/sample_router.h"
 #include "train/balance/step_planner.h"
 #include "train/checkpoint/compatibility.h"
 #include "train/optimizer/optimizer.h"
+#include "train/placement/run_lanes.h"
 #include "train/start/ranks.h"
 
 namespace tributary::train {
@@ -23,12 +25,15 @@ namespace tributary::train {
 struct Session {
   config::RunConfig config;
   config::ModelConfig model_config;
-  const mesh::Mesh* mesh = nullptr;  // of the ranks, which outlive the session
+  config::Plan plan;
+  const mesh::Mesh* mesh = nullptr;  // of the backbone; of the ranks, which outlive the session
   mesh::Health* health = nullptr;    // null on one rank
   Drill* drill = nullptr;            // of the ranks; null without drill.fault
   at::Device device = at::kCPU;
   std::vector<std::string> sources;  // names, in the order of the configuration
   std::unique_ptr<model::Model> model;
+  RunLanes lanes;
+  std::unique_ptr<SampleRouter> router;  // outlives the loader
   std::unique_ptr<data::Tokenizer> tokenizer;
   std::unique_ptr<data::SampleEncoder> encoder;
   std::unique_ptr<StepPlanner> planner;  // null unless samples are balanced; outlives the loader
@@ -36,6 +41,8 @@ struct Session {
   std::unique_ptr<data::HeldOut> held_out;
   std::unique_ptr<Optimizer> optimizer;
   RunIdentity identity;  // what a checkpoint of this run may be resumed with
+
+  [[nodiscard]] bool leads() const { return mesh->world().index() == 0; }
 };
 
 /// Whether a run on the device takes kernels that give the same bits each time.
@@ -45,7 +52,7 @@ struct Session {
 /// while they are read or drawn.
 [[nodiscard]] std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                                         const config::ModelConfig& model_config,
-                                                        const parallel::Layout& layout,
+                                                        const model::ModelLayout& layouts,
                                                         at::Device device,
                                                         const model::OnProgress& on_progress = {});
 

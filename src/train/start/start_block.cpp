@@ -40,15 +40,23 @@ std::string describe_memory(const MemoryNeed& need, const MemoryPlace& place, in
   return text;
 }
 
+/// The degrees of each mesh: those of the backbone alone where all modules lie on it.
+std::string describe_modules(const Ranks& ranks) {
+  std::string text = config::describe(ranks.mesh().shape());
+  for (const auto& [module, mesh] : ranks.meshes.encoders)
+    text += str("; ", module, ": ", config::describe(mesh.shape()));
+  return text;
+}
+
 std::string describe_device(const config::RunConfig& config, const Ranks& ranks) {
   std::string text = config.run.device;
-  const int size = ranks.mesh.size();
+  const int size = ranks.launch.world;
   if (config.run.device == "cpu") {
     const int threads = compute_threads(config.run.threads, ranks.launch.local_world);
     text += str(", ", threads, threads == 1 ? " thread" : " threads", size > 1 ? " a rank" : "",
                 ", ", describe_cpu());
   }
-  if (size > 1) text += str("; ", size, " ranks: ", config::describe(ranks.mesh.shape()));
+  if (size > 1) text += str("; ", size, " ranks: ", describe_modules(ranks));
   return text;
 }
 
@@ -67,7 +75,7 @@ std::string describe_count(std::int64_t count) {
 void print_start(std::ostream& out, const config::RunConfig& config, const Ranks& ranks,
                  const MemoryNeed& need, const MemoryPlace& place) {
   print_line(out, "model", describe_model(need));
-  print_line(out, "memory", describe_memory(need, place, ranks.mesh.size()));
+  print_line(out, "memory", describe_memory(need, place, ranks.launch.world));
   print_line(out, "device", describe_device(config, ranks));
   print_line(out, "directory", config::run_directory(config));
 }

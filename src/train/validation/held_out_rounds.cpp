@@ -6,6 +6,8 @@
 
 #include "core/error.h"
 #include "mesh/exchange_bytes.h"
+#include "train/balance/predict_load.h"
+#include "train/executor/collate.h"
 
 namespace tributary::train {
 namespace {
@@ -43,16 +45,92 @@ std::vector<Question> take_questions(std::string_view message) {
   return questions;
 }
 
-/// The rank that reads the sample at this position.
-int reader_of(const ReplicaReaders& readers, const HeldOutRound& round, std::int64_t position) {
-  for (std::size_t replica = 0; replica < round.positions.size(); ++replica) {
-    const std::vector<std::int64_t>& own = round.positions[replica];
-    const auto found = std::ranges::lower_bound(own, position);
-    if (found != own.end() && *found == position)
-      return readers.rank(static_cast<std::int64_t>(replica),
-                          (found - own.begin()) % readers.count());
+/// The samples of a round in one order on all ranks, and how they travel.
+struct RoundRoutes {
+  std::vector<std::int64_t> positions;         // replica after replica
+  std::map<std::int64_t, SampleRoute> routes;  // by position
+  schedule::MediaRound media;                  // where encoders have ranks of their own
+};
+
+/// Deals the media of a round by the headers of its samples.
+schedule::MediaRound deal_round(const Session& session, int source, const HeldOutRound& round) {
+  std::vector<SampleShape> shapes;
+  std::vector<schedule::PackedBins> packs;
+  for (const std::vector<std::int64_t>& own : round.positions) {
+    schedule::PackedBins& pack = packs.emplace_back(schedule::PackedBins{{0}, {}});
+    for (const std::int64_t position : own) {
+      const Result<SampleShape> shape = session.held_out->describe(source, position);
+      pack.items.push_back(static_cast<std::int32_t>(shapes.size()));
+      shapes.push_back(shape ? shape.value() : SampleShape{});
+    }
+    if (!own.empty()) pack.first.push_back(static_cast<std::int32_t>(pack.items.size()));
   }
-  TRIB_RAISE(Fault::kBug, .what = "train: question is not of the round", .found = str(position));
+  std::vector<schedule::MediaRound> rounds = schedule::list_media(shapes, packs);
+  for (const FeatureEdge& edge : session.lanes.edges) {
+    schedule::MediaSeats seats = edge.seats;
+    seats.passes = 0;  // one pass encodes them all
+    schedule::deal_media(
+        seats,
+        [&](const Grid& grid) {
+          return predict_media(session.model_config, session.config.model, grid).count;
+        },
+        rounds);
+  }
+  return rounds.empty() ? schedule::MediaRound{} : std::move(rounds.front());
+}
+
+RoundRoutes route_round(const Session& session, int source, const HeldOutRound& round) {
+  RoundRoutes routed;
+  if (session.lanes.has_encoders_apart()) routed.media = deal_round(session, source, round);
+  for (const std::vector<std::int64_t>& own : round.positions)
+    routed.positions.insert(routed.positions.end(), own.begin(), own.end());
+  const auto seats = seats_of_samples(std::span(&routed.media, 1), routed.positions.size());
+  std::size_t index = 0;
+  for (std::size_t replica = 0; replica < round.positions.size(); ++replica) {
+    std::int64_t place = 0;
+    for (const std::int64_t position : round.positions[replica])
+      routed.routes.emplace(position, session.router->route(static_cast<std::int64_t>(replica),
+                                                            place++, seats[index++]));
+  }
+  return routed;
+}
+
+/// Reads those samples of the round that this rank reads.
+void read_own(const Session& session, int source, const RoundRoutes& routed, RoundPart& part) {
+  for (const auto& [position, route] : routed.routes) {
+    part.readers.emplace(position, route.reader);
+    if (!session.router->duty_of(route).reads) continue;
+    Result<data::HeldOutSample> loaded = session.held_out->load(source, position);
+    if (!loaded) continue;
+    Question question{.position = position, .held_out = std::move(loaded).value()};
+    for (const data::Picture& picture : question.held_out.pictures)
+      question.picture_sizes.push_back({.height = picture.height, .width = picture.width});
+    part.decoded[position] = std::move(question.held_out.pictures);
+    part.questions.push_back(std::move(question));
+  }
+}
+
+/// Leaves out the media of samples that their readers have refused, and takes those that this rank
+/// encodes. collective: over all ranks
+void take_media(const Session& session, RoundRoutes routed, RoundPart& part) {
+  std::vector<std::int64_t> is_read(routed.positions.size());
+  std::vector<data::EncodedSample> samples;
+  for (std::size_t i = 0; i < is_read.size(); ++i) {
+    is_read[i] = part.decoded.contains(routed.positions[i]) ? 1 : 0;
+    const auto own = std::ranges::find(part.questions, routed.positions[i], &Question::position);
+    if (own == part.questions.end()) continue;
+    samples.push_back(own->held_out.sample);
+    samples.back().id = static_cast<std::int64_t>(i);
+  }
+  is_read = session.mesh->world().sum(std::move(is_read));
+  std::erase_if(routed.media, [&](const schedule::MediaItem& item) {
+    return is_read[static_cast<std::size_t>(item.sample)] == 0;
+  });
+  part.media.round = std::move(routed.media);
+  if (!session.lanes.encodes()) return;
+  part.media.input = collate_encoder_input(
+      samples, items_of_pass(std::span(&part.media.round, 1), session.lanes.seat, /*pass=*/0),
+      /*first_id=*/0, session.model->encoder_layouts().at(session.lanes.encoder), session.device);
 }
 
 }  // namespace
@@ -60,11 +138,12 @@ int reader_of(const ReplicaReaders& readers, const HeldOutRound& round, std::int
 std::vector<std::int64_t> measure_held_out(const Session& session, int source,
                                            std::int64_t samples) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(samples));
-  for (std::int64_t i = session.mesh->rank(); i < samples; i += session.mesh->size()) {
+  const mesh::Group& world = session.mesh->world();
+  for (std::int64_t i = world.index(); i < samples; i += world.size()) {
     const Result<SampleShape> shape = session.held_out->describe(source, i);
     if (shape) tokens[static_cast<std::size_t>(i)] = shape.value().tokens.count;
   }
-  return session.mesh->world().sum(std::move(tokens));
+  return world.sum(std::move(tokens));
 }
 
 std::vector<HeldOutRound> deal_rounds(std::span<const std::int64_t> tokens, std::int64_t replicas,
@@ -86,40 +165,41 @@ std::vector<HeldOutRound> deal_rounds(std::span<const std::int64_t> tokens, std:
   return rounds;
 }
 
-RoundPart read_round(const Session& session, const ReplicaReaders& readers, int source,
-                     const HeldOutRound& round) {
+RoundPart read_round(const Session& session, int source, const HeldOutRound& round) {
   RoundPart part;
-  const auto& own = round.positions[static_cast<std::size_t>(session.mesh->data_index())];
-  for (std::size_t i = 0; readers.own() >= 0 && i < own.size(); ++i) {
-    if (static_cast<std::int64_t>(i) % readers.count() != readers.own()) continue;
-    Result<data::HeldOutSample> loaded = session.held_out->load(source, own[i]);
-    if (!loaded) continue;
-    Question question{.position = own[i], .held_out = std::move(loaded).value()};
-    for (const data::Picture& picture : question.held_out.pictures)
-      question.picture_sizes.push_back({.height = picture.height, .width = picture.width});
-    part.decoded[own[i]] = std::move(question.held_out.pictures);
-    part.questions.push_back(std::move(question));
+  RoundRoutes routed = route_round(session, source, round);
+  read_own(session, source, routed, part);
+  if (session.router->passes()) {
+    const auto write = [&](const std::function<data::MediaRows(std::int64_t)>& rows_of) {
+      std::string message;
+      for (const Question& question : part.questions) {
+        const data::MediaRows rows = rows_of(question.position);
+        if (rows == data::MediaRows::kNotSent) continue;
+        data::append_facts(message, facts_of(question));
+        data::append_sample(message, question.held_out.sample, rows);
+      }
+      return message;
+    };
+    std::vector<Question> received;
+    for (const std::string& message : session.router->pass_along(routed.routes, write))
+      std::ranges::move(take_questions(message), std::back_inserter(received));
+    std::ranges::move(received, std::back_inserter(part.questions));
   }
-  if (!readers.pass()) return part;
-  const auto write = [&](data::MediaRows rows) {
-    std::string message;
-    for (const Question& question : part.questions) {
-      data::append_facts(message, facts_of(question));
-      data::append_sample(message, question.held_out.sample, rows);
-    }
-    return message;
-  };
-  for (const std::string& message : readers.pass_on(session.mesh->world(), write))
-    std::ranges::move(take_questions(message), std::back_inserter(part.questions));
   std::ranges::sort(part.questions, {}, &Question::position);
+  if (session.lanes.has_encoders_apart()) take_media(session, std::move(routed), part);
+  const auto is_own = [&](const Question& question) {
+    const std::int64_t replica = session.mesh->data_index();
+    return replica >= 0 &&
+           std::ranges::binary_search(round.positions[static_cast<std::size_t>(replica)],
+                                      question.position);
+  };
+  std::erase_if(part.questions, [&](const Question& question) { return !is_own(question); });
   return part;
 }
 
 std::vector<std::vector<data::Picture>> collect_pictures(const mesh::Group& world,
-                                                         const ReplicaReaders& readers,
-                                                         const HeldOutRound& round,
                                                          const std::vector<KeptQuestion>& kept,
-                                                         RoundPart& part) {
+                                                         const RoundPart& part) {
   std::vector<std::string> to_each(static_cast<std::size_t>(world.size()));
   for (const KeptQuestion& question : kept)
     if (const auto own = part.decoded.find(question.position); own != part.decoded.end())
@@ -130,7 +210,7 @@ std::vector<std::vector<data::Picture>> collect_pictures(const mesh::Group& worl
   if (world.index() != 0) return pictures;
   std::vector<std::size_t> taken(from_each.size());  // bytes
   for (const KeptQuestion& question : kept) {
-    const auto rank = static_cast<std::size_t>(reader_of(readers, round, question.position));
+    const auto rank = static_cast<std::size_t>(part.readers.at(question.position));
     std::vector<data::Picture>& own = pictures.emplace_back();
     for (const data::PictureSize& size : question.sizes) {
       const auto first = from_each[rank].begin() + static_cast<std::ptrdiff_t>(taken[rank]);

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "train/balance/replica_readers.h"
+#include "train/executor/encode_apart.h"
 #include "train/start/session.h"
 
 namespace tributary::train {
@@ -44,14 +44,15 @@ struct Question {
 struct RoundPart {
   std::vector<Question> questions;                             // of its replica, by position
   std::map<std::int64_t, std::vector<data::Picture>> decoded;  // by position: what it has read
+  std::map<std::int64_t, int> readers;                         // by position: ranks
+  ForwardMedia media = {};  // where encoders have ranks of their own
 };
 
-/// Reads a round: each sample by one rank of its replica, which passes it on. A sample that its
-/// reader refuses is left out.
+/// Reads a round: each sample by one rank, which passes it on. A sample that its reader refuses is
+/// left out.
 ///
 /// collective: over all ranks
-[[nodiscard]] RoundPart read_round(const Session& session, const ReplicaReaders& readers,
-                                   int source, const HeldOutRound& round);
+[[nodiscard]] RoundPart read_round(const Session& session, int source, const HeldOutRound& round);
 
 /// A question whose pictures are kept.
 struct KeptQuestion {
@@ -64,7 +65,6 @@ struct KeptQuestion {
 /// shape: `kept` is the same on all ranks -> returns the pictures of each on rank 0, else nothing
 /// collective: over all ranks
 [[nodiscard]] std::vector<std::vector<data::Picture>> collect_pictures(
-    const mesh::Group& world, const ReplicaReaders& readers, const HeldOutRound& round,
-    const std::vector<KeptQuestion>& kept, RoundPart& part);
+    const mesh::Group& world, const std::vector<KeptQuestion>& kept, const RoundPart& part);
 
 }  // namespace tributary::train

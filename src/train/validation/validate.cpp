@@ -40,7 +40,7 @@ Microbatch collate_prompts(const Session& session, const std::vector<Question>& 
   std::vector<const data::EncodedSample*> pointers;
   for (const data::EncodedSample& prompt : prompts) pointers.push_back(&prompt);
   return collate(pointers, session.model_config, session.config.model.mrope, session.device,
-                 fields_of(session.model->layout()));
+                 fields_of(session.model->layout(), session.lanes));
 }
 
 std::int64_t samples_asked(const Session& session, const ValidationOptions& options, int source) {
@@ -126,7 +126,7 @@ void take_scored(std::string_view message, int source, std::vector<Scored>& scor
 
 /// Gathers what the replicas have scored, in the order of the source, on every rank.
 std::vector<Scored> gather_scored(const mesh::Mesh& mesh, int source, std::vector<Scored> own) {
-  if (mesh.size() > 1) {
+  if (!mesh.world().is_single()) {
     const std::string message = mesh.leads_replica() ? write_scored(own) : "";
     own.clear();
     for (const std::string& text : mesh.world().gather_text(message))
@@ -171,14 +171,15 @@ class PictureBudget {
 
 /// Adds the losses. A replica without questions runs an idle batch, to gather parameters with the
 /// others.
-void add_losses(const Session& session, const std::vector<Question>& questions,
-                std::vector<SourceLoss>& by_source) {
+void add_losses(const Session& session, const RoundPart& part, std::vector<SourceLoss>& by_source) {
+  const std::vector<Question>& questions = part.questions;
   std::vector<const data::EncodedSample*> samples;
   for (const Question& question : questions) samples.push_back(&question.held_out.sample);
-  const Microbatch microbatch =
+  Microbatch microbatch =
       samples.empty() ? idle_microbatch(session.device)
                       : collate(samples, session.model_config, session.config.model.mrope,
-                                session.device, fields_of(session.model->layout()));
+                                session.device, fields_of(session.model->layout(), session.lanes));
+  microbatch.batch.encode_apart = encode_apart(*session.model, session.lanes, part.media);
   const at::Tensor hidden = session.model->forward(microbatch.batch);
   if (!session.model->layout().holds_head()) return;
   const model::LossSum loss =
@@ -186,20 +187,23 @@ void add_losses(const Session& session, const std::vector<Question>& questions,
   add_by_source(loss.rows, microbatch.target_sources, by_source);
 }
 
-void zero_pixels(model::PackedBatch& batch) {
+void zero_pixels(model::PackedBatch& batch, ForwardMedia& media) {
+  if (media.input.rows.defined()) media.input.rows.zero_();
   if (batch.pixel_values.defined()) batch.pixel_values.zero_();
   if (batch.pixel_values_videos.defined()) batch.pixel_values_videos.zero_();
 }
 
 /// Scores and answers the questions of this rank's replica.
 std::vector<Scored> score_pack(const Session& session, const ValidationOptions& options,
-                               const std::vector<Question>& questions, ValidationResult& result) {
-  add_losses(session, questions, result.loss);
+                               RoundPart& part, ValidationResult& result) {
+  const std::vector<Question>& questions = part.questions;
+  add_losses(session, part, result.loss);
   Microbatch prompts = collate_prompts(session, questions);
+  prompts.batch.encode_apart = encode_apart(*session.model, session.lanes, part.media);
   const std::vector<Answer> answers = answer_prompts(session, prompts.batch, result.max_new_tokens);
   std::vector<Answer> blind_answers;
   if (options.blind) {
-    zero_pixels(prompts.batch);
+    zero_pixels(prompts.batch, part.media);
     blind_answers = answer_prompts(session, prompts.batch, result.max_new_tokens);
   }
   std::vector<Scored> scored(questions.size());
@@ -221,15 +225,14 @@ std::vector<Scored> score_pack(const Session& session, const ValidationOptions& 
 /// Reads, scores and answers a round of all replicas; every rank learns of all predictions.
 void score_round(const Session& session, const ValidationOptions& options, int source,
                  const HeldOutRound& round, PictureBudget& budget, ValidationResult& result) {
-  const ReplicaReaders readers(session.model->layout());
-  RoundPart part = read_round(session, readers, source, round);
+  RoundPart part = read_round(session, source, round);
   std::vector<Scored> scored =
-      gather_scored(*session.mesh, source, score_pack(session, options, part.questions, result));
+      gather_scored(*session.mesh, source, score_pack(session, options, part, result));
   std::vector<KeptQuestion> kept;
   for (const Scored& one : scored)
     if (budget.keeps(one)) kept.push_back({.position = one.position, .sizes = one.picture_sizes});
   std::vector<std::vector<data::Picture>> pictures;
-  if (!kept.empty()) pictures = collect_pictures(session.mesh->world(), readers, round, kept, part);
+  if (!kept.empty()) pictures = collect_pictures(session.mesh->world(), kept, part);
   std::size_t next = 0;
   for (Scored& one : scored) {
     one.prediction.picture_count = std::ssize(one.picture_sizes);

@@ -10,9 +10,9 @@
 #include "tests/data/temporary_folder.h"
 #include "tests/mesh/thread_ranks.h"
 #include "tests/train/equality/trainee.h"
-#include "train/balance/replica_readers.h"
 #include "train/checkpoint/watched_files.h"
 #include "train/loop.h"
+#include "train/placement/map_stages.h"
 #include "train/snapshot.h"
 #include "train/start/ranks.h"
 
@@ -78,18 +78,25 @@ class BatchWithoutTargets : public testing::Test {
   }
 
   /// Trains, from a checkpoint where one is named.
-  Outcome train_on(const mesh::Mesh& mesh, const config::RunConfig& config,
+  Outcome train_on(const mesh::World& world, const config::RunConfig& config,
                    const std::string& checkpoint = "") {
+    Meshes meshes;
     Session session;
     session.config = config;
     session.model_config = tiny_model_config(/*sees=*/false);
+    session.plan = plan_of_run(config, world.size(), session.model_config);
+    if (world.size() > 1) meshes = open_meshes(session.plan, world, kKvHeads);
+    const mesh::Mesh& mesh = meshes.backbone;
     session.mesh = &mesh;
     session.sources = {"lines"};
-    const parallel::Layout layout = lay_out(config, mesh, session.model_config);
-    const ReplicaReaders readers(layout);
+    const model::ModelLayout layouts = lay_out(config, session.plan, meshes);
+    session.lanes = lanes_of_run(session.plan, meshes);
+    session.router =
+        std::make_unique<SampleRouter>(session.lanes, meshes, config.batch.global_samples);
+    SampleRouter& router = *session.router;
     data::Pass pass;
-    if (readers.pass())
-      pass = [&](const auto& write) { return readers.pass_on(mesh.world(), write); };
+    if (router.passes())
+      pass = [&](std::int64_t first, const auto& write) { return router.pass_on(first, write); };
     session.loader = std::make_unique<data::Loader>(
         data::LoaderOptions{.data = config.data,
                             .seed = 0,
@@ -97,12 +104,12 @@ class BatchWithoutTargets : public testing::Test {
                             .quarantine_path = "",
                             .part = mesh.data_index(),
                             .parts = mesh.data_ranks(),
-                            .reader = readers.own(),
-                            .readers = readers.count(),
+                            .reader = router.reader(),
+                            .readers = router.readers(),
                             .pass = pass},
         encoder_);
     session.held_out = std::make_unique<data::HeldOut>(config.data, encoder_);
-    session.model = build_model(config, session.model_config, layout, at::kCPU);
+    session.model = build_model(config, session.model_config, layouts, at::kCPU);
     session.optimizer = make_optimizer(config.optimizer, session.model->units());
     const RunDirectory run{config.run.dir};
     TrainState state;
@@ -111,7 +118,7 @@ class BatchWithoutTargets : public testing::Test {
     CheckpointWriter checkpoints({.root = run.checkpoints(),
                                   .async = false,
                                   .start_step = state.step,
-                                  .ranks = &mesh.saving()},
+                                  .ranks = &mesh.all_ranks().saving()},
                                  files);
     std::ostringstream out;
     Loop loop(session, run, checkpoints, files, state, /*peak_flops=*/1e6, out);
@@ -132,7 +139,7 @@ class BatchWithoutTargets : public testing::Test {
 };
 
 TEST_F(BatchWithoutTargets, IsLeftOutOnTheRecordAndTheRunGoesOn) {
-  const mesh::Mesh one;
+  const mesh::World one;
   const Outcome outcome = train_on(one, config("straight", 8));
   EXPECT_EQ(outcome.state.step, 8);
   EXPECT_EQ(outcome.state.loader.next_index, 8) << "the data cursor moves on";
@@ -158,7 +165,7 @@ TEST_F(BatchWithoutTargets, IsLeftOutOnTheRecordAndTheRunGoesOn) {
 }
 
 TEST_F(BatchWithoutTargets, IsLeftOutAlikeAfterAResume) {
-  const mesh::Mesh one;
+  const mesh::World one;
   const Outcome straight = train_on(one, config("straight", 8));
   for (const std::int64_t stop : {1, 2, 3, 4, 5, 6, 7}) {
     const std::string name = str("cut-", stop);
@@ -173,19 +180,21 @@ TEST_F(BatchWithoutTargets, IsLeftOutAlikeAfterAResume) {
 }
 
 TEST_F(BatchWithoutTargets, IsLeftOutByAllRanks) {
-  const mesh::Mesh one;
+  const mesh::World one;
   (void)train_on(one, config("straight", 8));
   const std::vector<Json> expected = lines_of("straight", "metrics.jsonl");
   for (const config::MeshShape& shape :
        {config::MeshShape{.tp = 2}, config::MeshShape{.pp = 2}, config::MeshShape{.dp_shard = 2}}) {
     const std::string name = config::describe(shape);
-    mesh::run_ranks(
-        shape,
-        [&](const mesh::Mesh& mesh) {
-          const Outcome outcome = train_on(mesh, config(name, 8));
-          EXPECT_EQ(outcome.state.skipped_steps, 2) << name;
-        },
-        kKvHeads);
+    config::RunConfig run = config(name, 8);
+    run.parallel.pp = {shape.pp};
+    run.parallel.dp_replicate = {shape.dp_replicate};
+    run.parallel.dp_shard = {shape.dp_shard};
+    run.parallel.tp = {shape.tp};
+    mesh::run_worlds(2, [&](const mesh::World& world) {
+      const Outcome outcome = train_on(world, run);
+      EXPECT_EQ(outcome.state.skipped_steps, 2) << name;
+    });
     const std::vector<Json> lines = lines_of(name, "metrics.jsonl");
     ASSERT_EQ(lines.size(), expected.size()) << name;
     for (std::size_t i = 0; i < lines.size(); ++i) {

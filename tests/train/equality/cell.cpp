@@ -70,6 +70,8 @@ std::string Cell::name() const {
   };
   if (shape.pp > 1) text += str(" pp", shape.pp, " ", schedule::traits_of(order).name);
   if (vision_stages > 0) text += " vision_apart";
+  if (vision) text += str(" vision(", config::describe(*vision), ")");
+  if (vision_passes > 0) text += str(" colocated:", vision_passes);
   if (virtual_stages > 1) text += str(" virtual", virtual_stages);
   if (ties_head) text += " tied";
   add("dp_replicate", shape.dp_replicate);
@@ -93,8 +95,7 @@ std::string Cell::name() const {
 }
 
 std::int64_t count_state_bytes(const mesh::Mesh& mesh) {
-  const auto model = model::make_model(tiny_model_config(/*sees=*/true),
-                                       lay_out({}, mesh, tiny_model_config(/*sees=*/true)));
+  const auto model = model::make_model(tiny_model_config(/*sees=*/true), lay_out_on(mesh, {}));
   std::size_t bytes = 0;
   for (const auto& unit : model->units()) unit->materialize(at::kCPU, at::kFloat, true);
   const auto optimizer = make_optimizer({}, model->units());
@@ -104,10 +105,10 @@ std::int64_t count_state_bytes(const mesh::Mesh& mesh) {
   return static_cast<std::int64_t>(bytes);
 }
 
-Deviation run_cell(const mesh::Mesh& mesh, const Cell& cell) {
-  const mesh::Mesh one_rank;
+Deviation run_cell(const mesh::World& world, const Cell& cell) {
+  const mesh::World one_rank;
   Trainee expected(cell, one_rank);
-  Trainee found(cell, mesh);
+  Trainee found(cell, world);
   const std::vector<std::string> names = trained_names(found.model());
   Deviation worst;
   for (int step = 0; step < cell.steps; ++step) {
@@ -115,7 +116,7 @@ Deviation run_cell(const mesh::Mesh& mesh, const Cell& cell) {
     const double loss = found.differentiate(step);
     worst.loss = std::max(worst.loss, std::abs(loss - wanted_loss) / std::abs(wanted_loss));
     const std::vector<double> sums =
-        mesh.world().sum(compare_own(found.model(), whole_gradients(expected.model())));
+        world.all().sum(compare_own(found.model(), whole_gradients(expected.model())));
     for (std::size_t i = 0; i < names.size(); ++i) {
       const double square = sums[2 * i + 1];
       const double deviation =

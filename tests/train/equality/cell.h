@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,12 @@ struct Cell {
   config::PipelineOrder order = config::PipelineOrder::k1f1b;
   std::int64_t virtual_stages = 1;
   std::int64_t vision_stages = 0;
-  std::int64_t layers = 2;               // of the backbone
-  bool sees = true;                      // Qwen2.5-VL, else Qwen3
-  std::vector<std::string> freeze = {};  // modules
+  std::optional<config::MeshShape> vision = {};  // of a tower with ranks of its own
+  std::vector<std::int64_t> vision_ranks = {};   // of it; empty: those behind the backbone's
+  std::int64_t vision_passes = 0;                // of a colocated tower; 0: it is separate
+  std::int64_t layers = 2;                       // of the backbone
+  bool sees = true;                              // Qwen2.5-VL, else Qwen3
+  std::vector<std::string> freeze = {};          // modules
   std::vector<config::ModuleRecompute> recompute = {};
   std::int64_t samples = 6;  // of a global batch
   bool releases = true;      // gathered parameters between forward and backward
@@ -32,6 +36,9 @@ struct Cell {
   std::int64_t microbatches = 0;  // of each replica, packed level; 0: packing finds their number
   int steps = 20;
 
+  [[nodiscard]] std::int64_t world() const {
+    return shape.world() + (vision && vision_passes == 0 ? vision->world() : 0);
+  }
   [[nodiscard]] std::string name() const;
 };
 
@@ -45,11 +52,11 @@ struct Deviation {
 /// Key and value heads of the models: what a mesh must know for tp above it.
 inline constexpr std::int64_t kKvHeads = 2;
 
-/// Trains the same tiny model on the same batches on one rank and on the mesh, and compares the
-/// loss and every gradient of every step.
+/// Trains the same tiny model on the same batches on one rank and on the cell's meshes, and
+/// compares the loss and every gradient of every step.
 ///
-/// collective: over all ranks of the mesh
-[[nodiscard]] Deviation run_cell(const mesh::Mesh& mesh, const Cell& cell);
+/// collective: over all ranks of the world, which has those of the cell
+[[nodiscard]] Deviation run_cell(const mesh::World& world, const Cell& cell);
 
 /// Bytes of parameters, gradients and moments that this rank keeps of the tiny Qwen2.5-VL.
 [[nodiscard]] std::int64_t count_state_bytes(const mesh::Mesh& mesh);

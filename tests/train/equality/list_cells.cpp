@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "tests/train/equality/cell.h"
@@ -104,6 +105,51 @@ void add_pipelines(bool all, std::vector<Cell>& cells) {
   for (std::size_t i = before; i < cells.size(); ++i) cells[i].steps = 6;
 }
 
+/// A tower with a mesh of its own: separate, or colocated in some passes.
+Cell with_tower(Cell cell, const config::MeshShape& tower, std::int64_t passes = 0) {
+  cell.vision = tower;
+  cell.vision_passes = passes;
+  cell.layers = std::max<std::int64_t>(cell.layers, 4);
+  return cell;
+}
+
+/// Placements on 2, 4, 6 and 8 processes.
+std::vector<Cell> list_placements() {
+  const Order interleaved = Order::kInterleaved;
+  return {with_tower({}, {}),
+          with_tower({.shape = {.tp = 2}}, {.dp_shard = 2}, 1),
+          with_tower({.shape = {.dp_shard = 2}}, {.tp = 2}, 2),
+          with_tower(pipeline({.pp = 3}, Order::kZbV), {}),
+          with_tower(pipeline({.pp = 2}, Order::k1f1b), {.dp_shard = 2}),
+          with_tower({.shape = {.dp_shard = 3}}, {}),
+          with_tower({.shape = {.tp = 2}}, {.dp_replicate = 2}),
+          with_tower(pipeline({.pp = 2, .tp = 2}, interleaved), {.dp_shard = 4}, 2),
+          with_tower({.shape = {.cp = 2, .tp = 2}}, {.dp_shard = 2, .tp = 2}, 3),
+          with_tower({.shape = {.dp_shard = 2, .tp = 2}}, {.tp = 2}),
+          with_tower({.shape = {.cp = 2}, .samples = 9}, {.dp_shard = 4}),
+          with_tower(pipeline({.pp = 2, .dp_shard = 2}, Order::kZbH1), {.pp = 2}),
+          with_tower({.shape = {.dp_shard = 3, .tp = 2}}, {.dp_shard = 6}, 1),
+          with_tower(pipeline({.pp = 2, .dp_shard = 2}, Order::kZbV), {.dp_shard = 4}),
+          with_tower({.shape = {.dp_replicate = 2, .tp = 2}}, {.dp_shard = 2, .cp = 2}),
+          with_tower({.shape = {.dp_shard = 5}, .samples = 11}, {.dp_replicate = 3}),
+          with_tower(pipeline({.pp = 2, .dp_shard = 2, .tp = 2}, Order::k1f1b),
+                     {.dp_replicate = 2, .dp_shard = 4}, 2)};
+}
+
+/// Adds every placement with all modules trained, with a frozen tower and with the projector alone;
+/// without `all` each once.
+void add_placements(bool all, std::vector<Cell>& cells) {
+  const std::vector<std::vector<std::string>> frozen{{}, {"vision"}, {"vision", "backbone"}};
+  std::size_t number = 0;
+  for (Cell cell : list_placements()) {
+    if (!all) cell.steps = 6;
+    for (std::size_t i = 0; i < (all ? frozen.size() : 1); ++i) {
+      cell.freeze = frozen[all ? i : number++ % frozen.size()];
+      cells.push_back(cell);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Cell> list_cells(bool all) {
@@ -174,6 +220,7 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = {.dp_shard = 2, .tp = 2}, .freeze = {"vision", "projector"}});
   }
   add_pipelines(all, cells);
+  add_placements(all, cells);
   return cells;
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include <ATen/Parallel.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "core/text.h"
 #include "mesh/launch/launch.h"
@@ -22,22 +22,18 @@ int main(int count, char** arguments) {
   bool good = true;
   int number = 0;
   for (const train::Cell& cell : train::list_cells(all)) {
-    if (cell.shape.world() != launch.world) continue;
-    const mesh::Mesh mesh(cell.shape, launch.rank,
-                          c10::make_intrusive<c10d::PrefixStore>(str("cell/", number++), store),
-                          {.timeout_seconds = 60,
-                           .interface = "lo",
-                           .shares_memory = true,
-                           .first_of_backbone = static_cast<int>(cell.vision_stages),
-                           .kv_heads = train::kKvHeads});
-    const train::Deviation worst = train::run_cell(mesh, cell);
+    if (cell.world() != launch.world) continue;
+    const mesh::World world(launch.rank, launch.world, store,
+                            {.timeout_seconds = 60, .interface = "lo", .shares_memory = true},
+                            str("cell/", number++));
+    const train::Deviation worst = train::run_cell(world, cell);
     const bool is_equal = worst.loss <= 1e-5 && worst.gradient <= 1e-4;
     good = good && is_equal;
     if (launch.rank == 0)
       std::printf("%s | %s | %.1e | %.1e | %s\n", is_equal ? "equal" : "DIFFERS",
                   cell.name().c_str(), worst.loss, worst.gradient, worst.parameter.c_str());
     std::fflush(stdout);
-    (void)mesh.world().sum(std::vector<std::int64_t>{0});  // none leaves before the last has come
+    world.meet();  // none leaves before the last has come
   }
   if (launch.rank == 0) std::printf("%d cells on %d processes\n", number, launch.world);
   return good && number > 0 ? 0 : 1;

@@ -42,7 +42,7 @@ model::PackedBatch collate_prompts(const config::ModelConfig& config,
 std::unique_ptr<model::Model> make_model(const mesh::Mesh& mesh) {
   config::RunConfig run;
   const config::ModelConfig config = tiny_model_config(/*sees=*/true);
-  auto model = model::make_model(config, lay_out(run, mesh, config));
+  auto model = model::make_model(config, lay_out_on(mesh, run));
   for (const auto& unit : model->units()) unit->materialize(at::kCPU, at::kFloat, true);
   model::initialize(*model, /*seed=*/3);
   return model;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -61,45 +62,43 @@ class WholeState {
   std::map<std::string, at::Tensor> tensors_;
 };
 
-void save(const mesh::Mesh& mesh, const Trainee& trainee, const std::string& root,
+void save(const mesh::World& world, const Trainee& trainee, const std::string& root,
           std::int64_t step) {
   CheckpointWriter writer(
-      {.root = root, .keep_best = false, .start_step = step - 1, .ranks = &mesh.saving()});
+      {.root = root, .keep_best = false, .start_step = step - 1, .ranks = &world.saving()});
   writer.save(content_of(trainee, step));
   writer.finish();
 }
 
+/// Where the modules of the one model of these tests lie.
+Cell laid_out(const MeshShape& shape, const std::optional<MeshShape>& vision = std::nullopt) {
+  return {.shape = shape, .vision = vision, .layers = 4, .samples = 8, .steps = 2};
+}
+
 /// Trains two steps under `first`, then passes the state through files under `second` and back.
-void expect_same_bits(const MeshShape& first, const MeshShape& second) {
-  SCOPED_TRACE(str(config::describe(first), " -> ", config::describe(second)));
+void expect_same_bits(const Cell& first, const Cell& second) {
+  SCOPED_TRACE(str(first.name(), " -> ", second.name()));
   const std::string root = scratch();
-  const Cell cell{.layers = 4, .samples = 8, .steps = 2};
   WholeState before;
-  mesh::run_ranks(
-      first,
-      [&](const mesh::Mesh& mesh) {
-        Trainee trainee(cell, mesh);
-        for (int step = 0; step < cell.steps; ++step) {
-          (void)trainee.differentiate(step);
-          (void)trainee.update();
-        }
-        before.add(content_of(trainee, 1));
-        save(mesh, trainee, root, 1);
-      },
-      kKvHeads);
+  mesh::run_worlds(static_cast<int>(first.world()), [&](const mesh::World& world) {
+    Trainee trainee(first, world);
+    for (int step = 0; step < first.steps; ++step) {
+      (void)trainee.differentiate(step);
+      (void)trainee.update();
+    }
+    before.add(content_of(trainee, 1));
+    save(world, trainee, root, 1);
+  });
   WholeState after;
   std::int64_t step = 1;
-  for (const MeshShape& shape : {second, first}) {
-    mesh::run_ranks(
-        shape,
-        [&](const mesh::Mesh& mesh) {
-          Trainee trainee(cell, mesh, /*seed=*/4);  // other values, until they are loaded
-          const CheckpointContent content = content_of(trainee, step + 1);
-          (void)load_checkpoint(str(root, "/step-", step), content.model, content.optimizer);
-          save(mesh, trainee, root, step + 1);
-          if (shape == first && step > 1) after.add(content);
-        },
-        kKvHeads);
+  for (const Cell* cell : {&second, &first}) {
+    mesh::run_worlds(static_cast<int>(cell->world()), [&](const mesh::World& world) {
+      Trainee trainee(*cell, world, /*seed=*/4);  // other values, until they are loaded
+      const CheckpointContent content = content_of(trainee, step + 1);
+      (void)load_checkpoint(str(root, "/step-", step), content.model, content.optimizer);
+      save(world, trainee, root, step + 1);
+      if (cell == &first) after.add(content);
+    });
     ++step;
   }
   ASSERT_EQ(before.tensors().size(), after.tensors().size());
@@ -126,7 +125,14 @@ TEST(Resharding, ThereAndBackChangesNoBit) {
       {{.pp = 4}, {.pp = 2, .dp_shard = 2}},
       {{.pp = 2, .tp = 2}, {.cp = 2, .tp = 2}},
       {{.dp_shard = 3}, {.pp = 2, .dp_shard = 2}}};
-  for (const auto& [first, second] : pairs) expect_same_bits(first, second);
+  for (const auto& [first, second] : pairs) expect_same_bits(laid_out(first), laid_out(second));
+}
+
+TEST(Resharding, CarriesAStateBetweenPlacements) {
+  const Cell apart = laid_out({.dp_shard = 2}, MeshShape{.dp_shard = 3});
+  expect_same_bits(apart, laid_out({}));
+  expect_same_bits(apart, laid_out({.pp = 2, .tp = 2}));
+  expect_same_bits(laid_out({.tp = 2}, MeshShape{.pp = 2}), apart);
 }
 
 }  // namespace

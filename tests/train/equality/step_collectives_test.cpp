@@ -12,13 +12,10 @@ namespace tributary::train {
 namespace {
 
 void run_trainees(const Cell& cell, const std::function<void(const mesh::Mesh&, Trainee&)>& body) {
-  mesh::run_ranks(
-      cell.shape,
-      [&](const mesh::Mesh& mesh) {
-        Trainee trainee(cell, mesh);
-        body(mesh, trainee);
-      },
-      kKvHeads);
+  mesh::run_worlds(static_cast<int>(cell.world()), [&](const mesh::World& world) {
+    Trainee trainee(cell, world);
+    body(trainee.mesh(), trainee);
+  });
 }
 
 TEST(StepCollectives, BringNumbersOfTheHostTogetherTwiceAStep) {
@@ -43,6 +40,34 @@ TEST(StepCollectives, GatherEachUnitOnceForwardAndOnceBackward) {
         (void)trainee.differentiate(/*step=*/0);
         EXPECT_EQ(mesh.shard().traffic().calls - before, 2 * std::ssize(trainee.model().units()));
       });
+}
+
+/// Bytes that a rank sends in a step: features and their gradients, and all but numbers of the
+/// host.
+std::pair<std::int64_t, std::int64_t> bytes_of_a_step(const mesh::World& world, const Cell& cell) {
+  Trainee trainee(cell, world);
+  const auto all = [&] { return world.traffic().bytes - world.all().traffic().bytes; };
+  const std::int64_t features_before = trainee.lanes().sent_bytes();
+  const std::int64_t all_before = all();
+  (void)trainee.differentiate(/*step=*/0);
+  return {trainee.lanes().sent_bytes() - features_before, all() - all_before};
+}
+
+TEST(StepCollectives, CountFeaturesThatGoToAnotherMesh) {
+  mesh::run_worlds(2, [](const mesh::World& world) {
+    const auto [features, all] = bytes_of_a_step(world, {.vision = config::MeshShape{}});
+    EXPECT_GT(features, 0);
+    EXPECT_EQ(features, all) << "modules of one rank send nothing else";
+    EXPECT_EQ(features, world.all().largest({features}).front()) << "gradients go the same way";
+  });
+  mesh::run_worlds(2, [](const mesh::World& world) {
+    const auto [features, all] = bytes_of_a_step(world, {.shape = {.tp = 2},
+                                                         .vision = config::MeshShape{.dp_shard = 2},
+                                                         .vision_passes = 2,
+                                                         .samples = 24});
+    EXPECT_GT(features, 0);
+    EXPECT_LT(features, all);
+  });
 }
 
 /// Counts the sums over dp_replicate that are under way when backward comes to a unit.

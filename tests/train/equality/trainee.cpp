@@ -6,8 +6,10 @@
 
 #include "core/random.h"
 #include "core/text.h"
+#include "schedule/order/all_orders.h"
 #include "train/executor/gradients.h"
 #include "train/optimizer/gradient_norm.h"
+#include "train/placement/map_stages.h"
 #include "train/start/ranks.h"
 
 namespace tributary::train {
@@ -55,7 +57,8 @@ config::ModelConfig tiny_model_config(bool sees) {
 
 namespace {
 
-/// Text of random length, two of three with an image: some ranks see none.
+/// Text of random length, one in three with images and one in three with a clip: some ranks see
+/// none.
 data::EncodedSample make_sample(bool sees, int step, std::int64_t index) {
   RandomStream stream(7, str("sample ", step), static_cast<std::uint64_t>(index));
   data::EncodedSample sample;
@@ -67,27 +70,74 @@ data::EncodedSample make_sample(bool sees, int step, std::int64_t index) {
     }
   };
   append(stream.between(1, 6), false);
-  if (sees && index % 3 != 0) {
-    const Grid grid{1, static_cast<std::int32_t>(2 * stream.between(1, 4)),
-                    static_cast<std::int32_t>(2 * stream.between(1, 4))};
+  const auto append_media = [&](Modality modality, std::int64_t frames, std::int64_t most) {
     data::PatchedItem item;
-    item.grid = grid;
-    for (std::int64_t i = 0; i < grid.patches() * kPatchWidth; ++i)
+    item.modality = modality;
+    item.grid = {frames, 2 * stream.between(1, most), 2 * stream.between(1, most)};
+    for (std::int64_t i = 0; i < item.grid.patches() * kPatchWidth; ++i)
       item.rows.push_back(static_cast<float>(stream.normal()));
-    for (std::int64_t i = 0; i < grid.patches() / 4; ++i) {
-      sample.tokens.push_back(static_cast<std::int32_t>(kImage));
+    const std::int64_t pad = modality == Modality::kVideo ? kImage + 1 : kImage;
+    for (std::int64_t i = 0; i < item.grid.patches() / 4; ++i) {
+      sample.tokens.push_back(static_cast<std::int32_t>(pad));
       sample.targets.push_back(data::kIgnoredTarget);
     }
     sample.items.push_back(std::move(item));
-  }
+  };
+  if (sees && index % 3 == 1) append_media(Modality::kImage, 1, 4);
+  if (sees && index % 6 == 1) append_media(Modality::kImage, 1, 2);
+  if (sees && index % 3 == 2) append_media(Modality::kVideo, stream.between(2, 5), 2);
   append(stream.between(2, 9), true);
   return sample;
 }
 
+void place_modules(const Cell& cell, config::ParallelSection& parallel) {
+  parallel.schedule = cell.order;
+  parallel.virtual_stages = cell.virtual_stages;
+  parallel.vision_stages = cell.vision_stages;
+  parallel.pp.count = cell.shape.pp;
+  parallel.dp_replicate.count = cell.shape.dp_replicate;
+  parallel.dp_shard.count = cell.shape.dp_shard;
+  parallel.cp.count = cell.shape.cp;
+  parallel.ulysses.count = cell.shape.ulysses;
+  parallel.tp.count = cell.shape.tp;
+}
+
+/// The plan of a cell: that of its run, where the tower may lie on other ranks than the backbone.
+config::Plan plan_of(const Cell& cell, const config::RunConfig& config, std::int64_t world,
+                     const config::ModelConfig& model) {
+  if (world == 1 || !cell.vision) return plan_of_run(config, world, model);
+  config::Plan plan = plan_of_run(config, cell.shape.world(), model);
+  config::ModulePlan vision = *plan.find("vision");
+  vision.placement = config::Placement::kSeparate;
+  vision.mesh = *cell.vision;
+  vision.ranks = cell.vision_ranks;
+  const bool is_colocated = cell.vision_passes > 0;
+  if (is_colocated) {
+    vision.placement = config::Placement::kColocated;
+    vision.passes = cell.vision_passes;
+    vision.ranks = plan.find("backbone")->ranks;
+  }
+  if (vision.ranks.empty())
+    for (std::int64_t rank = cell.shape.world(); rank < world; ++rank) vision.ranks.push_back(rank);
+  std::vector<std::int64_t> rest;
+  for (std::int64_t rank = 0; rank < world; ++rank)
+    if (is_colocated || std::ranges::count(vision.ranks, rank) == 0) rest.push_back(rank);
+  const std::int64_t layers = model.vision->layers / vision.mesh.pp;
+  for (std::int64_t stage = 0; stage < vision.mesh.pp; ++stage)
+    vision.stages.push_back({.first = stage * layers, .layers = layers});
+  const bool splits = schedule::traits_of(cell.order).splits_backward;
+  if (splits && !is_colocated) vision.schedule = config::PipelineOrder::kZbH1;
+  for (config::ModulePlan& module : plan.modules) {
+    if (module.name == "vision") module = vision;
+    if (module.name == "backbone") module.ranks = rest;
+  }
+  config::check_plan_of_model(plan, model, "plan of the cell");
+  return plan;
+}
+
 }  // namespace
 
-Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
-    : cell_(cell), mesh_(mesh) {
+Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed) : cell_(cell) {
   config_.optimizer.learning_rate = 1e-3;
   config_.optimizer.clip_norm = 1;
   // Entries whose gradient is nothing but rounding would else take whole steps of either sign.
@@ -99,11 +149,9 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
   config_.parallel.prefetch = cell.prefetch;
   config_.parallel.ulysses_async = cell.ulysses_async;
   if (!cell.offload.empty()) config_.parallel.offload = config::Offload::kParameters;
+  config_.model.freeze = cell.freeze;
   if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
   config_.parallel.release = cell.releases ? config::Release::kAuto : config::Release::kNever;
-  config_.parallel.schedule = cell.order;
-  config_.parallel.virtual_stages = cell.virtual_stages;
-  config_.parallel.vision_stages = cell.vision_stages;
   config::ModelConfig model_config = tiny_model_config(cell.sees);
   model_config.backbone.layers = cell.layers;
   model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
@@ -113,8 +161,16 @@ Trainee::Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed)
                                                     : config::Packing::kBestFitDecreasing,
                    .microbatches = cell.microbatches,
                    .balance = cell.balance};
-  planner_ = std::make_unique<StepPlanner>(config_, model_config, mesh);
-  model_ = model::make_model(model_config, lay_out(config_, mesh, model_config));
+  if (world.size() > 1) place_modules(cell, config_.parallel);
+  const config::Plan plan = plan_of(cell, config_, world.size(), model_config);
+  if (world.size() > 1) meshes_ = open_meshes(plan, world, kKvHeads);
+  const model::ModelLayout layouts = lay_out(config_, plan, meshes_);
+  lanes_ = lanes_of_run(plan, meshes_);
+  std::optional<schedule::MediaSeats> seats;
+  for (const FeatureEdge& edge : lanes_.edges) seats = edge.seats;
+  planner_ = std::make_unique<StepPlanner>(config_, model_config, meshes_.backbone, seats);
+  router_ = std::make_unique<SampleRouter>(lanes_, meshes_, cell.samples);
+  model_ = model::make_model(model_config, layouts);
   for (const auto& unit : model_->units())
     unit->materialize(at::kCPU, at::kFloat, std::ranges::count(cell.freeze, unit->module()) == 0);
   model::initialize(*model_, seed);
@@ -129,20 +185,34 @@ double Trainee::differentiate(int step) {
     batch.push_back(make_sample(cell_.sees, step, i));
     shapes.push_back(batch.back().shape());
   }
-  const std::vector<std::int32_t> replica_of = planner_->plan(step, shapes);
-  const PlannedStep planned = planner_->take(step);
+  const std::int64_t first_id = step * cell_.samples;
+  const StepPlanner::Dealt dealt = planner_->plan(first_id, shapes);
+  const std::vector<data::SampleDuty> duties =
+      router_->deal(first_id, dealt.replica_of, dealt.media);
+  const PlannedStep planned = planner_->take(first_id);
   std::vector<data::EncodedSample> samples;
-  for (std::size_t i = 0; i < batch.size(); ++i)
-    if (replica_of[i] == mesh_.data_index()) samples.push_back(std::move(batch[i]));
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    batch[i].id = first_id + static_cast<std::int64_t>(i);
+    if (duties[i].takes) samples.push_back(std::move(batch[i]));
+  }
+  StepMedia media{.rounds = dealt.media, .first_id = first_id};
+  if (lanes_.has_encoders_apart()) {
+    TakenSamples parts =
+        part_samples(std::move(samples), first_id, dealt.replica_of, mesh().data_index());
+    samples = std::move(parts.own);
+    media.encoded = std::move(parts.encoded);
+  }
   BatchResult result =
       accumulate_gradients(*model_, samples, planned.microbatches,
                            {.most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
-                            .plan = planned.fingerprint});
+                            .plan = planned.fingerprint,
+                            .lanes = &lanes_,
+                            .media = &media});
   sum_squared_ = sum_squared_gradients(model_->units());
   StepSums sums;
-  name_slots(result, *model_, sums);
+  name_slots(result, *model_, lanes_, sums);
   sums.sum(sum_squared_);
-  sums.share(mesh_.world());
+  sums.share(mesh().world());
   loss_ = result.loss;
   return loss_;
 }
@@ -151,7 +221,7 @@ void Trainee::measure_norm() {
   sum_squared_ = sum_squared_gradients(model_->units());
   StepSums sums;
   sums.sum(sum_squared_);
-  sums.share(mesh_.world());
+  sums.share(mesh().world());
 }
 
 Update Trainee::update() {

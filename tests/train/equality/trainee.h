@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "config/run/run_config.h"
-#include "mesh/mesh.h"
 #include "model/model.h"
 #include "tests/train/equality/cell.h"
+#include "train/balance/sample_router.h"
 #include "train/balance/step_planner.h"
 #include "train/optimizer/apply_update.h"
 #include "train/optimizer/optimizer.h"
@@ -18,7 +18,10 @@ namespace tributary::train {
 /// One tiny model in training on some mesh, on batches that follow only from the step.
 class Trainee {
  public:
-  Trainee(const Cell& cell, const mesh::Mesh& mesh, std::uint64_t seed = 3);
+  /// On a world of one rank all modules lie together, whatever the cell says.
+  Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed = 3);
+  Trainee(const Trainee&) = delete;
+  Trainee& operator=(const Trainee&) = delete;
   /// Leaves the gradients in the units' shards. Returns the loss.
   double differentiate(int step);
   /// Measures the norm anew, where a test has changed gradients. collective: over all ranks
@@ -26,12 +29,16 @@ class Trainee {
   Update update();
   [[nodiscard]] const model::Model& model() const { return *model_; }
   [[nodiscard]] const Optimizer& optimizer() const { return *optimizer_; }
+  [[nodiscard]] const mesh::Mesh& mesh() const { return meshes_.backbone; }
+  [[nodiscard]] const RunLanes& lanes() const { return lanes_; }
 
  private:
   const Cell& cell_;
-  const mesh::Mesh& mesh_;
   config::RunConfig config_;
+  Meshes meshes_;
+  RunLanes lanes_;
   std::unique_ptr<StepPlanner> planner_;
+  std::unique_ptr<SampleRouter> router_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   double loss_ = 0;

@@ -1,0 +1,54 @@
+#include "train/executor/encode_apart.h"
+
+#include <optional>
+
+#include <ATen/ATen.h>
+
+#include "parallel/stage/stage_link.h"
+
+namespace tributary::train {
+namespace {
+
+/// What this rank's encoder gives for its media; undefined on all but its last stage.
+at::Tensor encode(model::Model& model, const std::string& encoder,
+                  const model::EncoderInput& media) {
+  return parallel::run_stages(
+      model.encoder_layouts().at(encoder), /*input=*/{},
+      [&](int) { return model.empty_encoder_input(encoder, media); },
+      [&](int stage, const at::Tensor& input) {
+        return model.run_encoder_stage(encoder, stage, media, input);
+      });
+}
+
+at::Tensor bring_features(model::Model& model, const RunLanes& run, const FeatureEdge& edge,
+                          const ForwardMedia& media, Homes homes) {
+  parallel::Redistribute rows(
+      edge.ranks, rows_of_round(std::span(&media.round, 1), 0, edge, model, homes), /*tag=*/0);
+  std::optional<parallel::Arriving> arriving;
+  if (model.layout().holds(0))
+    arriving = rows.receive(model.feature_width(edge.encoder),
+                            model.units().front()->shard_value().options());
+  if (run.encoder == edge.encoder)
+    if (const at::Tensor features = encode(model, edge.encoder, media.input); features.defined())
+      for (mesh::Pending& message :
+           rows.send(features.narrow(0, 0, rows.source_rows()).contiguous()))
+        message.wait();
+  return arriving ? rows.take(std::move(*arriving)) : at::Tensor();
+}
+
+}  // namespace
+
+std::function<at::Tensor(bool tokens_are_whole)> encode_apart(model::Model& model,
+                                                              const RunLanes& run,
+                                                              const ForwardMedia& media) {
+  if (!run.has_encoders_apart()) return {};
+  return [&model, &run, &media](bool tokens_are_whole) {
+    const Homes homes = tokens_are_whole ? Homes::kAllOfReplica : Homes::kOne;
+    at::Tensor features;
+    for (const FeatureEdge& edge : run.edges)
+      features = bring_features(model, run, edge, media, homes);
+    return features;
+  };
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,183 @@
+#include "train/placement/run_lanes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "schedule/pipeline/plan_pipeline.h"
+
+namespace tributary::train {
+namespace {
+
+schedule::MediaSeats seats_of(const mesh::Mesh& encoder, const mesh::Mesh& backbone, int passes) {
+  const auto sequence = [](const mesh::Mesh& mesh) {
+    return mesh.shape().cp * mesh.shape().ulysses;
+  };
+  return {.splits_frames = true,  // no patch of a tower ever meets one of another frame
+          .passes = passes,
+          .replicas = encoder.data_ranks(),
+          .seats = sequence(encoder),
+          .takers = backbone.data_ranks(),
+          .homes = sequence(backbone)};
+}
+
+/// Groups of one name are one group, which both ways share.
+std::int64_t sent_along(const parallel::EdgeLink& link) {
+  const std::int64_t bytes = link.to_higher->traffic().bytes;
+  const bool shares = link.to_higher->name() == link.to_lower->name();
+  return shares ? bytes : bytes + link.to_lower->traffic().bytes;
+}
+
+}  // namespace
+
+std::int64_t RunLanes::sent_bytes() const {
+  std::int64_t bytes = 0;
+  for (const FeatureEdge& edge : edges)
+    bytes += sent_along(edge.ranks.features) + sent_along(edge.ranks.gradients);
+  return bytes;
+}
+
+int RunLanes::stages() const {
+  int stages = 0;
+  for (const schedule::PipelineModule& module : pipeline.modules) stages += module.stages;
+  return stages;
+}
+
+int RunLanes::stage_of(int lane) const {
+  const schedule::PipelineMap map(pipeline);
+  const schedule::Lane at = map.at(lane);
+  int before = 0;
+  for (const int module : map.flow()) {
+    if (module == at.module) return before + at.stage;
+    before += pipeline.modules[static_cast<std::size_t>(module)].stages;
+  }
+  TRIB_RAISE(Fault::kBug, .what = "train: lane has no module");
+}
+
+std::vector<int> RunLanes::own() const {
+  std::vector<int> lanes;
+  if (encodes()) lanes.push_back(encoding);
+  if (runs_backbone()) lanes.push_back(backbone);
+  return lanes;
+}
+
+RunLanes one_lane() {
+  RunLanes lanes;
+  lanes.pipeline.modules = {{.name = "backbone"}};
+  lanes.backbone = 0;
+  return lanes;
+}
+
+RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
+  RunLanes run;
+  run.pipeline = schedule::pipeline_of(plan);
+  const schedule::PipelineMap map(run.pipeline);
+  const auto rank = static_cast<std::size_t>(meshes.backbone.world().index());
+  const std::vector<std::vector<int>> lanes = schedule::lanes_of_ranks(plan, map);
+  for (const int lane : lanes.at(rank)) {
+    const std::string& module =
+        run.pipeline.modules[static_cast<std::size_t>(map.at(lane).module)].name;
+    const auto encoder = meshes.encoders.find(module);
+    if (encoder == meshes.encoders.end()) {
+      run.backbone = lane;
+      continue;
+    }
+    const mesh::Mesh& mesh = encoder->second;
+    run.encoding = lane;
+    run.encoder = module;
+    run.seat = mesh.data_index() * mesh.sequence().size() + mesh.sequence().index();
+  }
+  for (const schedule::PipelineEdge& edge : run.pipeline.edges) {
+    const schedule::PipelineModule& from =
+        run.pipeline.modules[static_cast<std::size_t>(edge.from)];
+    run.edges.push_back(
+        {.encoder = from.name,
+         .ranks = edge_of(meshes, from.name),
+         .seats = seats_of(meshes.encoders.at(from.name), meshes.backbone, from.passes)});
+  }
+  return run;
+}
+
+std::vector<schedule::MediaItem> items_of_pass(std::span<const schedule::MediaRound> rounds,
+                                               std::int64_t seat, int pass) {
+  std::vector<schedule::MediaItem> items;
+  for (const schedule::MediaRound& round : rounds)
+    for (const schedule::MediaItem& item : round)
+      if (item.seat == seat && item.pass == pass) items.push_back(item);
+  return items;
+}
+
+namespace {
+
+/// Lists the rows of items; seats make them in the order of `items`, pass after pass, and keep them
+/// in the same order.
+class RowList {
+ public:
+  RowList(const FeatureEdge& edge, const model::Model& model, Homes homes)
+      : edge_(edge), model_(model), homes_(homes) {
+    rows_.made.resize(edge.ranks.source.seats.size());
+    rows_.kept.resize(edge.ranks.destination.seats.size());
+  }
+  void add(const schedule::MediaRound& round) {
+    for (const schedule::MediaItem& item : round) {
+      ItemRows& made =
+          items_.emplace_back(ItemRows{.pass = item.pass,
+                                       .seat = item.seat,
+                                       .rows = model_.feature_rows(edge_.encoder, item.grid),
+                                       .taken = {}});
+      const std::int64_t first = item.replica * edge_.seats.homes;
+      if (homes_ == Homes::kOne) keep(first + item.home, made);
+      for (std::int64_t i = 0; homes_ == Homes::kAllOfReplica && i < edge_.seats.homes; ++i)
+        keep(first + i, made);
+    }
+  }
+  [[nodiscard]] parallel::EdgeRows take() {
+    std::ranges::stable_sort(items_, {}, &ItemRows::pass);
+    for (const ItemRows& item : items_) {
+      std::int64_t& made = rows_.made[static_cast<std::size_t>(item.seat)];
+      for (const auto& [seat, place] : item.taken)
+        rows_.runs.push_back(
+            {.from = item.seat, .first = made, .to = seat, .place = place, .rows = item.rows});
+      made += item.rows;
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  struct ItemRows {
+    int pass;
+    int seat;
+    std::int64_t rows;
+    std::vector<std::pair<int, std::int64_t>> taken;  // by which seats, and the first row there
+  };
+
+  void keep(std::int64_t seat, ItemRows& item) {
+    std::int64_t& kept = rows_.kept[static_cast<std::size_t>(seat)];
+    item.taken.emplace_back(static_cast<int>(seat), kept);
+    kept += item.rows;
+  }
+
+  const FeatureEdge& edge_;
+  const model::Model& model_;
+  Homes homes_;
+  parallel::EdgeRows rows_;
+  std::vector<ItemRows> items_;
+};
+
+}  // namespace
+
+parallel::EdgeRows rows_of_round(std::span<const schedule::MediaRound> rounds, int microbatch,
+                                 const FeatureEdge& edge, const model::Model& model, Homes homes) {
+  RowList list(edge, model, homes);
+  if (microbatch < std::ssize(rounds)) list.add(rounds[static_cast<std::size_t>(microbatch)]);
+  return list.take();
+}
+
+parallel::EdgeRows rows_of_step(std::span<const schedule::MediaRound> rounds,
+                                const FeatureEdge& edge, const model::Model& model) {
+  RowList list(edge, model, Homes::kOne);
+  for (const schedule::MediaRound& round : rounds) list.add(round);
+  return list.take();
+}
+
+}  // namespace tributary::train

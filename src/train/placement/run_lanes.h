@@ -1,0 +1,75 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/sample.h"
+#include "parallel/redistribute.h"
+#include "schedule/deal_media.h"
+#include "schedule/pipeline/pipeline.h"
+#include "train/placement/meshes.h"
+
+namespace tributary::train {
+
+/// An edge along which features of an encoder go to the backbone.
+struct FeatureEdge {
+  std::string encoder;
+  parallel::Edge ranks;
+  schedule::MediaSeats seats;
+  /// Whether one exchange a step carries the features of all microbatches.
+  [[nodiscard]] bool goes_in_one_batch() const { return seats.passes > 0; }
+};
+
+/// The pipeline of a run, and this rank's part in it: a lane of the backbone, one of an encoder, or
+/// both where the encoder is colocated.
+struct RunLanes {
+  schedule::Pipeline pipeline;     // the number of microbatches is set for each step
+  int backbone = -1;               // lane; -1: this rank runs none
+  int encoding = -1;               // likewise
+  std::string encoder = {};        // that it runs
+  std::int64_t seat = -1;          // of this rank in that encoder, the same on all its stages
+  std::vector<FeatureEdge> edges;  // [edges of the pipeline]
+
+  /// Those of this rank: first the one that begins a step.
+  [[nodiscard]] std::vector<int> own() const;
+  [[nodiscard]] bool runs_backbone() const { return backbone >= 0; }
+  [[nodiscard]] bool encodes() const { return encoding >= 0; }
+  /// Whether encoders have meshes of their own, whose passes and data come from a step's media.
+  [[nodiscard]] bool has_encoders_apart() const { return !edges.empty(); }
+  /// Features and their gradients that this rank has sent so far.
+  [[nodiscard]] std::int64_t sent_bytes() const;
+  /// The stages of all modules, and which of them a lane has, in the order of the forward pass.
+  [[nodiscard]] int stages() const;
+  [[nodiscard]] int stage_of(int lane) const;
+};
+
+/// The only lane of a model that lies on one stage.
+[[nodiscard]] RunLanes one_lane();
+
+/// errors: Fault::kInput as schedule::pipeline_of
+[[nodiscard]] RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes);
+
+/// Media of a step, where encoders have meshes of their own: the same on all ranks.
+struct StepMedia {
+  std::vector<schedule::MediaRound> rounds;       // [microbatches]; the later ones have none
+  std::int64_t first_id = 0;                      // of the samples of the global batch
+  std::vector<data::EncodedSample> encoded = {};  // that hold rows which this rank encodes, by id
+};
+
+/// What a seat encodes in a pass, in the order of its rows.
+[[nodiscard]] std::vector<schedule::MediaItem> items_of_pass(
+    std::span<const schedule::MediaRound> rounds, std::int64_t seat, int pass);
+
+/// Which seats of a replica take an item: its home, or all of them, where each has all tokens.
+enum class Homes { kOne, kAllOfReplica };
+
+/// The rows of a microbatch along an edge, or those of the whole step.
+[[nodiscard]] parallel::EdgeRows rows_of_round(std::span<const schedule::MediaRound> rounds,
+                                               int microbatch, const FeatureEdge& edge,
+                                               const model::Model& model,
+                                               Homes homes = Homes::kOne);
+[[nodiscard]] parallel::EdgeRows rows_of_step(std::span<const schedule::MediaRound> rounds,
+                                              const FeatureEdge& edge, const model::Model& model);
+
+}  // namespace tributary::train

@@ -1,0 +1,242 @@
+"""Trains with a mesh for each module, as users start it, and compares with one process.
+
+usage: placements.py TRIBUTARY [unittest arguments]
+"""
+
+import json
+import random
+import shutil
+
+import PIL.Image
+
+import beside_one_process
+import tiny_run
+
+SEPARATE, COLOCATED = "separate", "colocated"
+
+
+def placed(placement, vision=None, **backbone):
+    """A section `parallel`: degrees of the tower, then those of the backbone."""
+    return backbone | {"vision": {"placement": placement} | (vision or {})}
+
+
+def write_clips(root, count=24, seed=1):
+    """A source of clips of two to five frames, one or two in a question."""
+    rng = random.Random(seed)
+    for split, records in (("train", count), ("held_out", 4)):
+        lines = []
+        for i in range(records):
+            colour = rng.choice(sorted(tiny_run.COLOURS))
+            clips = []
+            for clip in range(rng.choice([1, 2])):
+                frames = [f"images/{split}-{i}-{clip}-{frame}.png"
+                          for frame in range(rng.randrange(2, 6))]
+                for frame in frames:
+                    picture = PIL.Image.new("RGB", (56, 28), tiny_run.COLOURS[colour])
+                    picture.putpixel((rng.randrange(56), rng.randrange(28)), (9, 9, 9))
+                    picture.save(root / frame)
+                clips.append({"type": "video", "video": frames, "fps": 2})
+            lines.append({"messages": [
+                {"role": "user", "content": [*clips, {"type": "text", "text": "colour?"}]},
+                {"role": "assistant", "content": colour}]})
+        tiny_run.write_lines(root / f"clips.{split}.jsonl", lines)
+
+
+class Placements(beside_one_process.BesideOneProcess):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.alone = {"plain": cls.one}
+        deep = cls.shared / "deep-model"
+        shutil.copytree(cls.shared / "model", deep)
+        model = json.loads((deep / "config.json").read_text())
+        (deep / "config.json").write_text(json.dumps(model | {"num_hidden_layers": 4}))
+        write_clips(cls.shared / "data")
+        source = lambda name, **keys: {
+            "name": name, "path": str(cls.shared / f"data/{name}.train.jsonl"),
+            "held_out": str(cls.shared / f"data/{name}.held_out.jsonl")} | keys
+        cls.kinds = {
+            "plain": {},
+            "deep": {"model": {"path": str(deep)}, "batch": {"capacity_tokens": 64}},
+            "frozen": {"model": {"freeze": ["vision"]}},
+            "projector": {"model": {"freeze": ["vision", "backbone"]}},
+            "sparse": {"data": {"sources": [source("colours", weight=0.4), source("words")]},
+                       "batch": {"global_samples": 3}},
+            "clips": {"data": {"sources": [source("colours"), source("clips"), source("words")]}}}
+
+    def one_of(self, kind):
+        """The run of one process of this kind."""
+        if kind not in self.alone:
+            self.alone[kind] = self.train_alone(f"one-{kind}", **self.values(kind))
+        return self.alone[kind]
+
+    def values(self, kind):
+        return json.loads(json.dumps(self.kinds[kind]))
+
+    def expect_like_one(self, run, kind="plain"):
+        one = self.one_of(kind)
+        self.expect_losses(run, one, loss=1e-5, grad_norm=1e-4)
+        self.expect_held_out(run, one, loss=1e-5)
+        self.expect_parameters(run, one)
+        self.assertEqual(self.decoded(run), self.decoded(one), "each picture is decoded once")
+
+    def expect_all_like_one(self, *cells):
+        """Of each: name, ranks, section `parallel`, kind of run."""
+        for name, ranks, parallel, *kind in cells:
+            (kind,) = kind or ["plain"]
+            with self.subTest(name, kind=kind):
+                name = f"{self.id().rpartition('.')[2]}-{name}-{kind}"
+                run = self.launch_well(name, ranks, parallel=parallel, **self.values(kind))
+                self.expect_like_one(run, kind)
+
+    def test_a_separate_tower_trains_like_one_process(self):
+        self.expect_all_like_one(
+            ("fewer", 3, placed(SEPARATE, dp_shard=2)),
+            ("equal", 4, placed(SEPARATE, {"dp_replicate": 2}, dp_shard=2)),
+            ("more", 5, placed(SEPARATE, {"dp_shard": 3}, dp_shard=2)),
+            ("tp-of-backbone", 3, placed(SEPARATE, tp=2)),
+            ("tp-of-tower", 4, placed(SEPARATE, {"tp": 2}, dp_shard=2)),
+            ("cp", 3, placed(SEPARATE, cp=2)),
+            ("tower-first", 4, placed(SEPARATE, {"ranks": "0-1"}, dp_shard=2)),
+            ("tower-between", 4, placed(SEPARATE, {"ranks": "1,2", "tp": 2}, dp_shard=2)))
+
+    def test_a_separate_tower_beside_a_pipeline_trains_like_one_process(self):
+        self.expect_all_like_one(
+            ("1f1b", 3, placed(SEPARATE, pp=2)),
+            ("interleaved", 4, placed(SEPARATE, {"dp_shard": 2}, pp=2, schedule="interleaved"),
+             "deep"),
+            ("zb_v", 4, placed(SEPARATE, {"tp": 2}, pp=2, schedule="zb_v"), "deep"),
+            ("two-pipelines", 4, placed(SEPARATE, {"pp": 2, "ranks": "0,3"}, pp=2,
+                                        schedule="zb_h1")),
+            ("vision-stages", 3, {"pp": 3, "vision_stages": 1}))
+
+    def test_a_colocated_tower_trains_like_one_process(self):
+        self.expect_all_like_one(
+            ("tp-dp", 2, placed(COLOCATED, {"dp_shard": 2}, tp=2)),
+            ("cp-dp", 2, placed(COLOCATED, {"dp_replicate": 2}, cp=2)),
+            ("passes", 4, placed(COLOCATED, {"passes": 2}, tp=2, pp=2)),
+            ("interleaved", 2, placed(COLOCATED, {"passes": 2}, pp=2, schedule="interleaved"),
+             "deep"))
+
+    def test_frozen_modules_train_like_one_process(self):
+        for kind in ("frozen", "projector"):
+            self.expect_all_like_one(
+                ("separate", 3, placed(SEPARATE, {"dp_shard": 2}), kind),
+                ("colocated", 2, placed(COLOCATED, tp=2), kind),
+                ("zb_h1", 2, placed(COLOCATED, pp=2, schedule="zb_h1"), kind))
+
+    def test_batches_without_pictures_train_like_one_process(self):
+        decoded = self.decoded(self.one_of("sparse"))
+        self.assertIn(0, decoded)
+        self.assertLess(0, max(decoded))
+        self.expect_all_like_one(
+            ("separate", 3, placed(SEPARATE, dp_shard=2), "sparse"),
+            ("separate-pp", 4, placed(SEPARATE, {"dp_shard": 2}, pp=2), "sparse"),
+            ("colocated", 2, placed(COLOCATED, {"passes": 2}, tp=2), "sparse"))
+
+    def test_clips_train_like_one_process(self):
+        self.expect_all_like_one(
+            ("separate", 5, placed(SEPARATE, {"dp_shard": 3}, dp_shard=2), "clips"),
+            ("colocated", 4, placed(COLOCATED, {"passes": 2}, tp=2, pp=2), "clips"))
+
+    def test_the_plan_of_a_run_gives_the_same_run(self):
+        for name, ranks, parallel in (
+                ("separate", 4, placed(SEPARATE, {"ranks": "0,3", "tp": 2}, pp=2)),
+                ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2))):
+            with self.subTest(name):
+                run = self.launch_well(f"planned-{name}", ranks, parallel=parallel)
+                again = self.launch_well(f"read-{name}", ranks, "--plan", str(run / "plan.json"))
+                self.expect_same_bits(again, run)
+                self.expect_like_one(again)
+                self.assertEqual(json.loads((again / "plan.json").read_text())["modules"],
+                                 json.loads((run / "plan.json").read_text())["modules"])
+
+    def test_a_killed_run_is_restarted_to_the_same_bits(self):
+        for name, ranks, parallel in (
+                ("separate", 5, placed(SEPARATE, {"dp_shard": 3}, dp_shard=2)),
+                ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2))):
+            with self.subTest(name):
+                self.expect_same_after_a_kill(f"straight-{name}", ranks, parallel)
+
+    def test_a_run_goes_on_under_another_placement(self):
+        # Learning rates follow run.steps, so all runs have the same stops.
+        separate, colocated = placed(SEPARATE, {"dp_shard": 2}), placed(COLOCATED, tp=2)
+        begin, end = (["run.steps=6"], ["run.steps=12", "--resume", "auto"])
+        self.train_alone("stops", *begin)
+        stops = self.train_alone("stops", *end)
+        for name, (ranks, first), (more, then) in (
+                ("to-inline", (3, separate), (1, {})), ("from-inline", (1, {}), (3, separate)),
+                ("to-colocated", (3, separate), (2, colocated)),
+                ("from-colocated", (2, colocated), (1, {}))):
+            with self.subTest(name):
+                self.launch_well(name, ranks, *begin, parallel=first)
+                run = self.launch_well(name, more, *end, parallel=then)
+                self.expect_losses(run, stops, loss=1e-5, grad_norm=1e-4)
+                self.expect_held_out(run, stops, loss=1e-5)
+
+    def expect_refused(self, ranks, words, *arguments):
+        """A launch that ends before it makes its directory, and says why."""
+        with self.subTest(arguments):
+            result = self.launch("refused", ranks, *arguments)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            for word in words:
+                self.assertIn(word, result.stderr)
+            self.assertFalse((self.shared / "refused").exists())
+
+    def test_places_that_do_not_fit_are_refused(self):
+        separate, colocated = (f"parallel.vision.placement={each}"
+                               for each in (SEPARATE, COLOCATED))
+        vision = lambda **keys: [f"parallel.vision.{key}={value}" for key, value in keys.items()]
+        for ranks, words, arguments in (
+                (4, ["axes do not multiply to the world size", "start 5 processes"],
+                 [separate, *vision(dp_shard=2), "parallel.dp_shard=3"]),
+                (4, ["do not multiply to its ranks", "parallel.vision.dp_shard to 1"],
+                 [separate, *vision(ranks="2-3", tp=2, dp_shard=2)]),
+                (4, ["do not multiply to its ranks", "as many as the backbone has"],
+                 [colocated, *vision(dp_shard=2)]),
+                (4, ["vision heads do not divide", "parallel.vision.tp to 2"],
+                 [colocated, *vision(tp=4)]),
+                (2, ["no rank is left for the backbone", "start 3 processes"],
+                 [separate, *vision(dp_shard=2)]),
+                (4, ["rank is not one of the run", "ranks 0 to 3"],
+                 [separate, *vision(ranks="3-5")]),
+                (2, ["zb_h1", "colocated"],
+                 [colocated, "parallel.pp=2", "parallel.schedule=zb_h1"]),
+                (2, ["colocated module is cut into stages"], [colocated, *vision(pp=2)]),
+                (2, ["colocated module lists ranks"], [colocated, *vision(ranks="0-1")]),
+                (3, ["only a colocated module has passes"], [separate, *vision(passes=2)]),
+                (3, ["module is placed in two ways"],
+                 [separate, "parallel.pp=2", "parallel.vision_stages=1"]),
+                (3, ["costs cannot be corrected", "the backbone has 2"],
+                 [separate, "parallel.dp_shard=2", "batch.balance=lpt",
+                  "batch.correct_costs=true"]),
+                (2, ["key has no effect on an inline module"], vision(dp_shard=2))):
+            self.expect_refused(ranks, words, *arguments)
+
+    def test_a_tower_that_the_model_lacks_is_refused(self):
+        text = self.shared / "text-model"
+        shutil.copytree(self.shared / "model", text)
+        model = json.loads((text / "config.json").read_text())
+        del model["vision_config"], model["rope_scaling"]
+        (text / "config.json").write_text(json.dumps(
+            model | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}))
+        for placement in (SEPARATE, COLOCATED):
+            self.expect_refused(2, ["vision"], f"model.path={text}",
+                                f"parallel.vision.placement={placement}")
+
+    def test_plans_whose_ranks_do_not_fit_are_refused(self):
+        run = self.launch_well("to-change", 3, parallel=placed(SEPARATE, dp_shard=2))
+        plan = json.loads((run / "plan.json").read_text())
+        file = self.shared / "changed.json"
+        for ranks, vision, words in (
+                (4, {}, ["3", "4"]),
+                (3, {"ranks": "1"}, ["rank belongs to two modules", "rank 1"]),
+                (3, {"ranks": "3"}, ["no module has rank 2"])):
+            changed = json.loads(json.dumps(plan))
+            changed["modules"]["vision"] |= vision
+            file.write_text(json.dumps(changed))
+            self.expect_refused(ranks, words, "--plan", str(file))
+
+
+if __name__ == "__main__":
+    beside_one_process.main()
