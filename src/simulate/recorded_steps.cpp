@@ -74,6 +74,47 @@ std::map<std::int64_t, std::string> shape_files(const std::string& run) {
   return files;
 }
 
+using Microbatches = std::vector<std::vector<cost::MicrobatchShape>>;  // [replicas][rounds]
+
+void add(cost::PassShape& sum, const cost::PassShape& pass) {
+  sum.tokens += pass.tokens;
+  sum.squared_tokens += pass.squared_tokens;
+  sum.sequences += pass.sequences;
+}
+
+cost::PassShape part_of(const cost::PassShape& sum, std::int64_t parts) {
+  const auto count = static_cast<double>(parts);
+  return {.tokens = sum.tokens / count,
+          .squared_tokens = sum.squared_tokens / count,
+          .sequences = (sum.sequences + parts - 1) / parts};
+}
+
+/// What an encoder with other replicas than the backbone has in each of its passes: an equal part
+/// of a round, or of the whole step where it is colocated, because the run did not record more.
+Microbatches share_out(const schedule::PipelineModule& module, const Microbatches& recorded) {
+  const std::size_t rounds = recorded.front().size();
+  Microbatches shares(static_cast<std::size_t>(module.replicas),
+                      std::vector<cost::MicrobatchShape>(rounds, empty_shape()));
+  std::vector<cost::MicrobatchShape> sums(rounds, empty_shape());
+  const auto passes = static_cast<std::size_t>(module.passes_of(static_cast<int>(rounds)));
+  for (const auto& replica : recorded)
+    for (std::size_t round = 0; round < rounds; ++round) {
+      cost::MicrobatchShape& sum = sums[module.is_colocated() ? 0 : round];
+      add(sum.encoder, replica[round].encoder);
+      add(sum.audio, replica[round].audio);
+    }
+  for (std::size_t pass = 0; pass < passes; ++pass) {
+    const cost::MicrobatchShape& sum = sums[module.is_colocated() ? 0 : pass];
+    const std::int64_t parts =
+        module.replicas * (module.is_colocated() ? static_cast<std::int64_t>(passes) : 1);
+    for (auto& replica : shares) {
+      replica[pass].encoder = part_of(sum.encoder, parts);
+      replica[pass].audio = part_of(sum.audio, parts);
+    }
+  }
+  return shares;
+}
+
 }  // namespace
 
 RecordedSteps read_recorded_steps(const std::string& run, std::int64_t skip) {
@@ -103,12 +144,14 @@ Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& c
     const auto rounds = static_cast<std::size_t>(schedule::count_rounds(pipeline, fullest));
     for (auto& replica : replicas) replica.resize(rounds, idle_microbatch());
     StepShapes& shapes = of_run.samples.given.emplace_back();
+    const schedule::PipelineModule& backbone = pipeline.modules[schedule::backbone_of(pipeline)];
+    TRIB_REQUIRE(std::ssize(replicas) == backbone.replicas,
+                 .what = "simulate: run has another number of replicas than the plan",
+                 .where = "modules.backbone.mesh", .found = str(backbone.replicas, " replicas"),
+                 .expected = str(replicas.size()));
     for (const schedule::PipelineModule& module : pipeline.modules) {
-      TRIB_REQUIRE(std::ssize(replicas) == module.replicas,
-                   .what = "simulate: run has another number of replicas than the plan",
-                   .where = str("modules.", module.name, ".mesh"),
-                   .found = str(module.replicas, " replicas"), .expected = str(replicas.size()));
-      shapes.push_back(replicas);
+      const bool is_alike = !module.is_colocated() && module.replicas == backbone.replicas;
+      shapes.push_back(is_alike ? replicas : share_out(module, replicas));
     }
   }
   return simulate(plan, costs, cluster, of_run);

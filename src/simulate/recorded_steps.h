@@ -16,8 +16,9 @@ using RecordedSteps = std::vector<std::vector<std::vector<cost::MicrobatchShape>
 [[nodiscard]] RecordedSteps read_recorded_steps(const std::string& run, std::int64_t skip);
 
 /// Simulates each recorded step with its own microbatches, whatever their number; shows the median.
+/// Encoders with other replicas than the backbone have equal parts of its media.
 ///
-/// errors: as simulate; Fault::kInput when the plan has another number of replicas
+/// errors: as simulate; Fault::kInput when the backbone has another number of replicas
 [[nodiscard]] Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& costs,
                                            const config::Cluster& cluster,
                                            const SimulationOptions& options,

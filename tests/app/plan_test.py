@@ -98,15 +98,16 @@ class Plan(PlanCase):
                 self.assertAlmostEqual(mean / found["step_s"], 1, delta=0.02)
             self.assertEqual(simulated["out_of_memory"], "")
         self.assertTrue(0 < whole < 4, whole)  # there are plans of both kinds
-        # Three heads cannot be cut over two ranks as the backbone is: the tower has a mesh of its own.
+
+    def test_an_encoder_that_cannot_be_cut_as_the_backbone_is_trains_with_a_mesh_of_its_own(self):
         odd = json.loads(pathlib.Path(MODEL, "config.json").read_text())
         odd["vision_config"]["num_heads"] = 3
         os.mkdir(self.path("odd"))
         self.path("odd/config.json", json.dumps(odd))
-        code, out, err = self.run_verb("plan", self.path("odd"), "--cluster", CPU, *SMALL, "--seed", "1")
-        self.assertIn("faster, but for simulation alone:", out)
-        self.assertIn("`train` refuses: of modules.vision.placement it takes inline or separate, not colocated", out)
-        self.assertLess(out.index(" 1.  "), out.index("faster, but"))
+        for words in ((), ("--runnable",)):
+            found = self.answer(self.path("odd"), "--cluster", CPU, *SMALL, "--seed", "1", *words)
+            self.assertTrue(all(plan["trains"] for plan in found["plans"]), found["plans"])
+            self.assertTrue(any("vision inline" not in plan["plan"] for plan in found["plans"]))
 
     def test_text_is_for_a_person(self):
         output = self.path("plan.json")

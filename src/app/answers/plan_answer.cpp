@@ -156,9 +156,8 @@ std::string explain_schedules(const PlanRequest& request, const PlanningProblem&
 
 Json plans_json(const PlanAnswer& answer, std::int64_t keep) {
   Json plans = Json::array();
-  std::int64_t of_kind[2] = {};  // counts those that train, and those that do not
   for (const ListedPlan& listed : answer.plans)
-    if (of_kind[listed.trains() ? 0 : 1]++ < keep)
+    if (std::ssize(plans) < keep)
       plans.push_back(to_json(listed, describe(answer.problem, listed.found.choice)));
   return plans;
 }
@@ -181,47 +180,21 @@ std::vector<ListedPlan> list_plans(const PlanRequest& request, const PlanningPro
   return plans;
 }
 
-/// Replaces the search of the answer by one among plans that train, and adds up their counts.
-void take_runnable(const plan::PlanSearch& runnable, PlanAnswer& answer) {
-  plan::PlanSearch all = std::exchange(answer.search, runnable);
-  answer.search.cells += all.cells;
-  answer.search.estimates += all.estimates;
-  answer.search.judged += all.judged;
-  answer.search.unshared += all.unshared;
-  answer.search.certificate.evaluations += all.certificate.evaluations;
-  answer.search.left_out = std::move(all.left_out);
-}
-
-/// Searches among all plans and, where the best one does not train, among those that do; sorts the
-/// plans that train to the front.
-void search_both(const PlanRequest& request, PlanAnswer& answer) {
-  const plan::PlanEffort effort{.candidates = {.keep = request.options.candidates}};
-  answer.search = search_plan(answer.problem, effort);
+/// Searches, and says of each plan whether it trains. The space has no plan that `train` refuses of
+/// a model that it knows, unless another key of the run configuration forbids it.
+void search_plans(const PlanRequest& request, PlanAnswer& answer) {
+  answer.search = search_plan(answer.problem, {.candidates = {.keep = request.options.candidates}});
   answer.plans = list_plans(request, answer.problem, answer.search);
-  const bool may_train = request.trainer.refusal_of_model().empty();
-  if (may_train && !request.options.runnable && !answer.plans.empty() &&
-      !answer.plans.front().trains()) {
-    PlanningProblem own = answer.problem;
-    own.space.runnable = true;
-    const plan::PlanSearch runnable = search_plan(own, effort);
-    if (!runnable.plans.empty()) {
-      std::erase_if(answer.plans, [](const ListedPlan& listed) { return listed.trains(); });
-      for (ListedPlan& listed : list_plans(request, own, runnable))
-        answer.plans.push_back(std::move(listed));
-      take_runnable(runnable, answer);
-    }
-  }
-  std::ranges::stable_partition(answer.plans, &ListedPlan::trains);
-  if (answer.plans.empty() || !answer.plans.front().trains()) return;
-  const Nanoseconds trained = answer.plans.front().found.step;
+  if (!request.options.runnable || answer.plans.empty()) return;
+  const std::string refusal = answer.plans.front().refusal;
+  if (std::erase_if(answer.plans, [](const auto& listed) { return !listed.trains(); }) == 0) return;
   plan::Certificate& certificate = answer.search.certificate;
-  if (std::exchange(certificate.value, trained) != trained)
-    certificate.status = plan::Status::kFeasible;
-  std::erase_if(answer.plans, [&](const ListedPlan& listed) {
-    if (listed.trains()) return false;
-    // A step without shared links is too short to be set beside one with them.
-    return request.options.runnable || !listed.found.links_shared || listed.found.step >= trained;
-  });
+  if (answer.plans.empty()) {
+    certificate.limit = str("`train` refuses the plans: ", refusal);
+    return;
+  }
+  certificate.value = answer.plans.front().found.step;
+  certificate.status = plan::Status::kFeasible;
 }
 
 }  // namespace
@@ -231,7 +204,7 @@ plan::PlanningProblem problem_of(const PlanRequest& request) {
   problem.frozen = request.options.freeze;
   set_machine(request, problem);
   draw_batches(request, problem);
-  problem.space.runnable = request.options.runnable;
+  problem.longest_sample = std::max(problem.longest_sample, request.trainer.longest_sample());
   narrow_schedules(request, problem.space);
   narrow_axes(request, problem.space);
   return problem;
@@ -287,7 +260,7 @@ PlanAnswer answer_plan(const PlanRequest& request) {
   answer.note = note_on_devices(request, answer.problem);
   answer.tokens = mean_tokens(answer.problem);
   const Stopwatch watch;
-  search_both(request, answer);
+  search_plans(request, answer);
   answer.milliseconds = 1e3 * watch.seconds();
   std::string& limit = answer.search.certificate.limit;
   if (answer.plans.empty() && !request.options.schedules.empty() &&

@@ -6,8 +6,6 @@
 
 #include "config/family/all_families.h"
 #include "config/plan/plan.h"
-#include "config/run/mesh_shape.h"
-#include "config/run/module_places.h"
 #include "core/error.h"
 #include "core/json.h"
 
@@ -51,9 +49,7 @@ std::string TrainerCheck::refusal_of(const config::Plan& plan) const {
     return str("of", limits.front().where, " it takes ", limits.front().expected, ", not ",
                limits.front().found);
   try {
-    const config::RunConfig run = config::apply_plan(plan, "plan", run_);
-    (void)config::resolve_mesh(run.parallel, config::count_ranks(run.parallel), *model_);
-    config::check_plan_of_model(plan, *model_, "plan");
+    config::check_trains(plan, "plan", run_, *model_);
   } catch (const Error& error) {
     return in_a_line(error.parts());
   }

@@ -10,8 +10,7 @@
 
 namespace tributary::app {
 
-/// Says whether `train --plan` accepts a plan. It runs the checks of `config` that the trainer
-/// runs: features of the plan that it lacks, the model's family, the mesh and the layers.
+/// Says whether `train --plan` accepts a plan, by config::check_trains, which the trainer asks too.
 class TrainerCheck {
  public:
   /// run: the run configuration that the plan will be used with
@@ -21,6 +20,8 @@ class TrainerCheck {
   [[nodiscard]] const std::string& refusal_of_model() const { return refusal_; }
   /// Why the trainer refuses the plan, on one line; empty where it accepts it.
   [[nodiscard]] std::string refusal_of(const config::Plan& plan) const;
+  /// What the run says of its samples (data.max_tokens); 0: nothing.
+  [[nodiscard]] Tokens longest_sample() const { return {run_.data.max_tokens}; }
 
  private:
   std::optional<config::ModelConfig> model_;  // null: refusal_ says why

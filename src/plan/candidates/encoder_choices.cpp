@@ -187,7 +187,7 @@ std::optional<EncoderSet> EncoderChoices::set_of(const std::vector<const Entry*>
   return set;
 }
 
-/// The backbone's degrees, except pp: plans that the trainer runs.
+/// The backbone's degrees, except pp.
 std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
                                                        const PlanChoice& choice,
                                                        const StepEstimate& backbone,
@@ -290,11 +290,6 @@ std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoi
     const auto is_same = [&](const EncoderSet& each) { return each.encoders == set->encoders; };
     if (set && std::none_of(sets.begin(), sets.end(), is_same)) sets.push_back(std::move(*set));
   };
-  if (problem_.space.runnable) {
-    for (std::int64_t stages = 1; stages <= kMostStagesAlike; ++stages)
-      add(same_degrees(apart, choice, backbone, stages));
-    return sets;
-  }
   if (problem_.measured) {
     add(match_all(apart, choice, backbone, 8));
     return sets;

@@ -60,7 +60,7 @@ std::vector<int> list_colocated(const PlanningProblem& problem) {
   const PlanSpace& space = problem.space;
   std::vector<int> encoders;
   const int count = static_cast<int>(encoders_of(problem).size());
-  if (!allows(space, config::Placement::kColocated) || space.runnable) return encoders;
+  if (!allows(space, config::Placement::kColocated)) return encoders;
   if (count > 1 && !allows(space, config::Placement::kInline)) return encoders;
   for (int encoder = 0; encoder < count; ++encoder) {
     const config::ModuleNode& node = *encoders_of(problem)[encoder];

@@ -41,8 +41,7 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
   const std::int64_t most_cp = is_long ? problem.space.most_cp : 1;
   const std::int64_t most_ulysses = is_long ? problem.space.most_ulysses : 1;
   const std::int64_t most_sequence = std::max(most_cp, most_ulysses);
-  const bool shares_experts = encoder == encoders.size() && !problem.space.runnable;
-  const std::int64_t most_ep = shares_experts ? problem.space.most_ep : 1;
+  const std::int64_t most_ep = encoder == encoders.size() ? problem.space.most_ep : 1;
   std::vector<ChainForm> forms;
   for (std::int64_t tp = 1; tp <= std::min(problem.space.most_tp, problem.devices); tp *= 2)
     for (std::int64_t cp = 1; cp <= most_cp; cp *= 2)

@@ -36,7 +36,6 @@ struct PlanSpace {
   std::int64_t most_ep = 64;
   std::int64_t most_stages = 256;  // max pp of one module
   std::int64_t most_microbatches = 4096;
-  bool runnable = false;  // only plans that the trainer runs
 };
 
 /// A model to place on devices, and the batches that plans are judged by.

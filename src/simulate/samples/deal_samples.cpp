@@ -133,8 +133,8 @@ std::vector<SampleSize> draw_recorded(const RecordedSizes& recorded, std::uint64
                                       std::uint64_t step, std::int64_t count) {
   TRIB_REQUIRE(!recorded.sizes.empty(), .what = "simulate: no sample sizes to draw from");
   TRIB_CHECK(recorded.times.empty() || recorded.times.size() == recorded.sizes.size(),
-             .what = "simulate: times are not given for each size", .found = str(recorded.times.size()),
-             .expected = str(recorded.sizes.size()));
+             .what = "simulate: times are not given for each size",
+             .found = str(recorded.times.size()), .expected = str(recorded.sizes.size()));
   std::vector<std::uint64_t> until;  // [sizes] a draw below this takes the size or one before it
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < recorded.sizes.size(); ++i) {

@@ -41,7 +41,8 @@ class HeaderReader {
 
   void read() {
     const bool is_known = !text_.fields().empty() && text_.at(0).text == kKind;
-    TRIB_REQUIRE(is_known, .what = "simulate: not a workload of a transformer", .where = text_.where(),
+    TRIB_REQUIRE(is_known, .what = "simulate: not a workload of a transformer",
+                 .where = text_.where(),
                  .found = text_.fields().empty() ? "an empty line" : escaped(text_.at(0).text),
                  .expected = str(kKind, ", then degrees"),
                  .fix = "docs/formats/simai_workload.md says which files can be read");
@@ -68,9 +69,9 @@ class HeaderReader {
     const std::string key = key_of(text_.at(field).text);
     TRIB_REQUIRE(field_of(key) == 0, .what = "simulate: header of a workload has a key twice",
                  .where = text_.where(field), .found = escaped(key));
-    TRIB_REQUIRE(field + 1 < text_.fields().size(), .what = "simulate: header of a workload is cut off",
-                 .where = text_.where(field), .found = str(escaped(key), " without a value"),
-                 .expected = "keys and values");
+    TRIB_REQUIRE(field + 1 < text_.fields().size(),
+                 .what = "simulate: header of a workload is cut off", .where = text_.where(field),
+                 .found = str(escaped(key), " without a value"), .expected = "keys and values");
     const auto degree = std::find_if(kDegrees.begin(), kDegrees.end(),
                                      [&](const Degree& each) { return key == each.key; });
     if (degree != kDegrees.end()) {
@@ -127,14 +128,15 @@ class HeaderReader {
                  .expected = str("a divisor of all_gpus / (model_parallel_NPU_group x pp) = ",
                                  workload_.data()));
     if (stages == 1) return;
-    TRIB_REQUIRE(workload_.chunks == 1 || workload_.microbatches % stages == 0,
-                 .what = "simulate: microbatches of a workload do not fill its interleaved pipeline",
-                 .where = at("ga"), .found = str(workload_.microbatches),
-                 .expected = str("a multiple of pp ", stages),
-                 .fix = "or write vpp: 1, a pipeline that is not interleaved");
-    TRIB_REQUIRE(workload_.message.count > 0, .what = "simulate: pp_comm of a workload cannot be used",
-                 .where = at(kMessage), .found = "0",
-                 .expected = "the bytes that go from stage to stage, above 0");
+    TRIB_REQUIRE(
+        workload_.chunks == 1 || workload_.microbatches % stages == 0,
+        .what = "simulate: microbatches of a workload do not fill its interleaved pipeline",
+        .where = at("ga"), .found = str(workload_.microbatches),
+        .expected = str("a multiple of pp ", stages),
+        .fix = "or write vpp: 1, a pipeline that is not interleaved");
+    TRIB_REQUIRE(workload_.message.count > 0,
+                 .what = "simulate: pp_comm of a workload cannot be used", .where = at(kMessage),
+                 .found = "0", .expected = "the bytes that go from stage to stage, above 0");
     const double passes = static_cast<double>(stages) * static_cast<double>(workload_.chunks) *
                           static_cast<double>(workload_.microbatches);
     TRIB_REQUIRE(passes <= kMostPasses, .what = "simulate: workload has too many passes",
@@ -163,8 +165,9 @@ class RowReader {
 
   [[nodiscard]] WorkloadRow read() const {
     constexpr std::size_t kFields = 12;
-    TRIB_REQUIRE(text_.fields().size() == kFields, .what = "simulate: row of a workload is not whole",
-                 .where = text_.where(), .found = str(text_.fields().size(), " fields"),
+    TRIB_REQUIRE(text_.fields().size() == kFields,
+                 .what = "simulate: row of a workload is not whole", .where = text_.where(),
+                 .found = str(text_.fields().size(), " fields"),
                  .expected =
                      "12: name, dependency, three times (time, collective, bytes), "
                      "process time");
@@ -251,8 +254,8 @@ void read_rows(WorkloadText& text, std::int64_t count, SimaiWorkload& workload) 
 }  // namespace
 
 SimaiWorkload parse_simai_workload(std::string_view text, const std::string& path) {
-  TRIB_REQUIRE(text.size() <= kMostFileBytes, .what = "simulate: workload is too large", .where = path,
-               .expected = str("at most ", kMostFileBytes, " bytes"));
+  TRIB_REQUIRE(text.size() <= kMostFileBytes, .what = "simulate: workload is too large",
+               .where = path, .expected = str("at most ", kMostFileBytes, " bytes"));
   SimaiWorkload workload{.path = path};
   WorkloadText lines(text, path);
   (void)lines.next_line();

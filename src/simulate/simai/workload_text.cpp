@@ -50,15 +50,16 @@ std::int64_t WorkloadText::whole(std::size_t field, std::string_view name, std::
                                  std::int64_t most) const {
   const std::optional<double> value = number(field, most);
   TRIB_REQUIRE(value && *value >= static_cast<double>(least) && *value == std::floor(*value),
-               .what = str("simulate: ", name, " of a workload cannot be used"), .where = where(field),
-               .found = escaped(fields_[field].text),
+               .what = str("simulate: ", name, " of a workload cannot be used"),
+               .where = where(field), .found = escaped(fields_[field].text),
                .expected = str("a whole number, ", least, " to ", most));
   return static_cast<std::int64_t>(*value);
 }
 
 Nanoseconds WorkloadText::time(std::size_t field, std::string_view name) const {
   const std::optional<double> value = number(field, kMostWorkloadTime);
-  TRIB_REQUIRE(value && *value >= 0, .what = str("simulate: ", name, " of a workload cannot be used"),
+  TRIB_REQUIRE(value && *value >= 0,
+               .what = str("simulate: ", name, " of a workload cannot be used"),
                .where = where(field), .found = escaped(fields_[field].text),
                .expected = str("nanoseconds, 0 to ", kMostWorkloadTime));
   return {std::llround(*value)};

@@ -40,7 +40,8 @@ plan::PlanChoice choice_of(const plan::PlanningProblem& problem, const StudySett
   for (std::size_t encoder = 0; encoder < choice.encoders.size(); ++encoder)
     choice.inside.set(encoder, recompute);
   TRIB_REQUIRE(plan::can_cut(problem, *problem.model.find("backbone"), choice.backbone.mesh),
-               .what = "studies: the model cannot be cut so", .where = str("setting ", setting.name),
+               .what = "studies: the model cannot be cut so",
+               .where = str("setting ", setting.name),
                .found = str("ulysses ", setting.ulysses, ", ep ", setting.ep),
                .expected = "degrees that divide heads and experts");
   const std::int64_t replicas = choice.backbone.replicas();

@@ -67,9 +67,9 @@ void check_setting(const config::ModuleGraph& model, const config::Cluster& clus
                .where = str("cluster ", cluster.name), .found = str(setting.devices, " devices"),
                .expected = str("1 to ", cluster.devices));
   for (const std::string& name : setting.frozen) {
-    TRIB_REQUIRE(model.find(name) != nullptr, .what = "studies: module to freeze is not in the model",
-                 .where = str("model ", model.name), .found = name,
-                 .expected = "a module of the model");
+    TRIB_REQUIRE(
+        model.find(name) != nullptr, .what = "studies: module to freeze is not in the model",
+        .where = str("model ", model.name), .found = name, .expected = "a module of the model");
   }
   TRIB_REQUIRE(!setting.batches.empty() && !setting.batches.front().empty(),
                .what = "studies: no batch to judge plans by");

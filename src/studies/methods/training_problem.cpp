@@ -66,8 +66,8 @@ void set_mean_shapes(TrainingProblem& problem) {
 void check_problem(const TrainingProblem& problem) {
   check_problem(problem.costs);
   const auto check = [](bool is_good, const char* where, double found, const char* expected) {
-    TRIB_REQUIRE(is_good, .what = "studies: value cannot be used", .where = where, .found = str(found),
-                 .expected = expected);
+    TRIB_REQUIRE(is_good, .what = "studies: value cannot be used", .where = where,
+                 .found = str(found), .expected = expected);
   };
   for (const ModuleCosts* module : {&problem.costs.encoder, &problem.costs.backbone}) {
     // A frozen encoder has no backward.

@@ -130,9 +130,6 @@ class BruteForce {
       for (const config::RecomputePlan level : problem_.space.recompute) {
         if (choice.microbatches * mesh.dp_replicate * mesh.dp_shard > problem_.global_samples())
           continue;
-        if (problem_.space.runnable &&
-            !has_degrees_of_the_trainer(choice, {.mesh = mesh, .recompute = level}))
-          continue;
         choice.encoders[next] = ChainChoice{.mesh = mesh, .recompute = level};
         if (!is_aligned(problem_, choice)) continue;
         for (const ChainCut& cut : all_cuts(units_of(node), mesh.pp)) {
@@ -159,8 +156,7 @@ class BruteForce {
     const bool is_searched = std::find(placements.begin(), placements.end(),
                                        config::Placement::kColocated) != placements.end();
     const bool splits = choice.schedule == config::PipelineOrder::kZbH1;
-    if (!is_searched || problem_.space.runnable || (splits && !problem_.is_frozen(node.name)))
-      return;
+    if (!is_searched || (splits && !problem_.is_frozen(node.name))) return;
     for (const config::MeshShape& mesh : all_meshes(problem_, node, choice.backbone.devices())) {
       if (mesh.pp != 1 || mesh.world() != choice.backbone.devices()) continue;
       for (const config::RecomputePlan level : problem_.space.recompute)
@@ -202,14 +198,6 @@ class BruteForce {
       if (!choice.encoders[i] && !can_cut(problem_, *encoders[i], mesh)) return false;
     }
     return true;
-  }
-
-  /// Those of the backbone, in no more than four stages.
-  [[nodiscard]] static bool has_degrees_of_the_trainer(const PlanChoice& choice,
-                                                       const ChainChoice& encoder) {
-    ChainChoice own = choice.backbone;
-    own.mesh.pp = encoder.mesh.pp;
-    return own == encoder && own.mesh.pp <= 4;
   }
 
   void run_plan(const PlanChoice& choice, const std::vector<ChainCut>& cuts) {

@@ -254,7 +254,7 @@ class DrawnProblem {
     if (chance(4)) space.placements = {Placement::kInline};
     if (chance(6)) space.placements = {Placement::kInline, Placement::kSeparate};
     if (chance(4)) space.recompute = {config::RecomputePlan::kNone};
-    if (chance(4)) space.runnable = true;
+    if (chance(4)) space.most_ep = 1;
     if (chance(4)) space.long_sample = 0;
     if (chance(3)) space.schedules = {config::PipelineOrder::k1f1b};
   }

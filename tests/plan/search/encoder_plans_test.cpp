@@ -20,30 +20,6 @@ PlanningProblem on_slow_links(std::uint64_t seed) {
   return problem;
 }
 
-TEST(SearchPlan, IsHardlySlowerThanAmongThePlansOfTheTrainer) {
-  int faster = 0;
-  int slower = 0;
-  double worst = 0;
-  constexpr int kProblems = 20;
-  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
-    PlanningProblem problem = on_slow_links(seed);
-    const PlanSearch all = search_plan(problem);
-    problem.space.runnable = true;
-    const PlanSearch some = search_plan(problem);
-    if (some.plans.empty()) continue;
-    ASSERT_FALSE(all.plans.empty()) << "seed " << seed;
-    const double ratio = static_cast<double>(all.certificate.value.count) /
-                         static_cast<double>(some.certificate.value.count);
-    worst = std::max(worst, ratio);
-    faster += ratio < 0.99 ? 1 : 0;
-    slower += ratio > 1.01 ? 1 : 0;
-  }
-  std::cout << "of " << kProblems << " faster by 1 % on " << faster << ", slower by 1 % on "
-            << slower << ", at most by " << 100 * (worst - 1) << " %\n";
-  EXPECT_LE(slower, 1);
-  EXPECT_LE(worst, 1.03);
-}
-
 TEST(SearchPlan, MorePlacesForSmallBatchesFindBetterPlans) {
   double gain = 0;
   double worst = 0;

@@ -49,7 +49,6 @@ TEST(SearchPlan, PlansAreWorthInASimulationWhatTheSearchSays) {
         if (kind == 2) sample = {.tokens = 500};
       }
     if (encoders > 0 && random.between(0, 3) == 0) problem.frozen = {"vision"};
-    problem.space.runnable = random.between(0, 2) == 0;
     const PlanSearch search =
         search_plan(problem, {.candidates = {.keep = 60}, .finalists = 6, .threads = 2});
     for (const FoundPlan& found : search.plans) {
@@ -98,10 +97,10 @@ TEST(SearchPlan, DoesNotDependOnTheNumberOfThreads) {
 }
 
 TEST(SearchPlan, SaysOnHowManyBatchesLinksWereSharedAndFinishesTheFirstPlan) {
-  for (const bool runnable : {false, true}) {
+  for (const bool is_apart : {false, true}) {
     PlanningProblem problem = tiny_problem(4, 12, 1, 11);
     problem.batches.push_back(problem.batches[0]);
-    problem.space.runnable = runnable;
+    if (!is_apart) problem.space.placements = {config::Placement::kInline};
     const auto batches = std::ssize(problem.batches);
     // No deals beyond the first batch for all: the best go on alone.
     const PlanSearch one = search_plan(problem, {.dealt = 1, .threads = 1});
@@ -211,7 +210,6 @@ TEST(SearchPlan, CutsSequencesWhereNothingElseMayBe) {
     problem.space.most_tp = problem.space.most_stages = problem.space.most_replicas = 1;
     problem.space.placements = {config::Placement::kInline};
     problem.space.long_sample = 0;
-    problem.space.runnable = true;
     (ring ? problem.space.most_ulysses : problem.space.most_cp) = 1;
     const PlanSearch search = search_plan(problem);
     ASSERT_FALSE(search.plans.empty()) << search.certificate.limit;

@@ -22,7 +22,6 @@ TEST(TwoMedia, PlansAreWorthInASimulationWhatTheSearchSays) {
     PlanningProblem problem = tiny_omni_problem(random.between(1, 12), random.between(1, 40), seed);
     mix(problem, static_cast<Mixed>(random.below(4)));
     if (random.below(3) == 0) problem.frozen = {"audio"};
-    problem.space.runnable = random.below(3) == 0;
     const PlanSearch search =
         search_plan(problem, {.candidates = {.keep = 60}, .finalists = 6, .threads = 2});
     for (const FoundPlan& found : search.plans) {

@@ -113,7 +113,8 @@ TEST(ReadWorkload, TakesBlanksAndDecimalsAsAicbWritesThem) {
 
 TEST(ReadWorkload, NamesWhatIsWrongWithTheHeader) {
   const std::string text = file_of(kSmall, {kRow});
-  expect_refused("", "simulate: not a workload of a transformer; where: w.txt:1; found: an empty line");
+  expect_refused("",
+                 "simulate: not a workload of a transformer; where: w.txt:1; found: an empty line");
   expect_refused(replaced(text, "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO"),
                  "w.txt:1; found: \"MICRO\"; expected: HYBRID_TRANSFORMER_FWD_IN_BCKWD");
   expect_refused(replaced(text, "ep: 1 ", ""), "lacks a key; where: w.txt:1; found: no ep:");

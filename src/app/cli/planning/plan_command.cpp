@@ -65,25 +65,16 @@ void print_as_text(const PlanAnswer& answer, const TrainerCheck& trainer, std::i
     std::cout << "for simulation alone: `train` refuses all plans of this model: " << unknown
               << '\n';
   else if (!trains)
-    std::cout << "for simulation alone: no plan that `train` runs was found\n";
+    std::cout << "for simulation alone: `train` refuses the plan: " << answer.plans.front().refusal
+              << '\n';
   std::cout << "step " << in_time(certificate.value) << "; no plan "
             << (trains ? "that `train` runs " : "") << "is below "
             << in_time(certificate.lower_bound) << ", gap " << in_percent(certificate.gap(), 1)
             << " (" << plan::name_of(certificate.status) << ")\n";
   print_heading();
   std::int64_t place = 0;
-  std::int64_t refused = 0;
-  for (const ListedPlan& listed : answer.plans) {
-    ++place;
-    if (listed.trains()) {
-      if (place <= keep) print_plan(answer, listed, place);
-      continue;
-    }
-    if (++refused > keep) break;
-    if (refused == 1 && trains) std::cout << "faster, but for simulation alone:\n";
-    if (unknown.empty()) std::cout << "     `train` refuses: " << listed.refusal << '\n';
-    print_plan(answer, listed, place);
-  }
+  for (const ListedPlan& listed : answer.plans)
+    if (place < keep) print_plan(answer, listed, ++place);
   print_search(answer);
 }
 
