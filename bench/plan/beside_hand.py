@@ -39,7 +39,7 @@ def hand_plan(found, backbone, encoder, microbatches, devices):
     degrees = {"pp": 1, "dp_replicate": 1, "dp_shard": devices, "cp": 1, "ulysses": 1, "tp": 1, "ep": 1}
     modules["backbone"] |= {"ranks": f"0-{devices - 1}", "mesh": degrees, "schedule": "1f1b", "recompute": backbone}
     modules["backbone"].pop("stages", None)
-    modules["vision"] = modules["vision"] | {"placement": "inline", "recompute": encoder}
+    modules["vision"] = {"placement": "inline", "recompute": encoder}
     plan["batch"] |= {"microbatches": microbatches, "capacity_tokens": AMPLE}
     del plan["predicted"]
     return plan
@@ -52,7 +52,7 @@ def main():
         with tempfile.TemporaryDirectory() as name:
             found, hand = pathlib.Path(name, "found.json"), pathlib.Path(name, "hand.json")
             run(tributary, "plan", MODEL, "--cluster", CLUSTER, "--devices", devices, "--global-samples", samples,
-                "--batches", BATCHES, "--runnable", "-o", found)
+                "--batches", BATCHES, "-o", found)
             hand.write_text(json.dumps(hand_plan(found, backbone, encoder, microbatches, devices)))
             steps = simulate(tributary, found), simulate(tributary, hand)
         print(f"| {devices} | {steps[0]:.3f} s | {steps[1]:.3f} s, backbone {backbone}, encoder {encoder}, "

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Step time of the placements of one model on the same processes: where the tower runs, and what that gains.
+
+    bench/train/placements.py build/release/tributary --work runs/placements --share 0.45
+
+It takes at most 15 minutes on two quiet cores. Two models, whose tower costs as much as the backbone and
+a quarter of it, train on four processes under placements that alternate: A B C ..., A B C .... Samples
+have pictures of very unequal sizes, some none and some many. All placements train on the same samples
+and must have the losses of the first one.
+
+Each process has one thread and is bound to one core: processes 0 and 1 share the first, 2 and 3 the
+second, under every placement. A process that waits lends its time to its neighbour on the core, which
+hides what imbalance costs on machines of their own. `--share 0.45` gives each process that much of a
+core and no more, by a control group (cgroup v1 or v2; needs root).
+
+A step's time is that of the process that writes metrics.jsonl, whose steps end when those of all end:
+the median of the steps after the first ones. `predicted` is what `tributary simulate` says of the
+run's plan from a profile of this machine and the sizes of the samples.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+
+import balanced_ranks
+import compare_fsdp2 as common
+import pictured_model
+
+RANKS = 4
+WARM_UP_STEPS = 3
+MOST_LOSS_DIFFERENCE = 1e-4  # relative; sums have another order
+MODELS = {"1:1": 1, "1:4": 4}  # FLOP of the tower to those of the backbone
+
+LEVEL = {"balance": "lpt_2d"}
+# Microbatches let a tower work on one while the backbone works on another.
+IN_FLOW = LEVEL | {"packing": "level", "microbatches": 4}
+
+
+def tower(placement, **keys):
+    return {"vision": {"placement": placement, **keys}}
+
+
+PLACEMENTS = {  # name: (section parallel, section batch)
+    "inline, in turn": ({"dp_replicate": 4}, {"balance": "none"}),
+    "inline": ({"dp_replicate": 4}, LEVEL),
+    "separate 2+2": ({"dp_replicate": 2} | tower("separate", dp_replicate=2), IN_FLOW),
+    "separate 1+3": ({"dp_replicate": 3} | tower("separate"), IN_FLOW),
+    "colocated, dp": ({"dp_replicate": 4} | tower("colocated", dp_replicate=4), LEVEL),
+    "colocated, 2 passes": ({"dp_replicate": 4} | tower("colocated", dp_replicate=4, passes=2),
+                            IN_FLOW | {"microbatches": 2}),
+    "colocated, tp": ({"dp_replicate": 2, "tp": 2} | tower("colocated", dp_replicate=4), LEVEL),
+    "first stage": ({"pp": 4, "vision_stages": 1}, IN_FLOW | {"microbatches": 8}),
+}
+BASELINE = "inline, in turn"
+QUICK = (BASELINE, "separate 1+3")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tributary", type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("runs/placements"))
+    parser.add_argument("--output", type=pathlib.Path, help="JSON of all figures; default: in the work folder")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--placements", nargs="+", choices=PLACEMENTS, default=list(PLACEMENTS))
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each placement")
+    parser.add_argument("--steps", type=int, default=8, help="of a run")
+    parser.add_argument("--samples", type=int, default=32, help="of a global batch")
+    parser.add_argument("--gflop", type=float, default=0.3, help="forward, of a sample")
+    parser.add_argument("--share", type=float, default=0, help="of a core, for each process; 0: no limit")
+    parser.add_argument("--no-profile", action="store_true", help="do without predictions")
+    parser.add_argument("--quick", action="store_true", help="two placements of a tiny model for 4 steps")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.models, arguments.placements, arguments.rounds = ["1:1"], list(QUICK), 1
+        arguments.steps, arguments.samples, arguments.gflop, arguments.no_profile = 4, 12, 0.01, True
+    if BASELINE not in arguments.placements:
+        arguments.placements.insert(0, BASELINE)
+    return arguments
+
+
+class Bench:
+    """One model, its data and its runs."""
+
+    def __init__(self, arguments, name, sizes):
+        self.arguments = arguments
+        self.folder = (arguments.work / name.replace(":", "-")).resolve()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        drawn = pictured_model.write_data(self.folder / "data", arguments.samples * arguments.steps, sizes)
+        self.shape = pictured_model.find_shape(MODELS[name], 1e9 * arguments.gflop, drawn,
+                                               fewest_layers=RANKS - 1)
+        self.flop = pictured_model.flop_of(self.shape, drawn)
+        ids = pictured_model.write_tokenizer(self.folder / "model", self.folder / "data/held_out.jsonl")
+        pictured_model.write_model(self.folder / "model", self.shape, ids, sizes.most_patches)
+        self.longest = max(pictured_model.count_tokens(*sample) for sample in drawn)
+
+    def config(self, name, parallel, batch):
+        data = self.folder / "data"
+        path = self.folder / f"{name}.yaml"
+        path.write_text(json.dumps({
+            "run": {"name": "bench", "dir": str(self.folder / name), "steps": self.arguments.steps,
+                    "threads": 1, "seed": 1, "bind": "none"},
+            "model": {"path": str(self.folder / "model")},
+            "data": {"sources": [{"name": "all", "path": str(data / "train.jsonl"),
+                                  "held_out": str(data / "held_out.jsonl")}],
+                     "min_pixels": 784, "max_pixels": 1 << 20, "system_prompt": "", "workers": 1},
+            "batch": {"global_samples": self.arguments.samples,
+                      "capacity_tokens": max(1024, self.longest), **batch},
+            "optimizer": {"learning_rate": 1e-4}, "schedule": {"decay": "constant", "warmup_steps": 0},
+            "validation": {"every": 0, "final_samples_per_source": 1, "max_new_tokens": 1},
+            "checkpoint": {"every": 1_000_000, "keep_best": False}, "parallel": parallel,
+            "metrics": {"peak_flops": 1e12, "tensorboard": False, "console_every": 1_000_000}}))
+        return path
+
+    def train(self, placement, round_, groups):
+        """The figures of a run."""
+        name = f"{list(PLACEMENTS).index(placement)}-{round_}"
+        config = self.config(name, *PLACEMENTS[placement])
+        cores = sorted(os.sched_getaffinity(0))
+        join = 'echo $$ > "$0" || exit 1; exec taskset -c "$@"'
+        common.launch([["sh", "-c", join, group, str(cores[rank * len(cores) // RANKS]),
+                        str(self.arguments.tributary), "train", str(config)]
+                       for rank, group in enumerate(groups)], RANKS)
+        lines = read_lines(self.folder / name / "metrics.jsonl")
+        later = lines[min(WARM_UP_STEPS, len(lines) - 1):]
+        mean = lambda key: statistics.mean(line["balance"][key] for line in lines)
+        return {"step": statistics.median(sum(line["seconds"].values()) for line in later),
+                "losses": [line["loss"] for line in lines],
+                "imbalance": {key: mean(key) for key in ("time", "vision", "backbone")},
+                "feature_bytes": statistics.mean(line.get("feature_bytes", 0) for line in lines),
+                "plan": str(self.folder / name / "plan.json")}
+
+    def write_sizes(self):
+        """Sizes of the samples, one a line, as a model of one layer meets them."""
+        small = json.loads((self.folder / "model/config.json").read_text()) | {"num_hidden_layers": 1}
+        small["vision_config"] |= {"depth": 1, "fullatt_block_indexes": [0]}
+        shutil.copytree(self.folder / "model", self.folder / "small")
+        (self.folder / "small/config.json").write_text(json.dumps(small))
+        config = self.config("sizes", {}, {"packing": "none"})
+        run(self.arguments.tributary, "train", config, f"model.path={self.folder / 'small'}")
+        path = self.folder / "sizes.csv"
+        path.write_text("".join(f"{each[0]},{each[3]},{each[5]}\n"
+                                for line in read_lines(self.folder / "sizes/shapes.jsonl")
+                                for each in line["microbatches"]))
+        return path
+
+    def profile(self):
+        """A profile of this machine; with shares, of as many such machines as there are processes."""
+        path = self.folder / "profile.json"
+        # Larger microbatches go at the rate of the largest here: measuring them takes too long.
+        config = self.config("profiled", {}, {"capacity_tokens": max(512, self.longest)})
+        for ranks in range(RANKS, 1, -1):  # the groups of all placements have these sizes
+            run(self.arguments.tributary, "launch", "-n", ranks, "--", "profile", config, "-o", path, "--here")
+        if self.arguments.share:
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"cores": RANKS}))
+        return path
+
+    def predict(self, figures):
+        """Adds the step [s] that the simulator expects, or why it expects none."""
+        profile, sizes = self.profile(), self.write_sizes()
+        for of_placement in figures.values():
+            done = subprocess.run(
+                [self.arguments.tributary, "simulate", of_placement["plan"], "--profile", profile,
+                 "--lengths", sizes, "--steps", "20", "--threads", "1", "--json"],
+                capture_output=True, text=True)
+            if done.returncode:
+                of_placement["no_prediction"] = done.stderr.strip()
+                continue
+            step = 1e-9 * json.loads(done.stdout)["distribution_ns"]["median"]
+            of_placement["predicted"] = step / (self.arguments.share or 1)
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def run(*command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          env=dict(os.environ, OMP_NUM_THREADS="1"))
+    if done.returncode:
+        sys.exit(f"failed: {' '.join(map(str, command))}\n{done.stderr[-2000:]}")
+
+
+def spread(values):
+    return {"min": min(values), "median": statistics.median(values), "max": max(values)}
+
+
+def measure(bench, placements, rounds):
+    """Figures by placement, from runs that alternate."""
+    seen = {name: [] for name in placements}
+    with contextlib.ExitStack() as stack:
+        groups = stack.enter_context(balanced_ranks.cpu_groups(RANKS, bench.arguments.share))
+        for round_, name in itertools.product(range(rounds), placements):
+            seen[name].append(bench.train(name, round_, groups))
+            print(f"round {round_ + 1}: {name}: {seen[name][-1]['step']:.3f} s", file=sys.stderr)
+    base = seen[BASELINE]
+    losses = base[0]["losses"]
+    return {name: {"step": spread([each["step"] for each in runs]),
+                   "ratio": spread([each["step"] / other["step"] for each, other in zip(runs, base)]),
+                   "imbalance": runs[0]["imbalance"], "feature_bytes": runs[0]["feature_bytes"],
+                   "loss_difference": max(abs(a - b) / b for each in runs
+                                          for a, b in zip(each["losses"], losses, strict=True)),
+                   "plan": runs[-1]["plan"]} for name, runs in seen.items()}
+
+
+def order_of(figures):
+    """How many pairs of placements the simulator puts in the order that was measured."""
+    known = [each for each in figures.values() if "predicted" in each]
+    pairs = list(itertools.combinations(known, 2))
+    right = sum((a["predicted"] < b["predicted"]) == (a["step"]["median"] < b["step"]["median"])
+                for a, b in pairs)
+    return {"pairs": len(pairs), "right": right}
+
+
+def show(values, form):
+    return " / ".join(form.format(values[key]) for key in ("min", "median", "max"))
+
+
+def print_table(figures, bench):
+    shape, (tower_flop, backbone_flop) = bench.shape, bench.flop
+    print(f"Tower of {shape.tower_layers} layers of {shape.tower_width}, backbone of {shape.layers} layers of "
+          f"{shape.width}; FLOP of a sample, forward: {tower_flop / 1e9:.3f}e9 and {backbone_flop / 1e9:.3f}e9.\n")
+    print("| placement | step s | ratio | max/mean: time | vision | backbone | features MB | loss | predicted s | ratio |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    base = figures[BASELINE].get("predicted")
+    for name, each in figures.items():
+        levels = " | ".join(f"{each['imbalance'][key]:.2f}" for key in ("time", "vision", "backbone"))
+        predicted = each.get("predicted")
+        foreseen = f"{predicted:.2f} | {predicted / base:.2f}" if predicted and base else "- | -"
+        print(f"| {name} | {show(each['step'], '{:.2f}')} | {show(each['ratio'], '{:.2f}')} | {levels} | "
+              f"{each['feature_bytes'] / 1e6:.1f} | {each['loss_difference']:.0e} | {foreseen} |")
+    for name, each in figures.items():
+        if "no_prediction" in each:
+            print(f"\nNo prediction of {name}: {each['no_prediction']}")
+
+
+def main():
+    arguments = parse_arguments()
+    sizes = pictured_model.Sizes(median_patches=64, most_patches=256) if arguments.quick else pictured_model.Sizes()
+    found = {}
+    for name in arguments.models:
+        bench = Bench(arguments, name, sizes)
+        figures = measure(bench, arguments.placements, arguments.rounds)
+        if not arguments.no_profile:
+            bench.predict(figures)
+        found[name] = {"shape": vars(bench.shape), "flop": bench.flop, "placements": figures,
+                       "order": order_of(figures)}
+        print(f"\n### {name}\n")
+        print_table(figures, bench)
+        if not arguments.no_profile:
+            print("\nThe simulator has {right} of {pairs} pairs in order.".format(**found[name]["order"]))
+    limit = f"{arguments.share} of a core each" if arguments.share else "no other limit"
+    print(f"\n{RANKS} processes of one thread, two neighbours bound to a core, {limit}; {arguments.samples} "
+          f"samples a step, {arguments.rounds} runs of {arguments.steps} steps; min / median / max over the "
+          f"runs, ratios to `{BASELINE}` run beside run.")
+    output = arguments.output or arguments.work / "placements.json"
+    output.write_text(json.dumps({"share": arguments.share, "models": found}, indent=1))
+    worst = max(each["loss_difference"] for model in found.values() for each in model["placements"].values())
+    return f"losses differ by {worst:.1e}" if worst > MOST_LOSS_DIFFERENCE else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
