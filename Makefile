@@ -35,7 +35,7 @@ configure: setup
 	  || { cat build/configure.log; exit 1; }
 
 build: configure
-	@echo "build: the first one takes 5 to 10 minutes on 2 cores, later ones seconds"
+	@echo "build: the first one takes 4 to 8 minutes on 2 cores, later ones seconds"
 	@$(CMAKE) --build $(BUILD) -j$(JOBS) --target tributary
 
 # A link: the program finds its engine library and libtorch where they were built.
@@ -53,7 +53,7 @@ configure-test: test-setup
 	  || { cat build/configure.log; exit 1; }
 
 test: configure-test
-	@echo "build: the first one takes 10 to 15 minutes on 2 cores, later ones seconds"
+	@echo "build: the first one takes 8 to 12 minutes on 2 cores, later ones seconds"
 	@$(CMAKE) --build $(BUILD) -j$(JOBS)
 	@cd $(BUILD) && OMP_NUM_THREADS=1 ctest -j$(JOBS) --output-on-failure
 
