@@ -58,6 +58,8 @@ class Unit {
   // This rank's shard. Padding elements are 0 and have gradient 0.
   [[nodiscard]] const at::Tensor& shard_value() const { return shard_value_; }        // [elements]
   [[nodiscard]] const at::Tensor& shard_gradient() const { return shard_gradient_; }  // or none
+  /// The dtype of the parameters and the device that computes with them.
+  [[nodiscard]] at::TensorOptions whole_options() const { return whole_value_.options(); }
   /// Elements of the shard that belong to a parameter.
   [[nodiscard]] Range range_of(const Parameter& parameter) const;
   /// These elements as boxes of the whole parameter; `first` counts within the shard.

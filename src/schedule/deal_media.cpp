@@ -1,6 +1,8 @@
 #include "schedule/deal_media.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "core/place_items.h"
 
@@ -165,6 +167,24 @@ void deal_media(const MediaSeats& seats, const MediaCost& cost, std::vector<Medi
     deal_step(seats, cost, rounds);
   else
     deal_rounds(seats, cost, rounds);
+}
+
+std::optional<std::int32_t> keep_seats(std::span<const MediaRound> before,
+                                       std::span<MediaRound> rounds) {
+  const auto key_of = [](const MediaItem& item) {
+    return std::tuple(item.sample, item.modality, item.place);
+  };
+  std::map<std::tuple<std::int32_t, Modality, std::int32_t>, std::int32_t> seat_of;
+  for (const MediaRound& round : before)
+    for (const MediaItem& item : round) seat_of.emplace(key_of(item), item.seat);
+  for (MediaRound& round : rounds)
+    for (MediaItem& item : round) {
+      auto seat = seat_of.find(key_of(item));
+      if (seat == seat_of.end()) seat = seat_of.lower_bound({item.sample, Modality{}, 0});
+      if (seat == seat_of.end() || std::get<0>(seat->first) != item.sample) return item.sample;
+      item.seat = seat->second;
+    }
+  return std::nullopt;
 }
 
 }  // namespace tributary::schedule

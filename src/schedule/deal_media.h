@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -62,5 +63,11 @@ struct MediaSeats {
 /// units: `cost` of an item, at least 0; equal ones go in their order to the lowest seat
 using MediaCost = std::function<std::int64_t(const Grid&)>;
 void deal_media(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds);
+
+/// Gives the items of `rounds` the seats that they had in `before`, where the rows of their samples
+/// are; an item that was not there goes to the first seat of its sample. Returns a sample that had
+/// no seat at all; null: there is none.
+[[nodiscard]] std::optional<std::int32_t> keep_seats(std::span<const MediaRound> before,
+                                                     std::span<MediaRound> rounds);
 
 }  // namespace tributary::schedule

@@ -14,6 +14,7 @@ PLACES = (("separate", 3, {"dp_shard": 2, "vision": {"placement": "separate"}}),
           ("more", 4, {"vision": {"placement": "separate", "dp_shard": 3}}),
           ("tp", 4, {"dp_shard": 2, "vision": {"placement": "separate", "tp": 2}}),
           ("pp", 3, {"pp": 2, "vision": {"placement": "separate"}}),
+          ("cp", 3, {"cp": 2, "vision": {"placement": "separate"}}),
           ("colocated", 2, {"dp_shard": 2, "vision": {"placement": "colocated", "passes": 2}}),
           ("colocated-tp", 2, {"tp": 2, "vision": {"placement": "colocated", "dp_shard": 2}}))
 

@@ -38,7 +38,7 @@ class Qwen2_5Vl final : public Model {
     std::int64_t rows = 0;
     for (const Grid& grid : media.grids) rows += feature_rows(module, grid);
     return at::empty({rows > 0 ? rows : smallest_grid().patches(), config_.vision->width},
-                     units().front()->shard_value().options());
+                     units().front()->whole_options());
   }
   std::int64_t feature_rows(const std::string& /*module*/, const Grid& item) const override {
     return item.patches();
@@ -127,7 +127,7 @@ class Qwen2_5Vl final : public Model {
     if (!share.is_idle) return features;
     // It needs a gradient where features do: the route sends gradients on all ranks or on none.
     return at::zeros({smallest_grid().patches(), config_.vision->width},
-                     units().front()->shard_value().options())
+                     units().front()->whole_options())
         .requires_grad_(features.defined() && features.requires_grad());
   }
 
@@ -152,7 +152,7 @@ class Qwen2_5Vl final : public Model {
   }
   /// The smallest input of the tower, whose features take no place.
   [[nodiscard]] EncoderInput smallest_input() const {
-    const at::Device device = units().front()->shard_value().device();
+    const at::Device device = units().front()->whole_options().device();
     return {at::zeros({smallest_grid().patches(), config_.vision->patch_width()},
                       at::TensorOptions(device).dtype(at::kFloat)),
             {smallest_grid()}};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <tuple>
 
 #include "core/error.h"
 #include "core/json.h"
@@ -86,24 +85,19 @@ void StepPlanner::deal(DealtMedia& media) const {
 void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
                          DealtMedia& media) const {
   if (changes.empty()) return;
-  const auto key_of = [](const schedule::MediaItem& item) {
-    return std::tuple(item.sample, item.modality, item.place);
-  };
-  std::map<std::tuple<std::int32_t, Modality, std::int32_t>, std::int32_t> seat_of;
-  for (const schedule::MediaRound& round : media.rounds)
-    for (const schedule::MediaItem& item : round) seat_of.emplace(key_of(item), item.seat);
+  const std::vector<schedule::MediaRound> planned = media.rounds;
   for (const auto& [sample, shape] : changes) {
     const std::int32_t replica = media.replica_of[static_cast<std::size_t>(sample)];
     media.shapes[static_cast<std::size_t>(sample)] = shape;
     media.microbatches[static_cast<std::size_t>(replica)] = pack_replica(batch_, media, replica);
   }
   deal(media);
-  for (schedule::MediaRound& round : media.rounds)
-    for (schedule::MediaItem& item : round) {
-      auto seat = seat_of.find(key_of(item));
-      if (seat == seat_of.end()) seat = seat_of.lower_bound({item.sample, Modality{}, 0});
-      if (seat != seat_of.end()) item.seat = seat->second;
-    }
+  const std::optional<std::int32_t> lost = schedule::keep_seats(planned, media.rounds);
+  TRIB_REQUIRE(
+      !lost.has_value(), .what = "train: record without media was replaced by one that has some",
+      .where = str("sample ", lost.value_or(0), " of the batch"),
+      .found = "no rank that encodes for it", .expected = "records that stay as their headers say",
+      .fix = "look at the quarantine files, and take the bad record out");
 }
 
 StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,

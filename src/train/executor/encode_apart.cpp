@@ -1,6 +1,6 @@
 #include "train/executor/encode_apart.h"
 
-#include <optional>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -22,18 +22,21 @@ at::Tensor encode(model::Model& model, const std::string& encoder,
 
 at::Tensor bring_features(model::Model& model, const RunLanes& run, const FeatureEdge& edge,
                           const ForwardMedia& media, Homes homes) {
+  at::Tensor features;
+  if (run.encoder == edge.encoder) features = encode(model, edge.encoder, media.input);
+  const bool gives = edge.ranks.source.seat >= 0;
+  const bool takes = edge.ranks.destination.seat >= 0;
+  if (!gives && !takes) return {};
   parallel::Redistribute rows(
       edge.ranks, rows_of_round(std::span(&media.round, 1), 0, edge, model, homes), /*tag=*/0);
-  std::optional<parallel::Arriving> arriving;
-  if (model.layout().holds(0))
-    arriving = rows.receive(model.feature_width(edge.encoder),
-                            model.units().front()->shard_value().options());
-  if (run.encoder == edge.encoder)
-    if (const at::Tensor features = encode(model, edge.encoder, media.input); features.defined())
-      for (mesh::Pending& message :
-           rows.send(features.narrow(0, 0, rows.source_rows()).contiguous()))
-        message.wait();
-  return arriving ? rows.take(std::move(*arriving)) : at::Tensor();
+  std::vector<mesh::Pending> sent;
+  if (gives) sent = rows.send(features.narrow(0, 0, rows.source_rows()).contiguous());
+  at::Tensor taken;
+  if (takes)
+    taken = rows.take(
+        rows.receive(model.feature_width(edge.encoder), model.units().front()->whole_options()));
+  for (mesh::Pending& message : sent) message.wait();
+  return taken;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/executor/feature_exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -31,7 +32,7 @@ bool FeatureExchange::Batch::keep(int index, const at::Tensor& part) {
   return ++filled == parts.size();
 }
 
-at::Tensor FeatureExchange::Batch::join() const { return at::cat(parts); }
+at::Tensor FeatureExchange::Batch::join() { return at::cat(std::exchange(parts, {})); }
 
 FeatureExchange::FeatureExchange(const model::Model& model, const RunLanes& run,
                                  std::span<const schedule::MediaRound> rounds, int microbatches)
@@ -91,7 +92,7 @@ void FeatureExchange::send(int edge, int pass, const at::Tensor& rows) {
 }
 
 void FeatureExchange::expect(int edge, int microbatch) {
-  const at::TensorOptions options = model_.units().front()->shard_value().options();
+  const at::TensorOptions options = model_.units().front()->whole_options();
   if (!in_one_batch(edge)) {
     features_.emplace(std::pair(edge, microbatch),
                       rows_along(edge, microbatch).receive(width(edge), options));
@@ -117,7 +118,7 @@ void FeatureExchange::send_gradient(int edge, int microbatch, const at::Tensor& 
 }
 
 void FeatureExchange::expect_gradient(int edge, int pass) {
-  const at::TensorOptions options = model_.units().front()->shard_value().options();
+  const at::TensorOptions options = model_.units().front()->whole_options();
   if (!in_one_batch(edge)) {
     gradients_.emplace(std::pair(edge, pass),
                        rows_along(edge, pass).receive_gradient(width(edge), options));

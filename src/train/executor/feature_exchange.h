@@ -48,7 +48,8 @@ class FeatureExchange {
     [[nodiscard]] at::Tensor part(int index) const;
     /// Keeps a part; returns whether all are there.
     [[nodiscard]] bool keep(int index, const at::Tensor& part);
-    [[nodiscard]] at::Tensor join() const;
+    /// Takes the parts.
+    [[nodiscard]] at::Tensor join();
   };
   /// An edge whose features go in one batch.
   struct StepEdge {

@@ -1,6 +1,7 @@
 #include "train/placement/meshes.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 #include <vector>
@@ -39,16 +40,6 @@ EdgeGroups open_edge(const std::string& encoder, const std::vector<int>& ranks,
   const bool shares = !world.device().is_cuda();
   groups.features_down = shares ? groups.features_up : open(".features.down");
   groups.gradients_down = shares ? groups.gradients_up : open(".gradients.down");
-  std::vector<std::pair<int, int>> up, down;
-  for (int low = 0; low < std::ssize(ranks); ++low)
-    for (int high = low + 1; high < std::ssize(ranks); ++high) {
-      up.emplace_back(low, high);
-      down.emplace_back(high, low);
-    }
-  for (const mesh::Group* group : {&groups.features_up, &groups.gradients_up})
-    mesh::meet_pairs(*group, up, world.device());
-  for (const mesh::Group* group : {&groups.features_down, &groups.gradients_down})
-    mesh::meet_pairs(*group, down, world.device());
   return groups;
 }
 
@@ -79,6 +70,22 @@ std::vector<int> ranks_of_edge(const mesh::Mesh& encoder, const mesh::Mesh& back
   return {ranks.begin(), ranks.end()};
 }
 
+/// Connects the pairs between which features go, or gradients, in one order on all ranks.
+void connect(const parallel::Edge& edge, c10::Device device) {
+  std::set<std::pair<int, int>> features;
+  for (const std::vector<int>& seat : edge.source.seats)
+    for (const std::vector<int>& other : edge.destination.seats)
+      for (const int from : seat)
+        for (const int to : other)
+          if (from != to) features.emplace(from, to);
+  for (const auto& [from, to] : features) {
+    const std::array<std::pair<int, int>, 1> there{std::pair(from, to)};
+    const std::array<std::pair<int, int>, 1> back{std::pair(to, from)};
+    mesh::meet_pairs(edge.features.between(from, to), there, device);
+    mesh::meet_pairs(edge.gradients.between(to, from), back, device);
+  }
+}
+
 }  // namespace
 
 Meshes open_meshes(const config::Plan& plan, const mesh::World& world, std::int64_t kv_heads) {
@@ -92,8 +99,10 @@ Meshes open_meshes(const config::Plan& plan, const mesh::World& world, std::int6
             .first->second;
     const std::vector<int> ranks = ranks_of_edge(own, meshes.backbone);
     EdgeGroups& groups = meshes.edges[module.name];
-    if (std::ranges::binary_search(ranks, world.rank()))
+    if (std::ranges::binary_search(ranks, world.rank())) {
       groups = open_edge(module.name, ranks, world);
+      connect(edge_of(meshes, module.name), world.device());
+    }
     world.meet();
   }
   return meshes;

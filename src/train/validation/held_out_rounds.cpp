@@ -52,8 +52,10 @@ struct RoundRoutes {
   schedule::MediaRound media;                  // where encoders have ranks of their own
 };
 
-/// Deals the media of a round by the headers of its samples.
-schedule::MediaRound deal_round(const Session& session, int source, const HeldOutRound& round) {
+/// Deals the media of a round by the headers of its samples, those that `is_read` leaves out apart;
+/// empty: of all.
+schedule::MediaRound deal_round(const Session& session, int source, const HeldOutRound& round,
+                                std::span<const std::int64_t> is_read = {}) {
   std::vector<SampleShape> shapes;
   std::vector<schedule::PackedBins> packs;
   for (const std::vector<std::int64_t>& own : round.positions) {
@@ -61,7 +63,8 @@ schedule::MediaRound deal_round(const Session& session, int source, const HeldOu
     for (const std::int64_t position : own) {
       const Result<SampleShape> shape = session.held_out->describe(source, position);
       pack.items.push_back(static_cast<std::int32_t>(shapes.size()));
-      shapes.push_back(shape ? shape.value() : SampleShape{});
+      const bool is_there = shape && (is_read.empty() || is_read[shapes.size()] != 0);
+      shapes.push_back(is_there ? shape.value() : SampleShape{});
     }
     if (!own.empty()) pack.first.push_back(static_cast<std::int32_t>(pack.items.size()));
   }
@@ -112,7 +115,8 @@ void read_own(const Session& session, int source, const RoundRoutes& routed, Rou
 
 /// Leaves out the media of samples that their readers have refused, and takes those that this rank
 /// encodes. collective: over all ranks
-void take_media(const Session& session, RoundRoutes routed, RoundPart& part) {
+void take_media(const Session& session, int source, const HeldOutRound& round,
+                const RoundRoutes& routed, RoundPart& part) {
   std::vector<std::int64_t> is_read(routed.positions.size());
   std::vector<data::EncodedSample> samples;
   for (std::size_t i = 0; i < is_read.size(); ++i) {
@@ -123,10 +127,10 @@ void take_media(const Session& session, RoundRoutes routed, RoundPart& part) {
     samples.back().id = static_cast<std::int64_t>(i);
   }
   is_read = session.mesh->world().sum(std::move(is_read));
-  std::erase_if(routed.media, [&](const schedule::MediaItem& item) {
-    return is_read[static_cast<std::size_t>(item.sample)] == 0;
-  });
-  part.media.round = std::move(routed.media);
+  part.media.round = deal_round(session, source, round, is_read);
+  const auto lost =
+      schedule::keep_seats(std::span(&routed.media, 1), std::span(&part.media.round, 1));
+  TRIB_CHECK(!lost.has_value(), .what = "train: sample of a round has no seat");
   if (!session.lanes.encodes()) return;
   part.media.input = collate_encoder_input(
       samples, items_of_pass(std::span(&part.media.round, 1), session.lanes.seat, /*pass=*/0),
@@ -167,7 +171,7 @@ std::vector<HeldOutRound> deal_rounds(std::span<const std::int64_t> tokens, std:
 
 RoundPart read_round(const Session& session, int source, const HeldOutRound& round) {
   RoundPart part;
-  RoundRoutes routed = route_round(session, source, round);
+  const RoundRoutes routed = route_round(session, source, round);
   read_own(session, source, routed, part);
   if (session.router->passes()) {
     const auto write = [&](const std::function<data::MediaRows(std::int64_t)>& rows_of) {
@@ -186,7 +190,7 @@ RoundPart read_round(const Session& session, int source, const HeldOutRound& rou
     std::ranges::move(received, std::back_inserter(part.questions));
   }
   std::ranges::sort(part.questions, {}, &Question::position);
-  if (session.lanes.has_encoders_apart()) take_media(session, std::move(routed), part);
+  if (session.lanes.has_encoders_apart()) take_media(session, source, round, routed, part);
   const auto is_own = [&](const Question& question) {
     const std::int64_t replica = session.mesh->data_index();
     return replica >= 0 &&
