@@ -39,6 +39,11 @@ Nanoseconds predict_media(const config::ModelConfig& model, const config::ModelS
   return predict_load(model, section, alone).vision;
 }
 
+schedule::MediaCost media_cost(const config::ModelConfig& model,
+                               const config::ModelSection& section) {
+  return [&](const Grid& grid) { return predict_media(model, section, grid).count; };
+}
+
 ReplicaLoad load_of(const config::ModelConfig& model, const config::ModelSection& section,
                     std::span<const SampleShape> shapes) {
   ReplicaLoad load{};

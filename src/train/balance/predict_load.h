@@ -7,6 +7,7 @@
 #include "config/family/model_config.h"
 #include "config/run/run_config.h"
 #include "core/sample_shape.h"
+#include "schedule/deal_media.h"
 #include "schedule/step_plan.h"
 
 namespace tributary::train {
@@ -22,6 +23,11 @@ namespace tributary::train {
 /// The same for one image or clip: the tower, with the projector that takes its features.
 [[nodiscard]] Nanoseconds predict_media(const config::ModelConfig& model,
                                         const config::ModelSection& section, const Grid& grid);
+
+/// predict_media as the cost by which media are dealt. The configurations must outlive it.
+/// units: ns
+[[nodiscard]] schedule::MediaCost media_cost(const config::ModelConfig& model,
+                                             const config::ModelSection& section);
 
 /// What is compared between replicas; the names are those of metrics.jsonl.
 inline constexpr std::array<const char*, 6> kLoadNames{"time",   "vision",  "backbone",

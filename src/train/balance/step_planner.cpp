@@ -76,10 +76,7 @@ schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> lo
 
 void StepPlanner::deal(DealtMedia& media) const {
   media.rounds = schedule::list_media(media.shapes, media.microbatches);
-  const auto cost = [this](const Grid& grid) {
-    return predict_media(model_, section_, grid).count;
-  };
-  schedule::deal_media(*seats_, cost, media.rounds);
+  schedule::deal_media(*seats_, media_cost(model_, section_), media.rounds);
 }
 
 void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,

@@ -49,42 +49,45 @@ std::vector<Question> take_questions(std::string_view message) {
 struct RoundRoutes {
   std::vector<std::int64_t> positions;         // replica after replica
   std::map<std::int64_t, SampleRoute> routes;  // by position
-  schedule::MediaRound media;                  // where encoders have ranks of their own
+  // Where encoders have meshes of their own: the samples by their headers, and their media.
+  std::vector<SampleShape> shapes;
+  std::vector<schedule::PackedBins> packs;  // [replicas] one bin, or none
+  schedule::MediaRound media;
 };
 
-/// Deals the media of a round by the headers of its samples, those that `is_read` leaves out apart;
-/// empty: of all.
-schedule::MediaRound deal_round(const Session& session, int source, const HeldOutRound& round,
-                                std::span<const std::int64_t> is_read = {}) {
-  std::vector<SampleShape> shapes;
-  std::vector<schedule::PackedBins> packs;
+/// Reads the headers of a round, by which its media are dealt. A sample whose header is bad has
+/// none.
+void describe_round(const Session& session, int source, const HeldOutRound& round,
+                    RoundRoutes& routed) {
   for (const std::vector<std::int64_t>& own : round.positions) {
-    schedule::PackedBins& pack = packs.emplace_back(schedule::PackedBins{{0}, {}});
+    schedule::PackedBins& pack = routed.packs.emplace_back(schedule::PackedBins{{0}, {}});
     for (const std::int64_t position : own) {
       const Result<SampleShape> shape = session.held_out->describe(source, position);
-      pack.items.push_back(static_cast<std::int32_t>(shapes.size()));
-      const bool is_there = shape && (is_read.empty() || is_read[shapes.size()] != 0);
-      shapes.push_back(is_there ? shape.value() : SampleShape{});
+      pack.items.push_back(static_cast<std::int32_t>(routed.shapes.size()));
+      routed.shapes.push_back(shape ? shape.value() : SampleShape{});
     }
     if (!own.empty()) pack.first.push_back(static_cast<std::int32_t>(pack.items.size()));
   }
+}
+
+/// Deals the media of a round, whose samples have these shapes.
+schedule::MediaRound deal_round(const Session& session, std::span<const SampleShape> shapes,
+                                std::span<const schedule::PackedBins> packs) {
   std::vector<schedule::MediaRound> rounds = schedule::list_media(shapes, packs);
   for (const FeatureEdge& edge : session.lanes.edges) {
     schedule::MediaSeats seats = edge.seats;
     seats.passes = 0;  // one pass encodes them all
-    schedule::deal_media(
-        seats,
-        [&](const Grid& grid) {
-          return predict_media(session.model_config, session.config.model, grid).count;
-        },
-        rounds);
+    schedule::deal_media(seats, media_cost(session.model_config, session.config.model), rounds);
   }
   return rounds.empty() ? schedule::MediaRound{} : std::move(rounds.front());
 }
 
 RoundRoutes route_round(const Session& session, int source, const HeldOutRound& round) {
   RoundRoutes routed;
-  if (session.lanes.has_encoders_apart()) routed.media = deal_round(session, source, round);
+  if (session.lanes.has_encoders_apart()) {
+    describe_round(session, source, round, routed);
+    routed.media = deal_round(session, routed.shapes, routed.packs);
+  }
   for (const std::vector<std::int64_t>& own : round.positions)
     routed.positions.insert(routed.positions.end(), own.begin(), own.end());
   const auto seats = seats_of_samples(std::span(&routed.media, 1), routed.positions.size());
@@ -115,8 +118,7 @@ void read_own(const Session& session, int source, const RoundRoutes& routed, Rou
 
 /// Leaves out the media of samples that their readers have refused, and takes those that this rank
 /// encodes. collective: over all ranks
-void take_media(const Session& session, int source, const HeldOutRound& round,
-                const RoundRoutes& routed, RoundPart& part) {
+void take_media(const Session& session, RoundRoutes routed, RoundPart& part) {
   std::vector<std::int64_t> is_read(routed.positions.size());
   std::vector<data::EncodedSample> samples;
   for (std::size_t i = 0; i < is_read.size(); ++i) {
@@ -127,7 +129,9 @@ void take_media(const Session& session, int source, const HeldOutRound& round,
     samples.back().id = static_cast<std::int64_t>(i);
   }
   is_read = session.mesh->world().sum(std::move(is_read));
-  part.media.round = deal_round(session, source, round, is_read);
+  for (std::size_t i = 0; i < is_read.size(); ++i)
+    if (is_read[i] == 0) routed.shapes[i] = {};
+  part.media.round = deal_round(session, routed.shapes, routed.packs);
   const auto lost =
       schedule::keep_seats(std::span(&routed.media, 1), std::span(&part.media.round, 1));
   TRIB_CHECK(!lost.has_value(), .what = "train: sample of a round has no seat");
@@ -171,7 +175,7 @@ std::vector<HeldOutRound> deal_rounds(std::span<const std::int64_t> tokens, std:
 
 RoundPart read_round(const Session& session, int source, const HeldOutRound& round) {
   RoundPart part;
-  const RoundRoutes routed = route_round(session, source, round);
+  RoundRoutes routed = route_round(session, source, round);
   read_own(session, source, routed, part);
   if (session.router->passes()) {
     const auto write = [&](const std::function<data::MediaRows(std::int64_t)>& rows_of) {
@@ -190,7 +194,7 @@ RoundPart read_round(const Session& session, int source, const HeldOutRound& rou
     std::ranges::move(received, std::back_inserter(part.questions));
   }
   std::ranges::sort(part.questions, {}, &Question::position);
-  if (session.lanes.has_encoders_apart()) take_media(session, source, round, routed, part);
+  if (session.lanes.has_encoders_apart()) take_media(session, std::move(routed), part);
   const auto is_own = [&](const Question& question) {
     const std::int64_t replica = session.mesh->data_index();
     return replica >= 0 &&
