@@ -2,38 +2,24 @@
 
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+import run_case
 import safetensors.numpy
 import tiny_run
 
 
-class BesideOneProcess(unittest.TestCase):
+class BesideOneProcess(run_case.RunCase):
     """A workplace `shared`, in which one process has made the run `one`."""
-
-    program = None
 
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.shared = pathlib.Path(cls.folder.name)
-        tiny_run.make_workplace(cls.shared)
+        super().setUpClass()
         cls.one = cls.train_alone("one")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def config(cls, name, **values):
-        values.setdefault("run", {}).setdefault("dir", str(cls.shared / name))
-        return tiny_run.write_config(cls.shared / f"{name}.yaml", cls.shared, **values)
 
     @classmethod
     def train_alone(cls, name, *arguments, **values):

@@ -24,9 +24,10 @@ class RunCase(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def config(self, name, **values):
-        values.setdefault("run", {}).setdefault("dir", str(self.shared / name))
-        return tiny_run.write_config(self.shared / f"{name}.yaml", self.shared, **values)
+    @classmethod
+    def config(cls, name, **values):
+        values.setdefault("run", {}).setdefault("dir", str(cls.shared / name))
+        return tiny_run.write_config(cls.shared / f"{name}.yaml", cls.shared, **values)
 
     def expect_fails(self, config, *arguments, code, words):
         result = tiny_run.train(self.program, config, *arguments)

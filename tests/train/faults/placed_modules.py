@@ -3,30 +3,15 @@
 usage: placed_modules.py TRIBUTARY [unittest arguments]
 """
 
-import pathlib
-import sys
-import tempfile
-import unittest
-
 import rank_job
+import run_case
 import tiny_run
 
-PROGRAM = None
 STEPS = 3
 ROW = 32 * 4  # bytes of the features of a patch
 
 
-class PlacedModules(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.shared = pathlib.Path(cls.folder.name)
-        tiny_run.make_workplace(cls.shared)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
+class PlacedModules(run_case.RunCase):
     def run_ranks(self, name, ranks, parallel, samples):
         """One picture in each sample."""
         config = tiny_run.write_config(
@@ -38,7 +23,7 @@ class PlacedModules(unittest.TestCase):
             batch={"global_samples": samples},
             validation={"final_samples_per_source": 1, "max_new_tokens": 1},
             metrics={"tensorboard": False}, parallel=parallel)
-        rank_job.run_to_the_end([[PROGRAM, "train", str(config)]] * ranks)
+        rank_job.run_to_the_end([[self.program, "train", str(config)]] * ranks)
         lines = tiny_run.read_lines(self.shared / name / "metrics.jsonl")
         self.assertEqual(len(lines), STEPS)
         shapes = tiny_run.read_lines(self.shared / name / "shapes.jsonl")  # of the first replica
@@ -79,5 +64,4 @@ class PlacedModules(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    unittest.main(verbosity=2)
+    run_case.main()
