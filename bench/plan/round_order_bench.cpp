@@ -62,8 +62,8 @@ class OrderedStep {
         if (place >= own.bins()) continue;
         for (const std::int32_t sample : own.bin(place)) {
           const schedule::SampleLoad load = dealer_.load_of(batch_[0][sample]);
-          encoder[nth] += static_cast<double>(load.vision.count);
-          backbone[nth] += static_cast<double>(load.backbone.count);
+          encoder[nth] += static_cast<double>(load.chains[0].time.count);
+          backbone[nth] += static_cast<double>(load.chains[1].time.count);
         }
       }
     return studies::starting_orders(encoder, backbone, stages);

@@ -27,6 +27,11 @@ struct SampleShape {
   std::vector<Grid> videos;
   std::vector<std::int64_t> clips = {};  // sound: positions after the encoder's convolutions
 
+  /// Its media of one modality that have patches, in order of appearance.
+  [[nodiscard]] const std::vector<Grid>& grids(Modality modality) const {
+    return modality == Modality::kVideo ? videos : images;
+  }
+
   friend bool operator==(const SampleShape&, const SampleShape&) = default;
 };
 

@@ -55,17 +55,18 @@ std::vector<std::int32_t> deal_in_turn(const StepProblem& problem) {
 /// The loads of all samples in one dimension.
 using Loads = std::vector<std::int64_t>;
 
-std::vector<Loads> loads_of_modules(std::span<const SampleLoad> samples, config::Balance by) {
-  std::vector<Loads> modules(by == config::Balance::kLpt2d ? 2 : 1);
+/// The times of each chain, or their sum.
+std::vector<Loads> loads_of_chains(std::span<const SampleLoad> samples, config::Balance by) {
+  const bool apart = by == config::Balance::kLpt2d && !samples.empty();
+  std::vector<Loads> loads(apart ? samples.front().chains.size() : 1);
   for (const SampleLoad& sample : samples) {
-    if (modules.size() == 1) {
-      modules[0].push_back(sample.sum().count);
-    } else {
-      modules[0].push_back(sample.vision.count);
-      modules[1].push_back(sample.backbone.count);
-    }
+    if (apart)
+      for (std::size_t i = 0; i < loads.size(); ++i)
+        loads[i].push_back(sample.chains.at(i).time.count);
+    else
+      loads.front().push_back(sample.sum().count);
   }
-  return modules;
+  return loads;
 }
 
 /// Tokens as a load in ns: a bucket above the fill aimed at is above `level`.
@@ -79,10 +80,10 @@ Loads loads_of_tokens(std::span<const SampleLoad> samples, Tokens capacity, std:
 }
 
 /// Raises each dimension to one level by what every bucket holds beforehand, so that the max load
-/// is the max excess of any module over its own bound. With a capacity, tokens are a dimension.
+/// is the max excess of any chain over its own bound. With a capacity, tokens are a dimension.
 Balance share_within(std::span<const SampleLoad> samples, config::Balance by, std::int64_t buckets,
                      std::optional<Tokens> capacity, const BalanceBudget& budget) {
-  std::vector<Loads> dimensions = loads_of_modules(samples, by);
+  std::vector<Loads> dimensions = loads_of_chains(samples, by);
   std::vector<std::int64_t> held;
   for (const Loads& loads : dimensions)
     held.push_back(balance_bound({.buckets = buckets, .dimensions = 1, .loads = loads}));

@@ -12,14 +12,24 @@
 
 namespace tributary::schedule {
 
-/// What a step plan needs to know of a sample: its tokens, and the predicted times of a training
-/// step on it, by module.
+/// What a sample asks of one chain: an encoder with its projector, or the backbone with its head.
+struct ChainLoad {
+  Nanoseconds time;       // predicted, of a training step
+  std::int64_t rows = 0;  // inputs of the chain: patches, tokens
+
+  friend bool operator==(const ChainLoad&, const ChainLoad&) = default;
+};
+
+/// What a step plan needs to know of a sample: its tokens, and the predicted work on it.
 struct SampleLoad {
   Tokens tokens;
-  Nanoseconds vision;    // the tower and its projector
-  Nanoseconds backbone;  // with its head
+  std::vector<ChainLoad> chains = {};  // of the model, the backbone last; the same for all samples
 
-  [[nodiscard]] Nanoseconds sum() const { return vision + backbone; }
+  [[nodiscard]] Nanoseconds sum() const {
+    Nanoseconds sum;
+    for (const ChainLoad& chain : chains) sum += chain.time;
+    return sum;
+  }
   friend bool operator==(const SampleLoad&, const SampleLoad&) = default;
 };
 
@@ -47,8 +57,8 @@ struct StepPlan {
 /// Dispatches the samples of a global batch to replicas and microbatches.
 ///
 /// kNone dispatches round-robin and packs the samples of each replica. kLpt balances the sum of
-/// predicted times; kLpt2d balances those of vision tower and backbone separately, where a module
-/// whose times cannot be level counts by its excess over the best possible level, in nanoseconds.
+/// predicted times; kLpt2d balances those of each chain separately, where a chain whose times
+/// cannot be level counts by its excess over the best possible level, in nanoseconds.
 /// Replicas that meet once a step are balanced over the step and pack their samples; those that
 /// meet at every microbatch are balanced in each round, with the fewest microbatches that hold all
 /// samples. Packing::kLevel balances all microbatches of the step, because pipelines wait for their

@@ -47,13 +47,14 @@ StepMetrics count_own(const Session& session, const TakenStep& taken) {
 /// The FLOP of training on these samples.
 TrainFlops work_of(const Session& session, const std::vector<SampleShape>& shapes) {
   ForwardFlops forward;
-  for (const SampleShape& shape : shapes) forward += count_forward(session.model_config, shape);
+  for (const SampleShape& shape : shapes)
+    add_work(forward, count_forward(session.model_config, shape));
   const config::ModelSection& model = session.config.model;
   return count_training(forward, model.freeze, config::run_again(model.recompute, model.offload));
 }
 
 /// The work of this rank in the step.
-ReplicaLoad own_load(const Session& session, const TakenStep& taken) {
+WorkLoad own_load(const Session& session, const TakenStep& taken) {
   const mesh::Mesh* encoder = session.lanes.encodes()
                                   ? session.model->encoder_layouts().at(session.lanes.encoder).mesh
                                   : nullptr;
@@ -67,7 +68,7 @@ ReplicaLoad own_load(const Session& session, const TakenStep& taken) {
 
 /// Turns the numbers of this rank into those of all ranks. Returns whether any rank was asked to
 /// stop, from what this one was. collective: one, over all ranks
-bool share_sums(const Session& session, ComputedStep& step, const ReplicaLoad& load, bool stops) {
+bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load, bool stops) {
   const mesh::Mesh& mesh = *session.mesh;
   const bool counts = mesh.leads_replica();
   StepMetrics& metrics = step.metrics;
@@ -82,15 +83,17 @@ bool share_sums(const Session& session, ComputedStep& step, const ReplicaLoad& l
   sums.sum(metrics.feature_bytes);
   for (double* flops : {&step.work.causal, &step.work.full, &step.work.hardware})
     sums.sum(*flops, counts);
-  ReplicaLoad largest = load;
-  ReplicaLoad all = load;
-  for (double& each : largest) sums.largest(each);
-  for (double& each : all) sums.sum(each);
+  WorkLoad largest = load;
+  WorkLoad all = load;
+  for (double* each : largest.numbers()) sums.largest(*each);
+  for (double* each : all.numbers()) sums.sum(*each);
   std::int64_t asked = stops ? 1 : 0;
   sums.largest(asked);
   sums.share(mesh.world());
   if (!mesh.world().is_single())
-    metrics.balance.imbalance = imbalance_of(largest, all, parts_of_load(session.lanes, mesh));
+    metrics.balance.imbalance =
+        imbalance_of(session.model_config, largest, all,
+                     parts_of_load(session.model_config, session.lanes, mesh));
   return asked != 0;
 }
 
@@ -214,7 +217,7 @@ ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
   step.metrics = count_own(session_, taken);
   if (has_targets) step.work = work_of(session_, taken.shapes);
   step.metrics.feature_bytes = session_.lanes.sent_bytes() - taken.feature_bytes;
-  const ReplicaLoad load = own_load(session_, taken);
+  const WorkLoad load = own_load(session_, taken);
   const Stopwatch watch;
   enter(mesh::Section::kOptimizer);
   step.prepared = now_seconds();

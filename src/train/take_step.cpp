@@ -76,7 +76,7 @@ void deal_media(const Session& session, DealtMedia planned, TakenStep& taken) {
 /// in place of a bad one may have another shape than the plan knew: then the replica packs what it
 /// has got.
 void cut_microbatches(const Session& session, TakenStep& taken) {
-  taken.balance.parts = parts_of_load(session.lanes, *session.mesh).time;
+  taken.balance.parts = parts_of_load(session.model_config, session.lanes, *session.mesh).time;
   if (session.planner) {
     PlannedStep planned = session.planner->take(taken.first_index);
     if (planned.media) take_media(session, *planned.media, taken);

@@ -24,8 +24,8 @@ std::vector<SampleLoad> mixed_samples(std::uint64_t seed, std::int64_t samples) 
     const std::int64_t patches = i % 3 == 0 ? 0 : random.between(64, 1600);
     const std::int64_t tokens = text + patches / 4;
     loads.push_back({.tokens = {tokens},
-                     .vision = {patches * 700 + patches * patches / 8},
-                     .backbone = {tokens * 3000 + tokens * tokens}});
+                     .chains = {{{patches * 700 + patches * patches / 8}},
+                                {{tokens * 3000 + tokens * tokens}}}});
   }
   return loads;
 }
@@ -40,8 +40,8 @@ struct Bucket {
 Bucket load_of(const StepProblem& problem, std::span<const std::int32_t> places) {
   Bucket bucket;
   for (const std::int32_t place : places) {
-    bucket.vision += static_cast<double>(problem.samples[place].vision.count);
-    bucket.backbone += static_cast<double>(problem.samples[place].backbone.count);
+    bucket.vision += static_cast<double>(problem.samples[place].chains[0].time.count);
+    bucket.backbone += static_cast<double>(problem.samples[place].chains[1].time.count);
     bucket.tokens += problem.samples[place].tokens.count;
   }
   return bucket;
@@ -214,7 +214,7 @@ TEST(StepPlan, LevelMicrobatchesAreAsManyAsAskedForAndAlike) {
 }
 
 TEST(StepPlan, LevelMicrobatchesAreMoreWhereTheCapacityDoesNotHoldThem) {
-  const std::vector<SampleLoad> samples(12, {.tokens = {500}, .vision = {10}, .backbone = {10}});
+  const std::vector<SampleLoad> samples(12, {.tokens = {500}, .chains = {{{10}}, {{10}}}});
   StepProblem problem{.samples = samples,
                       .replicas = 2,
                       .balance = Balance::kLpt,
@@ -245,8 +245,8 @@ TEST(StepPlan, EveryLevelMicrobatchHasSamplesWhereThereAreEnough) {
     RandomStream random(seed, "filled");
     const std::int64_t buckets = 6 * random.between(1, 8);
     auto samples = mixed_samples(seed, random.between(1, 2 * buckets));
-    if (seed % 3 == 1) samples.back().backbone.count *= 1000;  // longer than all others
-    if (seed % 3 == 2) samples.back().vision.count = 1'000'000'000;
+    if (seed % 3 == 1) samples.back().chains[1].time.count *= 1000;  // longer than all others
+    if (seed % 3 == 2) samples.back().chains[0].time.count = 1'000'000'000;
     const StepPlan plan = plan_step({.samples = samples,
                                      .replicas = 6,
                                      .balance = seed % 2 == 0 ? Balance::kLpt : Balance::kLpt2d,
@@ -289,7 +289,8 @@ TEST(StepPlan, LevelMicrobatchesRunTheCostliestInTheMiddle) {
 /// let the backbone's times drift apart.
 TEST(StepPlan, AModuleThatCannotBeLevelLeavesTheOthersLevel) {
   auto samples = mixed_samples(7, 64);
-  for (std::size_t i = 0; i < samples.size(); ++i) samples[i].vision = {i < 5 ? 2'000'000 : 0};
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    samples[i].chains[0].time = {i < 5 ? 2'000'000 : 0};
   const StepProblem problem{
       .samples = samples, .replicas = 4, .balance = Balance::kLpt2d, .capacity = Tokens{4096}};
   const StepPlan plan = plan_step(problem);
@@ -345,8 +346,8 @@ TEST(StepPlan, AnotherPlanHasAnotherFingerprint) {
 }
 
 TEST(StepPlan, RefusesASampleThatNoMicrobatchHolds) {
-  const std::vector<SampleLoad> samples{{.tokens = {100}, .vision = {0}, .backbone = {5}},
-                                        {.tokens = {300}, .vision = {0}, .backbone = {5}}};
+  const std::vector<SampleLoad> samples{{.tokens = {100}, .chains = {{{0}}, {{5}}}},
+                                        {.tokens = {300}, .chains = {{{0}}, {{5}}}}};
   for (const Meeting meeting : {Meeting::kStep, Meeting::kMicrobatch})
     EXPECT_THROW((void)plan_step({.samples = samples,
                                   .replicas = 2,
@@ -359,7 +360,7 @@ TEST(StepPlan, RefusesASampleThatNoMicrobatchHolds) {
 }
 
 TEST(StepPlan, RefusesLevelMicrobatchesWithoutTheirNumberOrABalance) {
-  const std::vector<SampleLoad> samples(4, {.tokens = {100}, .vision = {0}, .backbone = {5}});
+  const std::vector<SampleLoad> samples(4, {.tokens = {100}, .chains = {{{0}}, {{5}}}});
   StepProblem problem{.samples = samples,
                       .balance = Balance::kLpt,
                       .packing = Packing::kLevel,

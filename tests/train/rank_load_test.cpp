@@ -32,7 +32,7 @@ config::ModelConfig make_model() {
 }
 
 constexpr Grid kSmall{1, 4, 4}, kLarge{1, 8, 12};
-enum Dimension : std::size_t { kTime, kVision, kBackbone, kTokens, kPatches, kAttention };
+enum Chain : std::size_t { kVision, kBackbone };
 
 std::vector<SampleShape> two_samples() {
   return {{.tokens = {30}, .target_tokens = {5}, .images = {kLarge, kSmall}, .videos = {}},
@@ -44,16 +44,16 @@ class LoadOfRank : public testing::Test {
   config::ModelConfig model_ = make_model();
   config::ModelSection section_;
   std::vector<SampleShape> shapes_ = two_samples();
-  ReplicaLoad whole_ = load_of(model_, section_, shapes_);
+  WorkLoad whole_ = load_of(model_, section_, shapes_);
 };
 
 TEST_F(LoadOfRank, IsThatOfItsReplicaWhereModulesLieTogether) {
   const mesh::Mesh alone;
   const RunLanes lanes = one_lane();
   EXPECT_EQ(load_of_rank({model_, section_, lanes, alone}, shapes_, {}), whole_);
-  const LoadParts parts = parts_of_load(lanes, alone);
+  const LoadParts parts = parts_of_load(model_, lanes, alone);
   EXPECT_EQ(parts.time, 1);
-  EXPECT_EQ(parts.media, 1);
+  EXPECT_EQ(parts.chains, (std::vector<std::int64_t>{1, 1}));
 }
 
 TEST_F(LoadOfRank, HasEachModuleOnceWhereTheyLieApart) {
@@ -61,52 +61,61 @@ TEST_F(LoadOfRank, HasEachModuleOnceWhereTheyLieApart) {
   RunLanes lanes = one_lane();
   lanes.encoding = 0;
   lanes.seat = 1;
+  lanes.encoder = "vision";
   lanes.edges.push_back({.encoder = "vision",
                          .ranks = {},
                          .seats = {.passes = 1, .replicas = 1, .seats = 2, .takers = 1}});
   const std::vector<schedule::MediaRound> rounds{
       {{.sample = 0, .grid = kLarge, .seat = 1}, {.sample = 0, .grid = kSmall, .seat = 0}}};
-  const ReplicaLoad backbone = load_of_rank({model_, section_, lanes, alone}, shapes_, rounds);
-  EXPECT_EQ(backbone[kVision], 0);
-  EXPECT_EQ(backbone[kPatches], 0);
-  EXPECT_EQ(backbone[kTokens], 90);
-  EXPECT_EQ(backbone[kBackbone], whole_[kBackbone]);
-  EXPECT_EQ(backbone[kTime], whole_[kBackbone]);
-  EXPECT_EQ(
-      backbone[kAttention],
-      load_of(model_, section_,
-              std::vector<SampleShape>{
-                  {.tokens = {30}, .target_tokens = {}, .images = {}, .videos = {}},
-                  {.tokens = {60}, .target_tokens = {}, .images = {}, .videos = {}}})[kAttention])
+  const WorkLoad backbone = load_of_rank({model_, section_, lanes, alone}, shapes_, rounds);
+  EXPECT_EQ(backbone.chain_times[kVision], 0);
+  EXPECT_EQ(backbone.chain_rows, (std::vector<double>{0, 90})) << "no patches, all tokens";
+  EXPECT_EQ(backbone.chain_times[kBackbone], whole_.chain_times[kBackbone]);
+  EXPECT_EQ(backbone.time, whole_.chain_times[kBackbone]);
+  EXPECT_EQ(backbone.attention,
+            load_of(model_, section_,
+                    std::vector<SampleShape>{
+                        {.tokens = {30}, .target_tokens = {}, .images = {}, .videos = {}},
+                        {.tokens = {60}, .target_tokens = {}, .images = {}, .videos = {}}})
+                .attention)
       << "without that of the tower";
 
-  const ReplicaLoad both = load_of_rank({model_, section_, lanes, alone, &alone}, shapes_, rounds);
-  EXPECT_EQ(both[kPatches], kLarge.patches()) << "what the seat encodes";
-  EXPECT_GT(both[kVision], 0);
-  EXPECT_LT(both[kVision], whole_[kVision]);
-  EXPECT_EQ(both[kTime], both[kVision] + both[kBackbone]);
-  const LoadParts parts = parts_of_load(lanes, alone);
-  EXPECT_EQ(parts.media, 2);
-  EXPECT_EQ(parts.replicas, 1);
+  const WorkLoad both = load_of_rank({model_, section_, lanes, alone, &alone}, shapes_, rounds);
+  EXPECT_EQ(both.chain_rows[kVision], kLarge.patches()) << "what the seat encodes";
+  EXPECT_GT(both.chain_times[kVision], 0);
+  EXPECT_LT(both.chain_times[kVision], whole_.chain_times[kVision]);
+  EXPECT_EQ(both.time, both.chain_times[kVision] + both.chain_times[kBackbone]);
+  EXPECT_EQ(parts_of_load(model_, lanes, alone).chains, (std::vector<std::int64_t>{2, 1}));
+}
+
+/// A load of two chains.
+WorkLoad load_with(double time, std::vector<double> times, std::vector<double> rows,
+                   double attention) {
+  WorkLoad load(times.size());
+  load.time = time;
+  load.attention = attention;
+  load.chain_times = std::move(times);
+  load.chain_rows = std::move(rows);
+  return load;
 }
 
 TEST(PartOfLoad, SharesTheTimeAlone) {
-  const ReplicaLoad load{8, 6, 2, 10, 20, 30};
-  EXPECT_EQ(part_of_load(load, 4, /*leads=*/true), (ReplicaLoad{2, 6, 2, 10, 20, 30}));
-  EXPECT_EQ(part_of_load(load, 4, /*leads=*/false), (ReplicaLoad{2, 0, 0, 0, 0, 0}));
+  const WorkLoad load = load_with(8, {6, 2}, {10, 20}, 30);
+  EXPECT_EQ(part_of_load(load, 4, /*leads=*/true), load_with(2, {6, 2}, {10, 20}, 30));
+  EXPECT_EQ(part_of_load(load, 4, /*leads=*/false), load_with(2, {0, 0}, {0, 0}, 0));
 }
 
 // Three seats encode 6, 2 and 1, for two replicas on one rank each: the ranks have 6, 2, 1, 5, 4.
 TEST(ImbalanceOf, ComparesSeatsWithSeatsAndReplicasWithReplicas) {
-  const ReplicaLoad largest{6, 6, 5, 50, 60, 70};
-  const ReplicaLoad sum{18, 9, 9, 90, 90, 0};
-  const ReplicaLoad imbalance = imbalance_of(largest, sum, {.time = 5, .media = 3, .replicas = 2});
-  EXPECT_DOUBLE_EQ(imbalance[kTime], 6 * 5 / 18.0);
-  EXPECT_DOUBLE_EQ(imbalance[kVision], 2);
-  EXPECT_DOUBLE_EQ(imbalance[kPatches], 2);
-  EXPECT_DOUBLE_EQ(imbalance[kBackbone], 10 / 9.0);
-  EXPECT_DOUBLE_EQ(imbalance[kTokens], 10 / 9.0);
-  EXPECT_EQ(imbalance[kAttention], 0) << "nothing to compare";
+  const std::vector<Imbalance> imbalance =
+      imbalance_of(make_model(), load_with(6, {6, 5}, {60, 50}, 0),
+                   load_with(18, {9, 9}, {90, 90}, 0), {.time = 5, .chains = {3, 2}});
+  EXPECT_EQ(imbalance, (std::vector<Imbalance>{{"time", 6 * 5 / 18.0},
+                                               {"vision", 2},
+                                               {"patches", 2},
+                                               {"backbone", 5 * 2 / 9.0},
+                                               {"tokens", 50 * 2 / 90.0}}))
+      << "no attention to compare";
 }
 
 }  // namespace

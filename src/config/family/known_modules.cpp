@@ -41,10 +41,25 @@ std::vector<FrontModule> front_modules(const ModelConfig& model) {
                        .layers = vision->layers,
                        .heads = vision->heads,
                        .mlp_width = vision->mlp_width,
-                       .feeds = "projector"});
-    modules.push_back({.name = "projector", .feeds = std::string(kBackboneModule)});
+                       .feeds = "projector",
+                       .takes = {Modality::kImage, Modality::kVideo},
+                       .input_rows = "patches",
+                       .row_width = vision->patch_width(),
+                       .work = count_vision_work});
+    modules.push_back(
+        {.name = "projector", .feeds = std::string(kBackboneModule), .work = count_merger_work});
   }
   return modules;
+}
+
+std::vector<ModuleChain> chains_of(const ModelConfig& model) {
+  std::vector<ModuleChain> chains;
+  for (FrontModule& module : front_modules(model)) {
+    if (module.is_encoder()) chains.push_back({.name = module.name, .rows = module.input_rows});
+    chains.back().modules.push_back(std::move(module));
+  }
+  chains.push_back({.name = std::string(kBackboneModule), .rows = "tokens"});
+  return chains;
 }
 
 const FrontModule* find_module(std::span<const FrontModule> modules, std::string_view name) {

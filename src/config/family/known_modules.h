@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "config/family/model_config.h"
+#include "config/family/module_work.h"
+#include "core/sample_shape.h"
 
 namespace tributary::config {
 
@@ -32,7 +34,7 @@ struct KnownModule {
 [[nodiscard]] std::vector<std::string> known_module_names();
 [[nodiscard]] std::vector<std::string> encoder_names();
 
-/// What placement needs to know of a module in front of the backbone.
+/// What placement and balancing need to know of a module in front of the backbone.
 struct FrontModule {
   std::string name;
   ModuleRole role = ModuleRole::kProjector;
@@ -40,12 +42,28 @@ struct FrontModule {
   std::int64_t heads = 0;      // of a layer
   std::int64_t mlp_width = 0;  // of a layer
   std::string feeds;           // the module that takes its features
+  std::vector<Modality> takes = {};  // of an encoder, in the order of its rows
+  std::string input_rows = {};       // what they are called: patches
+  std::int64_t row_width = 0;        // values of each
+  /// Its work on one item, without its name.
+  ModuleWork (*work)(const ModelConfig& model, const Grid& item) = nullptr;
 
   [[nodiscard]] bool is_encoder() const { return role == ModuleRole::kEncoder; }
 };
 
 /// The modules of a model in front of its backbone, each encoder before its projector.
 [[nodiscard]] std::vector<FrontModule> front_modules(const ModelConfig& model);
+
+/// An encoder with the modules behind it that run on its features alone, or the backbone: what is
+/// balanced as one.
+struct ModuleChain {
+  std::string name;                       // of the encoder, or of the backbone
+  std::string rows;                       // what its inputs are called: patches, tokens
+  std::vector<FrontModule> modules = {};  // along the way of the features; none: the backbone
+};
+
+/// The chains of a model, the backbone last.
+[[nodiscard]] std::vector<ModuleChain> chains_of(const ModelConfig& model);
 
 /// Null when the list has no module of that name.
 [[nodiscard]] const FrontModule* find_module(std::span<const FrontModule> modules,

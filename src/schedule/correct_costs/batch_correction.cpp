@@ -10,10 +10,6 @@
 namespace tributary::schedule {
 namespace {
 
-constexpr std::int32_t kVision = 0;
-constexpr std::int32_t kBackbone = 1;
-constexpr std::size_t kModules = 2;
-
 Nanoseconds scaled(Nanoseconds time, double scale) {
   return {std::llround(static_cast<double>(time.count) * scale)};
 }
@@ -27,9 +23,9 @@ MeasuredBucket bucket_of(const PredictedBatch& batch, std::span<const std::int32
                          double scale, double seconds) {
   std::map<CostKey, Nanoseconds> by_key;
   for (const std::int32_t place : places)
-    for (std::size_t module = 0; module < kModules; ++module) {
+    for (std::size_t chain = 0; chain < batch.chains; ++chain) {
       const PredictedShare& share =
-          batch.shares[static_cast<std::size_t>(place) * kModules + module];
+          batch.shares[static_cast<std::size_t>(place) * batch.chains + chain];
       if (share.time.count > 0) by_key[share.key] += scaled(share.time, scale);
     }
   MeasuredBucket bucket{.shares = {}, .time = from_seconds(seconds)};
@@ -78,7 +74,7 @@ Nanoseconds judge(const CostCorrector& corrector, const PredictedBatch& batch,
   std::vector<std::int32_t> bucket_of_item;
   for (std::size_t i = 0; i < items.size(); ++i) {
     items[i].time = scaled(items[i].time, scale);
-    bucket_of_item.push_back(replica_of[i / kModules]);
+    bucket_of_item.push_back(replica_of[i / batch.chains]);
   }
   return judge_arrangement(corrector, items, /*dimensions=*/1, bucket_of_item,
                            std::ssize(batch.plan.microbatches));
@@ -110,18 +106,20 @@ RatioEquations equations_of(const Json& json, const std::string& where) {
 BatchCorrection::BatchCorrection(std::int64_t lag, const CorrectionOptions& options)
     : lag_(lag), options_(options), newest_(std::make_unique<CostCorrector>(options)) {}
 
-std::vector<PredictedShare> BatchCorrection::shares_of(const SampleShape& shape,
-                                                       const SampleLoad& predicted) {
-  std::int64_t patches = 0;
-  for (const Grid& grid : shape.images) patches += grid.patches();
-  for (const Grid& grid : shape.videos) patches += grid.patches();
-  return {{{.module = kVision, .size = quarter_octave(patches)}, predicted.vision},
-          {{.module = kBackbone, .size = quarter_octave(shape.tokens.count)}, predicted.backbone}};
+PredictedBatch BatchCorrection::predict(std::span<const SampleLoad> loads) {
+  PredictedBatch batch{.shares = {}, .plan = {}};
+  if (!loads.empty()) batch.chains = loads.front().chains.size();
+  for (const SampleLoad& load : loads)
+    for (std::size_t chain = 0; chain < batch.chains; ++chain)
+      batch.shares.push_back({{.module = static_cast<std::int32_t>(chain),
+                               .size = quarter_octave(load.chains.at(chain).rows)},
+                              load.chains.at(chain).time});
+  return batch;
 }
 
 std::vector<SampleLoad> BatchCorrection::correct(std::int64_t first_index,
                                                  std::span<const SampleLoad> predicted,
-                                                 std::span<const PredictedShare> shares) const {
+                                                 const PredictedBatch& batch) const {
   std::vector<SampleLoad> loads(predicted.begin(), predicted.end());
   std::shared_ptr<const Known> known;
   {
@@ -133,10 +131,9 @@ std::vector<SampleLoad> BatchCorrection::correct(std::int64_t first_index,
   const auto corrected = [&](const PredictedShare& share) {
     return known->corrector.correct(share.key, scaled(share.time, known->scale));
   };
-  for (std::size_t i = 0; i < loads.size(); ++i) {
-    loads[i].vision = corrected(shares[i * kModules]);
-    loads[i].backbone = corrected(shares[i * kModules + 1]);
-  }
+  for (std::size_t i = 0; i < loads.size(); ++i)
+    for (std::size_t chain = 0; chain < batch.chains; ++chain)
+      loads[i].chains[chain].time = corrected(batch.shares[i * batch.chains + chain]);
   return loads;
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/json.h"
-#include "core/sample_shape.h"
 #include "schedule/correct_costs/cost_corrector.h"
 #include "schedule/step_plan.h"
 
@@ -17,7 +16,8 @@ namespace tributary::schedule {
 
 /// What the correction learns from in a global batch: predicted costs, and who ran it.
 struct PredictedBatch {
-  std::vector<PredictedShare> shares;              // [samples, 2] vision, backbone; uncorrected
+  std::size_t chains = 1;                          // of the model
+  std::vector<PredictedShare> shares;              // [samples, chains] uncorrected
   StepPlan plan;                                   // in use
   std::vector<std::int32_t> replica_without = {};  // [samples] with uncorrected costs
 };
@@ -39,13 +39,12 @@ class BatchCorrection {
   /// units: `lag` in samples: those of the batches planned ahead and of one more
   BatchCorrection(std::int64_t lag, const CorrectionOptions& options = {});
 
-  /// The two predicted times of a sample with their keys.
-  [[nodiscard]] static std::vector<PredictedShare> shares_of(const SampleShape& shape,
-                                                             const SampleLoad& predicted);
+  /// The predicted times of a batch with their keys, before it has a plan.
+  [[nodiscard]] static PredictedBatch predict(std::span<const SampleLoad> loads);
   /// Corrected loads of the batch that begins with sample `first_index`. Thread-safe.
   [[nodiscard]] std::vector<SampleLoad> correct(std::int64_t first_index,
                                                 std::span<const SampleLoad> predicted,
-                                                std::span<const PredictedShare> shares) const;
+                                                const PredictedBatch& batch) const;
 
   /// Learns from a step that all stages of all replicas measured.
   void end_step(std::int64_t first_index, const PredictedBatch& batch,

@@ -12,7 +12,7 @@ namespace tributary::schedule {
 
 /// Costs that deviate together: items of nearly the same shape on the same module.
 struct CostKey {
-  std::int32_t module = 0;  // an encoder's or the backbone's number in the plan
+  std::int32_t module = 0;  // number of an encoder's chain, or the backbone's
   std::int32_t tp = 1;
   std::int32_t size = 0;     // quarter_octave() of tiles or packed tokens
   std::int32_t longest = 0;  // quarter_octave() of the longest sample; 0 for encoders

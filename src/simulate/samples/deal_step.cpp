@@ -47,7 +47,9 @@ schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
                  .where = "sizes of samples", .found = str(size.frames, " positions of sound"),
                  .expected = "none; sound alone is given as patches");
     const schedule::SampleLoad load{
-        .tokens = {size.tokens}, .vision = time_of(media), .backbone = time_of(tokens)};
+        .tokens = {size.tokens},
+        .chains = {{.time = time_of(media), .rows = size.patches + size.frames},
+                   {.time = time_of(tokens), .rows = size.tokens}}};
     found = loads_.emplace(size, load).first;
   }
   return found->second;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/family/known_modules.h"
+#include "core/error.h"
 #include "train/balance/flops.h"
 
 namespace tributary::train {
@@ -10,87 +12,135 @@ namespace {
 
 constexpr double kNanosecondsPerFlop = 1e-3;
 
-// Places in a ReplicaLoad, as kLoadNames has them.
-constexpr std::size_t kTime = 0, kVision = 1, kPatches = 4;
-
 Nanoseconds time_of(double flops) {
   if (flops <= 0) return {};
   return {std::max<std::int64_t>(1, std::llround(flops * kNanosecondsPerFlop))};
+}
+
+std::int64_t rows_of(const config::ModuleChain& chain, const SampleShape& shape) {
+  if (chain.modules.empty()) return shape.tokens.count;
+  std::int64_t rows = 0;
+  for (const Modality modality : chain.modules.front().takes)
+    for (const Grid& grid : shape.grids(modality)) rows += grid.patches();
+  return rows;
+}
+
+std::size_t index_of(std::span<const config::ModuleChain> chains, const std::string& name) {
+  const auto found = std::ranges::find(chains, name, &config::ModuleChain::name);
+  TRIB_CHECK(found != chains.end(), .what = "train: model has no encoder of this name",
+             .found = name);
+  return static_cast<std::size_t>(found - chains.begin());
+}
+
+Nanoseconds predict_item(const config::ModelConfig& model, const config::ModelSection& section,
+                         const config::ModuleChain& chain, const Grid& item) {
+  ForwardFlops forward;
+  for (const config::FrontModule& module : chain.modules) {
+    forward.push_back(module.work(model, item));
+    forward.back().module = module.name;
+  }
+  return time_of(
+      count_training(forward, section.freeze, config::run_again(section.recompute, section.offload))
+          .hardware);
 }
 
 }  // namespace
 
 schedule::SampleLoad predict_load(const config::ModelConfig& model,
                                   const config::ModelSection& section, const SampleShape& shape) {
-  const ForwardFlops whole = count_forward(model, shape);
-  ForwardFlops vision = whole;
-  vision.backbone_linear = vision.backbone_mlp = vision.backbone_attention = vision.head = 0;
-  const auto run_again = config::run_again(section.recompute, section.offload);
-  const double all = count_training(whole, section.freeze, run_again).hardware;
-  const double of_vision = count_training(vision, section.freeze, run_again).hardware;
-  return {
-      .tokens = shape.tokens, .vision = time_of(of_vision), .backbone = time_of(all - of_vision)};
+  const std::vector<TrainFlops> work =
+      count_training_of_modules(count_forward(model, shape), section.freeze,
+                                config::run_again(section.recompute, section.offload));
+  schedule::SampleLoad load{.tokens = shape.tokens};
+  std::size_t module = 0;
+  for (const config::ModuleChain& chain : config::chains_of(model)) {
+    double flops = 0;
+    const std::size_t count = std::max<std::size_t>(1, chain.modules.size());
+    for (std::size_t i = 0; i < count; ++i) flops += work[module++].hardware;
+    load.chains.push_back({.time = time_of(flops), .rows = rows_of(chain, shape)});
+  }
+  return load;
 }
 
 Nanoseconds predict_media(const config::ModelConfig& model, const config::ModelSection& section,
-                          const Grid& grid) {
-  SampleShape alone;
-  alone.images = {grid};
-  return predict_load(model, section, alone).vision;
+                          const std::string& encoder, const Grid& grid) {
+  const std::vector<config::ModuleChain> chains = config::chains_of(model);
+  return predict_item(model, section, chains[index_of(chains, encoder)], grid);
 }
 
 schedule::MediaCost media_cost(const config::ModelConfig& model,
-                               const config::ModelSection& section) {
-  return [&](const Grid& grid) { return predict_media(model, section, grid).count; };
+                               const config::ModelSection& section, const std::string& encoder) {
+  const std::vector<config::ModuleChain> chains = config::chains_of(model);
+  return [&model, &section, chain = chains[index_of(chains, encoder)]](const Grid& grid) {
+    return predict_item(model, section, chain, grid).count;
+  };
 }
 
-ReplicaLoad load_of(const config::ModelConfig& model, const config::ModelSection& section,
-                    std::span<const SampleShape> shapes) {
-  ReplicaLoad load{};
+WorkLoad& WorkLoad::operator+=(const WorkLoad& other) {
+  WorkLoad added = other;
+  const std::vector<double*> own = numbers();
+  const std::vector<double*> others = added.numbers();
+  for (std::size_t i = 0; i < own.size(); ++i) *own[i] += *others[i];
+  return *this;
+}
+
+std::vector<double*> WorkLoad::numbers() {
+  std::vector<double*> all{&time, &attention};
+  for (std::vector<double>* each : {&chain_times, &chain_rows})
+    for (double& number : *each) all.push_back(&number);
+  return all;
+}
+
+WorkLoad load_of(const config::ModelConfig& model, const config::ModelSection& section,
+                 std::span<const SampleShape> shapes) {
+  WorkLoad load(config::chains_of(model).size());
   for (const SampleShape& shape : shapes) {
     const schedule::SampleLoad predicted = predict_load(model, section, shape);
-    const ForwardFlops flops = count_forward(model, shape);
-    std::int64_t patches = 0;
-    for (const Grid& grid : shape.images) patches += grid.patches();
-    for (const Grid& grid : shape.videos) patches += grid.patches();
-    const ReplicaLoad added{static_cast<double>(predicted.sum().count),
-                            static_cast<double>(predicted.vision.count),
-                            static_cast<double>(predicted.backbone.count),
-                            static_cast<double>(shape.tokens.count),
-                            static_cast<double>(patches),
-                            flops.vision_attention + flops.backbone_attention / 2};
-    for (std::size_t i = 0; i < load.size(); ++i) load[i] += added[i];
+    load.time += static_cast<double>(predicted.sum().count);
+    for (const config::ModuleWork& work : count_forward(model, shape))
+      load.attention += work.real_attention();
+    for (std::size_t i = 0; i < predicted.chains.size(); ++i) {
+      load.chain_times[i] += static_cast<double>(predicted.chains[i].time.count);
+      load.chain_rows[i] += static_cast<double>(predicted.chains[i].rows);
+    }
   }
   return load;
 }
 
-ReplicaLoad load_of_media(const config::ModelConfig& model, const config::ModelSection& section,
-                          std::span<const Grid> grids) {
-  ReplicaLoad load{};
+WorkLoad load_of_media(const config::ModelConfig& model, const config::ModelSection& section,
+                       const std::string& encoder, std::span<const Grid> grids) {
+  const std::vector<config::ModuleChain> chains = config::chains_of(model);
+  const std::size_t chain = index_of(chains, encoder);
+  WorkLoad load(chains.size());
   for (const Grid& grid : grids) {
-    load[kVision] += static_cast<double>(predict_media(model, section, grid).count);
-    load[kPatches] += static_cast<double>(grid.patches());
+    load.chain_times[chain] +=
+        static_cast<double>(predict_item(model, section, chains[chain], grid).count);
+    load.chain_rows[chain] += static_cast<double>(grid.patches());
   }
-  load[kTime] = load[kVision];
+  load.time = load.chain_times[chain];
   return load;
 }
 
-ReplicaLoad part_of_load(const ReplicaLoad& load, double ranks, bool leads) {
-  ReplicaLoad part = leads ? load : ReplicaLoad{};
-  part[kTime] = load[kTime] / ranks;
+WorkLoad part_of_load(const WorkLoad& load, double ranks, bool leads) {
+  WorkLoad part = leads ? load : WorkLoad(load.chain_times.size());
+  part.time = load.time / ranks;
   return part;
 }
 
-ReplicaLoad imbalance_of(const ReplicaLoad& largest, const ReplicaLoad& sum,
-                         const LoadParts& parts) {
-  ReplicaLoad imbalance{};
-  for (std::size_t i = 0; i < imbalance.size(); ++i) {
-    std::int64_t count = parts.replicas;
-    if (i == kTime) count = parts.time;
-    if (i == kVision || i == kPatches) count = parts.media;
-    if (sum[i] > 0) imbalance[i] = largest[i] * static_cast<double>(count) / sum[i];
+std::vector<Imbalance> imbalance_of(const config::ModelConfig& model, const WorkLoad& largest,
+                                    const WorkLoad& sum, const LoadParts& parts) {
+  std::vector<Imbalance> found;
+  const auto add = [&](const std::string& name, double most, double all, std::int64_t count) {
+    if (all > 0) found.push_back({name, most * static_cast<double>(count) / all});
+  };
+  add("time", largest.time, sum.time, parts.time);
+  const std::vector<config::ModuleChain> chains = config::chains_of(model);
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    add(chains[i].name, largest.chain_times[i], sum.chain_times[i], parts.chains[i]);
+    add(chains[i].rows, largest.chain_rows[i], sum.chain_rows[i], parts.chains[i]);
   }
-  return imbalance;
+  add("attention", largest.attention, sum.attention, parts.chains.back());
+  return found;
 }
 
 }  // namespace tributary::train

@@ -1,5 +1,9 @@
 #include "train/balance/rank_load.h"
 
+#include <algorithm>
+
+#include "config/family/known_modules.h"
+
 namespace tributary::train {
 namespace {
 
@@ -13,47 +17,46 @@ double ranks_of_seat(const mesh::Mesh& encoder) {
   return static_cast<double>(encoder.shape().pp * encoder.shape().tp);
 }
 
-ReplicaLoad of_backbone(const RankWork& work, std::span<const SampleShape> shapes) {
+WorkLoad of_backbone(const RankWork& work, std::span<const SampleShape> shapes) {
   std::vector<SampleShape> without_media(shapes.begin(), shapes.end());
   for (SampleShape& shape : without_media) {
     shape.images.clear();
     shape.videos.clear();
   }
-  const ReplicaLoad load = load_of(work.model, work.section, without_media);
+  const WorkLoad load = load_of(work.model, work.section, without_media);
   return part_of_load(load, ranks_of_replica(work.backbone), work.backbone.leads_replica());
 }
 
-ReplicaLoad of_encoder(const RankWork& work, std::span<const schedule::MediaRound> rounds) {
+WorkLoad of_encoder(const RankWork& work, std::span<const schedule::MediaRound> rounds) {
   std::vector<Grid> grids;
   for (const schedule::MediaRound& round : rounds)
     for (const schedule::MediaItem& item : round)
       if (item.seat == work.lanes.seat) grids.push_back(item.grid);
   const bool leads = work.encoder->at().pp == 0 && work.encoder->at().tp == 0;
-  return part_of_load(load_of_media(work.model, work.section, grids), ranks_of_seat(*work.encoder),
-                      leads);
+  return part_of_load(load_of_media(work.model, work.section, work.lanes.encoder, grids),
+                      ranks_of_seat(*work.encoder), leads);
 }
 
 }  // namespace
 
-ReplicaLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
-                         std::span<const schedule::MediaRound> rounds) {
+WorkLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
+                      std::span<const schedule::MediaRound> rounds) {
+  WorkLoad load(config::chains_of(work.model).size());
   if (!work.lanes.has_encoders_apart())
-    return work.backbone.leads_replica() ? load_of(work.model, work.section, shapes)
-                                         : ReplicaLoad{};
-  ReplicaLoad load{};
+    return work.backbone.leads_replica() ? load_of(work.model, work.section, shapes) : load;
   if (work.backbone.is_here()) load = of_backbone(work, shapes);
-  if (work.encoder == nullptr) return load;
-  const ReplicaLoad media = of_encoder(work, rounds);
-  for (std::size_t i = 0; i < load.size(); ++i) load[i] += media[i];
+  if (work.encoder != nullptr) load += of_encoder(work, rounds);
   return load;
 }
 
-LoadParts parts_of_load(const RunLanes& lanes, const mesh::Mesh& backbone) {
-  const std::int64_t replicas = backbone.data_ranks();
-  LoadParts parts{.time = replicas, .media = replicas, .replicas = replicas};
-  for (const FeatureEdge& edge : lanes.edges) {
-    parts.time = backbone.world().size();
-    parts.media = edge.seats.replicas * edge.seats.seats;
+LoadParts parts_of_load(const config::ModelConfig& model, const RunLanes& lanes,
+                        const mesh::Mesh& backbone) {
+  LoadParts parts{.time = backbone.data_ranks()};
+  if (lanes.has_encoders_apart()) parts.time = backbone.world().size();
+  for (const config::ModuleChain& chain : config::chains_of(model)) {
+    const auto edge = std::ranges::find(lanes.edges, chain.name, &FeatureEdge::encoder);
+    parts.chains.push_back(edge == lanes.edges.end() ? backbone.data_ranks()
+                                                     : edge->seats.replicas * edge->seats.seats);
   }
   return parts;
 }

@@ -22,10 +22,11 @@ struct RankWork {
 /// part of `time`: the ranks of a replica, or of a seat, share its time equally.
 ///
 /// shape: `shapes` are the samples of this rank's replica, `rounds` the media of the step
-[[nodiscard]] ReplicaLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
-                                       std::span<const schedule::MediaRound> rounds);
+[[nodiscard]] WorkLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
+                                    std::span<const schedule::MediaRound> rounds);
 
 /// Over how many parts those of all ranks add up.
-[[nodiscard]] LoadParts parts_of_load(const RunLanes& lanes, const mesh::Mesh& backbone);
+[[nodiscard]] LoadParts parts_of_load(const config::ModelConfig& model, const RunLanes& lanes,
+                                      const mesh::Mesh& backbone);
 
 }  // namespace tributary::train

@@ -51,14 +51,15 @@ schedule::Meeting meeting_of(const mesh::Mesh& mesh, const config::ParallelSecti
 }
 
 StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
-                         const mesh::Mesh& mesh, std::optional<schedule::MediaSeats> seats)
+                         const mesh::Mesh& mesh, std::span<const FeatureEdge> edges)
     : batch_(config.batch),
       section_(config.model),
       model_(model),
       meeting_(meeting_of(mesh, config.parallel)),
       replicas_(mesh.data_ranks()),
-      own_(mesh.data_index()),
-      seats_(seats) {
+      own_(mesh.data_index()) {
+  for (const FeatureEdge& edge : edges)
+    encoders_.push_back({.encoder = edge.encoder, .seats = edge.seats});
   const std::int64_t batches = std::max(1, config.data.prefetch_batches) + 1;
   if (batch_.correct_costs)
     correction_ = std::make_unique<schedule::BatchCorrection>(batches * batch_.global_samples);
@@ -76,7 +77,8 @@ schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> lo
 
 void StepPlanner::deal(DealtMedia& media) const {
   media.rounds = schedule::list_media(media.shapes, media.microbatches);
-  schedule::deal_media(*seats_, media_cost(model_, section_), media.rounds);
+  for (const auto& [encoder, seats] : encoders_)
+    schedule::deal_media(seats, media_cost(model_, section_, encoder), media.rounds);
 }
 
 void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
@@ -103,18 +105,14 @@ StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,
   for (const SampleShape& shape : shapes) loads.push_back(predict_load(model_, section_, shape));
   std::optional<schedule::PredictedBatch> predicted;
   if (correction_) {
-    predicted.emplace();
-    for (std::size_t i = 0; i < shapes.size(); ++i)
-      for (const schedule::PredictedShare& share :
-           schedule::BatchCorrection::shares_of(shapes[i], loads[i]))
-        predicted->shares.push_back(share);
+    predicted = schedule::BatchCorrection::predict(loads);
     predicted->replica_without = plan_by(loads).replica_of;
-    loads = correction_->correct(first_index, loads, predicted->shares);
+    loads = correction_->correct(first_index, loads, *predicted);
   }
   schedule::StepPlan plan = plan_by(loads);
   PlannedStep own = part_of(plan, own_, shapes);
   Dealt dealt{.replica_of = plan.replica_of, .media = {}};
-  if (seats_) {
+  if (!encoders_.empty()) {
     own.media = DealtMedia{.shapes = {shapes.begin(), shapes.end()},
                            .replica_of = plan.replica_of,
                            .microbatches = plan.microbatches,

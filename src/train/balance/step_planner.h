@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "config/family/model_config.h"
@@ -15,6 +16,7 @@
 #include "schedule/correct_costs/batch_correction.h"
 #include "schedule/deal_media.h"
 #include "schedule/step_plan.h"
+#include "train/placement/run_lanes.h"
 
 namespace tributary::train {
 
@@ -45,9 +47,9 @@ struct PlannedStep {
 /// Plans global batches ahead of the step, in the loader's thread, and keeps the plans until then.
 class StepPlanner {
  public:
-  /// `mesh` is that of the backbone; `seats` are those of encoders with ranks of their own.
+  /// `mesh` is that of the backbone; `edges` are those of encoders with meshes of their own.
   StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
-              const mesh::Mesh& mesh, std::optional<schedule::MediaSeats> seats = std::nullopt);
+              const mesh::Mesh& mesh, std::span<const FeatureEdge> edges = {});
 
   /// Which replica trains on each sample of the batch that begins with sample `first_index`, and
   /// who encodes its media.
@@ -69,6 +71,11 @@ class StepPlanner {
   [[nodiscard]] schedule::BatchCorrection* correction() const { return correction_.get(); }
 
  private:
+  struct EncoderSeats {
+    std::string encoder;
+    schedule::MediaSeats seats;
+  };
+
   void deal(DealtMedia& media) const;
   [[nodiscard]] schedule::StepPlan plan_by(std::span<const schedule::SampleLoad> loads) const;
 
@@ -78,7 +85,7 @@ class StepPlanner {
   schedule::Meeting meeting_;
   std::int64_t replicas_;
   std::int64_t own_;
-  std::optional<schedule::MediaSeats> seats_;
+  std::vector<EncoderSeats> encoders_;  // with meshes of their own
   std::unique_ptr<schedule::BatchCorrection> correction_;
   std::mutex mutex_;  // guards planned_
   std::map<std::int64_t, PlannedStep> planned_;

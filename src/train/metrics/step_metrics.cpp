@@ -25,8 +25,7 @@ Json to_json(const BalanceMetrics& balance) {
             {"planning", rounded(balance.planning, 6)},
             {"exposed", rounded(balance.exposed, 6)},
             {"repacked", balance.repacked}};
-  for (std::size_t i = 0; i < kLoadNames.size(); ++i)
-    if (balance.imbalance[i] > 0) json[kLoadNames[i]] = rounded(balance.imbalance[i], 5);
+  for (const Imbalance& each : balance.imbalance) json[each.name] = rounded(each.ratio, 5);
   return json;
 }
 

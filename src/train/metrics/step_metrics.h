@@ -46,11 +46,11 @@ struct PipelineUse {
 
 /// How level the work of the ranks was, and what planning it took.
 struct BalanceMetrics {
-  std::int64_t parts = 1;     // that are compared; 1: nothing is written
-  ReplicaLoad imbalance{};    // largest / mean over them; 0: no load in that dimension
-  double gap = 0;             // of the plan, above a bound that no plan is below
-  double planning = 0;        // seconds, ahead of the step
-  double exposed = 0;         // the part of it that the step waited for
+  std::int64_t parts = 1;                 // that are compared; 1: nothing is written
+  std::vector<Imbalance> imbalance = {};  // largest / mean over them
+  double gap = 0;                         // of the plan, above a bound that no plan is below
+  double planning = 0;                    // seconds, ahead of the step
+  double exposed = 0;                     // the part of it that the step waited for
   std::int64_t repacked = 0;  // replicas where another sample took the place of a bad one
 };
 

@@ -15,11 +15,13 @@ namespace {
 
 /// Adds what a plan leaves out: a module that is not cut has all its layers on one stage.
 void fill_stages(config::Plan& plan, const config::ModelConfig& model) {
+  const std::vector<config::FrontModule> front = config::front_modules(model);
   for (config::ModulePlan& module : plan.modules) {
     if (!module.stages.empty() || module.placement == config::Placement::kInline) continue;
-    if (module.name == "backbone")
+    if (module.name == config::kBackboneModule)
       module.stages = {{.embed = true, .layers = model.backbone.layers, .head = true}};
-    if (module.name == "vision" && model.vision) module.stages = {{.layers = model.vision->layers}};
+    else if (const auto* own = config::find_module(front, module.name))
+      module.stages = {{.layers = own->layers}};
   }
 }
 

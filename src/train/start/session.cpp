@@ -61,13 +61,12 @@ data::Pass pass_by(SampleRouter& router) {
 /// null.
 std::unique_ptr<StepPlanner> make_planner(const Session& session) {
   const config::RunConfig& config = session.config;
-  std::optional<schedule::MediaSeats> seats;
-  for (const FeatureEdge& edge : session.lanes.edges) seats = edge.seats;
   const bool balances =
       config.batch.balance != config::Balance::kNone &&
       (session.mesh->data_ranks() > 1 || config.batch.packing == config::Packing::kLevel);
-  if (!balances && !seats) return nullptr;
-  return std::make_unique<StepPlanner>(config, session.model_config, *session.mesh, seats);
+  if (!balances && !session.lanes.has_encoders_apart()) return nullptr;
+  return std::make_unique<StepPlanner>(config, session.model_config, *session.mesh,
+                                       session.lanes.edges);
 }
 
 data::Picture resize_picture(const data::Picture& picture, int height, int width) {

@@ -77,7 +77,8 @@ schedule::MediaRound deal_round(const Session& session, std::span<const SampleSh
   for (const FeatureEdge& edge : session.lanes.edges) {
     schedule::MediaSeats seats = edge.seats;
     seats.passes = 0;  // one pass encodes them all
-    schedule::deal_media(seats, media_cost(session.model_config, session.config.model), rounds);
+    schedule::deal_media(
+        seats, media_cost(session.model_config, session.config.model, edge.encoder), rounds);
   }
   return rounds.empty() ? schedule::MediaRound{} : std::move(rounds.front());
 }

@@ -29,17 +29,12 @@ Batch make_batch(std::int64_t step, std::int64_t samples = kSamples,
   RandomStream random(3, "batch", static_cast<std::uint64_t>(step));
   for (std::int64_t i = 0; i < samples; ++i) {
     const std::int64_t side = random.between(0, 2) == 0 ? 0 : 4 * random.between(1, 3);
-    SampleShape shape;
-    shape.tokens = {32 * random.between(1, 3)};
-    shape.target_tokens = {8};
-    if (side > 0) shape.images.push_back({1, side, side});
-    const SampleLoad load{.tokens = shape.tokens,
-                          .vision = {side * side * 1000},
-                          .backbone = {shape.tokens.count * 2000}};
-    batch.loads.push_back(load);
-    for (const auto& share : BatchCorrection::shares_of(shape, load))
-      batch.predicted.shares.push_back(share);
+    const std::int64_t tokens = 32 * random.between(1, 3);
+    batch.loads.push_back({.tokens = {tokens},
+                           .chains = {{.time = {side * side * 1000}, .rows = side * side},
+                                      {.time = {tokens * 2000}, .rows = tokens}}});
   }
+  batch.predicted = BatchCorrection::predict(batch.loads);
   batch.predicted.plan =
       plan_step({.samples = batch.loads, .packing = packing, .capacity = capacity});
   batch.predicted.replica_without = batch.predicted.plan.replica_of;
@@ -54,8 +49,8 @@ MeasuredPart measure(const Batch& batch, double slow, double noise = 0, std::uin
     double time = 0;
     for (const std::int32_t place : batch.predicted.plan.microbatches[0].bin(bin)) {
       const SampleLoad& load = batch.loads[static_cast<std::size_t>(place)];
-      time +=
-          slow * static_cast<double>(load.vision.count) + static_cast<double>(load.backbone.count);
+      time += slow * static_cast<double>(load.chains[0].time.count) +
+              static_cast<double>(load.chains[1].time.count);
     }
     part.microbatches.push_back(1e-7 * time * (1 + noise * random.normal()));
     part.step += part.microbatches.back();
@@ -75,12 +70,12 @@ void run_steps(BatchCorrection& correction, std::int64_t from, std::int64_t to, 
 double learned(const BatchCorrection& correction, std::int64_t step) {
   const Batch batch = make_batch(step);
   double vision = 0, backbone = 0, vision_before = 0, backbone_before = 0;
-  const auto loads = correction.correct(step * kSamples, batch.loads, batch.predicted.shares);
+  const auto loads = correction.correct(step * kSamples, batch.loads, batch.predicted);
   for (std::size_t i = 0; i < loads.size(); ++i) {
-    vision += static_cast<double>(loads[i].vision.count);
-    backbone += static_cast<double>(loads[i].backbone.count);
-    vision_before += static_cast<double>(batch.loads[i].vision.count);
-    backbone_before += static_cast<double>(batch.loads[i].backbone.count);
+    vision += static_cast<double>(loads[i].chains[0].time.count);
+    backbone += static_cast<double>(loads[i].chains[1].time.count);
+    vision_before += static_cast<double>(batch.loads[i].chains[0].time.count);
+    backbone_before += static_cast<double>(batch.loads[i].chains[1].time.count);
   }
   return vision / backbone * backbone_before / vision_before;
 }

@@ -144,9 +144,9 @@ TEST(StepDealer, LoadsAreTheWorkOfEncodersAndOfTheBackbone) {
   // A million FLOPs a token on each of two stages, and a patch on one: 1 TFLOP/s is 1000 a ns.
   const schedule::SampleLoad load = dealer.load_of({.tokens = 10, .patches = 7, .items = 1});
   EXPECT_EQ(load.tokens.count, 10);
-  EXPECT_EQ(load.backbone.count, 2 * 10 * 1000);
-  EXPECT_EQ(load.vision.count, 7 * 1000);
-  EXPECT_EQ(dealer.load_of({.tokens = 10}).vision.count, 0);
+  EXPECT_EQ(load.chains[1].time.count, 2 * 10 * 1000);
+  EXPECT_EQ(load.chains[0].time.count, 7 * 1000);
+  EXPECT_EQ(dealer.load_of({.tokens = 10}).chains[0].time.count, 0);
 }
 
 TEST(StepDealer, NamesSoundThatNothingEncodes) {
@@ -166,7 +166,7 @@ TEST(StepDealer, RefusesPatchesThatNothingEncodes) {
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
   const TableCosts costs(false);
   StepDealer dealer(plan, pipeline, costs);
-  EXPECT_GT(dealer.load_of({.tokens = 10}).backbone.count, 0);
+  EXPECT_GT(dealer.load_of({.tokens = 10}).chains[1].time.count, 0);
   EXPECT_THAT([&] { (void)dealer.load_of({.tokens = 10, .patches = 64, .items = 1}); },
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "model encodes no patches; where: sizes of samples; found: 64 patches")));

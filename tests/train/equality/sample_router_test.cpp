@@ -164,8 +164,10 @@ TEST(StepPlanner, KeepsMediaOnTheirSeatsWhenASampleIsReplaced) {
   config.batch.global_samples = 6;
   config.batch.capacity_tokens = {64};
   for (const std::int64_t passes : {0, 2}) {
+    const FeatureEdge edge{
+        .encoder = "vision", .ranks = {}, .seats = {.passes = passes, .replicas = 3}};
     StepPlanner planner(config, tiny_model_config(/*sees=*/true), mesh::Mesh(),
-                        schedule::MediaSeats{.passes = passes, .replicas = 3});
+                        std::span(&edge, 1));
     std::vector<SampleShape> shapes;
     for (std::int64_t i = 0; i < 6; ++i)
       shapes.push_back({.tokens = {20},
