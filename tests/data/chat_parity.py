@@ -17,7 +17,7 @@ import tempfile
 
 from generated_text import make_text
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 ROOT = pathlib.Path(__file__).parents[2]
 SEED = 21
@@ -55,7 +55,20 @@ QWEN_TEXT = (
     "{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
 )
-PROMPTS = {QWEN_VL: ["You are a helpful assistant."],
+# The template of Llama 3, whose tools and dates came later.
+LLAMA = (
+    "{% set loop_messages = messages %}{% for message in loop_messages %}"
+    "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'"
+    " + message['content'] | trim + '<|eot_id|>' %}"
+    "{% if loop.index0 == 0 %}{% set content = '<|begin_of_text|>' + content %}{% endif %}"
+    "{{ content }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}"
+    "{% endif %}"
+)
+# The control tokens of Llama 3 that take the places of those of ChatML in the trained tokenizer.
+LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>",
+                "<|vision_start|>": "<|end_header_id|>", "<|vision_end|>": "<|begin_of_text|>"}
+PROMPTS = {LLAMA: [""], QWEN_VL: ["You are a helpful assistant."],
            QWEN_TEXT: ["", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."]}
 
 
@@ -127,6 +140,26 @@ def read_off_targets(tokenizer, ids, with_newline):
     return [ids[i + 1] if i + 1 < len(ids) and counts[i + 1] else IGNORED for i in range(len(ids))]
 
 
+def read_off_llama_targets(tokenizer, ids):
+    """As read_off_targets: what follows an assistant's header, to its <|eot_id|>."""
+    end, after_role = (tokenizer.convert_tokens_to_ids(t) for t in ["<|eot_id|>", "<|end_header_id|>"])
+    counts = [False] * len(ids)
+    learns, header = False, []
+    for place, token in enumerate(ids):
+        if token == after_role:
+            learns = tokenizer.decode(header).endswith("assistant")
+            skip = len(tokenizer("\n\n", add_special_tokens=False)["input_ids"])
+            header = []
+        elif learns and skip > 0:
+            skip -= 1
+        elif learns:
+            counts[place] = True
+            learns = token != end
+        else:
+            header.append(token)
+    return [ids[i + 1] if i + 1 < len(ids) and counts[i + 1] else IGNORED for i in range(len(ids))]
+
+
 def has_newline_first(turns):
     """An answer that begins with a newline is tokenised apart from its header, on purpose."""
     return any(turn["role"] == 2 and turn["parts"] and isinstance(turn["parts"][0], str)
@@ -134,18 +167,31 @@ def has_newline_first(turns):
                for turn in turns)
 
 
+def as_llama(trained, folder):
+    """The trained tokenizer with the control tokens of Llama 3."""
+    text = (trained / "tokenizer.json").read_text(encoding="utf-8")
+    for own, other in LLAMA_TOKENS.items():
+        text = text.replace(json.dumps(own), json.dumps(other))
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+    return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+
+
 def compare(probe, folder, tokenizer, template, source, count):
     has_media = template == QWEN_VL
+    model = "llama" if template == LLAMA else "first"
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     rendered_by = environment.from_string(template)
     questions = []
     for _ in range(count):
         tokens = source.choice([["x"], ["<|im_end|>", "<|image_pad|>", "<|im_start|>"]])
+        if template == LLAMA and tokens != ["x"]:
+            tokens = ["<|eot_id|>", "<|start_header_id|>"]
         questions.append({"turns": make_turns(source, has_media, tokens), "plain": tokens == ["x"],
                           "system": source.choice(PROMPTS[template]),
                           "prompt": source.random() < 0.3, "newline": source.random() < 0.5})
     (folder / "questions").write_text("".join(json.dumps(q) + "\n" for q in questions))
-    subprocess.run([probe, folder / "first/tokenizer.json", folder / "questions",
+    subprocess.run([probe, folder / model / "tokenizer.json", folder / "questions",
                     folder / "answers"], check=True)
     answers = (folder / "answers").read_text(encoding="utf-8").split("\n")[:-1]
     different = compared_ids = 0
@@ -160,14 +206,17 @@ def compare(probe, folder, tokenizer, template, source, count):
             assert own == text, "the template that train_tokenizer.py writes is another one"
         if question["plain"] and not has_newline_first(question["turns"]):
             compared_ids += 1
-            expected["ids"] = tokenizer(text)["input_ids"]
-            expected["targets"] = read_off_targets(tokenizer, expected["ids"], question["newline"])
+            expected["ids"] = tokenizer(text, add_special_tokens=False)["input_ids"]
+            expected["targets"] = (
+                read_off_llama_targets(tokenizer, expected["ids"]) if template == LLAMA
+                else read_off_targets(tokenizer, expected["ids"], question["newline"]))
         if any(answer[key] != value for key, value in expected.items()):
             different += 1
             if different <= 3:
                 print(f"{ascii(question)}\n  got      {ascii(answer)}\n"
                       f"  expected {ascii(expected)}")
-    print(f"{'qwen-vl' if has_media else 'qwen text'}: {count - different} of {count} equal, "
+    name = {QWEN_VL: "qwen-vl", QWEN_TEXT: "qwen text", LLAMA: "llama 3"}[template]
+    print(f"{name}: {count - different} of {count} equal, "
           f"{compared_ids} with ids and targets")
     return different + (compared_ids < count // 4)
 
@@ -190,6 +239,8 @@ def main():
         tokenizer = AutoTokenizer.from_pretrained(trained)
         different = sum(compare(sys.argv[1], folder, tokenizer, template, source, count)
                         for template in [QWEN_VL, QWEN_TEXT])
+        different += compare(sys.argv[1], folder, as_llama(trained, folder / "llama"), LLAMA,
+                             source, count)
     sys.exit(1 if different else 0)
 
 

@@ -67,6 +67,7 @@ class QwenEncoder final : public SampleEncoder {
 
  private:
   Result<EncodedChat> encode_turns(const Record& record) const;
+  ClipTimes times_in(const Record& record) const;
   Result<SampleShape> describe_chat(const Record& record, const EncodedChat& chat) const;
   Result<Grid> measure(const Record& record, MediaReference medium) const;
   Result<PatchedItem> patch(const Record& record, MediaReference medium,
@@ -84,7 +85,15 @@ Result<EncodedChat> QwenEncoder::encode_turns(const Record& record) const {
   const std::size_t media = record.images.size() + record.clips.size();
   if (media > 0 && !encoding_.pictures)
     return Refusal{"no_vision", str(media, " images or clips, and the model reads text alone")};
-  return chat_.encode(record.turns, ChatEnd::kLastTurn);
+  return chat_.encode(record.turns, ChatEnd::kLastTurn, times_in(record));
+}
+
+ClipTimes QwenEncoder::times_in(const Record& record) const {
+  if (!encoding_.pictures) return {};
+  return [this, &record](const MediaReference& clip) {
+    const Clip& own = record.clips[static_cast<std::size_t>(clip.index)];
+    return times_of_clip(std::ssize(own.frames), own.fps, *encoding_.pictures);
+  };
 }
 
 Result<Grid> QwenEncoder::measure(const Record& record, MediaReference medium) const {
@@ -147,11 +156,12 @@ Result<SampleShape> QwenEncoder::describe_chat(const Record& record,
   shape.tokens = {std::ssize(chat.tokens)};
   shape.target_tokens = {std::ranges::count_if(
       chat.targets, [](std::int64_t target) { return target != kIgnoredTarget; })};
-  for (const MediaReference& medium : chat.media) {
+  for (std::size_t i = 0; i < chat.media.size(); ++i) {
+    const MediaReference& medium = chat.media[i];
     const Result<Grid> grid = measure(record, medium);
     if (!grid) return grid.refusal();
-    // Each item has one pad token already.
-    shape.tokens += {merged_tokens(grid.value(), *encoding_.pictures) - 1};
+    // Each item has its pad tokens already.
+    shape.tokens += {merged_tokens(grid.value(), *encoding_.pictures) - chat.pads[i]};
     (medium.modality == Modality::kVideo ? shape.videos : shape.images).push_back(grid.value());
   }
   if (auto refusal = refuse_shape(shape)) return *refusal;
@@ -191,8 +201,9 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
   for (const Turn& turn : judged.turns)
     if (turn.role == Role::kUser) held_out.question = text_of(turn);
   const std::span<const Turn> before(judged.turns.data(), answer);
-  held_out.prompt =
-      expand(chat_.encode(before, ChatEnd::kGenerationPrompt), held_out.sample.items).tokens;
+  held_out.prompt = expand(chat_.encode(before, ChatEnd::kGenerationPrompt, times_in(judged)),
+                           held_out.sample.items)
+                        .tokens;
   return held_out;
 }
 

@@ -13,6 +13,8 @@ namespace tributary::data {
 namespace {
 
 constexpr std::int64_t kMaxPixels = std::int64_t{1} << 40;
+// Of the released Qwen3-VL: pixels of all frames, of which two are one step.
+constexpr PixelLimits kWholeClip{.least = 4096, .most = 25165824};
 
 /// One file of settings; a missing file answers every question with the given default.
 class Settings {
@@ -118,7 +120,9 @@ PreprocessorConfig read_preprocessor_config(const std::string& directory,
   check_deviation(image, config.deviation);
   const PixelLimits of_file = image.limits(config.image);
   config.image = narrowed(of_file, limits, image.path());
-  config.clip = narrowed(clip.limits(of_file), limits, clip.path());
+  config.limits_whole_clip = vision.splits_clips();
+  config.clip = config.limits_whole_clip ? clip.limits(kWholeClip)
+                                         : narrowed(clip.limits(of_file), limits, clip.path());
   return config;
 }
 

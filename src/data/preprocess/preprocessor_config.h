@@ -17,13 +17,15 @@ struct PixelLimits {
   friend bool operator==(const PixelLimits&, const PixelLimits&) = default;
 };
 
-/// The settings of the image processor of a Qwen-VL model.
+/// The settings of the image processor of a Qwen-VL model. Where its clips have limits as a whole,
+/// the text in front of each step says its time.
 struct PreprocessorConfig {
   std::int64_t patch = 14;          // pixels a side
   std::int64_t temporal_patch = 2;  // frames
   std::int64_t merge = 2;           // patches a side of one merged token
   PixelLimits image;
-  PixelLimits clip;  // of each frame
+  PixelLimits clip;                // of each frame, or of all of them
+  bool limits_whole_clip = false;  // Qwen3-VL
   std::array<float, 3> mean = {0.48145466F, 0.4578275F, 0.40821073F};
   std::array<float, 3> deviation = {0.26862954F, 0.26130258F, 0.27577711F};
 

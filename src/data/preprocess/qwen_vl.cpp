@@ -127,6 +127,42 @@ Result<PictureSize> smart_resize(PictureSize size, std::int64_t factor, PixelLim
   return result;
 }
 
+/// The size of the frames of a clip whose limits hold for all frames together.
+Result<PictureSize> resize_whole_clip(PictureSize size, std::int64_t frames,
+                                      const PreprocessorConfig& config) {
+  const std::int64_t factor = config.factor();
+  const double unit = static_cast<double>(factor);
+  double height = static_cast<double>(size.height);
+  double width = static_cast<double>(size.width);
+  if (size.height < 1 || size.width < 1)
+    return Refusal{"no_pixels", str("frames of ", size.width, "x", size.height, " pixels")};
+  if (std::max(height, width) / std::min(height, width) > 200)
+    return Refusal{"extreme_aspect", str("frames of ", size.width, "x", size.height,
+                                         " pixels: one side is more than 200 times the other")};
+  if (const double grow = std::max(unit / height, unit / width); grow > 1) {
+    height = std::floor(height * grow);
+    width = std::floor(width * grow);
+  }
+  const double count = static_cast<double>(frames);
+  const double step = static_cast<double>(config.temporal_patch);
+  const double in_all = static_cast<double>(rounded(count / step)) * step;
+  PictureSize result{rounded(height / unit) * factor, rounded(width / unit) * factor};
+  const double pixels = in_all * static_cast<double>(result.height * result.width);
+  // Counts in units of the factor, in the reference's order of operations.
+  const auto units = [&](double count_of_units) {
+    return std::max(factor, static_cast<std::int64_t>(count_of_units) * factor);
+  };
+  if (pixels > static_cast<double>(config.clip.most)) {
+    const double shrink = std::sqrt(count * height * width / static_cast<double>(config.clip.most));
+    result = {units(std::floor(height / shrink / unit)), units(std::floor(width / shrink / unit))};
+  } else if (pixels < static_cast<double>(config.clip.least)) {
+    const double grow =
+        std::sqrt(static_cast<double>(config.clip.least) / (count * height * width));
+    result = {units(std::ceil(height * grow / unit)), units(std::ceil(width * grow / unit))};
+  }
+  return result;
+}
+
 Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config) {
   const Result<PictureSize> resized_size = smart_resize(size, config.factor(), config.image);
   if (!resized_size) return resized_size.refusal();
@@ -136,7 +172,9 @@ Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config) {
 
 Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames, const PreprocessorConfig& config) {
   if (frames < 1) return Refusal{"no_frames", "a clip without frames"};
-  const Result<PictureSize> resized_size = smart_resize(size, config.factor(), config.clip);
+  const Result<PictureSize> resized_size = config.limits_whole_clip
+                                               ? resize_whole_clip(size, frames, config)
+                                               : smart_resize(size, config.factor(), config.clip);
   if (!resized_size) return resized_size.refusal();
   return Grid{(frames + config.temporal_patch - 1) / config.temporal_patch,
               resized_size.value().height / config.patch,
@@ -145,6 +183,17 @@ Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames, const Preproces
 
 std::int64_t merged_tokens(const Grid& grid, const PreprocessorConfig& config) {
   return grid.patches() / (config.merge * config.merge);
+}
+
+std::vector<double> times_of_clip(std::int64_t frames, double fps,
+                                  const PreprocessorConfig& config) {
+  std::vector<double> times;
+  if (!config.limits_whole_clip) return times;
+  for (std::int64_t first = 0; first < frames; first += config.temporal_patch) {
+    const std::int64_t last = std::min(first + config.temporal_patch, frames) - 1;
+    times.push_back(static_cast<double>(first + last) / 2 / fps);
+  }
+  return times;
 }
 
 Result<PatchedItem> patch_image(const Picture& picture, const PreprocessorConfig& config,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "core/result.h"
 #include "data/preprocess/preprocessor_config.h"
@@ -29,6 +30,11 @@ using Resize = std::function<Picture(const Picture&, int height, int width)>;
 /// The grid of patches of a clip of `frames` frames; an odd count repeats the last frame.
 [[nodiscard]] Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames,
                                         const PreprocessorConfig& config);
+
+/// The time [s] of each step of a clip that the text says, the mean of its frames; empty for models
+/// whose text says none.
+[[nodiscard]] std::vector<double> times_of_clip(std::int64_t frames, double fps,
+                                                const PreprocessorConfig& config);
 
 /// The number of backbone positions that an item takes.
 [[nodiscard]] std::int64_t merged_tokens(const Grid& grid, const PreprocessorConfig& config);

@@ -1,13 +1,17 @@
 #include "data/text/chat_template.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utf8proc.h>
+#include <utility>
+
 #include "core/error.h"
 #include "data/sample.h"
 
 namespace tributary::data {
 namespace {
 
-constexpr std::string_view kImStart = "<|im_start|>";
-constexpr std::string_view kImEnd = "<|im_end|>";
 constexpr std::string_view kVisionStart = "<|vision_start|>";
 constexpr std::string_view kVisionEnd = "<|vision_end|>";
 constexpr std::string_view kImagePad = "<|image_pad|>";
@@ -43,83 +47,203 @@ std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
 
 }  // namespace
 
+/// How turns are written: the control tokens around a role, and what ends a turn.
+struct ChatTemplate::Style {
+  std::string_view begin;        // of the chat; empty: nothing
+  std::string_view start;        // in front of the role
+  std::string_view after_role;   // a control token; empty: none
+  std::string_view before_text;  // plain
+  std::string_view end;          // of a turn
+  std::string_view after_end;    // plain
+  bool trims = false;            // white space at both ends of a turn
+};
+
+namespace {
+
+constexpr ChatTemplate::Style kChatMl{.begin = "",
+                                      .start = "<|im_start|>",
+                                      .after_role = "",
+                                      .before_text = "\n",
+                                      .end = "<|im_end|>",
+                                      .after_end = "\n"};
+constexpr ChatTemplate::Style kLlama3{.begin = "<|begin_of_text|>",
+                                      .start = "<|start_header_id|>",
+                                      .after_role = "<|end_header_id|>",
+                                      .before_text = "\n\n",
+                                      .end = "<|eot_id|>",
+                                      .after_end = "",
+                                      .trims = true};
+
+const ChatTemplate::Style& style_of(const Tokenizer& tokenizer) {
+  return !tokenizer.find(kChatMl.start) && tokenizer.find(kLlama3.start) ? kLlama3 : kChatMl;
+}
+
+/// The white space that Python's strip takes away.
+bool is_space(std::int32_t code) {
+  return (code >= 0x09 && code <= 0x0D) || (code >= 0x1C && code <= 0x20) || code == 0x85 ||
+         code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
+         code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+/// Where the text begins and ends without white space around it; [0, 0) for nothing else.
+std::pair<std::size_t, std::size_t> bounds_of(std::string_view text) {
+  std::size_t first = text.size();
+  std::size_t end = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    utf8proc_int32_t code = -1;
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());  // NOLINT
+    const utf8proc_ssize_t length =
+        utf8proc_iterate(bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at), &code);
+    const std::size_t next = at + static_cast<std::size_t>(std::max<utf8proc_ssize_t>(1, length));
+    if (length < 0 || !is_space(code)) {
+      first = std::min(first, at);
+      end = next;
+    }
+    at = next;
+  }
+  return {std::min(first, end), end};
+}
+
+/// Takes white space off both ends of a turn.
+std::vector<Part> trimmed(std::vector<Part> parts) {
+  const auto trim = [](auto begin, auto end, bool at_start) {
+    for (auto part = begin; part != end; ++part) {
+      auto* text = std::get_if<std::string>(&*part);
+      if (text == nullptr) return;
+      const auto [first, last] = bounds_of(*text);
+      *text = at_start ? text->substr(last == 0 ? text->size() : first) : text->substr(0, last);
+      if (!text->empty()) return;
+    }
+  };
+  trim(parts.begin(), parts.end(), true);
+  trim(parts.rbegin(), parts.rend(), false);
+  return parts;
+}
+
+std::string text_of_time(double seconds) {
+  std::array<char, 64> text{};
+  (void)std::snprintf(text.data(), text.size(), "<%.1f seconds>", seconds);
+  return text.data();
+}
+
+}  // namespace
+
 /// A stretch of the rendered chat that is tokenised on its own.
 struct ChatTemplate::Segment {
   std::string text = {};
-  bool is_control = false;  // `text` is one control token
-  bool counts = false;      // its tokens count in the loss
-  std::optional<MediaReference> media = {};
+  bool is_control = false;                   // `text` is one control token
+  bool counts = false;                       // its tokens count in the loss
+  std::optional<MediaReference> media = {};  // that the pad begins
+  bool is_next_pad = false;                  // of the same item
+};
+
+/// Lists the segments of a chat.
+class ChatTemplate::Writer {
+ public:
+  Writer(const Style& style, const ClipTimes& clip_times) : style_(style), clip_times_(clip_times) {
+    if (!style.begin.empty()) control(style.begin, false);
+  }
+
+  void begin_turn(Role role) {
+    control(style_.start, false);
+    plain(name_of(role), false);
+    if (!style_.after_role.empty()) control(style_.after_role, false);
+    plain(style_.before_text, false);
+  }
+  void add_turn(const Turn& turn, bool trains_on_newline) {
+    const bool counts = turn.role == Role::kAssistant && turn.is_learned;
+    begin_turn(turn.role);
+    for (const Part& part : style_.trims ? trimmed(turn.parts) : turn.parts) {
+      if (const auto* text = std::get_if<std::string>(&part))
+        plain(*text, counts);
+      else
+        add_media(std::get<MediaReference>(part));
+    }
+    control(style_.end, counts);
+    plain(style_.after_end, counts && trains_on_newline);
+  }
+  [[nodiscard]] std::vector<Segment> take() { return std::move(segments_); }
+
+ private:
+  void control(std::string_view token, bool counts) {
+    segments_.push_back({.text = std::string(token), .is_control = true, .counts = counts});
+  }
+  void plain(std::string_view text, bool counts) {
+    // Neighbouring text is tokenised together, as in the reference, unless only one of them counts.
+    const bool joins =
+        !segments_.empty() && !segments_.back().is_control && segments_.back().counts == counts;
+    if (!joins && text.empty()) return;
+    if (!joins) segments_.push_back({.counts = counts});
+    segments_.back().text += text;
+  }
+  void add_media(const MediaReference& media) {
+    std::vector<double> times;
+    if (media.modality == Modality::kVideo && clip_times_) times = clip_times_(media);
+    if (times.empty()) add_pad(media, /*is_next=*/false);
+    for (std::size_t step = 0; step < times.size(); ++step) {
+      plain(text_of_time(times[step]), false);
+      add_pad(media, step > 0);
+    }
+  }
+  void add_pad(const MediaReference& media, bool is_next) {
+    control(kVisionStart, false);
+    control(pad_of(media.modality), false);
+    if (is_next)
+      segments_.back().is_next_pad = true;
+    else
+      segments_.back().media = media;
+    control(kVisionEnd, false);
+  }
+
+  const Style& style_;
+  const ClipTimes& clip_times_;
+  std::vector<Segment> segments_;
 };
 
 ChatTemplate::ChatTemplate(const Tokenizer& tokenizer, ChatOptions options)
     : tokenizer_(&tokenizer),
       options_(std::move(options)),
-      im_end_(tokenizer.id_of(kImEnd)),
+      style_(&style_of(tokenizer)),
+      end_of_turn_(tokenizer.id_of(style_->end)),
       image_pad_(tokenizer.find(kImagePad)),
       video_pad_(tokenizer.find(kVideoPad)) {
-  (void)tokenizer.id_of(kImStart);
+  for (const std::string_view token : {style_->begin, style_->start, style_->after_role})
+    if (!token.empty()) (void)tokenizer.id_of(token);
 }
 
 std::vector<ChatTemplate::Segment> ChatTemplate::list_segments(std::span<const Turn> turns,
-                                                               ChatEnd end) const {
-  std::vector<Segment> segments;
-  const auto control = [&](std::string_view token, bool counts) {
-    segments.push_back({.text = std::string(token), .is_control = true, .counts = counts});
-  };
-  const auto plain = [&](std::string_view text, bool counts) {
-    // Neighbouring text is tokenised together, as in the reference, unless only one of them counts.
-    const bool joins =
-        !segments.empty() && !segments.back().is_control && segments.back().counts == counts;
-    if (!joins) segments.push_back({.counts = counts});
-    segments.back().text += text;
-  };
-  const auto add_turn = [&](const Turn& turn) {
-    const bool counts = turn.role == Role::kAssistant && turn.is_learned;
-    control(kImStart, false);
-    plain(name_of(turn.role), false);
-    plain("\n", false);
-    for (const Part& part : turn.parts) {
-      if (const auto* text = std::get_if<std::string>(&part)) {
-        plain(*text, counts);
-        continue;
-      }
-      const auto& media = std::get<MediaReference>(part);
-      control(kVisionStart, false);
-      control(pad_of(media.modality), false);
-      segments.back().media = media;
-      control(kVisionEnd, false);
-    }
-    control(kImEnd, counts);
-    plain("\n", counts && options_.train_on_newline);
-  };
+                                                               ChatEnd end,
+                                                               const ClipTimes& clip_times) const {
+  Writer writer(*style_, clip_times);
   const bool lacks_system = turns.empty() || turns.front().role != Role::kSystem;
-  if (lacks_system && !options_.system_prompt.empty()) {
-    add_turn({Role::kSystem, {options_.system_prompt}});
-  }
-  for (const Turn& turn : turns) add_turn(turn);
-  if (end == ChatEnd::kGenerationPrompt) {
-    control(kImStart, false);
-    plain("assistant\n", false);
-  }
-  return segments;
+  if (lacks_system && !options_.system_prompt.empty())
+    writer.add_turn({Role::kSystem, {options_.system_prompt}}, options_.train_on_newline);
+  for (const Turn& turn : turns) writer.add_turn(turn, options_.train_on_newline);
+  if (end == ChatEnd::kGenerationPrompt) writer.begin_turn(Role::kAssistant);
+  return writer.take();
 }
 
 std::string ChatTemplate::render(std::span<const Turn> turns, ChatEnd end) const {
   std::string text = {};
-  for (const Segment& segment : list_segments(turns, end)) text += segment.text;
+  for (const Segment& segment : list_segments(turns, end, {})) text += segment.text;
   return text;
 }
 
-EncodedChat ChatTemplate::encode(std::span<const Turn> turns, ChatEnd end) const {
+EncodedChat ChatTemplate::encode(std::span<const Turn> turns, ChatEnd end,
+                                 const ClipTimes& clip_times) const {
   EncodedChat chat;
   std::vector<bool> counts;
-  for (const Segment& segment : list_segments(turns, end)) {
+  for (const Segment& segment : list_segments(turns, end, clip_times)) {
     if (segment.is_control) {
       chat.tokens.push_back(tokenizer_->id_of(segment.text));
     } else {
       tokenizer_->encode_to(segment.text, SpecialText::kPlain, chat.tokens);
     }
-    if (segment.media) chat.media.push_back(*segment.media);
+    if (segment.media) {
+      chat.media.push_back(*segment.media);
+      chat.pads.push_back(1);
+    }
+    if (segment.is_next_pad) ++chat.pads.back();
     counts.resize(chat.tokens.size(), segment.counts);
   }
   chat.targets = list_targets(chat.tokens, counts);
@@ -132,18 +256,21 @@ EncodedChat ChatTemplate::expand_media(const EncodedChat& chat,
                .what = "data: token counts do not belong to the chat",
                .found = str(merged_tokens.size(), " counts"),
                .expected = str(chat.media.size(), ", one for each image or clip"));
-  EncodedChat expanded = {.tokens = {}, .targets = {}, .media = chat.media};
+  EncodedChat expanded = {.tokens = {}, .targets = {}, .media = chat.media, .pads = chat.pads};
   std::size_t item = 0;
+  int pads = 0;  // of the item so far
   for (std::size_t i = 0; i < chat.tokens.size(); ++i) {
     const TokenId token = chat.tokens[i];
     if (token == image_pad_ || token == video_pad_) {
-      const std::int64_t copies = merged_tokens[item];
-      TRIB_REQUIRE(copies > 0, .what = "data: image or clip has no tokens",
-                   .where = str("item ", item), .found = str(copies), .expected = "at least 1");
+      const std::int64_t copies = merged_tokens[item] / chat.pads[item];
+      TRIB_REQUIRE(copies > 0 && copies * chat.pads[item] == merged_tokens[item],
+                   .what = "data: image or clip has no tokens", .where = str("item ", item),
+                   .found = str(merged_tokens[item]),
+                   .expected = str("a multiple of its ", chat.pads[item], " pads"));
       // Within an item a pad predicts the next pad, which is never learned.
       expanded.tokens.insert(expanded.tokens.end(), copies - 1, token);
       expanded.targets.insert(expanded.targets.end(), copies - 1, kIgnoredTarget);
-      ++item;
+      if (++pads == chat.pads[item]) ++item, pads = 0;
     }
     expanded.tokens.push_back(token);
     expanded.targets.push_back(chat.targets[i]);

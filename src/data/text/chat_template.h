@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,36 +24,47 @@ enum class ChatEnd { kLastTurn, kGenerationPrompt };
 struct EncodedChat {
   std::vector<TokenId> tokens;
   std::vector<std::int64_t> targets;  // per token: the NEXT token where it counts, else -100
-  std::vector<MediaReference> media;  // in order of appearance; each has one pad token
+  std::vector<MediaReference> media;  // in order of appearance
+  std::vector<int> pads = {};         // pad tokens of each: one, or one a step of a clip
 };
 
-/// The ChatML of the Qwen families, built from turns and not from text, so that the text of a user
-/// cannot become a control token.
+/// The time [s] of each step of a clip, where the text in front of it says it; else nothing.
+using ClipTimes = std::function<std::vector<double>(const MediaReference& clip)>;
+
+/// The chats of the families, built from turns and not from text, so that the text of a user cannot
+/// become a control token. The tokenizer says which: ChatML where it has <|im_start|>, the headers
+/// of Llama 3 where it has <|start_header_id|>.
 ///
 /// Text: equals the template of Qwen2.5-VL or, with an empty system_prompt, plain ChatML (Qwen3
-/// without tools and thinking); docs/theory/numerics.md, "Prompt and targets".
+/// without tools and thinking); that of Llama 3 without tools and dates;
+/// docs/theory/numerics.md, "Prompt and targets". A clip whose steps have times is written as by
+/// Qwen3-VL: `<0.2 seconds>` and a pad of its own for each step.
 /// Ids: equal those of the rendered text, except that the answer is tokenised apart from the
 /// "assistant\n" before it, as in generation. This shows only when an answer begins with white
 /// space that holds a newline. owns: borrows the tokenizer, which must outlive it
 class ChatTemplate {
  public:
-  /// errors: Fault::kInput when the tokenizer has no <|im_start|> or <|im_end|>
+  struct Style;  // how a family writes its turns
+
+  /// errors: Fault::kInput when the tokenizer has the tokens of no known chat
   ChatTemplate(const Tokenizer& tokenizer, ChatOptions options);
 
   [[nodiscard]] std::string render(std::span<const Turn> turns, ChatEnd end) const;
 
-  /// Loss is on the text of learned assistant turns, their <|im_end|> and the newline after it.
+  /// Loss is on the text of learned assistant turns, the token that ends them and, of ChatML, the
+  /// newline after it.
   ///
   /// errors: Fault::kInput when a turn holds an image or clip and the tokenizer has no token for it
-  [[nodiscard]] EncodedChat encode(std::span<const Turn> turns, ChatEnd end) const;
+  [[nodiscard]] EncodedChat encode(std::span<const Turn> turns, ChatEnd end,
+                                   const ClipTimes& clip_times = {}) const;
 
   /// The token that stands for a piece of an image or clip; null in a text tokenizer.
   [[nodiscard]] std::optional<TokenId> image_pad() const { return image_pad_; }
   [[nodiscard]] std::optional<TokenId> video_pad() const { return video_pad_; }
   /// The token that ends a turn: generation stops there.
-  [[nodiscard]] TokenId end_of_turn() const { return im_end_; }
+  [[nodiscard]] TokenId end_of_turn() const { return end_of_turn_; }
 
-  /// Repeats the pad of each item until it stands once for every merged token of the item.
+  /// Repeats the pads of each item until they stand once for every merged token of the item.
   ///
   /// shape:  merged_tokens [chat.media.size()], in order of appearance, each above 0
   /// errors: Fault::kInput when the numbers do not belong to the pads of the chat
@@ -61,11 +73,14 @@ class ChatTemplate {
 
  private:
   struct Segment;
-  [[nodiscard]] std::vector<Segment> list_segments(std::span<const Turn> turns, ChatEnd end) const;
+  class Writer;
+  [[nodiscard]] std::vector<Segment> list_segments(std::span<const Turn> turns, ChatEnd end,
+                                                   const ClipTimes& clip_times) const;
 
   const Tokenizer* tokenizer_;
   ChatOptions options_;
-  TokenId im_end_;
+  const Style* style_;
+  TokenId end_of_turn_;
   std::optional<TokenId> image_pad_;
   std::optional<TokenId> video_pad_;
 };
