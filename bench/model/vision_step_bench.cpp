@@ -78,25 +78,26 @@ PackedBatch make_pack(bool with_media) {
                     : is_clip   ? kVideo
                                 : kImage);
       text(2);
-      (is_clip ? batch.video_grids : batch.image_grids).push_back(grid);
+      (is_clip ? batch.media[Modality::kVideo].grids : batch.media[Modality::kImage].grids)
+          .push_back(grid);
       (is_clip ? video_patches : image_patches) += grid.patches();
     }
     text(20);
     batch.cu_seqlens.push_back(static_cast<std::int32_t>(tokens.size()));
   }
   if (with_media) {
-    batch.pixel_values = at::randn({image_patches, 1176});
-    batch.pixel_values_videos = at::randn({video_patches, 1176});
+    batch.media[Modality::kImage].rows = at::randn({image_patches, 1176});
+    batch.media[Modality::kVideo].rows = at::randn({video_patches, 1176});
   } else {
-    batch.image_grids.clear();
-    batch.video_grids.clear();
+    batch.media[Modality::kImage].grids.clear();
+    batch.media[Modality::kVideo].grids.clear();
   }
   batch.input_ids = at::tensor(tokens, at::kLong);
   batch.position_ids = position_ids(demo_config(),
                                     {.tokens = tokens,
                                      .cu_seqlens = batch.cu_seqlens,
-                                     .images = batch.image_grids,
-                                     .videos = batch.video_grids},
+                                     .images = batch.media[Modality::kImage].grids,
+                                     .videos = batch.media[Modality::kVideo].grids},
                                     config::MropeMode::kOfficial);
   return batch;
 }

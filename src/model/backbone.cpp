@@ -1,5 +1,8 @@
 #include "model/backbone.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <ATen/ATen.h>
 
 #include "core/error.h"
@@ -14,27 +17,52 @@ parallel::Unit& add_unit(std::vector<std::unique_ptr<parallel::Unit>>& units,
   return *units.back();
 }
 
-/// Angles of the backbone's rotary positions. With `mrope_section` the frequencies are split into
-/// three runs that follow time, row and column ("chunked"); without it all follow row 0.
+/// How fast the angle of each pair of a head turns with the position.
+/// shape: returns [head_width / 2] f32
+at::Tensor rotary_frequencies(const config::BackboneConfig& config, at::Device device) {
+  const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
+  const at::Tensor exponents =
+      at::arange(0, config.head_width, 2, options).div_(static_cast<double>(config.head_width));
+  const at::Tensor frequencies = at::reciprocal(at::pow(config.rope_theta, exponents));
+  if (!config.rope_scaling) return frequencies;
+  // Long wavelengths turn slower by the factor, short ones as before, those between in part.
+  const config::RopeScaling& scaling = *config.rope_scaling;
+  const at::Tensor wavelengths = 2 * M_PI / frequencies;
+  const auto context = static_cast<double>(scaling.original_positions);
+  const at::Tensor kept = ((context / wavelengths - scaling.low_frequency) /
+                           (scaling.high_frequency - scaling.low_frequency))
+                              .clamp(0, 1);
+  return (1 - kept) * (frequencies / scaling.factor) + kept * frequencies;
+}
+
+/// The axis that each frequency follows: runs of time, row and column ("chunked"), or in turns.
+std::vector<std::int64_t> axes_of_frequencies(const config::BackboneConfig& config) {
+  std::vector<std::int64_t> axes;
+  if (!config.mrope_interleaved) {
+    for (std::size_t axis = 0; axis < config.mrope_section.size(); ++axis)
+      axes.insert(axes.end(), static_cast<std::size_t>(config.mrope_section[axis]),
+                  static_cast<std::int64_t>(axis));
+    return axes;
+  }
+  for (std::int64_t i = 0; i < config.head_width / 2; ++i) {
+    const std::int64_t axis = i % 3;
+    const bool follows = axis > 0 && i < 3 * config.mrope_section[static_cast<std::size_t>(axis)];
+    axes.push_back(follows ? axis : 0);
+  }
+  return axes;
+}
+
+/// Angles of the backbone's rotary positions: without `mrope_section` all follow row 0.
 ///
 /// shape:  position_ids [3, tokens] i64 -> returns [tokens, head_width / 2] f32
 /// source: docs/theory/numerics.md, "Norms, rotary positions and attention"
 at::Tensor rotary_angles(const config::BackboneConfig& config, const at::Tensor& position_ids) {
-  const std::int64_t half = config.head_width / 2;
-  const auto options = at::TensorOptions().device(position_ids.device()).dtype(at::kFloat);
-  const at::Tensor exponents =
-      at::arange(0, config.head_width, 2, options).div_(static_cast<double>(config.head_width));
-  const at::Tensor frequencies = at::reciprocal(at::pow(config.rope_theta, exponents));
+  const at::Tensor frequencies = rotary_frequencies(config, position_ids.device());
   if (config.mrope_section.empty())
     return position_ids.select(0, 0).to(at::kFloat).unsqueeze(1) * frequencies;
-
-  std::vector<std::int64_t> axis_of_frequency;
-  for (std::size_t axis = 0; axis < config.mrope_section.size(); ++axis)
-    axis_of_frequency.insert(axis_of_frequency.end(),
-                             static_cast<std::size_t>(config.mrope_section[axis]),
-                             static_cast<std::int64_t>(axis));
-  const at::Tensor axes =
-      at::tensor(axis_of_frequency, at::kLong).narrow(0, 0, half).to(position_ids.device());
+  const at::Tensor axes = at::tensor(axes_of_frequencies(config), at::kLong)
+                              .narrow(0, 0, config.head_width / 2)
+                              .to(position_ids.device());
   return position_ids.to(at::kFloat).index_select(0, axes).t() * frequencies;
 }
 
@@ -127,14 +155,39 @@ at::Tensor Backbone::forward(int stage, const at::Tensor& hidden, const at::Tens
                              const parallel::TokenSplit& split) const {
   const auto context = context_of(hidden, position_ids, split);
   const auto [first, end] = layers_of(stage);
-  at::Tensor passed = hidden;
+  Stream stream = take(hidden);
   for (std::size_t i = first; i < end; ++i) {
     const DecoderLayer& layer = layers_[i];
-    passed = parallel::run_layer(
-        *layer_units_[i], keep_, passed,
+    stream.hidden = parallel::run_layer(
+        *layer_units_[i], keep_, stream.hidden,
         [&layer, context](const at::Tensor& input) { return layer(input, *context); });
+    add_level(stream);
   }
-  return passed;
+  return join(stream);
+}
+
+std::int64_t Backbone::input_width(int stage) const {
+  const auto before = static_cast<std::int64_t>(layers_of(stage).first);
+  return config_.width * (1 + std::max<std::int64_t>(0, config_.deepstack_levels - before));
+}
+
+Backbone::Stream Backbone::take(const at::Tensor& input) const {
+  if (input.size(1) == config_.width) return {.hidden = input, .levels = {}};
+  std::vector<at::Tensor> parts = input.split(config_.width, 1);
+  return {.hidden = parts.front().contiguous(), .levels = {parts.begin() + 1, parts.end()}};
+}
+
+at::Tensor Backbone::join(const Stream& stream) {
+  if (stream.levels.empty()) return stream.hidden;
+  std::vector<at::Tensor> parts{stream.hidden};
+  parts.insert(parts.end(), stream.levels.begin(), stream.levels.end());
+  return at::cat(parts, 1);
+}
+
+void Backbone::add_level(Stream& stream) {
+  if (stream.levels.empty()) return;
+  stream.hidden = stream.hidden + stream.levels.front();
+  stream.levels.erase(stream.levels.begin());
 }
 
 void Backbone::set_keep(parallel::Keep keep) {
@@ -150,15 +203,17 @@ at::Tensor Backbone::prefill(int stage, const at::Tensor& hidden, const at::Tens
              .expected = "parallel::TokensWhole around prefill and decode");
   const auto context = context_of(hidden, position_ids, split);
   const auto [first, end] = layers_of(stage);
-  at::Tensor passed = hidden;
+  Stream stream = take(hidden);
+  at::Tensor& passed = stream.hidden;
   for (std::size_t i = first; i < end; ++i) {
     const parallel::Whole whole(*layer_units_[i]);
     const auto [queries, keys] = layers_[i].local_heads();
     const at::Tensor heads = layers_[i].project(passed, context->rotary);
     cache.fill(static_cast<std::int64_t>(i), heads.narrow(1, queries, 2 * keys));
     passed = layers_[i].finish(passed, context->attention(heads, queries, keys));
+    add_level(stream);
   }
-  if (!is_last(stage)) return passed;
+  if (!is_last(stage)) return join(stream);
   std::vector<std::int64_t> last_tokens;
   for (std::size_t i = 1; i < cu_seqlens.size(); ++i) last_tokens.push_back(cu_seqlens[i] - 1);
   const at::Tensor rows = at::tensor(last_tokens, at::kLong).to(passed.device());

@@ -37,9 +37,9 @@ class Backbone {
   /// shape: token_ids [tokens] i64 -> returns [tokens, width]; on the first stage
   [[nodiscard]] at::Tensor embed(const at::Tensor& token_ids) const;
 
-  /// shape: hidden [tokens that this rank keeps, width] of the stage before, or embedded;
-  ///        position_ids [3, tokens of the pack] i64 -> returns the hidden states after the stage,
-  ///        shaped as hidden
+  /// shape: hidden [tokens that this rank keeps, input_width(stage)] of the stage before, or
+  ///        embedded; position_ids [3, tokens of the pack] i64 -> returns
+  ///        [tokens, input_width(stage + 1)]
   [[nodiscard]] at::Tensor forward(int stage, const at::Tensor& hidden,
                                    const at::Tensor& position_ids,
                                    const parallel::TokenSplit& split) const;
@@ -61,7 +61,21 @@ class Backbone {
 
   void set_keep(parallel::Keep keep);
 
+  /// The width of what a stage takes. Level k of features is added behind layer k; until then it
+  /// lies beside the hidden states.
+  [[nodiscard]] std::int64_t input_width(int stage) const;
+
  private:
+  /// Hidden states and the levels that are still to be added.
+  struct Stream {
+    at::Tensor hidden;
+    std::vector<at::Tensor> levels;  // of the layers from the next on
+  };
+  [[nodiscard]] Stream take(const at::Tensor& input) const;
+  [[nodiscard]] static at::Tensor join(const Stream& stream);
+  /// Adds the level of the layer that has just run.
+  static void add_level(Stream& stream);
+
   [[nodiscard]] const parallel::Layout& layout() const { return embedding_unit_->layout(); }
   /// Layers [first, end) of a virtual stage.
   struct Layers {

@@ -12,10 +12,10 @@
 namespace tributary::model {
 namespace {
 
-at::Tensor empty_rows(const Model& model, std::int64_t rows, at::Device device) {
+at::Tensor empty_rows(const Model& model, std::int64_t rows, std::int64_t width,
+                      at::Device device) {
   const at::ScalarType dtype = model.units().front()->shard_value().scalar_type();
-  return at::empty({rows, model.config().backbone.width},
-                   at::TensorOptions().device(device).dtype(dtype));
+  return at::empty({rows, width}, at::TensorOptions().device(device).dtype(dtype));
 }
 
 [[noreturn]] void raise_no_encoder(const std::string& module) {
@@ -24,15 +24,29 @@ at::Tensor empty_rows(const Model& model, std::int64_t rows, at::Device device) 
 
 }  // namespace
 
-at::Tensor Model::empty_input(const PackedBatch& batch) const {
-  const parallel::TokenSplit split(batch.cu_seqlens, layout());
-  return empty_rows(*this, split.hidden_rows(), batch.input_ids.device());
+const EncoderInput& PackedBatch::of(Modality modality) const {
+  static const EncoderInput none;
+  const auto found = media.find(modality);
+  return found == media.end() ? none : found->second;
 }
+
+bool PackedBatch::has_media() const {
+  return std::ranges::any_of(media, [](const auto& each) {
+    return each.second.rows.defined() || !each.second.grids.empty();
+  });
+}
+
+at::Tensor Model::empty_input(int stage, const PackedBatch& batch) const {
+  const parallel::TokenSplit split(batch.cu_seqlens, layout());
+  return empty_rows(*this, split.hidden_rows(), input_width(stage), batch.input_ids.device());
+}
+
+std::int64_t Model::input_width(int /*stage*/) const { return config_.backbone.width; }
 
 at::Tensor Model::forward(const PackedBatch& batch) {
   return parallel::run_stages(
       layout(), batch.encode_apart ? batch.encode_apart(/*tokens_are_whole=*/false) : at::Tensor(),
-      [&](int) { return empty_input(batch); },
+      [&](int stage) { return empty_input(stage, batch); },
       [&](int stage, const at::Tensor& input) { return run_stage(stage, batch, input); });
 }
 
@@ -41,7 +55,7 @@ at::Tensor Model::run_encoder_stage(const std::string& module, int, const Encode
   raise_no_encoder(module);
 }
 
-at::Tensor Model::empty_encoder_input(const std::string& module, const EncoderInput&) const {
+at::Tensor Model::empty_encoder_input(const std::string& module, int, const EncoderInput&) const {
   raise_no_encoder(module);
 }
 
@@ -61,7 +75,7 @@ at::Tensor Model::prefill(const PackedBatch& batch, KvCache& cache) {
               config_.backbone.layers);
   return parallel::run_stages(
       layout(), batch.encode_apart ? batch.encode_apart(/*tokens_are_whole=*/true) : at::Tensor(),
-      [&](int) { return empty_input(batch); },
+      [&](int stage) { return empty_input(stage, batch); },
       [&](int stage, const at::Tensor& input) {
         return prefill_stage(stage, batch, input, cache);
       });
@@ -72,7 +86,9 @@ at::Tensor Model::decode(const at::Tensor& token_ids, KvCache& cache) {
   cache.advance();
   return parallel::run_stages(
       layout(), /*input=*/{},
-      [&](int) { return empty_rows(*this, token_ids.size(0), token_ids.device()); },
+      [&](int) {
+        return empty_rows(*this, token_ids.size(0), config_.backbone.width, token_ids.device());
+      },
       [&](int stage, const at::Tensor& input) {
         return decode_stage(stage, token_ids, input, cache);
       });

@@ -20,27 +20,28 @@
 
 namespace tributary::model {
 
-/// Samples back to back, as every model takes them. Undefined tensors mean "none of these".
+/// Items of one modality in a pack, or those that an encoder with ranks of its own takes in one
+/// pass on this rank; there may be none. On its later stages the rows are undefined.
+struct EncoderInput {
+  at::Tensor rows;          // [input rows, their width] f32, item after item; undefined: none
+  std::vector<Grid> grids;  // of the items
+};
+
+/// Samples back to back, as every model takes them.
 struct PackedBatch {
   at::Tensor input_ids;                  // [tokens] i64; media placeholders already expanded
   std::vector<std::int32_t> cu_seqlens;  // [samples + 1]: first token of each sample, then the end
-  at::Tensor position_ids;         // [3, tokens] i64 (time, row, column); text models use row 0
-  at::Tensor pixel_values;         // [patches of all images, patch_width] f32
-  std::vector<Grid> image_grids;   // in order of appearance over the whole pack
-  at::Tensor pixel_values_videos;  // [patches of all clips, patch_width] f32
-  std::vector<Grid> video_grids;
+  at::Tensor position_ids;  // [3, tokens] i64 (time, row, column); text models use row 0
+  std::map<Modality, EncoderInput> media = {};  // in order of appearance over the whole pack
   /// Runs this rank's part of the encoders that have ranks of their own, and returns the features
   /// that its first stage of the backbone takes: those of its tokens, or of the whole pack while
   /// tokens are whole. Undefined elsewhere. Null: all encoders are inline.
   /// collective: over the ranks of encoders and backbone
   std::function<at::Tensor(bool tokens_are_whole)> encode_apart = {};
-};
 
-/// Images and clips that an encoder with ranks of its own takes in one pass on this rank; there may
-/// be none. On its later stages the rows are undefined.
-struct EncoderInput {
-  at::Tensor rows;          // [patches, patch_width] f32, item after item
-  std::vector<Grid> grids;  // of the items
+  /// The items of one modality; there may be none.
+  [[nodiscard]] const EncoderInput& of(Modality modality) const;
+  [[nodiscard]] bool has_media() const;
 };
 
 /// How the modules of a model lie over the ranks. An encoder without a layout of its own runs in
@@ -82,12 +83,17 @@ class Model {
   /// batch holds
   [[nodiscard]] at::Tensor forward(const PackedBatch& batch);
   /// Runs one virtual stage of the backbone, which this rank holds.
-  /// shape: input [rows, width] as the stage before returned it; for the first the features of
-  ///        encoders apart, item after item, or undefined -> returns [rows, width]
+  /// shape: input [rows, input_width(stage)] as the stage before returned it; for the first the
+  ///        features of encoders apart, item after item, or undefined -> returns
+  ///        [rows, input_width(stage + 1)]
   [[nodiscard]] virtual at::Tensor run_stage(int stage, const PackedBatch& batch,
                                              const at::Tensor& input) = 0;
-  /// Allocates what a later virtual stage takes from the one before. shape: [rows, width]
-  [[nodiscard]] at::Tensor empty_input(const PackedBatch& batch) const;
+  /// Allocates what a later virtual stage takes from the one before.
+  /// shape: [rows, input_width(stage)]
+  [[nodiscard]] at::Tensor empty_input(int stage, const PackedBatch& batch) const;
+  /// The width of what a virtual stage of the backbone takes: that of its hidden states, and of
+  /// further levels of features that lie beside them until their layers.
+  [[nodiscard]] virtual std::int64_t input_width(int stage) const;
 
   /// Runs one virtual stage of an encoder with ranks of its own, which this rank holds. Without
   /// items it computes something all the same, since other ranks may gather parameters with it.
@@ -97,7 +103,7 @@ class Model {
                                                      const EncoderInput& media,
                                                      const at::Tensor& input);
   /// Allocates what a later virtual stage of an encoder takes. shape: [rows, width]
-  [[nodiscard]] virtual at::Tensor empty_encoder_input(const std::string& module,
+  [[nodiscard]] virtual at::Tensor empty_encoder_input(const std::string& module, int stage,
                                                        const EncoderInput& media) const;
   /// The rows that an encoder gives for an item, and their width.
   [[nodiscard]] virtual std::int64_t feature_rows(const std::string& module,

@@ -14,14 +14,19 @@ class PositionWriter {
  public:
   PositionWriter(const config::ModelConfig& config, const PositionInputs& inputs,
                  config::MropeMode mode, std::int64_t* positions)
-      : config_(config), inputs_(inputs), mode_(mode), positions_(positions) {}
+      : config_(config), inputs_(inputs), mode_(mode), positions_(positions) {
+    const bool splits = config.vision && config.vision->splits_clips();
+    for (const Grid& clip : inputs.videos)
+      for (std::int64_t step = 0; step < (splits ? clip.time : 1); ++step)
+        videos_.push_back({splits ? 1 : clip.time, clip.rows, clip.columns});
+  }
 
   void write_sample(std::int64_t sample) {
     const std::int64_t end = inputs_.cu_seqlens[sample + 1];
     std::int64_t next = 0;
     for (std::int64_t token = inputs_.cu_seqlens[sample]; token < end;) {
       const std::int64_t id = inputs_.tokens[token];
-      if (config_.vision && (id == config_.tokens.image_pad || id == config_.tokens.video_pad)) {
+      if (has_places() && (id == config_.tokens.image_pad || id == config_.tokens.video_pad)) {
         token = write_item(sample, token, end, next);
       } else {
         set(token++, next, next, next);
@@ -31,13 +36,19 @@ class PositionWriter {
   }
 
   void check_all_used() const {
-    TRIB_REQUIRE(image_ == std::ssize(inputs_.images) && video_ == std::ssize(inputs_.videos),
+    const std::int64_t images = std::ssize(inputs_.images);
+    TRIB_REQUIRE(image_ == images && video_ == std::ssize(videos_),
                  .what = "model: more images or clips than placeholders in the text",
-                 .found = str(inputs_.images.size(), " images, ", inputs_.videos.size(), " clips"),
+                 .found = str(images, " images, ", videos_.size(), " clips"),
                  .expected = str(image_, " images, ", video_, " clips"));
   }
 
  private:
+  /// Whether media have places of their own in rows and columns.
+  [[nodiscard]] bool has_places() const {
+    return config_.vision && !config_.backbone.mrope_section.empty();
+  }
+
   void set(std::int64_t token, std::int64_t time, std::int64_t row, std::int64_t column) {
     const std::int64_t tokens = std::ssize(inputs_.tokens);
     positions_[token] = time;
@@ -71,6 +82,7 @@ class PositionWriter {
 
   [[nodiscard]] std::int64_t time_of(std::int64_t step, double seconds, bool is_video) const {
     const double rate = config_.vision->tokens_per_second;
+    if (config_.vision->kind != config::VisionClass::kQwen2_5Vl) return step;
     if (mode_ == config::MropeMode::kHf5)
       return is_video ? static_cast<std::int64_t>(static_cast<double>(step) * rate *
                                                   static_cast<double>(static_cast<int>(seconds)))
@@ -81,7 +93,7 @@ class PositionWriter {
   }
 
   Grid take_grid(bool is_video, std::int64_t sample, std::int64_t token) {
-    const std::span<const Grid> grids = is_video ? inputs_.videos : inputs_.images;
+    const std::span<const Grid> grids = is_video ? std::span<const Grid>(videos_) : inputs_.images;
     std::int64_t& next = is_video ? video_ : image_;
     TRIB_REQUIRE(next < std::ssize(grids), .what = "model: placeholder without an image or clip",
                  .where = str("sample ", sample, ", token ", token - inputs_.cu_seqlens[sample]),
@@ -90,7 +102,8 @@ class PositionWriter {
   }
 
   [[nodiscard]] double take_seconds() const {
-    return inputs_.seconds_per_step.empty() ? 1.0 : inputs_.seconds_per_step[video_ - 1];
+    const bool is_given = !inputs_.seconds_per_step.empty() && !config_.vision->splits_clips();
+    return is_given ? inputs_.seconds_per_step[video_ - 1] : 1.0;
   }
 
   void check_run(std::int64_t sample, std::int64_t token, std::int64_t end, std::int64_t pad,
@@ -107,6 +120,7 @@ class PositionWriter {
   const PositionInputs& inputs_;
   config::MropeMode mode_;
   std::int64_t* positions_;
+  std::vector<Grid> videos_ = {};  // clips, or their steps where those stand apart in the text
   std::int64_t image_ = 0;
   std::int64_t video_ = 0;
 };
@@ -129,7 +143,7 @@ at::Tensor position_ids(const config::ModelConfig& config, const PositionInputs&
   PositionWriter writer(config, inputs, mode, positions.mutable_data_ptr<std::int64_t>());
   for (std::int64_t sample = 0; sample + 1 < std::ssize(inputs.cu_seqlens); ++sample)
     writer.write_sample(sample);
-  writer.check_all_used();
+  if (config.vision && !config.backbone.mrope_section.empty()) writer.check_all_used();
   return positions;
 }
 

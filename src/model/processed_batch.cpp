@@ -69,34 +69,35 @@ Positions read_positions(const Inputs& inputs, const at::Tensor& ids) {
   return {.axes = all.narrow(0, 1, 3), .text = all.select(0, 0)};
 }
 
-std::vector<Grid> read_grids(const Inputs& inputs, const std::string& grids_name,
-                             const std::string& pixels_name, const at::Tensor& pixels) {
+at::Tensor as_f32(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.to(at::kFloat).contiguous() : tensor;
+}
+
+EncoderInput read_media(const Inputs& inputs, const std::string& grids_name,
+                        const std::string& pixels_name) {
+  EncoderInput media{.rows = as_f32(find(inputs, pixels_name)), .grids = {}};
   const at::Tensor given = find(inputs, grids_name);
-  TRIB_REQUIRE(given.defined() == pixels.defined(), .what = "model: pixels and grids come together",
+  TRIB_REQUIRE(given.defined() == media.rows.defined(),
+               .what = "model: pixels and grids come together",
                .found = given.defined() ? grids_name : pixels_name,
                .expected = str(pixels_name, " and ", grids_name));
-  if (!given.defined()) return {};
+  if (!given.defined()) return media;
   TRIB_REQUIRE(!given.is_floating_point() && given.dim() == 2 && given.size(1) == 3,
                .what = "model: input of another shape", .where = grids_name,
                .found = tributary::str(given.sizes()),
                .expected = "[items, 3]: steps in time, rows, columns");
   const at::Tensor table = given.to(at::kLong).contiguous();
   const std::int64_t* numbers = table.const_data_ptr<std::int64_t>();
-  std::vector<Grid> grids;
   std::int64_t patches = 0;
   for (std::int64_t i = 0; i < table.size(0); ++i) {
-    grids.push_back({numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]});
-    patches += grids.back().patches();
+    media.grids.push_back({numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]});
+    patches += media.grids.back().patches();
   }
-  TRIB_REQUIRE(pixels.dim() == 2 && pixels.size(0) == patches,
+  TRIB_REQUIRE(media.rows.dim() == 2 && media.rows.size(0) == patches,
                .what = "model: patches do not fill the grids", .where = pixels_name,
-               .found = tributary::str(pixels.sizes()),
+               .found = tributary::str(media.rows.sizes()),
                .expected = str("[", patches, ", patch width]"));
-  return grids;
-}
-
-at::Tensor as_f32(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.to(at::kFloat).contiguous() : tensor;
+  return media;
 }
 
 /// Fills places and cu_seqlens: which tokens there are, and where samples begin.
@@ -150,17 +151,17 @@ at::Tensor derive_positions(const config::ModelConfig& config, const ProcessedBa
   if (const at::Tensor given = find(inputs, "second_per_grid_ts"); given.defined()) {
     const at::Tensor list = given.to(at::kDouble).flatten().contiguous();
     seconds.assign(list.const_data_ptr<double>(), list.const_data_ptr<double>() + list.numel());
-    TRIB_REQUIRE(seconds.size() == batch.pack.video_grids.size(),
+    TRIB_REQUIRE(seconds.size() == batch.pack.of(Modality::kVideo).grids.size(),
                  .what = "model: one duration a clip", .where = "second_per_grid_ts",
                  .found = str(seconds.size(), " numbers"),
-                 .expected = str(batch.pack.video_grids.size()));
+                 .expected = str(batch.pack.of(Modality::kVideo).grids.size()));
   }
   const std::int64_t* tokens = batch.pack.input_ids.const_data_ptr<std::int64_t>();
   return position_ids(config,
                       {.tokens = {tokens, static_cast<std::size_t>(batch.pack.input_ids.numel())},
                        .cu_seqlens = batch.pack.cu_seqlens,
-                       .images = batch.pack.image_grids,
-                       .videos = batch.pack.video_grids,
+                       .images = batch.pack.of(Modality::kImage).grids,
+                       .videos = batch.pack.of(Modality::kVideo).grids,
                        .seconds_per_step = seconds},
                       mode);
 }
@@ -184,11 +185,8 @@ ProcessedBatch pack_processed(const config::ModelConfig& config, const Inputs& i
   find_samples(batch, like_ids(inputs, "attention_mask", ids), positions.text);
   PackedBatch& pack = batch.pack;
   pack.input_ids = ids.flatten().index_select(0, batch.places);
-  pack.pixel_values = as_f32(find(inputs, "pixel_values"));
-  pack.image_grids = read_grids(inputs, "image_grid_thw", "pixel_values", pack.pixel_values);
-  pack.pixel_values_videos = as_f32(find(inputs, "pixel_values_videos"));
-  pack.video_grids =
-      read_grids(inputs, "video_grid_thw", "pixel_values_videos", pack.pixel_values_videos);
+  pack.media[Modality::kImage] = read_media(inputs, "image_grid_thw", "pixel_values");
+  pack.media[Modality::kVideo] = read_media(inputs, "video_grid_thw", "pixel_values_videos");
   pack.position_ids = positions.axes.defined()
                           ? positions.axes.flatten(1).index_select(1, batch.places)
                           : derive_positions(config, batch, inputs, mode);

@@ -25,6 +25,8 @@ Json to_json(const BackboneConfig& b) {
           {"qk_norm", b.qk_norm},
           {"tied_head", b.tied_head},
           {"mrope_section", b.mrope_section},
+          {"mrope_interleaved", b.mrope_interleaved},
+          {"rope_factor", b.rope_scaling ? b.rope_scaling->factor : 1.0},
           {"initializer_range", b.initializer_range}};
 }
 
@@ -40,6 +42,8 @@ Json to_json(const VisionConfig& v) {
           {"merge", v.merge},
           {"window", v.window},
           {"full_attention_layers", v.full_attention_layers},
+          {"deepstack_layers", v.deepstack_layers},
+          {"positions_side", v.positions_side},
           {"tokens_per_second", v.tokens_per_second},
           {"initializer_range", v.initializer_range}};
 }

@@ -51,36 +51,76 @@ def random_text(rng, config_class):
     return config_class(**fields), None
 
 
-def random_vision(rng):
+def random_llama(rng):
+    fields = random_theta(rng, random_decoder(rng))
+    if rng.random() < 0.5:
+        fields["head_dim"] = rng.choice([8, 24, 64])
+    if rng.random() < 0.5:
+        fields["rope_scaling"] = {
+            "rope_type": "llama3", "factor": rng.choice([8.0, 32.0]), "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+    return transformers.LlamaConfig(**fields), None
+
+
+CLASSES = {
+    "qwen2": transformers.Qwen2ForCausalLM,
+    "qwen3": transformers.Qwen3ForCausalLM,
+    "llama": transformers.LlamaForCausalLM,
+    "qwen2_vl": transformers.Qwen2VLForConditionalGeneration,
+    "qwen2_5_vl": transformers.Qwen2_5_VLForConditionalGeneration,
+    "qwen3_vl": transformers.Qwen3VLForConditionalGeneration,
+}
+
+
+def random_tower(rng, family, out_width):
+    heads = rng.choice([1, 2, 4])
+    depth = rng.randrange(1, 5)
+    width = heads * rng.choice([8, 16])
+    vision = {
+        "depth": depth,
+        "num_heads": heads,
+        "patch_size": rng.choice([8, 14]),
+        "spatial_merge_size": rng.choice([1, 2]),
+        "temporal_patch_size": rng.choice([1, 2]),
+        "initializer_range": rng.choice([0.02, 0.03]),
+    }
+    if family == "qwen2_vl":
+        return {**vision, "embed_dim": width, "hidden_size": out_width,
+                "mlp_ratio": rng.choice([2, 3, 4])}
+    vision.update(hidden_size=width, out_hidden_size=out_width,
+                  intermediate_size=rng.randrange(16, 100))
+    chosen = sorted(rng.sample(range(depth), rng.randrange(0, depth + 1)))
+    if family == "qwen3_vl":
+        return {**vision, "deepstack_visual_indexes": chosen[:1],
+                "num_position_embeddings": rng.choice([9, 16, 2304])}
+    vision.update(window_size=rng.choice([56, 112]), fullatt_block_indexes=chosen)
+    if rng.random() < 0.5:
+        vision["tokens_per_second"] = rng.choice([2, 25])
+    return vision
+
+
+def random_vision(rng, family):
     text = random_theta(rng, random_decoder(rng))
     tied = text.pop("tie_word_embeddings")
     half_head = text["hidden_size"] // text["num_attention_heads"] // 2
     time = rng.randrange(1, half_head - 1)
     row = rng.randrange(1, half_head - time)
-    text["rope_scaling"] = {"type": "mrope", "mrope_section": [time, row, half_head - time - row]}
-    heads = rng.choice([1, 2, 4])
-    depth = rng.randrange(1, 5)
-    vision = {
-        "depth": depth,
-        "hidden_size": heads * rng.choice([8, 16]),
-        "intermediate_size": rng.randrange(16, 100),
-        "num_heads": heads,
-        "patch_size": rng.choice([8, 14]),
-        "spatial_merge_size": rng.choice([1, 2]),
-        "temporal_patch_size": rng.choice([1, 2]),
-        "window_size": rng.choice([56, 112]),
-        "fullatt_block_indexes": sorted(rng.sample(range(depth), rng.randrange(0, depth + 1))),
-        "out_hidden_size": text["hidden_size"],
-        "initializer_range": rng.choice([0.02, 0.03]),
-    }
-    if rng.random() < 0.5:
-        vision["tokens_per_second"] = rng.choice([2, 25])
+    sections = [time, row, half_head - time - row]
+    text["rope_scaling"] = {"type": "mrope", "mrope_section": sections}
+    if family == "qwen3_vl":
+        text["head_dim"] = 2 * half_head
+        text["rope_scaling"] = {"rope_type": "default", "mrope_section": sections,
+                                "mrope_interleaved": True}
+    vision = random_tower(rng, family, text["hidden_size"])
     ids = rng.sample(range(text["vocab_size"]), 4)
     names = ["image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"]
     top = {**dict(zip(names, ids)), "tie_word_embeddings": tied}
-    nested = transformers.Qwen2_5_VLConfig(text_config=dict(text), vision_config=dict(vision), **top)
+    nested = CLASSES[family].config_class(
+        text_config=dict(text), vision_config=dict(vision), **top)
+    if family == "qwen3_vl":  # released nested
+        return nested, None
     flat_vision = dict(vision, in_chans=3, spatial_patch_size=vision["patch_size"])
-    flat = {"model_type": "qwen2_5_vl", **text, **top, "vision_config": flat_vision}
+    flat = {"model_type": family, **text, **top, "vision_config": flat_vision}
     return nested, flat
 
 
@@ -90,13 +130,8 @@ def expected_of(config):
     rope = text.rope_parameters
     family = config.model_type
     head_width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    class_of = {
-        "qwen2": transformers.Qwen2ForCausalLM,
-        "qwen3": transformers.Qwen3ForCausalLM,
-        "qwen2_5_vl": transformers.Qwen2_5_VLForConditionalGeneration,
-    }[family]
     with torch.device("meta"):
-        model = class_of(config)
+        model = CLASSES[family](config)
     expected = {
         "model_type": family,
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -112,30 +147,36 @@ def expected_of(config):
             "max_positions": text.max_position_embeddings,
             "rope_theta": rope["rope_theta"],
             "norm_epsilon": text.rms_norm_eps,
-            "qkv_bias": family != "qwen3",
-            "qk_norm": family == "qwen3",
+            "qkv_bias": family in ("qwen2", "qwen2_vl", "qwen2_5_vl"),
+            "qk_norm": family in ("qwen3", "qwen3_vl"),
             "tied_head": config.tie_word_embeddings,
             "mrope_section": rope.get("mrope_section", []),
+            "mrope_interleaved": family == "qwen3_vl",
+            "rope_factor": rope.get("factor", 1.0),
             "initializer_range": text.initializer_range,
         },
     }
-    if family == "qwen2_5_vl":
+    if hasattr(config, "vision_config"):
         vision = config.vision_config
+        first, second = family == "qwen2_vl", family == "qwen2_5_vl"
         expected["tokens"] = [config.image_token_id, config.video_token_id,
                               config.vision_start_token_id, config.vision_end_token_id]
         expected["vision"] = {
             "layers": vision.depth,
-            "width": vision.hidden_size,
+            "width": vision.embed_dim if first else vision.hidden_size,
             "heads": vision.num_heads,
-            "mlp_width": vision.intermediate_size,
-            "output_width": vision.out_hidden_size,
+            "mlp_width": (vision.embed_dim * vision.mlp_ratio if first
+                          else vision.intermediate_size),
+            "output_width": vision.hidden_size if first else vision.out_hidden_size,
             "channels": vision.in_channels,
             "patch": vision.patch_size,
             "temporal_patch": vision.temporal_patch_size,
             "merge": vision.spatial_merge_size,
-            "window": vision.window_size,
-            "full_attention_layers": list(vision.fullatt_block_indexes),
-            "tokens_per_second": vision.tokens_per_second,
+            "window": vision.window_size if second else 0,
+            "full_attention_layers": list(vision.fullatt_block_indexes) if second else [],
+            "deepstack_layers": list(getattr(vision, "deepstack_visual_indexes", [])),
+            "positions_side": round(getattr(vision, "num_position_embeddings", 0) ** 0.5),
+            "tokens_per_second": vision.tokens_per_second if second else 2,
             "initializer_range": vision.initializer_range,
         }
     return expected
@@ -149,7 +190,10 @@ def write_cases(root):
         for config, flat in (
             random_text(rng, transformers.Qwen2Config),
             random_text(rng, transformers.Qwen3Config),
-            random_vision(rng),
+            random_vision(rng, "qwen2_5_vl"),
+            random_llama(rng),
+            random_vision(rng, "qwen2_vl"),
+            random_vision(rng, "qwen3_vl"),
         ):
             directory = root / f"{config.model_type}-{seed}"
             config.save_pretrained(directory)

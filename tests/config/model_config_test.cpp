@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "tests/config/published_models.h"
 #include "tests/config/temporary_folder.h"
 
 namespace tributary::config {
@@ -35,63 +36,6 @@ std::string refusal_of_text(const std::string& text) {
 }
 std::string refusal_of(const Json& json) { return refusal_of_text(json.dump()); }
 
-/// Published sizes, docs/theory/numerics.md, "Text decoders".
-struct Published {
-  std::string name;
-  std::string model_type;
-  int layers, width, heads, kv_heads, mlp_width, vocab;
-  bool tied;
-  int vision_mlp_width;  // 0: text model
-  std::int64_t parameters;
-};
-
-Json decoder_json(const Published& model) {
-  return {{"num_hidden_layers", model.layers},
-          {"hidden_size", model.width},
-          {"num_attention_heads", model.heads},
-          {"num_key_value_heads", model.kv_heads},
-          {"intermediate_size", model.mlp_width},
-          {"vocab_size", model.vocab},
-          {"hidden_act", "silu"},
-          {"max_position_embeddings", 32768},
-          {"max_window_layers", model.layers},
-          {"sliding_window", 32768},
-          {"use_sliding_window", false},
-          {"initializer_range", 0.02},
-          {"attention_dropout", 0.0},
-          {"rms_norm_eps", 1e-6},
-          {"rope_theta", 1000000.0},
-          {"tie_word_embeddings", model.tied}};
-}
-
-/// The layout of the released checkpoints: flat.
-Json published_json(const Published& model) {
-  Json json = decoder_json(model);
-  json["model_type"] = model.model_type;
-  if (model.model_type == "qwen3") json["head_dim"] = 128;
-  if (model.vision_mlp_width == 0) return json;
-  json["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", {16, 24, 24}}};
-  json["image_token_id"] = 151655;
-  json["video_token_id"] = 151656;
-  json["vision_start_token_id"] = 151652;
-  json["vision_end_token_id"] = 151653;
-  json["vision_config"] = {{"depth", 32},
-                           {"hidden_act", "silu"},
-                           {"hidden_size", 1280},
-                           {"intermediate_size", model.vision_mlp_width},
-                           {"num_heads", 16},
-                           {"in_chans", 3},
-                           {"out_hidden_size", model.width},
-                           {"patch_size", 14},
-                           {"spatial_merge_size", 2},
-                           {"spatial_patch_size", 14},
-                           {"temporal_patch_size", 2},
-                           {"window_size", 112},
-                           {"fullatt_block_indexes", {7, 15, 23, 31}},
-                           {"tokens_per_second", 2}};
-  return json;
-}
-
 /// The layout that transformers 5.x writes: nested, rope in one dictionary.
 Json nested(Json flat) {
   const auto move_keys = [&flat](Json& into) {
@@ -114,29 +58,6 @@ Json nested(Json flat) {
   flat["vision_config"].erase("in_chans");
   flat["vision_config"]["rope_parameters"] = {{"rope_type", "axial"}, {"rope_theta", 10000.0}};
   return flat;
-}
-
-const std::vector<Published>& published_models() {
-  static const std::vector<Published> models{
-      {"Qwen2.5-0.5B", "qwen2", 24, 896, 14, 2, 4864, 151936, true, 0, 494'032'768},
-      {"Qwen2.5-1.5B", "qwen2", 28, 1536, 12, 2, 8960, 151936, true, 0, 1'543'714'304},
-      {"Qwen2.5-3B", "qwen2", 36, 2048, 16, 2, 11008, 151936, true, 0, 3'085'938'688},
-      {"Qwen2.5-7B", "qwen2", 28, 3584, 28, 4, 18944, 152064, false, 0, 7'615'616'512},
-      {"Qwen2.5-14B", "qwen2", 48, 5120, 40, 8, 13824, 152064, false, 0, 14'770'033'664},
-      {"Qwen2.5-32B", "qwen2", 64, 5120, 40, 8, 27648, 152064, false, 0, 32'763'876'352},
-      {"Qwen2.5-72B", "qwen2", 80, 8192, 64, 8, 29568, 152064, false, 0, 72'706'203'648},
-      {"Qwen3-0.6B", "qwen3", 28, 1024, 16, 8, 3072, 151936, true, 0, 596'049'920},
-      {"Qwen3-1.7B", "qwen3", 28, 2048, 16, 8, 6144, 151936, true, 0, 1'720'574'976},
-      {"Qwen3-4B", "qwen3", 36, 2560, 32, 8, 9728, 151936, true, 0, 4'022'468'096},
-      {"Qwen3-8B", "qwen3", 36, 4096, 32, 8, 12288, 151936, false, 0, 8'190'735'360},
-      {"Qwen3-14B", "qwen3", 40, 5120, 40, 8, 17408, 151936, false, 0, 14'768'307'200},
-      {"Qwen3-32B", "qwen3", 64, 5120, 64, 8, 25600, 151936, false, 0, 32'762'123'264},
-      {"Qwen2.5-VL-3B", "qwen2_5_vl", 36, 2048, 16, 2, 11008, 151936, true, 3420, 3'754'622'976},
-      {"Qwen2.5-VL-7B", "qwen2_5_vl", 28, 3584, 28, 4, 18944, 152064, false, 3420, 8'292'166'656},
-      {"Qwen2.5-VL-32B", "qwen2_5_vl", 64, 5120, 40, 8, 27648, 152064, false, 3456, 33'452'718'336},
-      {"Qwen2.5-VL-72B", "qwen2_5_vl", 80, 8192, 64, 8, 29568, 152064, false, 3456, 73'410'777'344},
-  };
-  return models;
 }
 
 Json vl_json() { return published_json(published_models()[14]); }    // 7B
@@ -244,9 +165,10 @@ TEST(ReadModelConfig, NamesAMissingFile) {
 }
 
 TEST(ReadModelConfig, ListsTheKnownFamilies) {
-  EXPECT_THAT(refusal_of({{"model_type", "llama"}}),
+  EXPECT_THAT(refusal_of({{"model_type", "gpt2"}}),
               AllOf(HasSubstr("model family is not known"), HasSubstr("config.json model_type"),
-                    HasSubstr("\"llama\""), HasSubstr("qwen2, qwen3, qwen2_5_vl")));
+                    HasSubstr("\"gpt2\""),
+                    HasSubstr("qwen2, qwen3, llama, qwen2_vl, qwen2_5_vl, qwen3_vl")));
   EXPECT_THAT(refusal_of({{"hidden_size", 4}}), HasSubstr("no such key"));
 }
 
@@ -313,6 +235,36 @@ TEST(ReadModelConfig, RefusesAWindowOnlyWhenItIsInUse) {
   EXPECT_THAT(refusal_of(json), HasSubstr("sliding-window attention is not supported"));
   json["sliding_window"] = nullptr;
   EXPECT_EQ(refusal_of(json), "accepted");
+}
+
+TEST(ReadModelConfig, ReadsTheRopeOfLlama3) {
+  Json json = published_json(published_models()[17]);
+  EXPECT_FALSE(read(json).backbone.rope_scaling.has_value());
+  json["rope_scaling"] = {{"rope_type", "llama3"},
+                          {"factor", 32.0},
+                          {"low_freq_factor", 1.0},
+                          {"high_freq_factor", 4.0},
+                          {"original_max_position_embeddings", 8192}};
+  ASSERT_TRUE(read(json).backbone.rope_scaling.has_value());
+  EXPECT_EQ(read(json).backbone.rope_scaling->factor, 32);
+  expect_refusals(json, {{"/rope_scaling/high_freq_factor", 0.5, {"bands", "above low_freq"}},
+                         {"/attention_bias", true, {"attention bias is not supported"}},
+                         {"/mlp_bias", true, {"MLP bias is not supported"}}});
+}
+
+TEST(ReadModelConfig, RefusesImpossibleFieldsOfOtherTowers) {
+  expect_refusals(published_json(published_models()[20]),
+                  {{"/vision_config/hidden_size", 2048, {"vision output does not fit"}},
+                   {"/vision_config/hidden_act", "gelu", {"activation", "quick_gelu"}}});
+  expect_refusals(
+      published_json(published_models()[24]),
+      {{"/vision_config/deepstack_visual_indexes", {8, 27}, {"no layers of the tower", "below 27"}},
+       {"/vision_config/deepstack_visual_indexes", {8, 8}, {"ascending"}},
+       {"/vision_config/num_position_embeddings", 2300, {"not square", "2300"}},
+       {"/vision_config/hidden_act", "gelu", {"activation", "gelu_pytorch_tanh"}},
+       {"/text_config/rope_scaling/mrope_section", {24, 20, 21}, {"sum 65"}},
+       {"/text_config/num_hidden_layers", 2, {"more levels of features than layers"}},
+       {"/text_config", nullptr, {"text_config is missing"}}});
 }
 
 TEST(ReadModelConfig, RefusesImpossibleFieldsOfAVisionModel) {

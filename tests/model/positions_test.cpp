@@ -23,6 +23,7 @@ config::ModelConfig vision_model() {
   config::ModelConfig config;
   config.family = config::ModelFamily::kQwen2_5Vl;
   config.vision.emplace();
+  config.backbone.mrope_section = {2, 1, 1};
   config.tokens.image_pad = kImage;
   config.tokens.video_pad = kVideo;
   return config;

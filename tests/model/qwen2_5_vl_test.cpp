@@ -89,10 +89,10 @@ PackedBatch batch_of(const Piece& piece, std::int64_t seed) {
   PackedBatch batch;
   batch.input_ids = at::tensor(piece.tokens, at::kLong);
   batch.cu_seqlens = {0, static_cast<std::int32_t>(piece.tokens.size())};
-  batch.image_grids = piece.images;
-  batch.video_grids = piece.videos;
-  batch.pixel_values = rows_of(piece.images, seed);
-  batch.pixel_values_videos = rows_of(piece.videos, seed + 100);
+  batch.media[Modality::kImage].grids = piece.images;
+  batch.media[Modality::kVideo].grids = piece.videos;
+  batch.media[Modality::kImage].rows = rows_of(piece.images, seed);
+  batch.media[Modality::kVideo].rows = rows_of(piece.videos, seed + 100);
   batch.position_ids = position_ids(small_config(),
                                     {.tokens = piece.tokens,
                                      .cu_seqlens = batch.cu_seqlens,
@@ -115,17 +115,19 @@ PackedBatch pack(const std::vector<PackedBatch>& batches) {
     packed.cu_seqlens.push_back(packed.cu_seqlens.back() + batch.cu_seqlens.back());
     ids.push_back(batch.input_ids);
     positions.push_back(batch.position_ids);
-    images.push_back(batch.pixel_values);
-    videos.push_back(batch.pixel_values_videos);
-    packed.image_grids.insert(packed.image_grids.end(), batch.image_grids.begin(),
-                              batch.image_grids.end());
-    packed.video_grids.insert(packed.video_grids.end(), batch.video_grids.begin(),
-                              batch.video_grids.end());
+    images.push_back(batch.of(Modality::kImage).rows);
+    videos.push_back(batch.of(Modality::kVideo).rows);
+    packed.media[Modality::kImage].grids.insert(packed.media[Modality::kImage].grids.end(),
+                                                batch.of(Modality::kImage).grids.begin(),
+                                                batch.of(Modality::kImage).grids.end());
+    packed.media[Modality::kVideo].grids.insert(packed.media[Modality::kVideo].grids.end(),
+                                                batch.of(Modality::kVideo).grids.begin(),
+                                                batch.of(Modality::kVideo).grids.end());
   }
   packed.input_ids = at::cat(ids);
   packed.position_ids = at::cat(positions, 1);
-  packed.pixel_values = joined(images);
-  packed.pixel_values_videos = joined(videos);
+  packed.media[Modality::kImage].rows = joined(images);
+  packed.media[Modality::kVideo].rows = joined(videos);
   return packed;
 }
 
@@ -190,8 +192,8 @@ TEST(Qwen2_5Vl, GivesAPackTheSumOfTheGradientsOfItsSamples) {
 TEST(Qwen2_5Vl, LetsNoGradientPassBetweenSamples) {
   const auto model = small_model();
   PackedBatch batch = pack(mixed_batches());
-  batch.pixel_values.requires_grad_();
-  batch.pixel_values_videos.requires_grad_();
+  batch.media[Modality::kImage].rows.requires_grad_();
+  batch.media[Modality::kVideo].rows.requires_grad_();
   // The loss is that of the third sample: two images and a clip, after one image of the first.
   const at::Tensor hidden = model->forward(batch);
   hidden.slice(0, batch.cu_seqlens[2], batch.cu_seqlens[3]).sin().sum().backward();
@@ -199,8 +201,10 @@ TEST(Qwen2_5Vl, LetsNoGradientPassBetweenSamples) {
     const at::Tensor list = (rows.grad().abs().sum(1) > 0).nonzero().squeeze(1);
     return std::pair(list.min().item<std::int64_t>(), list.size(0));
   };
-  EXPECT_EQ(touched(batch.pixel_values), std::pair(std::int64_t{24}, std::int64_t{36}));
-  EXPECT_EQ(touched(batch.pixel_values_videos), std::pair(std::int64_t{0}, std::int64_t{32}));
+  EXPECT_EQ(touched(batch.media[Modality::kImage].rows),
+            std::pair(std::int64_t{24}, std::int64_t{36}));
+  EXPECT_EQ(touched(batch.media[Modality::kVideo].rows),
+            std::pair(std::int64_t{0}, std::int64_t{32}));
   // Tokens that occur only in other samples get no gradient; those of the third do.
   const at::Tensor embedding = model->units()[4]
                                    ->shard_gradient()
@@ -306,12 +310,12 @@ TEST(Qwen2_5Vl, RefusesMediaThatDoNotMatchTheText) {
   EXPECT_THAT(run([](PackedBatch& batch) { batch.input_ids[0] = kVideo; }),
               ThrowsMessage<Error>(AllOf(HasSubstr("clips, token 51"), HasSubstr("1 placeholders"),
                                          HasSubstr("0 for 0 clips"))));
-  EXPECT_THAT(run([](PackedBatch& batch) { batch.pixel_values = at::Tensor(); }),
+  EXPECT_THAT(run([](PackedBatch& batch) { batch.media[Modality::kImage].rows = at::Tensor(); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("pixel rows and grids differ in number"),
                                          HasSubstr("0 rows"), HasSubstr("24 for 1 images"))));
   EXPECT_THAT(run([](PackedBatch& batch) {
-                batch.pixel_values_videos = batch.pixel_values;
-                batch.pixel_values = at::Tensor();
+                batch.media[Modality::kVideo].rows = batch.media[Modality::kImage].rows;
+                batch.media[Modality::kImage].rows = at::Tensor();
               }),
               ThrowsMessage<Error>(HasSubstr("differ in number")));
 }

@@ -108,8 +108,8 @@ TEST_P(TextModel, HasNoGradientsWhenFrozen) {
 TEST_P(TextModel, RefusesImages) {
   const auto model = make_random_model(tiny_config(GetParam()));
   PackedBatch batch = random_pack({5}, 61);
-  batch.pixel_values = at::zeros({4, 6});
-  batch.image_grids = {{1, 2, 2}};
+  batch.media[Modality::kImage].rows = at::zeros({4, 6});
+  batch.media[Modality::kImage].grids = {{1, 2, 2}};
   EXPECT_THAT([&] { (void)model->forward(batch); },
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "a text model cannot take images or clips; found: 1 images, 0 clips")));

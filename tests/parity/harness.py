@@ -36,6 +36,20 @@ DEVIATION = 0.05
 NOT_FOR_THE_VERB = {"mm_token_type_ids"}  # transformers needs it, but our verb reads it from the token ids
 
 
+def published_name(name):
+    """The name in released checkpoints of a parameter of the transformers class."""
+    if name.startswith("model.visual."):
+        return name.removeprefix("model.")
+    if name.startswith("model.language_model."):
+        return "model." + name.removeprefix("model.language_model.")
+    return name
+
+
+def same_name(name):
+    """Families whose released checkpoints have the names of the transformers class."""
+    return name
+
+
 @dataclasses.dataclass
 class Case:
     """One model and its inputs under their Hugging Face names; None values are left out."""
@@ -45,6 +59,7 @@ class Case:
     inputs: dict
     flat_config: bool = True  # config.json as released; else as transformers 5.x writes it
     in_memory_names: bool = False  # tensor names of transformers 5.x instead of released ones
+    published: callable = published_name  # the released name of a parameter
 
 
 def randomize(model, seed):
@@ -76,15 +91,6 @@ def randomize_lively(model, seed):
     return model.eval()
 
 
-def published_name(name):
-    """The name in released checkpoints of a parameter of the transformers class."""
-    if name.startswith("model.visual."):
-        return name.removeprefix("model.")
-    if name.startswith("model.language_model."):
-        return "model." + name.removeprefix("model.language_model.")
-    return name
-
-
 def flat_config(config):
     """config.json as released: text fields at the top, old rope keys."""
     whole = json.loads(config.to_json_string(use_diff=False))
@@ -93,6 +99,8 @@ def flat_config(config):
     flat["model_type"] = config.model_type
     rope = flat.pop("rope_parameters", None) or text.get("rope_parameters")
     flat["rope_theta"] = rope["rope_theta"]
+    if rope["rope_type"] == "llama3":
+        flat["rope_scaling"] = {key: rope[key] for key in rope if key != "rope_theta"}
     if "mrope_section" in rope:
         flat["rope_scaling"] = {"type": "mrope", "mrope_section": rope["mrope_section"]}
     vision = flat.get("vision_config")
@@ -110,7 +118,7 @@ def publish(case, directory):
     text = flat_config(config) if case.flat_config else json.loads(config.to_json_string(False))
     text["architectures"] = [type(case.model).__name__]
     (directory / "config.json").write_text(json.dumps(text, indent=1))
-    rename = (lambda name: name) if case.in_memory_names else published_name
+    rename = same_name if case.in_memory_names else case.published
     tensors = {rename(n): p.detach().contiguous() for n, p in case.model.named_parameters()}
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
@@ -126,7 +134,7 @@ def reference(case):
         answer["loss"] = result.loss.detach()
         for name, parameter in case.model.named_parameters():
             gradient = parameter.grad
-            answer[published_name(name)] = (
+            answer[case.published(name)] = (
                 torch.zeros_like(parameter) if gradient is None else gradient
             )
     return answer

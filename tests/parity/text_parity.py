@@ -1,4 +1,4 @@
-"""Compares Qwen2 and Qwen3 with transformers: logits, loss and every gradient, and round trips."""
+"""Compares Qwen2, Qwen3 and Llama 3 with transformers: logits, loss and every gradient, and round trips."""
 
 import dataclasses
 import random
@@ -6,7 +6,8 @@ import random
 import harness
 import round_trips
 import torch
-from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 VOCAB = 300
@@ -25,6 +26,7 @@ class Sizes:
     tied: bool = False
     theta: float = 1e6
     epsilon: float = 1e-6
+    scaled: bool = False  # the rope of Llama 3.1
 
 
 def make_model(family, sizes, seed):
@@ -35,7 +37,13 @@ def make_model(family, sizes, seed):
         rms_norm_eps=sizes.epsilon, tie_word_embeddings=sizes.tied,
         rope_parameters=dict(rope_type="default", rope_theta=sizes.theta),
         bos_token_id=None, eos_token_id=None)
-    if family == "qwen2":
+    if family == "llama":
+        if sizes.scaled:  # small enough for all three bands of frequencies to occur
+            common["rope_parameters"] = dict(
+                rope_type="llama3", rope_theta=sizes.theta, factor=8.0, low_freq_factor=1.0,
+                high_freq_factor=4.0, original_max_position_embeddings=64)
+        config, kind = LlamaConfig(**common, head_dim=sizes.head_width), LlamaForCausalLM
+    elif family == "qwen2":
         config, kind = Qwen2Config(**common), Qwen2ForCausalLM
         assert sizes.head_width * sizes.heads == sizes.width
     else:
@@ -85,6 +93,9 @@ def fixed_cases(family):
            "packed", [[6, 14, 3], [20, 2, 1]])
     yield ("one layer, tied, long sample", Sizes(layers=1, tied=True, mlp=40), "packed", [[160, 70]])
     yield "one row, nothing given", Sizes(layers=3), "plain", [[40]]
+    if family == "llama":
+        yield "scaled rope, packed", Sizes(theta=1e4, scaled=True), "packed", [[300, 40]]
+        yield "scaled rope, right padding", Sizes(theta=5e5, scaled=True), "right", [[90], [7]]
 
 
 def random_case(seed):
@@ -128,7 +139,7 @@ def check_round_trips(suite, case):
 
 
 def cases(suite):
-    for family in ("qwen2", "qwen3"):
+    for family in ("qwen2", "qwen3", "llama"):
         everything = [*fixed_cases(family), *(random_case(seed) for seed in range(6))]
         for spec in everything:
             suite.parity(make_case(family, *spec))
@@ -137,4 +148,4 @@ def cases(suite):
 
 
 if __name__ == "__main__":
-    harness.run_suite(__doc__, cases, at_least=40)
+    harness.run_suite(__doc__, cases, at_least=62)

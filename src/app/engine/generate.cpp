@@ -170,13 +170,15 @@ model::PackedBatch make_pack(const data::EncodedChat& chat,
   batch.cu_seqlens = {0, static_cast<std::int32_t>(tokens.size())};
   std::vector<at::Tensor> rows;
   for (const data::PatchedItem& item : items) {
-    batch.image_grids.push_back(item.grid);
+    batch.media[Modality::kImage].grids.push_back(item.grid);
     rows.push_back(at::tensor(item.rows, at::kFloat).view({item.grid.patches(), -1}));
   }
-  if (!rows.empty()) batch.pixel_values = at::cat(rows);
-  batch.position_ids = model::position_ids(
-      config, {.tokens = tokens, .cu_seqlens = batch.cu_seqlens, .images = batch.image_grids},
-      mrope);
+  if (!rows.empty()) batch.media[Modality::kImage].rows = at::cat(rows);
+  batch.position_ids = model::position_ids(config,
+                                           {.tokens = tokens,
+                                            .cu_seqlens = batch.cu_seqlens,
+                                            .images = batch.media[Modality::kImage].grids},
+                                           mrope);
   return batch;
 }
 

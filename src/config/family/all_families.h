@@ -25,6 +25,9 @@ struct Family {
 // One function a family, each in `<family>.cpp`.
 [[nodiscard]] ModelConfig read_qwen2(const JsonObject& config);
 [[nodiscard]] ModelConfig read_qwen3(const JsonObject& config);
+[[nodiscard]] ModelConfig read_llama(const JsonObject& config);
+[[nodiscard]] ModelConfig read_qwen2_vl(const JsonObject& config);
 [[nodiscard]] ModelConfig read_qwen2_5_vl(const JsonObject& config);
+[[nodiscard]] ModelConfig read_qwen3_vl(const JsonObject& config);
 
 }  // namespace tributary::config

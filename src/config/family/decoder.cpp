@@ -12,14 +12,33 @@ constexpr WholeRange kHeads{1, std::int64_t{1} << 14};
 constexpr WholeRange kVocab{1, std::int64_t{1} << 26};
 constexpr WholeRange kPositions{1, std::int64_t{1} << 31};
 
+std::string rope_type_of(const JsonObject& rope) {
+  return rope.has("rope_type") ? rope.text("rope_type", "") : rope.text("type", "default");
+}
+
+/// The scaling of Llama 3.1; null for positions as they are.
+std::optional<RopeScaling> read_rope_scaling(const JsonObject& text) {
+  const std::optional<JsonObject> rope = rope_parameters(text);
+  if (!rope || rope_type_of(*rope) != "llama3") return std::nullopt;
+  const RopeScaling scaling{
+      .factor = rope->number("factor", 8, 1.0),
+      .low_frequency = rope->number("low_freq_factor", 1, 0.0),
+      .high_frequency = rope->number("high_freq_factor", 4, 0.0),
+      .original_positions = rope->whole("original_max_position_embeddings", 8192, kPositions)};
+  TRIB_REQUIRE(scaling.low_frequency < scaling.high_frequency,
+               .what = "config: bands of the scaled rope do not ascend",
+               .where = rope->where("high_freq_factor"), .found = str(scaling.high_frequency),
+               .expected = str("above low_freq_factor ", scaling.low_frequency));
+  return scaling;
+}
+
 double read_rope_theta(const JsonObject& text, double standard) {
   const std::optional<JsonObject> rope = rope_parameters(text);
   if (rope) {
-    const std::string type =
-        rope->has("rope_type") ? rope->text("rope_type", "") : rope->text("type", "default");
-    TRIB_REQUIRE(type == "default" || type == "mrope", .what = "config: rope type is not supported",
-                 .where = rope->where("rope_type"), .found = escaped(type),
-                 .expected = "default or mrope",
+    const std::string type = rope_type_of(*rope);
+    TRIB_REQUIRE(type == "default" || type == "mrope" || type == "llama3",
+                 .what = "config: rope type is not supported", .where = rope->where("rope_type"),
+                 .found = escaped(type), .expected = "default, mrope or llama3",
                  .fix = "use the model within its trained context, without rope scaling");
     const double part = rope->number("partial_rotary_factor", 1.0, 0.0);
     TRIB_REQUIRE(part == 1.0, .what = "config: partial rotary positions are not supported",
@@ -54,6 +73,12 @@ std::optional<JsonObject> rope_parameters(const JsonObject& text) {
   return rope ? rope : text.object("rope_parameters");
 }
 
+void require_no_bias(const JsonObject& text) {
+  TRIB_REQUIRE(!text.flag("attention_bias", false),
+               .what = "config: attention bias is not supported in this family",
+               .where = text.where("attention_bias"), .found = "true", .expected = "false");
+}
+
 void require_silu(const JsonObject& object) {
   const std::string activation = object.text("hidden_act", "silu");
   TRIB_REQUIRE(activation == "silu", .what = "config: activation is not supported",
@@ -74,6 +99,7 @@ BackboneConfig read_decoder(const JsonObject& text, const DecoderDefaults& defau
   backbone.max_positions =
       text.whole("max_position_embeddings", defaults.max_positions, kPositions);
   backbone.rope_theta = read_rope_theta(text, defaults.rope_theta);
+  backbone.rope_scaling = read_rope_scaling(text);
   backbone.norm_epsilon = text.number("rms_norm_eps", defaults.norm_epsilon, 0.0);
   backbone.initializer_range = text.number("initializer_range", 0.02, 0.0);
   require_silu(text);

@@ -19,11 +19,11 @@ struct DecoderDefaults {
   double norm_epsilon = 1e-6;
 };
 
-/// Reads the fields that all Qwen text decoders share. The family fills in head_width, tied_head,
+/// Reads the fields that all text decoders share. The family fills in head_width, tied_head,
 /// qkv_bias, qk_norm and mrope_section.
 ///
 /// errors: Fault::kInput for a value that these families or Tributary do not support: another
-///         activation, dropout, a window in use, a scaled rope
+///         activation, dropout, a window in use, another scaled rope than that of Llama 3.1
 /// source: docs/theory/numerics.md, "Defaults of missing fields"
 [[nodiscard]] BackboneConfig read_decoder(const JsonObject& text, const DecoderDefaults& defaults);
 
@@ -32,6 +32,9 @@ void check_decoder(const JsonObject& text, const BackboneConfig& backbone);
 
 /// The rope dictionary: older files call it `rope_scaling`, newer ones `rope_parameters`.
 [[nodiscard]] std::optional<JsonObject> rope_parameters(const JsonObject& text);
+
+/// Refuses a bias on query, key, value and output.
+void require_no_bias(const JsonObject& text);
 
 /// Refuses every activation but SiLU.
 void require_silu(const JsonObject& object);

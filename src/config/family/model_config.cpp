@@ -37,13 +37,20 @@ std::int64_t count_backbone(const BackboneConfig& b) {
 }
 
 std::int64_t count_vision(const VisionConfig& v) {
+  const bool has_layer_norms = v.kind != VisionClass::kQwen2_5Vl;
+  const bool is_gated = v.kind == VisionClass::kQwen2_5Vl;
+  const std::int64_t of_norm = has_layer_norms ? 2 : 1;
   const std::int64_t d = v.width;
   const std::int64_t attention = (3 * d * d + 3 * d) + (d * d + d);
-  const std::int64_t mlp = 2 * (d * v.mlp_width + v.mlp_width) + (v.mlp_width * d + d);
+  const std::int64_t mlp =
+      (is_gated ? 2 : 1) * (d * v.mlp_width + v.mlp_width) + (v.mlp_width * d + d);
   const std::int64_t merged = v.merge * v.merge * d;
-  const std::int64_t merger =
-      d + (merged * merged + merged) + (merged * v.output_width + v.output_width);
-  return v.patch_width() * d + v.layers * (2 * d + attention + mlp) + merger;
+  const std::int64_t maps = (merged * merged + merged) + (merged * v.output_width + v.output_width);
+  const std::int64_t levels = std::ssize(v.deepstack_layers) * (of_norm * merged + maps);
+  const std::int64_t positions = v.positions_side * v.positions_side * d;
+  const std::int64_t bias = v.kind == VisionClass::kQwen3Vl ? d : 0;
+  return v.patch_width() * d + bias + positions + v.layers * (2 * of_norm * d + attention + mlp) +
+         of_norm * d + maps + levels;
 }
 
 }  // namespace

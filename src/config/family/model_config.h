@@ -7,7 +7,15 @@
 
 namespace tributary::config {
 
-enum class ModelFamily { kQwen2, kQwen3, kQwen2_5Vl };
+enum class ModelFamily { kQwen2, kQwen3, kLlama, kQwen2Vl, kQwen2_5Vl, kQwen3Vl };
+
+/// How Llama 3.1 stretches rotary positions beyond the context that it was first trained on.
+struct RopeScaling {
+  double factor = 8;
+  double low_frequency = 1;
+  double high_frequency = 4;
+  std::int64_t original_positions = 8192;
+};
 
 /// A decoder-only language model with grouped-query attention, rotary positions and SwiGLU.
 struct BackboneConfig {
@@ -25,12 +33,19 @@ struct BackboneConfig {
   bool qk_norm = false;   // Qwen3 class
   bool tied_head = false;
   std::vector<std::int64_t>
-      mrope_section;  // halves of head_width by (time, row, column); empty: 1-D
+      mrope_section;                  // halves of head_width by (time, row, column); empty: 1-D
+  bool mrope_interleaved = false;     // Qwen3-VL: axes in turns instead of one after the other
+  std::int64_t deepstack_levels = 0;  // Qwen3-VL: features added behind the first layers
+  std::optional<RopeScaling> rope_scaling = {};
   double initializer_range = 0.02;
 };
 
-/// The vision tower of Qwen2.5-VL.
+/// The class of a vision tower: its norms, activations, biases and the names of parameters.
+enum class VisionClass { kQwen2Vl, kQwen2_5Vl, kQwen3Vl };
+
+/// The vision tower of a Qwen-VL model.
 struct VisionConfig {
+  VisionClass kind = VisionClass::kQwen2_5Vl;
   std::int64_t layers = 0;
   std::int64_t width = 0;
   std::int64_t heads = 0;
@@ -40,12 +55,16 @@ struct VisionConfig {
   std::int64_t patch = 14;          // pixels a side
   std::int64_t temporal_patch = 2;  // frames
   std::int64_t merge = 2;           // patches a side of one merged token
-  std::int64_t window = 112;        // pixels a side
+  std::int64_t window = 112;        // pixels a side; 0: each frame is one
   std::vector<std::int64_t> full_attention_layers;
-  double tokens_per_second = 2;
+  std::vector<std::int64_t> deepstack_layers = {};  // whose features are levels of their own
+  std::int64_t positions_side = 0;                  // of a learned table; 0: none
+  double tokens_per_second = 2;                     // of Qwen2.5-VL
   double norm_epsilon = 1e-6;
   double initializer_range = 0.02;
 
+  /// Whether the text in front of each frame says its time, so that positions see single pictures.
+  [[nodiscard]] bool splits_clips() const { return kind == VisionClass::kQwen3Vl; }
   [[nodiscard]] std::int64_t patch_width() const {
     return channels * temporal_patch * patch * patch;
   }

@@ -11,9 +11,7 @@ ModelConfig read_qwen3(const JsonObject& config) {
   model.backbone.head_width = config.whole("head_dim", 128, {1, 1 << 14});
   model.backbone.qk_norm = true;
   model.backbone.tied_head = config.flag("tie_word_embeddings", false);
-  TRIB_REQUIRE(!config.flag("attention_bias", false),
-               .what = "config: attention bias is not supported in this family",
-               .where = config.where("attention_bias"), .found = "true", .expected = "false");
+  require_no_bias(config);
   check_decoder(config, model.backbone);
   return model;
 }

@@ -6,8 +6,8 @@
 
 namespace tributary::model {
 
-MediaShare share_media(const Media& media, std::int64_t merge, const parallel::TokenSplit& split,
-                       const parallel::Layout& layout) {
+MediaShare share_media(const Media& media, const Encoder& encoder,
+                       const parallel::TokenSplit& split, const parallel::Layout& layout) {
   const auto& ranks = layout.mesh->sequence();
   const std::vector<std::int64_t> rank_of = share_items(media.grids, ranks.size());
   const std::vector<parallel::TokenSplit::Home> homes = split.homes();
@@ -25,7 +25,7 @@ MediaShare share_media(const Media& media, std::int64_t merge, const parallel::T
       if (media.rows.defined()) rows.push_back(media.rows.narrow(0, first, grid.patches()));
       own.grids.push_back(grid);
     }
-    for (std::int64_t i = 0; i < grid.patches() / (merge * merge); ++i) {
+    for (std::int64_t i = 0; i < encoder.tokens_of(grid); ++i) {
       const parallel::TokenSplit::Home& home = homes[static_cast<std::size_t>(*place++)];
       moves.push_back({.from = from,
                        .row = made[static_cast<std::size_t>(from)]++,

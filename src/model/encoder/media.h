@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/sample_shape.h"
+#include "model/encoder/encoder.h"
 #include "parallel/layout.h"
 #include "parallel/sequence/row_route.h"
 #include "parallel/sequence/token_split.h"
@@ -14,9 +15,9 @@ namespace tributary::model {
 
 /// Images and clips of a pack as one input of a tower.
 struct Media {
-  at::Tensor rows;          // [patches, patch_width]; undefined where the tower is on other ranks
-  std::vector<Grid> grids;  // images, then clips
-  at::Tensor places;        // [merged tokens] i64: the placeholder of each feature row
+  at::Tensor rows;          // [input rows, width]; undefined where the tower is on other ranks
+  std::vector<Grid> grids;  // modality after modality
+  at::Tensor places;        // [tokens] i64: the placeholder of each
 };
 
 /// The part of a pack's media that one rank encodes, and the route of features from all ranks to
@@ -29,8 +30,7 @@ struct MediaShare {
 /// Shares the media of a pack over the ranks of a replica by share_items (core/place_items.h); the
 /// same on all ranks of the replica.
 ///
-/// units: `merge` patches on a side are one token
-[[nodiscard]] MediaShare share_media(const Media& media, std::int64_t merge,
+[[nodiscard]] MediaShare share_media(const Media& media, const Encoder& encoder,
                                      const parallel::TokenSplit& split,
                                      const parallel::Layout& layout);
 

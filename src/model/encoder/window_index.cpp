@@ -44,7 +44,8 @@ WindowIndex index_windows(std::span<const Grid> grids, std::int64_t merge, std::
     const std::int64_t rows = grid.rows / merge;
     const std::int64_t columns = grid.columns / merge;
     for (std::int64_t frame = 0; frame < grid.time; ++frame) {
-      append_frame(index, first, rows, columns, merge, window);
+      append_frame(index, first, rows, columns, merge,
+                   window > 0 ? window : std::max(rows, columns));
       first += rows * columns;
     }
   }

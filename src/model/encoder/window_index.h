@@ -19,7 +19,7 @@ struct WindowIndex {
   std::vector<std::int64_t> patch_columns;
 };
 
-/// units:  grids in patches; `window` in merged tokens
+/// units:  grids in patches; `window` in merged tokens, 0: each frame is one
 /// errors: Fault::kInput when a grid is empty or no multiple of `merge`
 /// cost:   O(patches)
 /// source: docs/theory/numerics.md, "Attention windows"

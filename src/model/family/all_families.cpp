@@ -10,10 +10,16 @@ const std::vector<Family>& all_families() {
   static const std::vector<Family> families{
       {.family = config::ModelFamily::kQwen2, .name = "qwen2", .make = make_text_model},
       {.family = config::ModelFamily::kQwen3, .name = "qwen3", .make = make_text_model},
+      {.family = config::ModelFamily::kLlama, .name = "llama", .make = make_text_model},
+      {.family = config::ModelFamily::kQwen2Vl,
+       .name = "qwen2_vl",
+       .make = make_qwen_vl,
+       .prefixes = {{"model.visual.", "visual."}, {"model.language_model.", "model."}}},
       {.family = config::ModelFamily::kQwen2_5Vl,
        .name = "qwen2_5_vl",
-       .make = make_qwen2_5_vl,
+       .make = make_qwen_vl,
        .prefixes = {{"model.visual.", "visual."}, {"model.language_model.", "model."}}},
+      {.family = config::ModelFamily::kQwen3Vl, .name = "qwen3_vl", .make = make_qwen_vl},
   };
   return families;
 }

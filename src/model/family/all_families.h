@@ -30,7 +30,7 @@ struct Family {
 // One function a family, each in `<family>.cpp`.
 [[nodiscard]] std::unique_ptr<Model> make_text_model(const config::ModelConfig& config,
                                                      const ModelLayout& layouts);
-[[nodiscard]] std::unique_ptr<Model> make_qwen2_5_vl(const config::ModelConfig& config,
-                                                     const ModelLayout& layouts);
+[[nodiscard]] std::unique_ptr<Model> make_qwen_vl(const config::ModelConfig& config,
+                                                  const ModelLayout& layouts);
 
 }  // namespace tributary::model

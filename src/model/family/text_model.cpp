@@ -43,11 +43,10 @@ class TextModel final : public Model {
 
  private:
   static void require_text(const PackedBatch& batch) {
-    TRIB_REQUIRE(
-        !batch.pixel_values.defined() && !batch.pixel_values_videos.defined(),
-        .what = "model: a text model cannot take images or clips",
-        .found = str(batch.image_grids.size(), " images, ", batch.video_grids.size(), " clips"),
-        .fix = "use a model with a vision tower, such as Qwen2.5-VL");
+    TRIB_REQUIRE(!batch.has_media(), .what = "model: a text model cannot take images or clips",
+                 .found = str(batch.of(Modality::kImage).grids.size(), " images, ",
+                              batch.of(Modality::kVideo).grids.size(), " clips"),
+                 .fix = "use a model with a vision tower, such as Qwen2.5-VL");
   }
 
   Backbone backbone_;

@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "model/positions.h"
 
@@ -13,30 +14,24 @@ namespace {
 
 using Samples = std::span<const data::EncodedSample* const>;
 
-/// The rows of all items of one modality, and their grids.
-struct Media {
-  at::Tensor rows;  // undefined without items
-  std::vector<Grid> grids;
-  std::vector<double> seconds_per_step;
-};
-
-Media join_media(Samples samples, Modality modality, std::int64_t patch_width, Fields fields) {
-  Media media;
-  std::int64_t patches = 0;
+/// The rows of all items of one modality, undefined without items, and their grids.
+model::EncoderInput join_media(Samples samples, Modality modality, std::int64_t row_width,
+                               Fields fields) {
+  model::EncoderInput media;
+  std::int64_t rows = 0;
   for (const data::EncodedSample* sample : samples) {
     for (const data::PatchedItem& item : sample->items) {
       if (item.modality != modality) continue;
-      const auto expected = static_cast<std::size_t>(item.grid.patches() * patch_width);
+      const auto expected = static_cast<std::size_t>(item.grid.patches() * row_width);
       TRIB_CHECK(fields == Fields::kWithoutPixels || item.rows.size() == expected,
                  .what = "train: item has the wrong number of values", .where = sample->key,
                  .found = str(item.rows.size()), .expected = str(expected));
       media.grids.push_back(item.grid);
-      media.seconds_per_step.push_back(item.seconds_per_step);
-      patches += item.grid.patches();
+      rows += item.grid.patches();
     }
   }
   if (media.grids.empty() || fields == Fields::kWithoutPixels) return media;
-  media.rows = at::empty({patches, patch_width}, at::kFloat);
+  media.rows = at::empty({rows, row_width}, at::kFloat);
   auto* out = media.rows.data_ptr<float>();
   for (const data::EncodedSample* sample : samples)
     for (const data::PatchedItem& item : sample->items)
@@ -141,21 +136,23 @@ Microbatch collate(Samples samples, const config::ModelConfig& config, config::M
                                  sample->source);
   }
 
-  const std::int64_t patch_width = config.vision ? config.vision->patch_width() : 0;
-  Media images = join_media(samples, Modality::kImage, patch_width, fields);
-  Media videos = join_media(samples, Modality::kVideo, patch_width, fields);
+  std::vector<double> seconds;
+  for (const data::EncodedSample* sample : samples)
+    for (const data::PatchedItem& item : sample->items)
+      if (item.modality == Modality::kVideo) seconds.push_back(item.seconds_per_step);
+  for (const config::FrontModule& module : config::front_modules(config))
+    for (const Modality modality : module.takes)
+      batch.media[modality] = join_media(samples, modality, module.row_width, fields);
   batch.position_ids = model::position_ids(
       config,
       {.tokens = {batch.input_ids.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(tokens)},
        .cu_seqlens = batch.cu_seqlens,
-       .images = images.grids,
-       .videos = videos.grids,
-       .seconds_per_step = videos.seconds_per_step},
+       .images = batch.of(Modality::kImage).grids,
+       .videos = batch.of(Modality::kVideo).grids,
+       .seconds_per_step = seconds},
       mode);
-  batch.image_grids = std::move(images.grids);
-  batch.video_grids = std::move(videos.grids);
-  if (images.rows.defined()) batch.pixel_values = images.rows.to(device);
-  if (videos.rows.defined()) batch.pixel_values_videos = videos.rows.to(device);
+  for (auto& [modality, own] : batch.media)
+    if (own.rows.defined()) own.rows = own.rows.to(device);
   batch.input_ids = batch.input_ids.to(device);
   batch.position_ids = batch.position_ids.to(device);
   result.targets = result.targets.to(device);

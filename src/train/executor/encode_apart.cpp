@@ -14,7 +14,7 @@ at::Tensor encode(model::Model& model, const std::string& encoder,
                   const model::EncoderInput& media) {
   return parallel::run_stages(
       model.encoder_layouts().at(encoder), /*input=*/{},
-      [&](int) { return model.empty_encoder_input(encoder, media); },
+      [&](int stage) { return model.empty_encoder_input(encoder, stage, media); },
       [&](int stage, const at::Tensor& input) {
         return model.run_encoder_stage(encoder, stage, media, input);
       });

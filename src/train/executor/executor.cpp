@@ -196,9 +196,10 @@ at::Tensor Executor::run_stage(Place place, const at::Tensor& input) {
   return output;
 }
 
-at::Tensor Executor::empty_input(int index) {
-  return here_->is_backbone ? model_.empty_input(microbatch(index).batch)
-                            : model_.empty_encoder_input(run_.encoder, media(index));
+at::Tensor Executor::empty_input(Place place) {
+  return here_->is_backbone
+             ? model_.empty_input(place.stage, microbatch(place.microbatch).batch)
+             : model_.empty_encoder_input(run_.encoder, place.stage, media(place.microbatch));
 }
 
 at::Tensor Executor::take_input(Place place) {
@@ -333,7 +334,7 @@ void Executor::post_receive(Passed what, Place from, Place to) {
   const auto pass = passes_.find(to);
   at::Tensor values = pass != passes_.end() && pass->second.output.defined()
                           ? at::empty_like(pass->second.output, at::MemoryFormat::Contiguous)
-                          : empty_input(to.microbatch);
+                          : empty_input(to);
   mesh::Pending message = parallel::receive(
       *here_->layout,
       {.what = what, .from = from.stage, .to = to.stage, .microbatch = to.microbatch}, values);

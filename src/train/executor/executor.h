@@ -140,7 +140,7 @@ class Executor {
   [[nodiscard]] const model::EncoderInput& media(int index);
   [[nodiscard]] at::Tensor run_stage(Place place, const at::Tensor& input);
   [[nodiscard]] at::Tensor sum_loss(int index, const at::Tensor& hidden);
-  [[nodiscard]] at::Tensor empty_input(int index);
+  [[nodiscard]] at::Tensor empty_input(Place place);
   [[nodiscard]] at::Tensor take_input(Place place);
   /// The gradient of what a pass gave; undefined for that of the loss itself.
   [[nodiscard]] at::Tensor take_output_gradient(Place place);

@@ -189,8 +189,8 @@ void add_losses(const Session& session, const RoundPart& part, std::vector<Sourc
 
 void zero_pixels(model::PackedBatch& batch, ForwardMedia& media) {
   if (media.input.rows.defined()) media.input.rows.zero_();
-  if (batch.pixel_values.defined()) batch.pixel_values.zero_();
-  if (batch.pixel_values_videos.defined()) batch.pixel_values_videos.zero_();
+  for (auto& [modality, own] : batch.media)
+    if (own.rows.defined()) own.rows.zero_();
 }
 
 /// Scores and answers the questions of this rank's replica.

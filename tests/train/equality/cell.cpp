@@ -64,7 +64,10 @@ std::vector<std::string> trained_names(const model::Model& model) {
 }  // namespace
 
 std::string Cell::name() const {
-  std::string text = sees ? "qwen2_5_vl" : "qwen3";
+  std::string text = "qwen3";
+  if (sees) text = "qwen2_5_vl";
+  if (sees && tower == config::VisionClass::kQwen2Vl) text = "qwen2_vl";
+  if (sees && tower == config::VisionClass::kQwen3Vl) text = "qwen3_vl";
   const auto add = [&](const char* axis, std::int64_t degree) {
     if (degree > 1) text += str(" ", axis, degree);
   };

@@ -21,8 +21,9 @@ struct Cell {
   std::vector<std::int64_t> vision_ranks = {};   // of it; empty: those behind the backbone's
   std::int64_t vision_passes = 0;                // of a colocated tower; 0: it is separate
   std::int64_t layers = 2;                       // of the backbone
-  bool sees = true;                              // Qwen2.5-VL, else Qwen3
-  std::vector<std::string> freeze = {};          // modules
+  bool sees = true;                              // a Qwen-VL, else Qwen3
+  config::VisionClass tower = config::VisionClass::kQwen2_5Vl;
+  std::vector<std::string> freeze = {};  // modules
   std::vector<config::ModuleRecompute> recompute = {};
   std::int64_t samples = 6;  // of a global batch
   bool releases = true;      // gathered parameters between forward and backward

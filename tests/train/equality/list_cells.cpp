@@ -150,6 +150,27 @@ void add_placements(bool all, std::vector<Cell>& cells) {
   }
 }
 
+/// Adds the other towers: every axis, a tower on a stage of its own, one with ranks of its own and
+/// a colocated one. Levels of features cross every cut of Qwen3-VL.
+void add_towers(bool all, std::vector<Cell>& cells) {
+  for (const config::VisionClass tower :
+       {config::VisionClass::kQwen2Vl, config::VisionClass::kQwen3Vl}) {
+    std::vector<Cell> own{{.shape = {.dp_shard = 2}},
+                          {.shape = {.tp = 2}},
+                          {.shape = {.cp = 2}},
+                          {.shape = {.pp = 2}, .vision_stages = 1, .layers = 2},
+                          {.shape = {.pp = 2, .tp = 2}, .layers = 2, .freeze = {"vision"}},
+                          with_tower({.shape = {.dp_shard = 2}}, {.tp = 2}, 2),
+                          with_tower({.shape = {.tp = 2}}, {.pp = 2})};
+    if (tower == config::VisionClass::kQwen3Vl) own.push_back({.shape = {.pp = 2, .cp = 2}});
+    for (Cell& cell : own) {
+      cell.tower = tower;
+      if (!all) cell.steps = 6;
+      cells.push_back(cell);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Cell> list_cells(bool all) {
@@ -221,6 +242,7 @@ std::vector<Cell> list_cells(bool all) {
   }
   add_pipelines(all, cells);
   add_placements(all, cells);
+  add_towers(all, cells);
   return cells;
 }
 

@@ -20,7 +20,29 @@ constexpr std::int64_t kPatchWidth = 96;
 
 }  // namespace
 
-config::ModelConfig tiny_model_config(bool sees) {
+namespace {
+
+/// Turns the tiny Qwen2.5-VL into a model with another tower.
+void change_tower(config::VisionClass tower, config::ModelConfig& config) {
+  config::VisionConfig& vision = *config.vision;
+  vision.kind = tower;
+  if (tower == config::VisionClass::kQwen2_5Vl) return;
+  vision.window = 0;
+  vision.full_attention_layers = {};
+  config.family = config::ModelFamily::kQwen2Vl;
+  if (tower == config::VisionClass::kQwen2Vl) return;
+  config.family = config::ModelFamily::kQwen3Vl;
+  config.backbone.qkv_bias = false;
+  config.backbone.qk_norm = true;
+  config.backbone.mrope_interleaved = true;
+  vision.positions_side = 5;
+  vision.deepstack_layers = {0, 1};
+  config.backbone.deepstack_levels = 2;
+}
+
+}  // namespace
+
+config::ModelConfig tiny_model_config(bool sees, config::VisionClass tower) {
   config::ModelConfig config;
   config.family = sees ? config::ModelFamily::kQwen2_5Vl : config::ModelFamily::kQwen3;
   config.backbone = {.layers = 2,
@@ -52,6 +74,7 @@ config::ModelConfig tiny_model_config(bool sees) {
   vision.initializer_range = 0.2;
   config.tokens.image_pad = kImage;
   config.tokens.video_pad = kImage + 1;
+  change_tower(tower, config);
   return config;
 }
 
@@ -152,7 +175,7 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   config_.model.freeze = cell.freeze;
   if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
   config_.parallel.release = cell.releases ? config::Release::kAuto : config::Release::kNever;
-  config::ModelConfig model_config = tiny_model_config(cell.sees);
+  config::ModelConfig model_config = tiny_model_config(cell.sees, cell.tower);
   model_config.backbone.layers = cell.layers;
   model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
   config_.batch = {.global_samples = cell.samples,
@@ -166,9 +189,7 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   if (world.size() > 1) meshes_ = open_meshes(plan, world, kKvHeads);
   const model::ModelLayout layouts = lay_out(config_, plan, meshes_);
   lanes_ = lanes_of_run(plan, meshes_);
-  std::optional<schedule::MediaSeats> seats;
-  for (const FeatureEdge& edge : lanes_.edges) seats = edge.seats;
-  planner_ = std::make_unique<StepPlanner>(config_, model_config, meshes_.backbone, seats);
+  planner_ = std::make_unique<StepPlanner>(config_, model_config, meshes_.backbone, lanes_.edges);
   router_ = std::make_unique<SampleRouter>(lanes_, meshes_, cell.samples);
   model_ = model::make_model(model_config, layouts);
   for (const auto& unit : model_->units())

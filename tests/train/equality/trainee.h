@@ -13,7 +13,8 @@
 namespace tributary::train {
 
 /// The tiny Qwen2.5-VL or Qwen3 of all comparisons.
-[[nodiscard]] config::ModelConfig tiny_model_config(bool sees);
+[[nodiscard]] config::ModelConfig tiny_model_config(
+    bool sees, config::VisionClass tower = config::VisionClass::kQwen2_5Vl);
 
 /// One tiny model in training on some mesh, on batches that follow only from the step.
 class Trainee {

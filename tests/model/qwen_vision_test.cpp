@@ -1,4 +1,4 @@
-#include "model/encoder/qwen2_5_vl_vision.h"
+#include "model/encoder/qwen_vision.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,8 +30,15 @@ config::VisionConfig small_config() {
 
 /// A tower with every parameter drawn from N(0, 0.05^2).
 struct Tower {
+  /// Runs tower and merger.
+  at::Tensor encode(const at::Tensor& given, std::span<const Grid> grids,
+                    Keep keep = Keep::kActivations) {
+    vision.set_keep([keep](std::string_view) { return keep; });
+    return vision.project(vision.run_tower(/*stage=*/0, given, grids), grids);
+  }
+
   explicit Tower(bool trains_vision = true, bool trains_projector = true)
-      : config(small_config()), vision(config, nullptr, {}, units) {
+      : config(small_config()), vision(config, {.units = &units}, "visual.") {
     at::manual_seed(3);
     for (const auto& unit : units) {
       unit->materialize(at::kCPU, at::kFloat,
@@ -56,57 +63,61 @@ struct Tower {
 
   config::VisionConfig config;
   std::vector<std::unique_ptr<parallel::Unit>> units;
-  Qwen2_5VlVision vision;
+  QwenVision vision;
 };
 
 const std::vector<Grid> kGrids = {{1, 6, 4}, {2, 4, 10}, {1, 2, 2}, {1, 12, 6}};
 
-TEST(Qwen2_5VlVision, GivesEachItemThatItGivesAlone) {
+TEST(QwenVision, GivesEachItemThatItGivesAlone) {
   Tower tower;
   std::vector<at::Tensor> rows;
   std::vector<at::Tensor> alone;
   for (std::size_t i = 0; i < kGrids.size(); ++i) {
     rows.push_back(tower.rows(kGrids[i], static_cast<std::int64_t>(i)));
-    alone.push_back(tower.vision(rows.back(), {&kGrids[i], 1}, {}));
+    alone.push_back(tower.encode(rows.back(), {&kGrids[i], 1}));
   }
-  const at::Tensor together = tower.vision(at::cat(rows), kGrids, {});
+  const at::Tensor together = tower.encode(at::cat(rows), kGrids);
   ASSERT_EQ(together.sizes(), (std::vector<std::int64_t>{6 + 20 + 1 + 18, 24}));
   EXPECT_LT((together - at::cat(alone)).abs().max().item<float>(),
             1e-6F * together.abs().max().item<float>());
 }
 
-TEST(Qwen2_5VlVision, LetsNoGradientPassBetweenFramesOrItems) {
+TEST(QwenVision, LetsNoGradientPassBetweenFramesOrItems) {
   Tower tower;
   std::vector<at::Tensor> parts;
   for (std::size_t i = 0; i < kGrids.size(); ++i)
     parts.push_back(tower.rows(kGrids[i], static_cast<std::int64_t>(i)));
   at::Tensor rows = at::cat(parts).requires_grad_();
   // Merged tokens 16 to 25 are the second frame of the clip, its patches are rows 64 to 103.
-  tower.vision(rows, kGrids, {}).slice(0, 16, 26).pow(2).sum().backward();
+  tower.encode(rows, kGrids).slice(0, 16, 26).pow(2).sum().backward();
   const at::Tensor touched = rows.grad().abs().sum(1) > 0;
   EXPECT_EQ(touched.slice(0, 64, 104).sum().item<std::int64_t>(), 40);
   EXPECT_EQ(touched.sum().item<std::int64_t>(), 40);
 }
 
-TEST(Qwen2_5VlVision, AttendsInWindowsButForTheChosenLayers) {
+TEST(QwenVision, AttendsInWindowsButForTheChosenLayers) {
   // Without a full layer, a merged token sees its own window and nothing else.
   Tower tower;
   const Grid grid{1, 8, 8};
   at::Tensor rows = tower.rows(grid, 5).requires_grad_();
-  tower.vision(rows, {&grid, 1}, {}).slice(0, 0, 1).pow(2).sum().backward();
+  tower.encode(rows, {&grid, 1}).slice(0, 0, 1).pow(2).sum().backward();
   EXPECT_EQ((rows.grad().abs().sum(1) > 0).sum().item<std::int64_t>(), 64);
 
   config::VisionConfig windows_only = small_config();
   windows_only.full_attention_layers = {};
   std::vector<std::unique_ptr<parallel::Unit>> units;
-  Qwen2_5VlVision vision(windows_only, nullptr, {}, units);
+  QwenVision vision(windows_only, {.units = &units}, "visual.");
   for (const auto& unit : units) {
     unit->materialize(at::kCPU, at::kFloat, true);
     const at::NoGradGuard no_gradients;
     unit->shard_value().normal_(0, 0.05);
   }
   rows.mutable_grad().zero_();
-  vision(rows, {&grid, 1}, {}).slice(0, 0, 1).pow(2).sum().backward();
+  vision.project(vision.run_tower(0, rows, {&grid, 1}), {&grid, 1})
+      .slice(0, 0, 1)
+      .pow(2)
+      .sum()
+      .backward();
   const at::Tensor touched = rows.grad().abs().sum(1) > 0;
   // The first window is rows 0 to 7 and 16 to 23: merged tokens 0, 1, 4 and 5 of four patches.
   EXPECT_EQ(touched.sum().item<std::int64_t>(), 16);
@@ -114,18 +125,15 @@ TEST(Qwen2_5VlVision, AttendsInWindowsButForTheChosenLayers) {
   EXPECT_EQ(touched.slice(0, 16, 24).sum().item<std::int64_t>(), 8);
 }
 
-TEST(Qwen2_5VlVision, RecomputesToTheSameBits) {
+TEST(QwenVision, RecomputesToTheSameBits) {
   Tower tower;
   std::vector<at::Tensor> parts;
   for (std::size_t i = 0; i < kGrids.size(); ++i)
     parts.push_back(tower.rows(kGrids[i], static_cast<std::int64_t>(i)));
   const at::Tensor rows = at::cat(parts);
-  tower.vision(rows, kGrids, {}).pow(2).sum().backward();
+  tower.encode(rows, kGrids).pow(2).sum().backward();
   const std::vector<at::Tensor> kept = tower.gradients();
-  tower.vision(rows, kGrids, {.vision = Keep::kInput, .projector = Keep::kInput})
-      .pow(2)
-      .sum()
-      .backward();
+  tower.encode(rows, kGrids, Keep::kInput).pow(2).sum().backward();
   const std::vector<at::Tensor> again = tower.gradients();
   for (std::size_t i = 0; i < kept.size(); ++i) {
     EXPECT_GT(kept[i].abs().max().item<float>(), 0) << tower.units[i]->name();
@@ -133,31 +141,28 @@ TEST(Qwen2_5VlVision, RecomputesToTheSameBits) {
   }
 }
 
-TEST(Qwen2_5VlVision, BuildsNoGraphWhereItIsFrozen) {
+TEST(QwenVision, BuildsNoGraphWhereItIsFrozen) {
   const Grid grid{1, 4, 4};
   Tower frozen(/*trains_vision=*/false, /*trains_projector=*/false);
-  EXPECT_FALSE(frozen.vision(frozen.rows(grid, 1), {&grid, 1}, {}).requires_grad());
+  EXPECT_FALSE(frozen.encode(frozen.rows(grid, 1), {&grid, 1}).requires_grad());
 
   Tower trained;
   Tower half(/*trains_vision=*/false);
-  trained.vision(trained.rows(grid, 1), {&grid, 1}, {}).pow(2).sum().backward();
+  trained.encode(trained.rows(grid, 1), {&grid, 1}).pow(2).sum().backward();
   for (const Keep keep : {Keep::kActivations, Keep::kInput}) {
     half.units.back()->shard_gradient().zero_();
-    half.vision(half.rows(grid, 1), {&grid, 1}, {.vision = keep, .projector = keep})
-        .pow(2)
-        .sum()
-        .backward();
+    half.encode(half.rows(grid, 1), {&grid, 1}, keep).pow(2).sum().backward();
     EXPECT_FALSE(half.units.front()->shard_gradient().defined());
     EXPECT_TRUE(half.units.back()->shard_gradient().equal(trained.units.back()->shard_gradient()));
   }
 }
 
-TEST(Qwen2_5VlVision, RefusesRowsThatDoNotMatchTheGrids) {
+TEST(QwenVision, RefusesRowsThatDoNotMatchTheGrids) {
   Tower tower;
   const Grid grid{1, 4, 4};
   EXPECT_THAT(
       [&] {
-        (void)tower.vision(at::zeros({15, 96}), {&grid, 1}, {});
+        (void)tower.encode(at::zeros({15, 96}), {&grid, 1});
       },
       ThrowsMessage<Error>(AllOf(HasSubstr("pixel rows do not match the grids"),
                                  HasSubstr("[15, 96]"), HasSubstr("[16, 96]"))));

@@ -1,0 +1,95 @@
+#include "model/encoder/encoder_block.h"
+
+#include <ATen/ATen.h>
+
+#include "ops/swiglu.h"
+#include "parallel/split.h"
+
+namespace tributary::model {
+namespace {
+
+using parallel::Bias;
+using parallel::Cut;
+using parallel::Linear;
+using parallel::LinearShape;
+
+LinearShape shape_of(const BlockStyle& style, std::int64_t in, std::int64_t out, Cut cut,
+                     parallel::Heads heads = {}) {
+  return {.in = in,
+          .out = out,
+          .bias = Bias::kZeros,
+          .deviation = style.deviation,
+          .cut = cut,
+          .heads = heads};
+}
+
+/// Query, key and value as one linear map, or as three.
+std::vector<Linear> make_qkv(const BlockStyle& style, const std::string& prefix,
+                             parallel::Unit& unit) {
+  const auto stacks = static_cast<std::int64_t>(style.qkv.size() == 1 ? 3 : 1);
+  std::vector<Linear> maps;
+  for (std::size_t i = 0; i < style.qkv.size(); ++i) {
+    LinearShape shape = shape_of(style, style.width, stacks * style.width, Cut::kColumns,
+                                 {style.heads, style.head_width(), stacks});
+    if (i == 1 && !style.key_bias) shape.bias = Bias::kNone;
+    maps.emplace_back(unit, prefix + style.qkv[i], shape);
+  }
+  return maps;
+}
+
+}  // namespace
+
+EncoderBlock::EncoderBlock(const BlockStyle& style, const std::string& prefix, parallel::Unit& unit)
+    : unit_(unit),
+      heads_(parallel::local_heads(unit.layout(), style.heads)),
+      head_width_(style.head_width()),
+      activation_(style.activation),
+      norm1_(unit, prefix + style.norm1, style.width, style.norm_epsilon,
+             parallel::NormOver::kTokens, style.norm),
+      qkv_(make_qkv(style, prefix, unit)),
+      out_(unit, prefix + style.out, shape_of(style, style.width, style.width, Cut::kRows)),
+      norm2_(unit, prefix + style.norm2, style.width, style.norm_epsilon,
+             parallel::NormOver::kTokens, style.norm),
+      last_([&] {
+        const LinearShape in = shape_of(style, style.width, style.mlp_width, Cut::kColumns);
+        if (!style.activation)
+          gate_up_.emplace(unit,
+                           std::vector<std::string>{prefix + style.mlp[0], prefix + style.mlp[1]},
+                           std::vector<parallel::Heads>{{style.mlp_width}, {style.mlp_width}}, in);
+        else
+          first_.emplace(unit, prefix + style.mlp[0], in);
+        return Linear(unit, prefix + style.mlp.back(),
+                      shape_of(style, style.mlp_width, style.width, Cut::kRows));
+      }()) {}
+
+at::Tensor EncoderBlock::run(const at::Tensor& hidden, parallel::Keep keep,
+                             const BlockContext& context, std::shared_ptr<const void> owner) const {
+  return parallel::run_layer(unit_, keep, hidden,
+                             [this, keep, context, owner = std::move(owner)](const at::Tensor& x) {
+                               const at::Tensor attended = x + attend(norm1_(x), context);
+                               return attended + run_mlp(attended, keep);
+                             });
+}
+
+at::Tensor EncoderBlock::project_heads(const at::Tensor& x) const {
+  if (qkv_.size() == 1) return qkv_.front()(x).view({x.size(0), 3 * heads_, head_width_});
+  return at::cat({qkv_[0](x), qkv_[1](x), qkv_[2](x)}, 1)
+      .view({x.size(0), 3 * heads_, head_width_});
+}
+
+at::Tensor EncoderBlock::attend(const at::Tensor& x, const BlockContext& context) const {
+  at::Tensor heads = project_heads(x);
+  if (context.rotary != nullptr) heads = ops::rotate_heads(heads, *context.rotary, 2 * heads_);
+  return out_(ops::attend_packed(heads, heads_, heads_, *context.groups)
+                  .reshape({x.size(0), heads_ * head_width_}));
+}
+
+at::Tensor EncoderBlock::run_mlp(const at::Tensor& x, parallel::Keep keep) const {
+  return parallel::run_part(unit_, keep, x, [this](const at::Tensor& hidden) {
+    const at::Tensor normalised = norm2_(hidden);
+    return last_(gate_up_ ? ops::swiglu((*gate_up_)(normalised))
+                          : ops::activate((*first_)(normalised), *activation_));
+  });
+}
+
+}  // namespace tributary::model

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "ops/activation.h"
+#include "ops/attend_packed.h"
+#include "ops/rotary.h"
+#include "parallel/layer_boundary.h"
+#include "parallel/linear.h"
+#include "parallel/norm.h"
+#include "parallel/unit.h"
+
+namespace tributary::model {
+
+/// What the blocks of an encoder have in common, and the ends of their parameters' names.
+struct BlockStyle {
+  std::int64_t width = 0;
+  std::int64_t heads = 0;
+  std::int64_t mlp_width = 0;
+  parallel::NormKind norm = parallel::NormKind::kLayer;
+  double norm_epsilon = 1e-6;
+  double deviation = 0.02;                         // that weights start with
+  std::optional<ops::Activation> activation = {};  // null: SwiGLU
+
+  std::string norm1;             // before attention
+  std::vector<std::string> qkv;  // one joined parameter, or query, key and value
+  bool key_bias = true;          // of separate parameters
+  std::string out;
+  std::string norm2;             // before the MLP
+  std::vector<std::string> mlp;  // gate, up and down; or first and second
+
+  [[nodiscard]] std::int64_t head_width() const { return width / heads; }
+};
+
+/// Which rows of a pass attend to each other, and the angles of their heads.
+struct BlockContext {
+  const ops::SampleGroups* groups = nullptr;
+  const ops::RotaryTable* rotary = nullptr;  // null: heads are not rotated
+};
+
+/// A pre-norm transformer block without a mask inside each group of rows. Heads and widths are cut
+/// over tp; every tp rank keeps all rows, since groups would scatter them.
+class EncoderBlock {
+ public:
+  /// `prefix` begins the names of its parameters: visual.blocks.3.
+  EncoderBlock(const BlockStyle& style, const std::string& prefix, parallel::Unit& unit);
+
+  [[nodiscard]] int stage() const { return unit_.layout().virtual_stage; }
+  /// shape: hidden [rows, width] -> returns the same. `owner` keeps what `context` points to.
+  /// dtype: that of the parameters; rotary angles in f32
+  [[nodiscard]] at::Tensor run(const at::Tensor& hidden, parallel::Keep keep,
+                               const BlockContext& context,
+                               std::shared_ptr<const void> owner) const;
+
+ private:
+  [[nodiscard]] at::Tensor project_heads(const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor attend(const at::Tensor& x, const BlockContext& context) const;
+  [[nodiscard]] at::Tensor run_mlp(const at::Tensor& x, parallel::Keep keep) const;
+
+  parallel::Unit& unit_;
+  std::int64_t heads_;  // of this tp rank
+  std::int64_t head_width_;
+  std::optional<ops::Activation> activation_;
+  parallel::Norm norm1_;
+  std::vector<parallel::Linear> qkv_;
+  parallel::Linear out_;
+  parallel::Norm norm2_;
+  std::optional<parallel::JoinedLinear> gate_up_;  // of SwiGLU
+  std::optional<parallel::Linear> first_;          // of a plain MLP
+  parallel::Linear last_;
+};
+
+}  // namespace tributary::model

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace tributary::ops {
+
+/// Activations of plain MLPs. kQuickGelu is x * sigmoid(1.702 x), of CLIP and Qwen2-VL.
+enum class Activation { kGelu, kGeluTanh, kQuickGelu };
+
+/// shape: as x
+[[nodiscard]] at::Tensor activate(const at::Tensor& x, Activation activation);
+
+}  // namespace tributary::ops
