@@ -12,8 +12,8 @@ Run declare_generate(Verb& verb) {
   verb.option("--image", options->images, "JPEG or PNG file; may be given several times");
   verb.required("--prompt", options->prompt, "What the user says, after the images");
   verb.option("--system", options->system,
-              "The system prompt; \"\": none (default: the run's data.system_prompt, \"" +
-                  config::DataSection().system_prompt + "\" for a Hugging Face directory)");
+              "The system prompt; \"\": none (default: the run's data.system_prompt, that of the "
+              "family for a Hugging Face directory)");
   verb.option("--max-new-tokens", options->max_new_tokens,
               "Longest answer [tokens]; with the prompt at most max_position_embeddings");
   verb.option("--temperature", options->temperature, "0: greedy; above: sampled");

@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "app/engine/engine_verbs.h"
+#include "config/family/all_families.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
@@ -220,8 +221,9 @@ ExitCode run_generate(const GenerateOptions& options) {
   const config::ModelConfig config = config::read_model_config(answerer.directory);
   const data::Tokenizer tokenizer =
       data::Tokenizer::load(fs::path(answerer.directory) / "tokenizer.json");
-  const data::ChatTemplate chat(tokenizer,
-                                {.system_prompt = options.system.value_or(answerer.system_prompt)});
+  const data::ChatTemplate chat(
+      tokenizer, {.system_prompt = config::system_prompt_of(
+                      config.family, options.system.value_or(answerer.system_prompt))});
   const std::vector<data::PatchedItem> items = patch_images(options, answerer, config);
   const model::PackedBatch prompt =
       make_pack(encode_prompt(chat, options.prompt, items, config), items, config, answerer.mrope);

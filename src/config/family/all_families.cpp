@@ -1,17 +1,30 @@
 #include "config/family/all_families.h"
 
+#include <algorithm>
+
 namespace tributary::config {
+
+namespace {
+
+const std::string kHelpful = "You are a helpful assistant.";
+
+}  // namespace
 
 const std::vector<Family>& all_families() {
   static const std::vector<Family> families{
-      {ModelFamily::kQwen2, "qwen2", read_qwen2},
+      {ModelFamily::kQwen2, "qwen2", read_qwen2, kHelpful},
       {ModelFamily::kQwen3, "qwen3", read_qwen3},
       {ModelFamily::kLlama, "llama", read_llama},
-      {ModelFamily::kQwen2Vl, "qwen2_vl", read_qwen2_vl},
-      {ModelFamily::kQwen2_5Vl, "qwen2_5_vl", read_qwen2_5_vl},
+      {ModelFamily::kQwen2Vl, "qwen2_vl", read_qwen2_vl, kHelpful},
+      {ModelFamily::kQwen2_5Vl, "qwen2_5_vl", read_qwen2_5_vl, kHelpful},
       {ModelFamily::kQwen3Vl, "qwen3_vl", read_qwen3_vl},
   };
   return families;
+}
+
+std::string system_prompt_of(ModelFamily family, const std::string& given) {
+  if (given != kFamilyPrompt) return given;
+  return std::ranges::find(all_families(), family, &Family::family)->system_prompt;
 }
 
 }  // namespace tributary::config

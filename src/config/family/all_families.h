@@ -14,10 +14,17 @@ struct Family {
   ModelFamily family;
   std::string model_type;  // in config.json
   ModelConfig (*read)(const JsonObject& config);
+  /// What its own chat template puts in front of a chat without a system turn.
+  std::string system_prompt = {};
 };
 
 /// The visible list.
 [[nodiscard]] const std::vector<Family>& all_families();
+
+/// The value of data.system_prompt that stands for the family's own.
+inline constexpr std::string_view kFamilyPrompt = "auto";
+/// `given` as it is, or the prompt of the family where it is kFamilyPrompt.
+[[nodiscard]] std::string system_prompt_of(ModelFamily family, const std::string& given);
 
 /// As read_model_config, from the text of a config.json; `where` names it in messages.
 [[nodiscard]] ModelConfig parse_model_config(std::string_view text, const std::string& where);

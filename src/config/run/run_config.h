@@ -64,11 +64,11 @@ struct DataSection {
   double held_out_fraction = 0.0;
   std::int64_t min_pixels = 56 * 56;
   std::int64_t max_pixels = 1280 * 28 * 28;
-  std::int64_t max_tokens = 0;        // longest sample; 0: batch.capacity_tokens
-  TooLong too_long = TooLong::kDrop;  // what becomes of samples above it
-  std::string system_prompt = "You are a helpful assistant.";
-  bool train_on_newline = true;  // the "\n" after <|im_end|> counts in the loss
-  int workers = 2;               // decoding threads; never changes content or order
+  std::int64_t max_tokens = 0;         // longest sample; 0: batch.capacity_tokens
+  TooLong too_long = TooLong::kDrop;   // what becomes of samples above it
+  std::string system_prompt = "auto";  // kFamilyPrompt
+  bool train_on_newline = true;        // the "\n" after <|im_end|> counts in the loss
+  int workers = 2;                     // decoding threads; never changes content or order
   int prefetch_batches = 2;
   double bad_fraction = 0.001;  // of the samples read; above it the run stops
   std::int64_t bad_at_least = 10;

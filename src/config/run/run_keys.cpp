@@ -156,7 +156,8 @@ std::vector<Key> run_keys() {
                       "first step and ends there if there is one."}),
       key<&R::data, &DataSection::system_prompt>(
           {.path = "data.system_prompt",
-           .meaning = "System turn of conversations that have none."}),
+           .meaning = "System turn of conversations that have none; `auto`: that of the family's "
+                      "own chat template, `\"\"`: none."}),
       key<&R::data, &DataSection::train_on_newline>(
           {.path = "data.train_on_newline",
            .meaning = "Count the newline after `<|im_end|>` of an assistant turn in the loss."}),

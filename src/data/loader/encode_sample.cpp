@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/family/all_families.h"
 #include "core/error.h"
 #include "data/decode/data_url.h"
 #include "data/decode/decode_picture.h"
@@ -258,7 +259,7 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
                                             const Tokenizer& tokenizer, Resize resize) {
   QwenEncoding encoding;
   encoding.tokenizer = &tokenizer;
-  encoding.chat = {.system_prompt = run.data.system_prompt,
+  encoding.chat = {.system_prompt = config::system_prompt_of(model.family, run.data.system_prompt),
                    .train_on_newline = run.data.train_on_newline};
   encoding.most_tokens = most_tokens_of(run);
   if (model.vision)

@@ -79,7 +79,7 @@ const ChatTemplate::Style& style_of(const Tokenizer& tokenizer) {
 }
 
 /// The white space that Python's strip takes away.
-bool is_space(std::int32_t code) {
+bool is_python_space(std::int32_t code) {
   return (code >= 0x09 && code <= 0x0D) || (code >= 0x1C && code <= 0x20) || code == 0x85 ||
          code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
          code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
@@ -95,7 +95,7 @@ std::pair<std::size_t, std::size_t> bounds_of(std::string_view text) {
     const utf8proc_ssize_t length =
         utf8proc_iterate(bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at), &code);
     const std::size_t next = at + static_cast<std::size_t>(std::max<utf8proc_ssize_t>(1, length));
-    if (length < 0 || !is_space(code)) {
+    if (length < 0 || !is_python_space(code)) {
       first = std::min(first, at);
       end = next;
     }
