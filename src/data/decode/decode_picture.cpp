@@ -4,27 +4,29 @@
 #include <array>
 #include <string_view>
 
+#include "data/decode/bmp_file.h"
+#include "data/decode/gif_file.h"
 #include "data/decode/jpeg_file.h"
 #include "data/decode/png_file.h"
+#include "data/decode/webp_file.h"
 
 namespace tributary::data {
 namespace {
+
+constexpr const char* kRead = "JPEG, PNG, WebP, GIF and BMP";
 
 struct OtherFormat {
   std::string_view name;
   std::string_view mark;
   std::size_t place = 0;  // offset of the mark in the file
 };
-constexpr std::array<OtherFormat, 10> kOtherFormats{{{"WebP", "WEBP", 8},
-                                                     {"GIF", "GIF8"},
-                                                     {"BMP", "BM"},
-                                                     {"TIFF", {"II*\0", 4}},
-                                                     {"TIFF", {"MM\0*", 4}},
-                                                     {"AVIF", "ftypavif", 4},
-                                                     {"HEIC", "ftypheic", 4},
-                                                     {"JPEG 2000", {"\0\0\0\x0cjP", 6}},
-                                                     {"PDF", "%PDF"},
-                                                     {"SVG", "<svg"}}};
+constexpr std::array<OtherFormat, 7> kOtherFormats{{{"TIFF", {"II*\0", 4}},
+                                                    {"TIFF", {"MM\0*", 4}},
+                                                    {"AVIF", "ftypavif", 4},
+                                                    {"HEIC", "ftypheic", 4},
+                                                    {"JPEG 2000", {"\0\0\0\x0cjP", 6}},
+                                                    {"PDF", "%PDF"},
+                                                    {"SVG", "<svg"}}};
 
 Refusal unknown_format(std::span<const std::uint8_t> file) {
   if (file.empty()) return {"unknown_format", "image file is empty"};
@@ -32,11 +34,11 @@ Refusal unknown_format(std::span<const std::uint8_t> file) {
                           std::min<std::size_t>(file.size(), 16));
   for (const OtherFormat& format : kOtherFormats)
     if (first.size() > format.place && first.substr(format.place).starts_with(format.mark))
-      return {"unknown_format", str("file is ", format.name,
-                                    ", and JPEG and PNG are read; write it as PNG "
+      return {"unknown_format", str("file is ", format.name, ", and ", kRead,
+                                    " are read; write it as PNG "
                                     "(`mogrify -format png FILE` of ImageMagick) and name that")};
   return {"unknown_format",
-          str("file begins with ", escaped(first.substr(0, 8)), ", neither JPEG nor PNG")};
+          str("file begins with ", escaped(first.substr(0, 8)), "; ", kRead, " are read")};
 }
 
 /// The fix for a picture that is larger than any key allows.
@@ -67,6 +69,9 @@ std::optional<Refusal> refuse_size(PictureSize size, const PictureLimits& limits
 Result<Picture> decode_picture(std::span<const std::uint8_t> file, const PictureLimits& limits) {
   if (is_jpeg(file)) return decode_jpeg(file, limits);
   if (is_png(file)) return decode_png(file, limits);
+  if (is_webp(file)) return decode_webp(file, limits);
+  if (is_gif(file)) return decode_gif(file, limits);
+  if (is_bmp(file)) return decode_bmp(file, limits);
   return unknown_format(file);
 }
 
@@ -74,6 +79,9 @@ Result<PictureSize> read_picture_size(std::span<const std::uint8_t> file,
                                       const PictureLimits& limits) {
   if (is_jpeg(file)) return read_jpeg_size(file, limits);
   if (is_png(file)) return read_png_size(file, limits);
+  if (is_webp(file)) return read_webp_size(file, limits);
+  if (is_gif(file)) return read_gif_size(file, limits);
+  if (is_bmp(file)) return read_bmp_size(file, limits);
   return unknown_format(file);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/handle.h"
+#include "data/decode/orientation.h"
 
 namespace tributary::data {
 namespace {
@@ -15,50 +16,12 @@ struct JpegHeader {
   int width = 0;  // as stored, before orientation
   int height = 0;
   int orientation = 1;  // EXIF, 1..8
-
-  /// Whether width and height change places when the picture is shown upright.
-  [[nodiscard]] bool is_turned() const { return orientation >= 5; }
 };
 
-/// The TIFF block of an APP1 segment, in either byte order; a read outside it gives null.
-class TiffBlock {
- public:
-  explicit TiffBlock(std::span<const std::uint8_t> bytes)
-      : bytes_(bytes), little_(bytes.size() >= 2 && bytes[0] == 'I') {}
-
-  [[nodiscard]] std::optional<std::uint32_t> number(std::size_t at, std::size_t width) const {
-    if (at > bytes_.size() || width > bytes_.size() - at) return std::nullopt;
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < width; ++i)
-      value = value << 8 | bytes_[at + (little_ ? width - 1 - i : i)];
-    return value;
-  }
-
- private:
-  std::span<const std::uint8_t> bytes_;
-  bool little_;
-};
-
-constexpr std::uint32_t kOrientationTag = 0x0112;
-constexpr std::uint32_t kShort = 3;
-
-/// Finds the orientation in the first directory; null when absent or not a number in 1..8.
-std::optional<int> find_orientation(std::span<const std::uint8_t> segment) {
-  if (segment.size() < 14 || std::memcmp(segment.data(), "Exif\0\0", 6) != 0) return std::nullopt;
-  const TiffBlock tiff(segment.subspan(6));
-  if (tiff.number(2, 2) != 42u) return std::nullopt;
-  const std::size_t directory = tiff.number(4, 4).value_or(0);
-  const std::uint32_t entries = tiff.number(directory, 2).value_or(0);
-  for (std::uint32_t i = 0; i < entries; ++i) {
-    const std::size_t entry = directory + 2 + std::size_t{12} * i;
-    const auto tag = tiff.number(entry, 2);
-    if (!tag) return std::nullopt;  // the directory runs out of the segment
-    if (*tag != kOrientationTag || tiff.number(entry + 2, 2) != kShort) continue;
-    const std::uint32_t value = tiff.number(entry + 8, 2).value_or(0);
-    if (value >= 1 && value <= 8) return static_cast<int>(value);
-    return std::nullopt;
-  }
-  return std::nullopt;
+/// The orientation in an APP1 segment; null when it holds none.
+std::optional<int> orientation_of(std::span<const std::uint8_t> segment) {
+  if (segment.size() < 6 || std::memcmp(segment.data(), "Exif\0\0", 6) != 0) return std::nullopt;
+  return find_orientation(segment.subspan(6));
 }
 
 bool is_frame_header(int marker) {  // SOF0..SOF15 without DHT, JPG, DAC
@@ -95,7 +58,7 @@ Result<JpegHeader> read_jpeg_header(std::span<const std::uint8_t> file) {
     if (length > file.size() - at - 2) return header_cut(file.size());
     const auto body = file.subspan(at + 4, length - 2);
     if (marker == 0xe1 && !has_orientation) {
-      if (const auto orientation = find_orientation(body)) {
+      if (const auto orientation = orientation_of(body)) {
         header.orientation = *orientation;
         has_orientation = true;
       }
@@ -144,55 +107,6 @@ void convert_inks(const std::vector<std::uint8_t>& inks, std::vector<std::uint8_
   }
 }
 
-/// Where the upright pixel (x, y) is stored: EXIF 2.3, tag 0x0112.
-std::pair<int, int> stored_at(int orientation, int x, int y, int width, int height) {
-  const int right = width - 1;
-  const int bottom = height - 1;
-  switch (orientation) {
-    case 2:
-      return {right - x, y};
-    case 3:
-      return {right - x, bottom - y};
-    case 4:
-      return {x, bottom - y};
-    case 5:
-      return {y, x};
-    case 6:
-      return {y, bottom - x};
-    case 7:
-      return {right - y, bottom - x};
-    case 8:
-      return {right - y, x};
-    default:
-      return {x, y};
-  }
-}
-
-Picture make_upright(Picture stored, const JpegHeader& header) {
-  if (header.orientation == 1) return stored;
-  Picture upright;
-  upright.width = header.is_turned() ? stored.height : stored.width;
-  upright.height = header.is_turned() ? stored.width : stored.height;
-  upright.rgb.resize(stored.rgb.size());
-  std::uint8_t* to = upright.rgb.data();
-  for (int y = 0; y < upright.height; ++y) {
-    for (int x = 0; x < upright.width; ++x, to += 3) {
-      const auto [column, row] = stored_at(header.orientation, x, y, stored.width, stored.height);
-      const std::size_t from =
-          3 * (static_cast<std::size_t>(row) * static_cast<std::size_t>(stored.width) +
-               static_cast<std::size_t>(column));
-      for (std::size_t channel = 0; channel < 3; ++channel)
-        to[channel] = stored.rgb[from + channel];
-    }
-  }
-  return upright;
-}
-
-PictureSize size_upright(const JpegHeader& header) {
-  if (header.is_turned()) return {.height = header.width, .width = header.height};
-  return {.height = header.height, .width = header.width};
-}
-
 }  // namespace
 
 bool is_jpeg(std::span<const std::uint8_t> file) {
@@ -203,7 +117,8 @@ Result<PictureSize> read_jpeg_size(std::span<const std::uint8_t> file,
                                    const PictureLimits& limits) {
   const Result<JpegHeader> header = read_jpeg_header(file);
   if (!header) return header.refusal();
-  const PictureSize size = size_upright(header.value());
+  const auto& [width, height, orientation] = header.value();
+  const PictureSize size = size_upright({.height = height, .width = width}, orientation);
   if (auto refusal = refuse_size(size, limits)) return *refusal;
   return size;
 }
@@ -230,7 +145,7 @@ Result<Picture> decode_jpeg(std::span<const std::uint8_t> file, const PictureLim
                     kFlags) != 0)
     return refuse(codec);
   if (inked) convert_inks(inks, picture.rgb);
-  return make_upright(std::move(picture), header);
+  return make_upright(std::move(picture), header.orientation);
 }
 
 std::vector<std::uint8_t> write_jpeg(const Picture& picture, int quality) {

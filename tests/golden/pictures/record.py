@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records small JPEG and PNG files of every kind with the pixels that Pillow gives for them.
+"""Records small JPEG, PNG, WebP, GIF and BMP files of every kind with the pixels that Pillow gives for them.
 
     python tests/golden/pictures/record.py > tests/golden/pictures/pictures.json
 
@@ -76,6 +76,76 @@ def exif_with_orientation(value):
     return exif.tobytes()
 
 
+def with_alpha(image):
+    image = image.convert("RGBA")
+    image.putalpha(Image.linear_gradient("L").resize(image.size))
+    return image
+
+
+def list_webp_files(image):
+    for quality in (20, 90):
+        yield f"webp_quality_{quality}", saved(image, format="WEBP", quality=quality)
+        yield (f"webp_alpha_quality_{quality}",
+               saved(with_alpha(image), format="WEBP", quality=quality))
+    yield "webp_lossless", saved(image, format="WEBP", lossless=True)
+    yield "webp_lossless_alpha", saved(with_alpha(image), format="WEBP", lossless=True, exact=True)
+    yield "webp_profile", saved(image, format="WEBP", quality=80, icc_profile=b"not a profile")
+    for value in (1, 2, 3, 4, 5, 6, 7, 8, 9):
+        yield (f"webp_orientation_{value}",
+               saved(image, format="WEBP", quality=90, exif=exif_with_orientation(value)))
+    frames = [image, image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
+    yield "webp_animation", saved(frames[0], format="WEBP", save_all=True, append_images=frames[1:])
+
+
+def list_gif_files(image):
+    for colours in (2, 3, 16, 200, 256):
+        yield f"gif_colours_{colours}", saved(image.quantize(colours), format="GIF")
+    yield "gif_interlaced", saved(image.quantize(64), format="GIF", interlace=1)
+    yield "gif_grey", saved(image.convert("L"), format="GIF")
+    yield "gif_transparent", saved(image.quantize(32), format="GIF", transparency=5)
+    frames = [image.quantize(32), image.rotate(90).quantize(32)]
+    yield "gif_animation", saved(frames[0], format="GIF", save_all=True, append_images=frames[1:])
+    # The frame of 23 x 17 in a larger canvas, and in one that is too small for it.
+    for name, size in (("larger", (30, 25)), ("smaller", (9, 11))):
+        for transparency in ({}, {"transparency": 7}):
+            plain = bytearray(saved(image.quantize(16), format="GIF", **transparency))
+            struct.pack_into("<HH", plain, 6, *size)
+            place = plain.index(b"," + bytes(4) + struct.pack("<HH", WIDTH, HEIGHT))
+            struct.pack_into("<HH", plain, place + 1, 4, 3)
+            yield f"gif_canvas_{name}{'_transparent' if transparency else ''}", bytes(plain)
+
+
+def raw_bmp(bits, pixels, palette=b"", compression=0, masks=b"", top_down=False, colours=0):
+    place = 14 + 40 + len(masks) + len(palette)
+    height = -HEIGHT if top_down else HEIGHT
+    info = struct.pack("<IiiHHIIiiII", 40, WIDTH, height, 1, bits, compression, len(pixels), 0, 0,
+                       colours, 0)
+    return (b"BM" + struct.pack("<IHHI", place + len(pixels), 0, 0, place) + info + masks + palette
+            + pixels)
+
+
+def random_rows(bits):
+    noise = random.Random(SEED + bits)
+    return noise.randbytes((WIDTH * bits + 31) // 32 * 4 * HEIGHT)
+
+
+def list_bmp_files(image):
+    noise = random.Random(SEED)
+    yield "bmp_rgb", saved(image, format="BMP")
+    yield "bmp_grey", saved(image.convert("L"), format="BMP")
+    yield "bmp_bilevel", saved(image.convert("1"), format="BMP")
+    yield "bmp_palette", saved(image.quantize(100), format="BMP")
+    for bits in (1, 4, 8):
+        yield f"bmp_bits_{bits}", raw_bmp(bits, random_rows(bits), noise.randbytes(4 << bits))
+    for bits in (16, 24, 32):
+        yield f"bmp_bits_{bits}", raw_bmp(bits, random_rows(bits))
+    yield "bmp_top_down", raw_bmp(24, random_rows(24), top_down=True)
+    for name, bits, masks in (("565", 16, (0xf800, 0x7e0, 0x1f)), ("555", 16, (0x7c00, 0x3e0, 0x1f)),
+                              ("bgrx", 32, (0xff0000, 0xff00, 0xff))):
+        yield (f"bmp_masks_{name}", raw_bmp(bits, random_rows(bits), compression=3,
+                                            masks=struct.pack("<III", *masks)))
+
+
 def list_files():
     image = smooth_rgb()
     for subsampling in (0, 1, 2):
@@ -100,6 +170,9 @@ def list_files():
     yield "png_rgb_transparent", raw_png(8, 2, before_data=[(b"tRNS", b"\0\x40\0\x10\0\x20")])
     yield "png_gamma_and_text", raw_png(8, 2, before_data=[
         (b"gAMA", struct.pack(">I", 100000)), (b"tEXt", b"Comment\0hello")])
+    yield from list_webp_files(image)
+    yield from list_gif_files(image)
+    yield from list_bmp_files(image)
     yield "png_one_pixel", saved(image.crop((3, 3, 4, 4)), format="PNG")
 
 
