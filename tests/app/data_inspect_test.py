@@ -69,7 +69,7 @@ class DataInspect(unittest.TestCase):
         path = self.write_lines("train.jsonl", [question("a.png"), question("a.png"), question()])
         code, out, err = self.run_verb(path, "--images", os.path.join(self.folder, "pics"))
         self.assertEqual((code, err), (0, ""))
-        for words in ("records: 3", "messages 3, conversations 0", "images 2, clips 0", "bad: 0",
+        for words in ("records: 3", "forms: messages 3\n", "images 2, clips 0", "bad: 0",
                       "user: [image a.png]what?", "assistant: a cat",
                       "longer side of a picture [pixels]: least 100, mean 100, most 100; median 100, "
                       "90 % within 100, 99 % within 100"):
@@ -135,12 +135,12 @@ class DataInspect(unittest.TestCase):
         for words, expected in (
                 (["none.jsonl"], "data: file cannot be opened; where: none.jsonl"),
                 ([self.write("empty.jsonl", "")], "data: file holds no record"),
-                ([self.write("list.jsonl", "[{}]")], "data: file is one JSON list, not JSON lines"),
+                ([self.write("list.jsonl", "[{}")], "data: JSON list is not closed"),
                 ([path, "--images", self.folder + "/pics"], "data: image folder does not exist"),
                 ([path, "--limit", "-1"], "app: limit is negative"),
                 ([path, "data.max_tokens=5"], "app: values without a configuration"),
                 ([self.write("a.parquet", "PAR1")], "found: Parquet; expected: one JSON object"),
-                ([self.folder], "data: a directory in place of a file"),
+                ([self.folder], "data: file holds no record"),
                 ([], "command line not understood")):
             with self.subTest(expected):
                 code, _, err = self.run_verb(*words)

@@ -167,16 +167,12 @@ TEST(ParseRecord, NamesKeysThatNothingReads) {
   EXPECT_THAT(read(told("a")).unread_keys, testing::IsEmpty());
 }
 
-TEST(ParseRecord, NamesTheFormOfALineWithoutTurns) {
-  EXPECT_THAT(refusal(R"({"instruction":"a","input":"","output":"b"})"),
-              HasSubstr("bad_form: neither messages nor conversations; found input, instruction, "
-                        "output: the Alpaca form; docs/formats/data.md says how to convert it"));
-  EXPECT_THAT(refusal(R"({"prompt":"a","chosen":"b","rejected":"c"})"),
-              HasSubstr("found chosen, prompt, rejected: preferences (DPO)"));
-  EXPECT_THAT(refusal(R"({"text":"a"})"), HasSubstr("found text: raw text"));
-  EXPECT_THAT(refusal(R"({"file_name":"a.png","label":3})"), HasSubstr("an imagefolder"));
-  EXPECT_THAT(refusal(R"({"speech":"a"})"),
-              testing::EndsWith("neither messages nor conversations; found speech"));
+TEST(ParseRecord, NamesTheKeysOfARecordOfNoForm) {
+  EXPECT_THAT(refusal(R"({"query":"a","id":"b"})"),
+              HasSubstr("bad_form: no known form; found id, query: a question without its answer; "
+                        "docs/formats/data.md shows the forms"));
+  EXPECT_THAT(refusal(R"({"file_name":"a.png","width":3})"), HasSubstr("a picture without its"));
+  EXPECT_THAT(refusal(R"({"speech":"a"})"), testing::EndsWith("no known form; found speech"));
   EXPECT_THAT(refusal("{}"), testing::EndsWith("found no key"));
 }
 
@@ -185,7 +181,7 @@ TEST(ParseRecord, RefusesWhatIsNotOneJsonObject) {
               HasSubstr("bad_json: line is not valid JSON: byte 15: unexpected '}'; expected '['"));
   EXPECT_THAT(refusal(""), HasSubstr("bad_json"));
   EXPECT_THAT(refusal(asked("\"a\"") + " {}"), HasSubstr("bad_json"));
-  EXPECT_THAT(refusal("[1, 2]"), HasSubstr("bad_form: line holds a array"));
+  EXPECT_THAT(refusal("[1, 2]"), HasSubstr("bad_form: record is a array"));
   EXPECT_THAT(refusal(R"({"messages":[],"messages":[]})"),
               AllOf(HasSubstr("bad_json"), HasSubstr("duplicate key"), HasSubstr("messages")));
   EXPECT_THAT(refusal(std::string(40, '[') + std::string(40, ']')), HasSubstr("depth <= 32"));
@@ -208,8 +204,7 @@ TEST(ParseRecord, RefusesInvalidText) {
 }
 
 TEST(ParseRecord, RefusesMissingAndWrongFields) {
-  EXPECT_THAT(refusal(R"({"text":"hello"})"),
-              HasSubstr("bad_form: neither messages nor conversations"));
+  EXPECT_THAT(refusal(R"({"speech":"hello"})"), HasSubstr("bad_form: no known form"));
   EXPECT_THAT(refusal(R"({"messages":[],"conversations":[]})"), HasSubstr("bad_form: both"));
   EXPECT_THAT(refusal(R"({"messages":"hello"})"),
               HasSubstr("bad_field: messages is of type string, expected list"));

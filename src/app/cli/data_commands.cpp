@@ -14,6 +14,7 @@
 #include "data/demo/make_demo.h"
 #include "data/loader/encode_sample.h"
 #include "data/loader/quarantine.h"
+#include "data/loader/source_files.h"
 #include "data/loader/survey.h"
 
 namespace tributary::app {
@@ -22,16 +23,11 @@ namespace {
 struct Arguments {
   std::string path;
   std::vector<std::string> overrides;
-  std::string images;
+  config::SourceSection source;  // how to read a file without a configuration
   std::string histogram;
   std::int64_t limit = 0;
   bool json = false;
 };
-
-std::string folder_of(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return folder.empty() ? "." : folder.string();
-}
 
 bool is_config(const std::string& path) {
   return path.ends_with(".yaml") || path.ends_with(".yml");
@@ -52,12 +48,14 @@ std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t 
       .limit = limit, .encoder = encoder.get(), .most_tokens = data::most_tokens_of(run)};
   std::vector<data::Survey> surveys;
   for (const config::SourceSection& source : run.data.sources) {
-    const std::string images = source.images.empty() ? folder_of(source.path) : source.images;
-    surveys.push_back(data::survey_file(source.name, source.path, images, options));
+    surveys.push_back(data::survey_source(source, options));
     surveys.back().weight = source.weight;
-    if (!source.held_out.empty())
-      surveys.push_back(
-          data::survey_file(source.name + " (held out)", source.held_out, images, options));
+    if (source.held_out.empty()) continue;
+    config::SourceSection held_out = source;
+    held_out.name += " (held out)";
+    held_out.images = data::image_root(source);
+    held_out.path = source.held_out;
+    surveys.push_back(data::survey_source(held_out, options));
   }
   return surveys;
 }
@@ -134,8 +132,10 @@ ExitCode inspect(const Arguments& arguments) {
   config::RunConfig run;
   std::vector<data::Survey> surveys;
   if (is_config(arguments.path)) {
-    TRIB_REQUIRE(arguments.images.empty(), .what = "app: --images beside a configuration",
-                 .found = arguments.images, .fix = "set `images` of the source there");
+    TRIB_REQUIRE(arguments.source == config::SourceSection{},
+                 .what = "app: --images, --format or --question beside a configuration",
+                 .found = arguments.path,
+                 .fix = "set `images`, `format`, `question` of the source there");
     run = config::read_run_config(arguments.path, arguments.overrides);
     check_histogram(arguments, run);
     surveys = survey_run(run, arguments.limit);
@@ -144,10 +144,10 @@ ExitCode inspect(const Arguments& arguments) {
                  .where = arguments.path, .found = arguments.overrides.front(),
                  .expected = "key.path=value after the YAML file of a run");
     check_histogram(arguments, run);
-    const std::string images =
-        arguments.images.empty() ? folder_of(arguments.path) : arguments.images;
-    const std::string name = std::filesystem::path(arguments.path).stem().string();
-    surveys.push_back(data::survey_file(name, arguments.path, images, {.limit = arguments.limit}));
+    config::SourceSection source = arguments.source;
+    source.name = std::filesystem::path(arguments.path).stem().string();
+    source.path = arguments.path;
+    surveys.push_back(data::survey_source(source, {.limit = arguments.limit}));
   }
   print(surveys, arguments.json);
   const ExitCode judged = judge(surveys, run.data);
@@ -160,11 +160,16 @@ ExitCode inspect(const Arguments& arguments) {
 
 Run declare_data_inspect(Verb& verb) {
   const auto arguments = std::make_shared<Arguments>();
-  verb.positional("PATH", arguments->path, "a JSONL file, or a run's YAML file: all its sources");
+  verb.positional("PATH", arguments->path,
+                  "a file or directory of records, or a run's YAML file: all its sources");
   verb.rest("key.path=value", arguments->overrides,
             "values that replace those of the YAML file, for example data.max_tokens=512");
-  verb.option("--images", arguments->images,
+  verb.option("--images", arguments->source.images,
               "folder that image paths start from (default: the folder of the file)");
+  verb.option("--format", arguments->source.format,
+              "form of the records, as `format` of a source (default: by their keys)");
+  verb.option("--question", arguments->source.question,
+              "question before the text of each picture, as `question` of a source");
   verb.option("--limit", arguments->limit, "records of each file to look at, 0: all");
   verb.option("--histogram", arguments->histogram,
               "JSON file for the shapes of the run's samples, which `plan --lengths` and `simulate "

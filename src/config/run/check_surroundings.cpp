@@ -31,6 +31,19 @@ class Surroundings {
     }
   }
 
+  /// A source is a file or a directory; a pattern of names is looked up when it is opened.
+  void require_source(const std::string& key, const fs::path& path) {
+    constexpr const char* kFix =
+        "correct the path; docs/formats/data.md lists the kinds of sources";
+    if (path.string().find_first_of("*{") != std::string::npos) return;
+    std::error_code failure;
+    if (fs::is_directory(path, failure)) {
+      (void)require_folder(key, path, kFix);
+    } else {
+      require_file(key, path, kFix);
+    }
+  }
+
   bool require_folder(const std::string& key, const fs::path& path, const std::string& fix = {}) {
     std::error_code failure;
     const fs::file_status status = fs::status(path, failure);
@@ -83,9 +96,6 @@ class Surroundings {
   Problems& problems_;
 };
 
-constexpr const char* kSourceIsOneFile =
-    "name one file of JSON lines; `tributary data inspect PATH` says how to convert other data";
-
 /// The fix for a missing model; a path of two words may be the name of a model on a hub.
 std::string fix_for_missing_model(const std::string& path) {
   const std::string fix = "model.path names a directory in Hugging Face layout";
@@ -119,9 +129,8 @@ void check_surroundings(const RunConfig& config) {
   for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
     const SourceSection& source = config.data.sources[i];
     const std::string key = str("data.sources.", i, ".");
-    check.require_file(key + "path", source.path, kSourceIsOneFile);
-    if (!source.held_out.empty())
-      check.require_file(key + "held_out", source.held_out, kSourceIsOneFile);
+    check.require_source(key + "path", source.path);
+    if (!source.held_out.empty()) check.require_source(key + "held_out", source.held_out);
     if (!source.images.empty()) (void)check.require_folder(key + "images", source.images);
   }
   check.require_writable("run.dir", run_directory(config));

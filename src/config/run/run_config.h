@@ -17,7 +17,8 @@ enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
 enum class Bind { kAuto, kCores, kNone };
 enum class Deterministic { kAuto, kYes, kNo };
-enum class TooLong { kDrop, kRefuse };
+enum class TooLong { kDrop, kRefuse, kTruncate };
+enum class WeighBy { kSamples, kTokens };
 enum class DrillFault { kNone, kKill, kStop, kFail };
 enum class DrillPlace { kForward, kBackward, kCollective, kAction, kOptimizer, kCheckpoint };
 
@@ -26,6 +27,7 @@ struct RunSection {
   std::string name = "run";
   std::string dir;  // empty: runs/<name>
   std::int64_t steps = 1000;
+  double epochs = 0;  // above 0: passes over the training records, in place of steps
   std::uint64_t seed = 0;
   int threads = 0;  // compute threads; 0: one per core
   std::string device = "cpu";
@@ -50,17 +52,21 @@ struct ModelSection {
 /// One member of the mixture.
 struct SourceSection {
   std::string name = {};
-  std::string path = {};      // JSONL file
-  std::string held_out = {};  // JSONL file; empty: data.held_out_fraction of `path`
+  std::string path = {};      // file or directory of records
+  std::string held_out = {};  // likewise; empty: data.held_out_fraction of `path`
   std::string images = {};    // root folder of relative image paths; empty: the folder of `path`
+  std::vector<std::string> roots = {};  // further folders that absolute image paths may lie in
   double weight = 1.0;
   std::int64_t start_step = 0;  // it joins the mixture at this step
+  std::string format = "auto";  // form of the records; auto: by their keys
+  std::string question = {};    // before the text of each picture, in forms without one
 
   friend bool operator==(const SourceSection&, const SourceSection&) = default;
 };
 
 struct DataSection {
   std::vector<SourceSection> sources;
+  WeighBy weigh_by = WeighBy::kSamples;  // what the weights of the sources share out
   double held_out_fraction = 0.0;
   std::int64_t min_pixels = 56 * 56;
   std::int64_t max_pixels = 1280 * 28 * 28;

@@ -64,6 +64,11 @@ inline const std::vector<std::string>& names_of<TooLong>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<WeighBy>() {
+  static const std::vector<std::string> names{"samples", "tokens"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<Bind>() {
   static const std::vector<std::string> names{"auto", "cores", "none"};
   return names;

@@ -110,16 +110,24 @@ std::vector<Key> run_keys() {
            .required = true}),
       key<&R::data, &DataSection::sources, &S::path>(
           {.path = "data.sources[].path",
-           .meaning = "JSONL file of the training samples.",
+           .meaning = "File or directory of the training samples: `docs/formats/data.md` lists the "
+                      "kinds.",
            .required = true}),
       key<&R::data, &DataSection::sources, &S::held_out>(
           {.path = "data.sources[].held_out",
-           .meaning =
-               "JSONL file of the held-out samples; empty: `data.held_out_fraction` of `path`."}),
+           .meaning = "Held-out samples, likewise; empty: `data.held_out_fraction` of `path`."}),
       key<&R::data, &DataSection::sources, &S::images>(
           {.path = "data.sources[].images",
            .meaning =
                "Folder that image paths in the file start from; empty: the folder of `path`."}),
+      key<&R::data, &DataSection::sources, &S::format>(
+          {.path = "data.sources[].format",
+           .meaning = "Form of the records; `auto`: by the keys of each.",
+           .choices = {"auto", "messages", "conversations", "alpaca", "query", "caption"}}),
+      key<&R::data, &DataSection::sources, &S::question>(
+          {.path = "data.sources[].question",
+           .meaning = "Question before the text or class of each picture, where records have "
+                      "none: form `caption`."}),
       key<&R::data, &DataSection::sources, &S::weight>(
           {.path = "data.sources[].weight",
            .meaning = "Share of the samples drawn from this source, relative to the other weights.",

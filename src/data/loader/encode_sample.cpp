@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "data/decode/data_url.h"
 #include "data/decode/decode_picture.h"
-#include "data/record/media_folder.h"
+#include "data/record/media_files.h"
 #include "data/record/record.h"
 
 namespace tributary::data {
@@ -208,6 +208,14 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
   return held_out;
 }
 
+/// Where the file of an image lies: in the container if it holds one of that name.
+const MediaFiles& files_of(const Record& record, const std::string& image) {
+  if (record.inside != nullptr && record.inside->holds(image)) return *record.inside;
+  TRIB_CHECK(record.folder != nullptr, .what = "data: record with image paths has no folder",
+             .where = record.key);
+  return *record.folder;
+}
+
 }  // namespace
 
 Record judged_part(const Record& record) {
@@ -223,14 +231,18 @@ std::string last_answer(const Record& record) {
 Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
                                                     const std::string& image) {
   if (is_data_url(image)) return decode_data_url(image);
-  TRIB_CHECK(record.folder != nullptr, .what = "data: record with image paths has no folder",
-             .where = record.key);
-  return record.folder->read(image);
+  return files_of(record, image).read(image);
+}
+
+Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
+                                                         const std::string& image,
+                                                         std::size_t most) {
+  return files_of(record, image).read_beginning(image, most);
 }
 
 Result<PictureSize> measure_picture(const Record& record, const std::string& image) {
-  if (!is_data_url(image) && record.folder != nullptr) {
-    const auto beginning = record.folder->read_beginning(image, kHeaderBytes);
+  if (!is_data_url(image)) {
+    const auto beginning = read_picture_beginning(record, image, kHeaderBytes);
     if (!beginning) return beginning.refusal();
     const auto size = read_picture_size(beginning.value());
     if (size) return size;

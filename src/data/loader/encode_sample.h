@@ -16,9 +16,10 @@ struct QwenEncoding {
   const Tokenizer* tokenizer = nullptr;  // outlives the encoder
   ChatOptions chat;
   std::optional<PreprocessorConfig>
-      pictures;        // null: a text model, which refuses records with media
-  Resize resize;       // needed with `pictures`
-  Tokens most_tokens;  // of the longest sample; 0: no limit
+      pictures;            // null: a text model, which refuses records with media
+  Resize resize;           // needed with `pictures`
+  Tokens most_tokens;      // of the longest sample; 0: no limit
+  bool truncates = false;  // a longer one is cut; else it is refused
 };
 
 /// Makes the encoder of Qwen2, Qwen3 (text) and Qwen2.5-VL.
@@ -44,9 +45,13 @@ struct QwenEncoding {
 /// The text of the last assistant turn.
 [[nodiscard]] std::string last_answer(const Record& record);
 
-/// Reads the bytes of an image from the folder, or from its data URL.
+/// Reads the bytes of an image from the container, the folder, or its data URL.
 [[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
                                                                   const std::string& image);
+/// Reads at most `most` bytes of the file of an image that is no data URL.
+[[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
+                                                                       const std::string& image,
+                                                                       std::size_t most);
 /// Reads the size of an image from the header of its file.
 [[nodiscard]] Result<PictureSize> measure_picture(const Record& record, const std::string& image);
 

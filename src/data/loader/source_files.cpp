@@ -6,6 +6,8 @@
 #include "core/random.h"
 #include "core/sha256.h"
 #include "data/decode/data_url.h"
+#include "data/loader/encode_sample.h"
+#include "data/record/stored_record.h"
 
 namespace tributary::data {
 namespace {
@@ -14,18 +16,10 @@ constexpr int kProbedImages = 16;
 constexpr int kProbedRecords = 64;
 constexpr int kEnoughMissing = 3;             // fewer may be single bad records
 constexpr std::size_t kProbedBytes = 65'536;  // of each image
-constexpr std::size_t kLineBeginning = 4096;
 constexpr std::size_t kDigestDigits = 16;
 
-std::string image_root(const config::SourceSection& source) {
-  if (!source.images.empty()) return source.images;
-  const std::filesystem::path folder = std::filesystem::path(source.path).parent_path();
-  return folder.empty() ? "." : folder.string();
-}
-
-std::optional<JsonlFile> open_held_out(const config::SourceSection& source) {
-  if (source.held_out.empty()) return std::nullopt;
-  return JsonlFile(source.held_out);
+std::unique_ptr<RecordFile> open_held_out(const config::SourceSection& source) {
+  return source.held_out.empty() ? nullptr : open_record_file(source.held_out);
 }
 
 /// The first picture of a record that lies in a file.
@@ -43,14 +37,41 @@ bool is_out_of_reach(const Refusal& refusal) {
          refusal.code == "bad_path";
 }
 
+/// Whether every record of a source may be refused for the same reason: the source is not as its
+/// section says.
+bool is_of_form(const Refusal& refusal) {
+  return refusal.code == "bad_form" || refusal.code == "no_question" ||
+         refusal.code == "preferences";
+}
+
 }  // namespace
+
+std::string image_root(const config::SourceSection& source) {
+  if (!source.images.empty()) return source.images;
+  std::error_code failure;
+  if (std::filesystem::is_directory(source.path, failure)) return source.path;
+  const std::filesystem::path folder = std::filesystem::path(source.path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+RecordOptions record_options(const config::SourceSection& source) {
+  RecordOptions options{.form = find_form(source.format), .question = source.question};
+  std::string names = "auto";
+  for (const RecordFormName& each : kRecordForms) names += str(", ", each.name);
+  TRIB_REQUIRE(options.form || source.format == "auto", .what = "data: no such form of records",
+               .where = "`format` of source " + source.name, .found = escaped(source.format),
+               .expected = "one of " + names);
+  return options;
+}
 
 SourceFiles::SourceFiles(const config::SourceSection& source, double held_out_fraction)
     : name_(source.name),
-      file_(source.path),
+      options_(record_options(source)),
+      file_(open_record_file(source.path)),
       held_out_file_(open_held_out(source)),
       folder_(image_root(source)) {
   divide(held_out_file_ ? 0.0 : held_out_fraction);
+  probe_forms();
   probe_images();
 }
 
@@ -60,7 +81,7 @@ void SourceFiles::divide(double held_out_fraction) {
                .found = str(held_out_fraction), .expected = "at least 0, below 1");
   double least = 1;
   std::size_t first_drawn = 0;  // place in train_, as long as none is held out
-  for (std::int64_t record = 0; record < file_.records(); ++record) {
+  for (std::int64_t record = 0; record < file_->records(); ++record) {
     RandomStream draw(/*seed=*/0, "held out", static_cast<std::uint64_t>(record));
     const double drawn = draw.uniform();
     if (drawn < least) {
@@ -75,6 +96,22 @@ void SourceFiles::divide(double held_out_fraction) {
   train_.erase(chosen);
 }
 
+/// Checks that not all of the first records are refused for their form.
+void SourceFiles::probe_forms() const {
+  std::string first;
+  const std::int64_t probed = std::min<std::int64_t>(file_->records(), kProbedRecords);
+  for (std::int64_t record = 0; record < probed; ++record) {
+    const Result<Record> parsed = read(*file_, record);
+    if (parsed || !is_of_form(parsed.refusal())) return;
+    if (first.empty())
+      first = str(file_->key(record), " ", parsed.refusal().code, ": ", parsed.refusal().reason);
+  }
+  TRIB_RAISE(Fault::kInput, .what = "data: no record of the source can be read",
+             .where = file_->path(), .found = str("the first ", probed, " are refused: ", first),
+             .fix = str("docs/formats/data.md shows the forms; `format` and `question` of source ",
+                        name_, " choose among them"));
+}
+
 /// Checks the first images: a wrong folder is one error, not every record bad in turn. Hashes how
 /// they begin, which identifies another folder with files of the same names.
 void SourceFiles::probe_images() {
@@ -82,14 +119,14 @@ void SourceFiles::probe_images() {
   int found = 0;
   std::string first_missing;
   std::string beginnings;
-  for (std::int64_t record = 0; record < std::min<std::int64_t>(file_.records(), kProbedRecords) &&
+  for (std::int64_t record = 0; record < std::min<std::int64_t>(file_->records(), kProbedRecords) &&
                                 missing + found < kProbedImages;
        ++record) {
-    const Result<Record> parsed = read(file_, record);
+    const Result<Record> parsed = read(*file_, record);
     if (!parsed) continue;
     const auto path = first_path(parsed.value());
     if (!path) continue;
-    const auto bytes = folder_.read_beginning(*path, kProbedBytes);
+    const auto bytes = read_picture_beginning(parsed.value(), *path, kProbedBytes);
     beginnings += *path + '\n';
     if (bytes) beginnings.append(bytes.value().begin(), bytes.value().end());
     if (bytes || !is_out_of_reach(bytes.refusal())) {
@@ -106,18 +143,19 @@ void SourceFiles::probe_images() {
   if (!beginnings.empty()) images_digest_ = sha256(beginnings).substr(0, kDigestDigits);
 }
 
-Result<Record> SourceFiles::read(const JsonlFile& file, std::int64_t record) const {
-  const Result<std::string> line = file.read(record);
-  if (!line) return line.refusal();
-  Result<ParsedRecord> parsed = parse_record(line.value(), file.key(record));
+Result<Record> SourceFiles::read(const RecordFile& file, std::int64_t record) const {
+  const Result<StoredRecord> stored = file.read(record);
+  if (!stored) return stored.refusal();
+  Result<ParsedRecord> parsed = read_record(stored.value().json, file.key(record), options_);
   if (!parsed) return parsed.refusal();
   Record result = std::move(parsed).value().record;
   result.folder = &folder_;
+  result.inside = stored.value().inside;
   return result;
 }
 
 Result<Record> SourceFiles::read_train(std::int64_t item) const {
-  return read(file_, train_[item]);
+  return read(*file_, train_[item]);
 }
 
 Result<Record> SourceFiles::read_held_out(std::int64_t position) const {
@@ -125,22 +163,21 @@ Result<Record> SourceFiles::read_held_out(std::int64_t position) const {
              .what = "data: held-out position outside the source", .where = name_,
              .found = str(position), .expected = str("below ", held_out_size()));
   if (held_out_file_) return read(*held_out_file_, position);
-  return read(file_, held_out_[position]);
+  return read(*file_, held_out_[position]);
 }
 
 SourceDigest SourceFiles::digest() const {
-  return {name_, file_.bytes(), file_.records(), file_.digest(), images_digest_};
+  return {name_, file_->bytes(), file_->records(), file_->digest(), images_digest_};
 }
 
 std::string SourceFiles::digest_beginning(std::int64_t record) const {
-  const Result<std::string> line = file_.read(record);
-  if (!line) return "";
-  return sha256(std::string_view(line.value()).substr(0, kLineBeginning)).substr(0, kDigestDigits);
+  const std::string beginning = file_->beginning_of(record);
+  return beginning.empty() ? "" : sha256(beginning).substr(0, kDigestDigits);
 }
 
 std::vector<std::unique_ptr<SourceFiles>> open_sources(const config::DataSection& data) {
   TRIB_REQUIRE(!data.sources.empty(), .what = "data: no source is given", .where = "data.sources",
-               .fix = "name at least one JSONL file");
+               .fix = "name at least one file of records");
   std::vector<std::unique_ptr<SourceFiles>> sources;
   for (const config::SourceSection& source : data.sources)
     sources.push_back(std::make_unique<SourceFiles>(source, data.held_out_fraction));

@@ -2,17 +2,24 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "config/run/run_config.h"
 #include "data/loader/data_order.h"
 #include "data/loader/loader.h"
-#include "data/record/jsonl_file.h"
 #include "data/record/media_folder.h"
 #include "data/record/record.h"
+#include "data/record/record_file.h"
 
 namespace tributary::data {
+
+/// The folder that paths in the records of a source start from.
+[[nodiscard]] std::string image_root(const config::SourceSection& source);
+/// What a source says about the form of its records.
+///
+/// errors: Fault::kInput when `format` is no known form
+[[nodiscard]] RecordOptions record_options(const config::SourceSection& source);
 
 /// One source of the mixture with its files open and its records divided.
 class SourceFiles {
@@ -21,9 +28,10 @@ class SourceFiles {
   ///
   /// Whether a record is held out depends only on a draw keyed by its place in the file, so the
   /// split is the same for every seed. With a fraction above 0 and two records or more, at least
-  /// one is held out: if no draw falls below the fraction, the record with the lowest draw. errors:
-  /// Fault::kInput when a file or the image folder is missing, when none of the first
-  ///         images exists, or when held_out_fraction is outside [0, 1)
+  /// one is held out: if no draw falls below the fraction, the record with the lowest draw.
+  /// errors: Fault::kInput when a file or the image folder is missing, when none of the first
+  ///         images exists, when none of the first records has a form that is read, or when
+  ///         held_out_fraction is outside [0, 1)
   SourceFiles(const config::SourceSection& source, double held_out_fraction);
 
   [[nodiscard]] std::int64_t train_size() const { return std::ssize(train_); }
@@ -37,20 +45,22 @@ class SourceFiles {
   [[nodiscard]] Result<Record> read_train(std::int64_t item) const;
   [[nodiscard]] Result<Record> read_held_out(std::int64_t position) const;
 
-  [[nodiscard]] const JsonlFile& file() const { return file_; }
+  [[nodiscard]] const RecordFile& file() const { return *file_; }
   [[nodiscard]] SourceDigest digest() const;
-  /// Identifies a damaged line of file(): the SHA-256 of its first 4 KiB, 16 hex digits; empty when
-  /// it cannot be read.
+  /// Identifies a damaged record of file(): the SHA-256 of its first 4 KiB, 16 hex digits; empty
+  /// when it cannot be read.
   [[nodiscard]] std::string digest_beginning(std::int64_t record) const;
 
  private:
-  [[nodiscard]] Result<Record> read(const JsonlFile& file, std::int64_t record) const;
+  [[nodiscard]] Result<Record> read(const RecordFile& file, std::int64_t record) const;
   void divide(double held_out_fraction);
+  void probe_forms() const;
   void probe_images();
 
   std::string name_;
-  JsonlFile file_;
-  std::optional<JsonlFile> held_out_file_;
+  RecordOptions options_;
+  std::unique_ptr<RecordFile> file_;
+  std::unique_ptr<RecordFile> held_out_file_;  // null: a part of file_ is held out
   MediaFolder folder_;
   std::string images_digest_;
   std::vector<std::uint32_t> train_;     // records of file_

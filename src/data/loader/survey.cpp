@@ -5,9 +5,11 @@
 
 #include "data/decode/decode_picture.h"
 #include "data/loader/encode_sample.h"
-#include "data/record/jsonl_file.h"
+#include "data/loader/source_files.h"
 #include "data/record/media_folder.h"
 #include "data/record/record.h"
+#include "data/record/record_file.h"
+#include "data/record/stored_record.h"
 
 namespace tributary::data {
 namespace {
@@ -76,14 +78,18 @@ Result<std::vector<std::int64_t>> decode_all(const Record& record) {
 }
 
 /// Adds one record to the survey, but only when all of it is good; else says why not.
-std::optional<Refusal> survey_record(const std::string& line, const std::string& key,
-                                     const MediaFolder& folder, const SampleEncoder* encoder,
-                                     Survey& survey) {
-  Result<ParsedRecord> parsed = parse_record(line, key);
+std::optional<Refusal> survey_record(const RecordFile& file, std::int64_t number,
+                                     const RecordOptions& reading, const MediaFolder& folder,
+                                     const SampleEncoder* encoder, Survey& survey) {
+  const std::string key = file.key(number);
+  const Result<StoredRecord> stored = file.read(number);
+  if (!stored) return stored.refusal();
+  Result<ParsedRecord> parsed = read_record(stored.value().json, key, reading);
   if (!parsed) return parsed.refusal();
   const RecordForm form = parsed.value().form;
   Record record = std::move(parsed).value().record;
   record.folder = &folder;
+  record.inside = stored.value().inside;
   const auto sides = decode_all(record);
   if (!sides) return sides.refusal();
   if (encoder != nullptr) {
@@ -101,7 +107,7 @@ std::optional<Refusal> survey_record(const std::string& line, const std::string&
     }
   }
   for (const std::string& unread : record.unread_keys) ++survey.unread_keys[unread];
-  ++(form == RecordForm::kMessages ? survey.messages : survey.conversations);
+  ++survey.forms[std::string(name_of(form))];
   survey.turns += std::ssize(record.turns);
   survey.images += std::ssize(record.images);
   survey.clips += std::ssize(record.clips);
@@ -138,26 +144,24 @@ std::int64_t Survey::bad_records() const {
   return all;
 }
 
-Survey survey_file(const std::string& name, const std::string& path, const std::string& images,
-                   const SurveyOptions& options) {
-  const JsonlFile file(path);
-  const MediaFolder folder(images);
+Survey survey_source(const config::SourceSection& source, const SurveyOptions& options) {
+  const std::unique_ptr<RecordFile> file = open_record_file(source.path);
+  const RecordOptions reading = record_options(source);
+  const MediaFolder folder(image_root(source));
   Survey survey;
-  survey.name = name;
-  survey.path = path;
-  survey.bytes = file.bytes();
-  survey.records = file.records();
-  survey.blank_lines = file.blank_lines();
+  survey.name = source.name;
+  survey.path = source.path;
+  survey.bytes = file->bytes();
+  survey.records = file->records();
+  survey.blank_lines = file->blank_lines();
   survey.most_tokens = options.most_tokens;
-  survey.surveyed = options.limit > 0 ? std::min(options.limit, file.records()) : file.records();
+  survey.surveyed = options.limit > 0 ? std::min(options.limit, file->records()) : file->records();
   for (std::int64_t record = 0; record < survey.surveyed; ++record) {
-    const std::string key = file.key(record);
-    const Result<std::string> line = file.read(record);
-    const auto refusal = line ? survey_record(line.value(), key, folder, options.encoder, survey)
-                              : std::optional<Refusal>(line.refusal());
+    const auto refusal = survey_record(*file, record, reading, folder, options.encoder, survey);
     if (!refusal) continue;
     ++survey.bad[refusal->code];
-    if (survey.first_bad.size() < kMaxBadShown) survey.first_bad.push_back({key, *refusal});
+    if (survey.first_bad.size() < kMaxBadShown)
+      survey.first_bad.push_back({file->key(record), *refusal});
   }
   return survey;
 }

@@ -40,8 +40,7 @@ struct Survey {
   std::int64_t records = 0;   // in the file
   std::int64_t surveyed = 0;  // of those, good or bad
   std::int64_t blank_lines = 0;
-  std::int64_t messages = 0;  // records in the OpenAI form
-  std::int64_t conversations = 0;
+  std::map<std::string, std::int64_t> forms;  // name of the form -> good records
   std::int64_t turns = 0;
   std::int64_t images = 0;
   std::int64_t clips = 0;
@@ -69,12 +68,12 @@ struct SurveyOptions {
   Tokens most_tokens = {};                 // longer samples are too long; 0: no limit
 };
 
-/// Reads one JSONL file from its beginning.
+/// Reads the records of a source from its beginning; not those of its held-out file.
 ///
 /// errors: Fault::kInput when the file or the image folder is missing; a bad record is counted
 /// cost:   decodes every picture, in the calling thread
-[[nodiscard]] Survey survey_file(const std::string& name, const std::string& path,
-                                 const std::string& images, const SurveyOptions& options);
+[[nodiscard]] Survey survey_source(const config::SourceSection& source,
+                                   const SurveyOptions& options);
 
 [[nodiscard]] Json to_json(const Survey& survey);
 /// Formats a survey for a reader at a terminal.

@@ -94,8 +94,7 @@ Json to_json(const Survey& survey) {
             {"records", survey.records},
             {"surveyed", survey.surveyed},
             {"blank_lines", survey.blank_lines},
-            {"messages", survey.messages},
-            {"conversations", survey.conversations},
+            {"forms", survey.forms},
             {"turns", survey.turns},
             {"images", survey.images},
             {"clips", survey.clips},
@@ -124,13 +123,15 @@ std::string to_text(const Survey& survey) {
   if (survey.surveyed < survey.records) out << ", the first " << survey.surveyed << " inspected";
   if (survey.blank_lines > 0) out << ", " << survey.blank_lines << " blank lines";
   out << '\n';
-  if (survey.messages + survey.conversations == 0) {
+  if (survey.forms.empty()) {
     out << "  no record is good\n";
     print_bad(out, survey);
     return std::move(out).str();
   }
-  out << "  forms: messages " << survey.messages << ", conversations " << survey.conversations
-      << "\n  turns: " << survey.turns << "\n  media: images " << survey.images << ", clips "
+  out << "  forms:";
+  for (const auto& [form, records] : survey.forms)
+    out << (form == survey.forms.begin()->first ? " " : ", ") << form << ' ' << records;
+  out << "\n  turns: " << survey.turns << "\n  media: images " << survey.images << ", clips "
       << survey.clips << " (" << survey.frames << " frames)\n";
   print(out, "text of a record [bytes]", survey.text_bytes);
   print(out, "tokens of a sample", survey.tokens);

@@ -7,6 +7,7 @@
 
 #include "core/handle.h"
 #include "core/result.h"
+#include "data/record/media_files.h"
 
 namespace tributary::data {
 
@@ -19,17 +20,17 @@ enum class Confinement { kKernel, kResolvedPath };
 /// link that leaves it, no URL.
 ///
 /// Safe to use from any thread.
-class MediaFolder {
+class MediaFolder final : public MediaFiles {
  public:
   /// errors: Fault::kInput when there is no such folder
   explicit MediaFolder(std::string root, Confinement confinement = Confinement::kKernel);
 
   /// errors: Refusal `bad_path`, `path_escapes`, `missing_file`, `not_a_file`, `too_large`,
   ///         `read_failed`; Fault::kResource when the process is out of descriptors
-  [[nodiscard]] Result<std::vector<std::uint8_t>> read(const std::string& path) const;
-  /// Reads at most `most` bytes from the beginning.
+  [[nodiscard]] Result<std::vector<std::uint8_t>> read(const std::string& path) const override;
   [[nodiscard]] Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
-                                                                 std::size_t most) const;
+                                                                 std::size_t most) const override;
+  [[nodiscard]] bool holds(const std::string&) const override { return true; }
   [[nodiscard]] const std::string& root() const { return root_; }
 
  private:

@@ -1,15 +1,19 @@
 #pragma once
 
+#include <array>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "core/result.h"
 #include "data/record/conversation.h"
 
 namespace tributary::data {
 
-class MediaFolder;
+class MediaFiles;
 
 /// A clip as a list of frame pictures.
 struct Clip {
@@ -19,18 +23,34 @@ struct Clip {
   friend bool operator==(const Clip&, const Clip&) = default;
 };
 
-/// One line of a data set, checked but with its pictures still in their files.
+/// One record of a data set, checked but with its pictures still in their files.
 struct Record {
   std::string key;  // file:line
   std::vector<Turn> turns;
   std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list
   std::vector<Clip> clips;
-  const MediaFolder* folder = nullptr;   // where paths start; null only if all are data URLs
-  std::vector<std::string> unread_keys;  // keys without effect: `id`, `messages[].name`
+  const MediaFiles* folder = nullptr;  // where paths start; null only if all are data URLs
+  std::shared_ptr<const MediaFiles> inside = {};  // pictures in the container; they come first
+  std::vector<std::string> unread_keys;           // keys without effect: `id`, `messages[].name`
 };
 
-/// How a record is written.
-enum class RecordForm { kMessages, kConversations };
+/// How a record is written; docs/formats/data.md shows each.
+enum class RecordForm { kMessages, kConversations, kAlpaca, kQuery, kCaption };
+
+struct RecordFormName {
+  RecordForm form;
+  std::string_view name;  // in a configuration and in messages
+};
+inline constexpr std::array kRecordForms{
+    RecordFormName{RecordForm::kMessages, "messages"},
+    RecordFormName{RecordForm::kConversations, "conversations"},
+    RecordFormName{RecordForm::kAlpaca, "alpaca"},
+    RecordFormName{RecordForm::kQuery, "query"},
+    RecordFormName{RecordForm::kCaption, "caption"},
+};
+[[nodiscard]] std::string_view name_of(RecordForm form);
+/// The form of that name; null when it is none, as for `auto`.
+[[nodiscard]] std::optional<RecordForm> find_form(std::string_view name);
 
 /// A record, and the form in which it is written.
 struct ParsedRecord {
@@ -38,17 +58,35 @@ struct ParsedRecord {
   Record record;
 };
 
-/// Reads one JSON line in the OpenAI form (`messages`) or the ShareGPT form (`conversations`).
+/// What a source says about its records.
+struct RecordOptions {
+  std::optional<RecordForm> form = {};  // null: by the keys of each record
+  std::string question = {};            // before the caption of a picture; empty: captions are
+                                        // refused
+};
+
+/// Reads a record in any of the forms.
 ///
 /// Media: parts `image_url`, `image`, `video` of a content list; or `<image>` and `<video>` in the
 /// text, taken in order from the lists `image`/`images` and `video`/`videos`. In a `text` part of a
-/// content list these letters are plain text.
+/// content list these letters are plain text. In forms of columns, media that no text names stand
+/// before the first question.
 /// `system` beside the turns is the system turn; `weight` 0 or `train` false leaves an assistant
 /// turn out of the loss. A record is refused for a key that would change what is learned and that
 /// nothing reads; other keys that nothing reads are named in `unread_keys`.
-/// errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`, `bad_form`, `bad_field`, `bad_role`,
-///         `bad_text`, `unread_key`, `empty_text`, `no_answer`, `placeholder_count`,
-///         `media_in_answer`, `video_file`
-[[nodiscard]] Result<ParsedRecord> parse_record(std::string_view line, const std::string& key);
+/// errors: Refusal `bad_form`, `bad_field`, `bad_role`, `bad_text`, `unread_key`, `empty_text`,
+///         `no_answer`, `no_question`, `placeholder_count`, `media_in_answer`, `video_file`,
+///         `preferences`
+[[nodiscard]] Result<ParsedRecord> read_record(const Json& json, const std::string& key,
+                                               const RecordOptions& options = {});
+
+/// Reads one line of JSON.
+///
+/// errors: Refusal `line_too_long`, `bad_json`, `bad_utf8`
+[[nodiscard]] Result<Json> parse_line(std::string_view line);
+
+/// parse_line and read_record.
+[[nodiscard]] Result<ParsedRecord> parse_record(std::string_view line, const std::string& key,
+                                                const RecordOptions& options = {});
 
 }  // namespace tributary::data

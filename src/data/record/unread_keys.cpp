@@ -93,6 +93,14 @@ constexpr RefusedKey kRefusedInImage[] = {
 
 constexpr std::string_view kReadInRecord[] = {"messages", "conversations", "system", "image",
                                               "images",   "video",         "videos", "fps"};
+constexpr std::string_view kReadInAlpaca[] = {"instruction", "input", "output", "history",
+                                              "system",      "image", "images", "video",
+                                              "videos",      "fps"};
+constexpr std::string_view kReadInQuery[] = {
+    "query",      "prompt", "question", "response", "answer", "history", "system",
+    "completion", "image",  "images",   "video",    "videos", "fps"};
+constexpr std::string_view kReadInCaption[] = {"image", "images", "file_name", "caption",
+                                               "text",  "label",  "system"};
 constexpr std::string_view kReadInMessage[] = {"role", "content", "weight", "train"};
 constexpr std::string_view kReadInSpeech[] = {"from", "value", "weight", "train"};
 constexpr std::string_view kReadInText[] = {"type", "text"};
@@ -113,6 +121,12 @@ Keys keys_of(RecordObject kind) {
   switch (kind) {
     case RecordObject::kRecord:
       return {kReadInRecord, kRefusedInRecord};
+    case RecordObject::kAlpaca:
+      return {kReadInAlpaca, kRefusedInRecord};
+    case RecordObject::kQuery:
+      return {kReadInQuery, kRefusedInRecord};
+    case RecordObject::kCaption:
+      return {kReadInCaption, kRefusedInRecord};
     case RecordObject::kMessage:
       return {kReadInMessage, kRefusedInTurn};
     case RecordObject::kSpeech:
@@ -193,12 +207,13 @@ struct OtherForm {
   std::string_view what;
 };
 constexpr OtherForm kOtherForms[] = {
-    {"chosen", "preferences (DPO)"},
-    {"instruction", "the Alpaca form"},
-    {"query", "the form query/response"},
-    {"prompt", "the form prompt/completion"},
-    {"file_name", "the metadata of an imagefolder"},
-    {"question", "a question with its answer"},
+    {"chosen", "a preference without its `rejected`"},
+    {"instruction", "the Alpaca form without its `output`"},
+    {"query", "a question without its answer"},
+    {"prompt", "a question without its answer"},
+    {"question", "a question without its answer"},
+    {"file_name", "a picture without its `text`"},
+    {"image", "a picture without its `text`"},
     {"text", "raw text"},
 };
 
@@ -213,7 +228,7 @@ std::optional<Refusal> find_unread_keys(const Json& object, RecordObject kind,
                                         const std::string& where,
                                         std::vector<std::string>& unread) {
   const Names read = keys_of(kind).read;
-  const bool is_record = kind == RecordObject::kRecord;
+  const bool is_record = where == "record";
   for (const auto& [name, value] : object.items()) {
     if (contains(read, name) || says_nothing(value)) continue;
     const std::string reason = why_refused(name, value, kind);
@@ -239,7 +254,7 @@ std::string describe_other_form(const Json& root) {
   std::string text = found.empty() ? "found no key" : "found " + found;
   for (const OtherForm& form : kOtherForms)
     if (root.contains(form.key))
-      return str(text, ": ", form.what, "; docs/formats/data.md says how to convert it");
+      return str(text, ": ", form.what, "; docs/formats/data.md shows the forms");
   return text;
 }
 

@@ -11,7 +11,10 @@ namespace tributary::data {
 
 /// The kinds of objects in a record; each kind has keys of its own.
 enum class RecordObject {
-  kRecord,
+  kRecord,  // with `messages` or `conversations`
+  kAlpaca,  // a record of columns, by its form
+  kQuery,
+  kCaption,
   kMessage,   // a turn of `messages`
   kSpeech,    // a turn of `conversations`
   kTextPart,  // an entry of a content list, by its type
@@ -36,7 +39,7 @@ enum class RecordObject {
 /// Writers of data sets leave such values in columns that a record does not use.
 [[nodiscard]] bool says_nothing(const Json& value);
 
-/// Says which keys a line without turns has, and which known form of records they belong to.
+/// Says which keys a record of no known form has, and what it may be.
 [[nodiscard]] std::string describe_other_form(const Json& root);
 
 }  // namespace tributary::data

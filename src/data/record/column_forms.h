@@ -1,0 +1,20 @@
+#pragma once
+
+#include "data/record/record_fields.h"
+
+namespace tributary::data {
+
+/// Reads the Alpaca form: `instruction`, `input`, `output`. errors: Refused
+void read_alpaca(const Json& root, const RecordOptions& options, Record& record);
+
+/// Whether the record has a column for a question and one for its answer.
+[[nodiscard]] bool has_query(const Json& root);
+/// Reads a question and its answer, in columns of several usual names. errors: Refused
+void read_query(const Json& root, const RecordOptions& options, Record& record);
+
+/// Whether the record has a picture and a text or class for it.
+[[nodiscard]] bool has_caption(const Json& root);
+/// Reads a picture with its text or class: the answer to RecordOptions::question. errors: Refused
+void read_caption(const Json& root, const RecordOptions& options, Record& record);
+
+}  // namespace tributary::data

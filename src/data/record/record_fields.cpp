@@ -1,0 +1,154 @@
+#include "data/record/record_fields.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tributary::data {
+namespace {
+
+constexpr std::size_t kMaxFrames = 768;
+constexpr double kMaxFps = 1000;
+constexpr std::string_view kImageWord = "<image>";
+constexpr std::string_view kVideoWord = "<video>";
+
+std::vector<std::string> paths_of(const Json& value, const std::string& where, Record& record) {
+  if (value.is_string()) return {text_of(value, where)};
+  if (value.is_object()) {  // one picture: {"path": "a.png"}
+    refuse_unread(value, RecordObject::kListedImage, where, record);
+    return {text_of(member(value, "path", where), where)};
+  }
+  if (!value.is_array())
+    refuse("bad_field", str(where, " is of type ", value.type_name(), ", expected string or list"));
+  std::vector<std::string> paths;
+  for (const Json& entry : value) {
+    const std::string place = str(where, "[", paths.size(), "]");
+    // Some writers wrap each path: {"path": "a.png"}.
+    if (entry.is_object()) refuse_unread(entry, RecordObject::kListedImage, place, record);
+    paths.push_back(text_of(entry.is_object() ? member(entry, "path", place) : entry, place));
+  }
+  return paths;
+}
+
+}  // namespace
+
+void refuse(std::string code, std::string reason) {
+  throw Refused{{std::move(code), std::move(reason)}};
+}
+
+const Json* find(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+const Json& member(const Json& object, const char* key, const std::string& where) {
+  if (!object.is_object())
+    refuse("bad_field", str(where, " is of type ", object.type_name(), ", expected object"));
+  const Json* value = find(object, key);
+  if (value == nullptr) refuse("bad_field", str(where, ".", key, " is missing"));
+  return *value;
+}
+
+std::string text_of(const Json& value, const std::string& where) {
+  if (!value.is_string())
+    refuse("bad_field", str(where, " is of type ", value.type_name(), ", expected string"));
+  auto text = value.get<std::string>();
+  if (text.find('\0') != std::string::npos) refuse("bad_text", where + " holds a NUL character");
+  return text;
+}
+
+void refuse_unread(const Json& object, RecordObject kind, const std::string& where,
+                   Record& record) {
+  if (auto refusal = find_unread_keys(object, kind, where, record.unread_keys))
+    throw Refused{*std::move(refusal)};
+}
+
+double fps_of(const Json& object, const std::string& where, double otherwise) {
+  const Json* fps = find(object, "fps");
+  if (fps == nullptr) return otherwise;
+  if (!fps->is_number()) refuse("bad_field", where + ".fps is not a number");
+  const double value = fps->get<double>();
+  if (!(value > 0 && value <= kMaxFps))
+    refuse("bad_field", str(where, ".fps = ", value, ", expected above 0 and at most ", kMaxFps));
+  return value;
+}
+
+Clip clip_of(const Json& value, const std::string& where, double fps, Record& record) {
+  if (value.is_string())
+    refuse("video_file", str(where, " names a file; expected a list of frame pictures"));
+  Clip clip{.frames = paths_of(value, where, record), .fps = fps};
+  if (clip.frames.empty() || clip.frames.size() > kMaxFrames)
+    refuse("bad_field",
+           str(where, " has ", clip.frames.size(), " frames, expected 1 to ", kMaxFrames));
+  return clip;
+}
+
+ListedMedia::ListedMedia(const Json& root, Record& record, std::string_view more_images)
+    : record_(record) {
+  for (const std::string_view key :
+       {std::string_view("image"), std::string_view("images"), more_images})
+    if (const Json* value = find(root, key))
+      for (std::string& path : paths_of(*value, std::string(key), record))
+        images_.push_back(std::move(path));
+  const double fps = fps_of(root, "record", Clip{}.fps);
+  for (const char* key : {"video", "videos"})
+    if (const Json* value = find(root, key)) add_clips(*value, key, fps);
+}
+
+MediaReference ListedMedia::take_image() {
+  ++images_asked_;
+  if (images_asked_ <= images_.size()) record_.images.push_back(images_[images_asked_ - 1]);
+  return {Modality::kImage, static_cast<int>(record_.images.size()) - 1};
+}
+
+MediaReference ListedMedia::take_clip() {
+  ++clips_asked_;
+  if (clips_asked_ <= clips_.size()) record_.clips.push_back(clips_[clips_asked_ - 1]);
+  return {Modality::kVideo, static_cast<int>(record_.clips.size()) - 1};
+}
+
+std::vector<Part> ListedMedia::take_rest() {
+  std::vector<Part> rest;
+  while (images_asked_ < images_.size()) rest.emplace_back(take_image());
+  while (clips_asked_ < clips_.size()) rest.emplace_back(take_clip());
+  return rest;
+}
+
+void ListedMedia::check_counts() const {
+  if (images_asked_ != images_.size())
+    refuse("placeholder_count",
+           str(images_asked_, " image placeholders, ", images_.size(), " images in the record"));
+  if (clips_asked_ != clips_.size())
+    refuse("placeholder_count",
+           str(clips_asked_, " video placeholders, ", clips_.size(), " clips in the record"));
+}
+
+/// `video` is one clip (a list of frames) or, like `videos`, a list of clips.
+void ListedMedia::add_clips(const Json& value, const std::string& key, double fps) {
+  const bool nested = value.is_array() && !value.empty() && value.front().is_array();
+  if (key == "videos" && !nested && !(value.is_array() && value.empty()))
+    refuse("video_file", "videos must be a list of lists of frame pictures");
+  if (!nested && key == "video") return clips_.push_back(clip_of(value, key, fps, record_));
+  for (std::size_t i = 0; i < value.size(); ++i)
+    clips_.push_back(clip_of(value[i], str(key, "[", i, "]"), fps, record_));
+}
+
+std::vector<Part> split_text(const std::string& text, ListedMedia& media) {
+  std::vector<Part> parts;
+  std::size_t from = 0;
+  for (;;) {
+    const std::size_t image = text.find(kImageWord, from);
+    const std::size_t video = text.find(kVideoWord, from);
+    const std::size_t at = std::min(image, video);
+    const std::string before = text.substr(from, at - from);
+    if (!before.empty()) parts.emplace_back(before);
+    if (at == std::string::npos) return parts;
+    if (at == image) {
+      parts.emplace_back(media.take_image());
+    } else {
+      parts.emplace_back(media.take_clip());
+    }
+    from = at + (at == image ? kImageWord : kVideoWord).size();
+  }
+}
+
+}  // namespace tributary::data

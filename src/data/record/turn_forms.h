@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/record/record_fields.h"
+
+namespace tributary::data {
+
+/// Reads the OpenAI form: a list of turns with `role` and `content`. errors: Refused
+void read_messages(const Json& root, const RecordOptions& options, Record& record);
+/// Reads the ShareGPT form: a list of turns with `from` and `value`. errors: Refused
+void read_conversations(const Json& root, const RecordOptions& options, Record& record);
+
+/// Adds the system turn that stands in a column beside the others.
+void add_system(const Json& root, Record& record);
+/// Adds the turns of a list in the OpenAI form that is the value of column `name`.
+void add_messages(const Json& list, const std::string& name, ListedMedia& media, Record& record);
+/// Refuses turns from which nothing can be learned. `name` is that of the list, for the message.
+void check_turns(const std::vector<Turn>& turns, const std::string& name);
+
+}  // namespace tributary::data
