@@ -62,7 +62,7 @@ struct ExecArguments {
   (void)std::signal(SIGPIPE, SIG_DFL);  // the launcher ignores it; a rank decides for itself
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
-  if (command.rank != 0) dup2(output, STDOUT_FILENO);
+  if (!command.prints) dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   if (command.store_descriptor >= 0) fcntl(command.store_descriptor, F_SETFD, 0);
   execve(arguments.words.front(), arguments.words.data(), arguments.environment.data());
@@ -71,7 +71,8 @@ struct ExecArguments {
 
 }  // namespace
 
-RankProcess::RankProcess(const RankCommand& command) : rank_(command.rank) {
+RankProcess::RankProcess(const RankCommand& command)
+    : rank_(command.rank), prints_(command.prints) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) raise_system("pipe2", rank_);
   output_ = Descriptor(ends[0]);
@@ -118,9 +119,9 @@ void RankProcess::close_output() {
 
 void RankProcess::take_line(std::string line) {
   const bool is_held = !held_.empty() || is_error_line(line);
-  if (rank_ == 0 && is_held) {
+  if (prints_ && is_held) {
     held_.push_back(line);
-  } else if (rank_ == 0) {
+  } else if (prints_) {
     // This cannot fail: a launcher whose own output is gone must go on for the ranks.
     log_note(line);
   }

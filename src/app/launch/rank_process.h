@@ -17,15 +17,16 @@ struct RankCommand {
   std::vector<std::string> words = {};                              // the program is the first
   std::vector<std::pair<std::string, std::string>> variables = {};  // set in addition
   int store_descriptor = -1;  // the process inherits it; -1: none
+  bool prints = false;        // its output is printed as it comes, not only kept
 };
 
 /// One rank of a job as a process. It has its own process group, so that Ctrl-C reaches it only
 /// through the launcher, and it is killed when the launcher dies. The destructor kills it and waits
 /// for its end.
 ///
-/// Output of rank 0 is printed; of the other ranks the last lines are kept. An error on standard
-/// error of rank 0 is held back at first: the rank may be about to end, and all ranks may report
-/// the same.
+/// Output of a rank that prints is printed; of all ranks the last lines are kept. An error on
+/// standard error of a rank that prints is held back at first: the rank may be about to end, and
+/// all ranks may report the same.
 class RankProcess {
  public:
   /// errors: Fault::kResource when the process cannot be started
@@ -57,6 +58,7 @@ class RankProcess {
   void take_line(std::string line);
 
   int rank_ = 0;
+  bool prints_ = false;
   pid_t pid_ = -1;
   Descriptor process_;
   Descriptor output_;

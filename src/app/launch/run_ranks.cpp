@@ -36,19 +36,26 @@ constexpr std::size_t kMostShownLines = 40;
              .found = std::strerror(errno));
 }
 
-/// The signals of the launcher, as a descriptor to wait for.
+/// The signals of the launcher, as a descriptor to wait for. Those that came are gone with it.
 class Signals {
  public:
   Signals() {
     sigset_t all;
     sigemptyset(&all);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&all, signal);
-    sigprocmask(SIG_BLOCK, &all, nullptr);
+    sigprocmask(SIG_BLOCK, &all, &before_);
     // When the reader of its output has gone, the launcher goes on, as the ranks do.
     (void)std::signal(SIGPIPE, SIG_IGN);
     descriptor_ = Descriptor(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!descriptor_) raise_system("signalfd");
   }
+  ~Signals() {
+    while (take() != 0) continue;
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
   /// The next signal that came; 0 where none did.
   [[nodiscard]] int take() const {
@@ -59,6 +66,7 @@ class Signals {
   }
 
  private:
+  sigset_t before_ = {};
   Descriptor descriptor_;
 };
 
@@ -83,14 +91,19 @@ StoreSocket listen_for_store() {
   return store;
 }
 
+/// Whether rank 0 of an attempt prints what it says.
+enum class Output { kPrinted, kKept };
+
 /// One attempt of the job: runs all ranks until all have ended.
 class Attempt {
  public:
-  Attempt(const LaunchOptions& options, std::int64_t number, const Signals& signals)
+  Attempt(const LaunchOptions& options, std::int64_t number, const Signals& signals, Output output)
       : signals_(signals) {
     const StoreSocket store = listen_for_store();
     for (int rank = 0; rank < options.ranks; ++rank) {
-      ranks_.emplace_back(describe(options, rank, number, store));
+      RankCommand command = describe(options, rank, number, store);
+      command.prints = rank == 0 && output == Output::kPrinted;
+      ranks_.emplace_back(command);
       ends_.push_back({.rank = rank});
     }
   }
@@ -123,6 +136,7 @@ class Attempt {
     RankCommand command{.rank = rank};
     command.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
     command.words.insert(command.words.end(), options.words.begin(), options.words.end());
+    if (!options.are_ranks) return command;
     command.variables = {{"TRIB_RANK", str(rank)},
                          {"TRIB_WORLD_SIZE", str(options.ranks)},
                          {"TRIB_ATTEMPT", str(number)},
@@ -258,7 +272,7 @@ int run_ranks(const LaunchOptions& options) {
   const Signals signals;
   RestartPolicy policy(options.limits);
   for (std::int64_t number = 0;; ++number) {
-    Attempt attempt(now, number, signals);
+    Attempt attempt(now, number, signals, Output::kPrinted);
     attempt.run();
     if (!attempt.has_failed()) return 0;
     const AttemptEnd end = find_cause(attempt.ends());
@@ -275,6 +289,18 @@ int run_ranks(const LaunchOptions& options) {
     if (pause_for(next.pause_seconds, signals)) return end.exit_code;
     resume_from_newest(now.words);
   }
+}
+
+JobEnd run_once(const LaunchOptions& options) {
+  const Signals signals;
+  Attempt attempt(options, /*number=*/0, signals, Output::kKept);
+  attempt.run();
+  JobEnd end{.was_signalled = attempt.was_signalled()};
+  if (!attempt.has_failed()) return end;
+  const AttemptEnd cause = find_cause(attempt.ends());
+  end.exit_code = cause.exit_code;
+  end.cause = cause.cause;
+  return end;
 }
 
 }  // namespace tributary::app

@@ -14,6 +14,7 @@ struct LaunchOptions {
   std::vector<std::string> words;  // verb and arguments of every rank
   RestartLimits limits;
   std::string command = {};  // the words to type before the verb to run the job again
+  bool are_ranks = true;     // false: the process is no rank, and may start a job of its own
 };
 
 /// Runs one copy of this executable per rank, restarts them by RestartPolicy, and returns the exit
@@ -25,5 +26,17 @@ struct LaunchOptions {
 ///
 /// errors: Fault::kResource when a rank cannot be started
 [[nodiscard]] int run_ranks(const LaunchOptions& options);
+
+/// How a job ended that ran once.
+struct JobEnd {
+  int exit_code = 0;           // of the root cause
+  std::string cause = {};      // the rank and its error; empty where all ranks ended well
+  bool was_signalled = false;  // the launcher got a signal, which it forwarded
+};
+
+/// Runs a job once and prints nothing. Signals, and ranks that fail, are treated as by run_ranks.
+///
+/// errors: Fault::kResource when a rank cannot be started
+[[nodiscard]] JobEnd run_once(const LaunchOptions& options);
 
 }  // namespace tributary::app
