@@ -22,20 +22,6 @@ struct Named {
   std::string folder;
 };
 
-std::vector<std::string> read_names(ArtifactObject& json, const std::string& key,
-                                    const std::string& expected) {
-  std::vector<std::string> names;
-  const Json* list = json.find(key);
-  if (list == nullptr) return names;
-  bool is_good = list->is_array();
-  for (const Json& each : is_good ? *list : Json::array()) {
-    is_good = is_good && each.is_string();
-    if (is_good) names.push_back(each.get<std::string>());
-  }
-  if (!is_good) json.refuse(key, expected);
-  return names;
-}
-
 /// Reads the cluster at the key `cluster`, a path from the study's folder.
 Cluster find_cluster(ArtifactObject& json, Named& named) {
   const std::string path = json.text("cluster", std::nullopt);
@@ -54,7 +40,7 @@ void refuse_of_other_kind(ArtifactObject& json, StudyKind kind) {
     return;
   }
   for (const char* key :
-       {"tp", "pp", "ulysses", "ep", "capacity_tokens", "data", "batches", "seed"})
+       {"tp", "pp", "ulysses", "ep", "capacity_tokens", "data", "batches", "seed", "run"})
     if (json.has(key)) json.refuse(key, "no such key: `pipeline` alone has it");
 }
 
@@ -93,6 +79,7 @@ StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
     setting.memory = Bytes{json.whole("memory_bytes", std::nullopt, {1, std::int64_t{1} << 50})};
   setting.share_units = json.whole("share_units", setting.share_units, {1, 100});
   setting.run_samples = json.whole("run_samples", 0, {0, std::int64_t{1} << 50});
+  setting.run = read_study_run(json, named.folder);
   json.refuse_unknown();
   return setting;
 }

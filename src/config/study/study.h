@@ -53,6 +53,16 @@ struct StudyData {
 /// together. kSharing: a graph of modules that may share devices.
 enum class StudyKind { kPipeline, kSharing };
 
+/// How the methods of a setting train on processes of this machine: `compare --run`.
+struct StudyRun {
+  std::string config = {};               // path of a run configuration
+  std::vector<std::string> values = {};  // key.path=value, in place of those of the file
+  std::int64_t steps = 8;                // of each run
+  std::int64_t warm_up_steps = 2;        // the first of them, which are not measured
+
+  friend bool operator==(const StudyRun&, const StudyRun&) = default;
+};
+
 /// One row of a study: a model on a cluster.
 struct StudySetting {
   std::string name = {};
@@ -74,6 +84,7 @@ struct StudySetting {
   std::optional<Bytes> memory = {};  // of a device; null: that of the cluster, less its reserve
   std::int64_t share_units = 10;     // sharing: parts that a device is cut into
   std::int64_t run_samples = 0;      // samples of a whole run, for kHours
+  std::optional<StudyRun> run = {};  // pipeline: null: nothing of it runs on this machine
 };
 
 enum class FigureQuantity {

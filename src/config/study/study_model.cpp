@@ -164,4 +164,37 @@ StudyData read_study_data(ArtifactObject& setting) {
   return data;
 }
 
+std::vector<std::string> read_names(ArtifactObject& json, const std::string& key,
+                                    const std::string& expected) {
+  std::vector<std::string> names;
+  const Json* list = json.find(key);
+  if (list == nullptr) return names;
+  bool is_good = list->is_array();
+  for (const Json& each : is_good ? *list : Json::array()) {
+    is_good = is_good && each.is_string();
+    if (is_good) names.push_back(each.get<std::string>());
+  }
+  if (!is_good) json.refuse(key, expected);
+  return names;
+}
+
+std::optional<StudyRun> read_study_run(ArtifactObject& setting, const std::string& folder) {
+  if (!setting.has("run")) return std::nullopt;
+  ArtifactObject json = setting.object("run", true);
+  StudyRun run;
+  const std::string path = json.text("config", std::nullopt);
+  run.config = seen_from(folder, path).lexically_normal().string();
+  if (!path.empty() && !std::filesystem::is_regular_file(run.config))
+    json.refuse("config", str("a run configuration at ", run.config));
+  for (const std::string& value : read_names(json, "values", "a list of texts key.path=value")) {
+    run.values.push_back(value);
+    if (value.find('=') == std::string::npos) json.refuse("values", "texts key.path=value");
+  }
+  run.steps = json.whole("steps", run.steps, {2, 1 << 20});
+  run.warm_up_steps = json.whole("warm_up_steps", run.warm_up_steps, {0, 1 << 20});
+  if (run.warm_up_steps >= run.steps) json.refuse("warm_up_steps", "fewer than `steps`");
+  json.refuse_unknown();
+  return run;
+}
+
 }  // namespace tributary::config

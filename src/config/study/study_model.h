@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,13 @@ struct StudyModel {
 
 /// Reads a sample mixture: the word `reference`, or classes.
 [[nodiscard]] StudyData read_study_data(ArtifactObject& setting);
+
+/// Reads a list of names; what is not one is refused as not `expected`.
+[[nodiscard]] std::vector<std::string> read_names(ArtifactObject& json, const std::string& key,
+                                                  const std::string& expected);
+
+/// Reads how a setting runs on this machine; null where it does not say so.
+[[nodiscard]] std::optional<StudyRun> read_study_run(ArtifactObject& setting,
+                                                     const std::string& folder);
 
 }  // namespace tributary::config

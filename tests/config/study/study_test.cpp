@@ -124,6 +124,29 @@ TEST(Study, ReadsSettingsOverDefaults) {
   EXPECT_FALSE(study.figures[0].digits.has_value());
 }
 
+TEST(Study, ReadsHowASettingRuns) {
+  const std::string given = "run: {config: ../demo.yaml, values: [\"run.threads=1\"], steps: 9}";
+  std::string text = kPipeline;
+  text.replace(text.find("run_samples: 500"), 16, given);
+  const Study study = parse_study(text, kWhere);
+  EXPECT_FALSE(study.settings[0].run.has_value());
+  EXPECT_EQ(study.settings[1].run,
+            (StudyRun{.config = std::string(TRIB_SOURCE_DIR) + "/configs/demo.yaml",
+                      .values = {"run.threads=1"},
+                      .steps = 9,
+                      .warm_up_steps = 2}));
+  const auto message = [&](const std::string& from, const std::string& to) {
+    return message_of(text, from, to);
+  };
+  EXPECT_THAT(message("../demo.yaml", "demo.yaml"),
+              AllOf(HasSubstr("settings.1.run.config; found: \"demo.yaml\""),
+                    HasSubstr("a run configuration at ")));
+  EXPECT_THAT(message("run.threads=1", "run.threads"), HasSubstr("texts key.path=value"));
+  EXPECT_THAT(message("steps: 9", "steps: 2"), HasSubstr("fewer than `steps`"));
+  EXPECT_THAT(message("steps: 9", "step: 9"), HasSubstr("did you mean steps?"));
+  EXPECT_THAT(message_of(kSharing, "share_units: 5", given), HasSubstr("settings.0.run; found: "));
+}
+
 TEST(Study, ReadsGraphsOfModules) {
   const Study study = parse_study(kSharing, kWhere);
   const StudySetting& setting = study.settings.at(0);
