@@ -107,23 +107,27 @@ std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std
   return samples;
 }
 
+SampleSize size_of(const SampleShape& shape) {
+  SampleSize size{.tokens = shape.tokens.count};
+  for (const Grid& image : shape.images) {
+    size.patches += image.patches();
+    ++size.items;
+  }
+  for (const Grid& video : shape.videos) {
+    size.patches += video.patches();
+    size.items += video.time;
+  }
+  for (const std::int64_t positions : shape.clips) {
+    size.frames += positions;
+    ++size.clips;
+  }
+  return size;
+}
+
 RecordedSizes sizes_of(const config::ShapeHistogram& histogram) {
   RecordedSizes recorded;
   for (const config::ShapeBin& bin : histogram.bins) {
-    SampleSize size{.tokens = bin.shape.tokens.count};
-    for (const Grid& image : bin.shape.images) {
-      size.patches += image.patches();
-      ++size.items;
-    }
-    for (const Grid& video : bin.shape.videos) {
-      size.patches += video.patches();
-      size.items += video.time;
-    }
-    for (const std::int64_t positions : bin.shape.clips) {
-      size.frames += positions;
-      ++size.clips;
-    }
-    recorded.sizes.push_back(size);
+    recorded.sizes.push_back(size_of(bin.shape));
     recorded.times.push_back(bin.samples);
   }
   return recorded;

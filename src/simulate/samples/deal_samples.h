@@ -59,7 +59,10 @@ struct RecordedSizes {
   std::vector<std::int64_t> times = {};  // [sizes]; empty: once each
 };
 
-/// The sizes of a histogram: images and video frames are items, sounds are clips.
+/// The size of a shape: images and video frames are items, sounds are clips.
+[[nodiscard]] SampleSize size_of(const SampleShape& shape);
+
+/// The sizes of a histogram, as size_of.
 [[nodiscard]] RecordedSizes sizes_of(const config::ShapeHistogram& histogram);
 
 /// Draws from recorded sizes by their counts.

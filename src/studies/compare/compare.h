@@ -20,6 +20,21 @@ enum class PlanFile {
   kNoForm,    // plans do not have such a form
 };
 
+/// What a method did on processes of this machine. Methods with one plan share its runs.
+struct MethodRun {
+  std::string not_run = {};           // why no process ran it; empty: processes did
+  std::string same_as = {};           // an earlier method whose plan, and runs, these are
+  std::vector<double> rounds_s = {};  // [rounds that ended well] the median step of each
+  std::string failure = {};           // the error of a run; no other run follows it
+  int exit_code = 0;                  // of that run
+  double loss_difference = 0;         // the max relative one to the first method that ran
+  std::string plan_file = {};
+  std::string directory = {};  // of its last run
+
+  /// The median over the rounds; null where no run ended well.
+  [[nodiscard]] std::optional<double> median_s() const;
+};
+
 /// The result of one method in one setting, for the best plan of its own space.
 struct MethodResult {
   std::string method = {};
@@ -34,6 +49,27 @@ struct MethodResult {
   std::optional<double> least_occupancy = {};
   double milliseconds = 0;  // of the search
   PlanFile plan_file = PlanFile::kNotAsked;
+  std::optional<MethodRun> run = {};  // where the setting ran: step_s is simulated for this machine
+};
+
+/// How many pairs of methods the simulator puts in the order that was measured. Methods that share
+/// their runs count once.
+struct PairOrder {
+  std::int64_t pairs = 0;
+  std::int64_t right = 0;
+  std::int64_t apart = 0;  // pairs of which all rounds of one are faster than all of the other
+  std::int64_t apart_right = 0;  // of these
+};
+
+/// How the methods of a setting ran on this machine.
+struct SettingRun {
+  std::int64_t rounds = 0;  // runs of each method, which alternate
+  std::int64_t steps = 0;   // of a run
+  std::int64_t warm_up_steps = 0;
+  std::string config = {};
+  std::string profile = {};
+  std::string note = {};  // a warning about the profile
+  PairOrder order = {};
 };
 
 struct SettingResult {
@@ -45,6 +81,7 @@ struct SettingResult {
   double tokens_per_sample = 0;
   double items_per_sample = 0;
   std::vector<MethodResult> methods = {};
+  std::optional<SettingRun> run = {};  // null: by simulation alone
 
   [[nodiscard]] const MethodResult* find(std::string_view method) const;
 };
@@ -52,15 +89,18 @@ struct SettingResult {
 /// A published figure and the value found here.
 struct FigureResult {
   config::PublishedFigure figure = {};
-  std::optional<double> found = {};  // null: a method has no plan
-  double deviation = 0;              // found / published - 1; 0 inside a range
+  std::optional<double> found = {};     // null: a method has no plan
+  double deviation = 0;                 // found / published - 1; 0 inside a range
+  std::optional<double> measured = {};  // on processes; null: a method did not run
 };
 
 struct OrderResult {
   config::PublishedOrder order = {};
-  std::vector<double> values = {};  // [ranked] seconds, MFUs, ...; 0: no plan
-  bool holds = false;               // none is ahead of one before it, except for ties
-  bool is_tie = false;              // it holds only with two values within a thousandth
+  std::vector<double> values = {};    // [ranked] seconds, MFUs, ...; 0: no plan
+  bool holds = false;                 // none is ahead of one before it, except for ties
+  bool is_tie = false;                // it holds only with two values within a thousandth
+  std::vector<double> measured = {};  // [ranked] on processes; empty: nothing ran
+  bool measured_holds = false;
 };
 
 struct Comparison {

@@ -54,11 +54,6 @@ plan::PlanChoice choice_of(const plan::PlanningProblem& problem, const StudySett
   return choice;
 }
 
-double mean_mfu(const plan::PlanningProblem& problem, const config::Plan& plan, double step_s) {
-  return mean_flops(problem, plan) / (step_s * static_cast<double>(problem.devices) *
-                                      problem.cluster.device.matrix_flops_per_s);
-}
-
 }  // namespace
 
 std::vector<std::vector<simulate::SampleSize>> batches_of(const StudySetting& setting) {
@@ -85,24 +80,33 @@ MethodResult run_search(const StudySetting& setting) {
   return method;
 }
 
+PlannedMethod plan_veomni(const plan::PlanningProblem& problem, const StudySetting& setting) {
+  PlannedMethod best;
+  for (const config::RecomputePlan recompute : problem.space.recompute) {
+    const plan::PlanChoice choice = choice_of(problem, setting, recompute);
+    const config::ModuleNode& backbone = *problem.model.find("backbone");
+    const config::Plan plan = plan::to_plan(problem, choice, {{0, plan::units_of(backbone)}});
+    const simulate::Simulation run = plan::simulate_on(problem, plan, std::ssize(problem.batches));
+    const Nanoseconds step = run.distribution.mean;
+    if (best.evaluations++ > 0 && step >= best.step) continue;
+    best.plan = plan;
+    best.text = plan::describe(problem, choice);
+    best.step = step;
+  }
+  return best;
+}
+
 MethodResult run_veomni(const StudySetting& setting) {
   MethodResult method{.method = std::string(kVeomniMethod), .source = "VeOmni, appendix A"};
   const plan::PlanningProblem problem = problem_of(setting);
   check_problem(problem);
   const Stopwatch watch;
-  for (const config::RecomputePlan recompute : problem.space.recompute) {
-    const plan::PlanChoice choice = choice_of(problem, setting, recompute);
-    const config::ModuleNode& backbone = *problem.model.find("backbone");
-    const config::Plan plan = plan::to_plan(problem, choice, {{0, plan::units_of(backbone)}});
-    const simulate::Simulation run = plan::simulate_on(problem, plan, setting.batches);
-    ++method.certificate.evaluations;
-    const Nanoseconds step = run.distribution.mean;
-    if (method.step_s > 0 && step >= method.certificate.value) continue;
-    method.certificate.value = step;
-    method.plan = plan::describe(problem, choice);
-    method.step_s = seconds_of(step);
-    method.mfu = mean_mfu(problem, plan, method.step_s);
-  }
+  const PlannedMethod best = plan_veomni(problem, setting);
+  method.certificate.evaluations = best.evaluations;
+  method.certificate.value = best.step;
+  method.plan = best.text;
+  method.step_s = seconds_of(best.step);
+  method.mfu = mean_mfu(problem, best.plan, method.step_s);
   method.certificate.status = plan::Status::kFeasible;
   method.milliseconds = 1e3 * watch.seconds();
   return method;
@@ -126,6 +130,11 @@ double mean_flops(const plan::PlanningProblem& problem, const config::Plan& plan
     for (int stage = 0; stage < pipeline.modules[module].virtual_stages(); ++stage)
       flops += costs.flops(module, stage, batch).all.causal;
   return flops;
+}
+
+double mean_mfu(const plan::PlanningProblem& problem, const config::Plan& plan, double step_s) {
+  return mean_flops(problem, plan) / (step_s * static_cast<double>(problem.devices) *
+                                      problem.cluster.device.matrix_flops_per_s);
 }
 
 }  // namespace tributary::studies

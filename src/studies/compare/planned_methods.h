@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,20 @@ inline constexpr std::string_view kVeomniMethod = "veomni";
 ///         or when its samples do not divide among the replicas
 [[nodiscard]] MethodResult run_veomni(const config::StudySetting& setting);
 
+/// A plan of the trainer, as `describe` tells it.
+struct PlannedMethod {
+  config::Plan plan = {};
+  std::string text = {};
+  Nanoseconds step = {};  // mean over the batches
+  std::int64_t evaluations = 0;
+};
+
+/// The faster one of VeOmni's plans with the levels of recompute of the problem.
+///
+/// errors: as run_veomni
+[[nodiscard]] PlannedMethod plan_veomni(const plan::PlanningProblem& problem,
+                                        const config::StudySetting& setting);
+
 /// Converts a plan that a method found by tables into a plan file's form, and simulates it.
 ///
 /// cost: as trainer_plan
@@ -44,5 +59,9 @@ inline constexpr std::string_view kVeomniMethod = "veomni";
 /// errors: Fault::kInput as LayerStageCosts
 /// cost:   microseconds; nothing is simulated
 [[nodiscard]] double mean_flops(const plan::PlanningProblem& problem, const config::Plan& plan);
+
+/// Those over the peak FLOPs of all devices in a step of `step_s` seconds.
+[[nodiscard]] double mean_mfu(const plan::PlanningProblem& problem, const config::Plan& plan,
+                              double step_s);
 
 }  // namespace tributary::studies

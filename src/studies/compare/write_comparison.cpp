@@ -18,35 +18,65 @@ OrderedJson or_null(const std::optional<Number>& number) {
   return number ? OrderedJson(*number) : OrderedJson(nullptr);
 }
 
+OrderedJson to_json(const MethodRun& run) {
+  return {{"not_run", run.not_run},
+          {"same_as", run.same_as},
+          {"rounds_s", run.rounds_s},
+          {"median_s", or_null(run.median_s())},
+          {"failure", run.failure},
+          {"exit_code", run.exit_code},
+          {"loss_difference", run.loss_difference},
+          {"plan_file", run.plan_file},
+          {"directory", run.directory}};
+}
+
+OrderedJson to_json(const SettingRun& run) {
+  return {{"rounds", run.rounds},
+          {"steps", run.steps},
+          {"warm_up_steps", run.warm_up_steps},
+          {"config", run.config},
+          {"profile", run.profile},
+          {"note", run.note},
+          {"pairs",
+           {{"all", run.order.pairs},
+            {"right", run.order.right},
+            {"apart", run.order.apart},
+            {"apart_right", run.order.apart_right}}}};
+}
+
 OrderedJson to_json(const MethodResult& method) {
-  return {{"method", method.method},
-          {"source", method.source},
-          {"status", name_of(method.certificate.status)},
-          {"limit", method.certificate.limit},
-          {"step_s", method.step_s},
-          {"lower_bound_s", seconds_of(method.certificate.lower_bound)},
-          {"mfu", method.mfu},
-          {"idle_share", or_null(method.idle_share)},
-          {"bubble_share", or_null(method.bubble_share)},
-          {"occupancy", or_null(method.occupancy)},
-          {"least_occupancy", or_null(method.least_occupancy)},
-          {"plan", method.plan},
-          {"evaluations", method.certificate.evaluations},
-          {"milliseconds", method.milliseconds},
-          {"plan_file", name_of(method.plan_file)}};
+  OrderedJson json{{"method", method.method},
+                   {"source", method.source},
+                   {"status", name_of(method.certificate.status)},
+                   {"limit", method.certificate.limit},
+                   {"step_s", method.step_s},
+                   {"lower_bound_s", seconds_of(method.certificate.lower_bound)},
+                   {"mfu", method.mfu},
+                   {"idle_share", or_null(method.idle_share)},
+                   {"bubble_share", or_null(method.bubble_share)},
+                   {"occupancy", or_null(method.occupancy)},
+                   {"least_occupancy", or_null(method.least_occupancy)},
+                   {"plan", method.plan},
+                   {"evaluations", method.certificate.evaluations},
+                   {"milliseconds", method.milliseconds},
+                   {"plan_file", name_of(method.plan_file)}};
+  if (method.run) json["run"] = to_json(*method.run);
+  return json;
 }
 
 OrderedJson to_json(const SettingResult& setting) {
   OrderedJson methods = OrderedJson::array();
   for (const MethodResult& method : setting.methods) methods.push_back(to_json(method));
-  return {{"name", setting.name},
-          {"model", setting.model},
-          {"cluster", setting.cluster},
-          {"devices", setting.devices},
-          {"global_samples", setting.global_samples},
-          {"tokens_per_sample", setting.tokens_per_sample},
-          {"items_per_sample", setting.items_per_sample},
-          {"methods", std::move(methods)}};
+  OrderedJson json{{"name", setting.name},
+                   {"model", setting.model},
+                   {"cluster", setting.cluster},
+                   {"devices", setting.devices},
+                   {"global_samples", setting.global_samples},
+                   {"tokens_per_sample", setting.tokens_per_sample},
+                   {"items_per_sample", setting.items_per_sample},
+                   {"methods", std::move(methods)}};
+  if (setting.run) json["run"] = to_json(*setting.run);
+  return json;
 }
 
 OrderedJson to_json(const FigureResult& result) {
@@ -61,7 +91,8 @@ OrderedJson to_json(const FigureResult& result) {
           {"published", {figure.least, figure.most}},
           {"digits", or_null(figure.digits)},
           {"found", or_null(result.found)},
-          {"deviation", result.found ? OrderedJson(result.deviation) : OrderedJson(nullptr)}};
+          {"deviation", result.found ? OrderedJson(result.deviation) : OrderedJson(nullptr)},
+          {"measured", or_null(result.measured)}};
 }
 
 OrderedJson to_json(const OrderResult& result) {
@@ -71,7 +102,8 @@ OrderedJson to_json(const OrderResult& result) {
         {{"setting", each.setting}, {"method", each.method}, {"against", each.against}});
   return {{"where", result.order.where}, {"by", name_of(result.order.by)},
           {"ranked", std::move(ranked)}, {"values", result.values},
-          {"holds", result.holds},       {"tie", result.is_tie}};
+          {"holds", result.holds},       {"tie", result.is_tie},
+          {"measured", result.measured}, {"measured_holds", result.measured_holds}};
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 
 namespace tributary::studies {
 
+enum class Deal;  // batch_runner.h
+
 /// A method's plan in the form of the trainer's plans. Layers are cut as evenly as possible.
 struct TrainerForm {
   Degrees backbone = {};
@@ -53,6 +55,7 @@ struct PipelineBaseline {
   std::string_view source;
   BaselineRole role;
   PipelineAnswer (*solve)(const TrainingProblem& problem);
+  Deal dispatch;                        // of samples to replicas of the backbone
   std::string_view beyond_search = {};  // what its plans have and those of `search` do not
   bool encodes = true;                  // false: its steps have no FLOPs of the encoder
 };
