@@ -1,9 +1,11 @@
-"""Finds a browser that runs without a window, for tests that look at pages."""
+"""Finds a browser that runs without a window, and opens pages in it, for tests that look at them."""
 
 import glob
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 
 NAMES = ["chromium", "google-chrome", "google-chrome-stable", "chromium-browser"]
 # Where `playwright install chromium` puts its browsers.
@@ -56,3 +58,36 @@ def find_browser():
         ". Install one: `apt-get install chromium` on Debian; on Ubuntu, where that is a snap, "
         "Google Chrome's .deb or `pip install playwright && playwright install --with-deps "
         "chromium`; or name one in TRIB_BROWSER; or set TRIB_SKIP_BROWSER=1 to leave the test out")
+
+
+def run_browser(command):
+    """Runs the browser in a process group of its own; None when it hangs."""
+    browser = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    try:
+        output, errors = browser.communicate(timeout=90)
+        return browser.returncode, output, errors
+    except subprocess.TimeoutExpired:
+        os.killpg(browser.pid, signal.SIGKILL)
+        browser.communicate()
+        return None
+
+
+def open_in_browser(browser, page, *options):
+    """Returns what the browser prints; its console must stay empty."""
+    for attempt in range(3):  # on an overloaded machine Chromium hangs now and then while starting
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+            done = run_browser(
+                [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                 "--v=0", "--hide-scrollbars", "--no-first-run", "--disable-extensions",
+                 "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                 f"--user-data-dir={profile}", *options, page.resolve().as_uri()])
+        if done:
+            break
+        print(f"the browser did not answer, attempt {attempt + 1}")
+    assert done, "the browser hung three times"
+    code, output, errors = done
+    console = [line for line in errors.splitlines() if ":CONSOLE" in line]
+    assert not console, f"the console of the browser is not empty: {console}"
+    assert code == 0, errors
+    return output

@@ -10,18 +10,16 @@ import html
 import html.parser
 import json
 import math
-import os
 import pathlib
 import random
 import re
-import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import zlib
 
-from find_browser import find_browser
+from find_browser import find_browser, open_in_browser
 
 SOURCES = ["documents", "frames", "pairs", "shapes", "words"]
 STEPS = 900
@@ -172,39 +170,6 @@ class PageReader(html.parser.HTMLParser):
 
     def handle_data(self, text):
         self.texts.append(text)
-
-
-def run_browser(command):
-    """Runs the browser in a process group of its own; None when it hangs."""
-    browser = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               start_new_session=True)
-    try:
-        output, errors = browser.communicate(timeout=90)
-        return browser.returncode, output, errors
-    except subprocess.TimeoutExpired:
-        os.killpg(browser.pid, signal.SIGKILL)
-        browser.communicate()
-        return None
-
-
-def open_in_browser(browser, page, *options):
-    """Returns what the browser prints; its console must stay empty."""
-    for attempt in range(3):  # on an overloaded machine Chromium hangs now and then while starting
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-            done = run_browser(
-                [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-                 "--v=0", "--hide-scrollbars", "--no-first-run", "--disable-extensions",
-                 "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                 f"--user-data-dir={profile}", *options, page.resolve().as_uri()])
-        if done:
-            break
-        print(f"the browser did not answer, attempt {attempt + 1}")
-    assert done, "the browser hung three times"
-    code, output, errors = done
-    console = [line for line in errors.splitlines() if ":CONSOLE" in line]
-    assert not console, f"the console of the browser is not empty: {console}"
-    assert code == 0, errors
-    return output
 
 
 def check_page(dom, page):

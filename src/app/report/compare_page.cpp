@@ -6,7 +6,9 @@
 #include <limits>
 
 #include "app/report/html.h"
+#include "app/report/measured_section.h"
 #include "app/report/page_frame.h"
+#include "app/report/run_rows.h"
 #include "core/text.h"
 #include "studies/compare/write_comparison.h"
 
@@ -47,51 +49,57 @@ std::string show_rank(config::RankedBy by, double value) {
   return show_figure(FigureQuantity::kSpeedup, value);
 }
 
-std::string figure_row(const FigureResult& result) {
+/// The measured value in a cell; empty where nothing of the comparison ran.
+std::string measured_cell(const FigureResult& result, bool runs) {
+  if (!runs) return "";
+  return cell(result.measured ? html(show_figure(result.figure, *result.measured)) : "–", "number");
+}
+
+std::string figure_row(const FigureResult& result, bool runs) {
   const config::PublishedFigure& figure = result.figure;
   std::string row = str("<tr>", cell(html(figure.where)), cell(html(describe_figure(figure))),
                         cell(html(show_published(figure)), "number"));
-  if (!result.found) return str(row, cell("no value", "number"), cell("–", "number"), "</tr>\n");
+  if (!result.found)
+    return str(row, cell("no value", "number"), cell("–", "number"), measured_cell(result, runs),
+               "</tr>\n");
   return str(
       row, cell(html(show_figure(figure, *result.found)), "number"),
       cell(pill(studies::is_kept(result, kTolerance), show_percent(result.deviation)), "number"),
-      "</tr>\n");
+      measured_cell(result, runs), "</tr>\n");
 }
 
 std::string figure_section(const Comparison& comparison) {
   if (comparison.figures.empty() && comparison.orders.empty()) return "";
   const studies::FigureCount count = studies::count_within(comparison, kTolerance);
+  const bool runs = has_run(comparison);
   std::string text = "<section id=\"published\"><h2>Published and found</h2>\n";
   if (count.all > 0) {
     text += str("<p class=\"about\">", count.within, " of ", count.all,
                 " published figures are found: within ", show_percent(kTolerance),
                 ", of a range inside.</p>\n<div class=\"card "
                 "scroll\"><table><tr><th>Where</th><th>Figure</th>"
-                "<th>Published</th><th>Found</th><th>Deviation</th></tr>\n");
-    for (const FigureResult& figure : comparison.figures) text += figure_row(figure);
+                "<th>Published</th><th>",
+                runs ? "Simulated" : "Found", "</th><th>Deviation</th>",
+                runs ? "<th>Measured</th>" : "", "</tr>\n");
+    for (const FigureResult& figure : comparison.figures) text += figure_row(figure, runs);
     text += "</table></div>\n";
   }
   if (!comparison.orders.empty()) {
     text +=
         "<h3>Orders, the fastest first</h3>\n<div class=\"card scroll\"><table><tr><th>Where</th>"
-        "<th>Of</th><th>Order</th><th>Holds</th></tr>\n";
+        "<th>Of</th><th>Order</th><th>Holds</th>";
+    text += runs ? "<th>Holds as measured</th></tr>\n" : "</tr>\n";
     for (const studies::OrderResult& order : comparison.orders)
       text += str("<tr>", cell(html(order.order.where)), cell(html(subject_of(order))),
                   cell(html(show_order(order, " · "))),
                   cell(pill(order.holds, order.is_tie  ? "tie"
                                          : order.holds ? "yes"
                                                        : "no")),
+                  runs ? cell(pill(order.measured_holds, order.measured_holds ? "yes" : "no")) : "",
                   "</tr>\n");
     text += "</table></div>\n";
   }
   return text + "</section>\n";
-}
-
-/// A name that a browser may break after an underscore, and nowhere else.
-std::string breakable(const std::string& name) {
-  std::string text;
-  for (const char letter : html(name)) text += letter == '_' ? "_<wbr>" : std::string(1, letter);
-  return text;
 }
 
 std::string bars(const SettingResult& setting) {
@@ -146,16 +154,19 @@ std::vector<PageLink> links_of(const Comparison& comparison) {
   return links;
 }
 
-std::string setting_section(const SettingResult& setting, const std::string& id,
-                            const std::string& against) {
+std::string setting_section(const Comparison& comparison, const SettingResult& setting,
+                            const std::string& id) {
+  const std::string& against = comparison.against;
   std::string note = studies::note_on_search(setting);
   if (!note.empty()) note = str("<p class=\"about\">Note: ", html(note), "</p>\n");
   return str("<section id=\"", id, "\"><h2>", html(setting.name), "</h2>\n<p class=\"about\">",
              html(setting.model), " on ", setting.devices, " devices of ", html(setting.cluster),
              ", ", setting.global_samples, " samples a step of ",
-             show_number(setting.tokens_per_sample),
-             " tokens on average.</p>\n<div class=\"card\">\n", bars(setting),
-             setting_table(setting, against), note, "</div></section>\n");
+             show_number(setting.tokens_per_sample), " tokens on average.</p>\n",
+             setting.run ? measured_card(comparison, setting)
+                         : str("<div class=\"card\">\n", bars(setting),
+                               setting_table(setting, against), note, "</div>"),
+             "</section>\n");
 }
 
 }  // namespace
@@ -219,6 +230,12 @@ std::string subject_of(const studies::OrderResult& result) {
   return result.order.is_of_one_setting() ? first.setting : name_of_method(first);
 }
 
+std::string breakable(const std::string& name) {
+  std::string text;
+  for (const char letter : html(name)) text += letter == '_' ? "_<wbr>" : std::string(1, letter);
+  return text;
+}
+
 std::string show_order(const studies::OrderResult& result, const char* between) {
   std::string text;
   for (std::size_t i = 0; i < result.values.size(); ++i) {
@@ -239,7 +256,7 @@ std::string write_compare_page(const Comparison& comparison) {
     page += str("<section><p class=\"about\">", html(comparison.notes), "</p></section>\n");
   page += figure_section(comparison);
   for (std::size_t i = 0; i < comparison.settings.size(); ++i)
-    page += setting_section(comparison.settings[i], id_of_setting(i), comparison.against);
+    page += setting_section(comparison, comparison.settings[i], id_of_setting(i));
   return page + close_page(
                     "Written by <code>tributary compare</code>. Every method has the best plan of "
                     "its own space, over the same costs, batches and memory; notes say where a row "

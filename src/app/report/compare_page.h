@@ -8,7 +8,7 @@
 namespace tributary::app {
 
 /// A comparison as one self-contained HTML page: published figures beside those that were found,
-/// then each setting with bars and a table.
+/// then each setting with bars and a table. A setting that ran has its measured steps beside them.
 [[nodiscard]] std::string write_compare_page(const studies::Comparison& comparison);
 
 /// The value of a figure in the form of its quantity: a ratio, hours, a share.
@@ -30,6 +30,9 @@ struct TimeColumn {
 
 /// The published value, or its range.
 [[nodiscard]] std::string show_published(const config::PublishedFigure& figure);
+
+/// A name as HTML that a browser may break after an underscore, and nowhere else.
+[[nodiscard]] std::string breakable(const std::string& name);
 
 /// The setting or the method that an order belongs to.
 [[nodiscard]] std::string subject_of(const studies::OrderResult& result);

@@ -1,12 +1,15 @@
 #include <cctype>
 #include <cmath>
-#include <iomanip>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <unistd.h>
 
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
+#include "app/cli/planning/show_quantities.h"
+#include "app/cli/planning/show_runs.h"
+#include "app/compare/run_study.h"
 #include "app/report/compare_page.h"
 #include "app/report/html.h"
 #include "app/report/write_report.h"
@@ -28,15 +31,12 @@ struct CompareArguments {
   bool json = false;
   bool quick = false;
   bool plan_files = false;
+  bool run = false;
+  std::int64_t rounds = 3;
+  std::string profile;
+  std::string work;
+  GivenOptions given = {};
 };
-
-std::string padded(const std::string& text, std::size_t width, bool to_the_right = false) {
-  // Counts characters, not bytes: continuation bytes of UTF-8 have no width.
-  std::size_t length = 0;
-  for (const char c : text) length += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
-  const std::string space(length < width ? width - length : 0, ' ');
-  return to_the_right ? space + text : text + space;
-}
 
 /// Shows what is being searched: on a terminal in one line that is redrawn, else a line per
 /// setting.
@@ -76,11 +76,7 @@ std::string in_small_letters(std::string name) {
   return name;
 }
 
-void print_setting(const SettingResult& setting, const std::string& against) {
-  std::cout << '\n'
-            << setting.name << ": " << setting.model << " on " << setting.devices << " devices of "
-            << setting.cluster << ", " << setting.global_samples << " samples of "
-            << show_number(setting.tokens_per_sample) << " tokens\n";
+void print_table(const SettingResult& setting, const std::string& against) {
   const MethodResult* base = setting.find(against);
   std::size_t width = 6;
   for (const MethodResult& method : setting.methods) width = std::max(width, method.method.size());
@@ -110,6 +106,17 @@ void print_setting(const SettingResult& setting, const std::string& against) {
   if (!note.empty()) std::cout << "  note: " << note << '\n';
 }
 
+void print_setting(const Comparison& comparison, const SettingResult& setting) {
+  std::cout << '\n'
+            << setting.name << ": " << setting.model << " on " << setting.devices << " devices of "
+            << setting.cluster << ", " << setting.global_samples << " samples of "
+            << show_number(setting.tokens_per_sample) << " tokens\n";
+  if (setting.run)
+    print_measured(comparison, setting);
+  else
+    print_table(setting, comparison.against);
+}
+
 void print_figures(const Comparison& comparison) {
   for (const studies::FigureResult& result : comparison.figures) {
     std::cout << "  " << (studies::is_kept(result, kTolerance) ? "ok  " : "off ")
@@ -118,6 +125,7 @@ void print_figures(const Comparison& comparison) {
               << ", found "
               << (result.found ? show_figure(result.figure, *result.found) : "no value");
     if (result.found) std::cout << ", deviation " << show_percent(result.deviation);
+    if (result.measured) std::cout << ", measured " << show_figure(result.figure, *result.measured);
     std::cout << '\n';
   }
   for (const studies::OrderResult& result : comparison.orders) {
@@ -126,7 +134,10 @@ void print_figures(const Comparison& comparison) {
                   : result.holds ? "ok  "
                                  : "off ")
               << (result.order.where.empty() ? "" : result.order.where + ": ") << "order of "
-              << subject_of(result) << ": " << show_order(result, ", ") << '\n';
+              << subject_of(result) << ": " << show_order(result, ", ");
+    if (!result.measured.empty())
+      std::cout << ", measured: " << (result.measured_holds ? "ok" : "off");
+    std::cout << '\n';
   }
 }
 
@@ -134,8 +145,7 @@ void print_as_text(const Comparison& comparison) {
   std::cout << comparison.name << '\n';
   if (!comparison.source.empty()) std::cout << "source: " << comparison.source << '\n';
   if (!comparison.notes.empty()) std::cout << "inputs: " << comparison.notes << '\n';
-  for (const SettingResult& setting : comparison.settings)
-    print_setting(setting, comparison.against);
+  for (const SettingResult& setting : comparison.settings) print_setting(comparison, setting);
   if (comparison.figures.empty() && comparison.orders.empty()) return;
   const studies::FigureCount count = studies::count_within(comparison, kTolerance);
   std::cout << "\npublished and found: " << count.within << " of " << count.all << " within "
@@ -143,26 +153,51 @@ void print_as_text(const Comparison& comparison) {
   print_figures(comparison);
 }
 
+Comparison simulate_study(const config::Study& study, const CompareArguments& arguments) {
+  Progress progress(arguments.quick ? 1 : study.settings.size());
+  return studies::compare(study,
+                          {.quick = arguments.quick,
+                           .plan_files = arguments.plan_files,
+                           .on_search = [&](const std::string& setting, std::string_view method) {
+                             progress.show(setting, method);
+                           }});
+}
+
+/// Refuses options that have no effect beside the others.
+void check_arguments(const CompareArguments& arguments) {
+  arguments.given.require({"--rounds", "--profile", "--work"}, "--run");
+  if (!arguments.run) return;
+  arguments.given.refuse({"--quick", "--plan-files"},
+                         "--run, which runs whole settings by their plan files", "one of both");
+  constexpr std::int64_t kMostRounds = 100;
+  TRIB_REQUIRE(arguments.rounds >= 1 && arguments.rounds <= kMostRounds,
+               .what = "app: value cannot be used", .where = "--rounds",
+               .found = str(arguments.rounds), .expected = str("1 to ", kMostRounds));
+}
+
+RunStudy run_on_processes(const config::Study& study, const CompareArguments& arguments) {
+  const std::string stem = std::filesystem::path(arguments.study).stem().string();
+  return run_study(study, {.where = arguments.study,
+                           .folder = arguments.work.empty() ? "runs/" + stem : arguments.work,
+                           .profile = arguments.profile,
+                           .rounds = arguments.rounds});
+}
+
 ExitCode run_compare(const CompareArguments& arguments) {
+  check_arguments(arguments);
   const config::Study study = config::read_study(arguments.study, studies::study_methods);
-  check_output(arguments.output, {arguments.study});
-  studies::CompareOptions options{.quick = arguments.quick, .plan_files = arguments.plan_files};
-  const Comparison comparison = [&] {
-    Progress progress(arguments.quick ? 1 : study.settings.size());
-    options.on_search = [&](const std::string& setting, std::string_view method) {
-      progress.show(setting, method);
-    };
-    return studies::compare(study, options);
-  }();
+  check_output(arguments.output, {arguments.study, arguments.profile});
+  const RunStudy ended = arguments.run ? run_on_processes(study, arguments)
+                                       : RunStudy{.comparison = simulate_study(study, arguments)};
   if (!arguments.output.empty())
-    write_report_file(write_compare_page(comparison), arguments.output);
+    write_report_file(write_compare_page(ended.comparison), arguments.output);
   if (arguments.json) {
-    std::cout << studies::write_comparison(comparison);
+    std::cout << studies::write_comparison(ended.comparison);
   } else {
-    print_as_text(comparison);
+    print_as_text(ended.comparison);
     if (!arguments.output.empty()) std::cout << '\n' << arguments.output << '\n';
   }
-  return ExitCode::kDone;
+  return ended.code;
 }
 
 }  // namespace
@@ -179,7 +214,20 @@ Run declare_compare(Verb& verb) {
   verb.flag(
       "--plan-files", arguments->plan_files,
       "ask the simulator of plan files about each plan found by tables: `plan_file` in --json");
-  verb.example("tributary compare configs/studies/small.yaml -o compare.html");
+  verb.flag("--run", arguments->run,
+            "train the methods on processes of this machine, in turn, each with its own plan, and "
+            "simulate them by measured costs: settings with `run`");
+  verb.option("--rounds", arguments->rounds, "runs of each method, with --run");
+  verb.option("--profile", arguments->profile,
+              "of this machine, with --run, a file of `tributary profile`; default: what "
+              "profile.json in the work folder lacks is measured");
+  verb.option("--work", arguments->work,
+              "folder of profiles, plans and runs, with --run; default: runs/ and the name of the "
+              "study's file");
+  verb.example(
+      "tributary compare configs/studies/small.yaml -o compare.html\n"
+      "  tributary compare configs/studies/demo_processes.yaml --run -o runs/compare.html");
+  arguments->given = verb.given();
   return [arguments] { return run_compare(*arguments); };
 }
 

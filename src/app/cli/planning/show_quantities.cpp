@@ -43,6 +43,18 @@ std::string counted(std::int64_t count, const std::string& noun) {
   return str(count, ' ', noun, count == 1 ? "" : "s");
 }
 
+std::size_t characters_of(const std::string& text) {
+  std::size_t length = 0;  // continuation bytes of UTF-8 have no width
+  for (const char c : text) length += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
+  return length;
+}
+
+std::string padded(const std::string& text, std::size_t width, bool to_the_right) {
+  const std::size_t length = characters_of(text);
+  const std::string space(length < width ? width - length : 0, ' ');
+  return to_the_right ? space + text : text + space;
+}
+
 std::string wrapped(std::string_view text, std::size_t indent) {
   std::istringstream words{std::string(text)};
   std::string lines;

@@ -21,6 +21,12 @@ inline constexpr std::size_t kLineColumns = 120;
 /// A number and its noun: 1 microbatch, 12 microbatches.
 [[nodiscard]] std::string counted(std::int64_t count, const std::string& noun);
 
+/// The width of a text on a terminal: characters, not bytes.
+[[nodiscard]] std::size_t characters_of(const std::string& text);
+/// Fills a text with spaces, behind it or in front, up to a width.
+[[nodiscard]] std::string padded(const std::string& text, std::size_t width,
+                                 bool to_the_right = false);
+
 /// Breaks a text into lines of at most kLineColumns; lines after the first begin with `indent`
 /// spaces. The caller prints those of the first line. A word that is longer gets a line of its own.
 [[nodiscard]] std::string wrapped(std::string_view text, std::size_t indent);
