@@ -20,6 +20,33 @@ std::vector<std::int64_t> place_items(std::span<const std::int64_t> costs,
   return place_of;
 }
 
+std::vector<std::int64_t> place_items(std::span<const TimeAndRoom> items, std::int64_t capacity,
+                                      std::span<TimeAndRoom> loads) {
+  double time = 0;
+  for (const TimeAndRoom& item : items) time += static_cast<double>(item.time);
+  for (const TimeAndRoom& load : loads) time += static_cast<double>(load.time);
+  const double mean = std::max(1.0, time / static_cast<double>(loads.size()));
+  const auto fraction = [&](const TimeAndRoom& of) {
+    return std::max(static_cast<double>(of.time) / mean,
+                    static_cast<double>(of.room) / static_cast<double>(capacity));
+  };
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](std::size_t item) { return fraction(items[item]); });
+  std::vector<std::int64_t> place_of(items.size());
+  for (const std::size_t item : order) {
+    const auto with_item = [&](const TimeAndRoom& load) {
+      return fraction({load.time + items[item].time, load.room + items[item].room});
+    };
+    const auto least = std::ranges::min_element(loads, {}, with_item);
+    least->time += items[item].time;
+    least->room += items[item].room;
+    place_of[item] = least - loads.begin();
+  }
+  return place_of;
+}
+
 std::vector<std::int64_t> share_items(std::span<const Grid> grids, std::int64_t places) {
   std::vector<std::int64_t> patches;
   for (const Grid& grid : grids) patches.push_back(grid.patches());

@@ -14,6 +14,25 @@ namespace tributary {
 [[nodiscard]] std::vector<std::int64_t> place_items(std::span<const std::int64_t> costs,
                                                     std::span<std::int64_t> loads);
 
+/// What an item needs, and what a place has: time, and room in any unit.
+struct TimeAndRoom {
+  std::int64_t time = 0;
+  std::int64_t room = 0;
+
+  friend bool operator==(const TimeAndRoom&, const TimeAndRoom&) = default;
+};
+
+/// Dispatches items to places that have `capacity` room each, and adds them to `loads`. An item or
+/// a load counts by the larger of two fractions: of the mean time of a place, and of the capacity.
+/// The largest item goes first, each to the place where the larger fraction is least afterwards;
+/// a place may get more than its capacity where no other one has room. Ties as in place_items.
+///
+/// shape:  loads [places] -> returns the place of each item
+/// units:  capacity above 0, in the unit of room
+[[nodiscard]] std::vector<std::int64_t> place_items(std::span<const TimeAndRoom> items,
+                                                    std::int64_t capacity,
+                                                    std::span<TimeAndRoom> loads);
+
 /// Gives whole images and clips to places, by their patches.
 /// shape: returns the place of each item
 [[nodiscard]] std::vector<std::int64_t> share_items(std::span<const Grid> grids,

@@ -72,12 +72,17 @@ void append_groups(const MediaItem& clip, std::int64_t groups, MediaRound& round
   }
 }
 
-/// Splits the clips of a round that cost more than `most`.
-void split_clips(const MediaCost& cost, std::int64_t most, MediaRound& round) {
+/// Splits the clips of a round that cost more than `most`, or fill more than half of a pass.
+void split_clips(const MediaSeats& seats, const MediaCost& cost, std::int64_t most,
+                 MediaRound& round) {
+  const auto parts = [](std::int64_t size, std::int64_t of_part) {
+    return of_part > 0 ? (size + of_part - 1) / of_part : 1;
+  };
   const MediaRound whole = std::move(round);
   round.clear();
   for (const MediaItem& item : whole) {
-    const std::int64_t groups = most > 0 ? (cost(item.grid) + most - 1) / most : 1;
+    const std::int64_t groups =
+        std::max(parts(cost(item.grid), most), parts(2 * item.grid.patches(), seats.capacity));
     append_groups(item, std::clamp<std::int64_t>(groups, 1, item.grid.time), round);
   }
 }
@@ -101,13 +106,23 @@ void deal_to_own_replicas(const MediaSeats& seats, MediaRound& round) {
   }
 }
 
-/// Dispatches items, and adds them to the loads.
+/// Dispatches items to empty places with room for `capacity` patches each (0: for all), and adds
+/// them to the loads.
 /// shape: returns the place of each item
 std::vector<std::int64_t> dispatch(const MediaCost& cost, std::span<MediaItem* const> items,
-                                   std::vector<std::int64_t>& loads) {
-  std::vector<std::int64_t> costs;
-  for (const MediaItem* item : items) costs.push_back(cost(item->grid));
-  return place_items(costs, loads);
+                                   std::int64_t capacity, std::vector<std::int64_t>& loads) {
+  if (capacity == 0) {
+    std::vector<std::int64_t> costs;
+    for (const MediaItem* item : items) costs.push_back(cost(item->grid));
+    return place_items(costs, loads);
+  }
+  std::vector<TimeAndRoom> sizes;
+  for (const MediaItem* item : items) sizes.push_back({cost(item->grid), item->grid.patches()});
+  std::vector<TimeAndRoom> places;
+  for (const std::int64_t time : loads) places.push_back({.time = time});
+  const std::vector<std::int64_t> place_of = place_items(sizes, capacity, places);
+  std::ranges::transform(places, loads.begin(), &TimeAndRoom::time);
+  return place_of;
 }
 
 std::vector<MediaItem*> items_of_rounds(std::span<MediaRound> rounds) {
@@ -126,8 +141,9 @@ void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<Med
     if (seats.replicas == seats.takers) {
       deal_to_own_replicas(seats, round);
     } else {
-      if (seats.splits_frames) split_clips(cost, half_of_a_seat(seats, cost, alone), round);
-      const std::vector<std::int64_t> seat_of = dispatch(cost, items_of_rounds(alone), loads);
+      if (seats.splits_frames) split_clips(seats, cost, half_of_a_seat(seats, cost, alone), round);
+      const std::vector<std::int64_t> seat_of =
+          dispatch(cost, items_of_rounds(alone), seats.capacity, loads);
       for (std::size_t i = 0; i < round.size(); ++i)
         round[i].seat = static_cast<std::int32_t>(seat_of[i]);
     }
@@ -140,20 +156,19 @@ void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<Med
 void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
   const std::int64_t most = half_of_a_seat(seats, cost, rounds);
   for (MediaRound& round : rounds)
-    if (seats.splits_frames) split_clips(cost, most, round);
+    if (seats.splits_frames) split_clips(seats, cost, most, round);
   const std::vector<MediaItem*> items = items_of_rounds(rounds);
+  const std::int64_t passes = std::min<std::int64_t>(seats.passes, std::ssize(rounds));
   std::vector<std::int64_t> loads(static_cast<std::size_t>(seats.replicas * seats.seats));
-  const std::vector<std::int64_t> seat_of = dispatch(cost, items, loads);
+  const std::vector<std::int64_t> seat_of = dispatch(cost, items, passes * seats.capacity, loads);
   std::vector<std::vector<MediaItem*>> of_seat(loads.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
     of_seat[static_cast<std::size_t>(seat_of[i])].push_back(items[i]);
   }
-  const auto passes =
-      static_cast<std::size_t>(std::min<std::int64_t>(seats.passes, std::ssize(rounds)));
   for (const std::vector<MediaItem*>& own : of_seat) {
-    std::vector<std::int64_t> of_passes(passes);
-    const std::vector<std::int64_t> pass_of = dispatch(cost, own, of_passes);
+    std::vector<std::int64_t> of_passes(static_cast<std::size_t>(passes));
+    const std::vector<std::int64_t> pass_of = dispatch(cost, own, seats.capacity, of_passes);
     for (std::size_t i = 0; i < own.size(); ++i)
       own[i]->pass = static_cast<std::int32_t>(pass_of[i]);
   }

@@ -46,6 +46,7 @@ struct MediaSeats {
   std::int64_t seats = 1;      // of each of them
   std::int64_t takers = 1;     // replicas of the backbone
   std::int64_t homes = 1;      // seats of each of them
+  std::int64_t capacity = 0;   // patches that a seat holds in one pass; 0: as many as come
 };
 
 /// Gives every item its home, its seat and its pass. Homes share the items of a replica by
@@ -59,6 +60,11 @@ struct MediaSeats {
 /// seats, the costliest first, each to the seat with the least cost so far in this step. A
 /// colocated encoder has the items of the whole step before it: they are dispatched to its seats
 /// likewise, and then to the passes of each.
+///
+/// With a capacity, memory counts beside time: the costliest is the item that is the larger
+/// fraction of the mean cost of a seat or of the capacity, and it goes where the larger of the two
+/// is then least, as place_items does. Clips of more than half the capacity are split too. A pass
+/// holds more than the capacity only where the others have no room either.
 ///
 /// units: `cost` of an item, at least 0; equal ones go in their order to the lowest seat
 using MediaCost = std::function<std::int64_t(const Grid&)>;

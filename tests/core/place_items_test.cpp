@@ -47,6 +47,57 @@ TEST(PlaceItems, KeepsTheLargestLoadWithinOneItemOfTheMean) {
   }
 }
 
+TEST(PlaceItems, CountsTheLargerOfTimeAndRoom) {
+  // Mean time 10, capacity 10: fractions 0.8, 0.9, 0.6 and 0.5.
+  const std::vector<TimeAndRoom> items{{8, 1}, {2, 9}, {6, 2}, {4, 5}};
+  std::vector<TimeAndRoom> loads(2);
+  EXPECT_EQ(place_items(items, 10, loads), (Numbers{1, 0, 0, 1}));
+  EXPECT_EQ(loads, (std::vector<TimeAndRoom>{{8, 11}, {12, 6}}));
+}
+
+TEST(PlaceItems, WithRoomForAllGoesByTimeAlone) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    RandomStream stream(seed, "time and room");
+    std::vector<TimeAndRoom> items(static_cast<std::size_t>(stream.between(0, 20)));
+    Numbers costs;
+    for (TimeAndRoom& item : items) {
+      item = {stream.between(0, 30), stream.between(0, 30)};
+      costs.push_back(item.time);
+    }
+    Numbers times{3, 0, 1};
+    std::vector<TimeAndRoom> loads{{3, 0}, {0, 0}, {1, 0}};
+    EXPECT_EQ(place_items(items, 1'000'000, loads), place_items(costs, times)) << "seed " << seed;
+  }
+}
+
+/// The least fraction of any place is at most the mean of time and room together.
+TEST(PlaceItems, KeepsTimeAndRoomWithinOneItemOfTheirMeans) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    RandomStream stream(seed, "room");
+    std::vector<TimeAndRoom> items(static_cast<std::size_t>(stream.between(1, 24)));
+    TimeAndRoom sum;
+    for (TimeAndRoom& item : items) {
+      item = {stream.between(1, 30), stream.between(0, 10)};
+      sum = {sum.time + item.time, sum.room + item.room};
+    }
+    const std::int64_t capacity = stream.between(5, 60);
+    const auto fraction = [&](const TimeAndRoom& of) {
+      return std::max(4.0 * double(of.time) / double(sum.time), double(of.room) / double(capacity));
+    };
+    double largest = 0;
+    for (const TimeAndRoom& item : items) largest = std::max(largest, fraction(item));
+    std::vector<TimeAndRoom> loads(4);
+    (void)place_items(items, capacity, loads);
+    TimeAndRoom found;
+    for (const TimeAndRoom& load : loads) {
+      EXPECT_LE(fraction(load), 1 + double(sum.room) / (4.0 * double(capacity)) + largest + 1e-9)
+          << "seed " << seed;
+      found = {found.time + load.time, found.room + load.room};
+    }
+    EXPECT_EQ(found, sum);
+  }
+}
+
 TEST(ShareItems, GoesByPatches) {
   const std::vector<Grid> grids{{1, 2, 2}, {4, 4, 4}, {1, 6, 6}, {1, 4, 4}};
   EXPECT_EQ(share_items(grids, 2), (Numbers{1, 0, 1, 1}));  // 4, 64, 36 and 16 patches

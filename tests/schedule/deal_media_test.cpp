@@ -170,6 +170,36 @@ TEST(DealMedia, OfAColocatedEncoderGoByTheWholeStepToSeatsAndPasses) {
   }
 }
 
+/// Patches that the fullest pass of any seat has.
+std::int64_t fullest_pass(const std::vector<MediaRound>& rounds) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> patches;
+  std::int64_t most = 0;
+  for (const MediaRound& round : rounds)
+    for (const MediaItem& item : round)
+      most = std::max(most, patches[{item.seat, item.pass}] += item.grid.patches());
+  return most;
+}
+
+TEST(DealMedia, HoldsLessInAPassWhereMemoryCounts) {
+  std::int64_t free = 0;
+  std::int64_t limited = 0;
+  for (const std::int64_t passes : {0, 2})
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+      MediaSeats seats{.splits_frames = true, .passes = passes, .replicas = 2, .takers = 3};
+      std::vector<MediaRound> rounds = draw_rounds(seed, seats.takers);
+      std::vector<MediaRound> again = rounds;
+      deal_media(seats, cost_of, rounds);
+      seats.capacity = 150;
+      deal_media(seats, cost_of, again);
+      free += std::max<std::int64_t>(0, fullest_pass(rounds) - 150);
+      limited += std::max<std::int64_t>(0, fullest_pass(again) - 150);
+      for (const MediaRound& round : again)
+        for (const MediaItem& item : round)
+          EXPECT_TRUE(item.grid.patches() <= 75 || item.grid.time == 1) << "more than half a pass";
+    }
+  EXPECT_LT(limited, free / 2) << "patches above the capacity";
+}
+
 TEST(DealMedia, GivesEqualItemsInTheirOrderToTheLowestSeat) {
   const std::vector<SampleShape> shapes(3, shape_of({square(4)}));
   std::vector<MediaRound> rounds =
