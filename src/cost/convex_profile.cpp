@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "cost/measured_attention.h"
 #include "cost/profile_columns.h"
 
 namespace tributary::cost {
 namespace {
 
+using config::MeasuredAttention;
 using config::MeasuredCollective;
 
 /// Larger than any size that is asked for.
 constexpr std::int64_t kFar = std::int64_t{1} << 36;
+constexpr double kFarAttended = 1 << 26;
 
 struct Corner {
   double size;
@@ -20,10 +24,10 @@ struct Corner {
 
 double slope(const Corner& a, const Corner& b) { return (b.value - a.value) / (b.size - a.size); }
 
-/// The lower convex hull of the point (0, 0), of non-decreasing points, and of a ray at the rate of
-/// the last point.
-std::vector<Corner> hull_of(const std::vector<Corner>& points) {
-  std::vector<Corner> hull{{0, 0}};
+/// The lower convex hull of a point at size 0, of non-decreasing points, and of a ray at the rate
+/// of the last point.
+std::vector<Corner> hull_of(const std::vector<Corner>& points, double at_zero = 0) {
+  std::vector<Corner> hull{{0, at_zero}};
   double highest = 0;
   for (const Corner& point : points) {
     highest = std::max(highest, point.value);
@@ -61,6 +65,29 @@ void bend(const ProfileColumn& column) {
   const std::vector<Corner> hull = hull_of(corners);
   for (std::size_t i = 0; i < column.values.size(); ++i)
     *column.values[i] = value_at(hull, column.sizes[i]);
+}
+
+/// Replaces raised points of attention by the hull of their times per item, from the first one's at
+/// 0 to far beyond the last.
+/// || A function t(p / i) of pairs per item that is convex makes i t(p / i) convex in items i and
+/// pairs p together.
+void bend_attention(std::vector<MeasuredAttention>& points) {
+  if (points.empty()) return;
+  std::vector<MeasuredAttention> bent = points;
+  bent.insert(bent.begin(), points.front());
+  bent.front().attended = 0;
+  bent.push_back(points.back());
+  bent.back().attended = kFarAttended;
+  const auto bend_field = [&](Nanoseconds MeasuredAttention::*field) {
+    std::vector<Corner> corners;
+    for (const MeasuredAttention& point : points)
+      corners.push_back({point.attended, static_cast<double>((point.*field).count)});
+    const std::vector<Corner> hull = hull_of(corners, corners.front().value);
+    for (MeasuredAttention& point : bent) point.*field = {value_at(hull, point.attended)};
+  };
+  bend_field(&MeasuredAttention::forward);
+  bend_field(&MeasuredAttention::gradient);
+  points = std::move(bent);
 }
 
 /// Calls `visit` with the range of each group size, from the last one to the first.
@@ -103,6 +130,10 @@ void add_near_points(config::Profile& profile) {
 
 config::Profile convex_below(config::Profile profile) {
   profile.launch = {};
+  for (config::ProfileTable& table : profile.layers) {
+    table.attention = raise_attention(std::move(table.attention));
+    bend_attention(table.attention);
+  }
   add_far_points(profile);
   for_each_column(profile, bend);
   add_near_points(profile);

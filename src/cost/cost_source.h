@@ -57,6 +57,12 @@ class CostSource {
                                                      std::int64_t /*tp*/) const {
     return std::numeric_limits<std::int64_t>::max();
   }
+  /// The most items that one attends with, of what was measured.
+  [[nodiscard]] virtual double measured_attended(const std::string& /*module*/,
+                                                 const config::LayerShape& /*shape*/,
+                                                 std::int64_t /*tp*/) const {
+    return std::numeric_limits<double>::infinity();
+  }
   [[nodiscard]] virtual std::int64_t measured_bytes(config::CollectiveOp /*op*/,
                                                     std::int64_t /*ranks*/) const {
     return std::numeric_limits<std::int64_t>::max();

@@ -74,7 +74,8 @@ struct LayerCost {
                                    const LayerPlacement& placement, Training training = {});
 
 /// Costs by a measured table. Between its points, time is linear and never decreases; beyond them
-/// it follows the throughput of the last point, and outside_grid is set.
+/// it follows the throughput of the last point, and outside_grid is set. A table that has attention
+/// apart adds its time at the lengths of the pass; `pass.squared_tokens` counts the pairs.
 ///
 /// source: docs/theory/planning.md, "Measured tables"
 [[nodiscard]] LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch,

@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <type_traits>
+#include <utility>
+
+#include "cost/measured_attention.h"
 
 namespace tributary::cost {
 namespace {
@@ -74,6 +77,8 @@ void for_each_column(config::Profile& profile,
 
 config::Profile never_decreasing(config::Profile profile) {
   for_each_column(profile, raise);
+  for (config::ProfileTable& table : profile.layers)
+    table.attention = raise_attention(std::move(table.attention));
   return profile;
 }
 

@@ -20,7 +20,8 @@ void for_each_column(config::Profile& profile,
                      const std::function<void(const ProfileColumn&)>& visit);
 
 /// The profile nearest by squares whose times never decrease with the size: neighbours that
-/// contradict each other share what noise added or removed. Bytes have no noise and stay.
+/// contradict each other share what noise added or removed. Bytes have no noise and stay. Attention
+/// is as raise_attention leaves it.
 ///
 /// cost:   linear in the points
 /// source: pool adjacent violators (Ayer et al. 1955)

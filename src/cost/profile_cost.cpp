@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "cost/layer_cost.h"
+#include "cost/measured_attention.h"
 
 namespace tributary::cost {
 namespace {
@@ -46,6 +47,7 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
     cost.optimizer = {(state + optimizer_shards - 1) / optimizer_shards};
   }
   if (pass.tokens == 0) return cost;
+  const AttentionTime attention = attention_time(table.attention, pass);
   const auto time = [&](auto field) -> Nanoseconds {
     const bool none = std::all_of(table.points.begin(), table.points.end(),
                                   [&](const ProfilePoint& point) { return field(point) == 0; });
@@ -57,12 +59,19 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
   const auto bytes = [&](auto field) -> Bytes {
     return {std::llround(interpolate(table.points, field, pass.tokens, 0))};
   };
-  cost.forward = time([](const ProfilePoint& point) { return point.forward.count; });
-  cost.recompute = time([](const ProfilePoint& point) { return point.recompute.count; });
-  cost.recompute_selective = cost.recompute;
+  cost.attention_forward = {std::llround(attention.forward)};
+  cost.forward = cost.attention_forward;
+  cost.forward += time([](const ProfilePoint& point) { return point.forward.count; });
+  // Selective recompute keeps what attention gave.
+  cost.recompute_selective = time([](const ProfilePoint& point) { return point.recompute.count; });
+  cost.recompute = cost.recompute_selective + cost.attention_forward;
   if (training.needs_input_grad)
     cost.input_gradient =
         time([](const ProfilePoint& point) { return point.input_gradient.count; });
+  if (training.trains || training.needs_input_grad) {
+    cost.attention_gradient = {std::llround(attention.gradient)};
+    cost.input_gradient += cost.attention_gradient;
+  }
   if (training.trains)
     cost.weight_gradient =
         time([](const ProfilePoint& point) { return point.weight_gradient.count; });
@@ -72,7 +81,8 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
     cost.activation_recomputed =
         bytes([](const ProfilePoint& point) { return point.activation_recomputed.count; });
   }
-  cost.outside_grid = pass.tokens > static_cast<double>(table.points.back().tokens.count);
+  cost.outside_grid =
+      attention.outside_grid || pass.tokens > static_cast<double>(table.points.back().tokens.count);
   return cost;
 }
 

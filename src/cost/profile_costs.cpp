@@ -111,8 +111,10 @@ LayerCost ProfileCosts::layer(const std::string& module, const config::LayerShap
                               const PassShape& pass, const LayerPlacement& placement,
                               Training training) const {
   const config::ProfileTable& measured = table(module, layer_name(shape), placement.tp);
+  PassShape attends = pass;
+  attends.squared_tokens = attended_pairs(shape, pass);
   LayerCost cost =
-      layer_cost(measured, profile_.launch, pass, placement.optimizer_shards, training);
+      layer_cost(measured, profile_.launch, attends, placement.optimizer_shards, training);
   if (pass.tokens > 0 && placement.tp > 1 && layer_name(shape) != "patch_embedding") {
     const double rows = pass.tokens / static_cast<double>(std::max<std::int64_t>(1, shape.merge));
     cost.tp_all_reduce = {std::llround(value_bytes() * rows * static_cast<double>(shape.width))};
@@ -182,6 +184,13 @@ std::int64_t ProfileCosts::measured_tokens(const std::string& module,
                                            const config::LayerShape& shape, std::int64_t tp) const {
   const config::ProfileTable* found = find_table(module, layer_name(shape), tp);
   return found == nullptr || found->points.empty() ? 0 : found->points.back().tokens.count;
+}
+
+double ProfileCosts::measured_attended(const std::string& module, const config::LayerShape& shape,
+                                       std::int64_t tp) const {
+  const config::ProfileTable* found = find_table(module, layer_name(shape), tp);
+  if (found == nullptr || found->attention.empty()) return std::numeric_limits<double>::infinity();
+  return found->attention.back().attended;
 }
 
 std::int64_t ProfileCosts::measured_bytes(CollectiveOp op, std::int64_t ranks) const {

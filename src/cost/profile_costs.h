@@ -39,6 +39,8 @@ class ProfileCosts final : public CostSource {
   [[nodiscard]] std::int64_t measured_tokens(const std::string& module,
                                              const config::LayerShape& shape,
                                              std::int64_t tp) const override;
+  [[nodiscard]] double measured_attended(const std::string& module, const config::LayerShape& shape,
+                                         std::int64_t tp) const override;
   [[nodiscard]] std::int64_t measured_bytes(config::CollectiveOp op,
                                             std::int64_t ranks) const override;
   [[nodiscard]] std::string degrees() const override;

@@ -28,10 +28,14 @@ LayerCost WatchedCosts::layer(const std::string& module, const config::LayerShap
                               const PassShape& pass, const LayerPlacement& placement,
                               Training training) const {
   LayerCost cost = source_->layer(module, shape, pass, placement, training);
+  if (pass.tokens <= 0) return cost;
+  const std::string table = str(module, '.', layer_name(shape), " tp ", placement.tp);
   const std::int64_t measured = source_->measured_tokens(module, shape, placement.tp);
-  if (pass.tokens > static_cast<double>(measured))
-    note(str(module, '.', layer_name(shape), " tp ", placement.tp), "tokens", measured,
-         pass.tokens);
+  if (pass.tokens > static_cast<double>(measured)) note(table, "tokens", measured, pass.tokens);
+  const double attended = attended_pairs(shape, pass) / pass.tokens;
+  const double longest = source_->measured_attended(module, shape, placement.tp);
+  if (std::ceil(attended) > std::ceil(longest))
+    note(table + " attention", "tokens each", std::llround(std::ceil(longest)), attended);
   return cost;
 }
 

@@ -51,6 +51,10 @@ class WatchedCosts final : public CostSource {
                                              std::int64_t tp) const override {
     return source_->measured_tokens(module, shape, tp);
   }
+  [[nodiscard]] double measured_attended(const std::string& module, const config::LayerShape& shape,
+                                         std::int64_t tp) const override {
+    return source_->measured_attended(module, shape, tp);
+  }
   [[nodiscard]] std::int64_t measured_bytes(config::CollectiveOp op,
                                             std::int64_t ranks) const override {
     return source_->measured_bytes(op, ranks);

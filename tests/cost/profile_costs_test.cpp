@@ -70,6 +70,16 @@ TEST(WatchedCosts, NamesTheTablesThatAreTooSmallWithTheLargestSizeAsked) {
   EXPECT_EQ(watched.beyond_grid(),
             (std::vector<config::BeyondGrid>{{"backbone.block tp 1", "tokens", 100, 151},
                                              {"send of 2 ranks", "B", 4096, 8192}}));
+  config::Profile apart = small_profile();
+  for (config::ProfileTable& table : apart.layers)
+    table.attention = {{.attended = 60, .tokens = {100}, .forward = {500}}};
+  const WatchedCosts longer(std::make_shared<const ProfileCosts>(apart, 4, 0, "p.json"));
+  (void)longer.layer("backbone", kBlock, {.tokens = 100, .squared_tokens = 6000}, {}, {});
+  EXPECT_TRUE(longer.beyond_grid().empty());
+  (void)longer.layer("backbone", kBlock, kPass, {}, {});
+  EXPECT_EQ(
+      longer.beyond_grid(),
+      (std::vector<config::BeyondGrid>{{"backbone.block tp 1 attention", "tokens each", 60, 100}}));
   EXPECT_EQ(describe(watched.beyond_grid()),
             "backbone.block tp 1 at 151 tokens (measured to 100); "
             "send of 2 ranks at 8192 B (measured to 4096)");

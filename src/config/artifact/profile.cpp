@@ -42,6 +42,25 @@ ProfilePoint read_point(ArtifactObject json) {
   return point;
 }
 
+/// Reads the attention of a table; there may be none.
+std::vector<MeasuredAttention> read_attention(ArtifactObject& json) {
+  std::vector<MeasuredAttention> points;
+  for (ArtifactObject& item : json.items("attention")) {
+    MeasuredAttention point;
+    point.attended = item.number("attended", std::nullopt, 1, 1 << 26);
+    point.tokens = {item.whole("tokens", std::nullopt, {1, 1 << 26})};
+    point.forward = {item.whole("forward_ns", std::nullopt, kTime)};
+    point.gradient = {item.whole("gradient_ns", 0, kAmount)};
+    point.spread = item.number("spread", 0.0, 0, 1e6);
+    item.refuse_unknown();
+    const auto key = [](const MeasuredAttention& of) { return std::tuple(of.attended, of.tokens); };
+    if (!points.empty() && key(points.back()) >= key(point))
+      json.refuse("attention", "points that ascend by attended, then tokens");
+    points.push_back(point);
+  }
+  return points;
+}
+
 ProfileTable read_table(ArtifactObject json) {
   ProfileTable table;
   table.module = json.text("module", std::nullopt);
@@ -61,6 +80,7 @@ ProfileTable read_table(ArtifactObject json) {
     json.refuse("points", str("ascending tokens; point ", i, " has no more than the one before"));
     break;
   }
+  table.attention = read_attention(json);
   json.refuse_unknown();
   return table;
 }
@@ -133,6 +153,13 @@ OrderedJson write_table(const ProfileTable& table) {
                               {"activation_recomputed_bytes", point.activation_recomputed.count},
                               {"peak_bytes", point.peak.count},
                               {"spread", point.spread}});
+  }
+  for (const MeasuredAttention& point : table.attention) {
+    json["attention"].push_back({{"attended", point.attended},
+                                 {"tokens", point.tokens.count},
+                                 {"forward_ns", point.forward.count},
+                                 {"gradient_ns", point.gradient.count},
+                                 {"spread", point.spread}});
   }
   return json;
 }

@@ -12,7 +12,8 @@
 
 namespace tributary::config {
 
-/// Times and bytes of one layer at one size.
+/// Times and bytes of one layer at one size; without its attention core where the table has that
+/// apart.
 struct ProfilePoint {
   Tokens tokens = {};  // or patches, in the packed microbatch
   Nanoseconds forward = {};
@@ -27,6 +28,18 @@ struct ProfilePoint {
   friend bool operator==(const ProfilePoint&, const ProfilePoint&) = default;
 };
 
+/// Time of the attention core of one layer in a packed microbatch. An item attends with those of
+/// its sequence, frame or window.
+struct MeasuredAttention {
+  double attended = 0;  // how many it attends with, mean over the items: sum(length^2) / items
+  Tokens tokens = {};   // or patches, in the microbatch
+  Nanoseconds forward = {};
+  Nanoseconds gradient = {};
+  double spread = 0;
+
+  friend bool operator==(const MeasuredAttention&, const MeasuredAttention&) = default;
+};
+
 /// The measured grid of one layer kind of one module at one tp, dtype and share of the SMs.
 struct ProfileTable {
   std::string module = {};
@@ -39,6 +52,8 @@ struct ProfileTable {
   std::int64_t sequence_tokens = 0;  // length of the measured sequences; 0: one as long as the pack
   Bytes parameters = {};
   std::vector<ProfilePoint> points = {};  // ascending by tokens
+  // Ascending by attended, then tokens. Empty: the points hold attention, whatever the lengths.
+  std::vector<MeasuredAttention> attention = {};
 
   friend bool operator==(const ProfileTable&, const ProfileTable&) = default;
 };

@@ -31,7 +31,9 @@ const char* const kProfile = R"({"format": "tributary.profile/1", "model": "m", 
  "launch_ns": 50, "noise": 0.01,
  "layers": [{"module": "backbone", "layer": "block", "tp": 2, "parameter_bytes": 64,
    "points": [{"tokens": 128, "forward_ns": 10, "input_gradient_ns": 11, "weight_gradient_ns": 12},
-              {"tokens": 256, "forward_ns": 20, "recompute_ns": 19, "activation_bytes": 512}]}],
+              {"tokens": 256, "forward_ns": 20, "recompute_ns": 19, "activation_bytes": 512}],
+   "attention": [{"attended": 32.5, "tokens": 256, "forward_ns": 5, "gradient_ns": 9},
+                 {"attended": 64, "tokens": 250, "forward_ns": 6}]}],
  "collectives": [{"op": "all_gather", "points": [{"ranks": 2, "bytes": 8, "ns": 3}]}]})";
 
 TEST(Profile, ReadsAndReadsBackWhatItWrites) {
@@ -39,6 +41,9 @@ TEST(Profile, ReadsAndReadsBackWhatItWrites) {
   EXPECT_EQ(profile.layers[0].points[0].recompute, Nanoseconds{10});  // as the forward
   EXPECT_EQ(profile.layers[0].points[1].recompute, Nanoseconds{19});
   EXPECT_EQ(profile.collectives[0].op, CollectiveOp::kAllGather);
+  ASSERT_EQ(profile.layers[0].attention.size(), 2U);
+  EXPECT_EQ(profile.layers[0].attention[0].attended, 32.5);
+  EXPECT_EQ(profile.layers[0].attention[0].gradient, Nanoseconds{9});
   EXPECT_EQ(parse_profile(write_profile(profile), "written"), profile);
 }
 
@@ -49,6 +54,12 @@ TEST(Profile, NamesTheKeyOfEveryFault) {
   EXPECT_THAT(message("\"forward_ns\": 20", "\"forward_ns\": 0"),
               HasSubstr("layers.0.points.1.forward_ns"));
   EXPECT_THAT(message("\"tokens\": 256", "\"tokens\": 128"), HasSubstr("layers.0.points"));
+  EXPECT_THAT(message("\"forward_ns\": 5", "\"forward_ns\": 0"),
+              HasSubstr("layers.0.attention.0.forward_ns"));
+  EXPECT_THAT(message("\"attended\": 64", "\"attended\": 32"),
+              AllOf(HasSubstr("layers.0.attention"), HasSubstr("ascend by attended")));
+  EXPECT_THAT(message("\"attended\": 64", "\"attended\": 0.5"),
+              HasSubstr("layers.0.attention.1.attended"));
   EXPECT_THAT(message("\"tp\"", "\"pt\""), AllOf(HasSubstr("layers.0.\"pt\""), HasSubstr("tp")));
   EXPECT_THAT(message("all_gather", "gather"), HasSubstr("collectives.0.op"));
   EXPECT_THAT(message("\"noise\": 0.01", "\"noise\": -1"), HasSubstr("noise"));

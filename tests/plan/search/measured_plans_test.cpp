@@ -162,6 +162,32 @@ TEST(MeasuredPlans, NoPlanIsBelowTheBoundWhereOneBatchIsSmaller) {
   EXPECT_GE(feasible, 200);
 }
 
+TEST(MeasuredPlans, NoPlanIsBelowTheBoundWhereAttentionIsApart) {
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    const std::int64_t devices = seed % 4 < 2 ? 2 : 4;
+    PlanningProblem problem = measured_problem(devices, static_cast<int>(seed % 2), 2, seed);
+    config::Profile profile = measure(problem, {2, 4}, 2, seed);
+    RandomStream random(seed, "attention");
+    for (config::ProfileTable& table : profile.layers) {
+      if (!table.layer.ends_with("block")) continue;
+      for (const std::int64_t attended : {40, 150, 700, 2000}) {
+        const Nanoseconds time{4000 * attended * random.between(1, 6)};
+        table.attention.push_back({.attended = static_cast<double>(attended),
+                                   .tokens = {4000},
+                                   .forward = time,
+                                   .gradient = time * random.between(1, 3)});
+      }
+    }
+    problem.measured = std::make_shared<const cost::ProfileCosts>(profile, devices, 1, "p.json");
+    BruteForce brute(problem);
+    const Nanoseconds best = brute.run();
+    ChainTables tables(problem);
+    const Nanoseconds bound = list_candidates(problem, tables).lower_bound;
+    EXPECT_LE(bound, best) << "seed " << seed << ": " << brute.plan();
+    EXPECT_GE(7 * bound.count, best.count) << "seed " << seed;
+  }
+}
+
 TEST(MeasuredPlans, LeavesOutDegreesThatWereNotMeasuredAndSaysWhich) {
   PlanningProblem problem = measured_problem(4, 1, 0, 3);
   problem.space.most_tp = 8;
